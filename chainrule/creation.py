@@ -1,0 +1,91 @@
+"""New tensors from sizes and numbers, by the Array API standard's names. dtype None is float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import ShapeError
+from chainrule.graph import variable
+from chainrule.tensor import FLOAT, Tensor
+
+Sizes = int | Sequence[int]
+
+
+def _shape(shape: Sizes) -> tuple[int, ...]:
+    sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    if any(n < 0 for n in sizes):
+        raise ShapeError(f"sizes must not be negative: {tuple(sizes)}")
+    return tuple([int(n) for n in sizes])
+
+
+def _new(array: Any, requires_grad: bool = False) -> Tensor:
+    made = variable(np.asarray(array))
+    return made.requires_grad_() if requires_grad else made
+
+
+def zeros(shape: Sizes, dtype: Any = None, *, requires_grad: bool = False) -> Tensor:
+    """A tensor of zeros."""
+    return _new(np.zeros(_shape(shape), dtype or FLOAT), requires_grad)
+
+
+def ones(shape: Sizes, dtype: Any = None, *, requires_grad: bool = False) -> Tensor:
+    """A tensor of ones."""
+    return _new(np.ones(_shape(shape), dtype or FLOAT), requires_grad)
+
+
+def empty(shape: Sizes, dtype: Any = None) -> Tensor:
+    """A tensor whose elements nobody should rely on (zeros)."""
+    return zeros(shape, dtype)
+
+
+def full(shape: Sizes, fill_value: Any, dtype: Any = None) -> Tensor:
+    """A tensor with every element `fill_value`, whose kind gives the dtype if that is None."""
+    value = Tensor(fill_value, dtype)
+    return _new(np.full(_shape(shape), value.value, value.dtype))
+
+
+def zeros_like(x: Any, dtype: Any = None) -> Tensor:
+    """Zeros of the shape and dtype of `x`."""
+    return zeros(x.shape, dtype or x.dtype)
+
+
+def ones_like(x: Any, dtype: Any = None) -> Tensor:
+    """Ones of the shape and dtype of `x`."""
+    return ones(x.shape, dtype or x.dtype)
+
+
+def empty_like(x: Any, dtype: Any = None) -> Tensor:
+    """A tensor of the shape and dtype of `x` whose elements nobody should rely on."""
+    return zeros_like(x, dtype)
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+    """A tensor of the shape and dtype of `x` with every element `fill_value`."""
+    return full(x.shape, fill_value, dtype or x.dtype)
+
+
+def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any = None) -> Tensor:
+    """start, start + step, ... below stop (0 to `start` if stop is None): int64, or float32."""
+    first, last = (0, start) if stop is None else (start, stop)
+    if dtype is None and any(isinstance(v, float) for v in (start, stop, step)):
+        dtype = FLOAT
+    if step == 0:
+        raise ShapeError("arange: step must not be 0")
+    return _new(np.arange(first, last, step, dtype))
+
+
+def linspace(
+    start: float, stop: float, num: int, dtype: Any = None, *, endpoint: bool = True
+) -> Tensor:
+    """`num` numbers at equal distances from start to stop, stop included if `endpoint`."""
+    if num < 0:
+        raise ShapeError(f"linspace: num must not be negative: {num}")
+    return _new(np.linspace(start, stop, num, endpoint=endpoint).astype(dtype or FLOAT))
+
+
+def eye(rows: int, columns: int | None = None, *, k: int = 0, dtype: Any = None) -> Tensor:
+    """Ones on the k-th diagonal of a (rows, columns) matrix of zeros."""
+    return _new(np.eye(rows, columns, k, dtype=dtype or FLOAT))

@@ -1,0 +1,258 @@
+"""The two sweeps over a graph, from which every derivative is made.
+
+`pullback` walks a graph backwards and asks each op's vjp; `pushforward` walks it forwards and asks its
+jvp. Both run on arrays, or, where the result must itself be differentiable, on variables: the rules are
+the same. An op that states only one of the two rules gets the other by transposing it.
+
+Notation: `g` a cotangent, `t` a tangent; `bars` cotangents of inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import GradientError, ShapeError
+from chainrule.graph import (
+    Freed,
+    Node,
+    Variable,
+    is_recording,
+    leaf,
+    order,
+    recording,
+    variable,
+)
+from chainrule.op import Op, Spec
+
+# --- The two sweeps ------------------------------------------------------------------------------
+
+
+def pullback_nodes(
+    walk: Sequence[Node], seeds: dict[Node, Any], wrt: set[Node] | None, *, record: bool, free: bool
+) -> dict[Node, Any]:
+    """Carry the cotangents `seeds` back along `walk`; return those that arrive at leaves and `wrt`.
+
+    With `record`, cotangents are variables and what is done to them is recorded; otherwise arrays.
+    With `wrt`, only the paths that lead to it are walked. With `free`, kept values are let go.
+    """
+    active = None if wrt is None else _leading_to(walk, wrt)
+    freed = Freed() if free else None
+    arrived: dict[Node, Any] = {}
+    cotangents = dict(seeds)
+    with recording(record), np.errstate(all="ignore"):
+        for node in walk:
+            g = cotangents.pop(node, None)
+            if g is None:
+                continue
+            if node.extra is not None:
+                g = _visit(node, g)
+            op = node.op
+            if op is None or (wrt is not None and node in wrt) or _retained(node):
+                arrived[node] = g
+                if op is None:
+                    continue
+            need = node.need
+            if active is not None:
+                if node not in active:
+                    continue
+                need = tuple([n and m in active for n, m in zip(need, node.inputs, strict=True)])
+            for n, bar in zip(node.inputs, _vjp(op, node, need, g, record), strict=True):
+                if bar is None or n is None:
+                    continue
+                if bar.__class__ is tuple:
+                    cotangents[n] = _merge(cotangents.get(n), bar)
+                    continue
+                if bar.dtype is not n.dtype and bar.dtype != n.dtype:
+                    bar = bar.astype(n.dtype)
+                before = cotangents.get(n)
+                cotangents[n] = bar if before is None else before + bar
+            if freed is not None:
+                node.kept = freed
+    return arrived
+
+
+def _vjp(op: Op, node: Node, need: tuple[bool, ...], g: Any, record: bool) -> Sequence[Any]:
+    """The op's cotangents; kept values become variables again where the rule is to be recorded."""
+    kept = node.kept
+    if kept.__class__ is Freed:
+        raise _used_twice(node)
+    if record:
+        kept = _as_variables(node)
+    if "vjp" in op.states:
+        return op.vjp(need, g, *kept)
+    return _transposed_jvp(op, need, g, kept)
+
+
+def _as_variables(node: Node) -> list[Any]:
+    """The kept values of `node`, each a variable that is linked to the node that made it."""
+    nodes = (node, *node.inputs)
+    return [
+        variable(v, n) if isinstance(v, np.ndarray | Spec) and not _stands_in(v, n) else v
+        for v, n in zip(node.kept, nodes, strict=True)
+    ]
+
+
+def _stands_in(v: Any, n: Node | None) -> bool:
+    """Whether a Spec only tells a shape (a placeholder's value is its Spec, and it has a node)."""
+    return isinstance(v, Spec) and n is None
+
+
+def _merge(before: tuple[Any, ...] | None, bars: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Add the cotangents of an op with several outputs, one by one."""
+    if before is None:
+        return bars
+    return tuple(
+        [b if a is None else a if b is None else a + b for a, b in zip(before, bars, strict=True)]
+    )
+
+
+def _visit(node: Node, g: Any) -> Any:
+    """Let hooks see and replace a cotangent, and keep it where that was asked for."""
+    extra = node.extra
+    assert extra is not None
+    for hook in list(extra.hooks.values()):
+        seen = hook(g if isinstance(g, Variable) else variable(g))
+        if seen is None:
+            continue
+        value = seen.value if isinstance(seen, Variable) else np.asarray(seen)
+        if value.shape != node.shape:
+            raise ShapeError(
+                f"a hook on {node} returned shape {value.shape}, the gradient has {node.shape}"
+            )
+        g = seen if isinstance(g, Variable) else value
+    return g
+
+
+def _retained(node: Node) -> bool:
+    return node.extra is not None and node.extra.retain
+
+
+def _used_twice(node: Node) -> GradientError:
+    return GradientError(
+        f"cannot go back through '{node.name}' {node.dtype} {node.shape} (made at {node.where}) a "
+        f"second time: the values that it kept were freed by the backward at {node.kept.where}. "
+        "Say retain_graph=True there, or compute the forward pass again."
+    )
+
+
+def _leading_to(walk: Sequence[Node], wrt: set[Node]) -> set[Node]:
+    """The nodes of `walk` from which a path leads to `wrt`."""
+    active = set(wrt)
+    for node in reversed(walk):
+        if node not in active:
+            for n, needed in zip(node.inputs, node.need, strict=True):
+                if needed and n in active:
+                    active.add(node)
+                    break
+    return active
+
+
+def pushforward_nodes(
+    walk: Sequence[Node], tangents: dict[Node, Any], *, record: bool
+) -> dict[Node, Any]:
+    """Carry `tangents` (by node) forward along `walk`, whose inputs come last; return all of them."""
+    out = dict(tangents)
+    with recording(record), np.errstate(all="ignore"):
+        for node in reversed(walk):
+            op = node.op
+            if node in out or op is None:
+                continue
+            ts = [
+                out.get(n) if n is not None and needed else None
+                for n, needed in zip(node.inputs, node.need, strict=True)
+            ]
+            if not [t for t in ts if t is not None]:
+                continue
+            if node.kept.__class__ is Freed:
+                raise _used_twice(node)
+            kept = _as_variables(node) if record else list(node.kept)
+            if kept[0] is None:
+                kept[0] = Spec(node.shape, node.dtype)
+            y_dot = op.jvp(ts, *kept) if "jvp" in op.states else _transposed_vjp(op, node, ts, kept)
+            if y_dot.__class__ is not tuple and y_dot.dtype != node.dtype:
+                y_dot = y_dot.astype(node.dtype)
+            out[node] = y_dot
+    return out
+
+
+# --- One rule from the other, by transposing it --------------------------------------------------
+
+
+def _transposed_vjp(op: Op, node: Node, ts: Sequence[Any], kept: Sequence[Any]) -> Any:
+    """The jvp of an op that states its vjp: that is linear in g; pull the tangents back through it."""
+    need = tuple([t is not None for t in ts])
+    many = isinstance(node.shape[0], tuple) if node.shape else False
+    shapes = node.shape if many else (node.shape,)
+    dtypes = node.dtype if many else (node.dtype,)
+    gs = [_zero(s, d) for s, d in zip(shapes, dtypes, strict=True)]
+    with recording(True):
+        bars = op.vjp(need, tuple(gs) if many else gs[0], *kept)
+    pairs = [(b, t) for b, t in zip(bars, ts, strict=True) if t is not None and b is not None]
+    dots = _transpose(gs, [b for b, _ in pairs], [t for _, t in pairs])
+    return tuple(dots) if many else dots[0]
+
+
+def _transposed_jvp(op: Op, need: tuple[bool, ...], g: Any, kept: Sequence[Any]) -> Sequence[Any]:
+    """The vjp of an op that states its jvp: that is linear in ts; pull g back through it."""
+    ts = [_zero(x.shape, x.dtype) if n else None for n, x in zip(need, kept[1:], strict=True)]
+    with recording(True):
+        y_dot = op.jvp(ts, *kept)
+    outs, gs = (list(y_dot), list(g)) if isinstance(g, tuple) else ([y_dot], [g])
+    pairs = [(o, c) for o, c in zip(outs, gs, strict=True) if c is not None]
+    bars = iter(
+        _transpose([t for t in ts if t is not None], [o for o, _ in pairs], [c for _, c in pairs])
+    )
+    return [next(bars) if n else None for n in need]
+
+
+def _zero(shape: tuple[int, ...], dtype: Any) -> Any:
+    """A variable of zeros that a linear rule can be differentiated at."""
+    return variable(np.zeros(shape, dtype), leaf(shape, dtype, needs=True))
+
+
+def _transpose(xs: Sequence[Any], outs: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+    """Cotangents of `xs`, on which `outs` depend linearly: arrays or variables, as `gs` are."""
+    wrap = any(isinstance(g, Variable) for g in gs)
+    nodes = [x.node for x in xs]
+    seeds: dict[Node, Any] = {}
+    for out, g in zip(outs, gs, strict=True):
+        if isinstance(out, Variable) and out.node is not None:
+            before = seeds.get(out.node)
+            seeds[out.node] = g if before is None else before + g
+    walk = order(seeds, nodes)
+    got = pullback_nodes(walk, seeds, set(nodes), record=wrap and is_recording(), free=False)
+    bars = [got.get(n) for n in nodes]
+    return [
+        np.zeros(n.shape, n.dtype) if b is None else b for n, b in zip(nodes, bars, strict=True)
+    ]
+
+
+# --- PyTorch's way: into the leaves --------------------------------------------------------------
+
+
+def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> None:
+    """Add the gradient of `y`, whose cotangent is `g`, to every leaf that it depends on."""
+    node = y.node
+    if node is None or not node.needs:
+        raise GradientError(
+            f"backward: this {y.value.dtype} {y.value.shape} does not depend on anything that requires "
+            "a gradient; set requires_grad=True on what it is computed from, and check that no "
+            "detach(), item(), numpy() or no_grad() cuts the path"
+        )
+    record = create_graph or type(y.value) is Spec
+    arrived = pullback_nodes(
+        order([node]), {node: g}, None, record=record, free=not (retain_graph or record)
+    )
+    for n, bar in arrived.items():
+        if n.extra is not None and n.extra.retain:
+            new = bar if isinstance(bar, Variable) else variable(np.asarray(bar))
+            before = n.extra.grad
+            if before is None:
+                n.extra.grad = new
+            elif record:
+                n.extra.grad = before + new
+            else:
+                n.extra.grad = variable(before.value + new.value)

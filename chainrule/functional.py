@@ -1,0 +1,295 @@
+"""Derivatives of functions: grad, value_and_grad, vjp, jvp, hvp, jacobian, hessian, in any nesting.
+
+Each operator gives its function an alias of the argument and asks the sweeps in `derive` what arrives
+there, so nested derivatives are kept apart by identity, without tags or levels. The result is itself
+recorded where something else than those aliases could still be differentiated.
+
+Arguments and results are trees (see `tree`) of tensors, NumPy arrays and numbers. Python floats become
+float32; gradients have the shape and dtype of what they belong to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.derive import pullback_nodes, pushforward_nodes
+from chainrule.errors import DtypeError, GradientError, ShapeError
+from chainrule.graph import Node, Variable, alias, order, recording, variable
+from chainrule.op import Spec
+from chainrule.tensor import Tensor, asarray
+from chainrule.tree import Structure, flatten
+
+Argnums = int | tuple[int, ...]
+
+
+class _Run:
+    """One run of `f` with aliases in place of the arguments `argnums`, and the graph that it left."""
+
+    def __init__(self, f: Callable[..., Any], argnums: Argnums, args: Sequence[Any], kwargs: Any):
+        self.single = isinstance(argnums, int)
+        numbers = (argnums,) if isinstance(argnums, int) else argnums
+        if not all(-len(args) <= n < len(args) for n in numbers):
+            raise ShapeError(f"argnums {argnums}: the function was given {len(args)} arguments")
+        picked = [args[n] for n in numbers]
+        leaves, self.structure = flatten(picked)
+        self.aliases: list[Tensor] = [alias(_differentiable(x)) for x in leaves]
+        new = list(args)
+        for n, x in zip(numbers, self.structure.unflatten(self.aliases), strict=True):
+            new[n] = x
+        with recording(True):
+            self.result = f(*new, **kwargs)
+
+    def outputs(self, result: Any) -> tuple[list[Tensor], Structure]:
+        """The leaves of a result as tensors."""
+        leaves, structure = flatten(result)
+        return [asarray(x) for x in leaves], structure
+
+    def walk(self, outs: Sequence[Tensor]) -> tuple[list[Node], bool]:
+        """The order of the graph of `outs`, and whether its derivative is to be recorded."""
+        mine = [x.node for x in self.aliases if x.node is not None]
+        walk = order([o.node for o in outs if o.node is not None and o.node.needs], mine)
+        known = set(mine)
+        foreign = any(n.op is None and n not in known for n in walk)
+        inner = any(n.inputs for n in mine) or any(type(o.value) is Spec for o in outs)
+        return walk, foreign or inner
+
+    def pull(self, outs: Sequence[Tensor], gs: Sequence[Any]) -> Any:
+        """Cotangents of the arguments, in their structure."""
+        walk, record = self.walk(outs)
+        record = record or any(isinstance(g, Variable) and g.node is not None for g in gs)
+        seeds: dict[Node, Any] = {}
+        for o, g in zip(outs, gs, strict=True):
+            if o.node is not None and o.node.needs:
+                g = _as(g, record)
+                seeds[o.node] = g if o.node not in seeds else seeds[o.node] + g
+        nodes = [x.node for x in self.aliases if x.node is not None]
+        got = pullback_nodes(walk, seeds, set(nodes), record=record, free=False)
+        return self._tree([got.get(n) for n in nodes])
+
+    def _tree(self, bars: Sequence[Any]) -> Any:
+        full = [
+            variable(np.zeros(x.shape, x.dtype)) if b is None else _as(b, True)
+            for b, x in zip(bars, self.aliases, strict=True)
+        ]
+        trees = self.structure.unflatten(full)
+        return trees[0] if self.single else tuple(trees)
+
+    def push(self, outs: Sequence[Tensor], ts: Sequence[Any]) -> list[Tensor]:
+        """Tangents of `outs`."""
+        walk, record = self.walk(outs)
+        record = record or any(isinstance(t, Variable) and t.node is not None for t in ts)
+        tangents: dict[Node, Any] = {}
+        for x, t in zip(self.aliases, ts, strict=True):
+            assert x.node is not None
+            tangents[x.node] = _as(t, record)
+        got = pushforward_nodes(walk, tangents, record=record)
+        dots = [got.get(o.node) if o.node is not None else None for o in outs]
+        return [
+            variable(np.zeros(o.shape, o.dtype)) if d is None else _as(d, True)
+            for d, o in zip(dots, outs, strict=True)
+        ]
+
+
+def _as(x: Any, wrap: bool) -> Any:
+    """A variable if `wrap`, an array otherwise."""
+    if isinstance(x, Variable):
+        return x if wrap else x.value
+    return variable(x) if wrap else np.asarray(x)
+
+
+def _differentiable(x: Any) -> Tensor:
+    tensor = asarray(x)
+    if tensor.dtype.kind not in "fc":
+        raise DtypeError(
+            f"cannot differentiate with respect to {tensor.dtype} {tensor.shape}: only floating-point "
+            "arguments have derivatives (write 2.0 instead of 2, or use x.astype(float))"
+        )
+    return tensor
+
+
+def _scalar(outs: Sequence[Tensor], what: str) -> Tensor:
+    if len(outs) != 1 or outs[0].shape != ():
+        got = ", ".join([str(o.shape) for o in outs])
+        raise ShapeError(
+            f"{what} needs a function with one number as its result, this one gave shape {got}; "
+            "sum it, or use jacobian or vjp"
+        )
+    if outs[0].dtype.kind != "f":
+        raise DtypeError(f"{what} needs a real floating-point result, not {outs[0].dtype}")
+    return outs[0]
+
+
+def value_and_grad(
+    f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that returns (f(..), gradient of f with respect to the arguments `argnums`).
+
+    f gives one number; with `has_aux` a pair (number, anything), and the result is
+    ((number, anything), gradient). The gradient is a tree like the argument (a tuple of trees if
+    `argnums` is a tuple).
+    """
+
+    def both(*args: Any, **kwargs: Any) -> Any:
+        run = _Run(f, argnums, args, kwargs)
+        value, aux = run.result if has_aux else (run.result, None)
+        outs, _ = run.outputs(value)
+        out = _scalar(outs, "grad")
+        bars = run.pull([out], [np.ones((), out.dtype)])
+        shown = _outer(out, run)
+        return ((shown, aux), bars) if has_aux else (shown, bars)
+
+    return _named(both, f, "value_and_grad")
+
+
+def _outer(out: Tensor, run: _Run) -> Tensor:
+    """A result as the caller sees it: without a graph, unless something outside is in it."""
+    _, record = run.walk([out])
+    return out if record else out.detach()
+
+
+def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the gradient of f, which gives one number.
+
+    >>> import chainrule as cr
+    >>> cr.grad(lambda x: x**3)(2.0)
+    tensor(12., dtype=float32)
+    """
+    both = value_and_grad(f, argnums, has_aux=has_aux)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, bars = both(*args, **kwargs)
+        return (bars, value[1]) if has_aux else bars
+
+    return _named(gradient, f, "grad")
+
+
+def vjp(f: Callable[..., Any], *xs: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """(f(*xs), pull), where pull(g) gives, for a cotangent g of the result, those of all xs."""
+    run = _Run(f, tuple(range(len(xs))), xs, {})
+    outs, structure = run.outputs(run.result)
+
+    def pull(g: Any) -> Any:
+        return run.pull(outs, _matching(g, outs, structure, "cotangent"))
+
+    return structure.unflatten([_outer(o, run) for o in outs]), pull
+
+
+def _matching(tree: Any, like: Sequence[Any], structure: Structure, what: str) -> list[Any]:
+    """The leaves of a tree of cotangents or tangents, checked and in the dtypes of `like`."""
+    leaves, its = flatten(tree)
+    if its != structure:
+        raise ShapeError(f"the {what} has the structure {its}, needed is {structure}")
+    out: list[Any] = []
+    for t, x in zip(leaves, like, strict=True):
+        t = asarray(t)
+        if t.shape != x.shape:
+            raise ShapeError(f"the {what} has shape {t.shape}, needed is {x.shape}")
+        out.append(t.astype(x.dtype))
+    return out
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """(f(*primals), its directional derivative along `tangents`)."""
+    run = _Run(f, tuple(range(len(primals))), primals, {})
+    ts = _matching(list(tangents), run.aliases, run.structure, "tangent")
+    outs, structure = run.outputs(run.result)
+    dots = run.push(outs, ts)
+    return structure.unflatten([_outer(o, run) for o in outs]), structure.unflatten(dots)
+
+
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The Hessian of f, which gives one number, times `tangents`: a tuple of trees like `primals`."""
+    every = tuple(range(len(primals)))
+    return jvp(grad(f, every), primals, tangents)[1]
+
+
+def jacobian(
+    f: Callable[..., Any], argnums: Argnums = 0, *, mode: str = "auto"
+) -> Callable[..., Any]:
+    """A function that returns all partial derivatives of f's result.
+
+    For a result of shape s and an argument of shape r an array of shape s + r; for trees a tree like
+    the result of trees like the argument. `mode` is "forward" (one pass per argument element),
+    "reverse" (one pass per result element) or "auto" (whichever is fewer).
+    """
+    if mode not in ("auto", "forward", "reverse"):
+        raise GradientError(f"jacobian: mode is 'auto', 'forward' or 'reverse', not {mode!r}")
+
+    def full(*args: Any, **kwargs: Any) -> Any:
+        run = _Run(f, argnums, args, kwargs)
+        outs, structure = run.outputs(run.result)
+        n_in = sum([math.prod(x.shape) for x in run.aliases])
+        n_out = sum([math.prod(o.shape) for o in outs])
+        forward = mode == "forward" or (mode == "auto" and n_in < n_out)
+        blocks = (_by_columns if forward else _by_rows)(run, outs)
+        rows = [run._tree(row) for row in blocks]  # pyright: ignore[reportPrivateUsage]
+        return structure.unflatten(rows)
+
+    return _named(full, f, "jacobian")
+
+
+def _by_rows(run: _Run, outs: Sequence[Tensor]) -> list[list[Any]]:
+    """For each output the blocks of all arguments, one reverse pass per output element."""
+    blocks: list[list[Any]] = []
+    for k, out in enumerate(outs):
+        rows: list[list[Any]] = []
+        for i in range(math.prod(out.shape)):
+            gs = [np.zeros(o.shape, o.dtype) for o in outs]
+            gs[k].reshape(-1)[i] = 1
+            rows.append(flatten(run.pull(outs, gs))[0])
+        blocks.append([
+            _assemble([r[j] for r in rows], (*out.shape, *x.shape), x.dtype)
+            for j, x in enumerate(run.aliases)
+        ])  # fmt: skip
+    return blocks
+
+
+def _by_columns(run: _Run, outs: Sequence[Tensor]) -> list[list[Any]]:
+    """For each output the blocks of all arguments, one forward pass per argument element."""
+    blocks: list[list[Any]] = [[] for _ in outs]
+    for j, x in enumerate(run.aliases):
+        columns: list[list[Tensor]] = []
+        for i in range(math.prod(x.shape)):
+            ts = [np.zeros(a.shape, a.dtype) for a in run.aliases]
+            ts[j].reshape(-1)[i] = 1
+            columns.append(run.push(outs, ts))
+        for k, out in enumerate(outs):
+            block = _assemble([c[k] for c in columns], (*x.shape, *out.shape), out.dtype)
+            nx, no = len(x.shape), len(out.shape)
+            blocks[k].append(block.permute_dims((*range(nx, nx + no), *range(nx))))
+    return blocks
+
+
+def _assemble(parts: Sequence[Tensor], shape: tuple[int, ...], dtype: Any) -> Tensor:
+    from chainrule.ops.shaping import reshape, stack
+
+    return reshape(stack(parts), shape) if parts else variable(np.zeros(shape, dtype))
+
+
+def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """A function that returns all second derivatives of f, which gives one number.
+
+    For an argument of shape r an array of shape r + r; for trees a tree of trees.
+    """
+    return jacobian(grad(f, argnums), argnums)
+
+
+def _named(wrapper: Any, f: Callable[..., Any], what: str) -> Any:
+    name = getattr(f, "__name__", type(f).__name__)
+    wrapper.__name__ = wrapper.__qualname__ = f"{what}({name})"
+    wrapper.__doc__ = f"The {what} of {name}."
+    return wrapper
+
+
+def no_grad() -> Any:
+    """Within `with no_grad():` (or on a function, `@no_grad()`) nothing is recorded."""
+    return recording(False)
+
+
+def enable_grad() -> Any:
+    """Within `with enable_grad():` ops are recorded again, inside a `no_grad`."""
+    return recording(True)

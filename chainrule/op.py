@@ -1,0 +1,189 @@
+"""What an op is: a frozen value that says how to compute it and how to differentiate it.
+
+Its rules are written in ops, so that they run on arrays, on tensors and on placeholders alike.
+
+Notation: `y` an op's output, `xs` its inputs, `g` the cotangent of y, `ts` tangents of xs.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Need = tuple[bool, ...]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is known of an array before it has values: its shape and its dtype."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    __array_ufunc__ = None  # NumPy must never take one for an array
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+
+_interned: dict[Any, Any] = {}
+_INTERNED_MOST = 1 << 14
+
+
+class _Interned(ABCMeta):
+    """Makes equal ops the same object, so that an op compares, hashes and caches by identity."""
+
+    def __call__(cls: type[_T], *args: Any) -> _T:
+        key = (cls, *args, *map(type, args))  # 1, 1.0 and True are different fields
+        op = _interned.get(key)
+        if op is None:
+            if len(_interned) >= _INTERNED_MOST:
+                _interned.clear()
+            op = _interned[key] = type.__call__(cls, *args)
+            object.__setattr__(op, "plans", {})
+        return op
+
+
+class Op(metaclass=_Interned):
+    """A differentiable operation whose fields are its static parameters. Equal ops are one object.
+
+    In place of a value that it does not say it reads, a rule is handed something with that value's
+    shape and dtype (a node or a `Spec`).
+    """
+
+    many: ClassVar[bool] = False
+    """Whether `eval` returns a tuple of arrays; `g` is then a tuple too, None where none came."""
+    quiet: ClassVar[bool] = True
+    """Whether `eval` is pure array code, which then runs without floating-point warnings."""
+    states: ClassVar[str] = "vjp jvp"
+    """The rules that are stated; one that is not is derived by transposing the other."""
+    plans: dict[Need, tuple[Need, tuple[int, ...]]]
+    """By which inputs need a gradient: to which it flows, and which of (y, *xs) not to keep."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The word for this op in messages and pictures."""
+
+    @abstractmethod
+    def eval(self, *xs: Any) -> Any:
+        """The value, arrays in and array (or tuple of arrays) out."""
+
+    @abstractmethod
+    def spec(self, *xs: Any) -> Any:
+        """Shape and dtype of the value from those of `xs` (Specs, or plain Python numbers)."""
+
+    @abstractmethod
+    def reads(self, i: int) -> Sequence[int] | None:
+        """Which values the rules of input `i` read: 0 is y, 1 the first input, ...
+
+        None says that no gradient flows to input `i` (an index, say).
+        """
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """For each input that needs one its cotangent `x_bar`, None for the others."""
+        raise NotImplementedError
+
+    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+        """The tangent `y_dot`; a None among `ts` stands for a tangent that is zero."""
+        raise NotImplementedError
+
+    def plan(self, mask: Need) -> tuple[Need, tuple[int, ...]]:
+        """Fill in `plans[mask]`."""
+        wanted = [self.reads(i) if n else None for i, n in enumerate(mask)]
+        read = {j for w in wanted if w is not None for j in w}
+        drop = tuple([j for j in range(len(mask) + 1) if j not in read])
+        self.plans[mask] = tuple([w is not None for w in wanted]), drop
+        return self.plans[mask]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __call__(self, *xs: Any) -> Any:
+        """Apply to variables (recorded), arrays or numbers (computed)."""
+        return _door(self, *xs)
+
+    def __reduce__(self) -> Any:
+        return type(self), tuple([getattr(self, f.name) for f in fields(self)])  # type: ignore[arg-type]
+
+
+_door: Callable[..., Any]
+
+
+def open_door(apply: Callable[..., Any]) -> None:
+    """Let ops be called: `graph.apply`, which stands above this file, is what they run through."""
+    global _door
+    _door = apply
+
+
+@dataclass(frozen=True, eq=False)
+class Pick(Op):
+    """Output `index` of an op that has several."""
+
+    index: int
+
+    @property
+    def name(self) -> str:
+        """`output 1`, say."""
+        return f"output {self.index}"
+
+    def eval(self, *xs: Any) -> Any:
+        """The output itself."""
+        return xs[0][self.index]
+
+    def spec(self, *xs: Any) -> Any:
+        """The output's spec."""
+        return xs[0][self.index]
+
+    def reads(self, i: int) -> tuple[int, ...]:
+        """Nothing."""
+        return ()
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """The cotangents of all outputs: `g` here, None elsewhere."""
+        return (tuple([g if i == self.index else None for i in range(len(xs[0].shape))]),)
+
+    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+        """The output's own tangent."""
+        return ts[0][self.index]
+
+
+@dataclass(frozen=True, eq=False)
+class Alias(Op):
+    """The input itself, as a place of its own in the graph."""
+
+    @property
+    def name(self) -> str:
+        """`alias`."""
+        return "alias"
+
+    def eval(self, *xs: Any) -> Any:
+        """The input."""
+        return xs[0]
+
+    def spec(self, *xs: Any) -> Any:
+        """The input's spec."""
+        return xs[0]
+
+    def reads(self, i: int) -> tuple[int, ...]:
+        """Nothing."""
+        return ()
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """`g`."""
+        return (g,)
+
+    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+        """The tangent."""
+        return ts[0]

@@ -1,0 +1,252 @@
+"""Composites: functions of ops, whose derivatives are all derived.
+
+Activations, softmax, losses, normalisation, dropout, embedding, attention.
+
+Notation: B batch, T positions, C channels or classes, H heads, d width of a head.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import ConfigError, DtypeError, ShapeError
+from chainrule.ops import elementwise as ew
+from chainrule.ops import reduction as red
+from chainrule.ops.contraction import matmul
+from chainrule.ops.selection import one_hot, take, take_along_axis, where
+from chainrule.ops.shaping import (
+    astype,
+    expand_dims,
+    matrix_transpose,
+    moveaxis,
+    normalize_axis,
+    squeeze,
+)
+from chainrule.random import Generator, default_generator
+
+# --- Activations ---------------------------------------------------------------------------------
+
+
+def gelu(x: Any, *, approximate: str = "none") -> Any:
+    """x times the normal distribution function of x; with approximate="tanh" its tanh form.
+
+    Any shape, same shape out. Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2.
+    """
+    if approximate not in ("none", "tanh"):
+        raise ConfigError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
+    return ew.gelu_tanh(x) if approximate == "tanh" else ew.gelu_erf(x)
+
+
+def leaky_relu(x: Any, slope: float = 0.01) -> Any:
+    """x where positive, `slope` times x elsewhere; the derivative at 0 is `slope`."""
+    return where(x > 0, x, x * slope)
+
+
+def elu(x: Any, alpha: float = 1.0) -> Any:
+    """x where positive, alpha (exp(x) - 1) elsewhere. Clevert et al. 2015, arXiv:1511.07289."""
+    return where(x > 0, x, alpha * ew.expm1(ew.at_most(x, 0)))
+
+
+# --- Softmax -------------------------------------------------------------------------------------
+
+
+def softmax(x: Any, *, axis: int = -1) -> Any:
+    """exp(x) / sum(exp(x)) along `axis`, without overflow; zeros along a row of -inf."""
+    return ew.exp(x - _finite(red.logsumexp(x, axis=axis, keepdims=True)))
+
+
+def _finite(y: Any) -> Any:
+    """A log-sum-exp with 0 where it is -inf, so that -inf minus it stays -inf."""
+    return where(y == -math.inf, 0, y)
+
+
+def log_softmax(x: Any, *, axis: int = -1) -> Any:
+    """log(softmax(x)) along `axis`, without overflow; -inf along a row of -inf."""
+    return x - _finite(red.logsumexp(x, axis=axis, keepdims=True))
+
+
+# --- Losses --------------------------------------------------------------------------------------
+
+
+def _reduce(loss: Any, reduction: str, count: Any = None) -> Any:
+    if reduction == "none":
+        return loss
+    if reduction == "sum":
+        return red.sum(loss)
+    if reduction == "mean":
+        return red.mean(loss) if count is None else red.sum(loss) / count
+    raise ConfigError(f"reduction is 'mean', 'sum' or 'none', not {reduction!r}")
+
+
+def cross_entropy(
+    logits: Any,
+    target: Any,
+    *,
+    axis: int = -1,
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> Any:
+    """-log softmax(logits) at the target, along `axis` of size C.
+
+    `target`: class indices (integers; the shape of `logits` without `axis`), or probabilities
+    (floats; the shape of `logits`). Positions whose index is `ignore_index` give loss 0 and do not
+    count in the mean. With label smoothing s the target is (1 - s) target + s / C. The mean is over
+    positions; NaN if all are ignored. Raises for an index outside 0..C-1.
+    """
+    if not 0 <= label_smoothing <= 1:
+        raise ConfigError(f"label_smoothing is between 0 and 1, not {label_smoothing}")
+    axis = normalize_axis(axis, logits.ndim)
+    rest = tuple([n for i, n in enumerate(logits.shape) if i != axis])
+    if target.dtype.kind == "f":
+        return _soft_cross_entropy(logits, target, axis, label_smoothing, reduction)
+    if target.dtype.kind not in "iu":
+        raise DtypeError(f"cross_entropy: a target is integers or floats, not {target.dtype}")
+    if tuple(target.shape) != rest:
+        raise ShapeError(
+            f"cross_entropy: logits {logits.shape} with classes along axis {axis} need class indices "
+            f"of shape {rest}, not {target.shape}"
+        )
+    used = None if ignore_index is None else target != ignore_index
+    index = target if used is None else where(used, target, 0)
+    total = red.logsumexp(logits, axis=axis)
+    picked = squeeze(take_along_axis(logits, expand_dims(index, axis), axis=axis), axis)
+    loss = total - picked
+    if label_smoothing:
+        flat = total - red.mean(logits, axis=axis)
+        loss = (1 - label_smoothing) * loss + label_smoothing * flat
+    if used is None:
+        return _reduce(loss, reduction)
+    loss = where(used, loss, 0)
+    return _reduce(loss, reduction, red.sum(astype(used, logits.dtype)))
+
+
+def _soft_cross_entropy(
+    logits: Any, target: Any, axis: int, label_smoothing: float, reduction: str
+) -> Any:
+    if tuple(target.shape) != tuple(logits.shape):
+        raise ShapeError(
+            f"cross_entropy: probabilities must have the shape of the logits, {logits.shape}, "
+            f"not {target.shape}"
+        )
+    classes = logits.shape[axis]
+    if label_smoothing:
+        target = (1 - label_smoothing) * target + label_smoothing / classes
+    logp = log_softmax(logits, axis=axis)
+    # a class of probability 0 costs nothing, even where its log probability is -inf
+    loss = -red.sum(where(target == 0, 0, target * logp), axis=axis)
+    return _reduce(loss, reduction)
+
+
+def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
+    """(x - target) squared; shapes must be equal, so that nothing is broadcast by accident."""
+    if tuple(x.shape) != tuple(target.shape):
+        raise ShapeError(f"mse_loss: the shapes {x.shape} and {target.shape} differ; reshape one")
+    return _reduce(ew.square(x - target), reduction)
+
+
+def binary_cross_entropy_with_logits(x: Any, target: Any, *, reduction: str = "mean") -> Any:
+    """-log of the probability of `target` (in [0, 1]) under sigmoid(x), without overflow."""
+    if tuple(x.shape) != tuple(target.shape):
+        raise ShapeError(
+            f"binary_cross_entropy_with_logits: the shapes {x.shape} and {target.shape} differ"
+        )
+    return _reduce(ew.softplus(x) - x * target, reduction)
+
+
+# --- Normalisation -------------------------------------------------------------------------------
+
+
+def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:
+    """(x - mean) / sqrt(variance + eps) over the last axis (.., C), times weight (C,), plus bias (C,).
+
+    Ba, Kiros & Hinton 2016, arXiv:1607.06450, equation 4.
+    """
+    centered = x - red.mean(x, axis=-1, keepdims=True)
+    variance = red.mean(ew.square(centered), axis=-1, keepdims=True)
+    y = centered / ew.sqrt(variance + eps)
+    return _affine(y, weight, bias)
+
+
+def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-5) -> Any:
+    """x / sqrt(mean(x^2) + eps) over the last axis (.., C), times weight (C,).
+
+    Zhang & Sennrich 2019, arXiv:1910.07467, equation 4.
+    """
+    scale = (red.mean(ew.square(x), axis=-1, keepdims=True) + eps) ** -0.5
+    return _affine(x * scale, weight, None)
+
+
+def _affine(y: Any, weight: Any, bias: Any) -> Any:
+    if weight is not None:
+        y = y * weight
+    return y if bias is None else y + bias
+
+
+# --- Dropout, embedding, attention ---------------------------------------------------------------
+
+
+def dropout(
+    x: Any, p: float = 0.5, *, training: bool = True, generator: Generator | None = None
+) -> Any:
+    """`x` with each element set to 0 with probability p and the others divided by 1 - p.
+
+    The identity if not `training`. Srivastava et al. 2014, JMLR 15, section 10.
+    """
+    if not 0 <= p <= 1:
+        raise ConfigError(f"dropout: p is a probability, not {p}")
+    if not training or p == 0:
+        return x
+    if p == 1:
+        return where(np.zeros(x.shape, bool), x, 0)
+    kept = (generator or default_generator).bernoulli(1 - p, x.shape)
+    return where(kept, x * (1 / (1 - p)), 0)
+
+
+def embedding(weight: Any, indices: Any) -> Any:
+    """Rows of `weight` (N, C) at integer `indices` of any shape (..): (.., C)."""
+    if weight.ndim != 2:
+        raise ShapeError(f"embedding: the table must have shape (rows, width), not {weight.shape}")
+    return take(weight, indices, axis=0)
+
+
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """x (.., n) times the transpose of weight (m, n), plus bias (m,): (.., m)."""
+    y = matmul(x, matrix_transpose(weight))
+    return y if bias is None else y + bias
+
+
+def scaled_dot_product_attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    mask: Any = None,
+    causal: bool = False,
+    scale: float | None = None,
+    dropout_p: float = 0.0,
+    generator: Generator | None = None,
+) -> Any:
+    """softmax(q kT * scale + mask) v: (.., T, d), (.., S, d), (.., S, e) -> (.., T, e).
+
+    `mask` (broadcast to (.., T, S)): bools that say what may be looked at, or floats that are added.
+    With `causal` position t looks at 0..t + S - T only. scale is 1 / sqrt(d) if None. A row that may look at
+    nothing gives zeros. Vaswani et al. 2017, arXiv:1706.03762, equation 1.
+    """
+    if q.ndim < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ShapeError(
+            f"attention: q {q.shape}, k {k.shape}, v {v.shape} need the forms (.., T, d), (.., S, d), (.., S, e)"
+        )
+    scores = matmul(q, matrix_transpose(k)) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if causal:
+        t, s = q.shape[-2], k.shape[-2]
+        scores = where(np.tri(t, s, s - t, dtype=bool), scores, -math.inf)
+    if mask is not None:
+        scores = where(mask, scores, -math.inf) if mask.dtype.kind == "b" else scores + mask
+    weights = softmax(scores)
+    if dropout_p:
+        weights = dropout(weights, dropout_p, generator=generator)
+    return matmul(weights, v)

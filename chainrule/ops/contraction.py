@@ -1,0 +1,244 @@
+"""Products that sum over shared axes: matmul, einsum, and what is made of them. All multilinear."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import ShapeError
+from chainrule.graph import apply
+from chainrule.op import Need, Spec
+from chainrule.ops.families import Multilinear, sum_to
+from chainrule.ops.shaping import (
+    Shape,
+    broadcast_to,
+    matrix_transpose,
+    normalize_axis,
+    permute_dims,
+    reshape,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class MatMul(Multilinear):
+    """(..., m, k) @ (..., k, n) -> (..., m, n); the leading axes broadcast."""
+
+    count = 2
+
+    @property
+    def name(self) -> str:
+        """`matmul`."""
+        return "matmul"
+
+    def eval(self, *xs: Any) -> Any:
+        """BLAS, through NumPy."""
+        return np.matmul(*xs)
+
+    def spec(self, *xs: Any) -> Spec:
+        """(..., m, n)."""
+        a, b = xs
+        if a.shape[-1] != b.shape[-2]:
+            raise ShapeError(f"matmul: {a.shape} @ {b.shape}: {a.shape[-1]} is not {b.shape[-2]}")
+        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        return Spec((*lead, a.shape[-2], b.shape[-1]), np.result_type(a.dtype, b.dtype))
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """g @ bT and aT @ g."""
+        a, b = xs
+        a_bar = sum_to(apply(self, g, matrix_transpose(b)), a.shape) if need[0] else None
+        return a_bar, self._right(g, a, b.shape) if need[1] else None
+
+    def _right(self, g: Any, a: Any, shape: Shape) -> Any:
+        """aT @ g; rows of all leading axes at once where b has none, instead of summing after."""
+        if len(shape) == 2 and a.ndim > 2 and a.shape[:-1] == g.shape[:-1]:
+            a, g = reshape(a, (-1, a.shape[-1])), reshape(g, (-1, g.shape[-1]))
+        return sum_to(apply(self, matrix_transpose(a), g), shape)
+
+
+_matmul = MatMul()
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """The matrix product: (..., m, k) @ (..., k, n) -> (..., m, n), leading axes broadcast.
+
+    A vector on the left counts as (1, k), on the right as (k, 1); that axis is then dropped.
+    Raises `ShapeError` if the inner sizes differ or an argument has no axis.
+    """
+    if a.ndim > 1 and b.ndim > 1:
+        return apply(_matmul, a, b)
+    if a.ndim == 0 or b.ndim == 0:
+        raise ShapeError(f"matmul: {a.shape} @ {b.shape}: a number has no axis to sum over; use *")
+    left, right = a.ndim == 1, b.ndim == 1
+    y = apply(
+        _matmul, reshape(a, (1, -1)) if left else a, reshape(b, (-1, 1)) if right else b
+    )
+    shape = list(y.shape)
+    if right:
+        del shape[-1]
+    if left:
+        del shape[-1 if right else -2]
+    return reshape(y, shape)
+
+
+# --- Einsum --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Einsum(Multilinear):
+    """Einstein's sum, each input's and the output's axes named by letters: 'ij,jk->ik'.
+
+    The letters of one input are all different and there is no ellipsis: `einsum` sees to that.
+    """
+
+    terms: tuple[str, ...]
+    out: str
+
+    @property
+    def name(self) -> str:
+        """`einsum`."""
+        return "einsum"
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """Number of inputs."""
+        return len(self.terms)
+
+    def eval(self, *xs: Any) -> Any:
+        """NumPy's einsum; with several inputs in an order that keeps intermediate arrays small."""
+        spec = f"{','.join(self.terms)}->{self.out}"
+        return np.einsum(spec, *xs, optimize="greedy" if len(xs) > 1 else False)
+
+    def spec(self, *xs: Any) -> Spec:
+        """The size of each letter of the output."""
+        size = sizes(self.terms, xs)
+        return Spec(tuple([size[c] for c in self.out]), np.result_type(*[x.dtype for x in xs]))
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """The same sum with that input and the output exchanged."""
+        return [self._bar(i, g, xs) if n else None for i, n in enumerate(need)]
+
+    def _bar(self, i: int, g: Any, xs: Sequence[Any]) -> Any:
+        others = [(t, x) for j, (t, x) in enumerate(zip(self.terms, xs, strict=True)) if j != i]
+        terms = (self.out, *[t for t, _ in others])
+        term = self.terms[i]
+        found = "".join([c for c in term if any(c in t for t in terms)])
+        bar = apply(Einsum(terms, found), g, *[x for _, x in others])
+        if found == term:
+            return bar
+        # letters that only this input has were summed away: repeat along them
+        shape = xs[i].shape
+        apart = [n if c in found else 1 for c, n in zip(term, shape, strict=True)]
+        return broadcast_to(reshape(bar, apart), shape)
+
+
+def sizes(terms: Sequence[str], xs: Sequence[Any]) -> dict[str, int]:
+    """The size of each letter; raises `ShapeError` where a letter would have two."""
+    size: dict[str, int] = {}
+    for term, x in zip(terms, xs, strict=True):
+        if len(term) != x.ndim:
+            raise ShapeError(f"einsum: '{term}' names {len(term)} axes, the array has {x.shape}")
+        for c, n in zip(term, x.shape, strict=True):
+            if size.setdefault(c, n) != n:
+                raise ShapeError(f"einsum: '{c}' is {size[c]} in one input and {n} in another")
+    return size
+
+
+def einsum(spec: str, *xs: Any) -> Any:
+    """Einstein's sum in NumPy's notation: 'ij,jk->ik', '...i,i', 'ii->i', 'ii'.
+
+    Letters that the output does not name are summed; without '->' it names, in alphabetical order,
+    those that occur once. Sizes of one letter must agree (a size of 1 is not stretched).
+    """
+    terms, out = _parse(spec, xs)
+    arrays: list[Any] = []
+    for k, term in enumerate(terms):
+        x = xs[k]
+        if len(term) != x.ndim:
+            raise ShapeError(f"einsum '{spec}': '{term}' names {len(term)} axes of {x.shape}")
+        terms[k], x = _diagonals(term, x)
+        arrays.append(x)
+    unknown = [c for c in out if not any(c in t for t in terms)]
+    if unknown or len(set(out)) < len(out):
+        raise ShapeError(f"einsum '{spec}': the output '{out}' must name letters of inputs, once")
+    return apply(Einsum(tuple(terms), out), *arrays)
+
+
+def _parse(spec: str, xs: Sequence[Any]) -> tuple[list[str], str]:
+    """The letters of each input and of the output, ellipses replaced by capital letters."""
+    spec = spec.replace(" ", "")
+    left, arrow, out = spec.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(xs):
+        raise ShapeError(f"einsum '{spec}' is for {len(terms)} arrays, not {len(xs)}")
+    free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in spec]
+    extra = [x.ndim - len(t.replace("...", "")) if "..." in t else 0 for t, x in zip(terms, xs, strict=True)]
+    most = max(extra)
+    if min(extra) < 0 or most > len(free):
+        raise ShapeError(f"einsum '{spec}' names more axes than {[x.shape for x in xs]} have")
+    dots = free[:most]
+    terms = [t.replace("...", "".join(dots[most - n :])) for t, n in zip(terms, extra, strict=True)]
+    if not arrow:
+        letters = "".join(terms)
+        once = sorted(c for c in set(letters) if letters.count(c) == 1 and c not in dots)
+        return terms, "".join(dots + once)
+    return terms, out.replace("...", "".join(dots))
+
+
+def _diagonals(term: str, x: Any) -> tuple[str, Any]:
+    """An input whose letter repeats (as in 'ii') replaced by its diagonal along that letter."""
+    from chainrule.ops.selection import getitem
+
+    for c in term:
+        if term.count(c) < 2:
+            continue
+        i, j = term.index(c), term.rindex(c)
+        n = x.shape[i]
+        if x.shape[j] != n:
+            raise ShapeError(f"einsum: '{c}' is {n} and {x.shape[j]} in {x.shape}")
+        axes = [k for k in range(x.ndim) if k not in (i, j)]
+        x = permute_dims(x, (*axes, i, j))
+        flat = reshape(x, (*[x.shape[k] for k in range(x.ndim - 2)], n * n))
+        x = getitem(flat, (Ellipsis, slice(None, None, n + 1)))
+        return _diagonals("".join([term[k] for k in axes]) + c, x)
+    return term, x
+
+
+def tensordot(a: Any, b: Any, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Any:
+    """The sum of products over `axes` of a and b: that many last and first ones, or two lists."""
+    if isinstance(axes, int):
+        left, right = list(range(a.ndim - axes, a.ndim)), list(range(axes))
+    else:
+        left = [normalize_axis(i, a.ndim) for i in axes[0]]
+        right = [normalize_axis(i, b.ndim) for i in axes[1]]
+    if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
+        raise ShapeError(f"tensordot: axes {left} of {a.shape} do not fit {right} of {b.shape}")
+    rows = [i for i in range(a.ndim) if i not in left]
+    cols = [i for i in range(b.ndim) if i not in right]
+    k = math.prod([a.shape[i] for i in left])
+    m, n = math.prod([a.shape[i] for i in rows]), math.prod([b.shape[i] for i in cols])
+    y = matmul(
+        reshape(permute_dims(a, (*rows, *left)), (m, k)),
+        reshape(permute_dims(b, (*right, *cols)), (k, n)),
+    )
+    return reshape(y, (*[a.shape[i] for i in rows], *[b.shape[i] for i in cols]))
+
+
+def outer(a: Any, b: Any) -> Any:
+    """All products of an element of `a` (m,) with one of `b` (n,): (m, n)."""
+    if a.ndim != 1 or b.ndim != 1:
+        raise ShapeError(f"outer needs two vectors, not {a.shape} and {b.shape}")
+    return reshape(a, (-1, 1)) * reshape(b, (1, -1))
+
+
+def vecdot(a: Any, b: Any, *, axis: int = -1) -> Any:
+    """The sum of products along `axis`; the other axes broadcast."""
+    from chainrule.ops.reduction import sum
+
+    n = normalize_axis(axis, min(a.ndim, b.ndim))
+    if a.shape[axis] != b.shape[axis]:
+        raise ShapeError(f"vecdot: {a.shape} and {b.shape} differ along axis {n}")
+    return sum(a * b, axis=axis)

@@ -1,0 +1,140 @@
+"""The table of elementwise ops: value, then one partial derivative per argument.
+
+A partial reads what its parameters name: `y` the output, `x` the input of a unary op, `a b` the inputs
+of a binary one. It is written in ops, so it runs on floats, arrays, tensors and placeholders. Rows marked
+singular have a partial that can be infinite or NaN at a finite point; there a cotangent of exactly 0
+contributes exactly 0. Conventions at kinks are listed in docs/conventions.md.
+
+Formulas: Abramowitz & Stegun, Handbook of Mathematical Functions, chapters 4 (elementary functions) and
+7 (error function), unless a row says otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from chainrule.ops.families import elementwise as op
+
+SQRT_2 = math.sqrt(2)
+SQRT_2_PI = math.sqrt(2 / math.pi)
+LN_2, LN_10 = math.log(2), math.log(10)
+TANH_CUBIC = 0.044715  # Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2
+
+
+def _gelu(x: Any) -> Any:
+    return x * (0.5 * special.erfc(-x / SQRT_2)).astype(np.result_type(x), copy=False)
+
+
+def _gelu_tanh(x: Any) -> Any:
+    return 0.5 * x * (1 + np.tanh(SQRT_2_PI * (x + TANH_CUBIC * x * x * x)))
+
+
+def _softplus(x: Any) -> Any:
+    return np.logaddexp(x, np.zeros((), np.result_type(x)))
+
+
+def _half(fn: Any) -> Any:
+    """SciPy has no float16 versions: compute in float32, and give float16 back."""
+
+    def half(x: Any) -> Any:
+        small = getattr(x, "dtype", None) == np.float16
+        return fn(x.astype(np.float32)).astype(np.float16) if small else fn(x)
+
+    half.__name__ = fn.__name__
+    return half
+
+
+# fmt: off
+# --- arithmetic
+add          = op(np.add,          lambda: 1, lambda: 1, scalar=lambda a, b: a + b)
+sub          = op(np.subtract,     lambda: 1, lambda: -1, name="sub", scalar=lambda a, b: a - b)
+mul          = op(np.multiply,     lambda b: b, lambda a: a, name="mul", scalar=lambda a, b: a * b)
+div          = op(np.divide,       lambda b: 1 / b, lambda y, b: -y / b, name="div", singular=True, scalar=lambda a, b: a / b)
+pow          = op(np.power,        lambda a, b: b * a ** (b - 1 + (b == 0)), lambda y, a: y * log(a + (a == 0)), name="pow", singular=True)
+neg          = op(np.negative,     lambda: -1, name="neg", scalar=lambda x: -x)
+positive     = op(np.positive,     lambda: 1, scalar=lambda x: x)
+reciprocal   = op(np.reciprocal,   lambda y: -y * y, singular=True, scalar=lambda x: 1 / x)
+square       = op(np.square,       lambda x: 2 * x, scalar=lambda x: x * x)
+floor_divide = op(np.floor_divide, lambda: 0, lambda: 0, scalar=lambda a, b: a // b)
+remainder    = op(np.remainder,    lambda: 1, lambda a, b: -floor_divide(a, b), scalar=lambda a, b: a % b)
+
+# --- roots, exponentials, logarithms
+sqrt      = op(np.sqrt,      lambda y: 0.5 / y, singular=True)
+cbrt      = op(np.cbrt,      lambda y: 1 / (3 * y * y), singular=True)
+exp       = op(np.exp,       lambda y: y)
+exp2      = op(np.exp2,      lambda y: y * LN_2)
+expm1     = op(np.expm1,     lambda y: y + 1)
+log       = op(np.log,       lambda x: 1 / x, singular=True)
+log2      = op(np.log2,      lambda x: 1 / (x * LN_2), singular=True)
+log10     = op(np.log10,     lambda x: 1 / (x * LN_10), singular=True)
+log1p     = op(np.log1p,     lambda x: 1 / (1 + x), singular=True)
+logaddexp = op(np.logaddexp, lambda a, b: sigmoid(a - b), lambda a, b: sigmoid(b - a), singular=True)
+
+# --- trigonometric and hyperbolic
+sin   = op(np.sin,     lambda x: cos(x))
+cos   = op(np.cos,     lambda x: -sin(x))
+tan   = op(np.tan,     lambda y: 1 + y * y)
+asin  = op(np.arcsin,  lambda x: 1 / sqrt(1 - x * x), name="asin", singular=True)
+acos  = op(np.arccos,  lambda x: -1 / sqrt(1 - x * x), name="acos", singular=True)
+atan  = op(np.arctan,  lambda x: 1 / (1 + x * x), name="atan")
+sinh  = op(np.sinh,    lambda x: cosh(x))
+cosh  = op(np.cosh,    lambda x: sinh(x))
+tanh  = op(np.tanh,    lambda y: 1 - y * y)
+asinh = op(np.arcsinh, lambda x: 1 / sqrt(1 + x * x), name="asinh")
+acosh = op(np.arccosh, lambda x: 1 / (sqrt(x - 1) * sqrt(x + 1)), name="acosh", singular=True)
+atanh = op(np.arctanh, lambda x: 1 / (1 - x * x), name="atanh", singular=True)
+atan2 = op(np.arctan2, lambda a, b: b / _not_zero(a * a + b * b), lambda a, b: -a / _not_zero(a * a + b * b), name="atan2", singular=True)
+hypot = op(np.hypot,   lambda y, a: a / _not_zero(y), lambda y, b: b / _not_zero(y))
+
+# --- steps and kinks
+abs       = op(np.abs,      lambda x: sign(x), name="abs", scalar=math.fabs)
+sign      = op(np.sign,     lambda: 0, scalar=lambda x: (x > 0) - (x < 0) if x == x else x)
+floor     = op(np.floor,    lambda: 0, scalar=lambda x: float(math.floor(x)))
+ceil      = op(np.ceil,     lambda: 0, scalar=lambda x: float(math.ceil(x)))
+trunc     = op(np.trunc,    lambda: 0, scalar=lambda x: float(math.trunc(x)))
+round     = op(np.rint,     lambda: 0, name="round", scalar=lambda x: float(x.__round__()))
+maximum   = op(np.maximum,  lambda a, b: (a > b) + 0.5 * (a == b), lambda a, b: (b > a) + 0.5 * (a == b), scalar=lambda a, b: a if a >= b or a != a else b)
+minimum   = op(np.minimum,  lambda a, b: (a < b) + 0.5 * (a == b), lambda a, b: (b < a) + 0.5 * (a == b), scalar=lambda a, b: a if a <= b or a != a else b)
+at_least  = op(lambda a, b: np.maximum(a, b), lambda a, b: a >= b, lambda a, b: a < b, name="at_least", scalar=lambda a, b: a if a >= b or a != a else b)
+at_most   = op(lambda a, b: np.minimum(a, b), lambda a, b: a <= b, lambda a, b: a > b, name="at_most", scalar=lambda a, b: a if a <= b or a != a else b)
+copysign  = op(np.copysign, lambda a, b: sign(a) * copysign(1.0, b), lambda: 0)
+nextafter = op(np.nextafter, lambda: 1, lambda: 0)
+
+# --- deep learning
+relu      = op(lambda x: np.maximum(x, 0), lambda y: y > 0, name="relu", scalar=lambda x: x if x > 0 or x != x else 0.0)
+sigmoid   = op(_half(special.expit), lambda y: y * (1 - y), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else 1 - 1 / (1 + math.exp(x)))
+silu      = op(lambda x: x * sigmoid(x), lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x))), name="silu")
+softplus  = op(_softplus, lambda x: sigmoid(x), name="softplus")
+erf       = op(_half(special.erf),  lambda x: 2 / math.sqrt(math.pi) * exp(-x * x), name="erf")
+erfc      = op(_half(special.erfc), lambda x: -2 / math.sqrt(math.pi) * exp(-x * x), name="erfc")
+gelu_erf  = op(_half(_gelu), lambda x: 0.5 * erfc(-x / SQRT_2) + x * exp(-0.5 * x * x) / math.sqrt(2 * math.pi), name="gelu_erf")
+gelu_tanh = op(_gelu_tanh, lambda x: _gelu_tanh_slope(x, tanh(SQRT_2_PI * (x + TANH_CUBIC * x * x * x))), name="gelu_tanh")
+
+# --- comparisons, logic, bits, tests: no derivative
+equal, not_equal           = op(np.equal), op(np.not_equal)
+less, less_equal           = op(np.less), op(np.less_equal)
+greater, greater_equal     = op(np.greater), op(np.greater_equal)
+logical_and, logical_or    = op(np.logical_and), op(np.logical_or)
+logical_xor, logical_not   = op(np.logical_xor), op(np.logical_not)
+bitwise_and, bitwise_or    = op(np.bitwise_and), op(np.bitwise_or)
+bitwise_xor, bitwise_invert = op(np.bitwise_xor), op(np.invert, name="bitwise_invert")
+bitwise_left_shift         = op(np.left_shift, name="bitwise_left_shift")
+bitwise_right_shift        = op(np.right_shift, name="bitwise_right_shift")
+isnan, isinf, isfinite     = op(np.isnan), op(np.isinf), op(np.isfinite)
+signbit                    = op(np.signbit)
+# fmt: on
+
+
+def _not_zero(d: Any) -> Any:
+    """`d`, with 1 in place of 0: makes 0 / 0 come out as 0."""
+    return d + (d == 0)
+
+
+def _gelu_tanh_slope(x: Any, t: Any) -> Any:
+    """Derivative of the tanh form of GELU, t its tanh."""
+    inner = SQRT_2_PI * (1 + 3 * TANH_CUBIC * x * x)
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner

@@ -1,0 +1,296 @@
+"""The families: what an op's statement leaves out, its family derives.
+
+| family | states | derived here |
+|---|---|---|
+| `Elementwise` | value, one partial per argument | vjp `g * d` summed to the input's shape, jvp `t * d` |
+| `Linear` | value, shape, vjp | jvp: the op on the tangents |
+| `Multilinear` | value, shape, vjp | jvp: the sum of the op with one argument replaced |
+
+Notation: `d` a partial derivative; `y`, `x` or `a b c` the output and the inputs that it reads.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from chainrule.graph import apply
+from chainrule.op import Need, Op, Spec
+
+Rule = Callable[[Any, Sequence[Any]], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """One partial derivative, and which of (y, *xs) its parameters name.
+
+    Where it is `singular`, that is, can be infinite or NaN at a finite point, a cotangent that is
+    exactly 0 contributes exactly 0 (the strong zero).
+    """
+
+    formula: Callable[..., Any]
+    singular: bool
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """Places in (y, *xs)."""
+        return tuple([_PLACES[name] for name in inspect.signature(self.formula).parameters])
+
+    def rule(self) -> Rule:
+        """`(g, (y, *xs)) -> g * d`, in the shortest form for what the partial reads."""
+        d, at = self.formula, self.reads
+        if not at:
+            return _constant_rule(d())
+        if self.singular:
+            return lambda g, kept: _strong(g, d(*[kept[i] for i in at]))
+        if len(at) == 1:
+            (i,) = at
+            return lambda g, kept: g * d(kept[i])
+        return lambda g, kept: g * d(*[kept[i] for i in at])
+
+
+_PLACES = {"y": 0, "x": 1, "a": 1, "b": 2, "c": 3}
+
+
+def _constant_rule(d: float) -> Rule:
+    if d == 1:
+        return lambda g, kept: g
+    if d == -1:
+        return lambda g, kept: -g
+    if d == 0:
+        return lambda g, kept: zeros_like(g)
+    return lambda g, kept: g * d
+
+
+def _strong(g: Any, d: Any) -> Any:
+    """`g * d`, but exactly 0 wherever `g` is 0, whatever `d` is."""
+    if isinstance(d, float | int) and math.isfinite(d):
+        return g * d
+    return strong_mul(g, d)
+
+
+def zeros_like(x: Any) -> Any:
+    """Zeros of the shape and dtype of `x` (an array, a variable, a node, a Spec)."""
+    return np.zeros(x.shape, x.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Elementwise(Op):
+    """An op that computes each element of its result from the elements at the same place.
+
+    Inputs broadcast. `scalar` is the value on Python floats.
+    """
+
+    label: str
+    fn: Callable[..., Any]
+    partials: tuple[Partial, ...]
+    scalar: Callable[..., float]
+    rules: tuple[Rule, ...] = field(init=False, repr=False)
+    read: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", tuple([p.rule() for p in self.partials]))
+        object.__setattr__(self, "read", tuple([p.reads for p in self.partials]))
+
+    @property
+    def name(self) -> str:
+        """The name of its row in the table."""
+        return self.label
+
+    def eval(self, *xs: Any) -> Any:
+        """The value, with NumPy's broadcasting and dtypes."""
+        return self.fn(*xs)
+
+    def spec(self, *xs: Any) -> Spec:
+        """Broadcast shape; the dtype that NumPy gives."""
+        shape = np.broadcast_shapes(*[x.shape for x in xs if isinstance(x, Spec)])
+        empty = [np.empty(0, x.dtype) if isinstance(x, Spec) else x for x in xs]
+        return Spec(shape, self.fn(*empty).dtype)
+
+    def reads(self, i: int) -> tuple[int, ...] | None:
+        """What the partial's parameters name; None where there is no partial."""
+        return self.read[i] if self.read else None
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """`g * d`, summed over the axes along which the input was repeated."""
+        kept = (y, *xs)
+        bars: list[Any] = []
+        for i, needed in enumerate(need):
+            if not needed:
+                bars.append(None)
+                continue
+            bar = self.rules[i](g, kept)
+            shape = xs[i].shape
+            bars.append(bar if bar.shape == shape else sum_to(bar, shape))
+        return bars
+
+    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+        """The sum of `t * d` over the inputs that have a tangent."""
+        kept = (y, *xs)
+        parts = [rule(t, kept) for t, rule in zip(ts, self.rules, strict=True) if t is not None]
+        total = sum(parts[1:], parts[0])
+        return total if total.shape == y.shape else broadcast_to(total, y.shape)
+
+    def __reduce__(self) -> Any:
+        return _row, (self.label,)
+
+
+rows: dict[str, Elementwise] = {}
+"""Every elementwise op by name: the table in `elementwise.py`, as it is read."""
+
+
+def _row(name: str) -> Elementwise:
+    return rows[name]
+
+
+def elementwise(
+    fn: Callable[..., Any],
+    *partials: Callable[..., Any],
+    name: str | None = None,
+    singular: bool = False,
+    scalar: Callable[..., float] | None = None,
+) -> Elementwise:
+    """A row of the table: a value, and one partial for each argument (none: no derivative).
+
+    `scalar` is the value on Python floats; by default the function of the same name in `math`, or
+    else `fn` itself.
+    """
+    label = name or fn.__name__
+    plain = scalar or getattr(math, label, None) or (lambda *xs: fn(*xs).item())
+    row = Elementwise(label, fn, tuple([Partial(p, singular) for p in partials]), plain)
+    rows[label] = row
+    return row
+
+
+class Linear(Op):
+    """An op that is linear in all of its differentiable inputs taken together.
+
+    `data` are the places of inputs that are not differentiable (indices, conditions); the vjp reads
+    nothing else.
+    """
+
+    data: ClassVar[tuple[int, ...]] = ()
+
+    def reads(self, i: int) -> tuple[int, ...] | None:
+        """The data."""
+        return None if i + 1 in self.data else self.data
+
+    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+        """The op on the tangents; where one is missing, on zeros."""
+        args: list[Any] = []
+        for i, (t, x) in enumerate(zip(ts, xs, strict=True), 1):
+            if i in self.data:
+                args.append(x)
+            elif t is None:
+                args.append(zeros_like(x) if hasattr(x, "shape") else 0)
+            else:
+                args.append(t)
+        return apply(self, *args)
+
+
+class Multilinear(Op):
+    """An op that is linear in each input while the others stand still."""
+
+    count: int
+    """How many inputs."""
+
+    def reads(self, i: int) -> tuple[int, ...] | None:
+        """The other inputs."""
+        return tuple([j for j in range(1, self.count + 1) if j != i + 1])
+
+    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+        """The sum over the inputs with a tangent of the op with that input replaced."""
+        parts = [
+            apply(self, *[t if j == i else x for j, x in enumerate(xs)])
+            for i, t in enumerate(ts)
+            if t is not None
+        ]
+        return sum(parts[1:], parts[0])
+
+
+@dataclass(frozen=True, eq=False)
+class SumTo(Linear):
+    """Undo broadcasting: sum over the axes along which `shape` was repeated."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """`sum_to`."""
+        return "sum_to"
+
+    def eval(self, *xs: Any) -> Any:
+        """The sum, of shape `shape`."""
+        (x,) = xs
+        lead = x.ndim - len(self.shape)
+        pairs = zip(x.shape[lead:], self.shape, strict=True)
+        axes = [*range(lead), *[lead + i for i, (n, m) in enumerate(pairs) if n != m]]
+        return np.add.reduce(x, axis=tuple(axes), dtype=x.dtype).reshape(self.shape)
+
+    def spec(self, *xs: Any) -> Spec:
+        """`shape`, and the input's dtype."""
+        return Spec(self.shape, xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """Repeat `g` again."""
+        return (broadcast_to(g, xs[0].shape),)
+
+
+@dataclass(frozen=True, eq=False)
+class BroadcastTo(Linear):
+    """Repeat along axes of size 1 and new leading axes until the shape is `shape`."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """`broadcast_to`."""
+        return "broadcast_to"
+
+    def eval(self, *xs: Any) -> Any:
+        """A view for large arrays; for small ones a copy, which is much faster to make."""
+        (x,) = xs
+        if math.prod(self.shape) > 4096 or not isinstance(x, np.ndarray):
+            return np.broadcast_to(x, self.shape)
+        out = np.empty(self.shape, x.dtype)
+        out[...] = x
+        return out
+
+    def spec(self, *xs: Any) -> Spec:
+        """`shape`, and the input's dtype."""
+        np.broadcast_shapes(xs[0].shape, self.shape)
+        return Spec(self.shape, xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """Sum what was repeated."""
+        return (sum_to(g, xs[0].shape),)
+
+
+def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
+    """`x` summed over the axes along which an array of `shape` was broadcast to the shape of `x`."""
+    return x if x.shape == shape else apply(SumTo(shape), x)
+
+
+def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
+    """`x` repeated to `shape` by the broadcasting rules. Any dtype; same dtype out.
+
+    >>> import chainrule as cr
+    >>> cr.broadcast_to(cr.tensor([1.0, 2.0]), (2, 2)).tolist()
+    [[1.0, 2.0], [1.0, 2.0]]
+    """
+    return apply(BroadcastTo(tuple(shape)), x)
+
+
+def _strong_product(g: Any, d: Any) -> Any:
+    return np.where(np.equal(g, 0), np.zeros((), np.result_type(g, d)), np.multiply(g, d))
+
+
+strong_mul = elementwise(
+    _strong_product, lambda b: b, lambda a: a, name="strong_mul", singular=True,
+    scalar=lambda a, b: 0.0 if a == 0 else a * b,
+)  # fmt: skip

@@ -1,0 +1,344 @@
+"""Reductions: many elements to one, over one axis, several, or all.
+
+`axis` is an int, a tuple of ints, or None for all; with `keepdims` the reduced axes stay with size 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import ShapeError
+from chainrule.graph import apply
+from chainrule.op import Need, Op, Spec
+from chainrule.ops import elementwise as ew
+from chainrule.ops.families import Linear, broadcast_to
+from chainrule.ops.selection import where
+from chainrule.ops.shaping import Axis, Shape, Slice, astype, concat, normalize_axes, reshape
+
+
+def _reduced(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
+    if keepdims:
+        return tuple([1 if i in axes else n for i, n in enumerate(shape)])
+    return tuple([n for i, n in enumerate(shape) if i not in axes])
+
+
+def spread(g: Any, axes: Shape, shape: Shape) -> Any:
+    """What a reduction over `axes` left, repeated to the `shape` that it came from."""
+    return broadcast_to(reshape(g, _reduced(shape, axes, keepdims=True)), shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Sum(Linear):
+    """The sum over `axes`."""
+
+    axes: Shape
+    keepdims: bool
+
+    @property
+    def name(self) -> str:
+        """`sum`."""
+        return "sum"
+
+    def eval(self, *xs: Any) -> Any:
+        """NumPy's pairwise sum, in the input's dtype; float16 is summed in float32."""
+        (x,) = xs
+        return np.add.reduce(x, axis=self.axes, dtype=x.dtype, keepdims=self.keepdims)
+
+    def spec(self, *xs: Any) -> Spec:
+        """The shape without `axes`."""
+        return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """`g` for every element."""
+        return (spread(g, self.axes, xs[0].shape),)
+
+
+@dataclass(frozen=True, eq=False)
+class Extremum(Op):
+    """The largest (or smallest) element over `axes`. Elements that tie share the gradient equally."""
+
+    largest: bool
+    axes: Shape
+    keepdims: bool
+
+    @property
+    def name(self) -> str:
+        """`max` or `min`."""
+        return "max" if self.largest else "min"
+
+    def eval(self, *xs: Any) -> Any:
+        """The extremum; NaN if there is one."""
+        fn = np.maximum if self.largest else np.minimum
+        return fn.reduce(xs[0], axis=self.axes, keepdims=self.keepdims)
+
+    def spec(self, *xs: Any) -> Spec:
+        """The shape without `axes`, which must not be empty."""
+        if any(xs[0].shape[a] == 0 for a in self.axes):
+            raise ShapeError(f"{self.name} over an axis without elements: {xs[0].shape}")
+        return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
+
+    def reads(self, i: int) -> tuple[int, ...]:
+        """Output and input."""
+        return (0, 1)
+
+    def share(self, y: Any, x: Any) -> Any:
+        """1 / (number of ties) where `x` is the extremum, 0 elsewhere."""
+        tied = astype(x == spread(y, self.axes, x.shape), x.dtype)
+        return tied / apply(Sum(self.axes, True), tied)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """`g` to the extremum."""
+        return (spread(g, self.axes, xs[0].shape) * self.share(y, xs[0]),)
+
+    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+        """The tangent of the extremum."""
+        return apply(Sum(self.axes, self.keepdims), ts[0] * self.share(y, xs[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class LogSumExp(Op):
+    """log(sum(exp(x))) over `axes`, without overflow; -inf, with gradient 0, where all are -inf."""
+
+    axes: Shape
+    keepdims: bool
+
+    @property
+    def name(self) -> str:
+        """`logsumexp`."""
+        return "logsumexp"
+
+    def eval(self, *xs: Any) -> Any:
+        """Shifted by the maximum where that is finite."""
+        (x,) = xs
+        top = np.maximum.reduce(x, axis=self.axes, keepdims=True, initial=-np.inf)
+        top = np.where(np.isfinite(top), top, np.zeros((), x.dtype))
+        total = np.add.reduce(np.exp(x - top), axis=self.axes, keepdims=True, dtype=x.dtype)
+        y = np.log(total) + top
+        return y if self.keepdims else y.reshape(_reduced(x.shape, self.axes, keepdims=False))
+
+    def spec(self, *xs: Any) -> Spec:
+        """The shape without `axes`."""
+        return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
+
+    def reads(self, i: int) -> tuple[int, ...]:
+        """Output and input."""
+        return (0, 1)
+
+    def share(self, y: Any, x: Any) -> Any:
+        """exp(x - y): the softmax of x, 0 where x is -inf."""
+        safe = where(y == -math.inf, 0, y)
+        return ew.exp(x - spread(safe, self.axes, x.shape))
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """`g` times the softmax."""
+        return (spread(g, self.axes, xs[0].shape) * self.share(y, xs[0]),)
+
+    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+        """The mean of the tangent under the softmax."""
+        return apply(Sum(self.axes, self.keepdims), ts[0] * self.share(y, xs[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class Norm(Op):
+    """The Euclidean length over `axes`, without overflow; its gradient at 0 is 0."""
+
+    axes: Shape
+    keepdims: bool
+
+    @property
+    def name(self) -> str:
+        """`norm`."""
+        return "norm"
+
+    def eval(self, *xs: Any) -> Any:
+        """The root of the sum of squares, scaled by the largest element where that matters."""
+        (x,) = xs
+        y = np.sqrt(np.add.reduce(x * x, axis=self.axes, keepdims=True, dtype=x.dtype))
+        small = math.sqrt(np.finfo(x.dtype).tiny)
+        if not np.logical_and.reduce((y > small) & (y < np.inf), axis=None):
+            top = np.maximum.reduce(np.abs(x), axis=self.axes, keepdims=True, initial=0)
+            top = np.where(np.isfinite(top) & (top > 0), top, np.ones((), x.dtype))
+            s = x / top
+            y = top * np.sqrt(np.add.reduce(s * s, axis=self.axes, keepdims=True, dtype=x.dtype))
+        return y if self.keepdims else y.reshape(_reduced(x.shape, self.axes, keepdims=False))
+
+    def spec(self, *xs: Any) -> Spec:
+        """The shape without `axes`."""
+        return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
+
+    def reads(self, i: int) -> tuple[int, ...]:
+        """Output and input."""
+        return (0, 1)
+
+    def direction(self, y: Any, x: Any) -> Any:
+        """x / y, and 0 where y is 0."""
+        return x / spread(y + (y == 0), self.axes, x.shape)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """`g` along the direction of x."""
+        return (spread(g, self.axes, xs[0].shape) * self.direction(y, xs[0]),)
+
+    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+        """The part of the tangent along x."""
+        return apply(Sum(self.axes, self.keepdims), ts[0] * self.direction(y, xs[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class Found(Op):
+    """A reduction without a derivative: `any`, `all`, `argmax`, `argmin`, `count_nonzero`."""
+
+    what: str
+    axes: Shape
+    keepdims: bool
+
+    @property
+    def name(self) -> str:
+        """What is found."""
+        return self.what
+
+    def eval(self, *xs: Any) -> Any:
+        """NumPy's function of that name."""
+        axis = self.axes[0] if self.what.startswith("arg") else self.axes
+        return np.asarray(getattr(np, self.what)(xs[0], axis=axis, keepdims=self.keepdims))
+
+    def spec(self, *xs: Any) -> Spec:
+        """The shape without `axes`; bool or int64."""
+        dtype = np.dtype(bool if self.what in ("any", "all") else np.int64)
+        return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), dtype)
+
+    def reads(self, i: int) -> None:
+        """There is no derivative."""
+        return
+
+
+def sum(x: Any, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    """The sum of elements over `axis`. Bools and small integers are summed as int64 or uint64."""
+    if dtype is None and x.dtype.kind in "biu":
+        dtype = np.uint64 if x.dtype.kind == "u" else np.int64
+    x = x if dtype is None else astype(x, dtype)
+    return apply(Sum(normalize_axes(axis, x.ndim), keepdims), x)
+
+
+def _count(x: Any, axis: Axis) -> int:
+    return math.prod([x.shape[a] for a in normalize_axes(axis, x.ndim)])
+
+
+def mean(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """The arithmetic mean over `axis`; NaN over no elements. Integers give float64."""
+    x = x if x.dtype.kind in "fc" else astype(x, np.float64)
+    return sum(x, axis=axis, keepdims=keepdims) / (_count(x, axis) or math.nan)
+
+
+def max(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """The largest element over `axis`, NaN if there is one. Ties share the gradient equally."""
+    return apply(Extremum(True, normalize_axes(axis, x.ndim), keepdims), x)
+
+
+def min(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """The smallest element over `axis`, NaN if there is one. Ties share the gradient equally."""
+    return apply(Extremum(False, normalize_axes(axis, x.ndim), keepdims), x)
+
+
+def prod(x: Any, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    """The product of elements over `axis`; its derivatives of every order are right at zeros.
+
+    Pairs are multiplied, then pairs of pairs: no division by an element ever happens.
+    """
+    if dtype is None and x.dtype.kind in "biu":
+        dtype = np.uint64 if x.dtype.kind == "u" else np.int64
+    x = x if dtype is None else astype(x, dtype)
+    shape = _reduced(x.shape, normalize_axes(axis, x.ndim), keepdims)
+    for a in normalize_axes(axis, x.ndim):
+        x = _prod_along(x, a)
+    return reshape(x, shape)
+
+
+def _prod_along(x: Any, axis: int) -> Any:
+    lead = ((None, None, None),) * axis
+    if x.shape[axis] == 0:
+        return np.ones([1 if i == axis else n for i, n in enumerate(x.shape)], x.dtype)
+    while (n := x.shape[axis]) > 1:
+        half = n // 2
+        a = apply(Slice((*lead, (None, half, None))), x)
+        b = apply(Slice((*lead, (half, 2 * half, None))), x)
+        rest = [apply(Slice((*lead, (2 * half, None, None))), x)] if n % 2 else []
+        x = concat([a * b, *rest], axis=axis) if rest else a * b
+    return x
+
+
+def var(x: Any, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Any:
+    """The variance over `axis`: the sum of squared deviations divided by (count - correction)."""
+    centered = x - mean(x, axis=axis, keepdims=True)
+    return sum(ew.square(centered), axis=axis, keepdims=keepdims) / _freedom(x, axis, correction)
+
+
+def _freedom(x: Any, axis: Axis, correction: float) -> float:
+    left = _count(x, axis) - correction
+    return left if left > 0 else math.nan
+
+
+def std(x: Any, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Any:
+    """The root of the variance over `axis`; its gradient where all elements are equal is 0."""
+    centered = x - mean(x, axis=axis, keepdims=True)
+    length = norm(centered, axis=axis, keepdims=keepdims)
+    return length / math.sqrt(_freedom(x, axis, correction))
+
+
+def logsumexp(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """log(sum(exp(x))) over `axis` without overflow; -inf, with gradient 0, where all are -inf."""
+    return apply(LogSumExp(normalize_axes(axis, x.ndim), keepdims), x)
+
+
+def norm(
+    x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2
+) -> Any:
+    """The vector norm of order `ord` (any float, inf and -inf) over `axis`; norm'(0) = 0 for 2."""
+    if ord == 2:
+        return apply(Norm(normalize_axes(axis, x.ndim), keepdims), x)
+    size = ew.abs(x)
+    if ord == math.inf:
+        return max(size, axis=axis, keepdims=keepdims)
+    if ord == -math.inf:
+        return min(size, axis=axis, keepdims=keepdims)
+    if ord == 1:
+        return sum(size, axis=axis, keepdims=keepdims)
+    if ord == 0:
+        return astype(count_nonzero(x, axis=axis, keepdims=keepdims), x.dtype)
+    return sum(size**ord, axis=axis, keepdims=keepdims) ** (1 / ord)
+
+
+def any(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Whether any element over `axis` is nonzero."""
+    return apply(Found("any", normalize_axes(axis, x.ndim), keepdims), x)
+
+
+def all(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """Whether all elements over `axis` are nonzero."""
+    return apply(Found("all", normalize_axes(axis, x.ndim), keepdims), x)
+
+
+def count_nonzero(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+    """How many elements over `axis` are nonzero."""
+    return apply(Found("count_nonzero", normalize_axes(axis, x.ndim), keepdims), x)
+
+
+def argmax(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Any:
+    """Index (int64) of the first largest element along `axis`, of the flat array for None."""
+    return _arg("argmax", x, axis, keepdims)
+
+
+def argmin(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Any:
+    """Index (int64) of the first smallest element along `axis`, of the flat array for None."""
+    return _arg("argmin", x, axis, keepdims)
+
+
+def _arg(what: str, x: Any, axis: int | None, keepdims: bool) -> Any:
+    if axis is not None:
+        return apply(Found(what, normalize_axes(axis, x.ndim), keepdims), x)
+    flat = apply(Found(what, (0,), False), reshape(x, (-1,)))
+    return reshape(flat, (1,) * x.ndim) if keepdims else flat

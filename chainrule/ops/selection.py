@@ -1,0 +1,356 @@
+"""Choosing elements: by a condition, by integer indices, and the scatters that undo that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import DtypeError, ShapeError
+from chainrule.graph import Variable, apply
+from chainrule.op import Need, Spec
+from chainrule.ops import elementwise as ew
+from chainrule.ops.families import Linear, sum_to
+from chainrule.ops.shaping import Shape, Slice, flatten, normalize_axis, reshape
+
+@dataclass(frozen=True, eq=False)
+class Where(Linear):
+    """`a` where the condition holds, `b` elsewhere. What is not chosen gets exactly 0."""
+
+    data = (1,)
+
+    @property
+    def name(self) -> str:
+        """`where`."""
+        return "where"
+
+    def eval(self, *xs: Any) -> Any:
+        """The choice, element by element."""
+        return np.where(*xs)
+
+    def spec(self, *xs: Any) -> Spec:
+        """Broadcast shape, promoted dtype."""
+        shape = np.broadcast_shapes(*[x.shape for x in xs if isinstance(x, Spec)])
+        empty = [np.empty(0, x.dtype) if isinstance(x, Spec) else x for x in xs[1:]]
+        return Spec(shape, np.result_type(*empty))
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """`g` where it was chosen."""
+        a = sum_to(where(xs[0], g, 0), xs[1].shape) if need[1] else None
+        b = sum_to(where(xs[0], 0, g), xs[2].shape) if need[2] else None
+        return None, a, b
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """`a` where `condition` holds, else `b`; all three broadcast. Dtypes of a and b promote.
+
+    The branch that is not chosen has gradient exactly 0, even where its own derivative is infinite.
+    """
+    return apply(Where(), condition, a, b)
+
+
+def clip(x: Any, min: Any = None, max: Any = None) -> Any:
+    """`x` limited to [min, max]; the gradient at a bound goes to `x`. None stands for no bound."""
+    if min is not None:
+        x = ew.at_least(x, min)
+    return x if max is None else ew.at_most(x, max)
+
+
+# --- Along one axis, by integers -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Take(Linear):
+    """Slices of x along `axis` at integer indices of any shape: (.., n, ..), (k, ..) -> (.., k, .., ..)."""
+
+    axis: int
+    data = (2,)
+
+    @property
+    def name(self) -> str:
+        """`take`."""
+        return "take"
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array; an index outside raises."""
+        return np.take(xs[0], xs[1], axis=self.axis)
+
+    def spec(self, *xs: Any) -> Spec:
+        """The indices' shape in place of the axis."""
+        x, index = xs
+        return Spec((*x.shape[: self.axis], *index.shape, *x.shape[self.axis + 1 :]), x.dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """`g` added to where it came from."""
+        return apply(TakeAdd(self.axis, xs[0].shape), g, xs[1]), None
+
+
+@dataclass(frozen=True, eq=False)
+class TakeAdd(Linear):
+    """Zeros of `shape` with the slices of g added at integer indices: the transpose of `Take`."""
+
+    axis: int
+    shape: Shape
+    data = (2,)
+
+    @property
+    def name(self) -> str:
+        """`scatter_add`."""
+        return "scatter_add"
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array; equal indices add up, in order."""
+        g, index = xs
+        out = np.zeros(self.shape, g.dtype)
+        np.add.at(out, (slice(None),) * self.axis + (index,), g)
+        return out
+
+    def spec(self, *xs: Any) -> Spec:
+        """`shape`, and the dtype of g."""
+        return Spec(self.shape, xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """The slices."""
+        return apply(Take(self.axis), g, xs[1]), None
+
+
+def take(x: Any, indices: Any, *, axis: int | None = None) -> Any:
+    """The slices of `x` along `axis` (of the flat array for None) at integer `indices` of any shape."""
+    if axis is None:
+        x, axis = flatten(x), 0
+    return apply(Take(normalize_axis(axis, x.ndim)), x, _integers("take", indices))
+
+
+def _integers(what: str, indices: Any) -> Any:
+    """Indices as an integer array or variable."""
+    if not isinstance(indices, np.ndarray | Variable):
+        indices = np.asarray(indices)
+        indices = indices.astype(np.int64) if indices.size == 0 else indices
+    dtype: Any = indices.dtype
+    if dtype.kind not in "iu":
+        raise DtypeError(f"{what}: indices must be integers, not {dtype}")
+    return indices
+
+
+@dataclass(frozen=True, eq=False)
+class TakeAlong(Linear):
+    """Elements of x along `axis` at indices of the same number of axes; other axes broadcast."""
+
+    axis: int
+    data = (2,)
+
+    @property
+    def name(self) -> str:
+        """`take_along_axis`."""
+        return "take_along_axis"
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array; an index outside raises."""
+        return np.take_along_axis(xs[0], xs[1], axis=self.axis)
+
+    def spec(self, *xs: Any) -> Spec:
+        """The broadcast shape, with the indices' size along the axis."""
+        x, index = xs
+        if x.ndim != index.ndim:
+            raise ShapeError(f"take_along_axis: {x.shape} and indices {index.shape} differ in axes")
+        hole = [list(s.shape) for s in xs]
+        for h in hole:
+            h[self.axis] = 1
+        shape = list(np.broadcast_shapes(*map(tuple, hole)))
+        shape[self.axis] = index.shape[self.axis]
+        return Spec(tuple(shape), x.dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """`g` added to where it came from."""
+        return apply(TakeAlongAdd(self.axis, xs[0].shape), g, xs[1]), None
+
+
+@dataclass(frozen=True, eq=False)
+class TakeAlongAdd(Linear):
+    """Zeros of `shape` with the elements of g added along `axis`: the transpose of `TakeAlong`."""
+
+    axis: int
+    shape: Shape
+    data = (2,)
+
+    @property
+    def name(self) -> str:
+        """`scatter_add`."""
+        return "scatter_add"
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array; equal indices add up, in order."""
+        g, index = xs
+        out = np.zeros(self.shape, g.dtype)
+        np.add.at(out, self._places(g.shape, index), g)
+        return out
+
+    def _places(self, shape: Shape, index: Any) -> tuple[Any, ...]:
+        """For each axis the index that every element of g has in the result."""
+        places: list[Any] = []
+        for a, n in enumerate(self.shape):
+            if a == self.axis:
+                places.append(np.broadcast_to(index, shape))
+            else:
+                row = np.arange(n).reshape([-1 if i == a else 1 for i in range(len(shape))])
+                places.append(row)
+        return tuple(places)
+
+    def spec(self, *xs: Any) -> Spec:
+        """`shape`, and the dtype of g."""
+        return Spec(self.shape, xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """The elements."""
+        return apply(TakeAlong(self.axis), g, xs[1]), None
+
+
+def take_along_axis(x: Any, indices: Any, *, axis: int = -1) -> Any:
+    """Elements of `x` along `axis` at `indices`: y[.., i, ..] = x[.., indices[.., i, ..], ..]."""
+    axis = normalize_axis(axis, x.ndim)
+    return apply(TakeAlong(axis), x, _integers("take_along_axis", indices))
+
+
+def gather(x: Any, axis: int, indices: Any) -> Any:
+    """PyTorch's name and argument order for `take_along_axis`."""
+    return take_along_axis(x, indices, axis=axis)
+
+
+def scatter_add(x: Any, axis: int, indices: Any, source: Any) -> Any:
+    """`x` with the elements of `source` added at `indices` along `axis`; equal indices add up."""
+    axis = normalize_axis(axis, x.ndim)
+    return x + apply(TakeAlongAdd(axis, x.shape), source, _integers("scatter_add", indices))
+
+
+# --- Indexing with arrays ------------------------------------------------------------------------
+
+_PLACE = "index array"
+
+
+@dataclass(frozen=True, eq=False)
+class Index(Linear):
+    """NumPy's indexing with integer or bool arrays; `template` says where they stand in the key."""
+
+    template: tuple[Any, ...]
+
+    @property
+    def name(self) -> str:
+        """`getitem`."""
+        return "getitem"
+
+    @property
+    def data(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Every index array."""
+        return tuple(range(2, 2 + self.template.count(_PLACE)))
+
+    def key(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The index as NumPy takes it."""
+        rest = iter(arrays)
+        return tuple(
+            [
+                next(rest) if k == _PLACE else slice(*k) if isinstance(k, tuple) else k
+                for k in self.template
+            ]
+        )
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array."""
+        return xs[0][self.key(xs[1:])]
+
+    def spec(self, *xs: Any) -> Spec:
+        """What NumPy gives; the shape must not depend on the values of a bool array."""
+        if [x for x in xs[1:] if x.dtype.kind == "b"]:
+            raise DtypeError(
+                "indexing with a bool array gives a shape that depends on values; "
+                "use where(mask, x, 0), which keeps the shape"
+            )
+        dummy = np.broadcast_to(np.empty((), bool), xs[0].shape)
+        zeros = [np.zeros(x.shape, np.int64) for x in xs[1:]]
+        return Spec(dummy[self.key(zeros)].shape, xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """`g` added to where it came from."""
+        bar = apply(IndexAdd(self.template, xs[0].shape), g, *xs[1:])
+        return (bar, *[None] * (len(xs) - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class IndexAdd(Linear):
+    """Zeros of `shape` with g added at an index with arrays: the transpose of `Index`."""
+
+    template: tuple[Any, ...]
+    shape: Shape
+
+    @property
+    def name(self) -> str:
+        """`scatter_add`."""
+        return "scatter_add"
+
+    @property
+    def data(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Every index array."""
+        return Index(self.template).data
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array; equal indices add up, in order."""
+        out = np.zeros(self.shape, xs[0].dtype)
+        np.add.at(out, Index(self.template).key(xs[1:]), xs[0])
+        return out
+
+    def spec(self, *xs: Any) -> Spec:
+        """`shape`, and the dtype of g."""
+        return Spec(self.shape, xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """The elements."""
+        return (apply(Index(self.template), g, *xs[1:]), *[None] * (len(xs) - 1))
+
+
+def getitem(x: Any, key: Any) -> Any:
+    """`x[key]` for everything that NumPy takes as a key: basic, integer and bool arrays, mixed."""
+    template: list[Any] = []
+    arrays: list[Any] = []
+    for k in key if isinstance(key, tuple) else (key,):
+        if isinstance(k, slice):
+            template.append((_integer(k.start), _integer(k.stop), _integer(k.step)))
+        elif k is None or k is Ellipsis:
+            template.append(k)
+        elif isinstance(k, int | np.integer) and not isinstance(k, bool):
+            template.append(int(k))
+        else:
+            template.append(_PLACE)
+            arrays.append(_index_array(k))
+    if not arrays:
+        return apply(Slice(tuple(template)), x)
+    return apply(Index(tuple(template)), x, *arrays)
+
+
+def _integer(k: Any) -> int | None:
+    return None if k is None else k.__index__()
+
+
+def _index_array(k: Any) -> Any:
+    if not isinstance(k, np.ndarray | Variable):
+        k = np.asarray(k)
+        k = k.astype(np.int64) if k.size == 0 and k.dtype.kind == "f" else k
+    dtype: Any = k.dtype
+    if dtype.kind not in "iub":
+        raise DtypeError(f"an index must be integers or bools, not {dtype}")
+    return k
+
+
+def nonzero(x: Any) -> tuple[Any, ...]:
+    """For each axis the int64 indices of the elements that are not 0, in row-major order."""
+    value = x.value if isinstance(x, Variable) else x
+    found = np.nonzero(value)
+    wrap = type(x) if isinstance(x, Variable) else np.asarray
+    return tuple([wrap(i) for i in found])  # type: ignore[call-arg]
+
+
+def one_hot(indices: Any, classes: int, *, dtype: Any = np.float32) -> Any:
+    """1 at each index along a new last axis of size `classes`, 0 elsewhere."""
+    indices = _integers("one_hot", indices)
+    rows = reshape(indices, (*indices.shape, 1)) == np.arange(classes)
+    return rows.astype(dtype)

@@ -1,0 +1,419 @@
+"""Ops that move elements without computing on them. All are linear: each states its own transpose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from chainrule.errors import ShapeError
+from chainrule.graph import apply
+from chainrule.op import Need, Spec
+from chainrule.ops.families import Linear, broadcast_to, sum_to
+
+Shape = tuple[int, ...]
+Axis = int | tuple[int, ...] | None
+
+__all__ = ["broadcast_to", "sum_to"]
+
+
+def normalize_axis(axis: int, ndim: int) -> int:
+    """`axis` counted from the front. Raises `ShapeError` if an array of `ndim` axes has no such axis.
+
+    >>> normalize_axis(-1, 3)
+    2
+    """
+    if not -ndim <= axis < ndim:
+        raise ShapeError(f"axis {axis} does not exist: the array has {ndim} axes")
+    return axis % ndim
+
+
+def normalize_axes(axis: Axis, ndim: int) -> Shape:
+    """All axes for None, a tuple of axes counted from the front otherwise; each at most once."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    out = tuple([normalize_axis(int(a), ndim) for a in axes])
+    if len(set(out)) < len(out):
+        raise ShapeError(f"axis {axis} names an axis twice")
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Reshape(Linear):
+    """The same elements in row-major order under another shape."""
+
+    shape: Shape
+
+    @property
+    def name(self) -> str:
+        """`reshape`."""
+        return "reshape"
+
+    def eval(self, *xs: Any) -> Any:
+        """A view where possible."""
+        return xs[0].reshape(self.shape)
+
+    def spec(self, *xs: Any) -> Spec:
+        """The shape, with -1 worked out."""
+        return Spec(_fill(self.shape, xs[0].shape), xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """The shape that it was."""
+        return (reshape(g, xs[0].shape),)
+
+
+def _fill(shape: Shape, old: Shape) -> Shape:
+    size, known = math.prod(old), math.prod([n for n in shape if n != -1])
+    unknown = shape.count(-1)
+    fits = size == known if not unknown else unknown == 1 and known > 0 and size % known == 0
+    if not fits:
+        raise ShapeError(f"cannot reshape {old} ({size} elements) to {shape}")
+    return tuple([size // known if n == -1 else n for n in shape])
+
+
+def reshape(x: Any, shape: int | Sequence[int], *, copy: bool | None = None) -> Any:
+    """The elements of `x` in row-major order under `shape`, in which one size may be -1.
+
+    >>> import chainrule as cr
+    >>> cr.reshape(cr.arange(6), (2, -1)).shape
+    (2, 3)
+    """
+    del copy  # values are never changed in place, so a view and a copy are the same
+    new = (shape,) if isinstance(shape, int) else tuple([int(n) for n in shape])
+    return apply(Reshape(_fill(new, x.shape)), x)
+
+
+@dataclass(frozen=True, eq=False)
+class Permute(Linear):
+    """Axes in another order: axis i of the result is axis `axes[i]` of the input."""
+
+    axes: Shape
+
+    @property
+    def name(self) -> str:
+        """`permute_dims`."""
+        return "permute_dims"
+
+    def eval(self, *xs: Any) -> Any:
+        """A view."""
+        return xs[0].transpose(self.axes)
+
+    def spec(self, *xs: Any) -> Spec:
+        """The sizes in their new order."""
+        return Spec(tuple([xs[0].shape[a] for a in self.axes]), xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """The inverse permutation."""
+        return (permute_dims(g, tuple([self.axes.index(i) for i in range(len(self.axes))])),)
+
+
+def permute_dims(x: Any, axes: Sequence[int]) -> Any:
+    """`x` with its axes reordered: axis i of the result is axis `axes[i]` of `x`."""
+    order = normalize_axes(tuple(axes), x.ndim)
+    if len(order) != x.ndim:
+        raise ShapeError(f"permute_dims: axes {tuple(axes)} do not name all {x.ndim} axes of {x.shape}")
+    return apply(Permute(order), x)
+
+
+def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+    """`x` with two axes exchanged."""
+    i, j = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
+    axes = list(range(x.ndim))
+    axes[i], axes[j] = j, i
+    return apply(Permute(tuple(axes)), x)
+
+
+def matrix_transpose(x: Any) -> Any:
+    """`x` of shape (..., m, n) with its last two axes exchanged: (..., n, m)."""
+    if x.ndim < 2:
+        raise ShapeError(f"matrix_transpose needs at least 2 axes, not shape {x.shape}")
+    return swapaxes(x, -2, -1)
+
+
+def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Any:
+    """`x` with the axes `source` moved to the places `destination`, the others in their order."""
+    src, dst = normalize_axes(source, x.ndim), normalize_axes(destination, x.ndim)
+    if len(src) != len(dst):
+        raise ShapeError(f"moveaxis: {len(src)} axes cannot go to {len(dst)} places")
+    axes = [i for i in range(x.ndim) if i not in src]
+    for place, axis in sorted(zip(dst, src, strict=True)):
+        axes.insert(place, axis)
+    return apply(Permute(tuple(axes)), x)
+
+
+def expand_dims(x: Any, axis: int | tuple[int, ...] = 0) -> Any:
+    """`x` with an axis of size 1 at place `axis` of the result's shape."""
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    places = normalize_axes(axes, x.ndim + len(axes))
+    sizes = iter(x.shape)
+    return reshape(x, [1 if i in places else next(sizes) for i in range(x.ndim + len(axes))])
+
+
+def squeeze(x: Any, axis: int | tuple[int, ...]) -> Any:
+    """`x` without the axes `axis`, which must have size 1."""
+    axes = normalize_axes(axis, x.ndim)
+    wrong = [a for a in axes if x.shape[a] != 1]
+    if wrong:
+        raise ShapeError(f"squeeze: axis {wrong[0]} of {x.shape} does not have size 1")
+    return reshape(x, [n for i, n in enumerate(x.shape) if i not in axes])
+
+
+def flatten(x: Any) -> Any:
+    """All elements of `x` along one axis."""
+    return reshape(x, (-1,))
+
+
+def broadcast_arrays(*xs: Any) -> list[Any]:
+    """All of `xs` repeated to the shape to which they broadcast."""
+    shape = np.broadcast_shapes(*[x.shape for x in xs])
+    return [broadcast_to(x, shape) for x in xs]
+
+
+# --- Slices --------------------------------------------------------------------------------------
+
+Key = tuple[Any, ...]
+"""A basic index that can be hashed: (start, stop, step) for a slice, an int, None, or Ellipsis."""
+
+
+def _slices(key: Key) -> tuple[Any, ...]:
+    return tuple([slice(*k) if isinstance(k, tuple) else k for k in key])
+
+
+def _sliced(key: Key, shape: Shape) -> Shape:
+    dummy = np.broadcast_to(np.empty((), bool), shape)
+    return dummy[_slices(key)].shape
+
+
+@dataclass(frozen=True, eq=False)
+class Slice(Linear):
+    """Basic indexing: slices, integers, new axes."""
+
+    key: Key
+
+    @property
+    def name(self) -> str:
+        """`getitem`."""
+        return "getitem"
+
+    def eval(self, *xs: Any) -> Any:
+        """A view."""
+        return xs[0][_slices(self.key)]
+
+    def spec(self, *xs: Any) -> Spec:
+        """What NumPy gives."""
+        return Spec(_sliced(self.key, xs[0].shape), xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """Zeros, with `g` in its place."""
+        return (apply(Unslice(self.key, xs[0].shape), g),)
+
+
+@dataclass(frozen=True, eq=False)
+class Unslice(Linear):
+    """Zeros of `shape` with the input at `key`: the transpose of `Slice`."""
+
+    key: Key
+    shape: Shape
+
+    @property
+    def name(self) -> str:
+        """`pad`."""
+        return "pad"
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array."""
+        out = np.zeros(self.shape, xs[0].dtype)
+        out[_slices(self.key)] = xs[0]
+        return out
+
+    def spec(self, *xs: Any) -> Spec:
+        """`shape`, and the input's dtype."""
+        if _sliced(self.key, self.shape) != xs[0].shape:
+            raise ShapeError(f"{xs[0].shape} does not fit into {self.key} of {self.shape}")
+        return Spec(self.shape, xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """The slice."""
+        return (apply(Slice(self.key), g),)
+
+
+def flip(x: Any, *, axis: Axis = None) -> Any:
+    """`x` with the order of elements reversed along `axis` (all axes for None)."""
+    axes = normalize_axes(axis, x.ndim)
+    back, whole = (None, None, -1), (None, None, None)
+    return apply(Slice(tuple([back if i in axes else whole for i in range(x.ndim)])), x)
+
+
+def pad(x: Any, widths: Sequence[tuple[int, int]], value: float = 0) -> Any:
+    """`x` with `widths[i] = (before, after)` elements of `value` added along axis i."""
+    if len(widths) != x.ndim or any(n < 0 for pair in widths for n in pair):
+        raise ShapeError(f"pad: needs {x.ndim} pairs of sizes >= 0 for {x.shape}, not {widths}")
+    shape = tuple([n + a + b for n, (a, b) in zip(x.shape, widths, strict=True)])
+    key = tuple([(a, a + n, None) for n, (a, _) in zip(x.shape, widths, strict=True)])
+    padded = apply(Unslice(key, shape), x)
+    if value == 0:
+        return padded
+    border = np.full(shape, value, x.dtype)
+    border[_slices(key)] = 0
+    return padded + border
+
+
+def roll(x: Any, shift: int | tuple[int, ...], *, axis: Axis = None) -> Any:
+    """`x` shifted by `shift` along `axis`; what leaves at the end returns at the front.
+
+    With axis None, the array is shifted as if it were flat.
+    """
+    if axis is None:
+        return reshape(roll(flatten(x), shift, axis=0), x.shape)
+    axes = normalize_axes(axis, x.ndim)
+    shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
+    for a, s in zip(axes, shifts, strict=True):
+        n = x.shape[a]
+        cut = (-s) % n if n else 0
+        if cut:
+            head, tail = [[(None, None, None)] * x.ndim for _ in range(2)]
+            head[a], tail[a] = (None, cut, None), (cut, None, None)
+            x = concat([apply(Slice(tuple(tail)), x), apply(Slice(tuple(head)), x)], axis=a)
+    return x
+
+
+# --- Joining and repeating -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Concat(Linear):
+    """Inputs one after another along `axis`."""
+
+    axis: int
+
+    @property
+    def name(self) -> str:
+        """`concat`."""
+        return "concat"
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array, with the dtype to which all promote."""
+        return np.concatenate(xs, axis=self.axis)
+
+    def spec(self, *xs: Any) -> Spec:
+        """The sizes along `axis` added; all others must agree."""
+        rest = {tuple([n for i, n in enumerate(x.shape) if i != self.axis]) for x in xs}
+        if len(rest) != 1 or len({x.ndim for x in xs}) != 1:
+            raise ShapeError(f"concat: {[x.shape for x in xs]} differ outside axis {self.axis}")
+        shape = list(xs[0].shape)
+        shape[self.axis] = sum(x.shape[self.axis] for x in xs)
+        return Spec(tuple(shape), np.result_type(*[x.dtype for x in xs]))
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """To each its part."""
+        bars: list[Any] = []
+        start = 0
+        for needed, x in zip(need, xs, strict=True):
+            stop = start + x.shape[self.axis]
+            key = [(None, None, None)] * self.axis + [(start, stop, None)]
+            bars.append(apply(Slice(tuple(key)), g) if needed else None)
+            start = stop
+        return bars
+
+
+def concat(xs: Sequence[Any], *, axis: int | None = 0) -> Any:
+    """The arrays `xs` joined along `axis` (flattened first if None), with promoted dtype."""
+    if not len(xs):
+        raise ShapeError("concat needs at least one array")
+    if axis is None:
+        return concat([flatten(x) for x in xs], axis=0)
+    return apply(Concat(normalize_axis(axis, xs[0].ndim)), *xs)
+
+
+def stack(xs: Sequence[Any], *, axis: int = 0) -> Any:
+    """The arrays `xs`, all of one shape, joined along a new axis."""
+    if not len(xs):
+        raise ShapeError("stack needs at least one array")
+    if len({x.shape for x in xs}) > 1:
+        raise ShapeError(f"stack needs equal shapes, not {[x.shape for x in xs]}")
+    return concat([expand_dims(x, axis) for x in xs], axis=normalize_axis(axis, xs[0].ndim + 1))
+
+
+def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
+    """The slices of `x` along `axis`, without that axis."""
+    lead = ((None, None, None),) * normalize_axis(axis, x.ndim)
+    return tuple([apply(Slice((*lead, i)), x) for i in range(x.shape[axis])])
+
+
+def split(x: Any, sizes: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
+    """`x` cut along `axis` into pieces of the given sizes, or of one size (the last may be smaller)."""
+    axis = normalize_axis(axis, x.ndim)
+    n = x.shape[axis]
+    if isinstance(sizes, int):
+        if sizes <= 0:
+            raise ShapeError(f"split: a size must be positive, not {sizes}")
+        sizes = [min(sizes, n - i) for i in range(0, n, sizes)]
+    if sum(sizes) != n:
+        raise ShapeError(f"split: sizes {list(sizes)} do not add up to {n}, axis {axis} of {x.shape}")
+    ends = np.cumsum(sizes).tolist()
+    lead = ((None, None, None),) * axis
+    starts = [0, *ends[:-1]]
+    pairs = zip(starts, ends, strict=True)
+    return tuple([apply(Slice((*lead, (a, b, None))), x) for a, b in pairs])
+
+
+def repeat(x: Any, repeats: int, *, axis: int | None = None) -> Any:
+    """Each element `repeats` times in a row along `axis` (of the flat array for None)."""
+    if axis is None:
+        x, axis = flatten(x), 0
+    axis = normalize_axis(axis, x.ndim)
+    shape = list(x.shape)
+    wide = broadcast_to(
+        expand_dims(x, axis + 1), (*shape[: axis + 1], int(repeats), *shape[axis + 1 :])
+    )
+    shape[axis] *= int(repeats)
+    return reshape(wide, shape)
+
+
+def tile(x: Any, repetitions: Sequence[int]) -> Any:
+    """`x` laid out `repetitions[i]` times along axis i, new axes in front as needed."""
+    reps = tuple([int(n) for n in repetitions])
+    ndim = max(len(reps), x.ndim)
+    reps = (1,) * (ndim - len(reps)) + reps
+    shape = (1,) * (ndim - x.ndim) + tuple(x.shape)
+    apart = reshape(x, [m for n in shape for m in (1, n)])
+    wide = broadcast_to(apart, tuple([m for r, n in zip(reps, shape, strict=True) for m in (r, n)]))
+    return reshape(wide, [r * n for r, n in zip(reps, shape, strict=True)])
+
+
+# --- Dtype ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Astype(Linear):
+    """The same numbers as another dtype. No gradient flows through integers and bools."""
+
+    dtype: Any
+
+    @property
+    def name(self) -> str:
+        """`astype`."""
+        return "astype"
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array."""
+        return xs[0].astype(self.dtype)
+
+    def spec(self, *xs: Any) -> Spec:
+        """The same shape."""
+        return Spec(xs[0].shape, self.dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+        """`g` as the dtype that it was."""
+        return (astype(g, xs[0].dtype),)
+
+
+def astype(x: Any, dtype: Any, *, copy: bool = True) -> Any:
+    """The numbers of `x` as `dtype`; `x` itself if it has that dtype already."""
+    del copy
+    dtype = np.dtype(dtype)
+    return x if x.dtype == dtype else apply(Astype(dtype), x)

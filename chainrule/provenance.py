@@ -1,0 +1,52 @@
+"""Which line of the user's made this: cheap to note for every node, resolved only when asked.
+
+A place is kept as a code object and an instruction offset, which costs two attribute reads; file and
+line are looked up when a message or a picture needs them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import CodeType
+
+_HERE = str(Path(__file__).parent) + os.sep
+_internal: dict[str, bool] = {}
+
+
+def user_line() -> tuple[CodeType, int]:
+    """Code object and instruction offset of the innermost frame outside this package.
+
+    If every frame is inside (a command of ours is running), it is the outermost one.
+    """
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while True:
+        code = frame.f_code
+        inside = _internal.get(code.co_filename)
+        if inside is None:
+            inside = _internal[code.co_filename] = code.co_filename.startswith(_HERE)
+        if not inside:
+            return code, frame.f_lasti
+        back = frame.f_back
+        if back is None:
+            return code, frame.f_lasti
+        frame = back
+
+
+def line_of(code: CodeType, at: int) -> int:
+    """Line number of the instruction at offset `at`.
+
+    >>> line_of(compile("1 + 1", "x.py", "eval"), 0)
+    1
+    """
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= at < end and number is not None:
+            line = number
+    return line
+
+
+def location(code: CodeType, at: int) -> str:
+    """`file:line` of an instruction."""
+    return f"{code.co_filename}:{line_of(code, at)}"

@@ -1,0 +1,77 @@
+"""Random numbers from explicit generators. `manual_seed` sets the one that is used by default.
+
+A generator is NumPy's PCG64: the same seed gives the same numbers in every run and on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import ConfigError
+from chainrule.graph import variable
+
+Sizes = int | Sequence[int]
+
+
+class Generator:
+    """A stream of random numbers. `state` can be kept and set to continue it later exactly."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        if seed is not None and seed < 0:
+            raise ConfigError(f"a seed must not be negative: {seed}")
+        self._rng = np.random.Generator(np.random.PCG64(seed))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Where the stream is: a dict of strings and ints, fit for JSON."""
+        return dict(self._rng.bit_generator.state)
+
+    @state.setter
+    def state(self, state: dict[str, Any]) -> None:
+        self._rng.bit_generator.state = state
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream of `seed`; returns the generator itself."""
+        self._rng = np.random.Generator(np.random.PCG64(seed))
+        return self
+
+    def normal(
+        self, shape: Sizes = (), *, mean: float = 0.0, std: float = 1.0, dtype: Any = np.float32
+    ) -> Any:
+        """A tensor of normally distributed numbers."""
+        return variable(np.asarray(self._rng.normal(mean, std, shape)).astype(dtype))
+
+    def uniform(
+        self, shape: Sizes = (), *, low: float = 0.0, high: float = 1.0, dtype: Any = np.float32
+    ) -> Any:
+        """A tensor of numbers spread evenly over [low, high)."""
+        return variable(np.asarray(self._rng.uniform(low, high, shape)).astype(dtype))
+
+    def integers(self, low: int, high: int, shape: Sizes = ()) -> Any:
+        """A tensor of integers (int64) from low to high - 1, each equally likely."""
+        return variable(np.asarray(self._rng.integers(low, high, shape)))
+
+    def permutation(self, n: int) -> Any:
+        """A tensor of 0..n-1 (int64) in random order."""
+        return variable(self._rng.permutation(n))
+
+    def bernoulli(self, p: float, shape: Sizes = ()) -> Any:
+        """A tensor of bools, each True with probability p."""
+        return variable(np.asarray(self._rng.random(shape) < p))
+
+    def choice(self, weights: Any) -> int:
+        """One index, drawn with probability proportional to its weight."""
+        p = np.asarray(weights, np.float64)
+        return int(self._rng.choice(len(p), p=p / p.sum()))
+
+
+default_generator = Generator()
+"""What random ops use when they are given no generator."""
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator; returns it."""
+    return default_generator.manual_seed(seed)

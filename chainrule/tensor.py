@@ -1,0 +1,505 @@
+"""Tensor: an array that remembers how it was computed. Its operators and methods are ops.
+
+A tensor's array is never written to by anyone: what comes in is copied, what goes out is a read-only
+view, an assignment gives the tensor another array. So a graph keeps what it saw, whatever happens later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from chainrule import derive
+from chainrule.errors import DtypeError, GradientError, ShapeError, TraceError, describe
+from chainrule.graph import Extra, Node, Variable, bind, leaf, variable
+from chainrule.op import Array, Spec
+from chainrule.ops import contraction, reduction, selection, shaping
+from chainrule.ops import elementwise as ew
+from chainrule.ops.shaping import Axis
+
+FLOAT = np.dtype(np.float32)
+"""The dtype of Python floats."""
+
+
+@final
+class Tensor(Variable):
+    """An n-dimensional array with a place in a graph.
+
+    `Tensor(data, dtype=None, requires_grad=False)` copies `data` (a number, nested lists, an array, a
+    tensor). Python floats become float32, ints int64, bools bool; NumPy arrays keep their dtype. Only
+    floating-point (and complex) tensors can require a gradient. Operators broadcast and promote dtypes
+    as NumPy does; Python numbers take the dtype of the tensor that they meet.
+
+    >>> a = Tensor([1.0, 2.0], requires_grad=True)
+    >>> (a * a).sum().backward()
+    >>> a.grad
+    tensor([2., 4.], dtype=float32)
+    """
+
+    __slots__ = ()
+    __array_ufunc__ = None  # ndarray * tensor asks the tensor
+    __hash__ = object.__hash__
+
+    def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
+        self.value = to_array(data, dtype, copy=True)
+        self.node = None
+        if requires_grad:
+            self.requires_grad_()
+
+    # --- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Size of each axis."""
+        return self.value.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy dtype of the elements."""
+        return self.value.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.value.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.value.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.size * self.value.dtype.itemsize
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient flows to or through this tensor."""
+        return self.node is not None and self.node.needs
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this was not computed by a recorded op."""
+        return self.node is None or self.node.op is None
+
+    @property
+    def data(self) -> Tensor:
+        """The same values outside the graph. Assigning gives the tensor new values of its shape and
+        dtype; graphs that were built before keep the old ones."""
+        return variable(self.value)
+
+    @data.setter
+    def data(self, new: Any) -> None:
+        array = to_array(new, self.dtype, copy=not isinstance(new, Variable))
+        if array.shape != self.shape:
+            raise ShapeError(f"data: a tensor of shape {self.shape} cannot become {array.shape}")
+        self.value = array
+
+    # --- gradients
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that `backward` has accumulated here, None before the first."""
+        return None if self.node is None or self.node.extra is None else self.node.extra.grad
+
+    @grad.setter
+    def grad(self, new: Tensor | None) -> None:
+        if new is not None and new.shape != self.shape:
+            raise ShapeError(f"grad: the gradient of {self.shape} cannot have shape {new.shape}")
+        if new is not None and not self.requires_grad:
+            raise GradientError("grad: this tensor does not require a gradient")
+        if self.node is not None and (new is not None or self.node.extra is not None):
+            self._extra().grad = new
+
+    def _extra(self) -> Extra:
+        node = self._node("this")
+        if node.extra is None:
+            node.extra = Extra(retain=False)
+        return node.extra
+
+    def _node(self, what: str) -> Node:
+        if self.node is None or not self.node.needs:
+            raise GradientError(f"{what} needs a tensor that requires a gradient")
+        return self.node
+
+    def requires_grad_(self, on: bool = True) -> Tensor:
+        """Ask for a gradient here (or no longer); returns the tensor itself."""
+        if not self.is_leaf:
+            if not on:
+                raise GradientError(
+                    "requires_grad_(False) is for leaves; use detach() to leave a graph"
+                )
+            return self
+        if on and self.dtype.kind not in "fc":
+            raise DtypeError(
+                f"only floating-point tensors can require a gradient, not {self.dtype} {self.shape}"
+            )
+        if on and self.node is None:
+            self.node = leaf(self.shape, self.dtype, needs=True)
+        elif not on:
+            self.node = None
+        return self
+
+    def detach(self) -> Tensor:
+        """The same values outside the graph."""
+        return variable(self.value)
+
+    def backward(
+        self,
+        gradient: Any = None,
+        *,
+        retain_graph: bool = False,
+        create_graph: bool = False,
+    ) -> None:
+        """Add the derivative of this tensor to `grad` of every leaf that it depends on.
+
+        `gradient` is the cotangent, of this tensor's shape; it may be left out for one number. The
+        graph is freed unless `retain_graph`; with `create_graph` the gradients can themselves be
+        differentiated.
+        """
+        if gradient is None:
+            if self.size != 1:
+                raise ShapeError(
+                    f"backward: this tensor has shape {self.shape}, not one number: sum it, or give "
+                    "the cotangent as `gradient`"
+                )
+            g: Any = np.ones(self.shape, self.dtype)
+        else:
+            given = asarray(gradient)
+            if given.shape != self.shape:
+                raise ShapeError(
+                    f"backward: gradient has shape {given.shape}, the tensor {self.shape}"
+                )
+            g = given.astype(self.dtype)
+        traced = type(self.value) is Spec
+        if create_graph or traced:
+            g = g if isinstance(g, Variable) else variable(g)
+        elif isinstance(g, Variable):
+            g = g.value
+        derive.backward(self, g, retain_graph=retain_graph, create_graph=create_graph)
+
+    def register_hook(self, hook: Callable[[Tensor], Any]) -> Handle:
+        """Call `hook(gradient)` whenever a gradient arrives here; what it returns, if not None,
+        replaces the gradient. The handle's `remove()` takes the hook away."""
+        self._node("register_hook")
+        hooks = self._extra().hooks
+        key = max(hooks, default=-1) + 1
+        hooks[key] = hook
+        return Handle(hooks, key)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient in `grad` although this tensor is not a leaf."""
+        self._node("retain_grad")
+        self._extra().retain = True
+
+    # --- out of the graph
+
+    def _known(self, what: str) -> Array:
+        if type(self.value) is Spec:
+            where = self.node.where if self.node is not None else "an unknown line"
+            raise TraceError(
+                f"{what} of a value that is not known yet: {self.value} made at {where} stands for "
+                "what later calls bring. Use where(condition, a, b) instead of a Python branch, and "
+                "take numbers out of the function as results"
+            )
+        return self.value
+
+    def numpy(self) -> Array:
+        """The elements as a NumPy array that shares memory and cannot be written to."""
+        value = self._known("numpy()")
+        if self.requires_grad:
+            raise GradientError(
+                "numpy() would leave the graph without a trace: this tensor requires a gradient; "
+                "say detach().numpy() if that is what you want"
+            )
+        view = value.view()
+        view.flags.writeable = False
+        return view
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def item(self) -> Any:
+        """The one element as a Python number."""
+        value = self._known("item()")
+        if value.size != 1:
+            raise ShapeError(f"item: needs one element, this tensor has shape {self.shape}")
+        return value.item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self._known("tolist()").tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self._single("bool()"))
+
+    def __float__(self) -> float:
+        return float(self._single("float()"))
+
+    def __int__(self) -> int:
+        return int(self._single("int()"))
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise DtypeError(f"an index must be an integer, not {self.dtype}")
+        return int(self._single("an index"))
+
+    def __complex__(self) -> complex:
+        return complex(self._single("complex()"))
+
+    def _single(self, what: str) -> Any:
+        value = self._known(what)
+        if value.size != 1:
+            raise ShapeError(f"{what} of {self.shape}: needs one element; use any() or all()")
+        return value.item()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise DtypeError("a tensor without axes has no len()")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.shape:
+            raise DtypeError("a tensor without axes cannot be iterated over")
+        return iter(shaping.unstack(self))
+
+    def __contains__(self, x: Any) -> bool:
+        return bool((self._known("in") == np.asarray(x)).any())
+
+    def __repr__(self) -> str:
+        if type(self.value) is Spec:
+            return f"tensor({self.value}, not known yet)"
+        text = np.array2string(self.value, separator=", ", prefix="tensor(", threshold=200)
+        notes = f", dtype={self.dtype}"
+        if self.node is not None and self.node.needs:
+            notes += ", requires_grad=True" if self.is_leaf else f", made by {self.node.name}"
+        return f"tensor({text}{notes})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else repr(self)
+
+    def __reduce__(self) -> Any:
+        return Tensor, (self._known("pickling"), None, self.requires_grad and self.is_leaf)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return Tensor(self.value, None, self.requires_grad and self.is_leaf)
+
+    # --- operators
+
+    # fmt: off
+    def __add__(self, b: Any) -> Tensor: return ew.add(self, b)
+    def __radd__(self, a: Any) -> Tensor: return ew.add(a, self)
+    def __sub__(self, b: Any) -> Tensor: return ew.sub(self, b)
+    def __rsub__(self, a: Any) -> Tensor: return ew.sub(a, self)
+    def __mul__(self, b: Any) -> Tensor: return ew.mul(self, b)
+    def __rmul__(self, a: Any) -> Tensor: return ew.mul(a, self)
+    def __truediv__(self, b: Any) -> Tensor: return ew.div(self, b)
+    def __rtruediv__(self, a: Any) -> Tensor: return ew.div(a, self)
+    def __floordiv__(self, b: Any) -> Tensor: return ew.floor_divide(self, b)
+    def __rfloordiv__(self, a: Any) -> Tensor: return ew.floor_divide(a, self)
+    def __mod__(self, b: Any) -> Tensor: return ew.remainder(self, b)
+    def __rmod__(self, a: Any) -> Tensor: return ew.remainder(a, self)
+    def __pow__(self, b: Any) -> Tensor: return ew.square(self) if type(b) is int and b == 2 else ew.pow(self, b)
+    def __rpow__(self, a: Any) -> Tensor: return ew.pow(a, self)
+    def __matmul__(self, b: Any) -> Tensor: return contraction.matmul(self, b)
+    def __rmatmul__(self, a: Any) -> Tensor: return contraction.matmul(a, self)
+    def __neg__(self) -> Tensor: return ew.neg(self)
+    def __pos__(self) -> Tensor: return self
+    def __abs__(self) -> Tensor: return ew.abs(self)
+    def __eq__(self, b: Any) -> Tensor: return ew.equal(self, b)  # type: ignore[override]
+    def __ne__(self, b: Any) -> Tensor: return ew.not_equal(self, b)  # type: ignore[override]
+    def __lt__(self, b: Any) -> Tensor: return ew.less(self, b)
+    def __le__(self, b: Any) -> Tensor: return ew.less_equal(self, b)
+    def __gt__(self, b: Any) -> Tensor: return ew.greater(self, b)
+    def __ge__(self, b: Any) -> Tensor: return ew.greater_equal(self, b)
+    def __and__(self, b: Any) -> Tensor: return ew.bitwise_and(self, b)
+    def __rand__(self, a: Any) -> Tensor: return ew.bitwise_and(a, self)
+    def __or__(self, b: Any) -> Tensor: return ew.bitwise_or(self, b)
+    def __ror__(self, a: Any) -> Tensor: return ew.bitwise_or(a, self)
+    def __xor__(self, b: Any) -> Tensor: return ew.bitwise_xor(self, b)
+    def __rxor__(self, a: Any) -> Tensor: return ew.bitwise_xor(a, self)
+    def __invert__(self) -> Tensor: return ew.bitwise_invert(self)
+    def __lshift__(self, b: Any) -> Tensor: return ew.bitwise_left_shift(self, b)
+    def __rlshift__(self, a: Any) -> Tensor: return ew.bitwise_left_shift(a, self)
+    def __rshift__(self, b: Any) -> Tensor: return ew.bitwise_right_shift(self, b)
+    def __rrshift__(self, a: Any) -> Tensor: return ew.bitwise_right_shift(a, self)
+    def __getitem__(self, key: Any) -> Tensor: return selection.getitem(self, key)
+    # fmt: on
+
+    # --- methods that read better than functions
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802
+        """All axes in reverse order."""
+        return shaping.permute_dims(self, tuple(range(self.ndim))[::-1])
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802
+        """The last two axes exchanged."""
+        return shaping.matrix_transpose(self)
+
+    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
+        """The elements in row-major order under another shape, in which one size may be -1."""
+        new = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        return shaping.reshape(self, new)  # type: ignore[arg-type]
+
+    def permute_dims(self, *axes: int | Sequence[int]) -> Tensor:
+        """Axes reordered: axis i of the result is axis `axes[i]` of this tensor."""
+        new = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return shaping.permute_dims(self, new)  # type: ignore[arg-type]
+
+    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+        """Two axes exchanged."""
+        return shaping.swapaxes(self, axis1, axis2)
+
+    def flatten(self) -> Tensor:
+        """All elements along one axis."""
+        return shaping.flatten(self)
+
+    def squeeze(self, axis: int | tuple[int, ...]) -> Tensor:
+        """Without the axes `axis`, which must have size 1."""
+        return shaping.squeeze(self, axis)
+
+    def astype(self, dtype: Any) -> Tensor:
+        """The same numbers as another dtype."""
+        return shaping.astype(self, dtype)
+
+    def sum(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """The sum over `axis`."""
+        return reduction.sum(self, axis=axis, keepdims=keepdims)
+
+    def mean(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """The mean over `axis`."""
+        return reduction.mean(self, axis=axis, keepdims=keepdims)
+
+    def prod(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """The product over `axis`."""
+        return reduction.prod(self, axis=axis, keepdims=keepdims)
+
+    def max(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """The largest element over `axis`."""
+        return reduction.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """The smallest element over `axis`."""
+        return reduction.min(self, axis=axis, keepdims=keepdims)
+
+    def var(self, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+        """The variance over `axis`."""
+        return reduction.var(self, axis=axis, correction=correction, keepdims=keepdims)
+
+    def std(self, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+        """The standard deviation over `axis`."""
+        return reduction.std(self, axis=axis, correction=correction, keepdims=keepdims)
+
+    def argmax(self, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        """Index of the first largest element along `axis`."""
+        return reduction.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        """Index of the first smallest element along `axis`."""
+        return reduction.argmin(self, axis=axis, keepdims=keepdims)
+
+    def any(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Whether any element over `axis` is nonzero."""
+        return reduction.any(self, axis=axis, keepdims=keepdims)
+
+    def all(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Whether all elements over `axis` are nonzero."""
+        return reduction.all(self, axis=axis, keepdims=keepdims)
+
+    def exp(self) -> Tensor:
+        """e to the power of each element."""
+        return ew.exp(self)
+
+    def log(self) -> Tensor:
+        """The natural logarithm of each element."""
+        return ew.log(self)
+
+    def sqrt(self) -> Tensor:
+        """The square root of each element."""
+        return ew.sqrt(self)
+
+    def tanh(self) -> Tensor:
+        """The hyperbolic tangent of each element."""
+        return ew.tanh(self)
+
+    def sigmoid(self) -> Tensor:
+        """1 / (1 + exp(-x)) of each element."""
+        return ew.sigmoid(self)
+
+    def relu(self) -> Tensor:
+        """max(x, 0) of each element; the derivative at 0 is 0."""
+        return ew.relu(self)
+
+    def clip(self, min: Any = None, max: Any = None) -> Tensor:
+        """Each element limited to [min, max]."""
+        return selection.clip(self, min, max)
+
+
+bind(Tensor)
+
+
+class Handle:
+    """What `register_hook` returns: `remove()` takes the hook away again."""
+
+    def __init__(self, hooks: dict[int, Any], key: int) -> None:
+        self._hooks = hooks
+        self._key = key
+
+    def remove(self) -> None:
+        """Take the hook away; harmless if it is gone already."""
+        self._hooks.pop(self._key, None)
+
+
+def to_array(data: Any, dtype: Any = None, *, copy: bool) -> Array:
+    """`data` as a NumPy array: floats of Python become float32, everything else as NumPy has it."""
+    if isinstance(data, Variable):
+        data = data.value
+    if type(data) is Spec:
+        raise TraceError(f"a value that is not known yet ({data}) cannot be copied into a tensor")
+    if isinstance(data, list | tuple):
+        data = _plain(data)
+    typed = isinstance(data, np.ndarray | np.generic)
+    try:
+        array = np.array(data, dtype=dtype, copy=True if copy else None)
+    except (ValueError, TypeError) as cause:
+        raise ShapeError(f"cannot make a tensor of {describe(data)}: {cause}") from cause
+    if array.dtype.kind not in "biufc":
+        raise DtypeError(f"a tensor holds numbers or bools, not {array.dtype}")
+    if not typed and dtype is None and array.dtype == np.float64:
+        return array.astype(FLOAT)
+    return array
+
+
+def _plain(data: Any) -> Any:
+    """Nested lists with the tensors in them as arrays; typed arrays keep their dtype."""
+    if isinstance(data, Variable):
+        return data.value
+    if isinstance(data, list | tuple):
+        parts = [_plain(x) for x in data]  # pyright: ignore[reportUnknownVariableType]
+        return np.stack(parts) if parts and all(isinstance(p, np.ndarray) for p in parts) else parts
+    return data
+
+
+def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tensor:
+    """A new tensor with a copy of `data`; see `Tensor`."""
+    return Tensor(data, dtype, requires_grad)
+
+
+def asarray(x: Any, dtype: Any = None, *, copy: bool | None = None) -> Tensor:
+    """`x` itself if it is a tensor of that dtype, otherwise a tensor with its values.
+
+    A tensor stays in its graph. Arrays are copied, so that changing them later changes nothing here.
+    """
+    if isinstance(x, Tensor):
+        return x if dtype is None else x.astype(dtype)
+    if copy is False:
+        raise DtypeError(f"asarray: {describe(x)} cannot become a tensor without a copy")
+    return variable(to_array(x, dtype, copy=True))
