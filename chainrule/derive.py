@@ -42,62 +42,65 @@ def pullback_nodes(
     freed = Freed() if free else None
     arrived: dict[Node, Any] = {}
     cotangents = dict(seeds)
+    take, get = cotangents.pop, cotangents.get
     with recording(record), np.errstate(all="ignore"):
         for node in walk:
-            g = cotangents.pop(node, None)
+            g = take(node, None)
             if g is None:
                 continue
+            op = node.op
             if node.extra is not None:
                 g = _visit(node, g)
-            op = node.op
-            if op is None or (wrt is not None and node in wrt) or _retained(node):
+                if node.extra.retain:
+                    arrived[node] = g
+            if op is None:
                 arrived[node] = g
-                if op is None:
-                    continue
+                continue
             need = node.need
             if active is not None:
-                if node not in active:
+                if wrt is not None and node in wrt:
+                    arrived[node] = g
+                need = _towards(active, node)
+                if True not in need:
                     continue
-                need = tuple([n and m in active for n, m in zip(need, node.inputs, strict=True)])
-            for n, bar in zip(node.inputs, _vjp(op, node, need, g, record), strict=True):
+            xs = node.xs
+            if xs.__class__ is Freed:
+                raise _used_twice(node)
+            y, xs = _as_variables(node) if record else (node.y, xs)
+            bars = op.vjp(need, g, y, xs) if op.states_vjp else _transposed_jvp(op, need, g, y, xs)
+            i = 0
+            for n in node.inputs:
+                bar = bars[i]
+                i += 1
                 if bar is None or n is None:
                     continue
                 if bar.__class__ is tuple:
-                    cotangents[n] = _merge(cotangents.get(n), bar)
+                    cotangents[n] = _merge(get(n), bar)
                     continue
                 if bar.dtype is not n.dtype and bar.dtype != n.dtype:
                     bar = bar.astype(n.dtype)
-                before = cotangents.get(n)
+                before = get(n)
                 cotangents[n] = bar if before is None else before + bar
             if freed is not None:
-                node.kept = freed
+                node.y, node.xs = None, freed
     return arrived
 
 
-def _vjp(op: Op, node: Node, need: tuple[bool, ...], g: Any, record: bool) -> Sequence[Any]:
-    """The op's cotangents; kept values become variables again where the rule is to be recorded."""
-    kept = node.kept
-    if kept.__class__ is Freed:
-        raise _used_twice(node)
-    if record:
-        kept = _as_variables(node)
-    if "vjp" in op.states:
-        return op.vjp(need, g, *kept)
-    return _transposed_jvp(op, need, g, kept)
+def _towards(active: set[Node], node: Node) -> tuple[bool, ...]:
+    """Through which inputs of `node` a path leads on to what is wanted."""
+    pairs = zip(node.need, node.inputs, strict=True)
+    return tuple([needed and n in active for needed, n in pairs])
 
 
-def _as_variables(node: Node) -> list[Any]:
+def _as_variables(node: Node) -> tuple[Any, list[Any]]:
     """The kept values of `node`, each a variable that is linked to the node that made it."""
-    nodes = (node, *node.inputs)
-    return [
-        variable(v, n) if isinstance(v, np.ndarray | Spec) and not _stands_in(v, n) else v
-        for v, n in zip(node.kept, nodes, strict=True)
+    y = node.y
+    if isinstance(y, np.ndarray | Spec):
+        y = variable(y, node)
+    return y, [
+        variable(x, n) if isinstance(x, np.ndarray) or (x.__class__ is Spec and n is not None) else x
+        for x, n in zip(node.xs, node.inputs, strict=True)
     ]
-
-
-def _stands_in(v: Any, n: Node | None) -> bool:
-    """Whether a Spec only tells a shape (a placeholder's value is its Spec, and it has a node)."""
-    return isinstance(v, Spec) and n is None
 
 
 def _merge(before: tuple[Any, ...] | None, bars: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -126,14 +129,10 @@ def _visit(node: Node, g: Any) -> Any:
     return g
 
 
-def _retained(node: Node) -> bool:
-    return node.extra is not None and node.extra.retain
-
-
 def _used_twice(node: Node) -> GradientError:
     return GradientError(
         f"cannot go back through '{node.name}' {node.dtype} {node.shape} (made at {node.where}) a "
-        f"second time: the values that it kept were freed by the backward at {node.kept.where}. "
+        f"second time: the values that it kept were freed by the backward at {node.xs.where}. "
         "Say retain_graph=True there, or compute the forward pass again."
     )
 
@@ -166,12 +165,12 @@ def pushforward_nodes(
             ]
             if not [t for t in ts if t is not None]:
                 continue
-            if node.kept.__class__ is Freed:
+            if node.xs.__class__ is Freed:
                 raise _used_twice(node)
-            kept = _as_variables(node) if record else list(node.kept)
-            if kept[0] is None:
-                kept[0] = Spec(node.shape, node.dtype)
-            y_dot = op.jvp(ts, *kept) if "jvp" in op.states else _transposed_vjp(op, node, ts, kept)
+            y, xs = _as_variables(node) if record else (node.y, node.xs)
+            if y is None:
+                y = Spec(node.shape, node.dtype)
+            y_dot = op.jvp(ts, y, xs) if op.states_jvp else _transposed_vjp(op, node, ts, y, xs)
             if y_dot.__class__ is not tuple and y_dot.dtype != node.dtype:
                 y_dot = y_dot.astype(node.dtype)
             out[node] = y_dot
@@ -181,7 +180,7 @@ def pushforward_nodes(
 # --- One rule from the other, by transposing it --------------------------------------------------
 
 
-def _transposed_vjp(op: Op, node: Node, ts: Sequence[Any], kept: Sequence[Any]) -> Any:
+def _transposed_vjp(op: Op, node: Node, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
     """The jvp of an op that states its vjp: that is linear in g; pull the tangents back through it."""
     need = tuple([t is not None for t in ts])
     many = isinstance(node.shape[0], tuple) if node.shape else False
@@ -189,17 +188,19 @@ def _transposed_vjp(op: Op, node: Node, ts: Sequence[Any], kept: Sequence[Any]) 
     dtypes = node.dtype if many else (node.dtype,)
     gs = [_zero(s, d) for s, d in zip(shapes, dtypes, strict=True)]
     with recording(True):
-        bars = op.vjp(need, tuple(gs) if many else gs[0], *kept)
+        bars = op.vjp(need, tuple(gs) if many else gs[0], y, xs)
     pairs = [(b, t) for b, t in zip(bars, ts, strict=True) if t is not None and b is not None]
     dots = _transpose(gs, [b for b, _ in pairs], [t for _, t in pairs])
     return tuple(dots) if many else dots[0]
 
 
-def _transposed_jvp(op: Op, need: tuple[bool, ...], g: Any, kept: Sequence[Any]) -> Sequence[Any]:
+def _transposed_jvp(
+    op: Op, need: tuple[bool, ...], g: Any, y: Any, xs: Sequence[Any]
+) -> Sequence[Any]:
     """The vjp of an op that states its jvp: that is linear in ts; pull g back through it."""
-    ts = [_zero(x.shape, x.dtype) if n else None for n, x in zip(need, kept[1:], strict=True)]
+    ts = [_zero(x.shape, x.dtype) if n else None for n, x in zip(need, xs, strict=True)]
     with recording(True):
-        y_dot = op.jvp(ts, *kept)
+        y_dot = op.jvp(ts, y, xs)
     outs, gs = (list(y_dot), list(g)) if isinstance(g, tuple) else ([y_dot], [g])
     pairs = [(o, c) for o, c in zip(outs, gs, strict=True) if c is not None]
     bars = iter(

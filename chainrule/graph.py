@@ -26,18 +26,20 @@ from chainrule.provenance import line_of, location, user_line
 class Node:
     """One op of a graph that was computed, and what its rules need to differentiate it.
 
-    `inputs[i]` is the node of input i, None if it has none. `kept` is (y, *xs), each the value itself
-    if a rule reads it and otherwise what tells its shape. `need[i]` says whether a gradient flows to
-    input i. A node without an op is a leaf. Shape and dtype of an op with several outputs are tuples.
+    `inputs[i]` is the node of input i, None if it has none; `need[i]` says whether a gradient flows to
+    it. `y` and `xs` are the values of output and inputs if a rule reads them; otherwise `y` is None, an
+    x what tells its shape. A node without an op is a leaf. Shape and dtype of an op with several outputs
+    are tuples.
     """
 
     __slots__ = (
-        "__weakref__", "at", "code", "dtype", "extra", "inputs", "kept", "need", "needs", "op", "shape",
+        "__weakref__", "at", "code", "dtype", "extra", "inputs", "need", "needs", "op", "shape", "xs", "y",
     )  # fmt: skip
 
     op: Op | None
-    inputs: tuple[Node | None, ...]
-    kept: Any
+    inputs: Sequence[Node | None]
+    y: Any
+    xs: Any
     need: Need
     needs: bool
     shape: Any
@@ -82,7 +84,7 @@ class Extra:
 
 
 class Freed:
-    """Stands in `Node.kept` once a backward pass has used the values and let them go."""
+    """Stands in `Node.xs` once a backward pass has used the values and let them go."""
 
     __slots__ = ("at", "code")
 
@@ -110,6 +112,7 @@ _recording: contextvars.ContextVar[bool] = contextvars.ContextVar("recording", d
 kinds: dict[type, Callable[..., Any]] = {}
 """How other kinds of numbers (scalars, symbols) apply an op: `kinds[type](op, *xs)`."""
 _new: Any = object.__new__
+_ndarray = np.ndarray
 _ALIAS = Alias()
 _variable: Any = Variable
 
@@ -136,57 +139,100 @@ class _Quiet(threading.local):
 _quiet = _Quiet()
 
 
-def _evaluate(op: Op, xs: Sequence[Any]) -> Any:
-    """The op's value on arrays, quietly; a failure is explained with the op and its arguments."""
-    try:
-        return _quiet.run(op.eval, *xs) if op.quiet else op.eval(*xs)
-    except Exception as cause:
-        if isinstance(cause, RuntimeError) and "cannot enter context" in str(cause):
-            with np.errstate(all="ignore"):  # a signal handler came in the middle of an op
-                return op.eval(*xs)
-        error = explain(op, xs, cause)
-        if error is cause:
-            raise
-        raise error from cause
-
-
 def apply(op: Op, *xs: Any) -> Any:
     """The one door: compute `op` on `xs`, and record it if one of them needs a gradient.
 
     Only arrays and numbers in: an array out. A variable among them: a variable out. A placeholder
     (a variable whose value is a `Spec`) among them: a placeholder out. A tuple of those where
-    `op.many`.
+    `op.many`. This is the path of every op: it is written out flat, because each call counts.
     """
     values: list[Any] = []
     nodes: list[Node | None] = []
-    some = recorded = traced = False
+    mask, bit = 0, 1
+    some = plain = traced = False
     for x in xs:
-        if type(x) is _variable:
+        if x.__class__ is _variable:
             some = True
-            values.append(x.value)
-            nodes.append(x.node)
-            if x.node is not None:
-                recorded = True
-                if type(x.value) is Spec:
+            value, n = x.value, x.node
+            values.append(value)
+            nodes.append(n)
+            if n is not None:
+                mask |= bit
+                if value.__class__ is Spec:
                     traced = True
         else:
+            plain = True
             values.append(x)
             nodes.append(None)
+        bit += bit
     if traced:
         return _trace(op, values, nodes)
-    if not some:
-        for x in xs:
-            if type(x) in kinds:
-                return kinds[type(x)](op, *xs)
-    y = _evaluate(op, values)
+    if not some and (handler := _handler(xs)) is not None:
+        return handler(op, *xs)
+    try:
+        y = _quiet.run(op.eval, *values) if op.quiet else op.eval(*values)
+    except Exception as cause:
+        y = _failed(op, values, cause)
+    if mask and _recording.get():
+        need, keep_y, drop = op.plans.get(mask) or op.plan(mask, len(xs))
+        if need:
+            if plain:
+                _copy_plain(xs, values, drop)
+            for i in drop:
+                values[i] = nodes[i] or _spec_of(values[i])
+            node = _new(Node)
+            node.op = op
+            node.inputs = nodes
+            node.xs = values
+            node.need = need
+            node.needs = True
+            node.extra = None
+            node.code, node.at = user_line()
+            if op.many:
+                return _picks(node, y)
+            if y.__class__ is not _ndarray:
+                y = np.asarray(y)
+            node.y = y if keep_y else None
+            node.shape = y.shape
+            node.dtype = dtype = y.dtype
+            v = _new(_variable)
+            v.value = y
+            v.node = node if dtype.kind in "fc" else None
+            return v
     if not some:
         return y
-    if recorded and _recording.get():
-        return _record(op, y, xs, values, nodes)
     return tuple([variable(v) for v in y]) if op.many else variable(y)
 
 
 open_door(apply)
+
+
+def _handler(xs: Sequence[Any]) -> Callable[..., Any] | None:
+    """How an op applies to the kind of numbers among `xs`, None if they are arrays and floats."""
+    for x in xs:
+        if x.__class__ in kinds:
+            return kinds[x.__class__]
+    return None
+
+
+def _copy_plain(xs: Sequence[Any], values: list[Any], drop: Sequence[int]) -> None:
+    """Copy the caller's own arrays that are to be kept: he may change them."""
+    i = 0
+    for x in xs:
+        if x.__class__ is _ndarray and i not in drop and x.flags.writeable:
+            values[i] = x.copy()
+        i += 1
+
+
+def _failed(op: Op, values: Sequence[Any], cause: Exception) -> Any:
+    """Explain why `op` failed, with its arguments; or compute after all if it was only interrupted."""
+    if isinstance(cause, RuntimeError) and "cannot enter context" in str(cause):
+        with np.errstate(all="ignore"):  # a signal handler came in the middle of an op
+            return op.eval(*values)
+    error = explain(op, values, cause)
+    if error is cause:
+        raise cause
+    raise error from cause
 
 
 def variable(value: Any, node: Node | None = None) -> Any:
@@ -197,45 +243,18 @@ def variable(value: Any, node: Node | None = None) -> Any:
     return v
 
 
-def _record(op: Op, y: Any, xs: Any, values: list[Any], nodes: list[Node | None]) -> Any:
-    """The variable for `y`, with the node that remembers how it was made."""
-    mask = tuple([n is not None and n.needs for n in nodes])
-    need, drop = op.plans.get(mask) or op.plan(mask)
-    if True not in need or (not op.many and y.dtype.kind not in "fc"):
-        return tuple([variable(v) for v in y]) if op.many else variable(y)
-    kept = [y, *values]
-    for i, x in enumerate(xs, 1):
-        if type(x) is np.ndarray and x.flags.writeable and i not in drop:
-            kept[i] = x.copy()  # the caller's own, which he may change
-    for i in drop:
-        kept[i] = None if i == 0 else nodes[i - 1] or _spec_of(values[i - 1])
-    node = _new(Node)
-    node.op = op
-    node.inputs = tuple(nodes)
-    node.kept = tuple(kept)
-    node.need = need
-    node.needs = True
-    node.code, node.at = user_line()
-    node.extra = None
-    if op.many:
-        return _picks(node, y)
-    node.shape = y.shape
-    node.dtype = y.dtype
-    return variable(y, node)
-
-
 def _spec_of(x: Any) -> Any:
     """The `Spec` of an array, a Python number itself."""
     return Spec(x.shape, x.dtype) if isinstance(x, np.ndarray) else x
 
 
-def leaf(shape: tuple[int, ...], dtype: Any, *, needs: bool, kept: Any = ()) -> Node:
+def leaf(shape: tuple[int, ...], dtype: Any, *, needs: bool, value: Any = None) -> Node:
     """A node without an op: a parameter, a placeholder (which may need no gradient) or, with its
-    value kept, a constant of a traced graph."""
+    value, a constant of a traced graph."""
     node = _new(Node)
     node.op = None
-    node.inputs = node.need = ()
-    node.kept = kept
+    node.inputs = node.need = node.xs = ()
+    node.y = value
     node.needs = needs
     node.shape, node.dtype = shape, dtype
     node.code, node.at = user_line()
@@ -245,6 +264,7 @@ def leaf(shape: tuple[int, ...], dtype: Any, *, needs: bool, kept: Any = ()) -> 
 
 def _picks(node: Node, ys: Sequence[Any]) -> tuple[Any, ...]:
     """A variable for each output of `node`, whose shape and dtype are then tuples."""
+    node.y = ys
     node.shape = tuple([y.shape for y in ys])
     node.dtype = tuple([y.dtype for y in ys])
     return tuple([_pick(node, i, y) for i, y in enumerate(ys)])
@@ -257,7 +277,7 @@ def _pick(parent: Node, index: int, y: Any) -> Any:
     node = _new(Node)
     node.op = Pick(index)
     node.inputs = (parent,)
-    node.kept = (None, parent)
+    node.y, node.xs = None, (parent,)
     node.need = (needs,)
     node.needs = needs
     node.shape, node.dtype = y.shape, y.dtype
@@ -275,11 +295,11 @@ def _trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
         if error is cause:
             raise
         raise error from cause
-    inputs = tuple([n or _constant(v) for v, n in zip(values, nodes, strict=True)])
+    inputs = [n or _constant(v) for v, n in zip(values, nodes, strict=True)]
     node = _new(Node)
     node.op = op
     node.inputs = inputs
-    node.kept = (y, *values)
+    node.y, node.xs = y, values
     on = _recording.get() and (op.many or y.dtype.kind in "fc")
     node.need = tuple([on and n.needs and op.reads(i) is not None for i, n in enumerate(inputs)])
     node.needs = True in node.need
@@ -292,7 +312,7 @@ def _trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
 
 
 def _constant(value: Any) -> Node:
-    return leaf(np.shape(value), np.result_type(value), needs=False, kept=(value,))
+    return leaf(np.shape(value), np.result_type(value), needs=False, value=value)
 
 
 def alias(x: Any) -> Any:
@@ -302,7 +322,7 @@ def alias(x: Any) -> Any:
         node.op = _ALIAS
         node.inputs = (x.node,)
         node.need = (x.node.needs,)
-        node.kept = (None, x.node)
+        node.y, node.xs = None, (x.node,)
         node.extra = None
     return variable(x.value, node)
 
@@ -334,35 +354,38 @@ def is_recording() -> bool:
 def order(roots: Iterable[Node], stop: Iterable[Node] = ()) -> list[Node]:
     """The nodes that `roots` depend on, each after everything that uses it; roots first.
 
-    The walk does not go beyond the nodes in `stop`, nor along inputs that need no gradient. It is
+    The walk does not go beyond the nodes in `stop`, nor into what needs no gradient. It is
     iterative, and visits inputs in order, so it is the same in every run.
     """
     stopped = set(stop)
     uses: dict[Node, int] = dict.fromkeys(roots, 0)
     starts = list(uses)
     stack = list(starts)
+    pop, push, get = stack.pop, stack.append, uses.get
     while stack:
-        node = stack.pop()
+        node = pop()
         if node in stopped:
             continue
-        for n, needed in zip(node.inputs, node.need, strict=True):
-            if not needed or n is None:
-                continue
-            if n in uses:
-                uses[n] += 1
-            else:
-                uses[n] = 1
-                stack.append(n)
-    ready = [root for root in reversed(starts) if uses[root] == 0]
+        for n in node.inputs:
+            if n is not None and n.needs:
+                count = get(n)
+                if count is None:
+                    uses[n] = 1
+                    push(n)
+                else:
+                    uses[n] = count + 1
+    stack.extend([root for root in reversed(starts) if uses[root] == 0])
     out: list[Node] = []
-    while ready:
-        node = ready.pop()
+    while stack:
+        node = pop()
         out.append(node)
         if node in stopped:
             continue
-        for n, needed in zip(node.inputs, node.need, strict=True):
-            if needed and n is not None:
-                uses[n] -= 1
-                if uses[n] == 0:
-                    ready.append(n)
+        for n in node.inputs:
+            if n is not None and n.needs:
+                left = uses[n] - 1
+                if left:
+                    uses[n] = left
+                else:
+                    push(n)
     return out

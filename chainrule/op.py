@@ -66,10 +66,13 @@ class Op(metaclass=_Interned):
     """Whether `eval` returns a tuple of arrays; `g` is then a tuple too, None where none came."""
     quiet: ClassVar[bool] = True
     """Whether `eval` is pure array code, which then runs without floating-point warnings."""
-    states: ClassVar[str] = "vjp jvp"
-    """The rules that are stated; one that is not is derived by transposing the other."""
-    plans: dict[Need, tuple[Need, tuple[int, ...]]]
-    """By which inputs need a gradient: to which it flows, and which of (y, *xs) not to keep."""
+    states_vjp: ClassVar[bool] = True
+    """Whether `vjp` is stated; if not, it is derived by transposing `jvp`."""
+    states_jvp: ClassVar[bool] = True
+    """Whether `jvp` is stated; if not, it is derived by transposing `vjp`."""
+    plans: dict[int, tuple[Need, bool, tuple[int, ...]]]
+    """By which inputs need a gradient (as bits): to which it flows, () if to none; whether y is
+    read; the places of the inputs that are not."""
 
     @property
     @abstractmethod
@@ -91,20 +94,21 @@ class Op(metaclass=_Interned):
         None says that no gradient flows to input `i` (an index, say).
         """
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """For each input that needs one its cotangent `x_bar`, None for the others."""
         raise NotImplementedError
 
-    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The tangent `y_dot`; a None among `ts` stands for a tangent that is zero."""
         raise NotImplementedError
 
-    def plan(self, mask: Need) -> tuple[Need, tuple[int, ...]]:
-        """Fill in `plans[mask]`."""
-        wanted = [self.reads(i) if n else None for i, n in enumerate(mask)]
+    def plan(self, mask: int, count: int) -> tuple[Need, bool, tuple[int, ...]]:
+        """Fill in `plans[mask]`; bit i of `mask` says that input i of `count` needs a gradient."""
+        wanted = [self.reads(i) if mask >> i & 1 else None for i in range(count)]
         read = {j for w in wanted if w is not None for j in w}
-        drop = tuple([j for j in range(len(mask) + 1) if j not in read])
-        self.plans[mask] = tuple([w is not None for w in wanted]), drop
+        need = tuple([w is not None for w in wanted])
+        drop = tuple([i for i in range(count) if i + 1 not in read])
+        self.plans[mask] = (need if True in need else (), 0 in read, drop)
         return self.plans[mask]
 
     def __str__(self) -> str:
@@ -112,19 +116,15 @@ class Op(metaclass=_Interned):
 
     def __call__(self, *xs: Any) -> Any:
         """Apply to variables (recorded), arrays or numbers (computed)."""
-        return _door(self, *xs)
+        raise NotImplementedError  # `open_door` puts graph.apply here
 
     def __reduce__(self) -> Any:
         return type(self), tuple([getattr(self, f.name) for f in fields(self)])  # type: ignore[arg-type]
 
 
-_door: Callable[..., Any]
-
-
 def open_door(apply: Callable[..., Any]) -> None:
-    """Let ops be called: `graph.apply`, which stands above this file, is what they run through."""
-    global _door
-    _door = apply
+    """Let ops be called: `graph.apply`, which stands above this file, is what calling one means."""
+    Op.__call__ = apply  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,11 +150,11 @@ class Pick(Op):
         """Nothing."""
         return ()
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The cotangents of all outputs: `g` here, None elsewhere."""
         return (tuple([g if i == self.index else None for i in range(len(xs[0].shape))]),)
 
-    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The output's own tangent."""
         return ts[0][self.index]
 
@@ -180,10 +180,10 @@ class Alias(Op):
         """Nothing."""
         return ()
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g`."""
         return (g,)
 
-    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The tangent."""
         return ts[0]

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import CodeType
 
 _HERE = str(Path(__file__).parent) + os.sep
-_internal: dict[str, bool] = {}
+_inside: set[str] = set()
+_outside: set[str] = set()
 
 
 def user_line() -> tuple[CodeType, int]:
@@ -20,18 +21,19 @@ def user_line() -> tuple[CodeType, int]:
 
     If every frame is inside (a command of ours is running), it is the outermost one.
     """
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     while True:
         code = frame.f_code
-        inside = _internal.get(code.co_filename)
-        if inside is None:
-            inside = _internal[code.co_filename] = code.co_filename.startswith(_HERE)
-        if not inside:
+        file = code.co_filename
+        if file in _inside:
+            back = frame.f_back
+            if back is None:
+                return code, frame.f_lasti
+            frame = back
+        elif file in _outside:
             return code, frame.f_lasti
-        back = frame.f_back
-        if back is None:
-            return code, frame.f_lasti
-        frame = back
+        else:
+            (_inside if file.startswith(_HERE) else _outside).add(file)
 
 
 def line_of(code: CodeType, at: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule import derive
 from chainrule.errors import DtypeError, GradientError, ShapeError, TraceError, describe
-from chainrule.graph import Extra, Node, Variable, bind, leaf, variable
+from chainrule.graph import Extra, Node, Variable, apply, bind, leaf, variable
 from chainrule.op import Array, Spec
 from chainrule.ops import contraction, reduction, selection, shaping
 from chainrule.ops import elementwise as ew
@@ -293,42 +293,42 @@ class Tensor(Variable):
     # --- operators
 
     # fmt: off
-    def __add__(self, b: Any) -> Tensor: return ew.add(self, b)
-    def __radd__(self, a: Any) -> Tensor: return ew.add(a, self)
-    def __sub__(self, b: Any) -> Tensor: return ew.sub(self, b)
-    def __rsub__(self, a: Any) -> Tensor: return ew.sub(a, self)
-    def __mul__(self, b: Any) -> Tensor: return ew.mul(self, b)
-    def __rmul__(self, a: Any) -> Tensor: return ew.mul(a, self)
-    def __truediv__(self, b: Any) -> Tensor: return ew.div(self, b)
-    def __rtruediv__(self, a: Any) -> Tensor: return ew.div(a, self)
-    def __floordiv__(self, b: Any) -> Tensor: return ew.floor_divide(self, b)
-    def __rfloordiv__(self, a: Any) -> Tensor: return ew.floor_divide(a, self)
-    def __mod__(self, b: Any) -> Tensor: return ew.remainder(self, b)
-    def __rmod__(self, a: Any) -> Tensor: return ew.remainder(a, self)
-    def __pow__(self, b: Any) -> Tensor: return ew.square(self) if type(b) is int and b == 2 else ew.pow(self, b)
-    def __rpow__(self, a: Any) -> Tensor: return ew.pow(a, self)
+    def __add__(self, b: Any) -> Tensor: return apply(ew.add, self, b)
+    def __radd__(self, a: Any) -> Tensor: return apply(ew.add, a, self)
+    def __sub__(self, b: Any) -> Tensor: return apply(ew.sub, self, b)
+    def __rsub__(self, a: Any) -> Tensor: return apply(ew.sub, a, self)
+    def __mul__(self, b: Any) -> Tensor: return apply(ew.mul, self, b)
+    def __rmul__(self, a: Any) -> Tensor: return apply(ew.mul, a, self)
+    def __truediv__(self, b: Any) -> Tensor: return apply(ew.div, self, b)
+    def __rtruediv__(self, a: Any) -> Tensor: return apply(ew.div, a, self)
+    def __floordiv__(self, b: Any) -> Tensor: return apply(ew.floor_divide, self, b)
+    def __rfloordiv__(self, a: Any) -> Tensor: return apply(ew.floor_divide, a, self)
+    def __mod__(self, b: Any) -> Tensor: return apply(ew.remainder, self, b)
+    def __rmod__(self, a: Any) -> Tensor: return apply(ew.remainder, a, self)
+    def __pow__(self, b: Any) -> Tensor: return apply(ew.square, self) if b.__class__ is int and b == 2 else apply(ew.pow, self, b)
+    def __rpow__(self, a: Any) -> Tensor: return apply(ew.pow, a, self)
     def __matmul__(self, b: Any) -> Tensor: return contraction.matmul(self, b)
     def __rmatmul__(self, a: Any) -> Tensor: return contraction.matmul(a, self)
-    def __neg__(self) -> Tensor: return ew.neg(self)
+    def __neg__(self) -> Tensor: return apply(ew.neg, self)
     def __pos__(self) -> Tensor: return self
-    def __abs__(self) -> Tensor: return ew.abs(self)
-    def __eq__(self, b: Any) -> Tensor: return ew.equal(self, b)  # type: ignore[override]
-    def __ne__(self, b: Any) -> Tensor: return ew.not_equal(self, b)  # type: ignore[override]
-    def __lt__(self, b: Any) -> Tensor: return ew.less(self, b)
-    def __le__(self, b: Any) -> Tensor: return ew.less_equal(self, b)
-    def __gt__(self, b: Any) -> Tensor: return ew.greater(self, b)
-    def __ge__(self, b: Any) -> Tensor: return ew.greater_equal(self, b)
-    def __and__(self, b: Any) -> Tensor: return ew.bitwise_and(self, b)
-    def __rand__(self, a: Any) -> Tensor: return ew.bitwise_and(a, self)
-    def __or__(self, b: Any) -> Tensor: return ew.bitwise_or(self, b)
-    def __ror__(self, a: Any) -> Tensor: return ew.bitwise_or(a, self)
-    def __xor__(self, b: Any) -> Tensor: return ew.bitwise_xor(self, b)
-    def __rxor__(self, a: Any) -> Tensor: return ew.bitwise_xor(a, self)
-    def __invert__(self) -> Tensor: return ew.bitwise_invert(self)
-    def __lshift__(self, b: Any) -> Tensor: return ew.bitwise_left_shift(self, b)
-    def __rlshift__(self, a: Any) -> Tensor: return ew.bitwise_left_shift(a, self)
-    def __rshift__(self, b: Any) -> Tensor: return ew.bitwise_right_shift(self, b)
-    def __rrshift__(self, a: Any) -> Tensor: return ew.bitwise_right_shift(a, self)
+    def __abs__(self) -> Tensor: return apply(ew.abs, self)
+    def __eq__(self, b: Any) -> Tensor: return apply(ew.equal, self, b)  # type: ignore[override]
+    def __ne__(self, b: Any) -> Tensor: return apply(ew.not_equal, self, b)  # type: ignore[override]
+    def __lt__(self, b: Any) -> Tensor: return apply(ew.less, self, b)
+    def __le__(self, b: Any) -> Tensor: return apply(ew.less_equal, self, b)
+    def __gt__(self, b: Any) -> Tensor: return apply(ew.greater, self, b)
+    def __ge__(self, b: Any) -> Tensor: return apply(ew.greater_equal, self, b)
+    def __and__(self, b: Any) -> Tensor: return apply(ew.bitwise_and, self, b)
+    def __rand__(self, a: Any) -> Tensor: return apply(ew.bitwise_and, a, self)
+    def __or__(self, b: Any) -> Tensor: return apply(ew.bitwise_or, self, b)
+    def __ror__(self, a: Any) -> Tensor: return apply(ew.bitwise_or, a, self)
+    def __xor__(self, b: Any) -> Tensor: return apply(ew.bitwise_xor, self, b)
+    def __rxor__(self, a: Any) -> Tensor: return apply(ew.bitwise_xor, a, self)
+    def __invert__(self) -> Tensor: return apply(ew.bitwise_invert, self)
+    def __lshift__(self, b: Any) -> Tensor: return apply(ew.bitwise_left_shift, self, b)
+    def __rlshift__(self, a: Any) -> Tensor: return apply(ew.bitwise_left_shift, a, self)
+    def __rshift__(self, b: Any) -> Tensor: return apply(ew.bitwise_right_shift, self, b)
+    def __rrshift__(self, a: Any) -> Tensor: return apply(ew.bitwise_right_shift, a, self)
     def __getitem__(self, key: Any) -> Tensor: return selection.getitem(self, key)
     # fmt: on
 
@@ -416,27 +416,27 @@ class Tensor(Variable):
 
     def exp(self) -> Tensor:
         """e to the power of each element."""
-        return ew.exp(self)
+        return apply(ew.exp, self)
 
     def log(self) -> Tensor:
         """The natural logarithm of each element."""
-        return ew.log(self)
+        return apply(ew.log, self)
 
     def sqrt(self) -> Tensor:
         """The square root of each element."""
-        return ew.sqrt(self)
+        return apply(ew.sqrt, self)
 
     def tanh(self) -> Tensor:
         """The hyperbolic tangent of each element."""
-        return ew.tanh(self)
+        return apply(ew.tanh, self)
 
     def sigmoid(self) -> Tensor:
         """1 / (1 + exp(-x)) of each element."""
-        return ew.sigmoid(self)
+        return apply(ew.sigmoid, self)
 
     def relu(self) -> Tensor:
         """max(x, 0) of each element; the derivative at 0 is 0."""
-        return ew.relu(self)
+        return apply(ew.relu, self)
 
     def clip(self, min: Any = None, max: Any = None) -> Tensor:
         """Each element limited to [min, max]."""

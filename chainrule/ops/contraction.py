@@ -46,7 +46,7 @@ class MatMul(Multilinear):
         lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         return Spec((*lead, a.shape[-2], b.shape[-1]), np.result_type(a.dtype, b.dtype))
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """g @ bT and aT @ g."""
         a, b = xs
         a_bar = sum_to(apply(self, g, matrix_transpose(b)), a.shape) if need[0] else None
@@ -117,7 +117,7 @@ class Einsum(Multilinear):
         size = sizes(self.terms, xs)
         return Spec(tuple([size[c] for c in self.out]), np.result_type(*[x.dtype for x in xs]))
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The same sum with that input and the output exchanged."""
         return [self._bar(i, g, xs) if n else None for i, n in enumerate(need)]
 

@@ -22,7 +22,8 @@ import numpy as np
 from chainrule.graph import apply
 from chainrule.op import Need, Op, Spec
 
-Rule = Callable[[Any, Sequence[Any]], Any]
+Rule = Callable[[Any, Any, Sequence[Any]], Any]
+"""`(g, y, xs) -> g * d`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +43,18 @@ class Partial:
         return tuple([_PLACES[name] for name in inspect.signature(self.formula).parameters])
 
     def rule(self) -> Rule:
-        """`(g, (y, *xs)) -> g * d`, in the shortest form for what the partial reads."""
+        """`(g, y, xs) -> g * d`, in the shortest form for what the partial reads."""
         d, at = self.formula, self.reads
         if not at:
             return _constant_rule(d())
         if self.singular:
-            return lambda g, kept: _strong(g, d(*[kept[i] for i in at]))
+            return lambda g, y, xs: _strong(g, d(*[xs[i - 1] if i else y for i in at]))
+        if at == (0,):
+            return lambda g, y, xs: g * d(y)
         if len(at) == 1:
-            (i,) = at
-            return lambda g, kept: g * d(kept[i])
-        return lambda g, kept: g * d(*[kept[i] for i in at])
+            i = at[0] - 1
+            return lambda g, y, xs: g * d(xs[i])
+        return lambda g, y, xs: g * d(*[xs[i - 1] if i else y for i in at])
 
 
 _PLACES = {"y": 0, "x": 1, "a": 1, "b": 2, "c": 3}
@@ -59,12 +62,12 @@ _PLACES = {"y": 0, "x": 1, "a": 1, "b": 2, "c": 3}
 
 def _constant_rule(d: float) -> Rule:
     if d == 1:
-        return lambda g, kept: g
+        return lambda g, y, xs: g
     if d == -1:
-        return lambda g, kept: -g
+        return lambda g, y, xs: -g
     if d == 0:
-        return lambda g, kept: zeros_like(g)
-    return lambda g, kept: g * d
+        return lambda g, y, xs: zeros_like(g)
+    return lambda g, y, xs: g * d
 
 
 def _strong(g: Any, d: Any) -> Any:
@@ -94,6 +97,7 @@ class Elementwise(Op):
     read: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "eval", self.fn)  # one call less on the way to the value
         object.__setattr__(self, "rules", tuple([p.rule() for p in self.partials]))
         object.__setattr__(self, "read", tuple([p.reads for p in self.partials]))
 
@@ -116,23 +120,30 @@ class Elementwise(Op):
         """What the partial's parameters name; None where there is no partial."""
         return self.read[i] if self.read else None
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g * d`, summed over the axes along which the input was repeated."""
-        kept = (y, *xs)
-        bars: list[Any] = []
-        for i, needed in enumerate(need):
-            if not needed:
-                bars.append(None)
-                continue
-            bar = self.rules[i](g, kept)
-            shape = xs[i].shape
-            bars.append(bar if bar.shape == shape else sum_to(bar, shape))
-        return bars
+        rules = self.rules
+        if len(need) == 1:
+            return (rules[0](g, y, xs),)
+        if len(need) == 2:  # the general form below costs as much as the arithmetic
+            a_bar = b_bar = None
+            if need[0]:
+                a_bar = rules[0](g, y, xs)
+                if a_bar.shape != xs[0].shape:
+                    a_bar = sum_to(a_bar, xs[0].shape)
+            if need[1]:
+                b_bar = rules[1](g, y, xs)
+                if b_bar.shape != xs[1].shape:
+                    b_bar = sum_to(b_bar, xs[1].shape)
+            return a_bar, b_bar
+        return [
+            _fit(rule(g, y, xs), x) if needed else None
+            for rule, needed, x in zip(rules, need, xs, strict=True)
+        ]
 
-    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The sum of `t * d` over the inputs that have a tangent."""
-        kept = (y, *xs)
-        parts = [rule(t, kept) for t, rule in zip(ts, self.rules, strict=True) if t is not None]
+        parts = [rule(t, y, xs) for t, rule in zip(ts, self.rules, strict=True) if t is not None]
         total = sum(parts[1:], parts[0])
         return total if total.shape == y.shape else broadcast_to(total, y.shape)
 
@@ -180,7 +191,7 @@ class Linear(Op):
         """The data."""
         return None if i + 1 in self.data else self.data
 
-    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The op on the tangents; where one is missing, on zeros."""
         args: list[Any] = []
         for i, (t, x) in enumerate(zip(ts, xs, strict=True), 1):
@@ -203,7 +214,7 @@ class Multilinear(Op):
         """The other inputs."""
         return tuple([j for j in range(1, self.count + 1) if j != i + 1])
 
-    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The sum over the inputs with a tangent of the op with that input replaced."""
         parts = [
             apply(self, *[t if j == i else x for j, x in enumerate(xs)])
@@ -211,6 +222,11 @@ class Multilinear(Op):
             if t is not None
         ]
         return sum(parts[1:], parts[0])
+
+
+def _fit(bar: Any, x: Any) -> Any:
+    """A cotangent in the shape of the input that it is for."""
+    return bar if bar.shape == x.shape else sum_to(bar, x.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +252,7 @@ class SumTo(Linear):
         """`shape`, and the input's dtype."""
         return Spec(self.shape, xs[0].dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """Repeat `g` again."""
         return (broadcast_to(g, xs[0].shape),)
 
@@ -266,7 +282,7 @@ class BroadcastTo(Linear):
         np.broadcast_shapes(xs[0].shape, self.shape)
         return Spec(self.shape, xs[0].dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """Sum what was repeated."""
         return (sum_to(g, xs[0].shape),)
 

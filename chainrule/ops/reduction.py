@@ -16,7 +16,7 @@ from chainrule.errors import ShapeError
 from chainrule.graph import apply
 from chainrule.op import Need, Op, Spec
 from chainrule.ops import elementwise as ew
-from chainrule.ops.families import Linear, broadcast_to
+from chainrule.ops.families import BroadcastTo, Linear
 from chainrule.ops.selection import where
 from chainrule.ops.shaping import Axis, Shape, Slice, astype, concat, normalize_axes, reshape
 
@@ -27,9 +27,36 @@ def _reduced(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
     return tuple([n for i, n in enumerate(shape) if i not in axes])
 
 
+@dataclass(frozen=True, eq=False)
+class Spread(Linear):
+    """What a reduction over `axes` left, repeated to the `shape` that it came from."""
+
+    axes: Shape
+    shape: Shape
+
+    @property
+    def name(self) -> str:
+        """`broadcast_to`."""
+        return "broadcast_to"
+
+    def eval(self, *xs: Any) -> Any:
+        """As `BroadcastTo`, after putting the axes back with size 1."""
+        wide = xs[0].reshape(_reduced(self.shape, self.axes, keepdims=True))
+        return BroadcastTo(self.shape).eval(wide)
+
+    def spec(self, *xs: Any) -> Spec:
+        """`shape`, and the input's dtype."""
+        return Spec(self.shape, xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """The reduction."""
+        keepdims = len(xs[0].shape) == len(self.shape)
+        return (apply(Sum(self.axes, keepdims), g),)
+
+
 def spread(g: Any, axes: Shape, shape: Shape) -> Any:
     """What a reduction over `axes` left, repeated to the `shape` that it came from."""
-    return broadcast_to(reshape(g, _reduced(shape, axes, keepdims=True)), shape)
+    return apply(Spread(axes, shape), g)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +80,7 @@ class Sum(Linear):
         """The shape without `axes`."""
         return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` for every element."""
         return (spread(g, self.axes, xs[0].shape),)
 
@@ -91,11 +118,11 @@ class Extremum(Op):
         tied = astype(x == spread(y, self.axes, x.shape), x.dtype)
         return tied / apply(Sum(self.axes, True), tied)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` to the extremum."""
         return (spread(g, self.axes, xs[0].shape) * self.share(y, xs[0]),)
 
-    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The tangent of the extremum."""
         return apply(Sum(self.axes, self.keepdims), ts[0] * self.share(y, xs[0]))
 
@@ -134,11 +161,11 @@ class LogSumExp(Op):
         safe = where(y == -math.inf, 0, y)
         return ew.exp(x - spread(safe, self.axes, x.shape))
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` times the softmax."""
         return (spread(g, self.axes, xs[0].shape) * self.share(y, xs[0]),)
 
-    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The mean of the tangent under the softmax."""
         return apply(Sum(self.axes, self.keepdims), ts[0] * self.share(y, xs[0]))
 
@@ -179,11 +206,11 @@ class Norm(Op):
         """x / y, and 0 where y is 0."""
         return x / spread(y + (y == 0), self.axes, x.shape)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` along the direction of x."""
         return (spread(g, self.axes, xs[0].shape) * self.direction(y, xs[0]),)
 
-    def jvp(self, ts: Sequence[Any], y: Any, *xs: Any) -> Any:
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The part of the tangent along x."""
         return apply(Sum(self.axes, self.keepdims), ts[0] * self.direction(y, xs[0]))
 

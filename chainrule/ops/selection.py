@@ -36,7 +36,7 @@ class Where(Linear):
         empty = [np.empty(0, x.dtype) if isinstance(x, Spec) else x for x in xs[1:]]
         return Spec(shape, np.result_type(*empty))
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` where it was chosen."""
         a = sum_to(where(xs[0], g, 0), xs[1].shape) if need[1] else None
         b = sum_to(where(xs[0], 0, g), xs[2].shape) if need[2] else None
@@ -82,7 +82,7 @@ class Take(Linear):
         x, index = xs
         return Spec((*x.shape[: self.axis], *index.shape, *x.shape[self.axis + 1 :]), x.dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` added to where it came from."""
         return apply(TakeAdd(self.axis, xs[0].shape), g, xs[1]), None
 
@@ -111,7 +111,7 @@ class TakeAdd(Linear):
         """`shape`, and the dtype of g."""
         return Spec(self.shape, xs[0].dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The slices."""
         return apply(Take(self.axis), g, xs[1]), None
 
@@ -162,7 +162,7 @@ class TakeAlong(Linear):
         shape[self.axis] = index.shape[self.axis]
         return Spec(tuple(shape), x.dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` added to where it came from."""
         return apply(TakeAlongAdd(self.axis, xs[0].shape), g, xs[1]), None
 
@@ -202,7 +202,7 @@ class TakeAlongAdd(Linear):
         """`shape`, and the dtype of g."""
         return Spec(self.shape, xs[0].dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The elements."""
         return apply(TakeAlong(self.axis), g, xs[1]), None
 
@@ -270,7 +270,7 @@ class Index(Linear):
         zeros = [np.zeros(x.shape, np.int64) for x in xs[1:]]
         return Spec(dummy[self.key(zeros)].shape, xs[0].dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` added to where it came from."""
         bar = apply(IndexAdd(self.template, xs[0].shape), g, *xs[1:])
         return (bar, *[None] * (len(xs) - 1))
@@ -303,7 +303,7 @@ class IndexAdd(Linear):
         """`shape`, and the dtype of g."""
         return Spec(self.shape, xs[0].dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The elements."""
         return (apply(Index(self.template), g, *xs[1:]), *[None] * (len(xs) - 1))
 

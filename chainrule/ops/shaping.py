@@ -61,7 +61,7 @@ class Reshape(Linear):
         """The shape, with -1 worked out."""
         return Spec(_fill(self.shape, xs[0].shape), xs[0].dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The shape that it was."""
         return (reshape(g, xs[0].shape),)
 
@@ -106,7 +106,7 @@ class Permute(Linear):
         """The sizes in their new order."""
         return Spec(tuple([xs[0].shape[a] for a in self.axes]), xs[0].dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The inverse permutation."""
         return (permute_dims(g, tuple([self.axes.index(i) for i in range(len(self.axes))])),)
 
@@ -207,7 +207,7 @@ class Slice(Linear):
         """What NumPy gives."""
         return Spec(_sliced(self.key, xs[0].shape), xs[0].dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """Zeros, with `g` in its place."""
         return (apply(Unslice(self.key, xs[0].shape), g),)
 
@@ -236,7 +236,7 @@ class Unslice(Linear):
             raise ShapeError(f"{xs[0].shape} does not fit into {self.key} of {self.shape}")
         return Spec(self.shape, xs[0].dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The slice."""
         return (apply(Slice(self.key), g),)
 
@@ -308,7 +308,7 @@ class Concat(Linear):
         shape[self.axis] = sum(x.shape[self.axis] for x in xs)
         return Spec(tuple(shape), np.result_type(*[x.dtype for x in xs]))
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """To each its part."""
         bars: list[Any] = []
         start = 0
@@ -407,7 +407,7 @@ class Astype(Linear):
         """The same shape."""
         return Spec(xs[0].shape, self.dtype)
 
-    def vjp(self, need: Need, g: Any, y: Any, *xs: Any) -> Sequence[Any]:
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` as the dtype that it was."""
         return (astype(g, xs[0].dtype),)
 
