@@ -1,0 +1,17 @@
+"""Data to train on: names, text files, digits; the tokenizer; batches of documents."""
+
+from chainrule.data.corpus import IGNORE, Batch, Corpus
+from chainrule.data.digits import Digits, load_digits
+from chainrule.data.text import load_names, read_documents
+from chainrule.data.tokenizer import CharTokenizer
+
+__all__ = [
+    "IGNORE",
+    "Batch",
+    "CharTokenizer",
+    "Corpus",
+    "Digits",
+    "load_digits",
+    "load_names",
+    "read_documents",
+]

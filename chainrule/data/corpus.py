@@ -1,0 +1,113 @@
+"""Documents made ready for training: shuffled, split, as tokens, in batches.
+
+Notation: B documents of a batch, T positions of the longest of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from chainrule.data.tokenizer import CharTokenizer
+from chainrule.errors import ConfigError
+from chainrule.op import Array
+
+IGNORE = -1
+"""The target of a position that only fills up a batch."""
+
+
+@final
+@dataclass(frozen=True)
+class Batch:
+    """Documents as tokens with `bos` at both ends, cut to what the model can see."""
+
+    documents: tuple[tuple[int, ...], ...]
+
+    @property
+    def positions(self) -> int:
+        """Number of real positions: each predicts one token."""
+        return sum([len(d) - 1 for d in self.documents])
+
+    @cached_property
+    def tokens(self) -> Array:
+        """(B, T) int64: what is read. Shorter documents are filled up with token 0."""
+        return self._padded(0, 0)
+
+    @cached_property
+    def targets(self) -> Array:
+        """(B, T) int64: what is to be predicted, `IGNORE` beyond a document's end."""
+        return self._padded(1, IGNORE)
+
+    def _padded(self, first: int, fill: int) -> Array:
+        rows = np.full((len(self.documents), max(map(len, self.documents)) - 1), fill, np.int64)
+        for row, document in zip(rows, self.documents, strict=True):
+            row[: len(document) - 1] = document[first : first + len(document) - 1]
+        return rows
+
+
+@final
+@dataclass(frozen=True)
+class Corpus:
+    """Documents to train on, documents held out, and the tokenizer of both.
+
+    `fingerprint` tells whether a run that continues has found the documents that it began with.
+    """
+
+    tokenizer: CharTokenizer
+    training: tuple[str, ...]
+    held_out: tuple[str, ...]
+    fingerprint: str
+
+    @classmethod
+    def of(
+        cls,
+        documents: Sequence[str],
+        rng: random.Random,
+        *,
+        holdout: float = 0.0,
+        tokenizer: CharTokenizer | None = None,
+    ) -> Corpus:
+        """Shuffle the documents with `rng` and hold the last `holdout` (a fraction) of them out.
+
+        With a fraction above 0 at least one document is held out and one is kept. The shuffle draws
+        the same numbers whatever is held out.
+        """
+        if len(documents) < 2:
+            raise ConfigError(
+                f"training needs at least two documents, one a line; here is {len(documents)}"
+            )
+        if not 0 <= holdout < 1:
+            raise ConfigError(f"the held-out fraction is at least 0 and below 1, not {holdout}")
+        docs = list(documents)
+        rng.shuffle(docs)
+        held = min(max(round(holdout * len(docs)), 1), len(docs) - 1) if holdout else 0
+        return cls(
+            tokenizer or CharTokenizer.of(docs),
+            tuple(docs[: len(docs) - held]),
+            tuple(docs[len(docs) - held :]),
+            hashlib.sha256("\n".join(documents).encode()).hexdigest(),
+        )
+
+    def batch(self, step: int, size: int, block_size: int) -> Batch:
+        """The documents of step 0, 1, ..: the next `size` in order, over and over."""
+        n = len(self.training)
+        picked = [self.training[(step * size + i) % n] for i in range(size)]
+        return self._batch(picked, block_size)
+
+    def held_out_batches(self, size: int, block_size: int, limit: int | None = None) -> list[Batch]:
+        """The held-out documents (the first `limit` of them) in batches of at most `size`.
+
+        Documents of similar length share a batch, so that little of it is filling.
+        """
+        docs = sorted(self.held_out[:limit], key=len)
+        return [self._batch(docs[i : i + size], block_size) for i in range(0, len(docs), size)]
+
+    def _batch(self, documents: Sequence[str], block_size: int) -> Batch:
+        encode = self.tokenizer.document
+        return Batch(tuple([tuple(encode(d)[: block_size + 1]) for d in documents]))

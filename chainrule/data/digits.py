@@ -1,0 +1,44 @@
+"""Handwritten digits, an example of images: loaded from scikit-learn, which is optional."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.errors import ConfigError
+from chainrule.op import Array
+
+
+@final
+@dataclass(frozen=True)
+class Digits:
+    """Images (n, 64) of 8 x 8 pixels from 0 to 1 and labels (n,) int64 from 0 to 9; two parts."""
+
+    images: Array
+    labels: Array
+    test_images: Array
+    test_labels: Array
+
+
+def load_digits(*, test: float = 0.2, seed: int = 0, dtype: Any = np.float32) -> Digits:
+    """The 1,797 handwritten digits of the UCI repository, shuffled, the last `test` of them apart.
+
+    Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits (1998), as
+    distributed with scikit-learn. Raises `ConfigError` if scikit-learn is not installed.
+    """
+    if not 0 < test < 1:
+        raise ConfigError(f"the test fraction is between 0 and 1, not {test}")
+    try:
+        datasets: Any = importlib.import_module("sklearn.datasets")
+    except ImportError as cause:
+        raise ConfigError(
+            "the digits come with scikit-learn, which is not installed: pip install scikit-learn"
+        ) from cause
+    x, y = datasets.load_digits(return_X_y=True)
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(len(y))
+    x, y = (x[order] / 16).astype(dtype), y[order].astype(np.int64)
+    n = len(y) - round(test * len(y))
+    return Digits(x[:n], y[:n], x[n:], y[n:])
