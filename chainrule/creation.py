@@ -74,7 +74,7 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any 
         dtype = FLOAT
     if step == 0:
         raise ShapeError("arange: step must not be 0")
-    return _new(np.arange(first, last, step, dtype))
+    return _new(np.arange(first, last, step, dtype=dtype))
 
 
 def linspace(

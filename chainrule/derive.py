@@ -1,8 +1,8 @@
 """The two sweeps over a graph, from which every derivative is made.
 
-`pullback` walks a graph backwards and asks each op's vjp; `pushforward` walks it forwards and asks its
-jvp. Both run on arrays, or, where the result must itself be differentiable, on variables: the rules are
-the same. An op that states only one of the two rules gets the other by transposing it.
+`pullback` walks a graph backwards and asks each op's vjp; `pushforward` walks it forwards and asks
+its jvp. Both run on arrays, or, where the result must itself be differentiable, on variables: the
+rules are the same. An op that states only one of the two rules gets the other by transposing it.
 
 Notation: `g` a cotangent, `t` a tangent; `bars` cotangents of inputs.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import GradientError, ShapeError
+from chainrule.errors import GradientError, ShapeError, describe
 from chainrule.graph import (
     Freed,
     Node,
@@ -98,7 +98,9 @@ def _as_variables(node: Node) -> tuple[Any, list[Any]]:
     if isinstance(y, np.ndarray | Spec):
         y = variable(y, node)
     return y, [
-        variable(x, n) if isinstance(x, np.ndarray) or (x.__class__ is Spec and n is not None) else x
+        variable(x, n)
+        if isinstance(x, np.ndarray) or (x.__class__ is Spec and n is not None)
+        else x
         for x, n in zip(node.xs, node.inputs, strict=True)
     ]
 
@@ -152,7 +154,7 @@ def _leading_to(walk: Sequence[Node], wrt: set[Node]) -> set[Node]:
 def pushforward_nodes(
     walk: Sequence[Node], tangents: dict[Node, Any], *, record: bool
 ) -> dict[Node, Any]:
-    """Carry `tangents` (by node) forward along `walk`, whose inputs come last; return all of them."""
+    """Carry `tangents` (by node) forward along `walk`, whose inputs come last; return them all."""
     out = dict(tangents)
     with recording(record), np.errstate(all="ignore"):
         for node in reversed(walk):
@@ -181,9 +183,9 @@ def pushforward_nodes(
 
 
 def _transposed_vjp(op: Op, node: Node, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
-    """The jvp of an op that states its vjp: that is linear in g; pull the tangents back through it."""
+    """The jvp of an op that states its vjp, which is linear in g: pull the tangents through it."""
     need = tuple([t is not None for t in ts])
-    many = isinstance(node.shape[0], tuple) if node.shape else False
+    many = op.many
     shapes = node.shape if many else (node.shape,)
     dtypes = node.dtype if many else (node.dtype,)
     gs = [_zero(s, d) for s, d in zip(shapes, dtypes, strict=True)]
@@ -201,7 +203,8 @@ def _transposed_jvp(
     ts = [_zero(x.shape, x.dtype) if n else None for n, x in zip(need, xs, strict=True)]
     with recording(True):
         y_dot = op.jvp(ts, y, xs)
-    outs, gs = (list(y_dot), list(g)) if isinstance(g, tuple) else ([y_dot], [g])
+    outs: Sequence[Any] = y_dot if op.many else [y_dot]
+    gs: Sequence[Any] = g if op.many else [g]
     pairs = [(o, c) for o, c in zip(outs, gs, strict=True) if c is not None]
     bars = iter(
         _transpose([t for t in ts if t is not None], [o for o, _ in pairs], [c for _, c in pairs])
@@ -239,8 +242,8 @@ def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> 
     node = y.node
     if node is None or not node.needs:
         raise GradientError(
-            f"backward: this {y.value.dtype} {y.value.shape} does not depend on anything that requires "
-            "a gradient; set requires_grad=True on what it is computed from, and check that no "
+            f"backward: this {describe(y.value)} does not depend on anything that requires a "
+            "gradient; set requires_grad=True on what it is computed from, and check that no "
             "detach(), item(), numpy() or no_grad() cuts the path"
         )
     record = create_graph or type(y.value) is Spec

@@ -1,11 +1,11 @@
 """Derivatives of functions: grad, value_and_grad, vjp, jvp, hvp, jacobian, hessian, in any nesting.
 
-Each operator gives its function an alias of the argument and asks the sweeps in `derive` what arrives
-there, so nested derivatives are kept apart by identity, without tags or levels. The result is itself
-recorded where something else than those aliases could still be differentiated.
+Each operator gives its function an alias of the argument and asks the sweeps in `derive` what
+arrives there, so nested derivatives are kept apart by identity, without tags or levels. The result
+is itself recorded where something else than those aliases could still be differentiated.
 
-Arguments and results are trees (see `tree`) of tensors, NumPy arrays and numbers. Python floats become
-float32; gradients have the shape and dtype of what they belong to.
+Arguments and results are trees (see `tree`) of tensors, NumPy arrays and numbers. Python floats
+become float32; gradients have the shape and dtype of what they belong to.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Argnums = int | tuple[int, ...]
 
 
 class _Run:
-    """One run of `f` with aliases in place of the arguments `argnums`, and the graph that it left."""
+    """One run of `f` with aliases in place of the arguments `argnums`, and the graph it left."""
 
     def __init__(self, f: Callable[..., Any], argnums: Argnums, args: Sequence[Any], kwargs: Any):
         self.single = isinstance(argnums, int)
@@ -105,8 +105,8 @@ def _differentiable(x: Any) -> Tensor:
     tensor = asarray(x)
     if tensor.dtype.kind not in "fc":
         raise DtypeError(
-            f"cannot differentiate with respect to {tensor.dtype} {tensor.shape}: only floating-point "
-            "arguments have derivatives (write 2.0 instead of 2, or use x.astype(float))"
+            f"cannot differentiate with respect to {tensor.dtype} {tensor.shape}: only "
+            "floating-point arguments have derivatives (write 2.0 for 2, or use x.astype(float))"
         )
     return tensor
 
@@ -151,7 +151,9 @@ def _outer(out: Tensor, run: _Run) -> Tensor:
     return out if record else out.detach()
 
 
-def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
+def grad(
+    f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False
+) -> Callable[..., Any]:
     """A function that returns the gradient of f, which gives one number.
 
     >>> import chainrule as cr
@@ -202,7 +204,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The Hessian of f, which gives one number, times `tangents`: a tuple of trees like `primals`."""
+    """The Hessian of f, which gives one number, times `tangents`: a tuple like `primals`."""
     every = tuple(range(len(primals)))
     return jvp(grad(f, every), primals, tangents)[1]
 
@@ -212,8 +214,8 @@ def jacobian(
 ) -> Callable[..., Any]:
     """A function that returns all partial derivatives of f's result.
 
-    For a result of shape s and an argument of shape r an array of shape s + r; for trees a tree like
-    the result of trees like the argument. `mode` is "forward" (one pass per argument element),
+    For a result of shape s and an argument of shape r an array of shape s + r; for trees a tree
+    like the result of trees like the argument. `mode` is "forward" (one pass per argument element),
     "reverse" (one pass per result element) or "auto" (whichever is fewer).
     """
     if mode not in ("auto", "forward", "reverse"):

@@ -1,17 +1,17 @@
 """The graph: the one door through which every op runs, what it leaves behind, the order of a walk.
 
-`apply(op, *xs)` computes `op` and, where one of `xs` needs a gradient, leaves a `Node` behind. A node
-holds the op, the nodes of its inputs, and just those values that the op's rules read. What a user
-holds is a `Variable` (in practice its only subclass, `tensor.Tensor`): a value and the node that made
-it. So a value that nobody holds and no rule reads is freed at once, and a variable may be given a new
-value without touching the graphs that were built from its old one.
+`apply(op, *xs)` computes `op` and, where one of `xs` needs a gradient, leaves a `Node` behind. A
+node holds the op, the nodes of its inputs, and just those values that the op's rules read. What a
+user holds is a `Variable` (in practice its only subclass, `tensor.Tensor`): a value and the node
+that made it. So a value that nobody holds and no rule reads is freed at once, and a variable may be
+given a new value without touching the graphs that were built from its old one.
 """
 
 from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from types import CodeType
 from typing import Any
@@ -26,14 +26,15 @@ from chainrule.provenance import line_of, location, user_line
 class Node:
     """One op of a graph that was computed, and what its rules need to differentiate it.
 
-    `inputs[i]` is the node of input i, None if it has none; `need[i]` says whether a gradient flows to
-    it. `y` and `xs` are the values of output and inputs if a rule reads them; otherwise `y` is None, an
-    x what tells its shape. A node without an op is a leaf. Shape and dtype of an op with several outputs
-    are tuples.
+    `inputs[i]` is the node of input i, None if it has none; `need[i]` says whether a gradient flows
+    to it. `y` and `xs` are the values of output and inputs if a rule reads them; otherwise `y` is
+    None, an x what tells its shape. A node without an op is a leaf. Shape and dtype of an op with
+    several outputs are tuples.
     """
 
     __slots__ = (
-        "__weakref__", "at", "code", "dtype", "extra", "inputs", "need", "needs", "op", "shape", "xs", "y",
+        "__weakref__", "at", "code", "dtype", "extra", "inputs", "need", "needs", "op", "shape",
+        "xs", "y",
     )  # fmt: skip
 
     op: Op | None
@@ -112,7 +113,7 @@ _recording: contextvars.ContextVar[bool] = contextvars.ContextVar("recording", d
 kinds: dict[type, Callable[..., Any]] = {}
 """How other kinds of numbers (scalars, symbols) apply an op: `kinds[type](op, *xs)`."""
 _new: Any = object.__new__
-_ndarray = np.ndarray
+_ndarray: Any = np.ndarray
 _ALIAS = Alias()
 _variable: Any = Variable
 
@@ -217,15 +218,13 @@ def _handler(xs: Sequence[Any]) -> Callable[..., Any] | None:
 
 def _copy_plain(xs: Sequence[Any], values: list[Any], drop: Sequence[int]) -> None:
     """Copy the caller's own arrays that are to be kept: he may change them."""
-    i = 0
-    for x in xs:
+    for i, x in enumerate(xs):
         if x.__class__ is _ndarray and i not in drop and x.flags.writeable:
             values[i] = x.copy()
-        i += 1
 
 
 def _failed(op: Op, values: Sequence[Any], cause: Exception) -> Any:
-    """Explain why `op` failed, with its arguments; or compute after all if it was only interrupted."""
+    """Explain why `op` failed on `values`; or compute after all if it was only interrupted."""
     if isinstance(cause, RuntimeError) and "cannot enter context" in str(cause):
         with np.errstate(all="ignore"):  # a signal handler came in the middle of an op
             return op.eval(*values)
@@ -238,14 +237,14 @@ def _failed(op: Op, values: Sequence[Any], cause: Exception) -> Any:
 def variable(value: Any, node: Node | None = None) -> Any:
     """A variable holding `value`; NumPy's scalars become arrays without axes."""
     v = _new(_variable)
-    v.value = np.asarray(value) if isinstance(value, np.generic) else value
+    v.value = np.asarray(value) if isinstance(value, np.generic) else value  # pyright: ignore
     v.node = node
     return v
 
 
 def _spec_of(x: Any) -> Any:
     """The `Spec` of an array, a Python number itself."""
-    return Spec(x.shape, x.dtype) if isinstance(x, np.ndarray) else x
+    return Spec(x.shape, x.dtype) if x.__class__ is _ndarray else x
 
 
 def leaf(shape: tuple[int, ...], dtype: Any, *, needs: bool, value: Any = None) -> Node:
@@ -334,7 +333,7 @@ def placeholder(shape: tuple[int, ...], dtype: Any, *, needs: bool = False) -> A
 
 
 @contextmanager
-def recording(on: bool) -> Iterator[None]:
+def recording(on: bool) -> Generator[None]:
     """Within it, ops on variables that need a gradient are recorded, or are not."""
     token = _recording.set(on)
     try:

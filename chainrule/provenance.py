@@ -1,7 +1,7 @@
 """Which line of the user's made this: cheap to note for every node, resolved only when asked.
 
-A place is kept as a code object and an instruction offset, which costs two attribute reads; file and
-line are looked up when a message or a picture needs them.
+A place is kept as a code object and an instruction offset, which costs two attribute reads; file
+and line are looked up when a message or a picture needs them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,14 @@ def user_line() -> tuple[CodeType, int]:
     If every frame is inside (a command of ours is running), it is the outermost one.
     """
     frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-    while True:
-        code = frame.f_code
-        file = code.co_filename
-        if file in _inside:
-            back = frame.f_back
-            if back is None:
-                return code, frame.f_lasti
-            frame = back
-        elif file in _outside:
-            return code, frame.f_lasti
-        else:
+    while (file := (code := frame.f_code).co_filename) not in _outside:
+        if file not in _inside:
             (_inside if file.startswith(_HERE) else _outside).add(file)
+        elif (back := frame.f_back) is not None:
+            frame = back
+        else:
+            break
+    return code, frame.f_lasti
 
 
 def line_of(code: CodeType, at: int) -> int:

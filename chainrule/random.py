@@ -1,6 +1,7 @@
 """Random numbers from explicit generators. `manual_seed` sets the one that is used by default.
 
-A generator is NumPy's PCG64: the same seed gives the same numbers in every run and on every machine.
+A generator is NumPy's PCG64: the same seed gives the same numbers in every run and on every
+machine.
 """
 
 from __future__ import annotations

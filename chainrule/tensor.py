@@ -1,7 +1,8 @@
 """Tensor: an array that remembers how it was computed. Its operators and methods are ops.
 
-A tensor's array is never written to by anyone: what comes in is copied, what goes out is a read-only
-view, an assignment gives the tensor another array. So a graph keeps what it saw, whatever happens later.
+A tensor's array is never written to by anyone: what comes in is copied, what goes out is a
+read-only view, an assignment gives the tensor another array. So a graph keeps what it saw, whatever
+happens later.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ FLOAT = np.dtype(np.float32)
 class Tensor(Variable):
     """An n-dimensional array with a place in a graph.
 
-    `Tensor(data, dtype=None, requires_grad=False)` copies `data` (a number, nested lists, an array, a
-    tensor). Python floats become float32, ints int64, bools bool; NumPy arrays keep their dtype. Only
-    floating-point (and complex) tensors can require a gradient. Operators broadcast and promote dtypes
-    as NumPy does; Python numbers take the dtype of the tensor that they meet.
+    `Tensor(data, dtype=None, requires_grad=False)` copies `data` (a number, nested lists, an array,
+    a tensor). Python floats become float32, ints int64, bools bool; NumPy arrays keep their dtype.
+    Only floating-point (and complex) tensors can require a gradient. Operators broadcast and
+    promote dtypes as NumPy does; Python numbers take the dtype of the tensor that they meet.
 
     >>> a = Tensor([1.0, 2.0], requires_grad=True)
     >>> (a * a).sum().backward()
@@ -163,8 +164,8 @@ class Tensor(Variable):
         if gradient is None:
             if self.size != 1:
                 raise ShapeError(
-                    f"backward: this tensor has shape {self.shape}, not one number: sum it, or give "
-                    "the cotangent as `gradient`"
+                    f"backward: this tensor has shape {self.shape}, not one number: sum it, or "
+                    "give the cotangent as `gradient`"
                 )
             g: Any = np.ones(self.shape, self.dtype)
         else:
@@ -202,8 +203,8 @@ class Tensor(Variable):
             where = self.node.where if self.node is not None else "an unknown line"
             raise TraceError(
                 f"{what} of a value that is not known yet: {self.value} made at {where} stands for "
-                "what later calls bring. Use where(condition, a, b) instead of a Python branch, and "
-                "take numbers out of the function as results"
+                "what later calls bring. Use where(condition, a, b) instead of a Python branch, "
+                "and take numbers out of the function as results"
             )
         return self.value
 
@@ -305,7 +306,7 @@ class Tensor(Variable):
     def __rfloordiv__(self, a: Any) -> Tensor: return apply(ew.floor_divide, a, self)
     def __mod__(self, b: Any) -> Tensor: return apply(ew.remainder, self, b)
     def __rmod__(self, a: Any) -> Tensor: return apply(ew.remainder, a, self)
-    def __pow__(self, b: Any) -> Tensor: return apply(ew.square, self) if b.__class__ is int and b == 2 else apply(ew.pow, self, b)
+    def __pow__(self, b: Any) -> Tensor: return ew.power(self, b)
     def __rpow__(self, a: Any) -> Tensor: return apply(ew.pow, a, self)
     def __matmul__(self, b: Any) -> Tensor: return contraction.matmul(self, b)
     def __rmatmul__(self, a: Any) -> Tensor: return contraction.matmul(a, self)
@@ -496,7 +497,8 @@ def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tens
 def asarray(x: Any, dtype: Any = None, *, copy: bool | None = None) -> Tensor:
     """`x` itself if it is a tensor of that dtype, otherwise a tensor with its values.
 
-    A tensor stays in its graph. Arrays are copied, so that changing them later changes nothing here.
+    A tensor stays in its graph. Arrays are copied, so that changing them later changes nothing
+    here.
     """
     if isinstance(x, Tensor):
         return x if dtype is None else x.astype(dtype)

@@ -1,14 +1,14 @@
 """Nested containers: dicts, lists, tuples, named tuples and dataclasses of anything.
 
-A tree is taken apart into its leaves and a `Structure` that can put others in their places. None is an
-empty tree, as in JAX; everything that is not a container is a leaf.
+A tree is taken apart into its leaves and a `Structure` that can put others in their places. None is
+an empty tree, as in JAX; everything that is not a container is a leaf.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, cast
 
 from chainrule.errors import DtypeError
 
@@ -38,11 +38,12 @@ class Structure:
         if self.kind is type(None):
             return None
         parts = [child._build(rest) for child in self.children]
+        make: Any = self.kind
         if issubclass(self.kind, dict):
-            return self.kind(zip(self.keys, parts, strict=True))
+            return make(zip(self.keys, parts, strict=True))
         if self.keys:  # a named tuple or a dataclass
-            return self.kind(**dict(zip(self.keys, parts, strict=True)))
-        return self.kind(parts)
+            return make(**dict(zip(self.keys, parts, strict=True)))
+        return make(parts)
 
     def __str__(self) -> str:
         if self.kind is None:
@@ -74,7 +75,7 @@ def _take_apart(tree: Any, leaves: list[Any]) -> Structure:
     if parts is None:
         leaves.append(tree)
         return _LEAF
-    return Structure(type(tree), keys, tuple([_take_apart(p, leaves) for p in parts]))
+    return Structure(cast(type, type(tree)), keys, tuple([_take_apart(p, leaves) for p in parts]))
 
 
 def _children(tree: Any) -> tuple[tuple[Any, ...], Iterable[Any] | None]:
@@ -83,8 +84,8 @@ def _children(tree: Any) -> tuple[tuple[Any, ...], Iterable[Any] | None]:
         return (), ()
     if isinstance(tree, dict):
         return tuple(tree), tree.values()  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return tree._fields, tree  # type: ignore[attr-defined]
+    if isinstance(tree, tuple) and (names := getattr(cast(Any, tree), "_fields", None)):
+        return names, cast(Any, tree)
     if isinstance(tree, list | tuple):
         return (), tree  # pyright: ignore[reportUnknownVariableType]
     if is_dataclass(tree) and not isinstance(tree, type) and not hasattr(tree, "eval"):

@@ -16,12 +16,11 @@ from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.contraction import matmul
-from chainrule.ops.selection import one_hot, take, take_along_axis, where
+from chainrule.ops.selection import take, take_along_axis, where
 from chainrule.ops.shaping import (
     astype,
     expand_dims,
     matrix_transpose,
-    moveaxis,
     normalize_axis,
     squeeze,
 )
@@ -107,8 +106,8 @@ def cross_entropy(
         raise DtypeError(f"cross_entropy: a target is integers or floats, not {target.dtype}")
     if tuple(target.shape) != rest:
         raise ShapeError(
-            f"cross_entropy: logits {logits.shape} with classes along axis {axis} need class indices "
-            f"of shape {rest}, not {target.shape}"
+            f"cross_entropy: logits {logits.shape} with classes along axis {axis} need class "
+            f"indices of shape {rest}, not {target.shape}"
         )
     used = None if ignore_index is None else target != ignore_index
     index = target if used is None else where(used, target, 0)
@@ -161,7 +160,8 @@ def binary_cross_entropy_with_logits(x: Any, target: Any, *, reduction: str = "m
 
 
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:
-    """(x - mean) / sqrt(variance + eps) over the last axis (.., C), times weight (C,), plus bias (C,).
+    """(x - mean) / sqrt(variance + eps) over the last axis (.., C), times weight (C,), plus bias
+    (C,).
 
     Ba, Kiros & Hinton 2016, arXiv:1607.06450, equation 4.
     """
@@ -232,15 +232,18 @@ def scaled_dot_product_attention(
 ) -> Any:
     """softmax(q kT * scale + mask) v: (.., T, d), (.., S, d), (.., S, e) -> (.., T, e).
 
-    `mask` (broadcast to (.., T, S)): bools that say what may be looked at, or floats that are added.
-    With `causal` position t looks at 0..t + S - T only. scale is 1 / sqrt(d) if None. A row that may look at
-    nothing gives zeros. Vaswani et al. 2017, arXiv:1706.03762, equation 1.
+    `mask` (broadcast to (.., T, S)): bools that say what may be looked at, or floats that are
+    added. With `causal` position t looks at 0..t + S - T only. scale is 1 / sqrt(d) if None. A row
+    that may look at nothing gives zeros. Vaswani et al. 2017, arXiv:1706.03762, equation 1.
     """
     if q.ndim < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise ShapeError(
-            f"attention: q {q.shape}, k {k.shape}, v {v.shape} need the forms (.., T, d), (.., S, d), (.., S, e)"
+            f"attention: q {q.shape}, k {k.shape}, v {v.shape} need the forms (.., T, d), "
+            "(.., S, d), (.., S, e)"
         )
-    scores = matmul(q, matrix_transpose(k)) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    scores = matmul(q, matrix_transpose(k)) * (
+        1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    )
     if causal:
         t, s = q.shape[-2], k.shape[-2]
         scores = where(np.tri(t, s, s - t, dtype=bool), scores, -math.inf)

@@ -73,9 +73,7 @@ def matmul(a: Any, b: Any) -> Any:
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul: {a.shape} @ {b.shape}: a number has no axis to sum over; use *")
     left, right = a.ndim == 1, b.ndim == 1
-    y = apply(
-        _matmul, reshape(a, (1, -1)) if left else a, reshape(b, (-1, 1)) if right else b
-    )
+    y = apply(_matmul, reshape(a, (1, -1)) if left else a, reshape(b, (-1, 1)) if right else b)
     shape = list(y.shape)
     if right:
         del shape[-1]
@@ -175,7 +173,10 @@ def _parse(spec: str, xs: Sequence[Any]) -> tuple[list[str], str]:
     if len(terms) != len(xs):
         raise ShapeError(f"einsum '{spec}' is for {len(terms)} arrays, not {len(xs)}")
     free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in spec]
-    extra = [x.ndim - len(t.replace("...", "")) if "..." in t else 0 for t, x in zip(terms, xs, strict=True)]
+    extra = [
+        x.ndim - len(t.replace("...", "")) if "..." in t else 0
+        for t, x in zip(terms, xs, strict=True)
+    ]
     most = max(extra)
     if min(extra) < 0 or most > len(free):
         raise ShapeError(f"einsum '{spec}' names more axes than {[x.shape for x in xs]} have")

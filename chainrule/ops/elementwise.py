@@ -1,13 +1,18 @@
 """The table of elementwise ops: value, then one partial derivative per argument.
 
-A partial reads what its parameters name: `y` the output, `x` the input of a unary op, `a b` the inputs
-of a binary one. It is written in ops, so it runs on floats, arrays, tensors and placeholders. Rows marked
-singular have a partial that can be infinite or NaN at a finite point; there a cotangent of exactly 0
-contributes exactly 0. Conventions at kinks are listed in docs/conventions.md.
+A partial reads what its parameters name: `y` the output, `x` the input of a unary op, `a b` the
+inputs of a binary one. It is written in ops, so it runs on floats, arrays, tensors and
+placeholders. Rows marked singular have a partial that can be infinite or NaN at a finite point;
+there a cotangent of exactly 0 contributes exactly 0. Conventions at kinks are listed in
+docs/conventions.md.
 
-Formulas: Abramowitz & Stegun, Handbook of Mathematical Functions, chapters 4 (elementary functions) and
-7 (error function), unless a row says otherwise.
+Formulas: Abramowitz & Stegun, Handbook of Mathematical Functions, chapters 4 (elementary functions)
+and 7 (error function), unless a row says otherwise.
 """
+
+# The rows' lambdas have no annotations: that is the table's form.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
 from chainrule.ops.families import elementwise as op
 
@@ -127,6 +132,11 @@ bitwise_right_shift        = op(np.right_shift, name="bitwise_right_shift")
 isnan, isinf, isfinite     = op(np.isnan), op(np.isinf), op(np.isfinite)
 signbit                    = op(np.signbit)
 # fmt: on
+
+
+def power(a: Any, b: Any) -> Any:
+    """a ** b, broadcast; a square, the most common power, as such."""
+    return square(a) if b.__class__ is int and b == 2 else pow(a, b)
 
 
 def _not_zero(d: Any) -> Any:

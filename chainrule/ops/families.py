@@ -2,7 +2,7 @@
 
 | family | states | derived here |
 |---|---|---|
-| `Elementwise` | value, one partial per argument | vjp `g * d` summed to the input's shape, jvp `t * d` |
+| `Elementwise` | value, a partial per argument | vjp `g * d` summed to the input's shape, jvp |
 | `Linear` | value, shape, vjp | jvp: the op on the tangents |
 | `Multilinear` | value, shape, vjp | jvp: the sum of the op with one argument replaced |
 
@@ -82,6 +82,41 @@ def zeros_like(x: Any) -> Any:
     return np.zeros(x.shape, x.dtype)
 
 
+def _vjp_of(rules: Sequence[Rule]) -> Callable[..., Sequence[Any]]:
+    """`g * d` for each input that needs it, summed over the axes along which that was repeated."""
+    if len(rules) == 1:
+        (only,) = rules
+
+        def one(need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+            return (only(g, y, xs),)
+
+        return one
+    if len(rules) == 2:  # written out: the general form costs as much as the arithmetic
+        left, right = rules
+
+        def both(need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+            a_bar = b_bar = None
+            if need[0]:
+                a_bar = left(g, y, xs)
+                if a_bar.shape != xs[0].shape:
+                    a_bar = sum_to(a_bar, xs[0].shape)
+            if need[1]:
+                b_bar = right(g, y, xs)
+                if b_bar.shape != xs[1].shape:
+                    b_bar = sum_to(b_bar, xs[1].shape)
+            return a_bar, b_bar
+
+        return both
+
+    def several(need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        return [
+            sum_to(rule(g, y, xs), x.shape) if needed else None
+            for rule, needed, x in zip(rules, need, xs, strict=True)
+        ]
+
+    return several
+
+
 @dataclass(frozen=True, eq=False)
 class Elementwise(Op):
     """An op that computes each element of its result from the elements at the same place.
@@ -98,6 +133,7 @@ class Elementwise(Op):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eval", self.fn)  # one call less on the way to the value
+        object.__setattr__(self, "vjp", _vjp_of([p.rule() for p in self.partials]))
         object.__setattr__(self, "rules", tuple([p.rule() for p in self.partials]))
         object.__setattr__(self, "read", tuple([p.reads for p in self.partials]))
 
@@ -120,31 +156,10 @@ class Elementwise(Op):
         """What the partial's parameters name; None where there is no partial."""
         return self.read[i] if self.read else None
 
-    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-        """`g * d`, summed over the axes along which the input was repeated."""
-        rules = self.rules
-        if len(need) == 1:
-            return (rules[0](g, y, xs),)
-        if len(need) == 2:  # the general form below costs as much as the arithmetic
-            a_bar = b_bar = None
-            if need[0]:
-                a_bar = rules[0](g, y, xs)
-                if a_bar.shape != xs[0].shape:
-                    a_bar = sum_to(a_bar, xs[0].shape)
-            if need[1]:
-                b_bar = rules[1](g, y, xs)
-                if b_bar.shape != xs[1].shape:
-                    b_bar = sum_to(b_bar, xs[1].shape)
-            return a_bar, b_bar
-        return [
-            _fit(rule(g, y, xs), x) if needed else None
-            for rule, needed, x in zip(rules, need, xs, strict=True)
-        ]
-
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The sum of `t * d` over the inputs that have a tangent."""
         parts = [rule(t, y, xs) for t, rule in zip(ts, self.rules, strict=True) if t is not None]
-        total = sum(parts[1:], parts[0])
+        total: Any = sum(parts[1:], parts[0])
         return total if total.shape == y.shape else broadcast_to(total, y.shape)
 
     def __reduce__(self) -> Any:
@@ -172,10 +187,17 @@ def elementwise(
     else `fn` itself.
     """
     label = name or fn.__name__
-    plain = scalar or getattr(math, label, None) or (lambda *xs: fn(*xs).item())
+    plain: Any = scalar or getattr(math, label, None) or _from_array(fn)
     row = Elementwise(label, fn, tuple([Partial(p, singular) for p in partials]), plain)
     rows[label] = row
     return row
+
+
+def _from_array(fn: Callable[..., Any]) -> Callable[..., float]:
+    def plain(*xs: float) -> float:
+        return fn(*xs).item()
+
+    return plain
 
 
 class Linear(Op):
@@ -224,11 +246,6 @@ class Multilinear(Op):
         return sum(parts[1:], parts[0])
 
 
-def _fit(bar: Any, x: Any) -> Any:
-    """A cotangent in the shape of the input that it is for."""
-    return bar if bar.shape == x.shape else sum_to(bar, x.shape)
-
-
 @dataclass(frozen=True, eq=False)
 class SumTo(Linear):
     """Undo broadcasting: sum over the axes along which `shape` was repeated."""
@@ -257,6 +274,10 @@ class SumTo(Linear):
         return (broadcast_to(g, xs[0].shape),)
 
 
+_SMALL = 4096
+"""Up to how many elements a copy is faster to make than a view that repeats."""
+
+
 @dataclass(frozen=True, eq=False)
 class BroadcastTo(Linear):
     """Repeat along axes of size 1 and new leading axes until the shape is `shape`."""
@@ -271,7 +292,7 @@ class BroadcastTo(Linear):
     def eval(self, *xs: Any) -> Any:
         """A view for large arrays; for small ones a copy, which is much faster to make."""
         (x,) = xs
-        if math.prod(self.shape) > 4096 or not isinstance(x, np.ndarray):
+        if math.prod(self.shape) > _SMALL:
             return np.broadcast_to(x, self.shape)
         out = np.empty(self.shape, x.dtype)
         out[...] = x
@@ -288,7 +309,7 @@ class BroadcastTo(Linear):
 
 
 def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
-    """`x` summed over the axes along which an array of `shape` was broadcast to the shape of `x`."""
+    """`x` summed over the axes along which `shape` was broadcast to the shape of `x`."""
     return x if x.shape == shape else apply(SumTo(shape), x)
 
 
@@ -306,7 +327,24 @@ def _strong_product(g: Any, d: Any) -> Any:
     return np.where(np.equal(g, 0), np.zeros((), np.result_type(g, d)), np.multiply(g, d))
 
 
+def _second(b: Any) -> Any:
+    return b
+
+
+def _first(a: Any) -> Any:
+    return a
+
+
+def _strong_scalar(g: float, d: float) -> float:
+    return 0.0 if g == 0 else g * d
+
+
 strong_mul = elementwise(
-    _strong_product, lambda b: b, lambda a: a, name="strong_mul", singular=True,
-    scalar=lambda a, b: 0.0 if a == 0 else a * b,
-)  # fmt: skip
+    _strong_product,
+    _second,
+    _first,
+    name="strong_mul",
+    singular=True,
+    scalar=_strong_scalar,
+)
+"""`g * d`, but exactly 0 wherever g is 0, whatever d is: the strong zero as an op."""

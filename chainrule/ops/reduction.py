@@ -1,6 +1,7 @@
 """Reductions: many elements to one, over one axis, several, or all.
 
-`axis` is an int, a tuple of ints, or None for all; with `keepdims` the reduced axes stay with size 1.
+`axis` is an int, a tuple of ints, or None for all; with `keepdims` the reduced axes stay with size
+1.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Sum(Linear):
 
 @dataclass(frozen=True, eq=False)
 class Extremum(Op):
-    """The largest (or smallest) element over `axes`. Elements that tie share the gradient equally."""
+    """The largest (or smallest) element over `axes`. Those that tie share the gradient equally."""
 
     largest: bool
     axes: Shape
@@ -321,9 +322,7 @@ def logsumexp(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     return apply(LogSumExp(normalize_axes(axis, x.ndim), keepdims), x)
 
 
-def norm(
-    x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2
-) -> Any:
+def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Any:
     """The vector norm of order `ord` (any float, inf and -inf) over `axis`; norm'(0) = 0 for 2."""
     if ord == 2:
         return apply(Norm(normalize_axes(axis, x.ndim), keepdims), x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from chainrule.op import Need, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Linear, sum_to
 from chainrule.ops.shaping import Shape, Slice, flatten, normalize_axis, reshape
+
 
 @dataclass(frozen=True, eq=False)
 class Where(Linear):
@@ -28,7 +29,9 @@ class Where(Linear):
 
     def eval(self, *xs: Any) -> Any:
         """The choice, element by element."""
-        return np.where(*xs)
+        condition, a, b = xs
+        chosen: Any = np.where(condition, a, b)
+        return chosen
 
     def spec(self, *xs: Any) -> Spec:
         """Broadcast shape, promoted dtype."""
@@ -63,7 +66,9 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Take(Linear):
-    """Slices of x along `axis` at integer indices of any shape: (.., n, ..), (k, ..) -> (.., k, .., ..)."""
+    """Slices of x along `axis` at integer indices of any shape: (.., n, ..), (k, ..) -> (.., k, ..,
+    ..).
+    """
 
     axis: int
     data = (2,)
@@ -104,7 +109,8 @@ class TakeAdd(Linear):
         """A new array; equal indices add up, in order."""
         g, index = xs
         out = np.zeros(self.shape, g.dtype)
-        np.add.at(out, (slice(None),) * self.axis + (index,), g)
+        key: Any = (*[slice(None)] * self.axis, index)
+        np.add.at(out, key, g)
         return out
 
     def spec(self, *xs: Any) -> Spec:
@@ -117,7 +123,9 @@ class TakeAdd(Linear):
 
 
 def take(x: Any, indices: Any, *, axis: int | None = None) -> Any:
-    """The slices of `x` along `axis` (of the flat array for None) at integer `indices` of any shape."""
+    """The slices of `x` along `axis` (of the flat array for None) at integer `indices` of any
+    shape.
+    """
     if axis is None:
         x, axis = flatten(x), 0
     return apply(Take(normalize_axis(axis, x.ndim)), x, _integers("take", indices))
@@ -125,13 +133,18 @@ def take(x: Any, indices: Any, *, axis: int | None = None) -> Any:
 
 def _integers(what: str, indices: Any) -> Any:
     """Indices as an integer array or variable."""
-    if not isinstance(indices, np.ndarray | Variable):
-        indices = np.asarray(indices)
-        indices = indices.astype(np.int64) if indices.size == 0 else indices
-    dtype: Any = indices.dtype
-    if dtype.kind not in "iu":
-        raise DtypeError(f"{what}: indices must be integers, not {dtype}")
-    return indices
+    array = _as_array(indices)
+    if array.dtype.kind not in "iu":
+        raise DtypeError(f"{what}: indices must be integers, not {array.dtype}")
+    return array
+
+
+def _as_array(indices: Any) -> Any:
+    """An array or variable itself; lists and numbers as an array (an empty list as integers)."""
+    if isinstance(indices, Variable) or hasattr(indices, "dtype"):
+        return indices
+    array = np.asarray(indices)
+    return array if array.size else array.astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +263,7 @@ class Index(Linear):
         rest = iter(arrays)
         return tuple(
             [
-                next(rest) if k == _PLACE else slice(*k) if isinstance(k, tuple) else k
+                next(rest) if k == _PLACE else slice(*cast(Shape, k)) if isinstance(k, tuple) else k
                 for k in self.template
             ]
         )
@@ -312,13 +325,15 @@ def getitem(x: Any, key: Any) -> Any:
     """`x[key]` for everything that NumPy takes as a key: basic, integer and bool arrays, mixed."""
     template: list[Any] = []
     arrays: list[Any] = []
-    for k in key if isinstance(key, tuple) else (key,):
+    keys: tuple[Any, ...] = cast(Any, key) if isinstance(key, tuple) else (key,)
+    for k in keys:
         if isinstance(k, slice):
-            template.append((_integer(k.start), _integer(k.stop), _integer(k.step)))
+            s = cast(Any, k)
+            template.append((_integer(s.start), _integer(s.stop), _integer(s.step)))
         elif k is None or k is Ellipsis:
             template.append(k)
         elif isinstance(k, int | np.integer) and not isinstance(k, bool):
-            template.append(int(k))
+            template.append(k.__index__())
         else:
             template.append(_PLACE)
             arrays.append(_index_array(k))
@@ -332,13 +347,10 @@ def _integer(k: Any) -> int | None:
 
 
 def _index_array(k: Any) -> Any:
-    if not isinstance(k, np.ndarray | Variable):
-        k = np.asarray(k)
-        k = k.astype(np.int64) if k.size == 0 and k.dtype.kind == "f" else k
-    dtype: Any = k.dtype
-    if dtype.kind not in "iub":
-        raise DtypeError(f"an index must be integers or bools, not {dtype}")
-    return k
+    array = _as_array(k)
+    if array.dtype.kind not in "iub":
+        raise DtypeError(f"an index must be integers or bools, not {array.dtype}")
+    return array
 
 
 def nonzero(x: Any) -> tuple[Any, ...]:

@@ -1,11 +1,11 @@
-"""Ops that move elements without computing on them. All are linear: each states its own transpose."""
+"""Ops that move elements without computing on them. Each is linear and states its transpose."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,7 +21,8 @@ __all__ = ["broadcast_to", "sum_to"]
 
 
 def normalize_axis(axis: int, ndim: int) -> int:
-    """`axis` counted from the front. Raises `ShapeError` if an array of `ndim` axes has no such axis.
+    """`axis` counted from the front. Raises `ShapeError` if an array of `ndim` axes has no such
+    axis.
 
     >>> normalize_axis(-1, 3)
     2
@@ -115,7 +116,9 @@ def permute_dims(x: Any, axes: Sequence[int]) -> Any:
     """`x` with its axes reordered: axis i of the result is axis `axes[i]` of `x`."""
     order = normalize_axes(tuple(axes), x.ndim)
     if len(order) != x.ndim:
-        raise ShapeError(f"permute_dims: axes {tuple(axes)} do not name all {x.ndim} axes of {x.shape}")
+        raise ShapeError(
+            f"permute_dims: axes {tuple(axes)} do not name all {x.ndim} axes of {x.shape}"
+        )
     return apply(Permute(order), x)
 
 
@@ -180,7 +183,7 @@ Key = tuple[Any, ...]
 
 
 def _slices(key: Key) -> tuple[Any, ...]:
-    return tuple([slice(*k) if isinstance(k, tuple) else k for k in key])
+    return tuple([slice(*cast(Key, k)) if isinstance(k, tuple) else k for k in key])
 
 
 def _sliced(key: Key, shape: Shape) -> Shape:
@@ -345,7 +348,9 @@ def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 def split(x: Any, sizes: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
-    """`x` cut along `axis` into pieces of the given sizes, or of one size (the last may be smaller)."""
+    """`x` cut along `axis` into pieces of the given sizes, or of one size (the last may be
+    smaller).
+    """
     axis = normalize_axis(axis, x.ndim)
     n = x.shape[axis]
     if isinstance(sizes, int):
@@ -353,7 +358,9 @@ def split(x: Any, sizes: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ..
             raise ShapeError(f"split: a size must be positive, not {sizes}")
         sizes = [min(sizes, n - i) for i in range(0, n, sizes)]
     if sum(sizes) != n:
-        raise ShapeError(f"split: sizes {list(sizes)} do not add up to {n}, axis {axis} of {x.shape}")
+        raise ShapeError(
+            f"split: sizes {list(sizes)} do not add up to {n}, axis {axis} of {x.shape}"
+        )
     ends = np.cumsum(sizes).tolist()
     lead = ((None, None, None),) * axis
     starts = [0, *ends[:-1]]
