@@ -1,0 +1,65 @@
+"""Engines: what computes a training step. All of them train the same model to the same numbers.
+
+A run knows nothing of an engine but the methods of `Engine`. Weights and moments leave and enter it
+by the model's own names, so a run that one engine began another can continue.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from chainrule.data import IGNORE, Batch
+from chainrule.op import Array
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+"""What Adam remembers of a weight: the running means of its gradient and of the square of that."""
+
+
+@final
+@dataclass(frozen=True)
+class State:
+    """An engine after `step` updates: weights by name, moments as `name/exp_avg` and so on."""
+
+    step: int
+    weights: Mapping[str, Array]
+    moments: Mapping[str, Array]
+
+
+class Engine(ABC):
+    """A model and its optimizer."""
+
+    @abstractmethod
+    def update(self, batch: Batch, lr: float) -> float:
+        """Take one step along the gradient of the batch's loss; the loss before it.
+
+        The loss is the mean over the batch's real positions of -log softmax(logits)[target].
+        """
+
+    @abstractmethod
+    def loss(self, batch: Batch) -> float:
+        """The same loss, without a step."""
+
+    @abstractmethod
+    def next_logits(self, tokens: list[int]) -> Sequence[float]:
+        """The logits of the token after `tokens`."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """Weights and moments as they are now."""
+
+    @abstractmethod
+    def load(self, state: State) -> None:
+        """Continue from `state`, exactly."""
+
+
+def decays(shape: tuple[int, ...]) -> bool:
+    """Whether weight decay acts on a weight: on matrices, not on biases and the norms' scales."""
+    return len(shape) > 1
+
+
+def ignored(batch: Batch) -> int | None:
+    """`IGNORE` if the batch has positions that only fill it up."""
+    return IGNORE if batch.positions < batch.tokens.size else None

@@ -1,0 +1,162 @@
+"""What a training run is asked to do, as one frozen value; the presets are values of it.
+
+The model's sizes, the data, the optimizer, the schedule, the seed. Everything that a run computes
+follows from its settings and its documents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, final
+
+from chainrule.errors import ConfigError
+from chainrule.models.config import GPTConfig
+from chainrule.optim import Cosine, Linear, WarmUp
+
+ENGINES = ("value", "tensor")
+DTYPES = ("float32", "float64")
+SCHEDULES = {"linear": Linear, "cosine": Cosine}
+
+
+_STYLES = {"microgpt": GPTConfig.microgpt, "gpt2": GPTConfig.gpt2}
+
+
+def option(name: str) -> str:
+    """The option that sets `name`: `--n-layer` for n_layer."""
+    return "--" + name.replace("_", "-")
+
+
+def _at_least(least: int, name: str, value: Any) -> None:
+    if type(value) is not int or value < least:
+        raise ConfigError(f"{option(name)} must be a whole number, at least {least}, not {value}")
+
+
+def _number(name: str, value: Any) -> float:
+    if not isinstance(value, int | float):
+        raise ConfigError(f"{option(name)} must be a number, not {value!r}")
+    return value
+
+
+def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{option(name)} is one of {', '.join(choices)}, not {value!r}")
+
+
+@final
+@dataclass(frozen=True)
+class Settings:
+    """A training run. `ConfigError` says in a sentence which setting makes no sense.
+
+    `style` names the model's ingredients, `n_layer` to `block_size` its sizes. `data` is a file,
+    None for the names in the package. A step trains on `batch` documents. The learning rate goes
+    from `lr` down to 0 at `steps`, straight or along a half cosine, after rising over the first
+    `warmup` steps. `beta1 beta2 eps weight_decay` are AdamW's (without decay: Adam's). Every
+    `eval_every` steps the held-out loss is measured, every `save_every` the run is saved; 0: a
+    twentieth and a tenth of the steps.
+    """
+
+    preset: str
+    style: str
+    n_layer: int
+    n_head: int
+    n_embd: int
+    block_size: int
+    steps: int
+    batch: int
+    lr: float
+    schedule: str
+    warmup: int
+    beta1: float
+    beta2: float
+    eps: float
+    weight_decay: float
+    dtype: str
+    engine: str = "tensor"
+    seed: int = 42
+    data: str | None = None
+    holdout: float = 0.0
+    eval_every: int = 0
+    save_every: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("n_layer", "n_head", "n_embd", "block_size", "steps", "batch"):
+            _at_least(1, name, getattr(self, name))
+        for name in ("seed", "warmup", "eval_every", "save_every"):
+            _at_least(0, name, getattr(self, name))
+        if not 0 < _number("lr", self.lr) < math.inf:
+            raise ConfigError(f"--lr must be a number above 0, not {self.lr}")
+        if not 0 <= _number("holdout", self.holdout) < 1:
+            raise ConfigError(f"--holdout must be at least 0 and below 1, not {self.holdout}")
+        _one_of("engine", self.engine, ENGINES)
+        _one_of("dtype", self.dtype, DTYPES)
+        _one_of("schedule", self.schedule, tuple(SCHEDULES))
+        _one_of("style", self.style, tuple(_STYLES))
+        if self.engine == "value" and self.dtype != "float64":
+            raise ConfigError(
+                f"the value engine computes in float64, not in {self.dtype}: leave --dtype out, or "
+                "use --engine tensor"
+            )
+        if self.n_embd % self.n_head:
+            raise ConfigError(
+                f"{option('n_head')} {self.n_head} does not divide {option('n_embd')} "
+                f"{self.n_embd}: every head is equally wide"
+            )
+
+    def model(self, vocab_size: int) -> GPTConfig:
+        """The model's configuration for so many tokens."""
+        sizes = {"n_layer": self.n_layer, "n_head": self.n_head, "n_embd": self.n_embd}
+        return _STYLES[self.style](vocab_size, block_size=self.block_size, **sizes)
+
+    def rate(self, step: int) -> float:
+        """The learning rate of step 0, 1, .."""
+        factor = SCHEDULES[self.schedule](self.steps) * WarmUp(self.warmup + 1)
+        return self.lr * factor(step)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings by name, fit for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Settings:
+        """The settings that `to_dict` gave; `ConfigError` if they are others."""
+        names = {f.name for f in fields(cls)}
+        if set(saved) != names:
+            odd = ", ".join(sorted(set(saved) ^ names))
+            raise ConfigError(f"these are not the settings of a run, see: {odd}")
+        return cls(**saved)
+
+
+PRESETS = {
+    # the run that published figures of microgpt are of: one document a step, Adam, straight decay
+    "microgpt": Settings(
+        "microgpt", "microgpt", n_layer=1, n_head=4, n_embd=16, block_size=16, steps=1000, batch=1,
+        lr=0.01, schedule="linear", warmup=0, beta1=0.85, beta2=0.99, eps=1e-8, weight_decay=0.0,
+        dtype="float64",
+    ),
+    # GPT-2's ingredients at a size that learns names in seconds
+    "gpt2": Settings(
+        "gpt2", "gpt2", n_layer=3, n_head=4, n_embd=64, block_size=16, steps=1000, batch=32,
+        lr=5e-3, schedule="cosine", warmup=50, beta1=0.9, beta2=0.99, eps=1e-8, weight_decay=0.1,
+        dtype="float32",
+    ),
+}  # fmt: skip
+"""What `--preset` names; single options change single settings of it."""
+
+
+def planned(asked: Mapping[str, Any]) -> Settings:
+    """The settings of a new run, from the options that were given (all others absent).
+
+    Without a preset: `gpt2` for the names in the package, `microgpt` for a file or the value
+    engine. Of the names in the package a tenth is held out; of a file, whose run may have to match
+    another one's number for number, nothing is. The value engine implies float64.
+    """
+    own_names = asked.get("data") is None
+    value = asked.get("engine") == "value"
+    preset = asked.get("preset") or ("gpt2" if own_names and not value else "microgpt")
+    _one_of("preset", preset, tuple(PRESETS))
+    implied: dict[str, Any] = {"holdout": 0.1 if own_names else 0.0}
+    if value:
+        implied["dtype"] = "float64"
+    return replace(PRESETS[preset], **{**implied, **asked, "preset": preset})

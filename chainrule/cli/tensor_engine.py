@@ -1,0 +1,88 @@
+"""The engine that runs the model on tensors, op by op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+
+from chainrule import optim
+from chainrule.cli.engine import MOMENTS, Engine, State, decays, ignored
+from chainrule.cli.settings import Settings
+from chainrule.data import Batch
+from chainrule.functional import no_grad
+from chainrule.models.gpt import GPT, Draw, GPTConfig
+
+
+@final
+class TensorEngine(Engine):
+    """The model on tensors, op by op, in `settings.dtype`."""
+
+    def __init__(self, settings: Settings, config: GPTConfig, draw: Draw) -> None:
+        self._model = GPT(config, draw=draw, dtype=np.dtype(settings.dtype))
+        self._named = dict(self._model.named_parameters())
+        self._step = 0
+        decayed = {n for n, p in self._named.items() if decays(p.shape)}
+        groups = [
+            {
+                "params": [p for n, p in self._named.items() if (n in decayed) is on],
+                "weight_decay": d,
+            }
+            for on, d in ((True, settings.weight_decay), (False, 0.0))
+        ]
+        self._optimizer = optim.AdamW(
+            [g for g in groups if g["params"]],
+            lr=settings.lr,
+            betas=(settings.beta1, settings.beta2),
+            eps=settings.eps,
+        )
+
+    def update(self, batch: Batch, lr: float) -> float:
+        """Forward, backward, AdamW."""
+        loss = self._model.loss(batch.tokens, batch.targets, ignore_index=ignored(batch))
+        self._optimizer.zero_grad()
+        loss.backward()
+        for group in self._optimizer.param_groups:
+            group["lr"] = lr
+        self._optimizer.step()
+        self._step += 1
+        return float(loss.item())
+
+    def loss(self, batch: Batch) -> float:
+        """Forward only."""
+        with no_grad():
+            loss = self._model.loss(batch.tokens, batch.targets, ignore_index=ignored(batch))
+        return float(loss.item())
+
+    def next_logits(self, tokens: list[int]) -> Sequence[float]:
+        """The model's own."""
+        return self._model.next_logits(tokens)
+
+    def state(self) -> State:
+        """Names are those of the model's `state_dict`."""
+        weights = {n: p.detach().numpy() for n, p in self._named.items()}
+        saved = self._optimizer.state_dict()["state"]
+        moments = {
+            f"{name}/{m}": saved[i][m] if i in saved else np.zeros_like(weights[name])
+            for i, name in enumerate(self._order())
+            for m in MOMENTS
+        }
+        return State(self._step, weights, moments)
+
+    def load(self, state: State) -> None:
+        """Convert to this engine's dtype where it is another."""
+        self._model.load_state_dict(state.weights)
+        self._step = state.step
+        blank = self._optimizer.state_dict()
+        if state.step:
+            blank["state"] = {
+                i: {"step": state.step, **{m: state.moments[f"{name}/{m}"] for m in MOMENTS}}
+                for i, name in enumerate(self._order())
+            }
+        self._optimizer.load_state_dict(blank)
+
+    def _order(self) -> list[str]:
+        """Names of the weights by the optimizer's numbers."""
+        names = {id(p): n for n, p in self._named.items()}
+        return [names[id(p)] for g in self._optimizer.param_groups for p in g["params"]]
