@@ -1,0 +1,1 @@
+"""Models made of `chainrule.nn`: GPT (also on scalars), MLP."""

@@ -1,0 +1,174 @@
+"""GPT: one model that is microgpt, GPT-2, or what else its `GPTConfig` says; and drawing from it.
+
+The order of the parameters, which is also that of the random numbers that they start from: `wte`
+(V, C), `wpe` (block_size, C), `lm_head` (V, C) unless tied, then for each block `attn.qkv` (3C, C:
+the rows of the weights of queries, of keys, of values), `attn.proj` (C, C), `mlp.fc1` (mC, C),
+`mlp.fc2` (C, mC).
+
+Notation: V tokens, T positions, C channels, m the config's `mlp_ratio`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, final
+
+import numpy as np
+
+from chainrule import nn
+from chainrule.errors import ConfigError, ShapeError
+from chainrule.functional import no_grad
+from chainrule.models.config import GPTConfig
+from chainrule.op import Array
+from chainrule.ops import composite
+from chainrule.random import Generator
+from chainrule.tensor import Tensor
+
+__all__ = ["GPT", "Draw", "GPTConfig", "generator_draw", "initial_std", "python_draw", "sample"]
+
+Draw = Callable[[tuple[int, ...], float], Any]
+"""`draw(shape, std)`: an array of normally distributed numbers with mean 0."""
+
+
+def python_draw(rng: Random) -> Draw:
+    """Draw with `rng.gauss`, one number after the other, row by row; float64."""
+
+    def draw(shape: tuple[int, ...], std: float) -> Array:
+        return np.array([rng.gauss(0, std) for _ in range(math.prod(shape))]).reshape(shape)
+
+    return draw
+
+
+def generator_draw(generator: Generator) -> Draw:
+    """Draw from a chainrule generator: fast, for models of any size; float64."""
+
+    def draw(shape: tuple[int, ...], std: float) -> Array:
+        return generator.normal(shape, std=std, dtype=np.float64).numpy()
+
+    return draw
+
+
+def initial_std(config: GPTConfig, name: str) -> float | None:
+    """Deviation with which the parameter `name` starts; None if it is not drawn.
+
+    >>> initial_std(GPTConfig.microgpt(27), "blocks.0.mlp.fc1.weight")
+    0.08
+    """
+    if name.endswith("bias") or "norm" in name:
+        return None
+    branch_end = name.endswith(("attn.proj.weight", "mlp.fc2.weight"))
+    return config.branch_std if branch_end else config.init_std
+
+
+@final
+class GPT(nn.Module):
+    """A transformer that predicts the next token: tokens (.., T) -> logits (.., T, V).
+
+    Weights are drawn by `draw` in the order above, in `dtype`; biases start at 0, norms at 1. As
+    everywhere, `GPT(..).eval()` switches dropout off.
+    """
+
+    def __init__(self, config: GPTConfig, *, draw: Draw, dtype: Any = np.float32) -> None:
+        c = config
+        # the layers' own initial numbers are replaced below: keep them out of the user's stream
+        make: dict[str, Any] = {"dtype": dtype, "generator": Generator(0)}
+        self.config = c
+        self.wte = nn.Embedding(c.vocab_size, c.n_embd, **make)
+        self.wpe = nn.Embedding(c.block_size, c.n_embd, **make)
+        self.lm_head = None if c.tied else nn.Linear(c.n_embd, c.vocab_size, False, **make)
+        self.embedding_norm = self._norm(c.n_embd, dtype) if c.embedding_norm else None
+        self.drop = nn.Dropout(c.dropout)
+        self.blocks = [
+            nn.Block(
+                c.n_embd, c.n_head, hidden=c.mlp_ratio * c.n_embd,
+                norm=lambda size: self._norm(size, dtype), activation=self._activation,
+                bias=c.bias, dropout=c.dropout, dtype=dtype,
+            )
+            for _ in range(c.n_layer)
+        ]  # fmt: skip
+        self.final_norm = self._norm(c.n_embd, dtype) if c.final_norm else None
+        for name, parameter in self.named_parameters():
+            std = initial_std(c, name)
+            if std is not None:
+                parameter.data = np.asarray(draw(parameter.shape, std), dtype)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+    def _norm(self, size: int, dtype: Any) -> nn.Module:
+        c = self.config
+        if c.norm == "rms":
+            return nn.RMSNorm(size, c.norm_eps, c.norm_affine, dtype=dtype)
+        return nn.LayerNorm(size, c.norm_eps, c.norm_affine, c.bias, dtype=dtype)
+
+    def _activation(self) -> nn.Module:
+        return nn.ReLU() if self.config.activation == "relu" else nn.GELU("tanh")
+
+    def forward(self, tokens: Any) -> Tensor:
+        """Integers (.., T), T at most the block size -> logits (.., T, V)."""
+        T = tokens.shape[-1]
+        if self.config.block_size < T:
+            raise ShapeError(
+                f"{T} tokens are more than the model's {self.config.block_size} positions: cut the "
+                "sequence, or build the model with a larger block_size"
+            )
+        x = self.wte(tokens) + self.wpe.weight[:T]
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        x = self.drop(x)
+        for block in self.blocks:
+            x = block(x)
+        if self.final_norm is not None:
+            x = self.final_norm(x)
+        return composite.linear(x, self.wte.weight) if self.lm_head is None else self.lm_head(x)
+
+    def loss(self, tokens: Any, targets: Any, *, ignore_index: int | None = None) -> Tensor:
+        """The mean of -log softmax(logits) at the targets, integers of the tokens' shape.
+
+        Positions whose target is `ignore_index` do not count.
+        """
+        return composite.cross_entropy(self(tokens), targets, ignore_index=ignore_index)
+
+    def next_logits(self, tokens: Sequence[int]) -> list[float]:
+        """V logits of the token that follows `tokens`, of which the last block_size are read."""
+        recent = np.array(tokens[-self.config.block_size :], np.int64)
+        with no_grad():
+            return self(recent).tolist()[-1]
+
+
+def sample(
+    next_logits: Callable[[list[int]], Sequence[float]],
+    rng: Random,
+    *,
+    start: Sequence[int],
+    stop: int | None,
+    limit: int,
+    temperature: float = 1.0,
+) -> list[int]:
+    """The tokens drawn to continue `start`: at most `limit`, and only up to where `stop` is drawn.
+
+    `next_logits(tokens)` gives the logits of the token after `tokens`: `GPT.next_logits`, say. Each
+    is drawn by `rng.choices` with weights softmax(logits / temperature); at temperature 0 it is the
+    most probable one.
+    """
+    if not 0 <= temperature < math.inf:
+        raise ConfigError(f"temperature is a number that is not negative, not {temperature!r}.")
+    if not start:
+        raise ConfigError("sampling continues a sequence: start it with at least one token.")
+    tokens = list(start)
+    for _ in range(limit):
+        token = _choose(next_logits(tokens), rng, temperature)
+        if token == stop:
+            break
+        tokens.append(token)
+    return tokens[len(start) :]
+
+
+def _choose(logits: Sequence[float], rng: Random, temperature: float) -> int:
+    top = max(logits)
+    if temperature == 0:
+        return list(logits).index(top)
+    weights = [math.exp((x - top) / temperature) for x in logits]
+    total = math.fsum(weights)
+    return rng.choices(range(len(weights)), weights=[w / total for w in weights])[0]

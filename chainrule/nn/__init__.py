@@ -1,0 +1,38 @@
+"""Modules: functions with parameters. PyTorch's names and defaults."""
+
+from chainrule.nn import init
+from chainrule.nn.layers import (
+    GELU,
+    Dropout,
+    Embedding,
+    LayerNorm,
+    Linear,
+    ReLU,
+    RMSNorm,
+    Sequential,
+    Sigmoid,
+    SiLU,
+    Tanh,
+)
+from chainrule.nn.module import Incompatible, Module
+from chainrule.nn.transformer import Block, CausalSelfAttention, FeedForward
+
+__all__ = [
+    "GELU",
+    "Block",
+    "CausalSelfAttention",
+    "Dropout",
+    "Embedding",
+    "FeedForward",
+    "Incompatible",
+    "LayerNorm",
+    "Linear",
+    "Module",
+    "RMSNorm",
+    "ReLU",
+    "Sequential",
+    "SiLU",
+    "Sigmoid",
+    "Tanh",
+    "init",
+]

@@ -1,0 +1,208 @@
+"""Module: a function with parameters. They are read off its attributes; nothing is registered.
+
+* A tensor that requires a gradient is a parameter; one that does not is a buffer.
+* A Module is a child; so are the Modules in a list, tuple or dict (named `blocks.0`, say).
+* An attribute whose name begins with an underscore is private: it is not looked at.
+
+A tensor or Module that is reached twice (a tied weight) counts once, under its first name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Self, cast
+
+from chainrule.errors import ConfigError
+from chainrule.tensor import Tensor, asarray
+
+
+class Incompatible(NamedTuple):
+    """What `load_state_dict(strict=False)` did not find, and what it did not use."""
+
+    missing: list[str]
+    unexpected: list[str]
+
+
+class Module(ABC):
+    """A function with parameters: state what it computes in `forward`, and call the module itself.
+
+    >>> import chainrule as cr
+    >>> from chainrule import nn
+    >>> class Scale(nn.Module):
+    ...     def __init__(self) -> None:
+    ...         self.weight = cr.tensor([1.0, 2.0], requires_grad=True)
+    ...     def forward(self, x: cr.Tensor) -> cr.Tensor:
+    ...         return x * self.weight
+    >>> Scale()
+    Scale()  2 parameters
+    """
+
+    training: bool = True
+    """Whether `Dropout` and the like do what they do in training; see `train` and `eval`."""
+
+    @abstractmethod
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's value."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """`forward` of the same arguments."""
+        return self.forward(*args, **kwargs)
+
+    # --- what it has
+
+    def children(self) -> Iterator[tuple[str, Module]]:
+        """The Modules directly below, by name, in the order in which they were assigned."""
+        return ((name, m) for name, m in _members(self) if isinstance(m, Module))
+
+    def named_modules(self) -> Iterator[tuple[str, Module]]:
+        """This module (named '') and all below it, each once, parents before children."""
+        return _modules("", self, set())
+
+    def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Parameters and buffers, each once, in the order in which they were assigned."""
+        return _tensors("", self, set())
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """The tensors that require a gradient, by name."""
+        return ((name, t) for name, t in self.named_tensors() if t.requires_grad)
+
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """The tensors that do not require a gradient, by name."""
+        return ((name, t) for name, t in self.named_tensors() if not t.requires_grad)
+
+    def parameters(self) -> list[Tensor]:
+        """The tensors that require a gradient."""
+        return [t for _, t in self.named_parameters()]
+
+    def buffers(self) -> list[Tensor]:
+        """The tensors that do not require a gradient."""
+        return [t for _, t in self.named_buffers()]
+
+    def num_parameters(self) -> int:
+        """How many numbers the parameters hold together."""
+        return sum([t.size for t in self.parameters()])
+
+    # --- what it does in training
+
+    def train(self, mode: bool = True) -> Self:
+        """Behave as in training (or, with False, as in use); returns the module itself."""
+        for _, module in self.named_modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Behave as in use: `train(False)`."""
+        return self.train(False)
+
+    def zero_grad(self) -> None:
+        """Forget the gradients of all parameters."""
+        for parameter in self.parameters():
+            parameter.grad = None
+
+    def requires_grad_(self, on: bool = True) -> Self:
+        """Train this module's tensors, or (False) freeze them: a frozen parameter is a buffer."""
+        for _, t in self.named_tensors():
+            t.requires_grad_(on)
+        return self
+
+    # --- its state
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Parameters and buffers by name, outside the graph, as they are now.
+
+        A snapshot that costs nothing: a tensor's array is never written to, so later updates of the
+        module do not show here.
+        """
+        return {name: t.detach() for name, t in self.named_tensors()}
+
+    def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> Incompatible:
+        """Take over the tensors or arrays in `state`, converted to the dtypes that are here.
+
+        Raises `ConfigError`, before anything is changed, that names every tensor that is missing,
+        unexpected (both only if `strict`) or of another shape.
+        """
+        mine = dict(self.named_tensors())
+        missing = [name for name in mine if name not in state]
+        unexpected = [name for name in state if name not in mine]
+        given = {name: asarray(state[name]) for name in mine if name in state}
+        wrong = [
+            f"{name} has shape {x.shape}, needed is {mine[name].shape}"
+            for name, x in given.items()
+            if x.shape != mine[name].shape
+        ]
+        reasons = [f"of another shape: {'; '.join(wrong)}"] if wrong else []
+        if strict:
+            reasons += [f"missing: {', '.join(missing)}"] if missing else []
+            reasons += [f"unexpected: {', '.join(unexpected)}"] if unexpected else []
+        if reasons:
+            raise ConfigError(
+                f"this state is not one of {type(self).__name__}: {'. '.join(reasons)}"
+            )
+        for name, x in given.items():
+            mine[name].data = x.detach()
+        return Incompatible(missing, unexpected)
+
+    # --- how it looks
+
+    def __repr__(self) -> str:
+        lines = _tree("", self)
+        width = max([len(text) for text, _ in lines])
+        count = max([len(n) for _, n in lines[1:]], default=0)
+        head, total = lines[0]
+        rows = [f"{text:<{width}}  {n:>{count}}".rstrip() for text, n in lines[1:]]
+        word = "parameter" if total == "1" else "parameters"
+        return "\n".join([f"{head}  {total or 0} {word}", *rows])
+
+
+def _members(module: Module) -> Iterator[tuple[str, Any]]:
+    for name, value in vars(module).items():
+        if not name.startswith("_"):
+            yield from _unfold(name, value)
+
+
+def _unfold(name: str, value: Any) -> Iterator[tuple[str, Tensor | Module]]:
+    if isinstance(value, Tensor | Module):
+        yield name, value
+    elif isinstance(value, list | tuple):
+        for i, part in enumerate(cast("list[Any]", value)):
+            yield from _unfold(f"{name}.{i}", part)
+    elif isinstance(value, dict):
+        for key, part in cast("dict[Any, Any]", value).items():
+            yield from _unfold(f"{name}.{key}", part)
+
+
+def _modules(prefix: str, module: Module, seen: set[int]) -> Iterator[tuple[str, Module]]:
+    if id(module) in seen:
+        return
+    seen.add(id(module))
+    yield prefix.removesuffix("."), module
+    for name, child in module.children():
+        yield from _modules(f"{prefix}{name}.", child, seen)
+
+
+def _tensors(prefix: str, module: Module, seen: set[int]) -> Iterator[tuple[str, Tensor]]:
+    seen.add(id(module))
+    for name, member in _members(module):
+        if id(member) in seen:
+            continue
+        if isinstance(member, Tensor):
+            seen.add(id(member))
+            yield prefix + name, member
+        else:
+            yield from _tensors(f"{prefix}{name}.", member, seen)
+
+
+def _tree(indent: str, module: Module) -> list[tuple[str, str]]:
+    """For the module and each one below: its line, and how many parameters it has, if any."""
+    settings = [
+        f"{name}={value}"
+        for name, value in vars(module).items()
+        if isinstance(value, int | float | str) and name != "training" and name[0] != "_"
+    ]
+    n = module.num_parameters()
+    lines = [(f"{type(module).__name__}({', '.join(settings)})", f"{n:,}" if n else "")]
+    for name, child in module.children():
+        (text, count), *below = _tree(indent + "  ", child)
+        lines += [(f"{indent}  {name}: {text}", count), *below]
+    return lines

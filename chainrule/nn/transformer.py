@@ -1,0 +1,122 @@
+"""The parts of a transformer: causal self-attention, the feed-forward pair, the block of both.
+
+Vaswani et al. 2017, arXiv:1706.03762, normalised before each part (Radford et al. 2019).
+
+Notation: T positions, C channels, H heads of width d = C / H.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.errors import ConfigError
+from chainrule.nn.layers import GELU, Dropout, LayerNorm, Linear, check_sizes
+from chainrule.nn.module import Module
+from chainrule.ops.composite import scaled_dot_product_attention
+from chainrule.ops.shaping import permute_dims, reshape, unstack
+from chainrule.random import Generator
+from chainrule.tensor import Tensor
+
+
+@final
+class CausalSelfAttention(Module):
+    """(.., T, C) -> (.., T, C), in which position t looks at positions 0..t with each of H heads.
+
+    `qkv.weight` (3C, C) holds the weights of queries, keys and values, one below the other, so that
+    one product makes them all; `proj` (C, C) mixes the heads. `dropout` falls on the attention
+    weights. Raises `ConfigError` unless H divides C.
+    """
+
+    def __init__(
+        self,
+        n_embd: int,
+        n_head: int,
+        *,
+        bias: bool = True,
+        dropout: float = 0.0,
+        dtype: Any = np.float32,
+        generator: Generator | None = None,
+    ) -> None:
+        check_sizes("CausalSelfAttention", n_embd=n_embd, n_head=n_head)
+        if n_embd % n_head:
+            raise ConfigError(f"{n_head} heads do not divide {n_embd} channels evenly")
+        self.n_head = n_head
+        self.dropout = dropout
+        self.qkv = Linear(n_embd, 3 * n_embd, bias, dtype=dtype, generator=generator)
+        self.proj = Linear(n_embd, n_embd, bias, dtype=dtype, generator=generator)
+        self._generator = generator
+
+    def forward(self, x: Any) -> Tensor:
+        """(.., T, C) -> (.., T, C)."""
+        *lead, T, C = x.shape
+        n = len(lead)
+        heads = reshape(self.qkv(x), (*lead, T, 3, self.n_head, C // self.n_head))
+        # (.., T, 3, H, d) -> (3, .., H, T, d)
+        q, k, v = unstack(permute_dims(heads, (n + 1, *range(n), n + 2, n, n + 3)))
+        y = scaled_dot_product_attention(
+            q, k, v, causal=True, dropout_p=self.dropout if self.training else 0.0,
+            generator=self._generator,
+        )  # fmt: skip
+        # (.., H, T, d) -> (.., T, H, d) -> (.., T, C)
+        y = permute_dims(y, (*range(n), n + 1, n, n + 2))
+        return self.proj(reshape(y, (*lead, T, C)))
+
+
+@final
+class FeedForward(Module):
+    """fc2(activation(fc1(x))) at each position by itself: (.., C) -> width `hidden` -> (.., C)."""
+
+    def __init__(
+        self,
+        n_embd: int,
+        hidden: int,
+        activation: Module,
+        *,
+        bias: bool = True,
+        dtype: Any = np.float32,
+        generator: Generator | None = None,
+    ) -> None:
+        self.fc1 = Linear(n_embd, hidden, bias, dtype=dtype, generator=generator)
+        self.activation = activation
+        self.fc2 = Linear(hidden, n_embd, bias, dtype=dtype, generator=generator)
+
+    def forward(self, x: Any) -> Tensor:
+        """(.., C) -> (.., C)."""
+        return self.fc2(self.activation(self.fc1(x)))
+
+
+@final
+class Block(Module):
+    """x + attention(norm(x)), then x + feed-forward(norm(x)): (.., T, C) -> (.., T, C).
+
+    `norm(C)` makes a normalisation, `activation()` an activation; the feed-forward pair has width
+    `hidden`, 4C by default. `dropout` falls on the attention weights and on both branches.
+    """
+
+    def __init__(
+        self,
+        n_embd: int,
+        n_head: int,
+        *,
+        hidden: int | None = None,
+        norm: Callable[[int], Module] = LayerNorm,
+        activation: Callable[[], Module] = GELU,
+        bias: bool = True,
+        dropout: float = 0.0,
+        dtype: Any = np.float32,
+        generator: Generator | None = None,
+    ) -> None:
+        make: dict[str, Any] = {"bias": bias, "dtype": dtype, "generator": generator}
+        self.norm_1 = norm(n_embd)
+        self.attn = CausalSelfAttention(n_embd, n_head, dropout=dropout, **make)
+        self.norm_2 = norm(n_embd)
+        self.mlp = FeedForward(n_embd, hidden or 4 * n_embd, activation(), **make)
+        self.drop = Dropout(dropout, generator=generator)
+
+    def forward(self, x: Any) -> Tensor:
+        """(.., T, C) -> (.., T, C)."""
+        x = x + self.drop(self.attn(self.norm_1(x)))
+        return x + self.drop(self.mlp(self.norm_2(x)))

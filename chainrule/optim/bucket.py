@@ -1,0 +1,106 @@
+"""Bucket: parameters that take their steps together, as one flat vector.
+
+A few operations on one long vector cost far less than the same few on every parameter. So the
+parameters' arrays become views of one vector, and so does what an optimizer remembers about them.
+Since a graph, a snapshot or the user may still hold a parameter's old array, the vector is written
+to only where reference counts prove that nobody else can see it; otherwise the parameters move to a
+new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sys import getrefcount
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.graph import variable
+from chainrule.op import Array
+from chainrule.tensor import Tensor
+
+
+@final
+class Bucket:
+    """Parameters of one dtype that have taken the same number of steps.
+
+    `steps` is that number. `state` holds, by name, what the optimizer remembers: vectors with an
+    element for each number of the parameters, in their order.
+    """
+
+    def __init__(self, params: Sequence[Tensor], names: Sequence[str]) -> None:
+        self.params = list(params)
+        self.steps = 0
+        sizes = [p.size for p in params]
+        self.ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+        self.starts = [end - size for end, size in zip(self.ends, sizes, strict=True)]
+        self.dtype = params[0].dtype
+        self.state = {name: np.zeros(self.ends[-1], self.dtype) for name in names}
+        self._vector: Array | None = None
+        self._views: list[Array] = []
+        self._alone = 0  # what `_references` counts where nobody else holds them
+        self._gradient: Array | None = None
+
+    def gradient(self) -> Array:
+        """The gradients as one vector, which the caller may write to; good until the next call."""
+        if self._gradient is None:
+            self._gradient = np.empty(self.ends[-1], self.dtype)
+        parts: list[Any] = []
+        for p in self.params:
+            assert p.grad is not None
+            parts.append(p.grad.value.reshape(-1))
+        return np.concatenate(parts, out=self._gradient, casting="same_kind")
+
+    def vector(self) -> Array:
+        """The parameters as one vector; writing to it changes them, and nothing else."""
+        vector = self._vector
+        if vector is None or not self._in_place() or self._references() != self._alone:
+            vector = self._vector = self._move()
+            self._alone = self._references()
+        return vector
+
+    def _move(self) -> Array:
+        """Give the parameters new arrays, with their values: views of a new vector."""
+        vector = np.concatenate([p.value.reshape(-1) for p in self.params])
+        self._views = [
+            vector[a:b].reshape(p.shape)
+            for a, b, p in zip(self.starts, self.ends, self.params, strict=True)
+        ]
+        for p, view in zip(self.params, self._views, strict=True):
+            p.data = variable(view)
+        return vector
+
+    def _in_place(self) -> bool:
+        """Whether the parameters' arrays still are the views."""
+        return all(p.value is v for p, v in zip(self.params, self._views, strict=True))
+
+    def _references(self) -> int:
+        """How many hold the views or the vector (which every view of a view holds, too)."""
+        return getrefcount(self._vector) + sum([getrefcount(v) for v in self._views])
+
+    def part(self, name: str, i: int) -> Array:
+        """A copy of what is remembered under `name` about parameter i, in its shape."""
+        return self.state[name][self.starts[i] : self.ends[i]].reshape(self.params[i].shape).copy()
+
+    def put(self, name: str, i: int, value: Any) -> None:
+        """Remember `value`, of the shape of parameter i, under `name`."""
+        self.state[name][self.starts[i] : self.ends[i]] = np.asarray(value).reshape(-1)
+
+    def sub(self, indices: Sequence[int]) -> Bucket:
+        """A bucket of some of the parameters, with their steps and what is remembered of them."""
+        new = Bucket([self.params[i] for i in indices], list(self.state))
+        new.steps = self.steps
+        for name in self.state:
+            for j, i in enumerate(indices):
+                new.put(name, j, self.part(name, i))
+        return new
+
+    def flush(self) -> None:
+        """Set to 0 what is too small for its dtype's full precision.
+
+        Moments of gradients that stay 0 decay into that range, where arithmetic is many times
+        slower, and never leave it.
+        """
+        tiny = np.finfo(self.dtype).tiny
+        for vector in self.state.values():
+            vector[np.abs(vector) < tiny] = 0

@@ -1,0 +1,64 @@
+"""Clipping: gradients that are too long together are shortened together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from chainrule.errors import ConfigError, GradientError
+from chainrule.graph import variable
+from chainrule.op import Array
+from chainrule.tensor import Tensor
+
+
+def clip_grad_norm(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> float:
+    """Scale all gradients by max_norm / (total + 1e-6) where that is below 1; return the total.
+
+    The total is the norm of order `norm_type` (inf for the largest element) of all gradients as one
+    vector, as it was before. Parameters without a gradient are left out. If the total is infinite
+    or NaN, `GradientError` with `error_if_nonfinite`, otherwise gradients become 0 or NaN, as in
+    PyTorch. Pascanu et al. 2013, arXiv:1211.5063, algorithm 1.
+    """
+    if not max_norm >= 0 or not norm_type > 0:
+        raise ConfigError(
+            f"clip_grad_norm: max_norm {max_norm} is at least 0, norm_type {norm_type} above 0"
+        )
+    every = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    with_grad = [(p, p.grad.value) for p in every if p.grad is not None]
+    with np.errstate(all="ignore"):
+        total = _total([g for _, g in with_grad], norm_type)
+        if error_if_nonfinite and not math.isfinite(total):
+            raise GradientError(
+                f"the norm of the gradients is {total}: look for the first infinite or NaN value, "
+                "or say error_if_nonfinite=False to go on"
+            )
+        factor = max_norm / (total + 1e-6)
+        if not factor >= 1:
+            for p, g in with_grad:
+                p.grad = variable(g * factor)
+    return total
+
+
+def _total(gradients: list[Array], order: float) -> float:
+    if not gradients:
+        return 0.0
+    if order == 2:
+        return math.sqrt(sum([_square_sum(g) for g in gradients]))
+    if order == math.inf:
+        return max([float(np.max(np.abs(g), initial=0)) for g in gradients])
+    return sum([float(np.sum(np.abs(g) ** order, dtype=np.float64)) for g in gradients]) ** (
+        1 / order
+    )
+
+
+def _square_sum(g: Array) -> float:
+    """In float64, in which squares of float32 can neither overflow nor vanish."""
+    flat = g.reshape(-1).astype(np.float64, copy=False)
+    return float(np.dot(flat, flat))
