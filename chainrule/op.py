@@ -45,6 +45,10 @@ class _Interned(ABCMeta):
     """Makes equal ops the same object, so that an op compares, hashes and caches by identity."""
 
     def __call__(cls: type[_T], *args: Any) -> _T:
+        if not getattr(cls, "shared", True):
+            op = type.__call__(cls, *args)
+            object.__setattr__(op, "plans", {})
+            return op
         key = (cls, *args, *map(type, args))  # 1, 1.0 and True are different fields
         op = _interned.get(key)
         if op is None:
@@ -62,6 +66,8 @@ class Op(metaclass=_Interned):
     shape and dtype (a node or a `Spec`).
     """
 
+    shared: ClassVar[bool] = True
+    """Whether equal ops are one object; not for an op that belongs to a single call."""
     many: ClassVar[bool] = False
     """Whether `eval` returns a tuple of arrays; `g` is then a tuple too, None where none came."""
     quiet: ClassVar[bool] = True

@@ -75,7 +75,7 @@ def _take_apart(tree: Any, leaves: list[Any]) -> Structure:
     if parts is None:
         leaves.append(tree)
         return _LEAF
-    return Structure(cast(type, type(tree)), keys, tuple([_take_apart(p, leaves) for p in parts]))
+    return Structure(type(cast(object, tree)), keys, tuple([_take_apart(p, leaves) for p in parts]))
 
 
 def _children(tree: Any) -> tuple[tuple[Any, ...], Iterable[Any] | None]:
