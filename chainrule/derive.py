@@ -26,6 +26,8 @@ from chainrule.graph import (
     variable,
 )
 from chainrule.op import Op, Spec
+from chainrule.ops.families import conj
+from chainrule.ops.shaping import astype
 
 # --- The two sweeps ------------------------------------------------------------------------------
 
@@ -37,11 +39,12 @@ def pullback_nodes(
 
     With `record`, cotangents are variables and what is done to them is recorded; otherwise arrays.
     With `wrt`, only the paths that lead to it are walked. With `free`, kept values are let go.
+    On the way cotangents of complex values are conjugated, so that rules need not conjugate.
     """
     active = None if wrt is None else _leading_to(walk, wrt)
     freed = Freed() if free else None
     arrived: dict[Node, Any] = {}
-    cotangents = dict(seeds)
+    cotangents = {node: conj(g) for node, g in seeds.items()}
     take, get = cotangents.pop, cotangents.get
     with recording(record), np.errstate(all="ignore"):
         for node in walk:
@@ -78,12 +81,12 @@ def pullback_nodes(
                     cotangents[n] = _merge(get(n), bar)
                     continue
                 if bar.dtype is not n.dtype and bar.dtype != n.dtype:
-                    bar = bar.astype(n.dtype)
+                    bar = astype(bar, n.dtype)
                 before = get(n)
                 cotangents[n] = bar if before is None else before + bar
             if freed is not None:
                 node.y, node.xs = None, freed
-    return arrived
+    return {node: conj(g) for node, g in arrived.items()}
 
 
 def _towards(active: set[Node], node: Node) -> tuple[bool, ...]:
@@ -119,7 +122,7 @@ def _visit(node: Node, g: Any) -> Any:
     extra = node.extra
     assert extra is not None
     for hook in list(extra.hooks.values()):
-        seen = hook(g if isinstance(g, Variable) else variable(g))
+        seen = hook(conj(g) if isinstance(g, Variable) else variable(conj(g)))
         if seen is None:
             continue
         value = seen.value if isinstance(seen, Variable) else np.asarray(seen)
@@ -127,7 +130,7 @@ def _visit(node: Node, g: Any) -> Any:
             raise ShapeError(
                 f"a hook on {node} returned shape {value.shape}, the gradient has {node.shape}"
             )
-        g = seen if isinstance(g, Variable) else value
+        g = conj(seen if isinstance(g, Variable) else value)
     return g
 
 
@@ -174,7 +177,7 @@ def pushforward_nodes(
                 y = Spec(node.shape, node.dtype)
             y_dot = op.jvp(ts, y, xs) if op.states_jvp else _transposed_vjp(op, node, ts, y, xs)
             if y_dot.__class__ is not tuple and y_dot.dtype != node.dtype:
-                y_dot = y_dot.astype(node.dtype)
+                y_dot = astype(y_dot, node.dtype)
             out[node] = y_dot
     return out
 

@@ -274,6 +274,37 @@ class SumTo(Linear):
         return (broadcast_to(g, xs[0].shape),)
 
 
+@dataclass(frozen=True, eq=False)
+class Conj(Linear):
+    """The complex conjugate; a real number itself.
+
+    Rules are stated as if every op were holomorphic: `vjp` is the transpose of the linear map, not
+    its adjoint. So this op, linear over the reals only, is its own transpose.
+    """
+
+    @property
+    def name(self) -> str:
+        """`conj`."""
+        return "conj"
+
+    def eval(self, *xs: Any) -> Any:
+        """NumPy's conjugate."""
+        return np.conjugate(xs[0])
+
+    def spec(self, *xs: Any) -> Spec:
+        """As the input."""
+        return Spec(xs[0].shape, xs[0].dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """The conjugate of `g`."""
+        return (apply(self, g),)
+
+
+def conj(x: Any) -> Any:
+    """The complex conjugate of `x`; `x` itself if it is real."""
+    return apply(Conj(), x) if x.dtype.kind == "c" else x
+
+
 _SMALL = 4096
 """Up to how many elements a copy is faster to make than a view that repeats."""
 

@@ -397,7 +397,10 @@ def tile(x: Any, repetitions: Sequence[int]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Astype(Linear):
-    """The same numbers as another dtype. No gradient flows through integers and bools."""
+    """The same numbers as another dtype; a real one takes the real part of complex numbers.
+
+    No gradient flows through integers and bools.
+    """
 
     dtype: Any
 
@@ -408,7 +411,9 @@ class Astype(Linear):
 
     def eval(self, *xs: Any) -> Any:
         """A new array."""
-        return xs[0].astype(self.dtype)
+        (x,) = xs
+        drop = x.dtype.kind == "c" and self.dtype.kind != "c"
+        return (x.real if drop else x).astype(self.dtype)
 
     def spec(self, *xs: Any) -> Spec:
         """The same shape."""
