@@ -70,7 +70,10 @@ def pullback_nodes(
             if xs.__class__ is Freed:
                 raise _used_twice(node)
             y, xs = _as_variables(node) if record else (node.y, xs)
-            bars = op.vjp(need, g, y, xs) if op.states_vjp else _transposed_jvp(op, need, g, y, xs)
+            if op.states_vjp:
+                bars = op.vjp(need, g, y, xs)
+            else:
+                bars = _transposed_jvp(op, need, g, _shaped(y, node), xs)
             i = 0
             for n in node.inputs:
                 bar = bars[i]
@@ -108,6 +111,11 @@ def _as_variables(node: Node) -> tuple[Any, list[Any]]:
     ]
 
 
+def _shaped(y: Any, node: Node) -> Any:
+    """The output's value, or what tells its shape."""
+    return Spec(node.shape, node.dtype) if y is None else y
+
+
 def _merge(before: tuple[Any, ...] | None, bars: tuple[Any, ...]) -> tuple[Any, ...]:
     """Add the cotangents of an op with several outputs, one by one."""
     if before is None:
@@ -130,7 +138,7 @@ def _visit(node: Node, g: Any) -> Any:
             raise ShapeError(
                 f"a hook on {node} returned shape {value.shape}, the gradient has {node.shape}"
             )
-        g = conj(seen if isinstance(g, Variable) else value)
+        g = astype(conj(seen if isinstance(g, Variable) else value), node.dtype)
     return g
 
 
@@ -173,8 +181,7 @@ def pushforward_nodes(
             if node.xs.__class__ is Freed:
                 raise _used_twice(node)
             y, xs = _as_variables(node) if record else (node.y, node.xs)
-            if y is None:
-                y = Spec(node.shape, node.dtype)
+            y = _shaped(y, node)
             y_dot = op.jvp(ts, y, xs) if op.states_jvp else _transposed_vjp(op, node, ts, y, xs)
             if y_dot.__class__ is not tuple and y_dot.dtype != node.dtype:
                 y_dot = astype(y_dot, node.dtype)
@@ -262,4 +269,5 @@ def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> 
             elif record:
                 n.extra.grad = before + new
             else:
-                n.extra.grad = variable(before.value + new.value)
+                with np.errstate(all="ignore"):
+                    n.extra.grad = variable(before.value + new.value)

@@ -21,7 +21,7 @@ from chainrule.errors import DtypeError, GradientError, ShapeError
 from chainrule.graph import Node, Variable, alias, order, recording, variable
 from chainrule.op import Spec
 from chainrule.tensor import Tensor, asarray
-from chainrule.tree import Structure, flatten
+from chainrule.tree import Structure, flatten, tree_map
 
 Argnums = int | tuple[int, ...]
 
@@ -140,13 +140,17 @@ def value_and_grad(
         out = _scalar(outs, "grad")
         bars = run.pull([out], [np.ones((), out.dtype)])
         shown = _outer(out, run)
-        return ((shown, aux), bars) if has_aux else (shown, bars)
+        return (
+            ((shown, tree_map(lambda x: _outer(x, run), aux)), bars) if has_aux else (shown, bars)
+        )
 
     return _named(both, f, "value_and_grad")
 
 
-def _outer(out: Tensor, run: _Run) -> Tensor:
+def _outer(out: Any, run: _Run) -> Any:
     """A result as the caller sees it: without a graph, unless something outside is in it."""
+    if not isinstance(out, Tensor) or not out.requires_grad:
+        return out
     _, record = run.walk([out])
     return out if record else out.detach()
 
