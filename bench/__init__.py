@@ -1,0 +1,1 @@
+"""Benchmarks: one file per question, each answered in pairs in one run."""
