@@ -72,8 +72,8 @@ class GPT(nn.Module):
 
     def __init__(self, config: GPTConfig, *, draw: Draw, dtype: Any = np.float32) -> None:
         c = config
-        # the layers' own initial numbers are replaced below: keep them out of the user's stream
-        make: dict[str, Any] = {"dtype": dtype, "generator": Generator(0)}
+        # zeros, because `draw` replaces what the layers would take from the user's random numbers
+        make: dict[str, Any] = {"dtype": dtype, "init": nn.init.zeros_}
         self.config = c
         self.wte = nn.Embedding(c.vocab_size, c.n_embd, **make)
         self.wpe = nn.Embedding(c.block_size, c.n_embd, **make)
@@ -84,7 +84,7 @@ class GPT(nn.Module):
             nn.Block(
                 c.n_embd, c.n_head, hidden=c.mlp_ratio * c.n_embd,
                 norm=lambda size: self._norm(size, dtype), activation=self._activation,
-                bias=c.bias, dropout=c.dropout, dtype=dtype,
+                bias=c.bias, dropout=c.dropout, **make,
             )
             for _ in range(c.n_layer)
         ]  # fmt: skip
@@ -93,8 +93,6 @@ class GPT(nn.Module):
             std = initial_std(c, name)
             if std is not None:
                 parameter.data = np.asarray(draw(parameter.shape, std), dtype)
-            elif name.endswith("bias"):
-                nn.init.zeros_(parameter)
 
     def _norm(self, size: int, dtype: Any) -> nn.Module:
         c = self.config

@@ -6,19 +6,22 @@ PyTorch's names and defaults. Notation: `..` any leading axes, C channels.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import numpy as np
 
 from chainrule.errors import ConfigError
 from chainrule.graph import variable
-from chainrule.nn import init
+from chainrule.nn.init import normal_, uniform_
 from chainrule.nn.module import Module
 from chainrule.ops import composite
 from chainrule.ops import elementwise as ew
 from chainrule.random import Generator
 from chainrule.tensor import Tensor
+
+Init = Callable[[Tensor], Any]
+"""Gives a tensor its initial values: a function of `nn.init`, say."""
 
 
 def check_sizes(what: str, **sizes: int) -> None:
@@ -37,7 +40,7 @@ def parameter(shape: tuple[int, ...], value: float, dtype: Any) -> Tensor:
 class Linear(Module):
     """x (.., n) -> x weightT + bias (.., m), for weight (m, n): n in_features, m out_features.
 
-    Both start uniform in +-1 / sqrt(in_features).
+    Both start uniform in +-1 / sqrt(n); or `init` fills the weight, and the bias starts at 0.
     """
 
     def __init__(
@@ -46,18 +49,22 @@ class Linear(Module):
         out_features: int,
         bias: bool = True,
         *,
+        init: Init | None = None,
         dtype: Any = np.float32,
         generator: Generator | None = None,
     ) -> None:
         check_sizes("Linear", in_features=in_features, out_features=out_features)
         self.in_features = in_features
         self.out_features = out_features
-        bound = 1 / math.sqrt(in_features)
         self.weight = parameter((out_features, in_features), 0.0, dtype)
-        init.uniform_(self.weight, -bound, bound, generator=generator)
         self.bias = parameter((out_features,), 0.0, dtype) if bias else None
-        if self.bias is not None:
-            init.uniform_(self.bias, -bound, bound, generator=generator)
+        if init is not None:
+            init(self.weight)
+            return
+        bound = 1 / math.sqrt(in_features)
+        for t in (self.weight, self.bias):
+            if t is not None:
+                uniform_(t, -bound, bound, generator=generator)
 
     def forward(self, x: Any) -> Tensor:
         """(.., in_features) -> (.., out_features)."""
@@ -68,7 +75,7 @@ class Linear(Module):
 class Embedding(Module):
     """Integers (..) -> rows of weight (num_embeddings, embedding_dim): (.., embedding_dim).
 
-    The weight starts standard normal.
+    The weight starts standard normal, or as `init` fills it.
     """
 
     def __init__(
@@ -76,6 +83,7 @@ class Embedding(Module):
         num_embeddings: int,
         embedding_dim: int,
         *,
+        init: Init | None = None,
         dtype: Any = np.float32,
         generator: Generator | None = None,
     ) -> None:
@@ -83,7 +91,10 @@ class Embedding(Module):
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.weight = parameter((num_embeddings, embedding_dim), 0.0, dtype)
-        init.normal_(self.weight, generator=generator)
+        if init is None:
+            normal_(self.weight, generator=generator)
+        else:
+            init(self.weight)
 
     def forward(self, indices: Any) -> Tensor:
         """(..) -> (.., embedding_dim)."""

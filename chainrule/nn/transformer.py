@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.errors import ConfigError
-from chainrule.nn.layers import GELU, Dropout, LayerNorm, Linear, check_sizes
+from chainrule.nn.layers import GELU, Dropout, Init, LayerNorm, Linear, check_sizes
 from chainrule.nn.module import Module
 from chainrule.ops.composite import scaled_dot_product_attention
 from chainrule.ops.shaping import permute_dims, reshape, unstack
@@ -37,6 +37,7 @@ class CausalSelfAttention(Module):
         *,
         bias: bool = True,
         dropout: float = 0.0,
+        init: Init | None = None,
         dtype: Any = np.float32,
         generator: Generator | None = None,
     ) -> None:
@@ -45,8 +46,8 @@ class CausalSelfAttention(Module):
             raise ConfigError(f"{n_head} heads do not divide {n_embd} channels evenly")
         self.n_head = n_head
         self.dropout = dropout
-        self.qkv = Linear(n_embd, 3 * n_embd, bias, dtype=dtype, generator=generator)
-        self.proj = Linear(n_embd, n_embd, bias, dtype=dtype, generator=generator)
+        self.qkv = Linear(n_embd, 3 * n_embd, bias, init=init, dtype=dtype, generator=generator)
+        self.proj = Linear(n_embd, n_embd, bias, init=init, dtype=dtype, generator=generator)
         self._generator = generator
 
     def forward(self, x: Any) -> Tensor:
@@ -76,12 +77,13 @@ class FeedForward(Module):
         activation: Module,
         *,
         bias: bool = True,
+        init: Init | None = None,
         dtype: Any = np.float32,
         generator: Generator | None = None,
     ) -> None:
-        self.fc1 = Linear(n_embd, hidden, bias, dtype=dtype, generator=generator)
+        self.fc1 = Linear(n_embd, hidden, bias, init=init, dtype=dtype, generator=generator)
         self.activation = activation
-        self.fc2 = Linear(hidden, n_embd, bias, dtype=dtype, generator=generator)
+        self.fc2 = Linear(hidden, n_embd, bias, init=init, dtype=dtype, generator=generator)
 
     def forward(self, x: Any) -> Tensor:
         """(.., C) -> (.., C)."""
@@ -106,10 +108,13 @@ class Block(Module):
         activation: Callable[[], Module] = GELU,
         bias: bool = True,
         dropout: float = 0.0,
+        init: Init | None = None,
         dtype: Any = np.float32,
         generator: Generator | None = None,
     ) -> None:
-        make: dict[str, Any] = {"bias": bias, "dtype": dtype, "generator": generator}
+        make: dict[str, Any] = {
+            "bias": bias, "init": init, "dtype": dtype, "generator": generator,
+        }  # fmt: skip
         self.norm_1 = norm(n_embd)
         self.attn = CausalSelfAttention(n_embd, n_head, dropout=dropout, **make)
         self.norm_2 = norm(n_embd)
