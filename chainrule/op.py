@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -37,26 +38,20 @@ class Spec:
         return f"{self.dtype}{list(self.shape)}"
 
 
-_interned: dict[Any, Any] = {}
-_INTERNED_MOST = 1 << 14
+def _make(cls: type[_T], *args: Any) -> _T:
+    """A new op, with room for what the door learns about it."""
+    op = type.__call__(cls, *args)
+    object.__setattr__(op, "plans", {})
+    return op
 
 
 class _Interned(ABCMeta):
-    """Makes equal ops the same object, so that an op compares, hashes and caches by identity."""
+    """Makes equal ops the same object, so that an op compares, hashes and caches by identity.
 
-    def __call__(cls: type[_T], *args: Any) -> _T:
-        if not getattr(cls, "shared", True):
-            op = type.__call__(cls, *args)
-            object.__setattr__(op, "plans", {})
-            return op
-        key = (cls, *args, *map(type, args))  # 1, 1.0 and True are different fields
-        op = _interned.get(key)
-        if op is None:
-            if len(_interned) >= _INTERNED_MOST:
-                _interned.clear()
-            op = _interned[key] = type.__call__(cls, *args)
-            object.__setattr__(op, "plans", {})
-        return op
+    `typed`: 1, 1.0 and True are different fields.
+    """
+
+    __call__ = lru_cache(maxsize=1 << 14, typed=True)(_make)
 
 
 class Op(metaclass=_Interned):
@@ -66,8 +61,6 @@ class Op(metaclass=_Interned):
     shape and dtype (a node or a `Spec`).
     """
 
-    shared: ClassVar[bool] = True
-    """Whether equal ops are one object; not for an op that belongs to a single call."""
     many: ClassVar[bool] = False
     """Whether `eval` returns a tuple of arrays; `g` is then a tuple too, None where none came."""
     quiet: ClassVar[bool] = True

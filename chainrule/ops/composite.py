@@ -15,12 +15,11 @@ import numpy as np
 from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
-from chainrule.ops.contraction import matmul
+from chainrule.ops.contraction import matmul, matmul_t
 from chainrule.ops.selection import take, take_along_axis, where
 from chainrule.ops.shaping import (
     astype,
     expand_dims,
-    matrix_transpose,
     normalize_axis,
     squeeze,
 )
@@ -215,7 +214,7 @@ def embedding(weight: Any, indices: Any) -> Any:
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """x (.., n) times the transpose of weight (m, n), plus bias (m,): (.., m)."""
-    y = matmul(x, matrix_transpose(weight))
+    y = matmul_t(x, weight)
     return y if bias is None else y + bias
 
 
@@ -241,9 +240,7 @@ def scaled_dot_product_attention(
             f"attention: q {q.shape}, k {k.shape}, v {v.shape} need the forms (.., T, d), "
             "(.., S, d), (.., S, e)"
         )
-    scores = matmul(q, matrix_transpose(k)) * (
-        1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    )
+    scores = matmul_t(q, k) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if causal:
         t, s = q.shape[-2], k.shape[-2]
         scores = where(np.tri(t, s, s - t, dtype=bool), scores, -math.inf)

@@ -23,10 +23,20 @@ from chainrule.ops.shaping import (
 )
 
 
+def _t(x: Any, turned: bool) -> Any:
+    return x.swapaxes(-1, -2) if turned else x
+
+
 @dataclass(frozen=True, eq=False)
 class MatMul(Multilinear):
-    """(..., m, k) @ (..., k, n) -> (..., m, n); the leading axes broadcast."""
+    """(..., m, k) @ (..., k, n) -> (..., m, n); the leading axes broadcast.
 
+    An argument that is turned comes with its last two axes exchanged. BLAS reads it as it lies,
+    and so no rule ever needs a transposition of its own.
+    """
+
+    turn_a: bool = False
+    turn_b: bool = False
     count = 2
 
     @property
@@ -35,31 +45,43 @@ class MatMul(Multilinear):
         return "matmul"
 
     def eval(self, *xs: Any) -> Any:
-        """BLAS, through NumPy."""
-        return np.matmul(*xs)
+        """BLAS, through NumPy; all rows at once where b has no leading axes."""
+        a, b = xs
+        if b.ndim == 2 and a.ndim > 2 and not self.turn_a:
+            y = np.matmul(a.reshape(-1, a.shape[-1]), _t(b, self.turn_b))
+            return y.reshape(*a.shape[:-1], y.shape[-1])
+        return np.matmul(_t(a, self.turn_a), _t(b, self.turn_b))
 
     def spec(self, *xs: Any) -> Spec:
         """(..., m, n)."""
         a, b = xs
-        if a.shape[-1] != b.shape[-2]:
-            raise ShapeError(f"matmul: {a.shape} @ {b.shape}: {a.shape[-1]} is not {b.shape[-2]}")
+        m, k = a.shape[-2:][:: -1 if self.turn_a else 1]
+        l, n = b.shape[-2:][:: -1 if self.turn_b else 1]
+        if k != l:
+            raise ShapeError(f"matmul: the inner sizes of {a.shape} and {b.shape} differ: {k}, {l}")
         lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        return Spec((*lead, a.shape[-2], b.shape[-1]), np.result_type(a.dtype, b.dtype))
+        return Spec((*lead, m, n), np.result_type(a.dtype, b.dtype))
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-        """g @ bT and aT @ g."""
+        """g bT and aT g, or, for a turned argument, the transposes of these."""
         a, b = xs
-        a_bar = sum_to(apply(self, g, matrix_transpose(b)), a.shape) if need[0] else None
-        return a_bar, self._right(g, a, b.shape) if need[1] else None
+        return (
+            sum_to(self._left(g, b), a.shape) if need[0] else None,
+            sum_to(self._right(g, a, b.shape), b.shape) if need[1] else None,
+        )
+
+    def _left(self, g: Any, b: Any) -> Any:
+        if self.turn_a:
+            return apply(MatMul(self.turn_b, True), b, g)
+        return apply(MatMul(False, not self.turn_b), g, b)
 
     def _right(self, g: Any, a: Any, shape: Shape) -> Any:
-        """aT @ g; rows of all leading axes at once where b has none, instead of summing after."""
-        if len(shape) == 2 and a.ndim > 2 and a.shape[:-1] == g.shape[:-1]:
+        if len(shape) == 2 and a.ndim > 2 and not self.turn_a and a.shape[:-1] == g.shape[:-1]:
+            # all rows at once, instead of a product for each leading index, summed afterwards
             a, g = reshape(a, (-1, a.shape[-1])), reshape(g, (-1, g.shape[-1]))
-        return sum_to(apply(self, matrix_transpose(a), g), shape)
-
-
-_matmul = MatMul()
+        if self.turn_b:
+            return apply(MatMul(True, self.turn_a), g, a)
+        return apply(MatMul(not self.turn_a, False), a, g)
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -69,17 +91,24 @@ def matmul(a: Any, b: Any) -> Any:
     Raises `ShapeError` if the inner sizes differ or an argument has no axis.
     """
     if a.ndim > 1 and b.ndim > 1:
-        return apply(_matmul, a, b)
+        return apply(MatMul(), a, b)
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul: {a.shape} @ {b.shape}: a number has no axis to sum over; use *")
     left, right = a.ndim == 1, b.ndim == 1
-    y = apply(_matmul, reshape(a, (1, -1)) if left else a, reshape(b, (-1, 1)) if right else b)
+    y = apply(MatMul(), reshape(a, (1, -1)) if left else a, reshape(b, (-1, 1)) if right else b)
     shape = list(y.shape)
     if right:
         del shape[-1]
     if left:
         del shape[-1 if right else -2]
     return reshape(y, shape)
+
+
+def matmul_t(a: Any, b: Any) -> Any:
+    """a @ b.mT without a transposition of its own: (..., m, k), (..., n, k) -> (..., m, n)."""
+    if a.ndim < 2 or b.ndim < 2:
+        return matmul(a, b if b.ndim < 2 else matrix_transpose(b))
+    return apply(MatMul(False, True), a, b)
 
 
 # --- Einsum --------------------------------------------------------------------------------------
