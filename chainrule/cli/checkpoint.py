@@ -4,7 +4,7 @@ A run keeps them in `checkpoints/step-000500` and so on. Each is a folder that a
 
     model.safetensors      the weights, under the model's own names
     training.safetensors   the optimizer's moments (by weight), the losses so far
-    state.json             settings, tokenizer, random state, and the SHA-256 of the other two
+    state.json             settings, tokenizer, random state, and the SHA-256 of all three
 
 so that weights and settings of different moments can never be taken for one.
 """
@@ -62,17 +62,16 @@ class Checkpoint:
         weights = {k: _plain(v) for k, v in self.weights.items()}
         model = save_tensors(weights, {"format": "np", "made by": FORMAT})
         rest = save_tensors(training)
-        state = {
+        state: dict[str, Any] = {
             "format": FORMAT,
             "step": self.step,
-            "sha256": {MODEL: _sha256(model), TRAINING: _sha256(rest)},
             "settings": self.settings,
             "tokenizer": self.tokenizer,
             "fingerprint": self.fingerprint,
             "random": self.random,
         }
-        text = json.dumps(state, ensure_ascii=False, allow_nan=False, indent=1)
-        return {MODEL: model, TRAINING: rest, STATE: text.encode()}
+        sums = {MODEL: _sha256(model), TRAINING: _sha256(rest), STATE: _sha256(_json(state))}
+        return {MODEL: model, TRAINING: rest, STATE: _json({"sha256": sums, **state})}
 
 
 def write(run: Path, checkpoint: Checkpoint) -> Path:
@@ -118,6 +117,8 @@ def put_later_aside(path: Path) -> list[Path]:
 
 def load(path: Path) -> Checkpoint:
     """Read the checkpoint in the folder `path`; `CommandError` says what is wrong with it."""
+    if not (path / STATE).exists():
+        raise _foreign(path)
     try:
         raw = {name: (path / name).read_bytes() for name in (STATE, MODEL, TRAINING)}
     except OSError as cause:
@@ -127,8 +128,9 @@ def load(path: Path) -> Checkpoint:
             + _another(path)
         ) from cause
     state = _state(raw[STATE], path)
-    for name in (MODEL, TRAINING):
-        if state["sha256"][name] != _sha256(raw[name]):
+    sums = state.pop("sha256")
+    for name, content in {**raw, STATE: _json(state)}.items():
+        if sums[name] != _sha256(content):
             raise CommandError(
                 f"the checkpoint {path} is damaged: {name} is not the file that was saved with it"
                 + _another(path)
@@ -156,7 +158,11 @@ def _state(raw: bytes, path: Path) -> dict[str, Any]:
         case {
             "format": format_,
             "step": int(),
-            "sha256": {"model.safetensors": str(), "training.safetensors": str()},
+            "sha256": {
+                "model.safetensors": str(),
+                "training.safetensors": str(),
+                "state.json": str(),
+            },
             "settings": dict(),
             "tokenizer": dict(),
             "fingerprint": str(),
@@ -190,6 +196,11 @@ def _steps(run: Path) -> list[tuple[int, Path]]:
 def _plain(array: Array) -> Array:
     """Contiguous and native, as the file needs it (a strided array would be saved scrambled)."""
     return np.ascontiguousarray(array)
+
+
+def _json(state: Mapping[str, Any]) -> bytes:
+    """The same bytes for the same state, also when it has been read back."""
+    return json.dumps(state, ensure_ascii=False, allow_nan=False, indent=1).encode()
 
 
 def _sha256(content: bytes) -> str:

@@ -25,7 +25,7 @@ def write_file(path: Path, content: bytes) -> None:
     try:
         _write(temporary, content)
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     _flush(path.parent)
@@ -46,7 +46,7 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
         if path.exists():
             set_aside(path)
         temporary.rename(path)
-    except OSError:
+    except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     _flush(path.parent)

@@ -1,0 +1,93 @@
+"""The command `chainrule`: its subcommands, and the border where errors become sentences."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+from typing import Any
+
+from rich.console import Console
+
+import chainrule
+from chainrule.cli.options import Parser
+from chainrule.errors import ChainruleError
+
+COMMANDS = {"train": "chainrule.cli.train", "sample": "chainrule.cli.sample"}
+"""Modules with HELP, EXAMPLES, add_options(parser), and command(asked, console): an exit code."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (the process's own if None); the exit code.
+
+    0: done. 2: what was asked cannot be done; stderr says why in a sentence. 128 + n: stopped by
+    signal n.
+    """
+    out: Any = sys.stdout
+    if type(out) is TextIOWrapper:  # a terminal without a letter shows its number
+        out.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(argv)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _refuse("interrupted", 130)
+    except BrokenPipeError:  # the reader has enough
+        _drop_output()
+        return 141
+    except ChainruleError as error:
+        return _refuse(str(error), 2)
+    except MemoryError:
+        return _refuse("there is not enough memory: make the model or the batch smaller", 2)
+    except OSError as error:
+        _drop_output()
+        where = f"{error.filename}: " if error.filename else ""
+        return _refuse(f"{where}{error.strerror or error}", 2)
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    asked = vars(_parser().parse_args(argv))
+    module = importlib.import_module(COMMANDS[asked.pop("subcommand")])
+    return module.command(asked, Console())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="chainrule",
+        description="Backpropagation you can see, trust and run at full speed.",
+        epilog="start with:  chainrule train",
+    )
+    parser.add_argument("--version", action="version", version=f"chainrule {chainrule.__version__}")
+    subparsers = parser.add_subparsers(
+        dest="subcommand", required=True, metavar="COMMAND", parser_class=Parser
+    )
+    for name, path in COMMANDS.items():
+        module = importlib.import_module(path)
+        sub = subparsers.add_parser(
+            name,
+            help=module.HELP,
+            description=module.HELP[0].upper() + module.HELP[1:] + ".",
+            epilog=module.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add_options(sub)
+    return parser
+
+
+def _drop_output() -> None:
+    """Forget what stdout will not take, or Python would complain about it once more at its exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _refuse(sentence: str, code: int) -> int:
+    """Say why on stderr; the exit code."""
+    text = " ".join(sentence.split()).rstrip(".")
+    sys.stderr.write(f"chainrule: {text}.\n")
+    return code

@@ -1,0 +1,150 @@
+"""How a run shows that it is alive: a bar in a terminal, plain lines in a log or a pipe."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self, final
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as RichProgress
+
+LINES = 20
+"""About how many plain lines a run prints."""
+
+
+class Progress(ABC):
+    """Told of every step. A context manager: what it draws is finished when it ends."""
+
+    @abstractmethod
+    def step(self, step: int, loss: float, held_out: float | None) -> None:
+        """`step` steps are taken; the last had this loss. `held_out` where it was just measured."""
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+@final
+class Recent:
+    """The mean loss of about the last fifty steps, and how many steps a second are taken."""
+
+    def __init__(self) -> None:
+        self.loss = 0.0
+        self._weight = 0.0
+        self._steps = 0
+        self._start = time.perf_counter()
+
+    def add(self, loss: float) -> None:
+        """One more step."""
+        self._weight = 0.98 * self._weight + 1
+        self.loss += (loss - self.loss) / self._weight
+        self._steps += 1
+
+    @property
+    def rate(self) -> float:
+        """Steps a second."""
+        return self._steps / max(time.perf_counter() - self._start, 1e-9)
+
+
+@final
+class Bar(Progress):
+    """A live bar with the loss, steps a second and the time left."""
+
+    def __init__(self, console: Console, start: int, steps: int) -> None:
+        self._recent = Recent()
+        self._held = ""
+        self._bar = RichProgress(
+            SpinnerColumn(),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("loss {task.fields[loss]}"),
+            TextColumn("{task.fields[rate]} steps/s"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("left"),
+            console=console,
+            expand=True,
+        )
+        self._task = self._bar.add_task("", total=steps, completed=start, loss="-", rate="-")
+
+    def step(self, step: int, loss: float, held_out: float | None) -> None:
+        """Move the bar."""
+        self._recent.add(loss)
+        if held_out is not None:
+            self._held = f" (held-out {held_out:.3f})"
+        self._bar.update(
+            self._task,
+            completed=step,
+            loss=f"{self._recent.loss:.3f}{self._held}",
+            rate=f"{self._recent.rate:,.0f}"
+            if self._recent.rate >= 10
+            else f"{self._recent.rate:.1f}",
+        )
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+
+@final
+class Lines(Progress):
+    """A line now and then, for a log or a pipe."""
+
+    def __init__(self, console: Console, start: int, steps: int) -> None:
+        self._console, self._start, self._steps = console, start, steps
+        self._recent = Recent()
+
+    def step(self, step: int, loss: float, held_out: float | None) -> None:
+        """Print the first step, the last, and every twentieth of them."""
+        self._recent.add(loss)
+        every = max(1, self._steps // LINES)
+        if step % every and step not in (self._start + 1, self._steps):
+            return
+        left = (self._steps - step) / self._recent.rate
+        held = "" if held_out is None else f"  held-out {held_out:.4f}"
+        self._console.print(
+            f"step {step:>6}/{self._steps}  loss {self._recent.loss:.4f}"
+            f"  {self._recent.rate:.1f} steps/s  {left:.0f} s left{held}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+
+def progress(console: Console, start: int, steps: int) -> Progress:
+    """A bar where somebody watches, lines elsewhere."""
+    kind = Bar if console.is_terminal and not console.is_dumb_terminal else Lines
+    return kind(console, start, steps)

@@ -1,0 +1,213 @@
+"""`chainrule train`: train a GPT on documents, watch it, keep it.
+
+A run has a folder, in which `checkpoints/` grows, and at the end or when it is interrupted what
+`report` writes. Bad settings and bad data are refused before the folder is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+
+from chainrule.cli import checkpoint as checkpoints
+from chainrule.cli import report
+from chainrule.cli.files import CommandError, empty_folder, fresh_folder
+from chainrule.cli.options import number, whole
+from chainrule.cli.progress import progress
+from chainrule.cli.settings import DTYPES, ENGINES, PRESETS, Settings, option, planned
+from chainrule.cli.trainer import Run
+from chainrule.data import load_names, read_documents
+
+HELP = "train a GPT on names, or on any text file with one document a line"
+EXAMPLES = """examples:
+  chainrule train                               the names in the package: seconds, 20 new names
+  chainrule train --data poems.txt --steps 5000 --holdout 0.1 --out runs/poems
+  chainrule train --preset microgpt --engine value    every number a node of its own
+  chainrule train --resume runs/poems           go on after an interruption, exactly
+"""
+KEPT = ("steps", "data", "engine", "save_every")
+"""Settings that a run may be resumed with other values of."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options. Those not given are absent, so that presets can fill them in."""
+    parser.argument_default = argparse.SUPPRESS
+    parser.add_argument(
+        "--data", metavar="FILE", help="UTF-8 text, one document a line (default: 5,163 US names)"
+    )
+    parser.add_argument(
+        "--preset",
+        choices=tuple(PRESETS),
+        help="microgpt: one document a step, the published run with --seed 42; gpt2: a small one, "
+        "32 documents a step (default: gpt2 for the names in the package, microgpt otherwise)",
+    )
+    parser.add_argument(
+        "--engine", choices=ENGINES, help="tensors (default), or single numbers: slow, all visible"
+    )
+    parser.add_argument("--dtype", choices=DTYPES, help="default: the preset's")
+    parser.add_argument("--steps", type=whole, metavar="N", help="how many steps (default: 1000)")
+    parser.add_argument("--batch", type=whole, metavar="N", help="documents a step")
+    parser.add_argument("--lr", type=number, metavar="X", help="the highest learning rate")
+    parser.add_argument(
+        "--seed", type=whole, metavar="N", help="of all random numbers (default: 42)"
+    )
+    parser.add_argument(
+        "--holdout",
+        type=number,
+        metavar="FRACTION",
+        help="of the documents, to measure on (default: 0.1 of the package's names, 0 of a file)",
+    )
+    sizes = parser.add_argument_group("the model's sizes (default: the preset's)")
+    sizes.add_argument("--n-layer", type=whole, metavar="N", help="blocks")
+    sizes.add_argument("--n-head", type=whole, metavar="N", help="heads of attention in each")
+    sizes.add_argument("--n-embd", type=whole, metavar="N", help="channels; heads divide them")
+    sizes.add_argument("--block-size", type=whole, metavar="N", help="characters that it can see")
+    kept = parser.add_argument_group("what is kept")
+    kept.add_argument(
+        "--out",
+        metavar="DIR",
+        help="the run's folder, new or empty (default: a fresh one in runs/)",
+    )
+    kept.add_argument("--save-every", type=whole, metavar="N", help="steps (default: a tenth)")
+    kept.add_argument("--eval-every", type=whole, metavar="N", help="steps (default: a twentieth)")
+    kept.add_argument(
+        "--resume",
+        metavar="DIR",
+        help="continue the run in this folder, with its settings; --steps may be raised, --data "
+        "may name the file's new place",
+    )
+
+
+def command(asked: Mapping[str, Any], console: Console) -> int:
+    """Train; the exit code: 0 when all steps are taken, 128 + n if interrupted by signal n."""
+    asked = dict(asked)
+    given, out = asked.pop("resume", None), asked.pop("out", None)
+    if given is None:
+        run, folder = _begun(asked, out)
+    else:
+        if out is not None:
+            raise CommandError("--out and --resume do not go together: a run stays in its folder")
+        run, folder = _resumed(asked, Path(given))
+    report.introduce(run, folder, console)
+    with _signals() as caught:
+        _advance(run, folder, console, caught)
+    if run.done:
+        report.conclude(run, folder, console)
+        return 0
+    report.interrupted(run, folder, console)
+    return 128 + caught[0]
+
+
+def _begun(asked: Mapping[str, Any], out: str | None) -> tuple[Run, Path]:
+    """A new run, saved for the first time, and its new folder."""
+    settings = planned(asked)
+    if settings.data is not None:  # so that a resumed run finds it from any folder
+        settings = replace(settings, data=str(Path(settings.data).absolute()))
+    run = Run.begin(settings, _documents(settings))
+    stem = Path(settings.data).stem if settings.data else "names"
+    fresh = Path("runs") / f"{stem}-{settings.preset}"
+    folder = fresh_folder(fresh) if out is None else empty_folder(Path(out))
+    try:
+        checkpoints.write(folder, run.checkpoint())
+    except BaseException as cause:
+        _remove_empty(folder)
+        if not isinstance(cause, OSError):
+            raise
+        raise CommandError(
+            f"the folder {folder} cannot be written to ({cause.strerror}): give another with --out"
+        ) from cause
+    return run, folder
+
+
+def _remove_empty(folder: Path) -> None:
+    """Take away the folders that were made for a run that could not begin."""
+    for path in (folder / "checkpoints", folder):
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+
+
+def _resumed(asked: dict[str, Any], given: Path) -> tuple[Run, Path]:
+    """The run in `given`, as it was when it was last saved, and its folder."""
+    path = checkpoints.find(given)
+    saved = checkpoints.load(path)
+    settings = Settings.from_dict(saved.settings)
+    for name, value in asked.items():
+        if name not in KEPT and value != getattr(settings, name):
+            raise CommandError(
+                f"a resumed run keeps its settings: {option(name)} was {getattr(settings, name)}, "
+                f"not {value}; leave it out, or begin a new run"
+            )
+    changes = {name: value for name, value in asked.items() if name in KEPT}
+    if "data" in changes:
+        changes["data"] = str(Path(changes["data"]).absolute())
+    settings = replace(settings, **changes)
+    if settings.steps <= saved.step:
+        raise CommandError(
+            f"the run in {given} has taken {saved.step} steps of {settings.steps}: to go on, "
+            "ask for more with --steps"
+        )
+    run = Run.resume(saved, _documents(settings), changes)
+    checkpoints.put_later_aside(path)
+    return run, checkpoints.run_of(path)
+
+
+def _documents(settings: Settings) -> list[str]:
+    return load_names() if settings.data is None else read_documents(settings.data)
+
+
+# --- While it trains -----------------------------------------------------------------------------
+
+
+def _advance(run: Run, folder: Path, console: Console, caught: Sequence[int]) -> None:
+    """Take the steps that are left, saving now and then, until a signal is caught."""
+    saved = run.step
+    with progress(console, run.step, run.settings.steps) as shown:
+        while not run.done and not caught:
+            loss = run.advance()
+            measured = bool(run.held_out) and run.held_out[-1][0] == run.step
+            shown.step(run.step, loss, run.held_out[-1][1] if measured else None)
+            if run.save_due:
+                _save(run, folder)
+                saved = run.step
+    if run.step != saved:
+        _save(run, folder)
+
+
+def _save(run: Run, folder: Path) -> None:
+    try:
+        checkpoints.write(folder, run.checkpoint())
+    except OSError as cause:
+        raise CommandError(
+            f"step {run.step} could not be saved in {folder} ({cause.strerror}); what was saved "
+            f"before is whole: make room, then go on with {report.resuming(folder)}"
+        ) from cause
+
+
+@contextmanager
+def _signals() -> Generator[list[int]]:
+    """A list that receives the first SIGINT or SIGTERM; a second one acts as it always did."""
+    caught: list[int] = []
+    before: dict[int, Any] = {}
+
+    def catch(number: int, frame: FrameType | None) -> None:
+        caught.append(number)
+        restore()
+
+    def restore() -> None:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+    for one in (signal.SIGINT, signal.SIGTERM):
+        before[one] = signal.signal(one, catch)
+    try:
+        yield caught
+    finally:
+        restore()
