@@ -254,12 +254,11 @@ def test_sampling_is_random_choices_over_the_softmax() -> None:
 
 def test_temperature_zero_takes_the_most_probable() -> None:
     logits = [0.1, 3.0, -1.0, 2.9]
-    assert sample(lambda _: logits, random.Random(), start=[0], stop=None, limit=3, temperature=0) == [
-        1, 1, 1,
-    ]  # fmt: skip
-    assert (
-        sample(lambda _: logits, random.Random(), start=[0], stop=1, limit=3, temperature=0) == []
-    )
+    for stop, expected in ((None, [1, 1, 1]), (1, [])):
+        new = sample(
+            lambda _: logits, random.Random(), start=[0], stop=stop, limit=3, temperature=0
+        )
+        assert new == expected
 
 
 def test_bad_sampling() -> None:

@@ -9,7 +9,7 @@ new one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from sys import getrefcount
 from typing import Any, final
 
@@ -18,6 +18,20 @@ import numpy as np
 from chainrule.graph import variable
 from chainrule.op import Array
 from chainrule.tensor import Tensor
+
+BLOCK = 1 << 16
+"""Numbers that are updated at a time: the vectors' parts stay in the processor's cache."""
+
+
+def buckets_of(params: Sequence[Tensor], names: Sequence[str]) -> list[Bucket]:
+    """Buckets for parameters that have taken no step: one for each dtype, and each large one alone.
+
+    A large one gains nothing from company, and alone its gradient need not be copied as a whole.
+    """
+    together: dict[Any, list[Tensor]] = {}
+    for p in params:
+        together.setdefault((p.dtype, id(p) if p.size >= BLOCK else None), []).append(p)
+    return [Bucket(same, names) for same in together.values()]
 
 
 @final
@@ -39,17 +53,25 @@ class Bucket:
         self._vector: Array | None = None
         self._views: list[Array] = []
         self._alone = 0  # what `_references` counts where nobody else holds them
-        self._gradient: Array | None = None
+        self._scratch: Array | None = None
 
-    def gradient(self) -> Array:
-        """The gradients as one vector, which the caller may write to; good until the next call."""
-        if self._gradient is None:
-            self._gradient = np.empty(self.ends[-1], self.dtype)
-        parts: list[Any] = []
-        for p in self.params:
-            assert p.grad is not None
-            parts.append(p.grad.value.reshape(-1))
-        return np.concatenate(parts, out=self._gradient, casting="same_kind")
+    def gradient(self) -> Iterator[tuple[slice, Array]]:
+        """The gradient block by block, in arrays that may be written to: where it is, and what."""
+        gs: list[Any] = [p.grad.value.reshape(-1) for p in self.params if p.grad is not None]
+        end = self.ends[-1]
+        if len(gs) > 1:
+            if self._scratch is None:
+                self._scratch = np.empty(end, self.dtype)
+            whole = np.concatenate(gs, out=self._scratch, casting="same_kind")
+            for block in [slice(a, a + BLOCK) for a in range(0, end, BLOCK)]:
+                yield block, whole[block]
+            return
+        if self._scratch is None:
+            self._scratch = np.empty(min(BLOCK, end), self.dtype)
+        for block in [slice(a, min(a + BLOCK, end)) for a in range(0, end, BLOCK)]:
+            part = self._scratch[: block.stop - block.start]
+            np.copyto(part, gs[0][block], casting="same_kind")
+            yield block, part
 
     def vector(self) -> Array:
         """The parameters as one vector; writing to it changes them, and nothing else."""

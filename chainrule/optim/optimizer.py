@@ -11,13 +11,11 @@ import numpy as np
 
 from chainrule.errors import ConfigError
 from chainrule.op import Array
-from chainrule.optim.bucket import Bucket
+from chainrule.optim.bucket import Bucket, buckets_of
 from chainrule.tensor import Tensor
 
 Group = dict[str, Any]
 _FLUSH_EVERY = 16
-_BLOCK = 1 << 15
-"""Numbers that are updated at a time: their vectors stay in the processor's cache."""
 
 
 class Optimizer(ABC):
@@ -81,10 +79,7 @@ class Optimizer(ABC):
             raise ConfigError(f"{name}: a parameter stands in more than one place; name it once")
         self.check(new)
         self.param_groups.append(new)
-        dtypes = dict.fromkeys([p.dtype for p in tensors])
-        self._buckets.append(
-            [Bucket([p for p in tensors if p.dtype == d], self.state_names) for d in dtypes]
-        )
+        self._buckets.append(buckets_of(tensors, self.state_names))
 
     def zero_grad(self) -> None:
         """Forget the gradients of all parameters."""
@@ -101,12 +96,11 @@ class Optimizer(ABC):
 
     def _step(self, group: Group, bucket: Bucket) -> None:
         bucket.steps += 1
-        p, g = bucket.vector(), bucket.gradient()
+        p = bucket.vector()
         with np.errstate(all="ignore"):
-            for a in range(0, len(p), _BLOCK):
-                block = slice(a, a + _BLOCK)
+            for block, g in bucket.gradient():
                 state = {name: vector[block] for name, vector in bucket.state.items()}
-                self.update(group, bucket.steps, p[block], g[block], state)
+                self.update(group, bucket.steps, p[block], g, state)
         if bucket.steps % _FLUSH_EVERY == 0:
             bucket.flush()
 
@@ -171,17 +165,18 @@ class Optimizer(ABC):
     def _loaded(
         self, params: Sequence[Tensor], state: Mapping[int, Any], numbers: Mapping[int, int]
     ) -> list[Bucket]:
-        """Buckets of the parameters that have the same dtype and number of steps."""
+        """Buckets of the parameters that have taken the same number of steps."""
         steps = {id(p): int(state.get(numbers[id(p)], {"step": 0})["step"]) for p in params}
         buckets: list[Bucket] = []
-        for dtype, count in dict.fromkeys([(p.dtype, steps[id(p)]) for p in params]):
-            same = [p for p in params if p.dtype == dtype and steps[id(p)] == count]
-            bucket = Bucket(same, self.state_names)
-            bucket.steps = count
-            for i, p in enumerate(same if count else []):
-                for name in self.state_names:
-                    bucket.put(name, i, state[numbers[id(p)]][name])
-            buckets.append(bucket)
+        for count in dict.fromkeys(steps.values()):
+            for bucket in buckets_of(
+                [p for p in params if steps[id(p)] == count], self.state_names
+            ):
+                bucket.steps = count
+                for i, p in enumerate(bucket.params if count else []):
+                    for name in self.state_names:
+                        bucket.put(name, i, state[numbers[id(p)]][name])
+                buckets.append(bucket)
         return buckets
 
     def _numbers(self) -> dict[int, int]:
