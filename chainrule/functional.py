@@ -21,7 +21,7 @@ from chainrule.errors import DtypeError, GradientError, ShapeError
 from chainrule.graph import Node, Variable, alias, order, recording, variable
 from chainrule.op import Spec
 from chainrule.tensor import Tensor, asarray
-from chainrule.tree import Structure, flatten, tree_map
+from chainrule.tree import Structure, flatten
 
 Argnums = int | tuple[int, ...]
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import ConfigError, DtypeError, ShapeError
+from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
+from chainrule.graph import Variable
+from chainrule.op import Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.contraction import matmul, matmul_t
@@ -53,7 +55,7 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 
 def softmax(x: Any, *, axis: int = -1) -> Any:
     """exp(x) / sum(exp(x)) along `axis`, without overflow; zeros along a row of -inf."""
-    return ew.exp(x - _finite(red.logsumexp(x, axis=axis, keepdims=True)))
+    return ew.exp_diff(x, red.logsumexp(x, axis=axis, keepdims=True))
 
 
 def _finite(y: Any) -> Any:
@@ -110,6 +112,7 @@ def cross_entropy(
         )
     used = None if ignore_index is None else target != ignore_index
     index = target if used is None else where(used, target, 0)
+    _check_classes(index, logits.shape[axis])
     total = red.logsumexp(logits, axis=axis)
     picked = squeeze(take_along_axis(logits, expand_dims(index, axis), axis=axis), axis)
     loss = total - picked
@@ -120,6 +123,19 @@ def cross_entropy(
         return _reduce(loss, reduction)
     loss = where(used, loss, 0)
     return _reduce(loss, reduction, red.sum(astype(used, logits.dtype)))
+
+
+def _check_classes(index: Any, count: int) -> None:
+    """Raise for a class outside 0..count - 1: a negative index would count from the end."""
+    value = index.value if isinstance(index, Variable) else index
+    if isinstance(value, Spec) or value.size == 0:
+        return
+    for wrong in (value.min(), value.max()):
+        if not 0 <= wrong < count:
+            raise IndexingError(
+                f"cross_entropy: class {wrong} is not among 0..{count - 1}; positions to be left "
+                "out carry the number that is given as ignore_index"
+            )
 
 
 def _soft_cross_entropy(
@@ -135,7 +151,8 @@ def _soft_cross_entropy(
         target = (1 - label_smoothing) * target + label_smoothing / classes
     logp = log_softmax(logits, axis=axis)
     # a class of probability 0 costs nothing, even where its log probability is -inf
-    loss = -red.sum(where(target == 0, 0, target * logp), axis=axis)
+    costless = ew.logical_and(target == 0, logp == -math.inf)
+    loss = -red.sum(target * where(costless, 0, logp), axis=axis)
     return _reduce(loss, reduction)
 
 
@@ -235,7 +252,7 @@ def scaled_dot_product_attention(
     added. With `causal` position t looks at 0..t + S - T only. scale is 1 / sqrt(d) if None. A row
     that may look at nothing gives zeros. Vaswani et al. 2017, arXiv:1706.03762, equation 1.
     """
-    if q.ndim < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+    if min(q.ndim, k.ndim, v.ndim) < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise ShapeError(
             f"attention: q {q.shape}, k {k.shape}, v {v.shape} need the forms (.., T, d), "
             "(.., S, d), (.., S, e)"

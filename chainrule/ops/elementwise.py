@@ -38,6 +38,14 @@ def _gelu_tanh(x: Any) -> Any:
     return 0.5 * x * (1 + np.tanh(SQRT_2_PI * (x + TANH_CUBIC * x * x * x)))
 
 
+def _exp_diff(a: Any, b: Any) -> Any:
+    """exp(a - b), and 0 where a is -inf, whatever b is: what a sum of exponentials shares out."""
+    y = np.exp(np.subtract(a, b))
+    if np.isnan(y).any():
+        return np.where(np.equal(a, -np.inf), np.zeros((), y.dtype), y)
+    return y
+
+
 def _softplus(x: Any) -> Any:
     return np.logaddexp(x, np.zeros((), np.result_type(x)))
 
@@ -53,12 +61,15 @@ def _half(fn: Any) -> Any:
     return half
 
 
+_expit = _half(special.expit)
+
+
 # fmt: off
 # --- arithmetic
 add          = op(np.add,          lambda: 1, lambda: 1, scalar=lambda a, b: a + b)
 sub          = op(np.subtract,     lambda: 1, lambda: -1, name="sub", scalar=lambda a, b: a - b)
 mul          = op(np.multiply,     lambda b: b, lambda a: a, name="mul", scalar=lambda a, b: a * b)
-div          = op(np.divide,       lambda b: 1 / b, lambda y, b: -y / b, name="div", singular=True, scalar=lambda a, b: a / b)
+div          = op(np.divide,       lambda b: _inverse(b), lambda y, b: -y / b, name="div", singular=True, scalar=lambda a, b: a / b)
 pow          = op(np.power,        lambda a, b: b * a ** (b - 1 + (b == 0)), lambda y, a: y * log(a + (a == 0)), name="pow", singular=True)
 neg          = op(np.negative,     lambda: -1, name="neg", scalar=lambda x: -x)
 positive     = op(np.positive,     lambda: 1, scalar=lambda x: x)
@@ -78,6 +89,8 @@ log2      = op(np.log2,      lambda x: 1 / (x * LN_2), singular=True)
 log10     = op(np.log10,     lambda x: 1 / (x * LN_10), singular=True)
 log1p     = op(np.log1p,     lambda x: 1 / (1 + x), singular=True)
 logaddexp = op(np.logaddexp, lambda a, b: sigmoid(a - b), lambda a, b: sigmoid(b - a), singular=True)
+
+exp_diff  = op(_exp_diff,    lambda y: y, lambda y: -y, name="exp_diff", scalar=lambda a, b: 0.0 if a == -math.inf else math.exp(a - b))
 
 # --- trigonometric and hyperbolic
 sin   = op(np.sin,     lambda x: cos(x))
@@ -111,8 +124,8 @@ nextafter = op(np.nextafter, lambda: 1, lambda: 0)
 
 # --- deep learning
 relu      = op(lambda x: np.maximum(x, 0), lambda y: y > 0, name="relu", scalar=lambda x: x if x > 0 or x != x else 0.0)
-sigmoid   = op(_half(special.expit), lambda y: y * (1 - y), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else 1 - 1 / (1 + math.exp(x)))
-silu      = op(lambda x: x * sigmoid(x), lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x))), name="silu")
+sigmoid   = op(_expit, lambda y: y * (1 - y), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else 1 - 1 / (1 + math.exp(x)))
+silu      = op(lambda x: x * _expit(x), lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x))), name="silu")
 softplus  = op(_softplus, lambda x: sigmoid(x), name="softplus")
 erf       = op(_half(special.erf),  lambda x: 2 / math.sqrt(math.pi) * exp(-x * x), name="erf")
 erfc      = op(_half(special.erfc), lambda x: -2 / math.sqrt(math.pi) * exp(-x * x), name="erfc")
@@ -137,6 +150,13 @@ signbit                    = op(np.signbit)
 def power(a: Any, b: Any) -> Any:
     """a ** b, broadcast; a square, the most common power, as such."""
     return square(a) if b.__class__ is int and b == 2 else pow(a, b)
+
+
+def _inverse(b: Any) -> Any:
+    """1 / b, IEEE's infinity also where b is a Python number that is 0."""
+    if b.__class__ in (int, float) and b == 0:
+        return math.copysign(math.inf, b)
+    return 1 / b
 
 
 def _not_zero(d: Any) -> Any:

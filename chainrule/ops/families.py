@@ -248,9 +248,17 @@ class Multilinear(Op):
 
 @dataclass(frozen=True, eq=False)
 class SumTo(Linear):
-    """Undo broadcasting: sum over the axes along which `shape` was repeated."""
+    """Undo broadcasting: sum over the axes along which `shape` was repeated to `wide`."""
 
+    wide: tuple[int, ...]
     shape: tuple[int, ...]
+    axes: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        lead = len(self.wide) - len(self.shape)
+        pairs = zip(self.wide[lead:], self.shape, strict=True)
+        repeated = [lead + i for i, (n, m) in enumerate(pairs) if n != m]
+        object.__setattr__(self, "axes", (*range(lead), *repeated))
 
     @property
     def name(self) -> str:
@@ -260,10 +268,7 @@ class SumTo(Linear):
     def eval(self, *xs: Any) -> Any:
         """The sum, of shape `shape`."""
         (x,) = xs
-        lead = x.ndim - len(self.shape)
-        pairs = zip(x.shape[lead:], self.shape, strict=True)
-        axes = [*range(lead), *[lead + i for i, (n, m) in enumerate(pairs) if n != m]]
-        return np.add.reduce(x, axis=tuple(axes), dtype=x.dtype).reshape(self.shape)
+        return np.add.reduce(x, axis=self.axes, dtype=x.dtype).reshape(self.shape)
 
     def spec(self, *xs: Any) -> Spec:
         """`shape`, and the input's dtype."""
@@ -341,7 +346,7 @@ class BroadcastTo(Linear):
 
 def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
     """`x` summed over the axes along which `shape` was broadcast to the shape of `x`."""
-    return x if x.shape == shape else apply(SumTo(shape), x)
+    return x if x.shape == shape else apply(SumTo(x.shape, shape), x)
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
@@ -355,7 +360,10 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _strong_product(g: Any, d: Any) -> Any:
-    return np.where(np.equal(g, 0), np.zeros((), np.result_type(g, d)), np.multiply(g, d))
+    y = np.multiply(g, d)
+    if np.isfinite(y).all():  # so no 0 met an infinity, which is nearly always
+        return y
+    return np.where(np.equal(g, 0), np.zeros((), y.dtype), y)
 
 
 def _second(b: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.errors import ShapeError
 from chainrule.graph import apply
-from chainrule.op import Need, Op, Spec
+from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import BroadcastTo, Linear
 from chainrule.ops.selection import where
@@ -26,6 +26,19 @@ def _reduced(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
     if keepdims:
         return tuple([1 if i in axes else n for i, n in enumerate(shape)])
     return tuple([n for i, n in enumerate(shape) if i not in axes])
+
+
+def _total(x: Array, axes: Shape, keepdims: bool) -> Any:
+    """NumPy's sum in the dtype of `x`; float16 (steps of 2 beyond 2048) is summed in float32."""
+    if x.dtype.char == "e":
+        wide = np.add.reduce(x, axis=axes, dtype=np.float32, keepdims=keepdims)
+        return wide.astype(x.dtype)
+    return np.add.reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims)
+
+
+def _floating(x: Any) -> Any:
+    """`x`, as float64 if it holds integers or bools."""
+    return x if x.dtype.kind in "fc" else astype(x, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +88,7 @@ class Sum(Linear):
     def eval(self, *xs: Any) -> Any:
         """NumPy's pairwise sum, in the input's dtype; float16 is summed in float32."""
         (x,) = xs
-        return np.add.reduce(x, axis=self.axes, dtype=x.dtype, keepdims=self.keepdims)
+        return _total(x, self.axes, self.keepdims)
 
     def spec(self, *xs: Any) -> Spec:
         """The shape without `axes`."""
@@ -106,7 +119,7 @@ class Extremum(Op):
 
     def spec(self, *xs: Any) -> Spec:
         """The shape without `axes`, which must not be empty."""
-        if any(xs[0].shape[a] == 0 for a in self.axes):
+        if 0 in [xs[0].shape[a] for a in self.axes]:
             raise ShapeError(f"{self.name} over an axis without elements: {xs[0].shape}")
         return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
 
@@ -144,9 +157,9 @@ class LogSumExp(Op):
         """Shifted by the maximum where that is finite."""
         (x,) = xs
         top = np.maximum.reduce(x, axis=self.axes, keepdims=True, initial=-np.inf)
-        top = np.where(np.isfinite(top), top, np.zeros((), x.dtype))
-        total = np.add.reduce(np.exp(x - top), axis=self.axes, keepdims=True, dtype=x.dtype)
-        y = np.log(total) + top
+        if not np.isfinite(top).all():
+            top = np.where(np.isfinite(top), top, np.zeros((), x.dtype))
+        y = np.log(_total(np.exp(x - top), self.axes, True)) + top
         return y if self.keepdims else y.reshape(_reduced(x.shape, self.axes, keepdims=False))
 
     def spec(self, *xs: Any) -> Spec:
@@ -159,8 +172,7 @@ class LogSumExp(Op):
 
     def share(self, y: Any, x: Any) -> Any:
         """exp(x - y): the softmax of x, 0 where x is -inf."""
-        safe = where(y == -math.inf, 0, y)
-        return ew.exp(x - spread(safe, self.axes, x.shape))
+        return ew.exp_diff(x, spread(y, self.axes, x.shape))
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` times the softmax."""
@@ -186,13 +198,13 @@ class Norm(Op):
     def eval(self, *xs: Any) -> Any:
         """The root of the sum of squares, scaled by the largest element where that matters."""
         (x,) = xs
-        y = np.sqrt(np.add.reduce(x * x, axis=self.axes, keepdims=True, dtype=x.dtype))
+        y = np.sqrt(_total(x * x, self.axes, True))
         small = math.sqrt(np.finfo(x.dtype).tiny)
         if not np.logical_and.reduce((y > small) & (y < np.inf), axis=None):
             top = np.maximum.reduce(np.abs(x), axis=self.axes, keepdims=True, initial=0)
             top = np.where(np.isfinite(top) & (top > 0), top, np.ones((), x.dtype))
             s = x / top
-            y = top * np.sqrt(np.add.reduce(s * s, axis=self.axes, keepdims=True, dtype=x.dtype))
+            y = top * np.sqrt(_total(s * s, self.axes, True))
         return y if self.keepdims else y.reshape(_reduced(x.shape, self.axes, keepdims=False))
 
     def spec(self, *xs: Any) -> Spec:
@@ -258,8 +270,9 @@ def _count(x: Any, axis: Axis) -> int:
 
 def mean(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """The arithmetic mean over `axis`; NaN over no elements. Integers give float64."""
-    x = x if x.dtype.kind in "fc" else astype(x, np.float64)
-    return sum(x, axis=axis, keepdims=keepdims) / (_count(x, axis) or math.nan)
+    if x.dtype == np.float16:  # the sum may be larger than float16 can hold
+        return astype(mean(astype(x, np.float32), axis=axis, keepdims=keepdims), x.dtype)
+    return sum(_floating(x), axis=axis, keepdims=keepdims) / (_count(x, axis) or math.nan)
 
 
 def max(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
@@ -289,7 +302,7 @@ def prod(x: Any, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False
 def _prod_along(x: Any, axis: int) -> Any:
     lead = ((None, None, None),) * axis
     if x.shape[axis] == 0:
-        return np.ones([1 if i == axis else n for i, n in enumerate(x.shape)], x.dtype)
+        return apply(Sum((axis,), True), x) + 1
     while (n := x.shape[axis]) > 1:
         half = n // 2
         a = apply(Slice((*lead, (None, half, None))), x)
@@ -319,14 +332,14 @@ def std(x: Any, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = 
 
 def logsumexp(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))) over `axis` without overflow; -inf, with gradient 0, where all are -inf."""
-    return apply(LogSumExp(normalize_axes(axis, x.ndim), keepdims), x)
+    return apply(LogSumExp(normalize_axes(axis, x.ndim), keepdims), _floating(x))
 
 
 def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Any:
-    """The vector norm of order `ord` (any float, inf and -inf) over `axis`; norm'(0) = 0 for 2."""
+    """The vector norm of order `ord` (any float, inf and -inf) over `axis`; norm'(0) = 0."""
     if ord == 2:
-        return apply(Norm(normalize_axes(axis, x.ndim), keepdims), x)
-    size = ew.abs(x)
+        return apply(Norm(normalize_axes(axis, x.ndim), keepdims), _floating(x))
+    size = ew.abs(_floating(x))
     if ord == math.inf:
         return max(size, axis=axis, keepdims=keepdims)
     if ord == -math.inf:
@@ -335,7 +348,11 @@ def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -
         return sum(size, axis=axis, keepdims=keepdims)
     if ord == 0:
         return astype(count_nonzero(x, axis=axis, keepdims=keepdims), x.dtype)
-    return sum(size**ord, axis=axis, keepdims=keepdims) ** (1 / ord)
+    total = sum(size**ord, axis=axis, keepdims=keepdims)
+    if ord < 0:
+        return total ** (1 / ord)
+    zero = total == 0  # where the root has no derivative
+    return where(zero, 0, where(zero, 1, total) ** (1 / ord))
 
 
 def any(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
