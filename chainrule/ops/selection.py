@@ -12,7 +12,7 @@ from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import Variable, apply
 from chainrule.op import Need, Spec
 from chainrule.ops import elementwise as ew
-from chainrule.ops.families import Linear, sum_to
+from chainrule.ops.families import Linear, broadcast_to, sum_to
 from chainrule.ops.shaping import Shape, Slice, flatten, normalize_axis, reshape
 
 
@@ -231,9 +231,21 @@ def gather(x: Any, axis: int, indices: Any) -> Any:
 
 
 def scatter_add(x: Any, axis: int, indices: Any, source: Any) -> Any:
-    """`x` with the elements of `source` added at `indices` along `axis`; equal indices add up."""
+    """`x` with the elements of `source` added at `indices` along `axis`; equal indices add up.
+
+    `indices` and `source` broadcast to the shape of `x`, but for `axis`, where they have a size of
+    their own.
+    """
     axis = normalize_axis(axis, x.ndim)
-    return x + apply(TakeAlongAdd(axis, x.shape), source, _integers("scatter_add", indices))
+    indices = _integers("scatter_add", indices)
+    if not x.ndim == indices.ndim == source.ndim:
+        raise ShapeError(
+            f"scatter_add: x {x.shape}, indices {indices.shape} and source {source.shape} need the "
+            "same number of axes"
+        )
+    size = indices.shape[axis]
+    source = broadcast_to(source, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
+    return x + apply(TakeAlongAdd(axis, x.shape), source, indices)
 
 
 # --- Indexing with arrays ------------------------------------------------------------------------
