@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any, cast
 
 import numpy as np
 
-from chainrule.errors import ShapeError
+from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import apply
 from chainrule.op import Need, Spec
 from chainrule.ops.families import Linear, broadcast_to, sum_to
@@ -27,6 +28,10 @@ def normalize_axis(axis: int, ndim: int) -> int:
     >>> normalize_axis(-1, 3)
     2
     """
+    try:
+        axis = index(axis)
+    except TypeError as cause:
+        raise DtypeError(f"an axis is an integer (several are a tuple), not {axis!r}") from cause
     if not -ndim <= axis < ndim:
         raise ShapeError(f"axis {axis} does not exist: the array has {ndim} axes")
     return axis % ndim
@@ -37,7 +42,7 @@ def normalize_axes(axis: Axis, ndim: int) -> Shape:
     if axis is None:
         return tuple(range(ndim))
     axes = axis if isinstance(axis, tuple) else (axis,)
-    out = tuple([normalize_axis(int(a), ndim) for a in axes])
+    out = tuple([normalize_axis(a, ndim) for a in axes])
     if len(set(out)) < len(out):
         raise ShapeError(f"axis {axis} names an axis twice")
     return out
@@ -172,7 +177,13 @@ def flatten(x: Any) -> Any:
 
 def broadcast_arrays(*xs: Any) -> list[Any]:
     """All of `xs` repeated to the shape to which they broadcast."""
-    shape = np.broadcast_shapes(*[x.shape for x in xs])
+    try:
+        shape = np.broadcast_shapes(*[x.shape for x in xs])
+    except ValueError as cause:
+        raise ShapeError(
+            f"broadcast_arrays: {[x.shape for x in xs]} do not broadcast (compare them from the "
+            "right; sizes must match or be 1)"
+        ) from cause
     return [broadcast_to(x, shape) for x in xs]
 
 
@@ -274,6 +285,8 @@ def roll(x: Any, shift: int | tuple[int, ...], *, axis: Axis = None) -> Any:
         return reshape(roll(flatten(x), shift, axis=0), x.shape)
     axes = normalize_axes(axis, x.ndim)
     shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
+    if len(shifts) != len(axes):
+        raise ShapeError(f"roll: {len(shifts)} shifts do not fit {len(axes)} axes")
     for a, s in zip(axes, shifts, strict=True):
         n = x.shape[a]
         cut = (-s) % n if n else 0
@@ -427,5 +440,8 @@ class Astype(Linear):
 def astype(x: Any, dtype: Any, *, copy: bool = True) -> Any:
     """The numbers of `x` as `dtype`; `x` itself if it has that dtype already."""
     del copy
-    dtype = np.dtype(dtype)
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError as cause:
+        raise DtypeError(f"astype: {dtype!r} is not a dtype of NumPy's") from cause
     return x if x.dtype == dtype else apply(Astype(dtype), x)
