@@ -178,7 +178,7 @@ def einsum(spec: str, *xs: Any) -> Any:
     """Einstein's sum in NumPy's notation: 'ij,jk->ik', '...i,i', 'ii->i', 'ii'.
 
     Letters that the output does not name are summed; without '->' it names, in alphabetical order,
-    those that occur once. Sizes of one letter must agree (a size of 1 is not stretched).
+    those that occur once. Sizes of one letter must agree; a size of 1 is repeated.
     """
     terms, out = _parse(spec, xs)
     arrays: list[Any] = []
@@ -188,6 +188,7 @@ def einsum(spec: str, *xs: Any) -> Any:
             raise ShapeError(f"einsum '{spec}': '{term}' names {len(term)} axes of {x.shape}")
         terms[k], x = _diagonals(term, x)
         arrays.append(x)
+    _drop_ones(terms, arrays)
     unknown = [c for c in out if not any(c in t for t in terms)]
     if unknown or len(set(out)) < len(out):
         raise ShapeError(f"einsum '{spec}': the output '{out}' must name letters of inputs, once")
@@ -237,9 +238,24 @@ def _diagonals(term: str, x: Any) -> tuple[str, Any]:
     return term, x
 
 
+def _drop_ones(terms: list[str], arrays: list[Any]) -> None:
+    """Take away axes of size 1 whose letter is longer elsewhere: repeating along them is no sum."""
+    longest: dict[str, int] = {}
+    for term, x in zip(terms, arrays, strict=True):
+        for c, n in zip(term, x.shape, strict=True):
+            longest[c] = max(n, longest.get(c, n))
+    for k, (term, x) in enumerate(zip(terms, arrays, strict=True)):
+        ones = [i for i, c in enumerate(term) if x.shape[i] == 1 and longest[c] != 1]
+        if ones:
+            terms[k] = "".join([c for i, c in enumerate(term) if i not in ones])
+            arrays[k] = reshape(x, [n for i, n in enumerate(x.shape) if i not in ones])
+
+
 def tensordot(a: Any, b: Any, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Any:
     """The sum of products over `axes` of a and b: that many last and first ones, or two lists."""
     if isinstance(axes, int):
+        if not 0 <= axes <= min(a.ndim, b.ndim):
+            raise ShapeError(f"tensordot: {a.shape} and {b.shape} do not both have {axes} axes")
         left, right = list(range(a.ndim - axes, a.ndim)), list(range(axes))
     else:
         left = [normalize_axis(i, a.ndim) for i in axes[0]]
