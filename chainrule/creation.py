@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,11 @@ Sizes = int | Sequence[int]
 
 
 def _shape(shape: Sizes) -> tuple[int, ...]:
-    sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    sizes = (shape,) if isinstance(shape, int | np.integer) else shape
+    try:
+        sizes = tuple([index(n) for n in sizes])
+    except TypeError as cause:
+        raise ShapeError(f"a shape is an integer or several, not {shape!r}") from cause
     if any(n < 0 for n in sizes):
         raise ShapeError(f"sizes must not be negative: {tuple(sizes)}")
     return tuple([int(n) for n in sizes])

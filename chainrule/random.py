@@ -36,7 +36,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed`; returns the generator itself."""
-        self._rng = np.random.Generator(np.random.PCG64(seed))
+        self._rng = Generator(seed)._rng
         return self
 
     def normal(

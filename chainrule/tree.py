@@ -39,6 +39,8 @@ class Structure:
             return None
         parts = [child._build(rest) for child in self.children]
         make: Any = self.kind
+        if not parts:
+            return self.kind()
         if issubclass(self.kind, dict):
             return make(zip(self.keys, parts, strict=True))
         if self.keys:  # a named tuple or a dataclass
