@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import final
 
 Point = tuple[float, float]
@@ -24,32 +24,39 @@ class Curve:
 
     @property
     def smooth(self) -> list[float]:
-        """The losses smoothed over about a fiftieth of them."""
-        return smoothed(self.losses, max(1.0, len(self.losses) / 50))
+        """The losses smoothed over about a twenty-fifth of them."""
+        return smoothed(self.losses, len(self.losses) // 50)
 
     @property
-    def span(self) -> tuple[float, float]:
-        """The losses between which everything but the cloud's rare outliers lies."""
-        ranked = sorted(self.losses)
-        cut = len(ranked) // 100
-        known = [ranked[cut], ranked[-1 - cut], *self.smooth, *[loss for _, loss in self.held_out]]
+    def lines(self) -> tuple[float, float]:
+        """The lowest and the highest loss of the two lines; never the same."""
+        known = [*self.smooth, *[loss for _, loss in self.held_out]]
         low, high = min(known), max(known)
         return (low, high) if high > low else (low - 0.5, high + 0.5)
 
+    @property
+    def span(self) -> tuple[float, float]:
+        """The same of the lines and of the cloud, but for a hundredth of it on either side."""
+        ranked = sorted(self.losses)
+        cut = len(ranked) // 100
+        low, high = self.lines
+        return min(low, ranked[cut]), max(high, ranked[-1 - cut])
 
-def smoothed(xs: Sequence[float], width: float) -> list[float]:
-    """Each number averaged with those before it, whose weights fall by 1/e every `width` numbers.
 
-    The weights of the first ones are made to add up to 1, so that the beginning is not biased.
+def smoothed(xs: Sequence[float], half: int) -> list[float]:
+    """Each number as the mean of itself and the `half` before and after it, twice over.
+
+    At the beginning, where a loss falls steeply, as few are taken from after as there are before,
+    so that the mean does not run ahead; at the end, where it is level, those before are enough.
+
+    >>> smoothed([5.0, 1.0, 1.0, 1.0], 0)
+    [5.0, 1.0, 1.0, 1.0]
     """
-    keep = math.exp(-1 / width)
-    total = weight = 0.0
-    out: list[float] = []
-    for x in xs:
-        total = keep * total + x
-        weight = keep * weight + 1
-        out.append(total / weight)
-    return out
+    for _ in range(2):
+        sums = [0.0, *accumulate(xs)]
+        ranges = [(max(i - half, 0), min(i + min(half, i) + 1, len(xs))) for i in range(len(xs))]
+        xs = [(sums[b] - sums[a]) / (b - a) for a, b in ranges]
+    return list(xs)
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
@@ -74,7 +81,7 @@ def terminal(curve: Curve, *, width: int = 76, height: int = 12, unicode: bool =
 
     The held-out loss is drawn as `o`. Without `unicode` only ASCII is used.
     """
-    low, high = curve.span
+    low, high = curve.lines
     columns = width - 8
     losses = [(i + 1.0, y) for i, y in enumerate(curve.smooth)]
     last = max(len(curve.losses), 2)
