@@ -1,0 +1,1 @@
+"""The op table's tests: sample arguments, checkers, and what is generated from both."""

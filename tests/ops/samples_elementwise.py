@@ -1,0 +1,102 @@
+"""Sample arguments of the elementwise table: one line per row says where its arguments may lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.op import Spec
+from chainrule.ops import elementwise as ew
+from chainrule.ops.families import rows
+from ops.sample import Sample, apart
+
+assert Spec is not None and ew is not None  # reading the table is what fills `rows`
+
+WIDE, POSITIVE, UNIT, ABOVE = (-2.1, 2.3), (0.3, 3.2), (-0.9, 0.85), (1.2, 3.4)
+
+# fmt: off
+DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
+    # arithmetic
+    "add": (WIDE, WIDE), "sub": (WIDE, WIDE), "mul": (WIDE, WIDE), "strong_mul": (WIDE, WIDE),
+    "div": (WIDE, POSITIVE), "pow": (POSITIVE, WIDE), "neg": (WIDE,), "positive": (WIDE,),
+    "reciprocal": (POSITIVE,), "square": (WIDE,), "floor_divide": ((11.2, 13.4), (3.5, 3.65)),
+    "remainder": ((6.8, 7.4), (2.5, 2.9)),
+    # roots, exponentials, logarithms
+    "sqrt": (POSITIVE,), "cbrt": (POSITIVE,), "exp": (WIDE,), "exp2": (WIDE,), "expm1": (WIDE,),
+    "log": (POSITIVE,), "log2": (POSITIVE,), "log10": (POSITIVE,), "log1p": (UNIT,),
+    "logaddexp": (WIDE, WIDE), "exp_diff": (WIDE, WIDE),
+    # trigonometric and hyperbolic
+    "sin": (WIDE,), "cos": (WIDE,), "tan": ((-1.2, 1.3),), "asin": (UNIT,), "acos": (UNIT,),
+    "atan": (WIDE,), "sinh": (WIDE,), "cosh": (WIDE,), "tanh": (WIDE,), "asinh": (WIDE,),
+    "acosh": (ABOVE,), "atanh": (UNIT,), "atan2": (WIDE, WIDE), "hypot": (WIDE, WIDE),
+    # steps and kinks
+    "abs": (WIDE,), "sign": (WIDE,), "floor": (WIDE,), "ceil": (WIDE,),
+    "trunc": (WIDE,), "round": (WIDE,),
+    "maximum": (WIDE, (-2.4, 2.2)), "minimum": (WIDE, (-2.4, 2.2)),
+    "at_least": (WIDE, (-2.4, 2.2)), "at_most": (WIDE, (-2.4, 2.2)),
+    "copysign": (WIDE, WIDE), "nextafter": (WIDE, WIDE),
+    # deep learning
+    "relu": (WIDE,), "sigmoid": (WIDE,), "silu": (WIDE,), "softplus": (WIDE,), "erf": (WIDE,),
+    "erfc": (WIDE,), "gelu_erf": (WIDE,), "gelu_tanh": (WIDE,),
+}
+"""For each row with a derivative, the interval of each argument."""
+
+WITHOUT: dict[str, str] = {
+    "equal": "ff", "not_equal": "ff", "less": "ff", "less_equal": "ff", "greater": "ff",
+    "greater_equal": "ff", "logical_and": "bb", "logical_or": "bb", "logical_xor": "bb",
+    "logical_not": "b", "bitwise_and": "ii", "bitwise_or": "ii", "bitwise_xor": "ii",
+    "bitwise_invert": "i", "bitwise_left_shift": "ii", "bitwise_right_shift": "ii",
+    "isnan": "f", "isinf": "f", "isfinite": "f", "signbit": "f",
+}
+"""For each row without a derivative, the kind of each argument."""
+# fmt: on
+
+SHAPES: dict[int, list[tuple[tuple[int, ...], ...]]] = {
+    1: [((2, 3),), ((),), ((2, 0, 3),), ((1, 5, 1),)],
+    2: [
+        ((2, 3), (2, 3)),
+        ((2, 3), (3,)),
+        ((2, 1), (1, 3)),
+        ((), (2, 3)),
+        ((4, 1, 3), (2, 1)),
+        ((2, 3), ()),
+        ((2, 0), (1,)),
+        ((1,), ()),
+    ],
+}
+
+
+def of_row(name: str) -> list[Sample]:
+    """The samples of one row that has a derivative."""
+    op, domains = rows[name], DOMAINS[name]
+    out: list[Sample] = []
+    for shapes in SHAPES[len(domains)]:
+        pairs = zip(shapes, domains, strict=True)
+        args = tuple(apart(*s, low=a, high=b, salt=i) for i, (s, (a, b)) in enumerate(pairs))
+        out.append(Sample(name, op, args))
+    if len(domains) == 2:
+        left, right = [round(0.3 * a + 0.7 * b, 2) + 0.013 for a, b in domains]
+        a, b = (apart(2, 3, low=low, high=high) for low, high in domains)
+        out.append(Sample(name, lambda x: op(x, right), (a,), "number right"))
+        out.append(Sample(name, lambda x: op(left, x), (b,), "number left"))
+    return out
+
+
+def without_derivative() -> list[Sample]:
+    """One sample, or with broadcasting two, for each row that has no derivative."""
+    return [
+        Sample(name, rows[name], tuple(_of_kind(k, s) for k, s in zip(kinds, shapes, strict=True)))
+        for name, kinds in WITHOUT.items()
+        for shapes in SHAPES[len(kinds)]
+    ]
+
+
+def _of_kind(kind: str, shape: tuple[int, ...]) -> Any:
+    x = apart(*shape, salt=len(shape))
+    if kind == "f":
+        return x
+    return x > 0.2 if kind == "b" else np.abs(np.rint(3 * x)).astype(np.int64)
+
+
+SAMPLES = [sample for name in DOMAINS for sample in of_row(name)]

@@ -1,0 +1,150 @@
+"""What the op table promises, checked for every sample by every checker."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule import ops as ops_package
+from chainrule.graph import order
+from chainrule.op import Op
+from chainrule.ops.families import Elementwise, Linear, Multilinear, rows
+from ops import check, samples_arrays, samples_elementwise
+from ops.sample import Sample, apart, cotangent
+
+SAMPLES = [*samples_elementwise.SAMPLES, *samples_arrays.SAMPLES]
+DERIVATIVES: list[Callable[..., Any]] = [
+    check.differences,
+    check.adjoint,
+    check.second_order,
+    check.transposed,
+]
+EXECUTIONS: list[Callable[..., Any]] = [check.recorded, check.contiguity]
+PRECISIONS = [(np.float64, 1e-12), (np.float32, 2e-5), (np.float16, 4e-2)]
+
+of_samples = pytest.mark.parametrize("sample", SAMPLES, ids=str)
+
+
+@of_samples
+@pytest.mark.parametrize("checker", [*DERIVATIVES, *EXECUTIONS], ids=lambda f: f.__name__)
+def test_answers_agree(sample: Sample, checker: Callable[..., Any]):
+    checker(sample.f, sample.args)
+
+
+@pytest.mark.parametrize("sample", [s for s in SAMPLES if s.traceable], ids=str)
+def test_shape_and_dtype_are_known_without_values(sample: Sample):
+    check.specs(sample.f, sample.args)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "relative"), PRECISIONS, ids=lambda p: getattr(p, "__name__", "")
+)
+@of_samples
+def test_dtype_is_kept(sample: Sample, dtype: type, relative: float):
+    if sample.name == "astype":
+        pytest.skip("changes the dtype: that is what it is for")
+    check.dtypes(sample.f, sample.args, dtype, relative)
+
+
+@pytest.mark.parametrize("sample", samples_elementwise.without_derivative(), ids=str)
+def test_rows_without_derivative(sample: Sample):
+    xs = [cr.tensor(x) for x in sample.args]
+    for x in xs:
+        if x.dtype.kind == "f":
+            x.requires_grad_()
+    y = sample.f(*xs)
+    check.same_bits(y, rows[sample.name].fn(*sample.args), "NumPy")
+    assert not y.requires_grad and y.node is None
+    check.specs(sample.f, sample.args)
+
+
+@pytest.mark.parametrize("name", [n for n, d in samples_elementwise.DOMAINS.items() if len(d) == 2])
+def test_mixed_dtypes_promote_and_gradients_return(name: str):
+    (a_low, a_high), (b_low, b_high) = samples_elementwise.DOMAINS[name]
+    a = cr.tensor(apart(2, 3, low=a_low, high=a_high).astype(np.float32), requires_grad=True)
+    b = cr.tensor(apart(3, low=b_low, high=b_high), requires_grad=True)
+    y = rows[name](a, b)
+    assert y.dtype == np.float64
+    y.backward(cotangent(y))
+    assert a.grad is not None and a.grad.dtype == np.float32
+    assert b.grad is not None and b.grad.dtype == np.float64
+
+
+# --- Nothing is without a sample -----------------------------------------------------------------
+
+
+def test_every_row_has_a_sample():
+    known = samples_elementwise.DOMAINS.keys() | samples_elementwise.WITHOUT.keys()
+    assert known == rows.keys()
+    assert {n for n, row in rows.items() if not row.partials} == samples_elementwise.WITHOUT.keys()
+
+
+def _op_classes() -> set[type[Op]]:
+    found: set[type[Op]] = set()
+    for module in pkgutil.iter_modules(ops_package.__path__, "chainrule.ops."):
+        for _, cls in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if issubclass(cls, Op) and not inspect.isabstract(cls):
+                found.add(cls)
+    return found - {Linear, Multilinear}
+
+
+def _ops_in(sample: Sample) -> set[type[Op]]:
+    """The kinds of ops in the graphs of the value and of its gradient."""
+    f, xs = check.of_floats(sample.f, sample.args)
+    xs = [cr.tensor(x, requires_grad=True) for x in xs]
+    y = f(*xs)
+    y.backward(cotangent(y), create_graph=True)
+    roots = [y.node, *[x.grad.node for x in xs if x.grad is not None]]
+    out = {type(n.op) for n in order([n for n in roots if n is not None]) if n.op is not None}
+    g = cr.tensor(cotangent(y), requires_grad=True)
+    bars = cr.vjp(f, *[x.detach() for x in xs])[1](g)
+    nodes = order([b.node for b in bars if b.node is not None])
+    return out | {type(n.op) for n in nodes if n.op is not None}
+
+
+def test_every_op_has_a_sample():
+    found: set[type[Op]] = {Elementwise}
+    for sample in samples_arrays.SAMPLES:
+        found |= _ops_in(sample)
+    cast = cr.tensor([1.5, 2.5], requires_grad=True).astype(np.float64)
+    assert cast.node is not None
+    found |= {type(cast.node.op)}  # a sample that changes dtype would fail the dtype rule
+    elsewhere = {"Found", "Conj"}  # no derivative to take; complex numbers, in test_conventions
+    assert {c.__name__ for c in _op_classes() - found} == elsewhere, "ops without a sample"
+
+
+NOT_DIFFERENTIABLE = {
+    *["all", "any", "argmax", "argmin", "count_nonzero", "nonzero", "one_hot"],  # whole numbers
+    *["arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like"],
+    *["zeros", "zeros_like", "tensor", "asarray", "manual_seed", "tree_map"],
+    *[
+        "grad",
+        "value_and_grad",
+        "vjp",
+        "jvp",
+        "hvp",
+        "jacobian",
+        "hessian",
+        "no_grad",
+        "enable_grad",
+    ],
+}
+"""Public functions that have no derivative of their own; the operators are tested by themselves."""
+
+
+def test_every_public_function_has_a_sample():
+    functions = {name for name in cr.__all__ if callable(getattr(cr, name)) and name[0].islower()}
+    sampled = {s.name for s in SAMPLES} | samples_elementwise.WITHOUT.keys()
+    assert not sampled & NOT_DIFFERENTIABLE
+    unknown = functions - sampled - NOT_DIFFERENTIABLE
+    missing = {
+        n for n in unknown if getattr(getattr(cr, n), "__module__", "").startswith("chainrule.ops")
+    }
+    assert not missing, f"add sample arguments for {sorted(missing)}"
