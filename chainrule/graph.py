@@ -13,6 +13,8 @@ import contextvars
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from itertools import count
+from operator import attrgetter
 from types import CodeType
 from typing import Any
 
@@ -33,8 +35,8 @@ class Node:
     """
 
     __slots__ = (
-        "__weakref__", "at", "code", "dtype", "extra", "inputs", "need", "needs", "op", "shape",
-        "xs", "y",
+        "__weakref__", "at", "code", "dtype", "extra", "inputs", "need", "needs", "op", "serial",
+        "shape", "xs", "y",
     )  # fmt: skip
 
     op: Op | None
@@ -43,6 +45,7 @@ class Node:
     xs: Any
     need: Need
     needs: bool
+    serial: int
     shape: Any
     dtype: Any
     code: CodeType
@@ -114,6 +117,7 @@ kinds: dict[type, Callable[..., Any]] = {}
 """How other kinds of numbers (scalars, symbols) apply an op: `kinds[type](op, *xs)`."""
 _new: Any = object.__new__
 _ndarray: Any = np.ndarray
+_next = count().__next__
 _ALIAS = Alias()
 _variable: Any = Variable
 
@@ -182,6 +186,7 @@ def apply(op: Op, *xs: Any) -> Any:
             for i in drop:
                 values[i] = nodes[i] or _spec_of(values[i])
             node = _new(Node)
+            node.serial = _next()
             node.op = op
             node.inputs = nodes
             node.xs = values
@@ -251,6 +256,7 @@ def leaf(shape: tuple[int, ...], dtype: Any, *, needs: bool, value: Any = None) 
     """A node without an op: a parameter, a placeholder (which may need no gradient) or, with its
     value, a constant of a traced graph."""
     node = _new(Node)
+    node.serial = _next()
     node.op = None
     node.inputs = node.need = node.xs = ()
     node.y = value
@@ -274,6 +280,7 @@ def _pick(parent: Node, index: int, y: Any) -> Any:
     if not needs and type(y) is not Spec:
         return variable(y)
     node = _new(Node)
+    node.serial = _next()
     node.op = Pick(index)
     node.inputs = (parent,)
     node.y, node.xs = None, (parent,)
@@ -296,6 +303,7 @@ def _trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
         raise error from cause
     inputs = [n or _constant(v) for v, n in zip(values, nodes, strict=True)]
     node = _new(Node)
+    node.serial = _next()
     node.op = op
     node.inputs = inputs
     node.y, node.xs = y, values
@@ -351,40 +359,26 @@ def is_recording() -> bool:
 
 
 def order(roots: Iterable[Node], stop: Iterable[Node] = ()) -> list[Node]:
-    """The nodes that `roots` depend on, each after everything that uses it; roots first.
+    """The nodes that `roots` depend on, each after everything that uses it.
 
-    The walk does not go beyond the nodes in `stop`, nor into what needs no gradient. It is
-    iterative, and visits inputs in order, so it is the same in every run.
+    That is the order in which they were made, backwards: an op's inputs are older than the op. The walk
+    does not go beyond the nodes in `stop`, nor into what needs no gradient; it is iterative, and the
+    same in every run.
     """
+    found = list(dict.fromkeys(roots))
+    seen = set(found)
     stopped = set(stop)
-    uses: dict[Node, int] = dict.fromkeys(roots, 0)
-    starts = list(uses)
-    stack = list(starts)
-    pop, push, get = stack.pop, stack.append, uses.get
+    stack = [root for root in found if root not in stopped]
+    pop, push = stack.pop, stack.append
     while stack:
-        node = pop()
-        if node in stopped:
-            continue
-        for n in node.inputs:
-            if n is not None and n.needs:
-                count = get(n)
-                if count is None:
-                    uses[n] = 1
+        for n in pop().inputs:
+            if n is not None and n.needs and n not in seen:
+                seen.add(n)
+                found.append(n)
+                if n not in stopped:
                     push(n)
-                else:
-                    uses[n] = count + 1
-    stack.extend([root for root in reversed(starts) if uses[root] == 0])
-    out: list[Node] = []
-    while stack:
-        node = pop()
-        out.append(node)
-        if node in stopped:
-            continue
-        for n in node.inputs:
-            if n is not None and n.needs:
-                left = uses[n] - 1
-                if left:
-                    uses[n] = left
-                else:
-                    push(n)
-    return out
+    found.sort(key=_serial, reverse=True)
+    return found
+
+
+_serial = attrgetter("serial")

@@ -50,12 +50,16 @@ def _softplus(x: Any) -> Any:
     return np.logaddexp(x, np.zeros((), np.result_type(x)))
 
 
+_FLOAT16 = np.dtype(np.float16)
+
+
 def _half(fn: Any) -> Any:
     """SciPy has no float16 versions: compute in float32, and give float16 back."""
 
     def half(x: Any) -> Any:
-        small = getattr(x, "dtype", None) == np.float16
-        return fn(x.astype(np.float32)).astype(np.float16) if small else fn(x)
+        if getattr(x, "dtype", None) is not _FLOAT16:
+            return fn(x)
+        return fn(x.astype(np.float32)).astype(_FLOAT16)
 
     half.__name__ = fn.__name__
     return half

@@ -96,13 +96,14 @@ def _vjp_of(rules: Sequence[Rule]) -> Callable[..., Sequence[Any]]:
 
         def both(need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
             a_bar = b_bar = None
+            shape = g.shape
             if need[0]:
                 a_bar = left(g, y, xs)
-                if a_bar.shape != xs[0].shape:
+                if xs[0].shape != shape:
                     a_bar = sum_to(a_bar, xs[0].shape)
             if need[1]:
                 b_bar = right(g, y, xs)
-                if b_bar.shape != xs[1].shape:
+                if xs[1].shape != shape:
                     b_bar = sum_to(b_bar, xs[1].shape)
             return a_bar, b_bar
 
