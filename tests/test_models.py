@@ -166,6 +166,20 @@ def test_a_batch_is_its_sequences(name: str) -> None:
         np.testing.assert_allclose(model(sequence).detach().numpy(), row, rtol=1e-11, atol=1e-12)
 
 
+def test_lists_are_tokens_too() -> None:
+    model = _model(SMALL["microgpt"])
+    tokens, targets = TOKENS[:-1], TOKENS[1:]
+    assert model.loss(tokens, targets) == model.loss(np.array(tokens), cr.tensor(targets))
+
+
+def test_tokens_that_the_model_does_not_know() -> None:
+    model = _model(SMALL["microgpt"])
+    with pytest.raises(cr.IndexingError, match="11"):
+        model(np.array([1, 11]))
+    with pytest.raises(cr.DtypeError, match="integers"):
+        model(np.array([1.0, 2.0]))
+
+
 def test_later_tokens_do_not_change_earlier_logits() -> None:
     model = _model(SMALL["gpt2"])
     a = model(np.array([1, 2, 3, 4, 5])).detach().numpy()

@@ -318,6 +318,7 @@ def _leaf(*shape: int) -> cr.Tensor:
         (lambda: optim.SGD([cr.zeros((2,))]), "leaf that requires a gradient"),
         (lambda: optim.SGD([_leaf(2) * 2]), "leaf that requires a gradient"),
         (lambda: optim.SGD([_leaf(2)] * 2), "more than one place"),
+        (lambda: optim.SGD([cr.tensor([1j], requires_grad=True)]), "real numbers, not complex"),
         (lambda: optim.Linear(0), "positive integer"),
         (lambda: optim.clip_grad_norm([_leaf(2)], -1.0), "max_norm"),
     ],

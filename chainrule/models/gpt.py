@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -105,6 +105,7 @@ class GPT(nn.Module):
 
     def forward(self, tokens: Any) -> Tensor:
         """Integers (.., T), T at most the block size -> logits (.., T, V)."""
+        tokens = _array(tokens)
         T = tokens.shape[-1]
         if self.config.block_size < T:
             raise ShapeError(
@@ -126,13 +127,18 @@ class GPT(nn.Module):
 
         Positions whose target is `ignore_index` do not count.
         """
-        return composite.cross_entropy(self(tokens), targets, ignore_index=ignore_index)
+        return composite.cross_entropy(self(tokens), _array(targets), ignore_index=ignore_index)
 
     def next_logits(self, tokens: Sequence[int]) -> list[float]:
         """V logits of the token that follows `tokens`, of which the last block_size are read."""
         recent = np.array(tokens[-self.config.block_size :], np.int64)
         with no_grad():
             return self(recent).tolist()[-1]
+
+
+def _array(x: Any) -> Any:
+    """Tensors and arrays as they are, lists as arrays."""
+    return np.asarray(cast("Any", x)) if isinstance(x, Sequence) else x
 
 
 def sample(

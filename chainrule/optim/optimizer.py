@@ -74,6 +74,8 @@ class Optimizer(ABC):
                 raise ConfigError(
                     f"{name}: a parameter is a leaf that requires a gradient, not {p!r}"
                 )
+            if p.dtype.kind != "f":
+                raise ConfigError(f"{name}: parameters are real numbers, not {p.dtype}")
         every = [id(p) for g in [*self.param_groups, new] for p in g["params"]]
         if len(set(every)) < len(every):
             raise ConfigError(f"{name}: a parameter stands in more than one place; name it once")
