@@ -205,6 +205,17 @@ def test_assigned_values_are_taken_up() -> None:
     assert p.tolist() == [9.0, 19.0]
 
 
+def test_assigned_values_are_taken_up_though_the_old_ones_are_held() -> None:
+    p = cr.zeros((2,)).requires_grad_()
+    optimizer = optim.SGD([p], lr=1.0)
+    _step(optimizer, p)
+    held = p.detach()  # as many references to the old array as before
+    p.data = np.array([10.0, 20.0])
+    _step(optimizer, p)
+    assert p.tolist() == [9.0, 19.0]
+    assert held.tolist() == [-1.0, -1.0]
+
+
 def test_moments_of_rows_without_gradient_do_not_become_denormal() -> None:
     p = cr.zeros((4,)).requires_grad_()
     optimizer = optim.Adam([p], lr=0.1, betas=(0.85, 0.99))
