@@ -311,6 +311,11 @@ def _losses(model: GPT, docs: list[list[int]], dtype: Any) -> Iterator[float]:
         yield loss.item()
 
 
+@pytest.fixture(name="ScalarGPT")
+def _scalar_gpt() -> Any:
+    return pytest.importorskip("chainrule.models.scalar_gpt", exc_type=ImportError).ScalarGPT
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_first_losses_are_those_of_microgpt(dtype: Any) -> None:
     reference, docs, rng = _reference()
@@ -319,10 +324,9 @@ def test_the_first_losses_are_those_of_microgpt(dtype: Any) -> None:
     np.testing.assert_allclose(got, reference["losses"][:50], atol=1e-4)
 
 
-def test_the_scalar_model_has_the_same_first_losses() -> None:
-    scalar_gpt = pytest.importorskip("chainrule.models.scalar_gpt", exc_type=ImportError)
+def test_the_scalar_model_has_the_same_first_losses(ScalarGPT: Any) -> None:
     reference, docs, rng = _reference()
-    model = scalar_gpt.ScalarGPT(GPTConfig.microgpt(27), python_draw(rng))
+    model = ScalarGPT(GPTConfig.microgpt(27), python_draw(rng))
     optimizer = optim.Adam(model.tensors, lr=0.01, betas=(0.85, 0.99), eps=1e-8)
     for step in range(3):
         loss = model.loss(docs[step])
@@ -337,10 +341,9 @@ def test_the_scalar_model_has_the_same_first_losses() -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_scalars_and_tensors_agree(name: str) -> None:
-    scalar_gpt = pytest.importorskip("chainrule.models.scalar_gpt", exc_type=ImportError)
+def test_scalars_and_tensors_agree(name: str, ScalarGPT: Any) -> None:
     model = _model(SMALL[name])
-    scalars = scalar_gpt.ScalarGPT(SMALL[name], python_draw(random.Random(0)))
+    scalars = ScalarGPT(SMALL[name], python_draw(random.Random(0)))
     scalars.load_state_dict(model.state_dict())
     assert scalars.num_parameters() == model.num_parameters()
     loss, other = model.loss(np.array(TOKENS[:-1]), np.array(TOKENS[1:])), scalars.loss(TOKENS)
@@ -360,10 +363,9 @@ def test_scalars_and_tensors_agree(name: str) -> None:
     )
 
 
-def test_scalar_states_are_tensor_states() -> None:
-    scalar_gpt = pytest.importorskip("chainrule.models.scalar_gpt", exc_type=ImportError)
+def test_scalar_states_are_tensor_states(ScalarGPT: Any) -> None:
     config = SMALL["gpt2"]
-    scalars = scalar_gpt.ScalarGPT(config, python_draw(random.Random(4)))
+    scalars = ScalarGPT(config, python_draw(random.Random(4)))
     model = GPT(config, draw=python_draw(random.Random(4)), dtype=np.float64)
     state = scalars.state_dict()
     assert list(state) == list(model.state_dict())
@@ -371,11 +373,10 @@ def test_scalar_states_are_tensor_states() -> None:
         np.testing.assert_array_equal(state[name].numpy(), t.numpy())
 
 
-def test_scalars_have_no_dropout() -> None:
-    scalar_gpt = pytest.importorskip("chainrule.models.scalar_gpt", exc_type=ImportError)
+def test_scalars_have_no_dropout(ScalarGPT: Any) -> None:
     config = GPTConfig.microgpt(5, dropout=0.1)
     with pytest.raises(cr.ConfigError, match="no dropout"):
-        scalar_gpt.ScalarGPT(config, python_draw(random.Random(0)))
+        ScalarGPT(config, python_draw(random.Random(0)))
 
 
 # --- MLP -----------------------------------------------------------------------------------------
