@@ -17,6 +17,7 @@ import chainrule as cr
 from chainrule import nn, optim
 from chainrule.models.gpt import GPT, GPTConfig, generator_draw, python_draw, sample
 from chainrule.models.mlp import MLP
+from chainrule.models.scalar_gpt import ScalarGPT
 
 
 def _shared(name: str) -> Path:
@@ -311,11 +312,6 @@ def _losses(model: GPT, docs: list[list[int]], dtype: Any) -> Iterator[float]:
         yield loss.item()
 
 
-@pytest.fixture(name="ScalarGPT")
-def _scalar_gpt() -> Any:
-    return pytest.importorskip("chainrule.models.scalar_gpt", exc_type=ImportError).ScalarGPT
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_first_losses_are_those_of_microgpt(dtype: Any) -> None:
     reference, docs, rng = _reference()
@@ -324,7 +320,7 @@ def test_the_first_losses_are_those_of_microgpt(dtype: Any) -> None:
     np.testing.assert_allclose(got, reference["losses"][:50], atol=1e-4)
 
 
-def test_the_scalar_model_has_the_same_first_losses(ScalarGPT: Any) -> None:
+def test_the_scalar_model_has_the_same_first_losses() -> None:
     reference, docs, rng = _reference()
     model = ScalarGPT(GPTConfig.microgpt(27), python_draw(rng))
     optimizer = optim.Adam(model.tensors, lr=0.01, betas=(0.85, 0.99), eps=1e-8)
@@ -341,7 +337,7 @@ def test_the_scalar_model_has_the_same_first_losses(ScalarGPT: Any) -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_scalars_and_tensors_agree(name: str, ScalarGPT: Any) -> None:
+def test_scalars_and_tensors_agree(name: str) -> None:
     model = _model(SMALL[name])
     scalars = ScalarGPT(SMALL[name], python_draw(random.Random(0)))
     scalars.load_state_dict(model.state_dict())
@@ -363,7 +359,7 @@ def test_scalars_and_tensors_agree(name: str, ScalarGPT: Any) -> None:
     )
 
 
-def test_scalar_states_are_tensor_states(ScalarGPT: Any) -> None:
+def test_scalar_states_are_tensor_states() -> None:
     config = SMALL["gpt2"]
     scalars = ScalarGPT(config, python_draw(random.Random(4)))
     model = GPT(config, draw=python_draw(random.Random(4)), dtype=np.float64)
@@ -373,7 +369,7 @@ def test_scalar_states_are_tensor_states(ScalarGPT: Any) -> None:
         np.testing.assert_array_equal(state[name].numpy(), t.numpy())
 
 
-def test_scalars_have_no_dropout(ScalarGPT: Any) -> None:
+def test_scalars_have_no_dropout() -> None:
     config = GPTConfig.microgpt(5, dropout=0.1)
     with pytest.raises(cr.ConfigError, match="no dropout"):
         ScalarGPT(config, python_draw(random.Random(0)))

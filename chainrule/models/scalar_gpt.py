@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import add, mul
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -215,13 +215,15 @@ def _sum(a: Numbers, b: Numbers) -> Numbers:
 
 def _each(block: Any, fn: Callable[[Any], Any]) -> Any:
     """`fn` of every number of a nested list."""
-    return [_each(b, fn) for b in block] if isinstance(block, list) else fn(block)
+    if isinstance(block, list):
+        return [_each(b, fn) for b in cast("list[Any]", block)]
+    return fn(block)
 
 
 def _flat(block: Any) -> Iterator[Any]:
     """Every number of a nested list, in order."""
     if isinstance(block, list):
-        for b in block:
+        for b in cast("list[Any]", block):
             yield from _flat(b)
     else:
         yield block
