@@ -1,0 +1,226 @@
+"""A picture as SVG: cards, and curves from inputs to what is computed from them.
+
+The same picture gives the same bytes. Colours follow the reader's light or dark setting, every rule
+of the style sheet is confined to this drawing, and no font, script or file is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from xml.sax.saxutils import escape
+
+from chainrule.show.cards import Sheet, measure, sheet
+from chainrule.show.layout import Gaps, Layout, arrange
+from chainrule.show.picture import Edge, Picture
+
+MARGIN = 16.0
+RADIUS = 10.0
+ARROW = 7.0
+_Point = tuple[float, float]
+
+_LIGHT = (
+    "--bg:#ffffff;--card:#ffffff;--rim:#d5dae3;--ink:#1b2330;--soft:#687385;--edge:#9aa4b5;"
+    "--op:#3653c8;--oppale:#e7ecfd;--grad:#b4421a;--leaf:#eef7f1;--leafrim:#9fcbb0;--const:#f3f4f7"
+)
+_DARK = (
+    "--bg:#12161d;--card:#1b212b;--rim:#38414f;--ink:#eef2f8;--soft:#94a0b3;--edge:#6f7b8e;"
+    "--op:#a9bbff;--oppale:#293561;--grad:#ff9e70;--leaf:#182b22;--leafrim:#3d7055;--const:#20262f"
+)
+_SANS = '"DejaVu Sans","Helvetica Neue",Helvetica,Arial,sans-serif'
+_MONO = '"DejaVu Sans Mono",Menlo,Consolas,"Liberation Mono",monospace'
+
+_STYLE = f"""
+.chainrule-graph{{{_LIGHT}}}
+@media (prefers-color-scheme:dark){{.chainrule-graph{{{_DARK}}}}}
+.chainrule-graph .ground{{fill:var(--bg)}}
+.chainrule-graph .card{{fill:var(--card);stroke:var(--rim);stroke-width:1.2}}
+.chainrule-graph .input .card{{fill:var(--leaf);stroke:var(--leafrim)}}
+.chainrule-graph .constant .card{{fill:var(--const);stroke-dasharray:4 3}}
+.chainrule-graph .result .card{{stroke:var(--op);stroke-width:2}}
+.chainrule-graph .badge{{fill:var(--oppale)}}
+.chainrule-graph .edge{{fill:none;stroke:var(--edge)}}
+.chainrule-graph .arrow{{fill:var(--edge)}}
+.chainrule-graph text{{font-family:{_SANS};fill:var(--ink);white-space:pre}}
+.chainrule-graph text.op{{font-size:11.5px;font-weight:bold;fill:var(--op)}}
+.chainrule-graph text.name{{font-size:14px;font-weight:bold}}
+.chainrule-graph text.value{{font-size:15px;font-family:{_MONO}}}
+.chainrule-graph text.grad{{font-size:13px;font-family:{_MONO};fill:var(--grad)}}
+.chainrule-graph text.faint{{font-size:10px;fill:var(--soft)}}
+.chainrule-graph text.step{{font-size:11px;font-weight:bold;fill:var(--grad)}}
+""".strip()
+
+
+def draw(picture: Picture, direction: str, *, flow: bool) -> str:
+    """The SVG document. With `flow`, the wider an edge, the larger the gradient that takes it."""
+    sheets = [sheet(card) for card in picture.cards]
+    layout = place(picture, sheets, direction)
+    corners = [
+        (x - s.wide / 2, y - s.tall / 2) for s, (x, y) in zip(sheets, layout.centers, strict=True)
+    ]
+    widths = _widths(picture, flow)
+    ends = _ends(picture, sheets, corners, direction)
+    edges = [
+        _edge(e, [a, *bends, b], direction, w)
+        for e, bends, (a, b), w in zip(picture.edges, layout.bends, ends, widths, strict=True)
+    ]
+    cards = [_card(s, corner) for s, corner in zip(sheets, corners, strict=True)]
+    legend, least = _legend(picture, layout.extent[1] + 34, flow)
+    wide = max(layout.extent[0], least) + 2 * MARGIN
+    tall = layout.extent[1] + (56 if picture.note else 40) + 2 * MARGIN
+    size = f'width="{_n(wide)}" height="{_n(tall)}" viewBox="0 0 {_n(wide)} {_n(tall)}"'
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="chainrule-graph" role="img" {size}>',
+            f"<title>{_title(picture)}</title>",
+            f"<style>{_STYLE}</style>",
+            f'<rect class="ground" width="{_n(wide)}" height="{_n(tall)}" rx="{_n(RADIUS)}"/>',
+            f'<g transform="translate({_n(MARGIN)} {_n(MARGIN)})">',
+            *edges,
+            *cards,
+            *legend,
+            "</g>",
+            "</svg>",
+            "",
+        ]
+    )
+
+
+def place(picture: Picture, sheets: Sequence[Sheet], direction: str) -> Layout:
+    """Centers of the cards and bends of the edges as (x, y), inputs left of (or above) results."""
+    right = direction == "right"
+    sizes = [(s.wide, s.tall) if right else (s.tall, s.wide) for s in sheets]
+    counts = [len(inputs) for inputs in picture.inputs()]
+    edges = [(e.source, e.target, _port(e, counts, i)) for i, e in _in_order(picture)]
+    layout = arrange(sizes, edges, Gaps(along=46, across=22, edge=18))
+    if right:
+        return layout
+    return Layout(
+        tuple([(y, x) for x, y in layout.centers]),
+        tuple([tuple([(y, x) for x, y in bends]) for bends in layout.bends]),
+        (layout.extent[1], layout.extent[0]),
+    )
+
+
+def _in_order(picture: Picture) -> list[tuple[int, Edge]]:
+    """Each edge with its rank among those of its target."""
+    ranks = [0] * len(picture.cards)
+    out: list[tuple[int, Edge]] = []
+    for e in picture.edges:
+        out.append((ranks[e.target], e))
+        ranks[e.target] += 1
+    return out
+
+
+def _port(e: Edge, counts: Sequence[int], rank: int) -> float:
+    return (rank + 1) / (counts[e.target] + 1)
+
+
+def _ends(
+    picture: Picture, sheets: Sequence[Sheet], corners: Sequence[_Point], direction: str
+) -> list[tuple[_Point, _Point]]:
+    """Where each edge starts and ends; its inputs meet a card in their order."""
+    counts = [len(inputs) for inputs in picture.inputs()]
+    out: list[tuple[_Point, _Point]] = []
+    for rank, e in _in_order(picture):
+        s, t, port = sheets[e.source], sheets[e.target], _port(e, counts, rank)
+        (sx, sy), (tx, ty) = corners[e.source], corners[e.target]
+        if direction == "right":
+            out.append(((sx + s.wide, sy + s.tall / 2), (tx, ty + t.tall * port)))
+        else:
+            out.append(((sx + s.wide / 2, sy + s.tall), (tx + t.wide * port, ty)))
+    return out
+
+
+def _widths(picture: Picture, flow: bool) -> list[float]:
+    """A width per edge: 1.5, or by the order of magnitude of the gradient at its source."""
+    sizes = [picture.cards[e.source].facts.size for e in picture.edges]
+    finite = [s for s in sizes if s is not None and 0 < s < math.inf]
+    if not flow or not finite:
+        return [1.5] * len(sizes)
+    top = math.log10(max(finite))
+    return [_magnitude(s, top) for s in sizes]
+
+
+def _magnitude(size: float | None, top: float) -> float:
+    if size is None or size == 0:
+        return 0.75
+    if not size < math.inf:
+        return 5.0
+    return max(0.75, 5.0 - 1.0 * (top - math.log10(size)))
+
+
+def _edge(e: Edge, points: Sequence[_Point], direction: str, wide: float) -> str:
+    """A smooth curve through `points` that leaves and arrives along the direction of the layers."""
+    *_, (x, y) = points
+    right = direction == "right"
+    tip = (x - ARROW, y) if right else (x, y - ARROW)
+    path = [f"M{_n(points[0][0])} {_n(points[0][1])}"]
+    last = points[0]
+    for p in [*points[1:-1], tip]:
+        (ax, ay), (bx, by) = last, p
+        mx, my = (ax + bx) / 2, (ay + by) / 2
+        c = ((mx, ay), (mx, by)) if right else ((ax, my), (bx, my))
+        path.append(f"C{_n(c[0][0])} {_n(c[0][1])} {_n(c[1][0])} {_n(c[1][1])} {_n(bx)} {_n(by)}")
+        last = p
+    half = 3.2 + wide / 2
+    a, b = ((-ARROW, -half), (-ARROW, half)) if right else ((-half, -ARROW), (half, -ARROW))
+    head = " ".join([f"{_n(x + dx)},{_n(y + dy)}" for dx, dy in ((0.0, 0.0), a, b)])
+    return (
+        f'<g id="e{e.source}-{e.target}-{e.place}"><path class="edge" '
+        f'stroke-width="{_n(wide)}" d="{"".join(path)}"/>'
+        f'<polygon class="arrow" points="{head}"/></g>'
+    )
+
+
+def _card(s: Sheet, corner: _Point) -> str:
+    f = s.card.facts
+    style = f"{f.kind} result" if s.card.id == 0 else f.kind
+    badge = ""
+    if s.badge:
+        b = s.badge
+        badge = (
+            f'<rect class="badge" x="{_n(b.x)}" y="{_n(b.y)}" width="{_n(b.wide)}" '
+            f'height="{_n(b.tall)}" rx="{_n(b.tall / 2)}"/>'
+        )
+    texts = "".join([_text(t.style, t.x, t.y, t.text) for t in s.texts])
+    return (
+        f'<g id="n{s.card.id}" class="{style}" transform="translate({_n(corner[0])} '
+        f'{_n(corner[1])})"><rect class="card" width="{_n(s.wide)}" height="{_n(s.tall)}" '
+        f'rx="{_n(RADIUS)}"/>{badge}{texts}</g>'
+    )
+
+
+def _text(style: str, x: float, y: float, text: str) -> str:
+    return f'<text class="{style}" x="{_n(x)}" y="{_n(y)}">{escape(text)}</text>'
+
+
+def _legend(picture: Picture, y: float, flow: bool) -> tuple[list[str], float]:
+    """The line below the graph that says what is what, and the width that it needs."""
+    has_lines = any(card.facts.line for card in picture.cards)
+    parts = [
+        ("op", "op"),
+        ("value", "value"),
+        ("grad", "∂ gradient of the result"),
+        *([("faint", "file:line that made it")] if has_lines else []),
+        *([("faint", "wide edge: large gradient")] if flow else []),
+    ]
+    x = 4.0
+    out: list[str] = []
+    for style, text in parts:
+        out.append(_text(style, x, y, text))
+        x += measure(text, style) + 20
+    if picture.note:
+        out.append(_text("faint", 4, y + 20, picture.note))
+        x = max(x, 24 + measure(picture.note, "faint"))
+    return [f'<g class="legend">{"".join(out)}</g>'], x - 16
+
+
+def _title(picture: Picture) -> str:
+    count = len(picture.cards)
+    return escape(f"{picture.cards[0].name}: a graph of {count} node{'s' if count > 1 else ''}")
+
+
+def _n(x: float) -> str:
+    """A coordinate, to a tenth; never minus zero."""
+    return f"{round(x, 1) + 0.0:g}"
