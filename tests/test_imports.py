@@ -1,0 +1,114 @@
+"""Imports point one way, and heavy ones wait until they are needed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import chainrule
+
+ROOT = Path(chainrule.__file__).parent
+
+LAYERS: list[set[str]] = [
+    {"errors", "provenance"},
+    {"op"},
+    {"graph"},
+    {"ops.families"},
+    {"ops.elementwise", "ops.shaping", "ops.selection", "ops.reduction", "ops.contraction"},
+    {"derive"},
+    {"random", "ops.composite", "ops"},
+    {"tensor", "tree"},
+    {"functional", "creation", "function", "scalar", "scalar_rules"},
+    {""},
+    {"nn", "optim", "data", "show"},
+    {"models"},
+    {"cli", "__main__"},
+]
+"""What stands on what (docs/design.md): a module sees its own layer and those before it."""
+
+HEAVY = ["torch", "rich", "sklearn", "llvmlite", "pandas", "matplotlib", "safetensors", "asyncio"]
+
+
+def module_of(path: Path) -> str:
+    """`ops.shaping` for chainrule/ops/shaping.py, "" for the package itself."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def layer(module: str) -> int:
+    """The place of a module in LAYERS: its own, or that of the package it is in."""
+    while True:
+        for i, names in enumerate(LAYERS):
+            if module in names:
+                return i
+        if "." not in module:
+            raise LookupError(f"'{module}' stands in no layer: add it to LAYERS")
+        module = module.rpartition(".")[0]
+
+
+def imported(tree: ast.AST) -> list[str]:
+    """The modules of this package that a file imports, also inside functions."""
+    out: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [a.name for a in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{a.name}" for a in node.names]
+        else:
+            continue
+        for name in names:
+            if name.split(".")[0] == "chainrule":
+                out.append(_module_named(name.removeprefix("chainrule").lstrip(".")))
+    return out
+
+
+def _module_named(name: str) -> str:
+    """The module that `name`, a module or something in one, is or is in."""
+    path = ROOT / name.replace(".", "/")
+    if name and not path.is_dir() and not path.with_suffix(".py").exists():
+        return name.rpartition(".")[0]
+    return name
+
+
+FILES = sorted(p for p in ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_nobody_imports_upward(path: Path):
+    mine = module_of(path)
+    upward = [m for m in imported(ast.parse(path.read_text())) if layer(m) > layer(mine)]
+    assert not upward, f"{mine or 'chainrule'} (layer {layer(mine)}) imports {upward}"
+
+
+def test_an_upward_import_is_seen():
+    source = (
+        "from chainrule.graph import apply\ndef f():\n    from chainrule import tensor, zeros\n"
+    )
+    found = imported(ast.parse(source))
+    assert found == ["graph", "tensor", ""]
+    assert [m for m in found if layer(m) > layer("ops.shaping")] == ["tensor", ""]
+    with pytest.raises(LookupError):
+        layer("nowhere")
+
+
+def test_every_layer_exists():
+    known = {module_of(p) for p in FILES} | {""}
+    assert {m for names in LAYERS for m in names} <= known | {m.rpartition(".")[0] for m in known}
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = f"import sys, chainrule; print([m for m in {HEAVY!r} if m in sys.modules])"
+    got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert got.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there_once_and_documented():
+    names = chainrule.__all__
+    assert len(names) == len(set(names)), "a name stands twice"
+    undocumented = [n for n in names if not (getattr(chainrule, n).__doc__ or "").strip()]
+    rows = [n for n in undocumented if type(getattr(chainrule, n)).__name__ == "Elementwise"]
+    assert undocumented == rows
