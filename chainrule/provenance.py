@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from types import CodeType
 
-_HERE = str(Path(__file__).parent) + os.sep
+_HERE = os.path.dirname(__file__) + os.sep  # noqa: PTH120 (pathlib takes long to import)
 _inside: set[str] = set()
 _outside: set[str] = set()
 

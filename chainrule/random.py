@@ -7,6 +7,7 @@ machine.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,12 @@ class Generator:
     def __init__(self, seed: int | None = None) -> None:
         if seed is not None and seed < 0:
             raise ConfigError(f"a seed must not be negative: {seed}")
-        self._rng = np.random.Generator(np.random.PCG64(seed))
+        self._seed = seed
+
+    @cached_property
+    def _rng(self) -> Any:
+        """NumPy's generator, made when it is first needed: importing its module takes a while."""
+        return np.random.Generator(np.random.PCG64(self._seed))
 
     @property
     def state(self) -> dict[str, Any]:

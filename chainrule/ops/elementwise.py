@@ -16,11 +16,11 @@ and 7 (error function), unless a row says otherwise.
 
 from __future__ import annotations
 
+import importlib
 import math
 from typing import Any
 
 import numpy as np
-from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
 from chainrule.ops.families import elementwise as op
 
@@ -31,7 +31,7 @@ TANH_CUBIC = 0.044715  # Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2
 
 
 def _gelu(x: Any) -> Any:
-    return x * (0.5 * special.erfc(-x / SQRT_2)).astype(np.result_type(x), copy=False)
+    return x * (0.5 * _erfc(-x / SQRT_2))
 
 
 def _gelu_tanh(x: Any) -> Any:
@@ -53,19 +53,27 @@ def _softplus(x: Any) -> Any:
 _FLOAT16 = np.dtype(np.float16)
 
 
-def _half(fn: Any) -> Any:
-    """SciPy has no float16 versions: compute in float32, and give float16 back."""
+def _special(name: str) -> Any:
+    """SciPy's function of that name, imported when it is first needed: that takes four NumPy imports.
 
-    def half(x: Any) -> Any:
+    It has no float16 version: that computes in float32 and gives float16 back.
+    """
+    found: Any = None
+
+    def fn(x: Any) -> Any:
+        nonlocal found
+        if found is None:
+            found = getattr(importlib.import_module("scipy.special"), name)
         if getattr(x, "dtype", None) is not _FLOAT16:
-            return fn(x)
-        return fn(x.astype(np.float32)).astype(_FLOAT16)
+            return found(x)
+        return found(x.astype(np.float32)).astype(_FLOAT16)
 
-    half.__name__ = fn.__name__
-    return half
+    return fn
 
 
-_expit = _half(special.expit)
+_expit = _special("expit")
+_erf = _special("erf")
+_erfc = _special("erfc")
 
 
 # fmt: off
@@ -131,9 +139,9 @@ relu      = op(lambda x: np.maximum(x, 0), lambda y: y > 0, name="relu", scalar=
 sigmoid   = op(_expit, lambda y: y * (1 - y), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else 1 - 1 / (1 + math.exp(x)))
 silu      = op(lambda x: x * _expit(x), lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x))), name="silu")
 softplus  = op(_softplus, lambda x: sigmoid(x), name="softplus")
-erf       = op(_half(special.erf),  lambda x: 2 / math.sqrt(math.pi) * exp(-x * x), name="erf")
-erfc      = op(_half(special.erfc), lambda x: -2 / math.sqrt(math.pi) * exp(-x * x), name="erfc")
-gelu_erf  = op(_half(_gelu), lambda x: 0.5 * erfc(-x / SQRT_2) + x * exp(-0.5 * x * x) / math.sqrt(2 * math.pi), name="gelu_erf")
+erf       = op(_erf,  lambda x: 2 / math.sqrt(math.pi) * exp(-x * x), name="erf")
+erfc      = op(_erfc, lambda x: -2 / math.sqrt(math.pi) * exp(-x * x), name="erfc")
+gelu_erf  = op(_gelu, lambda x: 0.5 * erfc(-x / SQRT_2) + x * exp(-0.5 * x * x) / math.sqrt(2 * math.pi), name="gelu_erf")
 gelu_tanh = op(_gelu_tanh, lambda x: _gelu_tanh_slope(x, tanh(SQRT_2_PI * (x + TANH_CUBIC * x * x * x))), name="gelu_tanh")
 
 # --- comparisons, logic, bits, tests: no derivative

@@ -11,7 +11,6 @@ Notation: `d` a partial derivative; `y`, `x` or `a b c` the output and the input
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +39,8 @@ class Partial:
     @property
     def reads(self) -> tuple[int, ...]:
         """Places in (y, *xs)."""
-        return tuple([_PLACES[name] for name in inspect.signature(self.formula).parameters])
+        code = self.formula.__code__
+        return tuple([_PLACES[name] for name in code.co_varnames[: code.co_argcount]])
 
     def rule(self) -> Rule:
         """`(g, y, xs) -> g * d`, in the shortest form for what the partial reads."""
