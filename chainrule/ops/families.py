@@ -11,6 +11,7 @@ Notation: `d` a partial derivative; `y`, `x` or `a b c` the output and the input
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -39,8 +40,7 @@ class Partial:
     @property
     def reads(self) -> tuple[int, ...]:
         """Places in (y, *xs)."""
-        code = self.formula.__code__
-        return tuple([_PLACES[name] for name in code.co_varnames[: code.co_argcount]])
+        return tuple([_PLACES[name] for name in inspect.signature(self.formula).parameters])
 
     def rule(self) -> Rule:
         """`(g, y, xs) -> g * d`, in the shortest form for what the partial reads."""
