@@ -60,7 +60,7 @@ class Checkpoint:
         training = {_MOMENT + k: _plain(v) for k, v in self.moments.items()}
         training |= {"losses": _plain(self.losses), "held_out": _plain(self.held_out)}
         weights = {k: _plain(v) for k, v in self.weights.items()}
-        model = save_tensors(weights, {"format": "np", "made by": FORMAT})
+        model = save_tensors(weights)
         rest = save_tensors(training)
         state: dict[str, Any] = {
             "format": FORMAT,
@@ -105,7 +105,8 @@ def find(given: Path) -> Path:
 
 def run_of(path: Path) -> Path:
     """The run that the checkpoint folder `path` belongs to: what `find` was given, say."""
-    return path.absolute().parent.parent
+    plain = len(path.parts) > 1 and ".." not in path.parts
+    return (path if plain else path.resolve()).parent.parent
 
 
 def put_later_aside(path: Path) -> list[Path]:

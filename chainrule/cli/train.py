@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import Console
 
 from chainrule.cli import checkpoint as checkpoints
-from chainrule.cli import report
+from chainrule.cli import report, threads
 from chainrule.cli.files import CommandError, empty_folder, fresh_folder
 from chainrule.cli.options import number, whole
 from chainrule.cli.progress import progress
@@ -96,6 +96,7 @@ def command(asked: Mapping[str, Any], console: Console) -> int:
         if out is not None:
             raise CommandError("--out and --resume do not go together: a run stays in its folder")
         run, folder = _resumed(asked, Path(given))
+    threads.limit(run.settings)
     report.introduce(run, folder, console)
     with _signals() as caught:
         _advance(run, folder, console, caught)

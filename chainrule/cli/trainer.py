@@ -95,7 +95,7 @@ class Run:
         if not math.isfinite(loss):
             raise CommandError(
                 f"the loss of step {self.step + 1} is {loss}: training has diverged; the learning "
-                f"rate {s.lr:g} is likely too high, try --lr {s.lr / 10:g}"
+                f"rate {s.lr:g} is likely too high, try a smaller --lr"
             )
         self.losses.append(loss)
         if self.corpus.held_out and (self._due(s.eval_every, 20) or self.done):
