@@ -100,7 +100,7 @@ log       = op(np.log,       lambda x: 1 / x, singular=True)
 log2      = op(np.log2,      lambda x: 1 / (x * LN_2), singular=True)
 log10     = op(np.log10,     lambda x: 1 / (x * LN_10), singular=True)
 log1p     = op(np.log1p,     lambda x: 1 / (1 + x), singular=True)
-logaddexp = op(np.logaddexp, lambda a, b: sigmoid(a - b), lambda a, b: sigmoid(b - a), singular=True)
+logaddexp = op(np.logaddexp, lambda y, a: exp_diff(a, y), lambda y, b: exp_diff(b, y))
 
 exp_diff  = op(_exp_diff,    lambda y: y, lambda y: -y, name="exp_diff", scalar=lambda a, b: 0.0 if a == -math.inf else math.exp(a - b))
 
@@ -117,7 +117,7 @@ tanh  = op(np.tanh,    lambda y: 1 - y * y)
 asinh = op(np.arcsinh, lambda x: 1 / sqrt(1 + x * x), name="asinh")
 acosh = op(np.arccosh, lambda x: 1 / (sqrt(x - 1) * sqrt(x + 1)), name="acosh", singular=True)
 atanh = op(np.arctanh, lambda x: 1 / (1 - x * x), name="atanh", singular=True)
-atan2 = op(np.arctan2, lambda a, b: b / _not_zero(a * a + b * b), lambda a, b: -a / _not_zero(a * a + b * b), name="atan2", singular=True)
+atan2 = op(np.arctan2, lambda a, b: _per_square(b, a, b), lambda a, b: -_per_square(a, a, b), name="atan2", singular=True)
 hypot = op(np.hypot,   lambda y, a: a / _not_zero(y), lambda y, b: b / _not_zero(y))
 
 # --- steps and kinks
@@ -174,6 +174,12 @@ def _inverse(b: Any) -> Any:
 def _not_zero(d: Any) -> Any:
     """`d`, with 1 in place of 0: makes 0 / 0 come out as 0."""
     return d + (d == 0)
+
+
+def _per_square(p: Any, a: Any, b: Any) -> Any:
+    """p / (a^2 + b^2) without squaring, which could overflow; 0 where both are 0."""
+    length = _not_zero(hypot(a, b))
+    return p / length / length
 
 
 def _gelu_tanh_slope(x: Any, t: Any) -> Any:

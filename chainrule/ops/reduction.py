@@ -348,11 +348,15 @@ def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -
         return sum(size, axis=axis, keepdims=keepdims)
     if ord == 0:
         return astype(count_nonzero(x, axis=axis, keepdims=keepdims), x.dtype)
-    total = sum(size**ord, axis=axis, keepdims=keepdims)
     if ord < 0:
-        return total ** (1 / ord)
-    zero = total == 0  # where the root has no derivative
-    return where(zero, 0, where(zero, 1, total) ** (1 / ord))
+        return sum(size**ord, axis=axis, keepdims=keepdims) ** (1 / ord)
+    return _power(sum(_power(size, ord), axis=axis, keepdims=keepdims), 1 / ord)
+
+
+def _power(x: Any, p: float) -> Any:
+    """x**p for x >= 0 and p > 0, with derivative 0 at 0."""
+    zero = x == 0
+    return where(zero, 0, where(zero, 1, x) ** p)
 
 
 def any(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
