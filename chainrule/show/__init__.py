@@ -47,13 +47,13 @@ def graph(
     known = _names(names, labels)
     visits = tuple(steps)
     if callable(y):
-        result, inputs = observed(y, args)
-        known = [*inputs, *known]
-        source: Source = TensorSource(result, [x for _, x in known], held=False)
+        y, inputs = observed(y, args)
+        source = _source(y, [x for _, x in (*inputs, *known)], held=False)
+        known = [*[(name, x) for name, x in inputs if source.key(x) is not None], *known]
     elif args:
         raise DtypeError(f"show: arguments go with a function, and {describe(y)} is none")
     else:
-        source = _source(y, [*[x for _, x in known], *visits])
+        source = _source(y, [*[x for _, x in known], *visits], held=True)
     for what, x in [*[(f"{name!r}", x) for name, x in known], *[("a step", x) for x in visits]]:
         if source.key(x) is None and not isinstance(x, Tensor):
             raise DtypeError(f"show: {what} is {describe(x)}, which is no part of such a graph")
@@ -81,9 +81,9 @@ def _names(
     return pairs
 
 
-def _source(y: Any, others: list[Any]) -> Source:
+def _source(y: Any, others: list[Any], *, held: bool) -> Source:
     if isinstance(y, Tensor):
-        return TensorSource(y, others)
+        return TensorSource(y, others, held=held)
     if ScalarSource.accepts(y):
         return ScalarSource(y)
     raise DtypeError(

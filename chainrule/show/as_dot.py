@@ -26,7 +26,7 @@ def _label(card: Card) -> str:
     step = f"step {card.step}" if card.step else ""
     cut = f"{card.cut} inputs left out" if card.cut else ""
     grad = f"∂ {f.grad}" if f.grad else ""
-    rows = [step, card.name, op, f.type, f.value or "not kept", grad, f.line, cut]
+    rows = [step, card.name, op, f.type, f.value or "–", grad, f.line, cut]
     return " | ".join([_escaped(shorten(row, 60)) for row in rows if row])
 
 

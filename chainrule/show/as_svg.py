@@ -61,8 +61,8 @@ def draw(picture: Picture, direction: str, *, flow: bool) -> str:
     widths = _widths(picture, flow)
     ends = _ends(picture, sheets, corners, direction)
     edges = [
-        _edge(e, [a, *bends, b], direction, w)
-        for e, bends, (a, b), w in zip(picture.edges, layout.bends, ends, widths, strict=True)
+        _edge(e, _path(e, layout, k, direction, ends[k]), direction, widths[k])
+        for k, e in enumerate(picture.edges)
     ]
     cards = [_card(s, corner) for s, corner in zip(sheets, corners, strict=True)]
     legend, least = _legend(picture, layout.extent[1] + 34, flow)
@@ -97,6 +97,7 @@ def place(picture: Picture, sheets: Sequence[Sheet], direction: str) -> Layout:
         return layout
     return Layout(
         tuple([(y, x) for x, y in layout.centers]),
+        layout.bands,
         tuple([tuple([(y, x) for x, y in bends]) for bends in layout.bends]),
         (layout.extent[1], layout.extent[0]),
     )
@@ -132,6 +133,18 @@ def _ends(
     return out
 
 
+def _path(
+    e: Edge, layout: Layout, k: int, direction: str, ends: tuple[_Point, _Point]
+) -> list[_Point]:
+    """The points of edge number `k`: straight out of the layer where it starts, through the layers
+    between, straight into that where it ends."""
+    (sx, sy), (tx, ty) = ends
+    out, into = layout.bands[e.source][1], layout.bands[e.target][0]
+    if direction == "right":
+        return [(sx, sy), (out, sy), *layout.bends[k], (into, ty), (tx, ty)]
+    return [(sx, sy), (sx, out), *layout.bends[k], (tx, into), (tx, ty)]
+
+
 def _widths(picture: Picture, flow: bool) -> list[float]:
     """A width per edge: 1.5, or by the order of magnitude of the gradient at its source."""
     sizes = [picture.cards[e.source].facts.size for e in picture.edges]
@@ -152,17 +165,22 @@ def _magnitude(size: float | None, top: float) -> float:
 
 def _edge(e: Edge, points: Sequence[_Point], direction: str, wide: float) -> str:
     """A smooth curve through `points` that leaves and arrives along the direction of the layers."""
-    *_, (x, y) = points
     right = direction == "right"
+    x, y = points[-1]
     tip = (x - ARROW, y) if right else (x, y - ARROW)
-    path = [f"M{_n(points[0][0])} {_n(points[0][1])}"]
+    if points[-2] == points[-1]:  # the widest card of its layer: the curve ends at the arrow
+        points = points[:-1]
     last = points[0]
-    for p in [*points[1:-1], tip]:
-        (ax, ay), (bx, by) = last, p
+    path = [f"M{_n(last[0])} {_n(last[1])}"]
+    for bx, by in [*points[1:-1], tip]:
+        ax, ay = last
+        last = (bx, by)
+        if (ay == by) if right else (ax == bx):
+            path.append(f"L{_n(bx)} {_n(by)}")
+            continue
         mx, my = (ax + bx) / 2, (ay + by) / 2
-        c = ((mx, ay), (mx, by)) if right else ((ax, my), (bx, my))
-        path.append(f"C{_n(c[0][0])} {_n(c[0][1])} {_n(c[1][0])} {_n(c[1][1])} {_n(bx)} {_n(by)}")
-        last = p
+        c, d = ((mx, ay), (mx, by)) if right else ((ax, my), (bx, my))
+        path.append(f"C{_n(c[0])} {_n(c[1])} {_n(d[0])} {_n(d[1])} {_n(bx)} {_n(by)}")
     half = 3.2 + wide / 2
     a, b = ((-ARROW, -half), (-ARROW, half)) if right else ((-half, -ARROW), (half, -ARROW))
     head = " ".join([f"{_n(x + dx)},{_n(y + dy)}" for dx, dy in ((0.0, 0.0), a, b)])
@@ -201,7 +219,7 @@ def _legend(picture: Picture, y: float, flow: bool) -> tuple[list[str], float]:
     parts = [
         ("op", "op"),
         ("value", "value"),
-        ("grad", "∂ gradient of the result"),
+        ("grad", "∂ gradient"),
         *([("faint", "file:line that made it")] if has_lines else []),
         *([("faint", "wide edge: large gradient")] if flow else []),
     ]

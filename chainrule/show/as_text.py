@@ -30,7 +30,7 @@ def _pad(text: str, wide: int) -> str:
 
 def _columns(card: Card) -> tuple[str, str, str, str]:
     f = card.facts
-    value = shorten(f.value, 60) or "not kept"
+    value = shorten(f.value, 60) or "–"
     grad = shorten(f.grad, 60) or ("" if f.kind == "constant" else "–")
     return value, grad, shorten(f.type, 30), shorten(f.line, 40)
 

@@ -92,7 +92,7 @@ def sheet(card: Card) -> Sheet:
     y = 29.0
     value = shorten(f.value, 44)
     y += 20
-    put("value" if value else "faint", PAD, y, value or "not kept")
+    put("value", PAD, y, value or "–")
     if f.kind != "constant":
         y += 18
         end = put("grad", PAD, y, "∂ ")

@@ -24,10 +24,15 @@ times edges, and nobody can follow it anyway."""
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`centers[i]` is the center (along, across) of box i; `bends[e]` the points that edge e passes
-    between its ends; `extent` the size of the whole, whose origin is (0, 0)."""
+    """`centers[i]` is the center (along, across) of box i, `bands[i]` where its layer begins and
+    ends; `bends[e]` the points that edge e passes between its ends, two for each layer that it
+    crosses; `extent` the size of the whole, whose origin is (0, 0).
+
+    An edge that bends only between bands meets no box.
+    """
 
     centers: tuple[tuple[float, float], ...]
+    bands: tuple[tuple[float, float], ...]
     bends: tuple[tuple[tuple[float, float], ...], ...]
     extent: tuple[float, float]
 
@@ -98,15 +103,16 @@ def arrange(
     _reduce_crossings(net, layers)
     room = [sizes[i][1] + gaps.across if i < net.real else gaps.edge for i in range(len(net.depth))]
     across = _coordinates(net, layers, room)
-    along, length = _stack(layers, sizes, gaps.along)
+    bands, length = _stack(layers, sizes, gaps.along)
     low = min([across[i] - sizes[i][1] / 2 for i in range(net.real)], default=0.0)
     low = min([low, *[across[i] for i in range(net.real, len(across))]])
     across = [x - low for x in across]
     high = max([across[i] + sizes[i][1] / 2 for i in range(net.real)], default=0.0)
     high = max([high, *across])
-    places = [(along[net.depth[i]], across[i]) for i in range(len(net.depth))]
-    bends = [tuple([places[i] for i in reversed(chain)]) for chain in net.chains]
-    return Layout(tuple(places[: net.real]), tuple(bends), (length, high))
+    band = [bands[d] for d in net.depth]
+    centers = [(sum(band[i]) / 2, across[i]) for i in range(net.real)]
+    bends = [tuple([(x, across[i]) for i in reversed(c) for x in band[i]]) for c in net.chains]
+    return Layout(tuple(centers), tuple(band[: net.real]), tuple(bends), (length, high))
 
 
 def depths(count: int, edges: Sequence[tuple[int, int, float]]) -> list[int]:
@@ -266,12 +272,12 @@ def _settle(
 
 def _stack(
     layers: Sequence[Sequence[int]], sizes: Sequence[tuple[float, float]], gap: float
-) -> tuple[list[float], float]:
-    """The center of each layer, inputs first, and the length of all."""
-    centers = [0.0] * len(layers)
+) -> tuple[list[tuple[float, float]], float]:
+    """Where each layer begins and ends, inputs first, and the length of all."""
+    bands = [(0.0, 0.0)] * len(layers)
     at = 0.0
     for k in range(len(layers) - 1, -1, -1):
         size = max([sizes[i][0] for i in layers[k] if i < len(sizes)], default=0.0)
-        centers[k] = at + size / 2
+        bands[k] = (at, at + size)
         at += size + gap
-    return centers, max(at - gap, 0.0)
+    return bands, max(at - gap, 0.0)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 from chainrule.errors import ConfigError
 
@@ -37,6 +37,16 @@ class Facts:
     grad: str = ""
     size: float | None = None
     line: str = ""
+
+
+@final
+class Constant:
+    """An input that is no node: a number, say. Shown, but nothing flows to it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +98,11 @@ class Source(ABC):
     def root(self) -> Any:
         """The node of the result."""
 
+    @property
+    @abstractmethod
+    def hint(self) -> str:
+        """What to do when values or gradients are unknown."""
+
     @abstractmethod
     def key(self, x: Any) -> Any:
         """The node of something that a user holds, None if it is not of this kind."""
@@ -128,7 +143,10 @@ def build(
         edges.extend([Edge(j, i, p) for j, p in here])
         facts = source.facts(node, labels.get(id(node), ""))
         cards.append(Card(i, facts, visits.get(id(node)), len(inputs) - len(here)))
-    return Picture(tuple(cards), tuple(edges), _note(len(shown), len(found)))
+    left_out = _note(len(shown), len(found))
+    unknown = any(not c.facts.value or (c.facts.kind == "op" and not c.facts.grad) for c in cards)
+    notes = [note for note in (left_out, source.hint if unknown else "") if note]
+    return Picture(tuple(cards), tuple(edges), ". ".join(notes))
 
 
 def _nearest_first(source: Source) -> list[Any]:

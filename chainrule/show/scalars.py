@@ -1,5 +1,7 @@
 """Pictures of scalar graphs: anything with `data`, `grad` and `_children` or `_prev`.
 
+`_operands`, where there are such, also name the numbers that an op was applied to.
+
 That is chainrule's own `Value`, and also the classes of micrograd and microgpt, which are read, not
 imported: what one of them lacks (an op's name, a label, a line) is left out of the picture.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from chainrule.show.picture import Facts, Source, number, short_line
+from chainrule.show.picture import Constant, Facts, Source, number, short_line
 
 
 @final
@@ -34,15 +36,23 @@ class ScalarSource(Source):
         """The value itself."""
         return self._root
 
+    @property
+    def hint(self) -> str:
+        """A scalar without a gradient has not seen a backward pass."""
+        return "–: call backward() first"
+
     def key(self, x: Any) -> Any:
         """The value itself."""
         return x if self.accepts(x) else None
 
     def inputs(self, node: Any) -> Sequence[Any]:
         """The values that it was computed from."""
+        if isinstance(node, Constant):
+            return ()
         got = self._inputs.get(id(node))
         if got is None:  # kept, so that what an engine makes on request is made once
-            got = tuple(_first(node, "_children", "_prev") or ())
+            xs = _first(node, "_operands", "_children", "_prev") or ()
+            got = tuple([x if self.accepts(x) else Constant(x) for x in xs])
             self._inputs[id(node)] = got
         return got
 
@@ -51,6 +61,8 @@ class ScalarSource(Source):
 
     def facts(self, node: Any, label: str) -> Facts:
         """Value, gradient, op, label and line."""
+        if isinstance(node, Constant):
+            return Facts("constant", "constant", label, value=number(node.value))
         leaf = not self.inputs(node)
         grad = _first(node, "grad")
         return Facts(

@@ -14,25 +14,14 @@ from typing import Any, cast, final
 import numpy as np
 
 from chainrule.derive import pullback_nodes
-from chainrule.errors import GradientError, describe
 from chainrule.graph import Freed, Node, Variable, order, recording
 from chainrule.op import Spec
-from chainrule.show.picture import Facts, Source, number, short_line
+from chainrule.show.picture import Constant, Facts, Source, number, short_line
 from chainrule.tensor import Tensor, asarray
 from chainrule.tree import flatten
 
 SMALL = 6
 """Up to this many elements a tensor is written out; above, it is summarised."""
-
-
-@final
-class Constant:
-    """An input that is no node: a number, an array or a `Spec`. Shown, but nothing flows to it."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
 
 @final
@@ -55,6 +44,13 @@ class TensorSource(Source):
     def root(self) -> Any:
         """The node of the tensor."""
         return self._root
+
+    @property
+    def hint(self) -> str:
+        """How to see everything."""
+        if self._held:
+            return "–: not kept. Name the inputs, or let show.graph(f, *args) run the function"
+        return "–: not kept. Name the tensors that the function uses"
 
     def key(self, x: Any) -> Any:
         """The tensor's node."""
@@ -130,22 +126,17 @@ class TensorSource(Source):
         )
 
 
-def observed(f: Callable[..., Any], args: Sequence[Any]) -> tuple[Tensor, list[tuple[str, Any]]]:
+def observed(f: Callable[..., Any], args: Sequence[Any]) -> tuple[Any, list[tuple[str, Any]]]:
     """Run `f` on tensors that require gradients in place of the floats, arrays and tensors in
-    `args` (which may be nested); its result, and those tensors by name.
+    `args` (which may be nested); its result, and what it was run on by name.
 
-    Anything else in the arguments is passed on as it is. The result must be one tensor.
+    Anything else in the arguments is passed on as it is. The result is a tensor or a scalar.
     """
     leaves, structure = flatten(list(args))
     inputs = [_as_input(x) for x in leaves]
     with recording(True):
         y = f(*structure.unflatten(inputs))
-    if not isinstance(y, Tensor):
-        raise GradientError(
-            f"show: the function returned {describe(y)}; a picture needs one tensor as its result"
-        )
-    named = zip(_leaf_names(f, args), inputs, strict=True)
-    return y, [(name, x) for name, x in named if isinstance(x, Tensor)]
+    return y, list(zip(_leaf_names(f, args), inputs, strict=True))
 
 
 def _leaf_names(f: Callable[..., Any], args: Sequence[Any]) -> list[str]:
