@@ -51,7 +51,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     asked = vars(_parser().parse_args(argv))
     module = importlib.import_module(COMMANDS[asked.pop("subcommand")])
-    return module.command(asked, Console())
+    return module.command(asked, _Console())
+
+
+class _Console(Console):
+    """Rich's console; a reader that goes away is left to `main`."""
+
+    def on_broken_pipe(self) -> None:
+        """Rich calls this while it handles the error, and offers it to be overridden."""
+        raise BrokenPipeError
 
 
 def _parser() -> argparse.ArgumentParser:

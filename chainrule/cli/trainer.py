@@ -187,11 +187,18 @@ def draw_documents(
             f"the prompt has {len(prompt)} characters, the model writes {block_size} in all: "
             "give a shorter one"
         )
+
+    def next_logits(tokens: list[int]) -> Sequence[float]:
+        logits = engine.next_logits(tokens)
+        if not all(map(math.isfinite, logits)):
+            raise CommandError("the model's numbers are not finite: its training has diverged")
+        return logits
+
     return [
         prompt
         + tokenizer.decode(
             sample(
-                engine.next_logits, rng, start=start, stop=tokenizer.bos, limit=limit,
+                next_logits, rng, start=start, stop=tokenizer.bos, limit=limit,
                 temperature=temperature,
             )
         )
