@@ -1,0 +1,51 @@
+"""Linear algebra: the Array API standard's `linalg` extension, with `kron` and `solve_triangular`.
+
+Matrices are the last two axes; all leading axes are a batch. Real and complex, float32 and float64;
+integers count as float64.
+"""
+
+from chainrule.ops.contraction import matmul, outer, tensordot, vecdot
+from chainrule.ops.linalg.base import MatrixError, diagonal
+from chainrule.ops.linalg.determinant import det, slogdet
+from chainrule.ops.linalg.factoring import qr
+from chainrule.ops.linalg.functions import (
+    cross,
+    kron,
+    matrix_norm,
+    matrix_power,
+    matrix_rank,
+    trace,
+    vector_norm,
+)
+from chainrule.ops.linalg.singular import eigh, eigvalsh, pinv, svd, svdvals
+from chainrule.ops.linalg.solving import cholesky, inv, solve, solve_triangular
+from chainrule.ops.shaping import matrix_transpose
+
+__all__ = [
+    "MatrixError",
+    "cholesky",
+    "cross",
+    "det",
+    "diagonal",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "kron",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]
