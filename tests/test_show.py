@@ -24,6 +24,12 @@ def leaves(*xs: float) -> list[cr.Tensor]:
     return [cr.Tensor(x, requires_grad=True) for x in xs]
 
 
+def scalar(x: float, label: str) -> Value:
+    v = Value(x)
+    v.label = label
+    return v
+
+
 def facts(drawing: show.Drawing) -> dict[str, tuple[str, str]]:
     return {card.name: (card.facts.value, card.facts.grad) for card in drawing.picture.cards}
 
@@ -77,7 +83,7 @@ def test_a_function_ignores_gradients_left_in_what_it_uses():
 
 
 def test_scalars():
-    a, b, d = Value(2.0, "a"), Value(-3.0, "b"), Value(10.0, "d")
+    a, b, d = scalar(2.0, "a"), scalar(-3.0, "b"), scalar(10.0, "d")
     y = (a * b + d).relu()
     y.backward()
     got = {c.name: (c.facts.value, c.facts.grad) for c in show.graph(y).picture.cards}
@@ -112,7 +118,7 @@ def test_a_foreign_scalar_is_read_by_its_attributes():
 
 
 def test_the_wrong_order_can_be_drawn():
-    a, b = Value(2.0, "a"), Value(3.0, "b")
+    a, b = scalar(2.0, "a"), scalar(3.0, "b")
     product = a * b
     total = product + a
     total.grad = 1.0

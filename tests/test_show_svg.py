@@ -56,7 +56,8 @@ def test_well_formed_and_complete(direction: str, flow: bool):
 def test_everything_from_outside_is_escaped():
     evil = "<script>&\"'\x00\x1b]]>|{}\\ \ud800 \ufffe"
     a = cr.Tensor(1.0, requires_grad=True)
-    d = show.graph(a * 2.0, names={evil: a})
+    y = a * 2.0
+    d = show.graph(y, names={evil: a, f"{evil} result": y})
     root = ET.fromstring(d.svg())
     texts = [t.text or "" for t in root.iter(f"{SVG}text")]
     assert any(t.startswith("<script>&\"'") for t in texts)

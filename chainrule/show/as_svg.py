@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 from chainrule.show.cards import Sheet, measure, sheet
 from chainrule.show.layout import Gaps, Layout, arrange
 from chainrule.show.picture import Edge, Picture
+from chainrule.show.widths import shorten
 
 MARGIN = 16.0
 RADIUS = 10.0
@@ -235,8 +236,8 @@ def _legend(picture: Picture, y: float, flow: bool) -> tuple[list[str], float]:
 
 
 def _title(picture: Picture) -> str:
-    count = len(picture.cards)
-    return escape(f"{picture.cards[0].name}: a graph of {count} node{'s' if count > 1 else ''}")
+    name, count = shorten(picture.cards[0].name, 40), len(picture.cards)
+    return escape(f"{name}: a graph of {count} node{'s' if count > 1 else ''}")
 
 
 def _n(x: float) -> str:
