@@ -23,8 +23,8 @@ def introduce(run: Run, folder: Path, console: Console) -> None:
     size = sum([w.size for w in run.engine.state().weights.values()])
     cut = sum([len(d) >= s.block_size for d in corpus.training])
     lines = [
-        f"chainrule {chainrule.__version__}: {s.preset}, {s.n_layer} layers, {s.n_head} heads, "
-        f"{s.n_embd} channels, {size:,} parameters",
+        f"chainrule {chainrule.__version__}: {s.preset}, layers {s.n_layer}, heads {s.n_head}, "
+        f"channels {s.n_embd}, {size:,} parameters",
         f"{_data(run)}: {len(corpus.training):,} documents to train on, "
         f"{len(corpus.held_out):,} held out, {corpus.tokenizer.vocab_size} tokens",
         f"{s.engine} engine, {s.dtype}, {s.batch} a step, learning rate {s.lr:g}, seed {s.seed}",
@@ -77,7 +77,7 @@ def resuming(folder: Path) -> str:
 def write(run: Run, folder: Path, samples: Sequence[str] = ()) -> Curve:
     """Write losses.csv, losses.svg and, if there are samples, samples.txt; the losses' curve."""
     s = run.settings
-    sizes = f"{s.n_layer} layers, {s.n_embd} channels, {s.batch} documents a step, {s.dtype}"
+    sizes = f"layers {s.n_layer}, channels {s.n_embd}, documents a step {s.batch}, {s.dtype}"
     curve = Curve(run.losses, run.held_out, f"{s.preset} on {_data(run)}", sizes)
     files = {"losses.csv": table(run), "losses.svg": svg(curve)} if run.losses else {}
     if samples:
