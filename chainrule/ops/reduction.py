@@ -19,7 +19,16 @@ from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import BroadcastTo, Linear
 from chainrule.ops.selection import where
-from chainrule.ops.shaping import Axis, Shape, Slice, astype, concat, normalize_axes, reshape
+from chainrule.ops.shaping import (
+    Axis,
+    Shape,
+    Slice,
+    astype,
+    concat,
+    normalize_axes,
+    normalize_axis,
+    reshape,
+)
 
 
 def _reduced(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
@@ -386,6 +395,6 @@ def argmin(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Any:
 
 def _arg(what: str, x: Any, axis: int | None, keepdims: bool) -> Any:
     if axis is not None:
-        return apply(Found(what, normalize_axes(axis, x.ndim), keepdims), x)
+        return apply(Found(what, (normalize_axis(axis, x.ndim),), keepdims), x)
     flat = apply(Found(what, (0,), False), reshape(x, (-1,)))
     return reshape(flat, (1,) * x.ndim) if keepdims else flat
