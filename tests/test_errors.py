@@ -1,0 +1,258 @@
+"""What a user can do wrong, one by one: the class of the error, and that its sentence helps."""
+
+# ruff: noqa: E501 (tables: one mistake, one line)
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.graph import placeholder
+
+X = np.array([[0.7, -1.3, 0.4]], np.float32)
+
+
+def leaf(x: Any = X) -> cr.Tensor:
+    return cr.tensor(x, requires_grad=True)
+
+
+def held() -> cr.Tensor:
+    return placeholder((2, 3), np.float32, needs=True)
+
+
+def ints(*values: Any) -> cr.Tensor:
+    return cr.tensor(np.array(values))
+
+
+Mistake = tuple[Callable[[], Any], type[Exception], list[str]]
+
+# fmt: off
+SHAPES: dict[str, Mistake] = {
+    "add": (lambda: leaf() + cr.ones((2, 2)), cr.ShapeError, ["add", "float32 (1, 3)", "float32 (2, 2)", "do not broadcast"]),
+    "matmul": (lambda: leaf() @ cr.ones((2, 2)), cr.ShapeError, ["matmul", "(1, 3)", "(2, 2)"]),
+    "matmul of a number": (lambda: cr.matmul(leaf(), cr.tensor(2.0)), cr.ShapeError, ["matmul", "use *"]),
+    "where": (lambda: cr.where(leaf() > 1, leaf(), cr.ones((4,))), cr.ShapeError, ["where", "(4,)", "do not broadcast"]),
+    "reshape": (lambda: cr.reshape(leaf(), (2, -1)), cr.ShapeError, ["cannot reshape (1, 3)", "3 elements", "(2, -1)"]),
+    "reshape with two unknowns": (lambda: cr.reshape(leaf(), (-1, -1)), cr.ShapeError, ["cannot reshape"]),
+    "permute": (lambda: cr.permute_dims(leaf(), (0, 0)), cr.ShapeError, ["twice"]),
+    "permute too few": (lambda: cr.permute_dims(leaf(), (0,)), cr.ShapeError, ["do not name all 2 axes"]),
+    "matrix_transpose": (lambda: cr.matrix_transpose(cr.ones(3)), cr.ShapeError, ["at least 2 axes"]),
+    "moveaxis": (lambda: cr.moveaxis(leaf(), (0, 1), 0), cr.ShapeError, ["2 axes cannot go to 1 places"]),
+    "squeeze": (lambda: cr.squeeze(leaf(), 1), cr.ShapeError, ["axis 1 of (1, 3)", "size 1"]),
+    "axis": (lambda: cr.sum(leaf(), axis=2), cr.ShapeError, ["axis 2 does not exist", "2 axes"]),
+    "axis twice": (lambda: cr.sum(leaf(), axis=(0, -2)), cr.ShapeError, ["twice"]),
+    "axis that is no integer": (lambda: cr.sum(leaf(), axis=1.5), cr.DtypeError, ["axis is an integer", "1.5"]),  # type: ignore[arg-type]
+    "concat": (lambda: cr.concat([leaf(), cr.ones((2, 2))]), cr.ShapeError, ["concat", "(2, 2)"]),
+    "concat of nothing": (lambda: cr.concat([]), cr.ShapeError, ["at least one"]),
+    "stack": (lambda: cr.stack([leaf(), cr.ones(3)]), cr.ShapeError, ["equal shapes"]),
+    "stack of nothing": (lambda: cr.stack([]), cr.ShapeError, ["at least one"]),
+    "split": (lambda: cr.split(leaf(), [1, 1], axis=1), cr.ShapeError, ["[1, 1]", "add up to 3"]),
+    "split by 0": (lambda: cr.split(leaf(), 0), cr.ShapeError, ["must be positive"]),
+    "repeat": (lambda: cr.repeat(leaf(), -1), cr.ShapeError, ["negative"]),
+    "pad": (lambda: cr.pad(leaf(), [(1, 1)]), cr.ShapeError, ["2 pairs"]),
+    "roll": (lambda: cr.roll(leaf(), (1, 2), axis=0), cr.ShapeError, ["2 shifts", "1 axes"]),
+    "broadcast_to": (lambda: cr.broadcast_to(leaf(), (2, 2)), cr.ShapeError, ["broadcast_to", "(1, 3)"]),
+    "broadcast_arrays": (lambda: cr.broadcast_arrays(leaf(), cr.ones(2)), cr.ShapeError, ["do not broadcast"]),
+    "max of nothing": (lambda: cr.max(cr.ones((0, 3)), axis=0), cr.ShapeError, ["max", "(0, 3)"]),
+    "einsum sizes": (lambda: cr.einsum("ij,jk->ik", leaf(), cr.ones((2, 2))), cr.ShapeError, ["einsum"]),
+    "einsum count": (lambda: cr.einsum("ij,jk->ik", leaf()), cr.ShapeError, ["2 arrays, not 1"]),
+    "einsum axes": (lambda: cr.einsum("ijk->i", leaf()), cr.ShapeError, ["'ijk' names 3 axes", "(1, 3)"]),
+    "einsum output": (lambda: cr.einsum("ij->k", leaf()), cr.ShapeError, ["'k' must name letters of inputs"]),
+    "einsum diagonal": (lambda: cr.einsum("ii", leaf()), cr.ShapeError, ["'i' is 1 and 3"]),
+    "einsum dots": (lambda: cr.einsum("ij...k->i", leaf()), cr.ShapeError, ["more axes than"]),
+    "tensordot": (lambda: cr.tensordot(leaf(), leaf(), axes=1), cr.ShapeError, ["do not fit"]),
+    "tensordot axes": (lambda: cr.tensordot(leaf(), leaf(), axes=3), cr.ShapeError, ["do not both have 3 axes"]),
+    "outer": (lambda: cr.outer(leaf(), leaf()), cr.ShapeError, ["two vectors"]),
+    "vecdot": (lambda: cr.vecdot(leaf(), cr.ones((2, 2))), cr.ShapeError, ["differ along axis 1"]),
+    "take_along_axis": (lambda: cr.take_along_axis(leaf(), ints(0)), cr.ShapeError, ["take_along_axis"]),
+    "scatter_add": (lambda: cr.scatter_add(leaf(), 1, ints(0), leaf()), cr.ShapeError, ["same number of axes"]),
+    "cross_entropy": (lambda: cr.cross_entropy(leaf(), ints([1])), cr.ShapeError, ["need class indices of shape (1,)", "(1, 1)"]),
+    "cross_entropy of probabilities": (lambda: cr.cross_entropy(leaf(), cr.ones(3)), cr.ShapeError, ["shape of the logits", "(3,)"]),
+    "mse_loss": (lambda: cr.mse_loss(leaf(), cr.ones(3)), cr.ShapeError, ["(1, 3) and (3,) differ"]),
+    "bce": (lambda: cr.binary_cross_entropy_with_logits(leaf(), cr.ones(3)), cr.ShapeError, ["differ"]),
+    "embedding": (lambda: cr.embedding(cr.ones(3), ints(0)), cr.ShapeError, ["(rows, width)"]),
+    "attention": (lambda: cr.scaled_dot_product_attention(leaf(), cr.ones(3), leaf()), cr.ShapeError, ["attention", "(.., T, d)"]),
+    "zeros": (lambda: cr.zeros((2, -1)), cr.ShapeError, ["must not be negative"]),
+    "zeros of a float": (lambda: cr.zeros(2.5), cr.ShapeError, ["2.5"]),  # type: ignore[arg-type]
+    "arange": (lambda: cr.arange(0, 5, 0), cr.ShapeError, ["step must not be 0"]),
+    "linspace": (lambda: cr.linspace(0, 1, -1), cr.ShapeError, ["num must not be negative"]),
+    "ragged": (lambda: cr.tensor([[1, 2], [3]]), cr.ShapeError, ["cannot make a tensor of list"]),
+    "item": (lambda: cr.ones(3).item(), cr.ShapeError, ["one element", "(3,)"]),
+    "bool": (lambda: bool(leaf() > 1), cr.ShapeError, ["any() or all()"]),
+    "data": (lambda: setattr(leaf(), "data", cr.ones(2)), cr.ShapeError, ["(1, 3) cannot become (2,)"]),
+    "grad": (lambda: setattr(leaf(), "grad", cr.ones(2)), cr.ShapeError, ["cannot have shape (2,)"]),
+}
+DTYPES: dict[str, Mistake] = {
+    "None": (lambda: leaf() + None, cr.DtypeError, ["add", "NoneType None"]),
+    "a word": (lambda: leaf() * "a", cr.DtypeError, ["mul", "str 'a'"]),
+    "bits of floats": (lambda: leaf() & 1, cr.DtypeError, ["bitwise_and", "float32 (1, 3)", "int 1"]),
+    "a tensor of words": (lambda: cr.tensor("abc"), cr.DtypeError, ["numbers or bools"]),
+    "a tensor of anything": (lambda: cr.tensor(object()), cr.DtypeError, ["numbers or bools"]),
+    "an integer parameter": (lambda: leaf([1, 2]), cr.DtypeError, ["only floating-point", "int64 (2,)"]),
+    "astype": (lambda: leaf().astype("blah"), cr.DtypeError, ["astype", "'blah'"]),
+    "float indices": (lambda: cr.take(leaf(), cr.ones(2)), cr.DtypeError, ["take", "must be integers", "float32"]),
+    "one_hot": (lambda: cr.one_hot(cr.ones(3), 3), cr.DtypeError, ["one_hot", "integers"]),
+    "a float as a key": (lambda: leaf()[1.5], cr.DtypeError, ["integers or bools"]),
+    "a word as a key": (lambda: leaf()["a"], cr.DtypeError, ["integers or bools"]),
+    "bool target": (lambda: cr.cross_entropy(leaf(), leaf()[:, 0] > 0), cr.DtypeError, ["integers or floats, not bool"]),
+    "len": (lambda: len(cr.tensor(1.0)), cr.DtypeError, ["without axes"]),
+    "iter": (lambda: list(cr.tensor(1.0)), cr.DtypeError, ["without axes"]),
+    "an index that is a float": (lambda: [1, 2][cr.tensor(1.0)], cr.DtypeError, ["must be an integer"]),
+    "asarray without a copy": (lambda: cr.asarray([1.0], copy=False), cr.DtypeError, ["without a copy"]),
+    "trees": (lambda: cr.tree_map(lambda a, b: a, {"a": 1}, [1]), cr.DtypeError, ["the trees differ", "dict(a: *)"]),
+}
+INDICES: dict[str, Mistake] = {
+    "int": (lambda: leaf()[3], cr.IndexingError, ["getitem", "float32 (1, 3)", "index 3 is out of bounds"]),
+    "too many": (lambda: leaf()[0, 0, 0], cr.IndexingError, ["too many indices"]),
+    "array": (lambda: leaf()[[4]], cr.IndexingError, ["index 4 is out of bounds"]),
+    "bools": (lambda: leaf()[np.array([True, False])], cr.IndexingError, ["boolean index did not match"]),
+    "take": (lambda: cr.take(leaf(), [7], axis=1), cr.IndexingError, ["take", "7"]),
+    "embedding": (lambda: cr.embedding(leaf(), ints(5)), cr.IndexingError, ["5"]),
+    "scatter_add": (lambda: cr.scatter_add(leaf(), 1, ints([5]), cr.ones((1, 1))), cr.IndexingError, ["5"]),
+    "class too large": (lambda: cr.cross_entropy(leaf(), ints(3)), cr.IndexingError, ["class 3 is not among 0..2"]),
+    "class negative": (lambda: cr.cross_entropy(leaf(), ints(-1)), cr.IndexingError, ["class -1", "ignore_index"]),
+}
+DERIVATIVES: dict[str, Mistake] = {
+    "backward of many": (lambda: (leaf() * 2).backward(), cr.ShapeError, ["(1, 3)", "sum it", "gradient"]),
+    "backward with a wrong gradient": (lambda: leaf().backward(cr.ones(2)), cr.ShapeError, ["(2,)", "(1, 3)"]),
+    "no graph": (lambda: cr.tensor(1.0).backward(), cr.GradientError, ["does not depend", "requires_grad=True", "detach()"]),
+    "no graph after no_grad": (lambda: cr.no_grad()(lambda: leaf().sum())().backward(), cr.GradientError, ["no_grad()"]),
+    "numpy": (lambda: leaf().numpy(), cr.GradientError, ["detach().numpy()"]),
+    "np.asarray": (lambda: np.asarray(leaf()), cr.GradientError, ["detach().numpy()"]),
+    "hook": (lambda: cr.ones(3).register_hook(print), cr.GradientError, ["register_hook", "requires a gradient"]),
+    "retain_grad": (lambda: cr.ones(3).retain_grad(), cr.GradientError, ["retain_grad"]),
+    "a grad that is not wanted": (lambda: setattr(cr.ones(3), "grad", cr.ones(3)), cr.GradientError, ["does not require"]),
+    "requires_grad_ in a graph": (lambda: (leaf() * 2).requires_grad_(False), cr.GradientError, ["detach()"]),
+    "grad of many": (lambda: cr.grad(lambda x: x)(X), cr.ShapeError, ["(1, 3)", "jacobian or vjp"]),
+    "grad of nothing": (lambda: cr.grad(lambda x: None)(X), cr.ShapeError, ["one number"]),
+    "grad of an integer": (lambda: cr.grad(cr.argmax)(X), cr.DtypeError, ["real floating-point"]),
+    "grad by an integer": (lambda: cr.grad(lambda x: x * x)(2), cr.DtypeError, ["int64 ()", "2.0"]),
+    "jvp by an integer": (lambda: cr.jvp(cr.sin, (ints(2),), (ints(2),)), cr.DtypeError, ["only floating-point"]),
+    "argnums": (lambda: cr.grad(lambda x: x, argnums=1)(1.0), cr.ShapeError, ["argnums 1", "1 arguments"]),
+    "tangent's shape": (lambda: cr.jvp(cr.sin, (X,), (cr.ones(2),)), cr.ShapeError, ["tangent", "(2,)", "(1, 3)"]),
+    "tangents' number": (lambda: cr.jvp(cr.sin, (X,), ()), cr.ShapeError, ["tangent", "structure"]),
+    "cotangent's structure": (lambda: cr.vjp(lambda x: (x, x), X)[1](X), cr.ShapeError, ["cotangent", "tuple(*, *)"]),
+    "jacobian's mode": (lambda: cr.jacobian(cr.sin, mode="x"), cr.GradientError, ["'auto', 'forward' or 'reverse'", "'x'"]),
+}
+SETTINGS: dict[str, Mistake] = {
+    "gelu": (lambda: cr.gelu(leaf(), approximate="erf"), cr.ConfigError, ["'none' or 'tanh'", "'erf'"]),
+    "dropout": (lambda: cr.dropout(leaf(), 1.5), cr.ConfigError, ["probability", "1.5"]),
+    "reduction": (lambda: cr.mse_loss(leaf(), leaf(), reduction="avg"), cr.ConfigError, ["'mean', 'sum' or 'none'", "'avg'"]),
+    "label_smoothing": (lambda: cr.cross_entropy(leaf(), ints(1), label_smoothing=2.0), cr.ConfigError, ["between 0 and 1"]),
+    "seed": (lambda: cr.Generator(-1), cr.ConfigError, ["seed must not be negative", "-1"]),
+    "manual_seed": (lambda: cr.Generator(1).manual_seed(-1), cr.ConfigError, ["seed must not be negative"]),
+}
+TRACED: dict[str, Mistake] = {
+    "if": (lambda: bool(cr.sum(held()) > 0), cr.TraceError, ["bool()", "not known yet", __file__, "where(condition, a, b)"]),
+    "float": (lambda: float(cr.sum(held())), cr.TraceError, ["float()"]),
+    "int": (lambda: int(cr.sum(held())), cr.TraceError, ["int()"]),
+    "item": (lambda: cr.sum(held()).item(), cr.TraceError, ["item()", "as results"]),
+    "numpy": (lambda: held().detach().numpy(), cr.TraceError, ["numpy()"]),
+    "tolist": (lambda: held().tolist(), cr.TraceError, ["tolist()"]),
+    "copied": (lambda: cr.tensor(held()), cr.TraceError, ["cannot be copied"]),
+    "mask": (lambda: held()[held() > 0], cr.DtypeError, ["depends on values", "use where(mask, x, 0)"]),
+    "shapes": (lambda: held() + cr.ones(2), cr.ShapeError, ["add", "(2, 3)", "(2,)"]),
+    "matmul": (lambda: held() @ held(), cr.ShapeError, ["inner sizes", "(2, 3)"]),
+    "max of nothing": (lambda: cr.max(held()[:0]), cr.ShapeError, ["without elements"]),
+    "concat": (lambda: cr.concat([held(), cr.ones((2, 2))]), cr.ShapeError, ["differ outside axis 0"]),
+    "take_along_axis": (lambda: cr.take_along_axis(held(), ints(0)), cr.ShapeError, ["differ in axes"]),
+}
+# fmt: on
+GROUPS = [SHAPES, DTYPES, INDICES, DERIVATIVES, SETTINGS, TRACED]
+ALL = [pytest.param(*m, id=name) for group in GROUPS for name, m in group.items()]
+BUILTIN = {
+    cr.ShapeError: ValueError,
+    cr.DtypeError: TypeError,
+    cr.IndexingError: IndexError,
+    cr.GradientError: RuntimeError,
+    cr.TraceError: RuntimeError,
+    cr.ConfigError: ValueError,
+}
+
+
+@pytest.mark.parametrize(("make", "kind", "says"), ALL)
+def test_mistake(make: Callable[[], Any], kind: type[Exception], says: list[str]):
+    with pytest.raises(kind) as caught:
+        make()
+    message = str(caught.value)
+    missing = [part for part in says if part not in message]
+    assert not missing, f"{missing} is not in: {message}"
+    assert len(message) < 700 and "\n" not in message
+    assert isinstance(caught.value, cr.ChainruleError) and isinstance(caught.value, BUILTIN[kind])  # type: ignore[index]
+
+
+def test_every_class_of_error_is_provoked():
+    assert {m.values[1] for m in ALL} == set(BUILTIN)
+
+
+def line() -> int:
+    frame = inspect.currentframe()
+    assert frame is not None and frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+def test_a_second_backward_names_tensor_op_and_both_lines():
+    x = leaf()
+    loss, made = cr.exp(x).sum(), line()
+    loss.backward()
+    freed = line() - 1
+    with pytest.raises(cr.GradientError) as caught:
+        loss.backward()
+    message = str(caught.value)
+    assert "'sum' float32 ()" in message and "retain_graph=True" in message
+    assert f"{__file__}:{made})" in message and f"{__file__}:{freed}." in message
+
+
+def test_a_second_derivative_of_a_freed_graph_says_the_same():
+    x = leaf()
+    y = cr.exp(x)
+    y.sum().backward()
+    with pytest.raises(cr.GradientError, match="second time"):
+        cr.grad(lambda v: cr.sum(y * v * v))(X)
+        (y * 2.0).sum().backward()
+
+
+def test_the_cause_is_chained():
+    with pytest.raises(cr.ShapeError) as caught:
+        leaf() + cr.ones((2, 2))
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert "operands could not be broadcast" in str(caught.value.__cause__)
+
+
+def test_an_error_inside_a_users_function_passes_through():
+    def f(x: Any) -> Any:
+        raise KeyError("mine")
+
+    for operator in (cr.grad, cr.jacobian, cr.value_and_grad):
+        with pytest.raises(KeyError, match="mine"):
+            operator(f)(X)
+
+
+def test_a_hook_of_the_wrong_shape():
+    x = leaf()
+    x.register_hook(lambda g: np.zeros(7))
+    with pytest.raises(cr.ShapeError, match=r"hook.*\(7,\).*\(1, 3\)"):
+        (x * 2.0).sum().backward()
+
+
+def test_an_error_leaves_nothing_switched():
+    """After a failure inside a derivative, recording and NumPy's warnings are as before."""
+    x = leaf()
+    with pytest.raises(cr.ShapeError), cr.no_grad():
+        x + cr.ones(7)
+    assert (x * 2).requires_grad
+    before = np.geterr()
+    with pytest.raises(cr.ShapeError):
+        cr.grad(lambda v: cr.sum(v + cr.ones(7)))(X)
+    assert np.geterr() == before and (x * 2).requires_grad
+
+
+def test_a_long_argument_is_shortened():
+    with pytest.raises(cr.DtypeError) as caught:
+        leaf() + ("x" * 500)
+    assert "..." in str(caught.value) and len(str(caught.value)) < 400
