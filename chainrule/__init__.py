@@ -3,6 +3,9 @@
 An op states its derivative once; everything else is derived from that statement.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from chainrule.creation import (
     arange,
     empty,
@@ -25,6 +28,7 @@ from chainrule.errors import (
     ShapeError,
     TraceError,
 )
+from chainrule.function import Function
 from chainrule.functional import (
     enable_grad,
     grad,
@@ -193,22 +197,43 @@ from chainrule.tensor import (
     asarray,
     tensor,
 )
-from chainrule.tree import (
-    tree_map,
-)
+from chainrule.tree import tree_map
+from chainrule.vmap import vmap
+
+if TYPE_CHECKING:
+    from chainrule import data, fft, linalg, models, nn, optim, show
+    from chainrule.scalar import Value
 
 __version__ = "0.1.0"
+
+_LAZY = ("data", "fft", "linalg", "models", "nn", "optim", "show")
+
+
+def __getattr__(name: str) -> Any:
+    """Parts that most programs do not need are imported when they are first asked for."""
+    if name == "Value":
+        return import_module("chainrule.scalar").Value
+    if name in _LAZY:
+        return import_module(f"chainrule.{name}")
+    raise AttributeError(f"module 'chainrule' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 __all__ = [
     "ChainruleError",
     "ConfigError",
     "DtypeError",
+    "Function",
     "Generator",
     "GradientError",
     "IndexingError",
     "ShapeError",
     "Tensor",
     "TraceError",
+    "Value",
     "abs",
     "acos",
     "acosh",
@@ -245,6 +270,7 @@ __all__ = [
     "cosh",
     "count_nonzero",
     "cross_entropy",
+    "data",
     "div",
     "dropout",
     "einsum",
@@ -261,6 +287,7 @@ __all__ = [
     "expand_dims",
     "expm1",
     "eye",
+    "fft",
     "flatten",
     "flip",
     "floor",
@@ -286,6 +313,7 @@ __all__ = [
     "leaky_relu",
     "less",
     "less_equal",
+    "linalg",
     "linear",
     "linspace",
     "log",
@@ -307,11 +335,13 @@ __all__ = [
     "mean",
     "min",
     "minimum",
+    "models",
     "moveaxis",
     "mse_loss",
     "mul",
     "neg",
     "nextafter",
+    "nn",
     "no_grad",
     "nonzero",
     "norm",
@@ -319,6 +349,7 @@ __all__ = [
     "one_hot",
     "ones",
     "ones_like",
+    "optim",
     "outer",
     "pad",
     "permute_dims",
@@ -335,6 +366,7 @@ __all__ = [
     "round",
     "scaled_dot_product_attention",
     "scatter_add",
+    "show",
     "sigmoid",
     "sign",
     "signbit",
@@ -366,6 +398,7 @@ __all__ = [
     "var",
     "vecdot",
     "vjp",
+    "vmap",
     "where",
     "zeros",
     "zeros_like",

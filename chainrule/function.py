@@ -15,7 +15,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from chainrule.errors import DtypeError, GradientError, ShapeError, describe
-from chainrule.graph import Node, Variable, apply, is_recording, recording, variable
+from chainrule.graph import Node, Variable, apply, is_recording, placeholder, recording, variable
 from chainrule.op import Need, Op, Spec
 from chainrule.tensor import Tensor, asarray
 
@@ -147,7 +147,9 @@ class Call(Op):
 
     def _run(self, xs: Sequence[Any]) -> list[Any]:
         """Results of forward on `xs`; notes which of them and of the arguments were saved."""
-        inputs = [variable(x) for x in xs]
+        inputs = [
+            placeholder(x.shape, x.dtype) if isinstance(x, Spec) else variable(x) for x in xs
+        ]
         args = list(self.static)
         for i, x in zip(self.places, inputs, strict=True):
             args[i] = x

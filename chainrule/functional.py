@@ -20,8 +20,10 @@ from chainrule.derive import pullback_nodes, pushforward_nodes
 from chainrule.errors import DtypeError, GradientError, ShapeError
 from chainrule.graph import Node, Variable, alias, order, recording, variable
 from chainrule.op import Spec
+from chainrule.ops.shaping import reshape
 from chainrule.tensor import Tensor, asarray
 from chainrule.tree import Structure, flatten
+from chainrule.vmap import vmap
 
 Argnums = int | tuple[int, ...]
 
@@ -52,18 +54,19 @@ class _Run:
         """The order of the graph of `outs`, and whether its derivative is to be recorded."""
         mine = [x.node for x in self.aliases if x.node is not None]
         walk = order([o.node for o in outs if o.node is not None and o.node.needs], mine)
-        known = set(mine)
-        foreign = any(n.op is None and n not in known for n in walk)
+        # what was made after the aliases is f's own: places of derivatives that it took inside
+        first = min([n.serial for n in mine], default=0)
+        foreign = any(n.op is None and n.serial < first for n in walk)
         inner = any(n.inputs for n in mine) or any(type(o.value) is Spec for o in outs)
         return walk, foreign or inner
 
     def pull(self, outs: Sequence[Tensor], gs: Sequence[Any]) -> Any:
-        """Cotangents of the arguments, in their structure."""
+        """Cotangents of the arguments, in their structure; None among `gs` is no cotangent."""
         walk, record = self.walk(outs)
         record = record or any(isinstance(g, Variable) and g.node is not None for g in gs)
         seeds: dict[Node, Any] = {}
         for o, g in zip(outs, gs, strict=True):
-            if o.node is not None and o.node.needs:
+            if g is not None and o.node is not None and o.node.needs:
                 g = _as(g, record)
                 seeds[o.node] = g if o.node not in seeds else seeds[o.node] + g
         nodes = [x.node for x in self.aliases if x.node is not None]
@@ -79,13 +82,13 @@ class _Run:
         return trees[0] if self.single else tuple(trees)
 
     def push(self, outs: Sequence[Tensor], ts: Sequence[Any]) -> list[Tensor]:
-        """Tangents of `outs`."""
+        """Tangents of `outs`; None among `ts` is no tangent."""
         walk, record = self.walk(outs)
         record = record or any(isinstance(t, Variable) and t.node is not None for t in ts)
         tangents: dict[Node, Any] = {}
         for x, t in zip(self.aliases, ts, strict=True):
-            assert x.node is not None
-            tangents[x.node] = _as(t, record)
+            if t is not None and x.node is not None:
+                tangents[x.node] = _as(t, record)
         got = pushforward_nodes(walk, tangents, record=record)
         dots = [got.get(o.node) if o.node is not None else None for o in outs]
         return [
@@ -140,9 +143,10 @@ def value_and_grad(
         out = _scalar(outs, "grad")
         bars = run.pull([out], [np.ones((), out.dtype)])
         shown = _outer(out, run)
-        return (
-            ((shown, tree_map(lambda x: _outer(x, run), aux)), bars) if has_aux else (shown, bars)
-        )
+        if not has_aux:
+            return shown, bars
+        leaves, structure = flatten(aux)
+        return (shown, structure.unflatten([_outer(x, run) for x in leaves])), bars
 
     return _named(both, f, "value_and_grad")
 
@@ -232,6 +236,9 @@ def jacobian(
         n_out = sum([math.prod(o.shape) for o in outs])
         forward = mode == "forward" or (mode == "auto" and n_in < n_out)
         blocks = (_by_columns if forward else _by_rows)(run, outs)
+        _, record = run.walk(outs)
+        if not record:
+            blocks = [[b.detach() for b in row] for row in blocks]
         rows = [run._tree(row) for row in blocks]  # pyright: ignore[reportPrivateUsage]
         return structure.unflatten(rows)
 
@@ -239,41 +246,42 @@ def jacobian(
 
 
 def _by_rows(run: _Run, outs: Sequence[Tensor]) -> list[list[Any]]:
-    """For each output the blocks of all arguments, one reverse pass per output element."""
+    """For each output the blocks of all arguments: a reverse pass for all its elements at once."""
     blocks: list[list[Any]] = []
     for k, out in enumerate(outs):
-        rows: list[list[Any]] = []
-        for i in range(math.prod(out.shape)):
-            gs = [np.zeros(o.shape, o.dtype) for o in outs]
-            gs[k].reshape(-1)[i] = 1
-            rows.append(flatten(run.pull(outs, gs))[0])
-        blocks.append([
-            _assemble([r[j] for r in rows], (*out.shape, *x.shape), x.dtype)
-            for j, x in enumerate(run.aliases)
-        ])  # fmt: skip
+
+        def pull(g: Any, k: int = k) -> Any:
+            gs = [g if i == k else None for i in range(len(outs))]
+            return flatten(run.pull(outs, gs))[0]
+
+        rows = _mapped(pull, out, run.aliases)
+        blocks.append(
+            [reshape(r, (*out.shape, *x.shape)) for r, x in zip(rows, run.aliases, strict=True)]
+        )
     return blocks
 
 
 def _by_columns(run: _Run, outs: Sequence[Tensor]) -> list[list[Any]]:
-    """For each output the blocks of all arguments, one forward pass per argument element."""
+    """For each output the blocks of all arguments: a forward pass for all elements of each."""
     blocks: list[list[Any]] = [[] for _ in outs]
     for j, x in enumerate(run.aliases):
-        columns: list[list[Tensor]] = []
-        for i in range(math.prod(x.shape)):
-            ts = [np.zeros(a.shape, a.dtype) for a in run.aliases]
-            ts[j].reshape(-1)[i] = 1
-            columns.append(run.push(outs, ts))
-        for k, out in enumerate(outs):
-            block = _assemble([c[k] for c in columns], (*x.shape, *out.shape), out.dtype)
+
+        def push(t: Any, j: int = j) -> Any:
+            return run.push(outs, [t if i == j else None for i in range(len(run.aliases))])
+
+        for k, (column, out) in enumerate(zip(_mapped(push, x, outs), outs, strict=True)):
+            block = reshape(column, (*x.shape, *out.shape))
             nx, no = len(x.shape), len(out.shape)
             blocks[k].append(block.permute_dims((*range(nx, nx + no), *range(nx))))
     return blocks
 
 
-def _assemble(parts: Sequence[Tensor], shape: tuple[int, ...], dtype: Any) -> Tensor:
-    from chainrule.ops.shaping import reshape, stack
-
-    return reshape(stack(parts), shape) if parts else variable(np.zeros(shape, dtype))
+def _mapped(f: Callable[..., Any], x: Tensor, results: Sequence[Tensor]) -> list[Any]:
+    """What the linear f gives for each unit array of the shape of `x`, along a new first axis."""
+    n = math.prod(x.shape)
+    if n == 0:
+        return [variable(np.zeros((0, *r.shape), r.dtype)) for r in results]
+    return vmap(f)(np.eye(n, dtype=x.dtype).reshape(n, *x.shape))
 
 
 def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:

@@ -179,7 +179,7 @@ def apply(op: Op, *xs: Any) -> Any:
     except Exception as cause:
         y = _failed(op, values, cause)
     if mask and _recording.get():
-        need, keep_y, drop = op.plans.get(mask) or op.plan(mask, len(xs))
+        need, keep_y, drop = op.plans.get(mask | bit) or op.plan(mask | bit)
         if need:
             if plain:
                 _copy_plain(xs, values, drop)

@@ -65,13 +65,17 @@ class Op(metaclass=_Interned):
     """Whether `eval` returns a tuple of arrays; `g` is then a tuple too, None where none came."""
     quiet: ClassVar[bool] = True
     """Whether `eval` is pure array code, which then runs without floating-point warnings."""
+    leading: ClassVar[bool] = False
+    """Whether it works on the last axes alone, for every index of all leading axes, which
+    broadcast.
+    """
     states_vjp: ClassVar[bool] = True
     """Whether `vjp` is stated; if not, it is derived by transposing `jvp`."""
     states_jvp: ClassVar[bool] = True
     """Whether `jvp` is stated; if not, it is derived by transposing `vjp`."""
     plans: dict[int, tuple[Need, bool, tuple[int, ...]]]
-    """By which inputs need a gradient (as bits): to which it flows, () if to none; whether y is
-    read; the places of the inputs that are not."""
+    """By which inputs need a gradient (as bits, one more bit marking their number): to which it
+    flows, () if to none; whether y is read; the places of the inputs that are not."""
 
     @property
     @abstractmethod
@@ -101,8 +105,9 @@ class Op(metaclass=_Interned):
         """The tangent `y_dot`; a None among `ts` stands for a tangent that is zero."""
         raise NotImplementedError
 
-    def plan(self, mask: int, count: int) -> tuple[Need, bool, tuple[int, ...]]:
-        """Fill in `plans[mask]`; bit i of `mask` says that input i of `count` needs a gradient."""
+    def plan(self, mask: int) -> tuple[Need, bool, tuple[int, ...]]:
+        """Fill in `plans[mask]`."""
+        count = mask.bit_length() - 1
         wanted = [self.reads(i) if mask >> i & 1 else None for i in range(count)]
         read = {j for w in wanted if w is not None for j in w}
         need = tuple([w is not None for w in wanted])
@@ -156,6 +161,28 @@ class Pick(Op):
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The output's own tangent."""
         return ts[0][self.index]
+
+
+@dataclass(frozen=True, eq=False)
+class Detach(Op):
+    """The input itself, without a derivative."""
+
+    @property
+    def name(self) -> str:
+        """`detach`."""
+        return "detach"
+
+    def eval(self, *xs: Any) -> Any:
+        """The input."""
+        return xs[0]
+
+    def spec(self, *xs: Any) -> Any:
+        """The input's spec."""
+        return xs[0]
+
+    def reads(self, i: int) -> None:
+        """There is no derivative."""
+        return
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 from chainrule import derive
 from chainrule.errors import DtypeError, GradientError, ShapeError, TraceError, describe
 from chainrule.graph import Extra, Node, Variable, apply, bind, leaf, variable
-from chainrule.op import Array, Spec
+from chainrule.op import Array, Detach, Spec
 from chainrule.ops import contraction, reduction, selection, shaping
 from chainrule.ops import elementwise as ew
 from chainrule.ops.shaping import Axis
@@ -146,7 +146,7 @@ class Tensor(Variable):
 
     def detach(self) -> Tensor:
         """The same values outside the graph."""
-        return variable(self.value)
+        return apply(Detach(), self) if type(self.value) is Spec else variable(self.value)
 
     def backward(
         self,

@@ -136,7 +136,7 @@ def test_jacobian_modes_agree_and_have_the_result_first():
 
 
 def test_jacobian_picks_the_cheaper_mode(monkeypatch: pytest.MonkeyPatch):
-    """Two parameters and 1,000 results: two passes, forward; the other way round: one, reverse."""
+    """Two parameters and 1,000 results: forward; the other way round: reverse."""
     from chainrule import functional
 
     passes: list[str] = []
@@ -151,7 +151,7 @@ def test_jacobian_picks_the_cheaper_mode(monkeypatch: pytest.MonkeyPatch):
     wide = np.linspace(-1, 1, 1000)
     two = np.array([0.3, -0.8])
     tall = cr.jacobian(lambda p: cr.sin(p[0] * wide) + p[1])(two)
-    assert tall.shape == (1000, 2) and passes == ["pushforward_nodes"] * 2
+    assert tall.shape == (1000, 2) and passes == ["pushforward_nodes"]  # both columns at once
     assert np.allclose(tall.numpy()[:, 0], wide * np.cos(0.3 * wide))
     passes.clear()
     cr.jacobian(lambda x: cr.reshape(cr.sum(x * x), (1,)))(wide)
