@@ -97,6 +97,7 @@ def test_data_without_a_preset_is_the_published_recipe():
     assert plain.holdout == 0 and plain.dtype == "float64"
     assert planned({}).preset == "gpt2" and planned({}).holdout == 0.1
     assert planned({"engine": "value"}).preset == "microgpt"
+    assert planned({"engine": "value", "preset": "gpt2"}).dtype == "float64"
 
 
 # --- engines agree
@@ -335,6 +336,8 @@ def test_resuming_from_an_earlier_checkpoint_sets_later_ones_aside():
     kept = sorted(p.name for p in Path("r/checkpoints").iterdir())
     assert kept == ["step-000008", "step-000010", "step-000010.aside"]
     assert Path("r/losses.csv").read_text() == whole
+    assert main(["train", "--resume", "r/checkpoints/step-000008", "--steps", "9"]) == 0
+    assert checkpoints.find(Path("r")).name == "step-000009"  # not one that was left behind
 
 
 @pytest.mark.usefixtures("names")
