@@ -65,6 +65,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FRACTION",
         help="of the documents, to measure on (default: 0.1 of the package's names, 0 of a file)",
     )
+    _add_groups(parser)
+
+
+def _add_groups(parser: argparse.ArgumentParser) -> None:
+    """The model's sizes, and what is kept."""
     sizes = parser.add_argument_group("the model's sizes (default: the preset's)")
     sizes.add_argument("--n-layer", type=whole, metavar="N", help="blocks")
     sizes.add_argument("--n-head", type=whole, metavar="N", help="heads of attention in each")
