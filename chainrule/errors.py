@@ -55,6 +55,7 @@ def describe(x: Any) -> str:
 _KINDS: tuple[tuple[type[Exception], type[ChainruleError]], ...] = (
     (IndexError, IndexingError),
     (TypeError, DtypeError),
+    (OverflowError, DtypeError),
     (ValueError, ShapeError),
 )
 

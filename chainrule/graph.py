@@ -171,6 +171,8 @@ def apply(op: Op, *xs: Any) -> Any:
             nodes.append(None)
         bit += bit
     if traced:
+        if plain:
+            _copy_plain(xs, values, ())
         return _trace(op, values, nodes)
     if not some and (handler := _handler(xs)) is not None:
         return handler(op, *xs)

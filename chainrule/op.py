@@ -57,8 +57,8 @@ class _Interned(ABCMeta):
 class Op(metaclass=_Interned):
     """A differentiable operation whose fields are its static parameters. Equal ops are one object.
 
-    In place of a value that it does not say it reads, a rule is handed something with that value's
-    shape and dtype (a node or a `Spec`).
+    In place of an input that it does not say it reads, a rule is handed something with that value's
+    shape and dtype (a node or a `Spec`); in place of an output, `vjp` None and `jvp` a `Spec`.
     """
 
     many: ClassVar[bool] = False

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.ops.families import conj
 from chainrule.ops.families import elementwise as op
 
 SQRT_2 = math.sqrt(2)
@@ -121,7 +122,7 @@ atan2 = op(np.arctan2, lambda a, b: _per_square(b, a, b), lambda a, b: -_per_squ
 hypot = op(np.hypot,   lambda y, a: a / _not_zero(y), lambda y, b: b / _not_zero(y))
 
 # --- steps and kinks
-abs       = op(np.abs,      lambda x: sign(x), name="abs", scalar=math.fabs)
+abs       = op(np.abs,      lambda x: _toward(x), name="abs", scalar=math.fabs)
 sign      = op(np.sign,     lambda: 0, scalar=lambda x: (x > 0) - (x < 0) if x == x else x)
 floor     = op(np.floor,    lambda: 0, scalar=lambda x: float(math.floor(x)))
 ceil      = op(np.ceil,     lambda: 0, scalar=lambda x: float(math.ceil(x)))
@@ -169,6 +170,12 @@ def _inverse(b: Any) -> Any:
     if b.__class__ in (int, float) and b == 0:
         return math.copysign(math.inf, b)
     return 1 / b
+
+
+def _toward(x: Any) -> Any:
+    """Where |x| grows: the sign of x, for complex numbers the conjugate of x / |x|."""
+    unit = sign(x)
+    return conj(unit) if hasattr(unit, "dtype") and unit.dtype.kind == "c" else unit
 
 
 def _not_zero(d: Any) -> Any:
