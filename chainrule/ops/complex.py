@@ -20,7 +20,7 @@ from chainrule.errors import DtypeError
 from chainrule.graph import apply
 from chainrule.op import Need, Op, Spec
 from chainrule.ops import elementwise as ew
-from chainrule.ops.families import Conj, Linear, conj, strong_mul, sum_to
+from chainrule.ops.families import Conj, Linear, conj, strong_mul, sum_to, zeros_like
 from chainrule.ops.selection import where
 from chainrule.ops.shaping import astype
 
@@ -92,7 +92,7 @@ class Imag(Linear):
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`-i g`, since g Im(dz) = Re(-i g dz) for a real g."""
-        return (-1j * g,)
+        return (g * -1j,)  # in this order: -1j * np.float64 would be Python's complex
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,8 @@ class Abs(Op):
 
 def _direction(size: Any, z: Any) -> Any:
     """z / |z|, and 0 at 0."""
-    return z / (size + (size == 0))
+    zero = size == 0
+    return where(zero, 0, z / where(zero, 1, size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,4 +236,4 @@ def angle(x: Any) -> Any:
     """The angle of `x` in the complex plane, in (-pi, pi]; of real x: 0, or pi where negative."""
     if x.dtype.kind == "c":
         return apply(Angle(), x)
-    return ew.atan2(x * 0, x)
+    return ew.atan2(zeros_like(x), x)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,13 @@ from chainrule.ops.linalg.singular import svd
 from chainrule.ops.linalg.solving import inv
 from chainrule.ops.selection import where
 from chainrule.ops.shaping import expand_dims, matrix_transpose
+
+
+class SlogdetResult(NamedTuple):
+    """Sign (or phase) of the determinant, and the logarithm of its absolute value."""
+
+    sign: Any
+    logabsdet: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,10 +174,10 @@ def det(x: Any, /) -> Any:
     return apply(Det(), matrices("det", x, square=True))
 
 
-def slogdet(x: Any, /) -> tuple[Any, Any]:
+def slogdet(x: Any, /) -> SlogdetResult:
     """(sign, log|det|) of square matrices, each (...); sign is a phase if `x` is complex.
 
     A singular matrix gives (0, -inf), and a gradient of NaN unless what arrives there is 0. The
     gradient of the logarithm is x^-T (Giles 2008, section 2.2.4).
     """
-    return apply(SlogDet(), matrices("slogdet", x, square=True))
+    return SlogdetResult(*apply(SlogDet(), matrices("slogdet", x, square=True)))

@@ -83,18 +83,17 @@ class Determined(Op):
         """`k`; raises `GradientError` where the derivative does not exist."""
         k, values = xs[0], xs[1]
         close = _close(values)
-        if not close.any():
-            return k
-        limit = np.sqrt(np.finfo(values.dtype).eps)
-        loud = close & (np.abs(k - _mh(k)) > limit * _most(k, 2))
+        noise = np.sqrt(np.finfo(values.dtype).eps) * _most(k, 2)
+        loud = close & (np.abs(k - _mh(k)) > noise)
         if loud.any():
             raise self._basis(loud)
         if len(xs) == 3:
-            self._meet(k, values, xs[2], close, limit)
+            self._meet(k, values, xs[2], close)
         return k
 
-    def _meet(self, k: Array, values: Array, g: Array, close: Array, limit: float) -> None:
+    def _meet(self, k: Array, values: Array, g: Array, close: Array) -> None:
         """Refuse cotangents of values and vectors that meet in a subspace of equal values."""
+        limit = np.sqrt(np.finfo(values.dtype).eps)
         own = np.diagonal(k, 0, -2, -1)
         apart = np.maximum(np.abs(k + _mh(k)), np.abs(own[..., None] - own[..., None, :]))
         some = np.abs(g) > limit * _most(g, 1)

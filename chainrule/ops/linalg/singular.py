@@ -190,8 +190,8 @@ def eigvalsh(x: Any, /) -> Any:
 def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     """U, S, Vh with x = U diag(S) Vh. (..., m, n) -> (..., m, k), (..., k), (..., k, n).
 
-    k is min(m, n); with `full_matrices` U is (..., m, m) and Vh (..., n, n), and only S has a
-    gradient unless m = n. Equal singular values as equal eigenvalues in `eigh`. Townsend 2016,
+    k is min(m, n); with `full_matrices` U is (..., m, m) and Vh (..., n, n), and unless m = n only
+    S has a gradient, in reverse mode alone. Equal singular values as equal eigenvalues in `eigh`. Townsend 2016,
     "Differentiating the singular value decomposition".
     """
     return SVDResult(*apply(Svd(bool(full_matrices)), matrices("svd", x)))
