@@ -98,7 +98,8 @@ def _op_classes() -> set[type[Op]]:
     found: set[type[Op]] = set()
     for module in pkgutil.walk_packages(ops_package.__path__, "chainrule.ops."):
         for _, cls in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            if issubclass(cls, Op) and not inspect.isabstract(cls):
+            mine = cls.__module__.startswith("chainrule.ops")
+            if mine and issubclass(cls, Op) and not inspect.isabstract(cls):
                 found.add(cls)
     return found - {Linear, Multilinear}
 
