@@ -25,7 +25,7 @@ LAYERS: list[set[str]] = [
     {"tensor", "tree"},
     {"functional", "vmap", "creation", "function", "scalar", "linalg", "fft"},
     {""},
-    {"nn", "optim", "data", "show"},
+    {"nn", "optim", "data", "show", "explain"},
     {"models"},
     {"cli", "__main__"},
 ]
