@@ -1,7 +1,7 @@
 """Does a chain of a million ops work, in time linear in its length, and what does a node weigh?
 
-Tensor without axes (float64) and `Value`, forward and backward; memory as the process's growth while the
-graph stands.
+Tensor without axes (float64) and `Value`, forward and backward; memory as the process's growth
+while the graph stands.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import gc
 import resource
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import chainrule as cr
@@ -36,8 +37,8 @@ def value_chain(length: int) -> tuple[Any, Any]:
 
 def resident() -> int:
     """Bytes of memory that this process holds now."""
-    with open("/proc/self/statm") as f:
-        return int(f.read().split()[1]) * resource.getpagesize()
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize()
 
 
 def measure(what: str, build: Callable[[int], tuple[Any, Any]]) -> Row:

@@ -21,5 +21,10 @@ def run() -> list[Row]:
         mine.append(seconds(lambda: importing("chainrule")))
         theirs.append(seconds(lambda: importing("numpy")))
     return [
-        row("import chainrule / import numpy", statistics.median(mine), statistics.median(theirs), "≤ 1.50")
+        row(
+            "import chainrule / import numpy",
+            statistics.median(mine),
+            statistics.median(theirs),
+            "≤ 1.50",
+        )
     ]

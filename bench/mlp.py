@@ -1,6 +1,7 @@
 """How accurate and how fast is an MLP on scikit-learn's digits, beside PyTorch?
 
-64-64-10, ReLU, mini-batches of 64, Adam, float32, one thread each; 1,437 rows to train on, 360 to test.
+64-64-10, ReLU, mini-batches of 64, Adam, float32, one thread each; 1,437 rows to train on, 360 to
+test.
 """
 
 from __future__ import annotations
@@ -51,9 +52,7 @@ def ours(x: Any, y: Any, xt: Any, yt: Any) -> float:
 
 def theirs(x: Any, y: Any, xt: Any, yt: Any) -> float:
     torch.manual_seed(0)
-    model = torch.nn.Sequential(
-        torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10)
-    )
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     adam = torch.optim.Adam(model.parameters(), lr=RATE)
     rng = np.random.default_rng(1)
     for _ in range(EPOCHS):

@@ -1,8 +1,8 @@
 """Time two programs in turn, block by block, and compare the medians.
 
-On a shared machine the speed drifts, so each block of A is followed at once by a block of B. A block is
-a few runs, of which the first is not counted: programs that alternate run by run would measure the
-processor's caches after each other, which no user does.
+On a shared machine the speed drifts, so each block of A is followed at once by a block of B. A
+block is a few runs, of which the first is not counted: programs that alternate run by run would
+measure the processor's caches after each other, which no user does.
 """
 
 from __future__ import annotations
