@@ -48,8 +48,8 @@ def mh(x: Any) -> Any:
 
 
 def outputs(op: Op, y: Any, x: Any) -> Any:
-    """The outputs of an op with several, as something that can be differentiated again."""
-    return apply(op, x) if isinstance(x, Variable) else y
+    """The outputs `y` of an op, computed again if only through `x` they can be differentiated."""
+    return apply(op, x) if isinstance(x, Variable) and not isinstance(y[0], Variable) else y
 
 
 def which(bad: Callable[[Any], bool], x: Any) -> str:
@@ -134,7 +134,8 @@ class Diagonally(Linear):
         """A new array."""
         (x,) = xs
         y = np.zeros((*x.shape[:-1], *self.shape), x.dtype)
-        row: Any = np.arange(x.shape[-1]) + max(-self.offset, 0)
+        first = max(-self.offset, 0)
+        row = np.arange(first, first + int(x.shape[-1]))
         y[..., row, row + self.offset] = x
         return y
 

@@ -97,24 +97,31 @@ class Determined(Op):
         own = np.diagonal(k, 0, -2, -1)
         apart = np.maximum(np.abs(k + _mh(k)), np.abs(own[..., None] - own[..., None, :]))
         some = np.abs(g) > limit * _most(g, 1)
+        close = close & ~np.eye(values.shape[-1], dtype=bool)
         meet = close & (some[..., None] | some[..., None, :]) & (apart > limit * _most(k, 2))
         if self.what == "svd":  # vectors of value 0 take no part in U diag(s) VH: they send 0
             zero = np.abs(values) <= rounding(values) * _most(values, 1)
             many = zero.sum(-1, keepdims=True) > int(self.square)
             meet |= (zero & some & many)[..., None] & (np.abs(k).max((-2, -1), keepdims=True) > 0)
         if meet.any():
-            *batch, i, j = np.argwhere(meet)[0].tolist()
+            batch, i, j = _first(meet)
             raise GradientError(
-                f"{self.what}: values {i} and {j}{_of(batch)} are equal (or zero), and the loss "
+                f"{self.what}: values {i} and {j}{batch} are equal (or zero), and the loss "
                 "depends on the values and on their vectors: from these cotangents alone its "
                 "derivative cannot be told. Compute the matrix without decomposing it, or move "
                 "the values apart, say by adding small distinct numbers to the diagonal"
             )
 
     def _basis(self, loud: Array) -> GradientError:
-        *batch, i, j = np.argwhere(loud)[0].tolist()
+        batch, i, j = _first(loud)
+        if i == j:
+            return GradientError(
+                f"{self.what}: the loss depends on the phase of vector {i}{batch}, which is "
+                "arbitrary for complex vectors: it has no derivative. Use a function that is the "
+                "same for every phase, such as absolute values or v vH"
+            )
         return GradientError(
-            f"{self.what}: values {i} and {j}{_of(batch)} are equal, and the loss depends on which "
+            f"{self.what}: values {i} and {j}{batch} are equal, and the loss depends on which "
             "of the bases of their subspace the vectors are: it has no derivative here. Use a "
             "function of the whole subspace, or only of the values"
         )
@@ -137,10 +144,9 @@ class Determined(Op):
 
 
 def _close(values: Array) -> Array:
-    """Which pairs of different places hold equal values."""
-    n = values.shape[-1]
+    """Which pairs of places hold equal values; every place with itself among them."""
     gap = np.abs(values[..., None] - values[..., None, :])
-    return (gap <= rounding(values) * _most(values, 1)[..., None]) & ~np.eye(n, dtype=bool)
+    return gap <= rounding(values) * _most(values, 1)[..., None]
 
 
 def _mh(x: Array) -> Array:
@@ -152,8 +158,10 @@ def _most(x: Array, axes: int) -> Array:
     return np.max(np.abs(x), axis=tuple(range(-axes, 0)), keepdims=True, initial=0)
 
 
-def _of(batch: Sequence[int]) -> str:
-    return f" of matrix {list(batch)}" if batch else ""
+def _first(found: Array) -> tuple[str, int, int]:
+    """Words for the matrix of the first place that was found, and its row and column."""
+    *batch, i, j = np.argwhere(found)[0].tolist()
+    return f" of matrix {batch}" if batch else "", i, j
 
 
 def determined(what: str, k: Any, values: Any, g: Any | None, *, square: bool = True) -> Any:

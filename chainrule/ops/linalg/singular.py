@@ -176,8 +176,9 @@ def eigh(x: Any, /) -> EighResult:
 
     Only the lower triangle is read; the gradient is Hermitian. Equal eigenvalues: functions of the
     values alone, or of the vectors of whole subspaces, have their right gradient; a backward pass
-    through anything else raises `GradientError` (forward mode cannot tell, and takes the derivative
-    of vectors within a subspace of equal values as 0). Seeger et al. 2017, arXiv:1710.08717.
+    through anything else, or through the phases of complex vectors, raises `GradientError`
+    (forward mode cannot tell, and takes the derivative of vectors within a subspace of equal values
+    as 0). Seeger et al. 2017, arXiv:1710.08717.
     """
     return EighResult(*apply(Eigh(), matrices("eigh", x, square=True)))
 
@@ -191,8 +192,8 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     """U, S, Vh with x = U diag(S) Vh. (..., m, n) -> (..., m, k), (..., k), (..., k, n).
 
     k is min(m, n); with `full_matrices` U is (..., m, m) and Vh (..., n, n), and unless m = n only
-    S has a gradient, in reverse mode alone. Equal singular values as equal eigenvalues in `eigh`. Townsend 2016,
-    "Differentiating the singular value decomposition".
+    S has a gradient, in reverse mode alone. Equal singular values as equal
+    eigenvalues in `eigh`. Townsend 2016, "Differentiating the singular value decomposition".
     """
     return SVDResult(*apply(Svd(bool(full_matrices)), matrices("svd", x)))
 
