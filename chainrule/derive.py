@@ -15,16 +15,8 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import GradientError, ShapeError, describe
-from chainrule.graph import (
-    Freed,
-    Node,
-    Variable,
-    is_recording,
-    leaf,
-    order,
-    recording,
-    variable,
-)
+from chainrule.graph import is_recording, leaf, order, recording, variable
+from chainrule.node import Freed, Node, Variable
 from chainrule.op import Op, Spec
 from chainrule.ops.families import conj
 from chainrule.ops.shaping import astype

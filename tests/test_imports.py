@@ -17,6 +17,7 @@ ROOT = Path(chainrule.__file__).parent
 LAYERS: list[set[str]] = [
     {"errors", "provenance"},
     {"op"},
+    {"node"},
     {"graph"},
     {"ops.families"},
     {"ops.elementwise", "ops.shaping", "ops.selection", "ops.reduction", "ops.contraction"},

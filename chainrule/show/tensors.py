@@ -14,7 +14,8 @@ from typing import Any, cast, final
 import numpy as np
 
 from chainrule.derive import pullback_nodes
-from chainrule.graph import Freed, Node, Variable, order, recording
+from chainrule.graph import order, recording
+from chainrule.node import Freed, Node, Variable
 from chainrule.op import Spec
 from chainrule.show.picture import Constant, Facts, Source, number, short_line
 from chainrule.tensor import Tensor, asarray
