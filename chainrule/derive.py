@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule import watch
 from chainrule.errors import GradientError, ShapeError, describe
 from chainrule.graph import is_recording, leaf, order, recording, variable
 from chainrule.node import Freed, Node, Variable
@@ -38,7 +39,7 @@ def pullback_nodes(
     arrived: dict[Node, Any] = {}
     cotangents = {node: conj(g) for node, g in seeds.items()}
     take, get = cotangents.pop, cotangents.get
-    with recording(record), np.errstate(all="ignore"):
+    with recording(record), watch.quietly():
         for node in walk:
             g = take(node, None)
             if g is None:
@@ -66,6 +67,8 @@ def pullback_nodes(
                 bars = op.vjp(need, g, y, xs)
             else:
                 bars = _transposed_jvp(op, need, g, _shaped(y, node), xs)
+            if watch.watches:
+                watch.pulled(node, g, bars)
             i = 0
             for n in node.inputs:
                 bar = bars[i]

@@ -31,6 +31,10 @@ class GradientError(ChainruleError, RuntimeError):
     """A derivative was asked for that does not exist or is no longer available."""
 
 
+class NonFiniteError(ChainruleError, FloatingPointError):
+    """A NaN or an infinity appeared, and a trap was set for it."""
+
+
 class TraceError(ChainruleError, RuntimeError):
     """A traced value was asked for its number, which is not known yet."""
 

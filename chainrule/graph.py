@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule import watch
 from chainrule.errors import explain
 from chainrule.node import Extra, Node, Variable
 from chainrule.op import Alias, Op, Pick, Spec, open_door
@@ -87,7 +88,10 @@ def apply(op: Op, *xs: Any) -> Any:
     if not some and (handler := _handler(xs)) is not None:
         return handler(op, *xs)
     try:
-        y = _quiet.run(op.eval, *values) if op.quiet else op.eval(*values)
+        if watch.watches:
+            y = watch.run(op, xs, values)
+        else:
+            y = _quiet.run(op.eval, *values) if op.quiet else op.eval(*values)
     except Exception as cause:
         y = _failed(op, values, cause)
     if mask and _recording.get():

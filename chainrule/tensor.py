@@ -12,7 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule import derive
+from chainrule import derive, watch
 from chainrule.errors import DtypeError, GradientError, ShapeError, TraceError, describe
 from chainrule.graph import Extra, Node, Variable, apply, bind, leaf, variable
 from chainrule.op import Array, Detach, Spec
@@ -90,6 +90,7 @@ class Tensor(Variable):
     def data(self) -> Tensor:
         """The same values outside the graph. Assigning gives the tensor new values of its shape and
         dtype; graphs that were built before keep the old ones."""
+        watch.leave(self, ".data")
         return variable(self.value)
 
     @data.setter
@@ -146,7 +147,10 @@ class Tensor(Variable):
 
     def detach(self) -> Tensor:
         """The same values outside the graph."""
-        return apply(Detach(), self) if type(self.value) is Spec else variable(self.value)
+        if type(self.value) is Spec:
+            return apply(Detach(), self)
+        watch.leave(self, "detach()")
+        return variable(self.value)
 
     def backward(
         self,
@@ -206,6 +210,8 @@ class Tensor(Variable):
                 "what later calls bring. Use where(condition, a, b) instead of a Python branch, "
                 "and take numbers out of the function as results"
             )
+        if watch.watches:
+            watch.escape(self, what)
         return self.value
 
     def numpy(self) -> Array:

@@ -16,6 +16,7 @@ ROOT = Path(chainrule.__file__).parent
 
 LAYERS: list[set[str]] = [
     {"errors", "provenance"},
+    {"watch"},
     {"op"},
     {"node"},
     {"graph"},

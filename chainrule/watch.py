@@ -1,0 +1,161 @@
+"""Who looks on while ops run: nobody, which costs one test of an empty tuple, or some `Watch`es.
+
+A watch is told of every op that ran, every rule that carried a cotangent back and every value that
+left the graph. Whether the arithmetic raised a floating-point flag comes with it, which the
+processor notices for free: that is what makes looking for the first NaN cheap.
+
+Besides, `cuts` remembers, always, where an array that is alive was taken off its graph.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import weakref
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from chainrule.provenance import location, user_line
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What to call, while it is on, when something happens; each may raise to stop the program.
+
+    `alarm` says that the arithmetic was invalid, divided by zero or overflowed somewhere on the
+    way, which need not show in the result.
+    """
+
+    ran: Callable[[Any, Sequence[Any], Any, bool], None] = _nothing
+    """`(op, xs, y, alarm)`: `op` was computed on `xs` (variables, arrays, numbers); `y` arrays."""
+    pulled: Callable[[Any, Any, Sequence[Any], bool], None] = _nothing
+    """`(node, g, bars, alarm)`: the rule of `node` made `bars` of its cotangent `g`."""
+    left: Callable[[Any, str], None] = _nothing
+    """`(variable, how)`: its value was taken off the graph, by `how` ("item()", say)."""
+
+
+watches: tuple[Watch, ...] = ()
+"""Those that are on, in every thread. Set by `watching` only."""
+
+
+@contextmanager
+def watching(watch: Watch) -> Generator[None]:
+    """Within it, `watch` is told."""
+    global watches
+    watches = (*watches, watch)
+    try:
+        yield
+    finally:
+        watches = tuple([w for w in watches if w is not watch])
+
+
+class _Alarm(threading.local):
+    """Array code run by `run` sets `raised` where floating-point arithmetic raised a flag."""
+
+    def __init__(self) -> None:
+        self.raised = False
+        context = contextvars.copy_context()
+        context.run(self._listen)
+        self.run = context.run
+
+    def _listen(self) -> None:
+        np.seterr(all="call", under="ignore")
+        np.seterrcall(self.note)
+
+    def note(self, kind: str, flag: int) -> None:
+        """NumPy's call when a flag was raised."""
+        self.raised = True
+
+
+_alarm = _Alarm()
+
+
+def run(op: Any, xs: Sequence[Any], values: Sequence[Any]) -> Any:
+    """The value of `op`, shown to the watches."""
+    before = _alarm.raised  # of the rule that asks for this op: not to be lost
+    _alarm.raised = False
+    y = _alarm.run(op.eval, *values) if op.quiet else op.eval(*values)
+    raised = _alarm.raised
+    _alarm.raised = raised or before
+    for watch in watches:
+        watch.ran(op, xs, y, raised)
+    return y
+
+
+def pulled(node: Any, g: Any, bars: Sequence[Any]) -> None:
+    """Show the watches what the rule of `node` made of `g`."""
+    raised = _alarm.raised
+    _alarm.raised = False
+    for watch in watches:
+        watch.pulled(node, g, bars, raised)
+
+
+def quietly() -> AbstractContextManager[Any]:
+    """Within it array code runs without floating-point warnings; watches hear of the flags."""
+    if not watches:
+        return np.errstate(all="ignore")
+    return np.errstate(all="call", under="ignore", call=_alarm.note)
+
+
+# --- What was taken off its graph ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An array that was taken off the graph, and where."""
+
+    array: weakref.ref[Any]
+    how: str
+    node: weakref.ref[Any]
+    """The node that made it, as long as that is alive."""
+    name: str
+    """That node's op."""
+    made: tuple[CodeType, int]
+    code: CodeType
+    at: int
+
+    @property
+    def origin(self) -> str:
+        """`file:line` at which the value was computed."""
+        return location(*self.made)
+
+    @property
+    def where(self) -> str:
+        """`file:line` of the cut."""
+        return location(self.code, self.at)
+
+
+cuts: dict[int, Cut] = {}
+"""By the id of the array, which is alive."""
+
+
+def leave(x: Any, how: str) -> None:
+    """Note that the value of the variable `x` is taken off the graph as an array, by `how`."""
+    for watch in watches:
+        watch.left(x, how)
+    node, array = x.node, x.value
+    if node is None or node.op is None or not isinstance(array, np.ndarray):
+        return  # a leaf has nothing that could be cut off
+    key = id(array)
+
+    def forget(_: Any) -> None:
+        cuts.pop(key, None)
+
+    code, at = user_line()
+    made = (node.code, node.at)
+    cuts[key] = Cut(weakref.ref(array, forget), how, weakref.ref(node), node.name, made, code, at)
+
+
+def escape(x: Any, how: str) -> None:
+    """Tell the watches that the value of `x` is taken off the graph as a number, by `how`."""
+    for watch in watches:
+        watch.left(x, how)
