@@ -1,8 +1,8 @@
 """The chain rule on one small graph: every number learns how strongly the result depends on it.
 
 A `Value` is a number that remembers what it was computed from. `backward()` walks from the result
-to the inputs and leaves in each `grad` the derivative of the result with respect to that number.
-At a product, each factor's gradient is the other factor times what arrives from above.
+to the inputs and leaves in each `grad` the derivative of the result with respect to that number. At
+a product, each factor's gradient is the other factor times what arrives from above.
 """
 
 from chainrule import show

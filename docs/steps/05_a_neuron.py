@@ -1,7 +1,7 @@
-"""One neuron: two inputs, two weights, a bias, tanh. Its gradients say how to change each of them.
+"""One neuron: two inputs, two weights, a bias, tanh. Its gradients say how to change each.
 
-tanh'(x) is 1 - tanh(x)^2, so the derivative needs the output and not the input. In the tensor engine
-an op says which values its derivative reads, and only those are kept. The same neuron is written
+tanh'(x) is 1 - tanh(x)^2, so the derivative needs the output and not the input. In the tensor
+engine an op says which values its derivative reads, and only those are kept. The same neuron runs
 three times here: on numbers, on tensors, and as a plain function that `grad` differentiates.
 """
 

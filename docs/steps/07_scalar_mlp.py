@@ -1,8 +1,8 @@
 """A neural network is neurons in layers, and training is: forward, backward, step downhill.
 
-This is a program for micrograd's `Value`; only its import is changed. It learns to tell the inside
-of a ring from its outside with 2-10-10-1 neurons. Replaced by any class with the same words, the import
-leads to the same numbers.
+This is a program for micrograd's `Value`; only its import is changed. With 2-10-10-1 neurons it
+learns to tell the inside of a ring from its outside. With any class that has the same words in
+place of the import, the numbers are the same.
 """
 
 import random

@@ -1,8 +1,8 @@
 """Softmax turns scores into probabilities p. Each of them depends on every score.
 
 Its Jacobian is diag(p) - p p^T; multiplied with a cotangent g that is p * (g - <g, p>), so nobody
-needs the matrix. With the cross-entropy of the right class y on top almost everything cancels:
-(p - y) / B. Shapes: scores (B, C) = (3, 4).
+needs the matrix. With the cross-entropy of the right class y on top almost everything cancels: (p -
+y) / B. Shapes: scores (B, C) = (3, 4).
 """
 
 import numpy as np

@@ -1,10 +1,12 @@
-"""Why deep stacks of sigmoids do not learn: each layer takes at least three quarters of the gradient.
+"""Why deep stacks of sigmoids do not learn: each layer takes three quarters of the gradient.
 
 sigmoid'(x) = s (1 - s) is at most 1/4, so ten layers leave at most 0.25^10, a millionth. With ReLU,
 whose slope is 1 where it is on, and a path around each layer (x + f(x)) the gradient arrives. One
-weight per layer, so that the slope of each layer is all there is; a layer whose gradient is a
-thousand times smaller than the last one's is called VANISHING.
+number per layer, so that the slope of each layer is all there is; a gradient a thousand times
+smaller than the last layer's is called VANISHING.
 """
+
+from itertools import pairwise
 
 import chainrule as cr
 
@@ -32,7 +34,7 @@ for name, g in flow.items():
         print(f"  {i:5}  {g[i]:8.1e}  {kept:5}  {'VANISHING' if g[i] < 1e-3 * g[10] else ''}")
 
 sigmoid, residual = flow.values()
-assert all(g <= 0.25 * above for g, above in zip(sigmoid, sigmoid[1:], strict=False))
+assert all(g <= 0.25 * above for g, above in pairwise(sigmoid))
 assert sigmoid[0] < 1e-6
 assert [g < 1e-3 for g in sigmoid] == [True] * 6 + [False] * 5
 assert min(residual) >= 1

@@ -1,7 +1,7 @@
 """Ops of your own: say `forward` and `backward`, and the engine does the rest, also twice.
 
 A sigmoid that saves its output, and attention that saves its weights. A backward is right if it
-agrees with finite differences along any direction: <g, J t> from the outside must be <backward(g), t>.
+agrees with finite differences in any direction: <g, J t> from the outside is <backward(g), t>.
 Shapes: q, k, v, y, g (B, T, d); weights w (B, T, T).
 """
 

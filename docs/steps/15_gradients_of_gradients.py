@@ -1,8 +1,8 @@
 """A gradient is computed by ops like any other number, so it can be differentiated again.
 
-Two uses: a penalty on the size of a gradient inside a loss, and learning a starting point from which
-one step of training goes far (MAML: Finn et al. 2017, arXiv:1703.03400, section 2.2). Both are
-checked against finite differences of the first derivative.
+Two uses: a penalty on the size of a gradient inside a loss, and learning a starting point from
+which one step of training goes far (MAML: Finn et al. 2017, arXiv:1703.03400, section 2.2). Both
+are checked by nudging.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 """What one training step on a five-letter name costs, counted on the graph of numbers.
 
-The forward pass makes one node per operation. The backward pass does one multiplication per edge: the
-gradient from above times a local derivative. It costs about as much as the forward pass, whatever the
-number of parameters, and gives all 4,064 slopes. Nudging each parameter would take 4,065 forward
-passes for the same.
+The forward pass makes one node per operation. The backward pass does one multiplication per edge:
+the gradient from above times a local derivative. So it costs about as much as the forward pass,
+whatever the number of parameters, and gives all 4,064 slopes. Nudging each parameter would take
+4,065 forward passes for the same.
 """
 
 import random

@@ -1,8 +1,8 @@
 """Forget to set gradients back to 0, and nothing fails: each step uses the sum of all steps so far.
 
-Two equal models, the same names in the same order, Adam. The second step of the
-careless one uses g1 + g2 where g2 belongs, the third g1 + g2 + g3. Old slopes, taken where the
-weights no longer are, add up and drown the new one, until the loss climbs.
+Two equal models, the same names in the same order, Adam. The second step of the careless one uses
+g1 + g2 where g2 belongs, the third g1 + g2 + g3. Old slopes, taken where the weights no longer are,
+add up and drown the new one, until the loss climbs.
 """
 
 import random

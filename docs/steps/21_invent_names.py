@@ -1,8 +1,8 @@
-"""A GPT that invents names. All that the steps before have built, at the speed of tensors.
+"""A GPT that invents names: what the steps before have built, at the speed of tensors.
 
-The model of step 18, a little wider, on batches of names with AdamW and a falling learning rate. Then
-letters are drawn one by one, each from the probabilities that the model gives after those before it.
-`chainrule train` is this with a progress bar, checkpoints, and the published run as a preset.
+The model of step 18, a little wider, on batches of names with AdamW and a falling learning rate.
+Then letters are drawn one by one, each from the probabilities that the model gives after those
+before it. `chainrule train` is this with a progress bar, checkpoints, and the published run.
 """
 
 import random
@@ -39,9 +39,8 @@ for _ in range(20):
     )
     invented.append(tokenizer.decode(tokens))
 print(*invented)
-print(
-    f"{sum(name not in corpus.training for name in invented)} of 20 are not among the names it learned from"
-)
+new = sum(name not in corpus.training for name in invented)
+print(f"{new} of 20 are not among the names that it learned from")
 
 assert losses[0] > 3.2  # 27 tokens, nothing known: about log 27 = 3.296
 assert sum(losses[-50:]) / 50 < 2.4

@@ -1,0 +1,204 @@
+"""What the pages say is run: README's examples, CONTRIBUTING's op, the steps, doctests, links."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import chainrule
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+STEPS = sorted((ROOT / "docs" / "steps").glob("*.py"))
+PICTURES = {"docs/picture.svg": "docs/picture.py"} | {
+    f"docs/steps/{name}.svg": f"docs/steps/{name}.py" for name in ("03_wrong_order",)
+}
+MODULES = [m.name for m in pkgutil.walk_packages(chainrule.__path__, "chainrule.")]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page: the words after the fence, and what is inside."""
+
+    page: Path
+    line: int
+    info: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.name}:{self.line}"
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """The fenced blocks of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(r"^```([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [Block(page, text.count("\n", 0, m.start()) + 1, m[1], m[2]) for m in found]
+
+
+README = blocks_of(ROOT / "README.md")
+EXAMPLES = [
+    (block, after.text if after.info == "text" else "")
+    for block, after in zip(README, [*README[1:], README[0]], strict=True)
+    if block.info == "python"
+]
+
+
+def run(
+    *command: str | Path, cwd: Path, path: Path = ROOT, ok: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Run a Python command elsewhere, with the package that lies in `path`."""
+    env = {**os.environ, "PYTHONPATH": str(path), "PYTHONIOENCODING": "utf-8"}
+    env.pop("PYTEST_ADDOPTS", None)
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=cwd, env=env, capture_output=True, text=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    assert (done.returncode == 0) is ok, f"{done.stdout}\n{done.stderr}"
+    return done
+
+
+# --- README and CONTRIBUTING
+
+
+def test_readme_has_the_four_faces():
+    assert len(EXAMPLES) == 4
+    assert all(printed for _, printed in EXAMPLES)
+
+
+@pytest.mark.parametrize(("block", "printed"), EXAMPLES, ids=str)
+def test_readme_prints_what_it_says(block: Block, printed: str, tmp_path: Path):
+    done = run("-W", "error", "-c", block.text, cwd=tmp_path)
+    assert done.stdout == printed
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path):
+    lines = [line for b in README if b.info == "sh" for line in b.text.splitlines()]
+    commands = [line.split() for line in lines if line.startswith("chainrule ")]
+    assert [c[1] for c in commands] == ["train", "sample"]
+    names = ROOT / "chainrule" / "data" / "us_census_1990_first_names.txt"
+    shutil.copy(names, tmp_path / "poems.txt")
+    for _, *options in commands:
+        if "--steps" in options:
+            options[options.index("--steps") + 1] = "3"
+        run("-W", "error", "-m", "chainrule", *options, cwd=tmp_path)
+    resumed = ["train", "--resume", "runs/poems", "--steps", "4"]
+    assert "step" in run("-m", "chainrule", *resumed, cwd=tmp_path).stdout
+
+
+def test_make_has_the_targets_that_the_pages_name():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        text = page.read_text(encoding="utf-8")
+        named = set(re.findall(r"`make (\w+)|^make (\w+)", text, re.MULTILINE))
+        targets = {"".join(pair) for pair in named}
+        assert targets
+        for target in targets:
+            assert f"\n{target}:" in makefile, f"{page.name} names make {target}"
+
+
+def test_adding_an_op_is_two_lines(tmp_path: Path):
+    skip = shutil.ignore_patterns("__pycache__")
+    for folder in ("chainrule", "tests/ops"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=skip)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    added = [b for b in blocks_of(ROOT / "CONTRIBUTING.md") if b.info.startswith("python in")]
+    assert len(added) == 2
+    for block in added:
+        place = re.fullmatch(r'python in (\S+) after "(.*)"', block.info)
+        assert place, block.info
+        file = tmp_path / place[1]
+        text = file.read_text(encoding="utf-8")
+        assert text.count(f"\n{place[2]}\n") == 1, f"{place[1]} has no line {place[2]!r}"
+        file.write_text(text.replace(place[2], f"{place[2]}\n{block.text}", 1), encoding="utf-8")
+    ours = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "tests/ops"]
+    said = run(*ours, "-k", "softsign or every_row_has_a_sample", cwd=tmp_path, path=tmp_path).stdout
+    passed = re.search(r"(\d+) passed", said)
+    assert passed and int(passed[1]) > 30, said
+    both = (
+        "import chainrule as cr\n"
+        "from chainrule.ops.elementwise import softsign\n"
+        "from chainrule.scalar import Value\n"
+        "v = Value(-3.0)\n"
+        "softsign(v).backward()\n"
+        "print(v.grad, cr.grad(cr.grad(softsign))(3.0).item())\n"
+    )
+    assert run("-c", both, cwd=tmp_path, path=tmp_path).stdout == "0.0625 -0.03125\n"
+
+
+# --- Steps, pictures, doctests, links
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda p: p.stem)
+def test_step(step: Path, tmp_path: Path):
+    assert run("-W", "error", step, cwd=tmp_path).stdout.strip(), "a step shows its numbers"
+    assert not list(tmp_path.iterdir()), "a step leaves nothing behind"
+
+
+def test_a_step_with_a_wrong_number_fails(tmp_path: Path):
+    text = STEPS[0].read_text(encoding="utf-8")
+    wrong = text.replace("== (-3, 2, 1)", "== (-3, 2, 2)")
+    assert wrong != text
+    (tmp_path / "wrong.py").write_text(wrong, encoding="utf-8")
+    assert "AssertionError" in run("wrong.py", cwd=tmp_path, ok=False).stderr
+
+
+def test_every_step_checks_something_and_is_in_the_index():
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"\]\(steps/(\S+\.py)\)", index) == [p.name for p in STEPS]
+    for number, step in enumerate(STEPS, 1):
+        text = step.read_text(encoding="utf-8")
+        assert step.name.startswith(f"{number:02}_")
+        assert text.startswith('"""') and "\nassert " in text.replace("\n    assert", "\nassert")
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_picture_is_what_the_code_draws(picture: str):
+    script = ROOT / PICTURES[picture]
+    drawn = runpy.run_path(str(script))["drawing"]().svg()
+    saved = (ROOT / picture).read_text(encoding="utf-8")
+    assert drawn.strip() == saved.strip(), f"run python {PICTURES[picture]} save"
+
+
+@pytest.mark.parametrize("name", ["chainrule", *MODULES])
+def test_examples_in_docstrings(name: str):
+    if name.endswith("__main__"):
+        pytest.skip("importing it is running the command")
+    failed, _ = doctest.testmod(importlib.import_module(name))
+    assert not failed
+
+
+def test_there_are_examples_in_docstrings():
+    files = [p for p in (ROOT / "chainrule").rglob("*.py") if ">>> " in p.read_text("utf-8")]
+    assert len(files) > 10
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path):
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not target.startswith(("http://", "https://", "#")):
+            assert (page.parent / target.partition("#")[0]).exists(), f"{page.name}: {target}"
+
+
+def test_the_table_of_files_names_what_is_there():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    _, _, table = text.partition("## What is where")
+    for row in table.splitlines():
+        where = row.split("|")[1] if row.startswith("| `") else ""
+        folder = ROOT
+        for path in re.findall(r"`([^`]+)`", where):
+            found = [p for p in (ROOT / path, folder / path) if p.exists()]
+            assert found, f"README: there is no {path}"
+            folder = found[0].parent
