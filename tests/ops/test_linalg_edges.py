@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +12,14 @@ import pytest
 
 import chainrule as cr
 from chainrule import linalg as la
-from chainrule.graph import placeholder
-from chainrule.op import Spec
+from chainrule.graph import order, placeholder
+from chainrule.op import Op, Spec
 from ops import check
 from ops.against_torch import generic
 from ops.sample import Array
+from ops.test_complex import PAIRS as COMPLEX
+from ops.test_fft import PAIRS as FFT
+from ops.test_linalg import PAIRS as LINALG
 from ops.test_linalg import gradient, hermitian, positive, size
 
 
@@ -27,6 +31,13 @@ def rank(r: int, n: int = 4) -> Array:
 def test_det_of_a_singular_matrix(x: Array) -> None:
     check.differences(la.det, [x])
     check.adjoint(la.det, [x])
+
+
+def test_cofactors_next_to_a_singular_matrix_keep_their_digits() -> None:
+    x = rank(3) + 1e-9 * generic(4, 4, salt=5)
+    minor = lambda i, j: np.delete(np.delete(x, i, 0), j, 1)
+    want = [[(-1) ** (i + j) * np.linalg.det(minor(i, j)) for j in range(4)] for i in range(4)]
+    check.close(cr.grad(la.det)(x).numpy(), np.array(want), 1e-12)
 
 
 @pytest.mark.parametrize("x", [generic(3, 3), rank(2, 3), rank(1, 3)])
@@ -221,3 +232,21 @@ def test_the_names_of_the_standard_and_no_others_but_ours() -> None:
     fields = [getattr(r, "_fields", None) for r in results]
     assert fields[0] == ("eigenvalues", "eigenvectors")
     assert fields[1:] == [("Q", "R"), ("sign", "logabsdet"), ("U", "S", "Vh")]
+
+
+def test_no_op_of_these_families_goes_untested() -> None:
+    """Every kind of op that they define is in the graphs of the pairs or of their gradients."""
+    packages = ("chainrule.ops.linalg", "chainrule.ops.fft", "chainrule.ops.complex")
+    modules = [m for name, m in sys.modules.items() if name.startswith(packages)]
+    classes = {c for m in modules for c in vars(m).values() if isinstance(c, type)}
+    kinds = {c for c in classes if issubclass(c, Op) and c.__module__.startswith(packages)}
+    seen: set[type] = set()
+    for pair in [*LINALG, *FFT, *COMPLEX]:
+        xs = [cr.tensor(x, requires_grad=True) for x in pair.args]
+        y = pair.ours(*xs)
+        y.backward(np.ones(y.shape, y.dtype), create_graph=True)
+        roots = [x.grad.node for x in xs if x.grad is not None]
+        nodes = order([n for n in [y.node, *roots] if n is not None])
+        seen |= {type(n.op) for n in nodes}
+    assert kinds
+    assert kinds - seen == set()

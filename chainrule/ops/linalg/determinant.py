@@ -1,9 +1,9 @@
 """Determinants and their logarithms, with derivatives that hold at singular matrices too.
 
-The gradient of det is the matrix of cofactors. It is not computed as det(a) a^-T, which a singular
-matrix does not have, but from a = U S W (singular values; U, W unitary): cofactors multiply, so
-cof(a) = cof(U) cof(S) cof(W), and those of the diagonal S are products of the other values
-(Stewart 1998, "On the adjugate matrix", Linear Algebra and its Applications 283).
+The gradient of det is the matrix of cofactors. Where det(a) a^-T is inaccurate or does not exist,
+it is computed from a = U S W (singular values; U, W unitary): cofactors multiply, so cof(a) =
+cof(U) cof(S) cof(W), and those of the diagonal S are products of the other values (Stewart 1998,
+"On the adjugate matrix", Linear Algebra and its Applications 283).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chainrule.graph import apply
-from chainrule.op import Need, Op, Spec
+from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import reduction as red
 from chainrule.ops.complex import complex_, real_dtype
 from chainrule.ops.complex import imag as imaginary
 from chainrule.ops.contraction import matmul
 from chainrule.ops.families import conj, strong_mul
-from chainrule.ops.linalg.base import diagonal, diagonally, matrices, mh, outputs
+from chainrule.ops.linalg.base import diagonal, diagonally, lapack, matrices, mh, outputs
 from chainrule.ops.linalg.singular import svd
 from chainrule.ops.linalg.solving import inv
 from chainrule.ops.selection import where
@@ -78,8 +78,12 @@ class Cofactors(Op):
         return "cofactors"
 
     def eval(self, *xs: Any) -> Any:
-        """By singular values: accurate for singular matrices."""
-        u, s, w = np.linalg.svd(xs[0])
+        """By the inverse if all matrices are far from singular, otherwise by singular values."""
+        (x,) = xs
+        fast = _by_inverse(x)
+        if fast is not None:
+            return fast
+        u, s, w = np.linalg.svd(x)
         others = np.where(np.eye(s.shape[-1], dtype=bool), 1, s[..., None, :]).prod(-1)
         phase = np.linalg.det(u) * np.linalg.det(w)
         return ((phase[..., None, None] * np.conj(u)) * others[..., None, :]) @ np.conj(w)
@@ -99,6 +103,18 @@ class Cofactors(Op):
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The derivative of the cofactors along t."""
         return _cofactors_along(xs[0], ts[0])
+
+
+def _by_inverse(x: Array) -> Array | None:
+    """det(x) x^-T, several times faster than singular values; None where it would lose digits."""
+    try:
+        inverse: Any = lapack.inv(x)
+    except np.linalg.LinAlgError:
+        return None
+    condition = lapack.norm(x, axis=(-2, -1)) * lapack.norm(inverse, axis=(-2, -1))
+    if (condition > float(np.finfo(x.dtype).eps) ** -0.25).any():
+        return None
+    return lapack.det(x)[..., None, None] * np.swapaxes(inverse, -1, -2)
 
 
 def _cofactors_along(x: Any, t: Any) -> Any:
