@@ -142,8 +142,9 @@ def leave(x: Any, how: str) -> None:
     """Note that the value of the variable `x` is taken off the graph as an array, by `how`."""
     for watch in watches:
         watch.left(x, how)
-    node, array = x.node, x.value
-    if node is None or node.op is None or not isinstance(array, np.ndarray):
+    node = x.node
+    array: Any = x.value
+    if node is None or node.op is None or not hasattr(array, "flags"):
         return  # a leaf has nothing that could be cut off
     key = id(array)
 
