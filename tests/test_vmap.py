@@ -1,4 +1,4 @@
-"""vmap: the same as a Python loop over the examples, for every family, nested with every operator."""
+"""vmap: the same as a loop over the examples, for every family, nested with every operator."""
 
 from __future__ import annotations
 
