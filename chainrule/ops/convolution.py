@@ -1,0 +1,345 @@
+"""Convolution in any number of dimensions, its transpose, and the unfolding that both rest on.
+
+y[n, o, p] = sum over c, k of w[o, c, k] x[n, c, p stride + k dilation - padding]: a matrix product
+of the weight with columns, each the elements that one window sees. The three ops here are the three
+ways to read the trilinear form sum(g y) in (x, w, g): each one's derivatives are the other two.
+
+Notation: N batch, C channels in, O channels out, K kernel places, L output places.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from chainrule.errors import ConfigError, ShapeError
+from chainrule.graph import apply
+from chainrule.op import Array, Need, Spec
+from chainrule.ops.families import Linear, Multilinear
+from chainrule.ops.shaping import Shape, reshape
+from chainrule.ops.windows import Sizes, Windows, sizes_of
+
+
+class _Convolution(Multilinear):
+    """What the three ops share: x (N, C, *size), w (O, C / groups, *kernel), g (N, O, *out)."""
+
+    windows: Windows
+    groups: int
+    count: ClassVar[int] = 2  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def _grouped(self, a: Array) -> Array:
+        """(N, groups * rows, L) -> (N, groups, rows, L)."""
+        return a.reshape(a.shape[0], self.groups, a.shape[1] // self.groups, a.shape[2])
+
+    def _matrix(self, w: Array) -> Array:
+        """(O, C / groups, *kernel) -> (groups, O / groups, C / groups K)."""
+        return w.reshape(self.groups, w.shape[0] // self.groups, -1)
+
+    def _flat(self, g: Array) -> Array:
+        """(N, O, *out) -> (N, groups, O / groups, L)."""
+        return self._grouped(g.reshape(*g.shape[:2], -1))
+
+
+@dataclass(frozen=True, eq=False)
+class Convolve(_Convolution):
+    """(x, w) -> y."""
+
+    windows: Windows
+    groups: int
+
+    @property
+    def name(self) -> str:
+        """`conv`."""
+        return "conv"
+
+    def eval(self, *xs: Any) -> Any:
+        """One matrix product for each example and group."""
+        x, w = xs
+        columns = self._grouped(self.windows.columns(x))
+        return np.matmul(self._matrix(w), columns).reshape(len(x), len(w), *self.windows.out)
+
+    def spec(self, *xs: Any) -> Spec:
+        """(N, O, *out), the promoted dtype."""
+        x, w = xs
+        return Spec((x.shape[0], w.shape[0], *self.windows.out), np.result_type(x.dtype, w.dtype))
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """The form without x, and without w."""
+        x, w = xs
+        return (
+            apply(ConvolveInput(self.windows, self.groups), g, w) if need[0] else None,
+            apply(ConvolveWeight(self.windows, self.groups), x, g) if need[1] else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ConvolveInput(_Convolution):
+    """(g, w) -> x_bar: the transposed convolution."""
+
+    windows: Windows
+    groups: int
+
+    @property
+    def name(self) -> str:
+        """`conv_transpose`."""
+        return "conv_transpose"
+
+    def eval(self, *xs: Any) -> Any:
+        """A matrix product gives the columns, which are added to where they came from."""
+        g, w = xs
+        columns = np.matmul(self._matrix(w).swapaxes(1, 2), self._flat(g))
+        return self.windows.folded(columns)
+
+    def spec(self, *xs: Any) -> Spec:
+        """(N, C, *size), the promoted dtype."""
+        g, w = xs
+        channels = w.shape[1] * self.groups
+        dtype = np.result_type(g.dtype, w.dtype)
+        return Spec((g.shape[0], channels, *self.windows.size), dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """The form without g, and without w: the cotangent stands where x stood."""
+        out, w = xs
+        return (
+            apply(Convolve(self.windows, self.groups), g, w) if need[0] else None,
+            apply(ConvolveWeight(self.windows, self.groups), g, out) if need[1] else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ConvolveWeight(_Convolution):
+    """(x, g) -> w_bar."""
+
+    windows: Windows
+    groups: int
+
+    @property
+    def name(self) -> str:
+        """`conv_weight`."""
+        return "conv_weight"
+
+    def eval(self, *xs: Any) -> Any:
+        """A matrix product for each example, then their sum."""
+        x, g = xs
+        columns = self._grouped(self.windows.columns(x))
+        each = np.matmul(self._flat(g), columns.swapaxes(2, 3))
+        total = np.add.reduce(each, axis=0)  # (groups, O / groups, C / groups K)
+        return total.reshape(g.shape[1], x.shape[1] // self.groups, *self.windows.kernel)
+
+    def spec(self, *xs: Any) -> Spec:
+        """(O, C / groups, *kernel), the promoted dtype."""
+        x, g = xs
+        shape = (g.shape[1], x.shape[1] // self.groups, *self.windows.kernel)
+        return Spec(shape, np.result_type(x.dtype, g.dtype))
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """The form without x, and without g: the cotangent stands where w stood."""
+        x, out = xs
+        return (
+            apply(ConvolveInput(self.windows, self.groups), out, g) if need[0] else None,
+            apply(Convolve(self.windows, self.groups), x, g) if need[1] else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Unfold(Linear):
+    """(N, C, *size) -> (N, C K, L); with `back`, its transpose."""
+
+    windows: Windows
+    back: bool
+
+    @property
+    def name(self) -> str:
+        """`unfold` or `fold`."""
+        return "fold" if self.back else "unfold"
+
+    def eval(self, *xs: Any) -> Any:
+        """A copy; back, a sum."""
+        return self.windows.folded(xs[0]) if self.back else self.windows.columns(xs[0])
+
+    def spec(self, *xs: Any) -> Spec:
+        """The shape above, and the input's dtype."""
+        (x,), w = xs, self.windows
+        places = math.prod(w.kernel)
+        if self.back:
+            return Spec((x.shape[0], x.shape[1] // places, *w.size), x.dtype)
+        return Spec((x.shape[0], x.shape[1] * places, math.prod(w.out)), x.dtype)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """The other direction."""
+        return (apply(Unfold(self.windows, not self.back), g),)
+
+
+# --- Functions -----------------------------------------------------------------------------------
+
+
+def _padding(
+    padding: Sizes | str, kernel: Shape, stride: Shape, dilation: Shape
+) -> tuple[tuple[int, int], ...]:
+    """Pairs (before, after). "same": as many outputs as inputs, the odd one added after."""
+    if padding == "valid":
+        return ((0, 0),) * len(kernel)
+    if padding == "same":
+        if max(stride) > 1:
+            raise ConfigError(f"conv: padding 'same' needs stride 1, not {stride}")
+        total = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+        return tuple([(n // 2, n - n // 2) for n in total])
+    if isinstance(padding, str):
+        raise ConfigError(f"conv: padding is 'same', 'valid' or sizes, not {padding!r}")
+    return tuple([(n, n) for n in sizes_of("conv", "padding", padding, len(kernel), 0)])
+
+
+def _check(what: str, x: Any, weight: Any, ndim: int) -> None:
+    if x.ndim != ndim + 2 or weight.ndim != ndim + 2:
+        raise ShapeError(
+            f"{what}: x (N, C, ...) and weight have {ndim + 2} axes each, not {tuple(x.shape)} and "
+            f"{tuple(weight.shape)}"
+        )
+
+
+def _with_bias(what: str, y: Any, bias: Any) -> Any:
+    if bias is None:
+        return y
+    if tuple(bias.shape) != (y.shape[1],):
+        raise ShapeError(f"{what}: a bias has shape ({y.shape[1]},), not {tuple(bias.shape)}")
+    return y + reshape(bias, (-1, *[1] * (y.ndim - 2)))
+
+
+def _conv(
+    ndim: int, x: Any, weight: Any, bias: Any, stride: Sizes, padding: Any, dilation: Sizes, g: int
+) -> Any:
+    what = f"conv{ndim}d"
+    _check(what, x, weight, ndim)
+    outs, channels = weight.shape[:2]
+    if g < 1 or x.shape[1] != channels * g or outs % g:
+        raise ShapeError(
+            f"{what}: x {tuple(x.shape)} has {x.shape[1]} channels; weight {tuple(weight.shape)} "
+            f"in {g} groups takes {channels * g}, and gives {outs}, which must divide by {g}"
+        )
+    kernel, s = tuple(weight.shape[2:]), sizes_of(what, "stride", stride, ndim)
+    d = sizes_of(what, "dilation", dilation, ndim)
+    windows = Windows(tuple(x.shape[2:]), kernel, s, _padding(padding, kernel, s, d), d)
+    windows.check(what)
+    return _with_bias(what, apply(Convolve(windows, g), x, weight), bias)
+
+
+def conv1d(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Any:
+    """Cross-correlation of x (N, C, W) with weight (O, C / groups, K): (N, O, W'), plus bias (O,).
+
+    As in PyTorch. `padding` zeros on both sides, or "valid" (none), or "same" (W' = W; needs stride
+    1; of an odd number one more after). Each group of channels out sees one group of channels in.
+    """
+    return _conv(1, x, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Any:
+    """Cross-correlation of x (N, C, H, W) with weight (O, C / groups, KH, KW): (N, O, H', W').
+
+    As `conv1d`, with one size for both dimensions or one for each.
+    """
+    return _conv(2, x, weight, bias, stride, padding, dilation, groups)
+
+
+def _transposed(
+    ndim: int, x: Any, weight: Any, bias: Any, options: dict[str, Sizes], groups: int
+) -> Any:
+    what = f"conv_transpose{ndim}d"
+    _check(what, x, weight, ndim)
+    if groups < 1 or x.shape[1] != weight.shape[0] or x.shape[1] % groups:
+        raise ShapeError(
+            f"{what}: x {tuple(x.shape)} and weight {tuple(weight.shape)} need the same number of "
+            f"channels in (axis 1 and axis 0), which must divide by {groups} groups"
+        )
+    s, d = [sizes_of(what, n, options[n], ndim) for n in ("stride", "dilation")]
+    p, extra = [sizes_of(what, n, options[n], ndim, 0) for n in ("padding", "output_padding")]
+    if [1 for e, n in zip(extra, s, strict=True) if e >= n]:
+        raise ConfigError(f"{what}: output_padding {extra} must be smaller than stride {s}")
+    kernel = tuple(weight.shape[2:])
+    sizes = zip(x.shape[2:], kernel, s, p, d, extra, strict=True)
+    size = tuple([(n - 1) * j - 2 * q + e * (k - 1) + o + 1 for n, k, j, q, e, o in sizes])
+    if min(size) < 1:
+        raise ShapeError(f"{what}: padding {p} leaves nothing of x {tuple(x.shape)}: {size}")
+    windows = Windows(size, kernel, s, tuple([(n, n) for n in p]), d)
+    return _with_bias(what, apply(ConvolveInput(windows, groups), x, weight), bias)
+
+
+def conv_transpose1d(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Any:
+    """The transpose of `conv1d` in x: x (N, C, W), weight (C, O / groups, K) -> (N, O, W').
+
+    As in PyTorch: W' = (W - 1) stride - 2 padding + dilation (K - 1) + output_padding + 1.
+    """
+    options = {"stride": stride, "padding": padding, "dilation": dilation}
+    options["output_padding"] = output_padding
+    return _transposed(1, x, weight, bias, options, groups)
+
+
+def conv_transpose2d(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    *,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Any:
+    """The transpose of `conv2d` in x: x (N, C, H, W), weight (C, O / groups, KH, KW).
+
+    The result is (N, O, H', W') with the sizes of `conv_transpose1d`.
+    """
+    options = {"stride": stride, "padding": padding, "dilation": dilation}
+    options["output_padding"] = output_padding
+    return _transposed(2, x, weight, bias, options, groups)
+
+
+def unfold(
+    x: Any, kernel: Sizes, *, stride: Sizes = 1, padding: Sizes = 0, dilation: Sizes = 1
+) -> Any:
+    """What each window sees of x (N, C, *size), as columns: (N, C K, L), as in PyTorch.
+
+    K kernel places within each channel, L places of the window, both in row-major order.
+    """
+    if x.ndim < 3:
+        raise ShapeError(f"unfold: x is (N, C, ...) with at least 3 axes, not {tuple(x.shape)}")
+    n = x.ndim - 2
+    k, s, d = [
+        sizes_of("unfold", name, value, n)
+        for name, value in (("kernel", kernel), ("stride", stride), ("dilation", dilation))
+    ]
+    p = sizes_of("unfold", "padding", padding, n, 0)
+    windows = Windows(tuple(x.shape[2:]), k, s, tuple([(a, a) for a in p]), d)
+    windows.check("unfold")
+    return apply(Unfold(windows, False), x)

@@ -1,0 +1,93 @@
+"""Pooling: PyTorch's opinion, ties, NaN, padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.errors import ConfigError, ShapeError
+from chainrule.ops import pooling as pool
+from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
+
+F = torch.nn.functional
+PLANE, LINE = generic(2, 3, 7, 6), generic(2, 3, 9)
+
+OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("max", {}),
+    ("max", {"stride": 1, "padding": 1}),
+    ("max", {"stride": 2, "dilation": 2}),
+    ("avg", {}),
+    ("avg", {"stride": 1, "padding": 1}),
+    ("avg", {"stride": 2, "padding": 1, "count_include_pad": False}),
+]
+
+
+def _pair(kind: str, n: int, options: dict[str, Any]) -> Pair:
+    ours, theirs = [getattr(m, f"{kind}_pool{n}d") for m in (pool, F)]
+    x = LINE if n == 1 else PLANE
+    return Pair(
+        f"{kind}_pool{n}d {options}",
+        lambda x: ours(x, 3, **options),
+        lambda x: theirs(x, 3, **options),
+        (x,),
+    )
+
+
+PAIRS = [_pair(kind, n, options) for n in (1, 2) for kind, options in OPTIONS]
+PAIRS += [
+    Pair(
+        f"adaptive_avg_pool {size}",
+        lambda x, s=size: pool.adaptive_avg_pool(x, s),
+        lambda x, s=size: F.adaptive_avg_pool2d(x, s),
+        (PLANE,),
+    )
+    for size in (1, (3, 4), (7, 6), (9, 5))
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
+def test_agrees_with_torch(pair: Pair) -> None:
+    value_and_vjp(pair)
+    forward(pair)
+    second_order(
+        Pair(pair.name, lambda x: pair.ours(x) ** 2, lambda x: pair.theirs(x) ** 2, pair.args)
+    )
+
+
+def test_the_first_of_equals_gets_the_gradient() -> None:
+    x = cr.tensor(np.array([[[2.0, 2.0, 1.0, 5.0, 5.0, 5.0]]]))
+    bar = cr.grad(lambda x: pool.max_pool1d(x, 3).sum())(x)
+    assert bar.tolist() == [[[1, 0, 0, 1, 0, 0]]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_padding_is_never_the_maximum(dtype: Any) -> None:
+    x = cr.tensor(np.full((1, 1, 2, 2), -np.inf, dtype))
+    y = pool.max_pool2d(x, 2, stride=2, padding=1)
+    assert y.dtype == dtype and (y.numpy() == -np.inf).all()
+    bar = cr.grad(lambda x: pool.max_pool2d(x, 2, stride=2, padding=1).sum())(x)
+    assert bar.tolist() == [[[[1, 1], [1, 1]]]]
+
+
+def test_nan_is_the_maximum() -> None:
+    x = np.array([[[1.0, np.nan, 9.0, 3.0, np.nan, np.nan]]])
+    assert np.isnan(pool.max_pool1d(x, 3)).all()
+    bar = cr.grad(lambda x: pool.max_pool1d(x, 3).sum())(cr.tensor(x))
+    assert bar.tolist() == [[[0, 1, 0, 0, 1, 0]]]
+
+
+def test_whole_numbers() -> None:
+    x = np.array([[[-5, -7, 3, 2]]])
+    assert pool.max_pool1d(x, 2, padding=1).tolist() == [[[-5, 3, 2]]]
+
+
+def test_messages_name_the_shapes() -> None:
+    with pytest.raises(ShapeError, match=r"max_pool2d: x is \(N, C, \*size\) with 4 axes"):
+        pool.max_pool2d(LINE, 3)
+    with pytest.raises(ConfigError, match=r"padding \(2,\) is more than half of the kernel \(3,\)"):
+        pool.avg_pool1d(LINE, 3, padding=2)
+    with pytest.raises(ShapeError, match="larger than the array"):
+        pool.max_pool1d(LINE, 11)
