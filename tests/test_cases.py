@@ -156,7 +156,7 @@ class Plain:
 @pytest.mark.parametrize("step", ["07_scalar_mlp", "18_a_gpt_on_numbers"])
 def test_s8_only_the_import_changes(step: str):
     text = (STEPS / f"{step}.py").read_text(encoding="utf-8")
-    line = "from chainrule.scalar import Value\n"
+    line = "from chainrule import Value\n"
     assert text.count(line) == 1
     text = text.replace("range(50)", "range(8)").replace("range(24)", "range(6)")
     text = text.partition("\nassert")[0].partition("\nprint(")[0]

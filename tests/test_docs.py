@@ -131,7 +131,7 @@ def test_adding_an_op_is_two_lines(tmp_path: Path):
     both = (
         "import chainrule as cr\n"
         "from chainrule.ops.elementwise import softsign\n"
-        "from chainrule.scalar import Value\n"
+        "from chainrule import Value\n"
         "v = Value(-3.0)\n"
         "softsign(v).backward()\n"
         "print(v.grad, cr.grad(cr.grad(softsign))(3.0).item())\n"

@@ -5,8 +5,7 @@ to the inputs and leaves in each `grad` the derivative of the result with respec
 a product, each factor's gradient is the other factor times what arrives from above.
 """
 
-from chainrule import show
-from chainrule.scalar import Value
+from chainrule import Value, show
 
 
 def f(a: Value, b: Value, d: Value) -> tuple[Value, Value, Value]:

@@ -4,7 +4,7 @@ So a backward pass adds to `grad` and never overwrites it. In d = a*b + a, the p
 product brings b, the direct path brings 1.
 """
 
-from chainrule.scalar import Value
+from chainrule import Value
 
 a = Value(3.0)
 b = a + a

@@ -10,8 +10,7 @@ what it receives later is lost. Nothing fails; a is 1 instead of 4, b is 0 inste
 import sys
 from pathlib import Path
 
-from chainrule import show
-from chainrule.scalar import Value
+from chainrule import Value, show
 
 
 def walk(right: bool) -> tuple[Value, Value, show.Drawing]:

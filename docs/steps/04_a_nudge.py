@@ -5,7 +5,7 @@ sides by about its square (here not at all, y being quadratic), and below some s
 over. That is how to check a gradient, and why nobody trains with nudges.
 """
 
-from chainrule.scalar import Value
+from chainrule import Value
 
 
 def f(x: Value | float) -> Value | float:

@@ -6,7 +6,7 @@ three times here: on numbers, on tensors, and as a plain function that `grad` di
 """
 
 import chainrule as cr
-from chainrule.scalar import Value
+from chainrule import Value
 
 point = {"x1": 2.0, "x2": 0.0, "w1": -3.0, "w2": 1.0, "b": 6.881}
 

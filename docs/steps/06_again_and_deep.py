@@ -7,7 +7,7 @@ chain of a million operations is just long.
 
 import time
 
-from chainrule.scalar import Value
+from chainrule import Value
 
 x = Value(3.0)
 square = x * x

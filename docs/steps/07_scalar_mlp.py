@@ -7,7 +7,7 @@ place of the import, the numbers are the same.
 
 import random
 
-from chainrule.scalar import Value
+from chainrule import Value
 
 random.seed(7)
 

@@ -8,10 +8,9 @@ Shapes: q, k, v, y, g (B, T, d); weights w (B, T, T).
 import numpy as np
 
 import chainrule as cr
-from chainrule.function import Function
 
 
-class Sigmoid(Function):
+class Sigmoid(cr.Function):
     @staticmethod
     def forward(ctx, x):
         y = 1 / (1 + cr.exp(-x))
@@ -24,7 +23,7 @@ class Sigmoid(Function):
         return g * y * (1 - y)
 
 
-class Attention(Function):
+class Attention(cr.Function):
     @staticmethod
     def forward(ctx, q, k, v):
         w = cr.softmax(q @ cr.matrix_transpose(k) / q.shape[-1] ** 0.5)

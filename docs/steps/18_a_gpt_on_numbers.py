@@ -9,8 +9,8 @@ every gradient that the name reaches.
 import random
 from itertools import pairwise
 
+from chainrule import Value
 from chainrule.data import load_names
-from chainrule.scalar import Value
 
 random.seed(42)
 names = load_names()
