@@ -1,0 +1,21 @@
+"""Explanations that name the culprit: the op and the user's line, in words and as fields."""
+
+from chainrule.explain.keeps import Saved, saved_bytes
+from chainrule.explain.leaks import Leak, Leaks, leaks
+from chainrule.explain.nan import BadOp, first_bad, trap_nan
+from chainrule.explain.strict import strict
+from chainrule.explain.why import Why, why
+
+__all__ = [
+    "BadOp",
+    "Leak",
+    "Leaks",
+    "Saved",
+    "Why",
+    "first_bad",
+    "leaks",
+    "saved_bytes",
+    "strict",
+    "trap_nan",
+    "why",
+]

@@ -1,0 +1,171 @@
+"""Graphs that outlive their step, and who holds them: which variable, list, attribute.
+
+A step leaves nothing behind but the numbers that it is asked to keep. A loss put into a list, say,
+keeps its whole graph with it.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CellType, FrameType, FunctionType, ModuleType
+from typing import Any, cast
+
+from chainrule.explain.keeps import of_nodes, size
+from chainrule.explain.words import plural, quote
+from chainrule.graph import leaf, order
+from chainrule.node import Node, Variable
+
+_DEPTH = 6
+"""How many containers inside one another are looked through for a name."""
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A graph that is alive: the tensor at its end, and where that is held."""
+
+    op: str
+    where: str
+    """`file:line` that made it."""
+    nodes: int
+    bytes: int
+    """Kept for a backward pass that may never come."""
+    holders: tuple[str, ...]
+    """Who holds it, in words."""
+
+    def __str__(self) -> str:
+        who = "; ".join(self.holders) or "something that Python's garbage collector does not see"
+        return (
+            f"the result of '{self.op}' at {quote(self.where)}\n"
+            f"    keeps {plural(self.nodes, 'node')} and {size(self.bytes)} alive; held by {who}"
+        )
+
+
+@dataclass(frozen=True)
+class Leaks:
+    """Every graph that was found alive, largest first; false if there is none."""
+
+    found: tuple[Leak, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    def __str__(self) -> str:
+        if not self.found:
+            return "No graph outlived its step."
+        count = plural(len(self.found), "graph")
+        advice = "Keep the number (loss.item()) or the values (x.detach()) in its place."
+        return "\n".join([f"{count} alive:", *[str(leak) for leak in self.found], advice])
+
+
+def leaks(step: Callable[[], Any] | None = None, *, steps: int = 3) -> Leaks:
+    """The graphs that survive a training step, and who holds them.
+
+    Runs `step()` `steps` times; what an earlier run made and the last one did not replace is a
+    leak. Without a step: every graph that is alive now, the one that you are working on included.
+    """
+    if step is None:
+        return _alive(0, sys.maxsize)
+    start = last = _now()
+    for _ in range(steps):
+        last = _now()
+        step()
+    return _alive(start, last)
+
+
+def _now() -> int:
+    """The serial number that separates the nodes there are from those to come."""
+    return leaf((), None, needs=False).serial
+
+
+def _alive(start: int, stop: int) -> Leaks:
+    """The graphs whose nodes were made between two serial numbers."""
+    gc.collect()
+    objects = cast(list[object], gc.get_objects())
+    nodes = [n for n in objects if isinstance(n, Node) and n.op is not None]
+    del objects
+    mine = [n for n in nodes if start <= n.serial <= stop]
+    used = {n for user in mine for n in user.inputs if n is not None}
+    found: list[Leak] = []
+    for root in [n for n in mine if n not in used]:
+        walk = [n for n in order([root]) if n.op is not None]
+        who = tuple(dict.fromkeys(_holders(root)))
+        found.append(Leak(root.name, root.where, len(walk), of_nodes(walk).total, who))
+    found.sort(key=lambda k: -k.bytes)
+    return Leaks(tuple(found))
+
+
+def _holders(node: Node) -> Iterator[str]:
+    """Every place, in words, from which a tensor with this node is held."""
+    for variable in gc.get_referrers(node):
+        if isinstance(variable, Variable):
+            yield from _named(variable, "", _DEPTH, {id(variable)})
+
+
+def _named(x: Any, path: str, depth: int, seen: set[int]) -> Iterator[str]:
+    """The names under which `x` is reached; `path` is what follows such a name ("[3].loss")."""
+    yield from _locals(x, path)
+    if not depth:
+        return
+    for holder in gc.get_referrers(x):
+        if id(holder) in seen or _is_ours(holder):
+            continue
+        seen.add(id(holder))
+        if (module := _module_of(holder)) is not None:
+            names = [k for k, v in holder.items() if v is x]
+            yield from [f"the global '{name}{path}' of module {module}" for name in names]
+        else:
+            for step, up in _steps(holder, x):
+                yield from _named(up, step + path, depth - 1, seen)
+
+
+def _steps(holder: Any, x: Any) -> Iterator[tuple[str, Any]]:
+    """How `x` is reached from its holder ("[3]", ".loss"), and from whom to look on."""
+    if isinstance(holder, dict):
+        items = cast(dict[Any, Any], holder)
+        owner = next(
+            (o for o in gc.get_referrers(items) if getattr(o, "__dict__", None) is items), None
+        )
+        for k, v in items.items():
+            if v is x:
+                yield (f".{k}", owner) if owner is not None else (f"[{k!r}]", items)
+    elif isinstance(holder, list | tuple):
+        parts = cast(list[Any], holder)
+        yield from [(f"[{i}]", parts) for i, v in enumerate(parts) if v is x]
+    elif isinstance(holder, CellType | FunctionType):
+        yield "" if isinstance(holder, CellType) else " (closure)", holder
+    elif not isinstance(holder, FrameType | ModuleType | Node):
+        inside: dict[str, Any] = getattr(cast(object, holder), "__dict__", {})
+        names = [k for k, v in inside.items() if v is x]
+        yield (f".{names[0]}" if names else f" in a {type(holder).__name__}"), holder
+
+
+def _locals(x: Any, path: str) -> Iterator[str]:
+    """The local variables of running functions that are `x`."""
+    for top in sys._current_frames().values():  # pyright: ignore[reportPrivateUsage]
+        frame: FrameType | None = top
+        while frame is not None:
+            code = frame.f_code
+            if code.co_name != "<module>" and frame.f_globals.get("__name__") != __name__:
+                for name, value in frame.f_locals.items():
+                    if value is x:
+                        yield f"the local '{name}{path}' of {code.co_qualname}()"
+            frame = frame.f_back
+
+
+def _is_ours(holder: Any) -> bool:
+    """Whether a holder is a part of this search itself."""
+    if isinstance(holder, FrameType):
+        return True
+    return type(holder).__name__ in ("list_iterator", "generator", "dict_itemiterator")
+
+
+def _module_of(holder: Any) -> str | None:
+    """The name of the module whose globals `holder` is."""
+    if not isinstance(holder, dict):
+        return None
+    name = cast(dict[str, Any], holder).get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    return name if module is not None and vars(module) is holder else None
