@@ -231,7 +231,7 @@ class ScatterExtremum(Op):
         tied = astype(source == apply(Take(0), y, places), y.dtype)
         count = own + apply(TakeAdd(0, tuple(x.shape)), tied, places)
         share = g / (count + (count == 0))
-        return own * share, tied * apply(Take(0), share, places), None
+        return share * own, apply(Take(0), share, places) * tied, None
 
 
 def scatter_reduce(
