@@ -222,8 +222,8 @@ class RunningArg(Op):
         top = fn.accumulate(x, axis=-1)
         fresh = np.ones(x.shape, bool)
         fresh[..., 1:] = _differs(top[..., 1:], top[..., :-1])
-        newest: Any = fresh * np.arange(x.shape[-1])
-        index = np.maximum.accumulate(newest, axis=-1)
+        places: Any = np.arange(int(x.shape[-1]))
+        index = np.maximum.accumulate(fresh * places, axis=-1)
         return np.moveaxis(index, -1, self.axis)
 
     def spec(self, *xs: Any) -> Spec:
