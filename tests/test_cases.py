@@ -309,14 +309,32 @@ def test_readme_the_second_derivative_of_a_careless_op():
         cr.grad(cr.grad(ours))(np.array(1.0))
 
 
+def exponential(base: Any, exp: Callable[[Any], Any]) -> Any:
+    """An op whose backward reads its result."""
+
+    class Exponential(base):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            y = exp(x)
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (y,) = ctx.saved_tensors
+            return g * y
+
+    return Exponential
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch uses it itself
 def test_readme_forward_mode_of_an_op_of_your_own():
     one = torch.tensor(1.0, dtype=torch.float64)
-    op = forgetful(torch.autograd.Function, torch.exp)
+    op = exponential(torch.autograd.Function, torch.exp)
     with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="jvp"):
         op.apply(forward_ad.make_dual(one, one))
-    ours = forgetful(cr.Function, cr.exp).apply
-    _, slope = cr.jvp(ours, (np.array(1.0),), (np.array(1.0),))
+    ours = exponential(cr.Function, cr.exp).apply
+    _, slope = cr.jvp(ours, (np.array(1.0),), (np.array(2.0),))
     assert abs(slope.item() - 2 * math.e) < 1e-12
 
 
