@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule import watch
 from chainrule.errors import GradientError, ShapeError, describe
-from chainrule.graph import is_recording, leaf, order, recording, variable
+from chainrule.graph import is_recording, leaf, order, pick, recording, variable
 from chainrule.node import Freed, Node, Variable
 from chainrule.op import Op, Spec
 from chainrule.ops.families import conj
@@ -96,7 +96,9 @@ def _towards(active: set[Node], node: Node) -> tuple[bool, ...]:
 def _as_variables(node: Node) -> tuple[Any, list[Any]]:
     """The kept values of `node`, each a variable that is linked to the node that made it."""
     y = node.y
-    if isinstance(y, np.ndarray | Spec):
+    if y.__class__ is tuple:
+        y = tuple([pick(node, i, part) for i, part in enumerate(y)])
+    elif isinstance(y, np.ndarray | Spec):
         y = variable(y, node)
     return y, [
         variable(x, n)
@@ -223,7 +225,11 @@ def _zero(shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _transpose(xs: Sequence[Any], outs: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
-    """Cotangents of `xs`, on which `outs` depend linearly: arrays or variables, as `gs` are."""
+    """Cotangents of `xs`, on which `outs` depend linearly: arrays or variables, as `gs` are.
+
+    Inside a rule nothing is conjugated, while the sweep conjugates on its way in and out.
+    """
+    gs = [_conj(g) for g in gs]
     wrap = any(isinstance(g, Variable) for g in gs)
     nodes = [x.node for x in xs]
     seeds: dict[Node, Any] = {}
@@ -235,8 +241,16 @@ def _transpose(xs: Sequence[Any], outs: Sequence[Any], gs: Sequence[Any]) -> lis
     got = pullback_nodes(walk, seeds, set(nodes), record=wrap and is_recording(), free=False)
     bars = [got.get(n) for n in nodes]
     return [
-        np.zeros(n.shape, n.dtype) if b is None else b for n, b in zip(nodes, bars, strict=True)
+        np.zeros(n.shape, n.dtype) if b is None else _conj(b)
+        for n, b in zip(nodes, bars, strict=True)
     ]
+
+
+def _conj(g: Any) -> Any:
+    """The conjugate of a cotangent, which is a tuple where an op has several outputs."""
+    if g.__class__ is tuple:
+        return tuple([None if part is None else conj(part) for part in g])
+    return conj(g)
 
 
 # --- PyTorch's way: into the leaves --------------------------------------------------------------

@@ -188,10 +188,11 @@ def _picks(node: Node, ys: Sequence[Any]) -> tuple[Any, ...]:
     node.y = ys
     node.shape = tuple([y.shape for y in ys])
     node.dtype = tuple([y.dtype for y in ys])
-    return tuple([_pick(node, i, y) for i, y in enumerate(ys)])
+    return tuple([pick(node, i, y) for i, y in enumerate(ys)])
 
 
-def _pick(parent: Node, index: int, y: Any) -> Any:
+def pick(parent: Node, index: int, y: Any) -> Any:
+    """A variable for output `index`, of value `y`, of an op that has several."""
     needs = parent.needs and y.dtype.kind in "fc"
     if not needs and type(y) is not Spec:
         return variable(y)

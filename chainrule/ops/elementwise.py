@@ -174,8 +174,9 @@ def _inverse(b: Any) -> Any:
 
 def _toward(x: Any) -> Any:
     """Where |x| grows: the sign of x, for complex numbers the conjugate of x / |x|."""
-    unit = sign(x)
-    return conj(unit) if hasattr(unit, "dtype") and unit.dtype.kind == "c" else unit
+    if hasattr(x, "dtype") and x.dtype.kind == "c":
+        return conj(x) / _not_zero(abs(x))
+    return sign(x)
 
 
 def _not_zero(d: Any) -> Any:
