@@ -10,14 +10,17 @@ Notation: `a b` a node's operands, `d_a d_b` its partial derivatives with respec
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
-from chainrule.errors import DtypeError, describe
+from chainrule.errors import DtypeError, GradientError, describe
 from chainrule.graph import kinds
 from chainrule.op import Op
 from chainrule.ops.families import Elementwise, rows
-from chainrule.scalar_rules import Made, functions, number
+from chainrule.scalar.rules import Made, functions, number
+from chainrule.scalar.views import NOTHING, Step, by_hand, last_two, step
+from chainrule.scalar.walk import SUMMED, Sum, count, forget, sum_of, sweep
 
 
 @final
@@ -35,6 +38,9 @@ class Value:
     `_children` and `_local_grads` name the Values only, `_operands` both, in the order written. A
     Value does not note the line that made it: that would cost as much as the operation.
 
+    `Value(data, children, how)` makes a node by hand: `how` are its local derivatives (as in
+    microgpt), or its name, and `_backward` is set afterwards (as in micrograd).
+
     Raises `DtypeError` for data that is not a real number.
 
     >>> a, b = Value(2.0), Value(-3.0)
@@ -44,31 +50,44 @@ class Value:
     Value(data=2.0, grad=-3.0)
     """
 
-    __slots__ = ("_a", "_b", "_d_a", "_d_b", "_label", "_made", "_waits", "data", "grad")
+    __slots__ = (
+        "_a", "_at", "_b", "_chain", "_d_a", "_d_b", "_epoch", "_g", "_label", "_made", "_waits",
+        "data",
+    )  # fmt: skip
     __array_ufunc__ = None  # NumPy's number * value asks the value
 
     data: Any
-    grad: Any
-    _a: Value
+    _g: Any
+    _a: Any
     _b: Any
     _d_a: Any
     _d_b: Any
-    _label: str
-    _made: Made | None
     _waits: int
+    _made: Made | None
+    _chain: Any
+    _at: int
+    _epoch: float
+    _label: str
 
-    def __init__(self, data: Any, label: str = "") -> None:
+    def __init__(
+        self,
+        data: Any,
+        children: Iterable[Value] = (),
+        how: str | Sequence[float] = "",
+        label: str = "",
+    ) -> None:
         plain = data if data.__class__ is float else number(data)
         if plain is None:
             raise DtypeError(f"a Value holds one real number, not {describe(data)}")
         self.data = plain
-        self.grad = 0
-        self._made = self._d_b = None
-        self._waits = 0
+        self._g = self._waits = 0
+        self._made = self._chain = self._d_b = None
         if label:
             self._label = label
+        if children:
+            by_hand(self, tuple(children), how)
 
-    if TYPE_CHECKING:  # written by `scalar_rules` from the op table
+    if TYPE_CHECKING:  # written by `rules` from the op table
         # fmt: off
         def __add__(self, b: Value | float) -> Value: ...
         def __radd__(self, a: float) -> Value: ...
@@ -99,6 +118,30 @@ class Value:
     def __repr__(self) -> str:
         return f"Value(data={self.data}, grad={self.grad})"
 
+    @property
+    def grad(self) -> Any:
+        """The derivative, with respect to this, of what `backward` was called on."""
+        # What is not in the middle of a sum knows it itself; what is asks the sum. See `walk.Sum`.
+        s, own = self._chain, getattr(self, "_g", 0)
+        if s is None or s is _APART:
+            return own
+        when = getattr(self, "_epoch", 0)
+        if (given := s.given.get(self._place)) is not None and given[0] > when:
+            when, own = given
+        if s.epoch < when or (s.epoch == when and self._made is SUMMED):
+            return own
+        above = s.above(self._at)
+        if above is None:
+            return own
+        return own + above if s.epoch == when else above
+
+    @grad.setter
+    def grad(self, new: Any) -> None:
+        if self._chain is None or self._chain is _APART:
+            self._g = new
+        else:
+            self._chain.given[self._place] = next(_epochs), new
+
     # --- the graph, in the words of micrograd and of microgpt
 
     @property
@@ -109,20 +152,39 @@ class Value:
     @label.setter
     def label(self, text: str) -> None:
         self._label = text
+        if self._chain is None:
+            self._chain, self._at = _APART, -1
+        else:
+            self._show()
+
+    @property
+    def _place(self) -> int:
+        """The key of this node's place in the tables of `Sum`."""
+        return self._at if self._made is SUMMED else ~self._at
+
+    def _show(self) -> None:
+        """Be the node that is shown for this place in a sum, not a twin."""
+        if self._chain is not _APART:
+            self._chain.seen.setdefault(self._place, self)
 
     @property
     def _op(self) -> str:
         """What made this: `+`, `*`, `**2`, `ReLU`, `tanh`, ...; '' for a leaf."""
         if self._made is None:
             return ""
-        powered = self._made.row.label == "pow" and self._d_b is None and not self._made.turned
-        return f"**{self._b}" if powered else self._made.mark
+        mark = self._made.mark
+        powered = mark == "**" and self._d_b is None and not self._made.turned
+        return f"**{self._b}" if powered else mark
 
     @property
     def _operands(self) -> tuple[Value | float, ...]:
         """What the op was applied to, Values and numbers, in the order written."""
         if self._made is None:
             return ()
+        if self._made is SUMMED:
+            return last_two(self)
+        if self._made.children is not None:
+            return self._made.children
         if self._b is None:
             return (self._a,)
         return (self._b, self._a) if self._made.turned else (self._a, self._b)
@@ -140,12 +202,27 @@ class Value:
     @property
     def _local_grads(self) -> tuple[float, ...]:
         """The partial derivative with respect to each of `_children`."""
+        if self._made is SUMMED:
+            return (1, 1)[: len(self._children)]
+        if self._made is not None and self._made.children is not None:
+            return self._made.partials
         return (self._d_a, self._d_b)[: len(self._children)]
 
-    def _backward(self) -> None:
-        """This node's own step of `backward`: add `grad` times a partial to each child's `grad`."""
-        for child, d in zip(self._children, self._local_grads, strict=True):
-            child.grad += _product(self, d)
+    @property
+    def _backward(self) -> Callable[[], None]:
+        """This node's own step of `backward`: adds to the `grad` of each child. A node made by hand
+        may be given one of its own, as in micrograd."""
+        own = self._made is not None and self._made.children is not None
+        return self._d_a.run if own and self._d_a is not NOTHING else lambda: step(self)
+
+    @_backward.setter
+    def _backward(self, run: Callable[[], None]) -> None:
+        if self._made is None or self._made.children is None:
+            raise GradientError(
+                "_backward can be set on a Value that was made with children: "
+                "Value(data, (a, b), 'name'); the others know their derivative"
+            )
+        self._d_a = Step(run)
 
     def backward(self) -> None:
         """Add the derivative of this number to `grad` of every leaf that it depends on.
@@ -154,102 +231,28 @@ class Value:
         an earlier call left there is replaced, so a second call adds exactly the same to the leaves
         again. This node's own is 1. The graph is kept. Graphs of any depth.
         """
+        if self._made is None:
+            self._g = 1
+            return
         earlier: list[tuple[Value, Any]] = []
         try:
-            if self._made is not None:
-                _count(self, earlier)
-                _sweep(self)
+            count(self, next(_epochs), earlier)
+            sweep(self)
         except BaseException:
-            _forget(self)
+            forget(self)
             raise
         finally:
             for leaf, grad in earlier:
-                leaf.grad = grad + leaf.grad
-        if self._made is None:
-            self.grad = 1
+                leaf._g = grad + leaf._g
+
+
+_epochs = itertools.count(1)
+_APART = Sum()
+"""The sum of a node that stands in none and shall not be written into one: it has a label."""
 
 
 def _data(x: Value | float) -> Any:
     return x.data if isinstance(x, Value) else x
-
-
-def _product(v: Value, d: Any) -> Any:
-    """`grad * d`, with the strong zero: exactly 0 where a singular op's cotangent is."""
-    strong = v._made is not None and v._made.singular and v.grad == 0
-    return 0.0 if strong else v.grad * d
-
-
-# The two walks below are written out, one operand after the other: they are the whole cost of
-# `backward`, and a call or an inner loop would double it. A queue that grows while it is iterated
-# over needs no pop, and CPython 3.11 specialises a `for` loop at once, a `while` loop only after
-# eight calls.
-
-
-def _count(root: Value, earlier: list[tuple[Value, Any]]) -> None:
-    """Set `_waits` of each inner node to how many edges lead to it from above; clear `grad`s.
-
-    What leaves held moves to `earlier`, so that the new gradient is summed by itself.
-    """
-    queue = [root]
-    push = queue.append
-    for v in queue:
-        x = v._a
-        if n := x._waits:
-            x._waits = n + 1
-        elif x._made is not None:
-            x._waits = 1
-            x.grad = 0
-            push(x)
-        elif x.grad:
-            earlier.append((x, x.grad))
-            x.grad = 0
-        if v._d_b is not None:
-            x = v._b
-            if n := x._waits:
-                x._waits = n + 1
-            elif x._made is not None:
-                x._waits = 1
-                x.grad = 0
-                push(x)
-            elif x.grad:
-                earlier.append((x, x.grad))
-                x.grad = 0
-
-
-def _sweep(root: Value) -> None:
-    """Pass gradients on, each node once all that come to it have come; `_waits` ends at 0."""
-    root.grad = 1
-    queue = [root]
-    push = queue.append
-    for v in queue:
-        g = v.grad
-        live = g or not v._made.singular  # pyright: ignore[reportOptionalMemberAccess]
-        x = v._a
-        if live:
-            x.grad += g * v._d_a
-        if n := x._waits:
-            x._waits = n - 1
-            if n == 1:
-                push(x)
-        if (d := v._d_b) is not None:
-            x = v._b
-            if live:
-                x.grad += g * d
-            if n := x._waits:
-                x._waits = n - 1
-                if n == 1:
-                    push(x)
-
-
-def _forget(root: Value) -> None:
-    """After an interruption: let no node wait any more."""
-    stack, seen = [root], {root}
-    while stack:
-        v = stack.pop()
-        v._waits = 0
-        fresh = [x for x in v._children if x not in seen]
-        seen.update(fresh)
-        stack.extend(fresh)
 
 
 # --- From the table ------------------------------------------------------------------------------
@@ -275,9 +278,10 @@ def _apply(op: Op, *xs: Any) -> Any:
 
 
 def _install() -> None:
+    space = {"Value": Value, "SUMMED": SUMMED, "sum_of": sum_of}
     for label, row in rows.items():
         if row.partials:
-            _of[label], _turned[label] = functions(row, Value)
+            _of[label], _turned[label] = functions(row, space)
     for name, label in {"truediv": "div"}.items() | {(n, n) for n in ("add", "sub", "mul", "pow")}:
         setattr(Value, f"__{name}__", _of[label])
         setattr(Value, f"__r{name}__", _turned[label])

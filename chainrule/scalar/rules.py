@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from textwrap import indent
 from typing import Any, final
 
 import numpy as np
@@ -29,7 +30,11 @@ def _power(a: Any, b: Any) -> Any:
     return y
 
 
-VALUES: dict[str, Callable[..., Any]] = {"div": lambda a, b: a * b**-1, "pow": _power}
+def _divide(a: Any, b: Any) -> Any:
+    return a * b**-1
+
+
+VALUES: dict[str, Callable[..., Any]] = {"div": _divide, "pow": _power}
 """Rows whose value is computed as micrograd and microgpt do, so that numbers agree to the bit."""
 
 MARKS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "relu": "ReLU"}
@@ -37,14 +42,20 @@ MARKS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "relu": "R
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Made:
-    """What made a Value: the row, how to say it, whether the constant came first."""
+    """What made a Value: how to say it; whether it is singular; whether a constant came first;
+    for a node that a user made by hand, its children and their local derivatives."""
 
-    row: Elementwise
     mark: str
-    singular: bool
-    turned: bool
+    singular: bool = False
+    turned: bool = False
+    children: tuple[Any, ...] | None = None
+    partials: tuple[Any, ...] = ()
+
+
+PRODUCT = Made("*")
+"""What made the product of two Values."""
 
 
 @final
@@ -110,7 +121,8 @@ def written(formula: Callable[..., Any], names: Sequence[str], otherwise: str = 
 
 # --- The functions -------------------------------------------------------------------------------
 
-# A fresh Value is made blank and filled in place: calling the class would cost as much as the rest.
+# Lines that are `@name` are replaced by the block of that name. A fresh Value is made blank and
+# filled in place: calling the class would cost as much as the rest.
 _UNARY = """\
 def of(a):
     x_a = a.data
@@ -119,15 +131,15 @@ def of(a):
         d_a = {d_a}
     except NUMERIC:
         y, (d_a,) = ieee(ROW, x_a)
-    v = new(Value)
-    v.data = y; v.grad = 0; v._a = a; v._b = None; v._d_a = d_a; v._d_b = None
-    v._waits = 0; v._made = MADE
+    @blank
+    v._made = MADE; v._a = a; v._b = None; v._d_a = d_a; v._d_b = None
     return v
 """
 _BINARY = """\
 def of(a, b):
     x_a = a.data
-    if b.__class__ is Value:
+    kind = b.__class__
+    if kind is Value:
         x_b = b.data
         try:
             y = {y}
@@ -135,40 +147,80 @@ def of(a, b):
             d_b = {d_b}
         except NUMERIC:
             y, (d_a, d_b) = ieee(ROW, x_a, x_b)
-    else:
-        if b.__class__ is float or b.__class__ is int:
-            x_b = b
-        elif (x_b := number(b)) is None:
-            return NotImplemented
-        try:
-            y = {y}
-            d_a = {d_a}
-        except NUMERIC:
-            y, (d_a, _) = ieee(ROW, x_a, x_b)
-        d_b = None; b = x_b
-    v = new(Value)
-    v.data = y; v.grad = 0; v._a = a; v._b = b; v._d_a = d_a; v._d_b = d_b
-    v._waits = 0; v._made = MADE
+        @blank
+        @grow
+        v._made = MADE; v._a = a; v._b = b; v._d_a = d_a; v._d_b = d_b
+        return v
+    if kind is float or kind is int:
+        x_b = b
+    elif (x_b := number(b)) is None:
+        return NotImplemented
+    try:
+        y = {y}
+        d_a = {d_a}
+    except NUMERIC:
+        y, (d_a, _) = ieee(ROW, x_a, x_b)
+    @blank
+    v._made = MIXED; v._a = a; v._b = x_b; v._d_a = d_a; v._d_b = None
     return v
 def turned(b, a):
     x_b = b.data
-    if (x_a := number(a)) is None:
+    kind = a.__class__
+    if kind is float or kind is int:
+        x_a = a
+    elif (x_a := number(a)) is None:
         return NotImplemented
     try:
         y = {y}
         d_b = {d_b}
     except NUMERIC:
         y, (_, d_b) = ieee(ROW, x_a, x_b)
-    v = new(Value)
-    v.data = y; v.grad = 0; v._a = b; v._b = x_a; v._d_a = d_b; v._d_b = None
-    v._waits = 0; v._made = TURNED
+    @blank
+    @start
+    v._made = TURNED; v._a = b; v._b = x_a; v._d_a = d_b; v._d_b = None
     return v
 """
+_BLANK = "v = new(Value); v.data = y; v._waits = 0; v._chain = None"
+# A sum plus something goes on with the list of terms that the sum ends, or starts one, as the 0
+# does with which Python's `sum` starts; the product of two Values is written into the list, and so
+# is no node of the sum. See `walk.Sum`.
+_GROW = """\
+made = a._made
+if made is SUMMED or made is MADE:
+    if made is MADE or a._at != len(s := a._chain):
+        s = sum_of(None, a)
+    @add
+    return v
+"""
+_START = """\
+if kind is int and not a:
+    s = sum_of(0)
+    @add
+    return v
+"""
+_ADD = """\
+if b._made is PRODUCT and b._chain is None:
+    b._chain = s; b._at = len(s)
+    s += (b._a, b._d_a, b._b, b._d_b)
+else:
+    s += (b, d_b, None, x_b)
+v._made = SUMMED; v._chain = s; v._at = len(s)
+"""
+
+
+def _paste(text: str, blocks: dict[str, str]) -> str:
+    """`text` with each line `@name` replaced by the block of that name, at the line's depth."""
+    out: list[str] = []
+    for line in text.splitlines():
+        depth = line[: len(line) - len(line.lstrip())]
+        name = line.strip().removeprefix("@")
+        out.append(indent(_paste(blocks[name], blocks), depth) if "@" in line else line)
+    return "\n".join(out)
 
 
 def number(x: Any) -> float | None:
     """A Python number from one or from NumPy's scalars; None for what is no real number."""
-    if isinstance(x, bool | np.bool_):
+    if isinstance(x, bool) or x.__class__ is np.bool_:
         return int(x)
     if isinstance(x, int | float):
         return x if x.__class__ is int or x.__class__ is float else x.__float__()
@@ -200,11 +252,17 @@ NUMERIC = (ArithmeticError, ValueError)
 """What Python raises where IEEE 754 has an infinity or NaN for an answer."""
 
 
-def functions(row: Elementwise, value: type) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """`of(a[, b])` for a Value `a`, and `turned(b, a)` for a Value `b` after a number `a`."""
+def functions(row: Elementwise, space: dict[str, Any]) -> Sequence[Callable[..., Any]]:
+    """`of(a[, b])` for a Value `a`, and `turned(b, a)` for a Value `b` after a number `a`.
+
+    `space` has the names that stand free in the templates and belong to `Value`.
+    """
     names = ("a", "b")[: len(row.partials)]
     known = {1: "x_a", 2: "x_b", 0: "y"}
     inner = [f"x_{n}" for n in names]
+    mark = MARKS.get(row.label, row.label)
+    singular = any(p.singular for p in row.partials)
+    made = PRODUCT if row.label == "mul" else Made(mark, singular)
     source = {
         "y": written(value_of(row), inner, otherwise=f"value({', '.join(inner)})"),
         **{
@@ -212,12 +270,12 @@ def functions(row: Elementwise, value: type) -> tuple[Callable[..., Any], Callab
             for n, p in zip(names, row.partials, strict=True)
         },
     }
-    mark = MARKS.get(row.label, row.label)
-    singular = any(p.singular for p in row.partials)
-    space: dict[str, Any] = {label: r.scalar for label, r in rows.items()}
-    space |= {"value": value_of(row), "new": object.__new__, "Value": value, "ROW": row}
-    space |= {"NUMERIC": NUMERIC, "ieee": ieee, "number": number}
-    space |= {"MADE": Made(row, mark, singular, False), "TURNED": Made(row, mark, singular, True)}
-    text = _UNARY if len(names) == 1 else _BINARY
-    exec(compile(text.format(**source), f"<Value {row.label}>", "exec"), space)
-    return space["of"], space.get("turned", space["of"])
+    free: dict[str, Any] = {label: r.scalar for label, r in rows.items()} | space
+    free |= {"value": value_of(row), "new": object.__new__, "ROW": row, "NUMERIC": NUMERIC}
+    free |= {"ieee": ieee, "number": number, "PRODUCT": PRODUCT, "MADE": made}
+    free |= {"MIXED": Made(mark, singular), "TURNED": Made(mark, singular, turned=True)}
+    sums = {"grow": _GROW, "start": _START} if row.label == "add" else {"grow": "", "start": ""}
+    blocks = {"blank": _BLANK, "add": _ADD, **sums}
+    text = _paste(_UNARY if len(names) == 1 else _BINARY, blocks).format(**source)
+    exec(compile(text, f"<Value {row.label}>", "exec"), free)
+    return free["of"], free.get("turned", free["of"])

@@ -1,0 +1,78 @@
+"""How fast is `Value`? `python -m bench.scalar`
+
+Each program runs on `Value` and on a peer (`scalar_peers`) in turns, in one process, with the
+garbage collector as it comes; the figure is the median over the turns of the ratio of their times.
+A turn is a few steps, so that the garbage that an engine makes is collected in its own time; what
+is left over from the other's turn is collected before the clock starts.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+from bench.scalar_peers import Closures, GPTStep, MLPStep, Tuples, small
+from chainrule.scalar import Value
+
+Step = Callable[[], object]
+
+
+def block(step: Step, times: int) -> float:
+    """Seconds of processor time a step takes, over `times` steps."""
+    gc.collect()
+    start = time.process_time()
+    for _ in range(times):
+        step()
+    return (time.process_time() - start) / times
+
+
+def pair(ours: Step, theirs: Step, times: int, turns: int = 9) -> tuple[float, float, float]:
+    """Median seconds of either, and the median of theirs / ours."""
+    block(ours, 8), block(theirs, 1)  # the interpreter specialises code as it runs
+    both = [(block(ours, times), block(theirs, times)) for _ in range(turns)]
+    ratio = statistics.median(b / a for a, b in both)
+    return statistics.median(a for a, _ in both), statistics.median(b for _, b in both), ratio
+
+
+def chain(length: int) -> tuple[float, float]:
+    """Seconds to build and to differentiate a chain of `length` multiplications."""
+    x = Value(1.0)
+    start = time.process_time()
+    y = x
+    for _ in range(length):
+        y = y * 1.0
+    built = time.process_time()
+    y.backward()
+    done = time.process_time()
+    return built - start, done - built
+
+
+def run() -> list[tuple[str, str, str]]:
+    """Rows of (what, figure, ratio); a ratio above 1 means that `Value` is faster."""
+    sys.setrecursionlimit(1_000_000)  # the peers sort recursively
+    rows: list[tuple[str, str, str]] = []
+    for peer in (Tuples, Closures):
+        cases = {
+            "GPT step": (GPTStep(Value), GPTStep(peer), 6),
+            "MLP step": (MLPStep(Value), MLPStep(peer), 3),
+            "ten nodes": (lambda: small(Value), lambda peer=peer: small(peer), 2000),
+        }
+        for what, (ours, theirs, times) in cases.items():
+            a, b, ratio = pair(ours, theirs, times)
+            figure = f"{a * 1e3:.3f} ms, {peer.__name__} {b * 1e3:.3f} ms"
+            rows.append((f"Value: {what} against {peer.__name__}", figure, f"{ratio:.2f}"))
+    for length in (100_000, 1_000_000):
+        build, sweep = chain(length)
+        figure = (
+            f"forward {build * 1e9 / length:.0f}, backward {sweep * 1e9 / length:.0f} ns a node"
+        )
+        rows.append((f"Value: chain of {length:,}", figure, ""))
+    return rows
+
+
+if __name__ == "__main__":
+    for row in run():
+        print("{:44} {:52} {}".format(*row))

@@ -1,0 +1,7 @@
+"""Scalars: the chain rule on single numbers (`value`), its functions written from the op table
+(`rules`), its two walks (`walk`).
+"""
+
+from chainrule.scalar.value import Value
+
+__all__ = ["Value"]
