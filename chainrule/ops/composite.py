@@ -71,7 +71,7 @@ def log_softmax(x: Any, *, axis: int = -1) -> Any:
 # --- Losses --------------------------------------------------------------------------------------
 
 
-def _reduce(loss: Any, reduction: str, count: Any = None) -> Any:
+def reduce_loss(loss: Any, reduction: str, count: Any = None) -> Any:
     if reduction == "none":
         return loss
     if reduction == "sum":
@@ -112,7 +112,7 @@ def cross_entropy(
         )
     used = None if ignore_index is None else target != ignore_index
     index = target if used is None else where(used, target, 0)
-    _check_classes(index, logits.shape[axis])
+    check_classes(index, logits.shape[axis])
     total = red.logsumexp(logits, axis=axis)
     picked = squeeze(take_along_axis(logits, expand_dims(index, axis), axis=axis), axis)
     loss = total - picked
@@ -120,12 +120,12 @@ def cross_entropy(
         flat = total - red.mean(logits, axis=axis)
         loss = (1 - label_smoothing) * loss + label_smoothing * flat
     if used is None:
-        return _reduce(loss, reduction)
+        return reduce_loss(loss, reduction)
     loss = where(used, loss, 0)
-    return _reduce(loss, reduction, red.sum(astype(used, logits.dtype)))
+    return reduce_loss(loss, reduction, red.sum(astype(used, logits.dtype)))
 
 
-def _check_classes(index: Any, count: int) -> None:
+def check_classes(index: Any, count: int) -> None:
     """Raise for a class outside 0..count - 1: a negative index would count from the end."""
     value = index.value if isinstance(index, Variable) else index
     if isinstance(value, Spec) or value.size == 0:
@@ -153,14 +153,14 @@ def _soft_cross_entropy(
     # a class of probability 0 costs nothing, even where its log probability is -inf
     costless = ew.logical_and(target == 0, logp == -math.inf)
     loss = -red.sum(target * where(costless, 0, logp), axis=axis)
-    return _reduce(loss, reduction)
+    return reduce_loss(loss, reduction)
 
 
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
     """(x - target) squared; shapes must be equal, so that nothing is broadcast by accident."""
     if tuple(x.shape) != tuple(target.shape):
         raise ShapeError(f"mse_loss: the shapes {x.shape} and {target.shape} differ; reshape one")
-    return _reduce(ew.square(x - target), reduction)
+    return reduce_loss(ew.square(x - target), reduction)
 
 
 def binary_cross_entropy_with_logits(x: Any, target: Any, *, reduction: str = "mean") -> Any:
@@ -169,7 +169,7 @@ def binary_cross_entropy_with_logits(x: Any, target: Any, *, reduction: str = "m
         raise ShapeError(
             f"binary_cross_entropy_with_logits: the shapes {x.shape} and {target.shape} differ"
         )
-    return _reduce(ew.softplus(x) - x * target, reduction)
+    return reduce_loss(ew.softplus(x) - x * target, reduction)
 
 
 # --- Normalisation -------------------------------------------------------------------------------

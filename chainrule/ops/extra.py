@@ -1,0 +1,265 @@
+"""Arrays cut, joined and combined: what NumPy and PyTorch offer beyond the Array API standard."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import ShapeError
+from chainrule.ops import elementwise as ew
+from chainrule.ops import reduction as red
+from chainrule.ops.contraction import matmul, tensordot
+from chainrule.ops.linalg.base import diagonal
+from chainrule.ops.scan import cumsum
+from chainrule.ops.scattering import diag_embed, diff
+from chainrule.ops.selection import getitem, take, where
+from chainrule.ops.shaping import (
+    broadcast_arrays,
+    concat,
+    expand_dims,
+    flatten,
+    flip,
+    normalize_axis,
+    pad,
+    permute_dims,
+    reshape,
+    split,
+    stack,
+    swapaxes,
+)
+
+# --- Cutting -------------------------------------------------------------------------------------
+
+
+def _part(x: Any, axis: int, key: Any) -> Any:
+    return getitem(x, (*[slice(None)] * normalize_axis(axis, x.ndim), key))
+
+
+def narrow(x: Any, axis: int, start: int, length: int) -> Any:
+    """`length` elements of `x` along `axis`, from `start` on (which may count from the end)."""
+    n = x.shape[normalize_axis(axis, x.ndim)]
+    first = start + n if start < 0 else start
+    if first < 0 or length < 0 or first + length > n:
+        raise ShapeError(f"narrow: {length} elements from {start} on are not in axis of size {n}")
+    return _part(x, axis, slice(first, first + length))
+
+
+def select(x: Any, axis: int, index: int) -> Any:
+    """The slice of `x` at `index` along `axis`, without that axis."""
+    return _part(x, axis, index)
+
+
+def chunk(x: Any, count: int, *, axis: int = 0) -> tuple[Any, ...]:
+    """At most `count` pieces of `x` along `axis`, all of one size but for the last."""
+    if count < 1:
+        raise ShapeError(f"chunk: the number of pieces is at least 1, not {count}")
+    return split(x, max(1, -(-x.shape[normalize_axis(axis, x.ndim)] // count)), axis=axis)
+
+
+def tensor_split(x: Any, where: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
+    """`x` cut along `axis` at the given places, or into that many pieces, the larger ones first."""
+    n = x.shape[normalize_axis(axis, x.ndim)]
+    if isinstance(where, int):
+        if where < 1:
+            raise ShapeError(f"tensor_split: the number of pieces is at least 1, not {where}")
+        cuts = [(n * i) // where if n % where == 0 else 0 for i in range(where + 1)]
+        if n % where:
+            sizes = [n // where + (i < n % where) for i in range(where)]
+            cuts = [0, *itertools.accumulate(sizes)]
+    else:
+        cuts = [0, *where, n]
+    return tuple([_part(x, axis, slice(a, b)) for a, b in itertools.pairwise(cuts)])
+
+
+def unflatten(x: Any, axis: int, sizes: Sequence[int]) -> Any:
+    """`x` with `axis` cut into several axes of the given sizes, one of which may be -1."""
+    place = normalize_axis(axis, x.ndim)
+    n = x.shape[place]
+    known = int(np.prod([s for s in sizes if s != -1], dtype=int))
+    full = [n // max(known, 1) if s == -1 else s for s in sizes]
+    if int(np.prod(full, dtype=int)) != n:
+        raise ShapeError(f"unflatten: axis {axis} of {x.shape} is not cut into {tuple(sizes)}")
+    return reshape(x, [*x.shape[:place], *full, *x.shape[place + 1 :]])
+
+
+def unfold(x: Any, axis: int, size: int, step: int) -> Any:
+    """All windows of `size` elements along `axis`, every `step`: (.., n, ..) -> (.., w, .., size).
+
+    A number counts as one element.
+    """
+    if x.ndim == 0:
+        x = reshape(x, (1,))[:size]
+        return x if size <= 1 else unfold(x, 0, size, step)
+    place = normalize_axis(axis, x.ndim)
+    n = x.shape[place]
+    if step < 1 or not 0 <= size <= n:
+        raise ShapeError(f"unfold: no windows of {size}, every {step}, in axis of size {n}")
+    starts = np.arange(0, n - size + 1, step).reshape(-1, 1)
+    windows = take(x, starts + np.arange(size), axis=place)
+    order = [i for i in range(windows.ndim) if i != place + 1]
+    return permute_dims(windows, (*order, place + 1))
+
+
+def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+    """`x` turned k times by a right angle, from the first towards the second of `axes`."""
+    a, b = axes
+    if normalize_axis(a, x.ndim) == normalize_axis(b, x.ndim):
+        raise ShapeError(f"rot90: {axes} names one axis twice")
+    if k % 4 == 0:
+        return x
+    if k % 4 == 2:
+        return flip(x, axis=(a, b))
+    return flip(swapaxes(x, a, b), axis=a if k % 4 == 1 else b)
+
+
+# --- Joining -------------------------------------------------------------------------------------
+
+
+def atleast(x: Any, ndim: int) -> Any:
+    """`x` with at least `ndim` (1, 2 or 3) axes, as NumPy adds them: (n,), (1, n), (1, n, 1)."""
+    if ndim >= 1 and x.ndim == 0:
+        x = reshape(x, (1,))
+    if ndim >= 2 and x.ndim == 1:
+        x = expand_dims(x, 0)
+    return expand_dims(x, 2) if ndim >= 3 and x.ndim == 2 else x
+
+
+def hstack(xs: Sequence[Any]) -> Any:
+    """Joined along the second axis, vectors along the first."""
+    full = [atleast(x, 1) for x in xs]
+    return concat(full, axis=0 if full[0].ndim == 1 else 1)
+
+
+def vstack(xs: Sequence[Any]) -> Any:
+    """Joined along the first axis, vectors as rows."""
+    return concat([atleast(x, 2) for x in xs], axis=0)
+
+
+def dstack(xs: Sequence[Any]) -> Any:
+    """Joined along the third axis."""
+    return concat([atleast(x, 3) for x in xs], axis=2)
+
+
+def column_stack(xs: Sequence[Any]) -> Any:
+    """Joined along the second axis, vectors and numbers as columns."""
+    return hstack([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in xs])
+
+
+def block_diag(*xs: Any) -> Any:
+    """The matrices `xs` along the diagonal of one, zeros elsewhere; vectors count as rows."""
+    full = [atleast(x, 2) for x in xs]
+    if any(x.ndim != 2 for x in full):
+        raise ShapeError(f"block_diag: needs matrices, not {[x.shape for x in xs]}")
+    width = sum(x.shape[1] for x in full)
+    rows: list[Any] = []
+    start = 0
+    for x in full:
+        rows.append(pad(x, [(0, 0), (start, width - start - x.shape[1])]))
+        start += x.shape[1]
+    return concat(rows, axis=0)
+
+
+def cartesian_prod(*xs: Any) -> Any:
+    """All combinations of one element of each vector, the last changing fastest: (N, len(xs))."""
+    if len(xs) == 1:
+        return xs[0]
+    wide = broadcast_arrays(
+        *[reshape(x, [-1 if j == i else 1 for j in range(len(xs))]) for i, x in enumerate(xs)]
+    )
+    return stack([flatten(w) for w in wide], axis=-1)
+
+
+# --- Diagonals -----------------------------------------------------------------------------------
+
+
+def diag(x: Any, offset: int = 0) -> Any:
+    """The matrix with the vector `x` as diagonal number `offset`, or that diagonal of a matrix."""
+    if x.ndim not in (1, 2):
+        raise ShapeError(f"diag: needs a vector or a matrix, not {x.shape}")
+    return diag_embed(x, offset=offset) if x.ndim == 1 else diagonal(x, offset=offset)
+
+
+# --- Combining -----------------------------------------------------------------------------------
+
+
+def addmm(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """beta x + alpha (a @ b); (m, k), (k, n) and with leading axes, to which `x` broadcasts.
+
+    Where beta is 0 `x` is not read, so that its infinities and NaN do not spread.
+    """
+    product = matmul(a, b) if alpha == 1 else alpha * matmul(a, b)
+    return product + x * beta if beta else product
+
+
+def inner(a: Any, b: Any) -> Any:
+    """The sum of products along the last axes: (.., n), (.., n) -> (.., ..); numbers multiply."""
+    return a * b if 0 in (a.ndim, b.ndim) else tensordot(a, b, axes=([-1], [-1]))
+
+
+def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral along `axis` by the trapezoidal rule, at the points `x` or `dx` apart."""
+    return red.sum(_trapezoids(y, x, dx, axis), axis=axis)
+
+
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral up to each point but the first along `axis`; see `trapezoid`."""
+    return cumsum(_trapezoids(y, x, dx, axis), axis)
+
+
+def _trapezoids(y: Any, x: Any, dx: Any, axis: int) -> Any:
+    heights = _part(y, axis, slice(1, None)) + _part(y, axis, slice(None, -1))
+    if x is None:
+        return heights * (0.5 * dx)
+    if x.ndim == 1:
+        place = normalize_axis(axis, y.ndim)
+        x = reshape(x, [-1 if i == place else 1 for i in range(y.ndim)])
+    return 0.5 * heights * diff(x, axis=axis)
+
+
+# --- Statistics ----------------------------------------------------------------------------------
+
+
+def nansum(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """The sum over `axis` with NaN counted as 0."""
+    return red.sum(where(ew.isnan(x), 0, x), axis=axis, keepdims=keepdims)
+
+
+def nanmean(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    """The mean over `axis` of what is not NaN; NaN where there is nothing else."""
+    count = red.count_nonzero(x == x, axis=axis, keepdims=keepdims)
+    return nansum(x, axis=axis, keepdims=keepdims) / count
+
+
+def cov(x: Any, *, correction: float = 1, weights: Any = None) -> Any:
+    """Covariances of the rows of `x` (variables, observations): (m, m), () for one variable.
+
+    `weights` (observations,) says how much each observation counts. The sum of products is divided
+    by the observations minus `correction`; weighted as in NumPy's `aweights`.
+    """
+    x = atleast(x, 2)
+    n = x.shape[1]
+    w = np.ones(n, x.dtype) if weights is None else weights
+    total = red.sum(w)
+    centered = x - red.sum(x * w, axis=1, keepdims=True) / total
+    freedom = total - correction * red.sum(w * w) / total
+    c = matmul(centered * w, swapaxes(centered, 0, 1)) / freedom
+    return reshape(c, ()) if c.shape == (1, 1) else c
+
+
+def corrcoef(x: Any) -> Any:
+    """Correlations of the rows of `x` (variables, observations): (m, m), () for one variable."""
+    c = cov(x)
+    if c.ndim == 0:
+        return c / c
+    size = ew.sqrt(red.sum(where(np.eye(c.shape[0], dtype=bool), c, 0), axis=-1))
+    return c / expand_dims(size, 1) / expand_dims(size, 0)
+
+
+def vander(x: Any, columns: int | None = None, *, increasing: bool = True) -> Any:
+    """Powers of each element along a new last axis, 0 first (last if not `increasing`)."""
+    n = x.shape[-1] if columns is None else columns
+    powers = np.arange(n) if increasing else np.arange(n)[::-1]
+    return expand_dims(x, -1) ** powers.astype(x.dtype)

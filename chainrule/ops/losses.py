@@ -1,0 +1,253 @@
+"""Losses beside cross_entropy and mse_loss: functions of ops.
+
+`reduction` is "mean", "sum" or "none". Shapes must be equal where nothing else is said, so that
+nothing is broadcast by accident.
+
+Notation: B batch, C classes, d width of a vector.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import ConfigError, DtypeError, ShapeError
+from chainrule.ops import elementwise as ew
+from chainrule.ops import reduction as red
+from chainrule.ops.activations import logsigmoid
+from chainrule.ops.composite import check_classes, reduce_loss
+from chainrule.ops.distances import cosine_similarity, pairwise_distance
+from chainrule.ops.selection import take, take_along_axis, where
+from chainrule.ops.shaping import astype, expand_dims, normalize_axis, squeeze
+from chainrule.ops.special import xlogy
+
+
+def _equal_shapes(what: str, *xs: Any) -> None:
+    if len({tuple(x.shape) for x in xs}) > 1:
+        raise ShapeError(f"{what}: the shapes {[tuple(x.shape) for x in xs]} differ; reshape one")
+
+
+# --- Of numbers ----------------------------------------------------------------------------------
+
+
+def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
+    """|x - target|."""
+    _equal_shapes("l1_loss", x, target)
+    return reduce_loss(ew.abs(x - target), reduction)
+
+
+def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mean") -> Any:
+    """Half the square of x - target where that is below `delta`, a straight line beyond.
+
+    Huber 1964, doi:10.1214/aoms/1177703732.
+    """
+    if delta <= 0:
+        raise ConfigError(f"huber_loss: delta must be positive, not {delta}")
+    _equal_shapes("huber_loss", x, target)
+    far = ew.abs(x - target)
+    near = ew.at_most(far, delta)  # near (far - near / 2) is both branches
+    return reduce_loss(near * (far - 0.5 * near), reduction)
+
+
+def smooth_l1_loss(x: Any, target: Any, *, beta: float = 1.0, reduction: str = "mean") -> Any:
+    """`huber_loss` divided by its delta, `beta`; |x - target| for 0. Girshick 2015, 1504.08083."""
+    if beta == 0:
+        return l1_loss(x, target, reduction=reduction)
+    return huber_loss(x, target, delta=beta, reduction=reduction) / beta
+
+
+def poisson_nll_loss(
+    x: Any,
+    target: Any,
+    *,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Any:
+    """-log of the Poisson probability of `target` at the rate exp(x), or x if not `log_input`.
+
+    Without log(target!), unless `full`: then with Stirling's approximation of it for targets above
+    1, as PyTorch has it. `eps` keeps the logarithm of a rate of 0 finite.
+    """
+    _equal_shapes("poisson_nll_loss", x, target)
+    loss = ew.exp(x) - target * x if log_input else x - target * ew.log(x + eps)
+    if full:
+        safe = where(target > 1, target, 1)
+        stirling = safe * ew.log(safe) - safe + 0.5 * ew.log(2 * math.pi * safe)
+        loss = loss + where(target > 1, stirling, 0)
+    return reduce_loss(loss, reduction)
+
+
+def gaussian_nll_loss(
+    x: Any,
+    target: Any,
+    variance: Any,
+    *,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Any:
+    """-log of the normal density of `target` at mean `x` and `variance`, which is at least `eps`.
+
+    The variance broadcasts. `eps` is a guard and has no gradient of its own: the derivative for
+    the variance is that at max(variance, eps). Without log(2 pi) / 2 unless `full`. Nix & Weigend
+    1994, doi:10.1109/ICNN.1994.374138.
+    """
+    _equal_shapes("gaussian_nll_loss", x, target)
+    safe = variance + where(variance < eps, _known(eps - variance), 0)
+    loss = 0.5 * (ew.log(safe) + ew.square(x - target) / safe)
+    return reduce_loss(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+def _known(x: Any) -> Any:
+    """`x` without its derivative."""
+    return x.detach() if hasattr(x, "detach") else x
+
+
+# --- Of probabilities ----------------------------------------------------------------------------
+
+
+def kl_div(x: Any, target: Any, *, log_target: bool = False, reduction: str = "mean") -> Any:
+    """target (log(target) - x): x is log probabilities, the target probabilities or their logs.
+
+    Summed over all, the Kullback-Leibler divergence; the reduction "batchmean" divides that by the
+    size of the first axis.
+    """
+    _equal_shapes("kl_div", x, target)
+    loss = ew.exp(target) * (target - x) if log_target else xlogy(target, target) - target * x
+    if reduction == "batchmean":
+        return red.sum(loss) / x.shape[0]
+    return reduce_loss(loss, reduction)
+
+
+def binary_cross_entropy(
+    x: Any, target: Any, *, weight: Any = None, reduction: str = "mean"
+) -> Any:
+    """-log of the probability of `target` under the probability `x`, each logarithm above -100.
+
+    Better conditioned is `binary_cross_entropy_with_logits`.
+    """
+    _equal_shapes("binary_cross_entropy", x, target)
+    yes, no = ew.at_least(ew.log(x), -100), ew.at_least(ew.log1p(-x), -100)
+    loss = -(target * yes + (1 - target) * no)
+    return reduce_loss(loss if weight is None else loss * weight, reduction)
+
+
+def nll_loss(
+    logp: Any,
+    target: Any,
+    *,
+    axis: int = -1,
+    weight: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """-logp at the class `target`, along `axis` of size C; the target has the other axes.
+
+    `weight` (C,) multiplies each class, and the mean divides by the weights' sum. Positions whose
+    index is `ignore_index` give 0 and do not count. Raises for an index outside 0..C-1.
+    """
+    if target.dtype.kind not in "iu":
+        raise DtypeError(f"nll_loss: the target is class indices, not {target.dtype}")
+    axis = normalize_axis(axis, logp.ndim)
+    used = True if ignore_index is None else target != ignore_index
+    index = target if ignore_index is None else where(used, target, 0)
+    check_classes(index, logp.shape[axis])
+    picked = squeeze(take_along_axis(logp, expand_dims(index, axis), axis=axis), axis)
+    ones = np.ones(logp.shape[axis], logp.dtype)
+    share = where(used, take(ones if weight is None else weight, index, axis=0), 0)
+    return reduce_loss(where(used, -picked * share, 0), reduction, red.sum(share))
+
+
+def multilabel_soft_margin_loss(
+    x: Any, target: Any, *, weight: Any = None, reduction: str = "mean"
+) -> Any:
+    """The mean over the last axis (.., C) of -log of the probability of `target` under sigmoid."""
+    _equal_shapes("multilabel_soft_margin_loss", x, target)
+    loss = -(target * logsigmoid(x) + (1 - target) * logsigmoid(-x))
+    loss = loss if weight is None else loss * weight
+    return reduce_loss(red.mean(loss, axis=-1), reduction)
+
+
+# --- With a margin -------------------------------------------------------------------------------
+
+
+def soft_margin_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
+    """log(1 + exp(-target x)), targets 1 and -1, without overflow."""
+    _equal_shapes("soft_margin_loss", x, target)
+    return reduce_loss(ew.softplus(-target * x), reduction)
+
+
+def hinge_embedding_loss(
+    x: Any, target: Any, *, margin: float = 1.0, reduction: str = "mean"
+) -> Any:
+    """x where the target is 1, max(0, margin - x) where it is -1. The target broadcasts."""
+    loss = where(target == 1, x, 0) + where(target == -1, ew.at_least(margin - x, 0), 0)
+    return reduce_loss(loss, reduction)
+
+
+def margin_ranking_loss(
+    a: Any, b: Any, target: Any, *, margin: float = 0.0, reduction: str = "mean"
+) -> Any:
+    """max(0, margin - target (a - b)): the target is 1 where `a` is to rank higher, else -1."""
+    _equal_shapes("margin_ranking_loss", a, b)
+    return reduce_loss(ew.at_least(margin - target * (a - b), 0), reduction)
+
+
+def multi_margin_loss(
+    x: Any,
+    target: Any,
+    *,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Any = None,
+    reduction: str = "mean",
+) -> Any:
+    """max(0, margin - x[target] + x[i])**p over the other classes i of (B, C) or (C,), over C."""
+    index = expand_dims(target, -1)
+    check_classes(index, x.shape[-1])
+    gaps = ew.at_least(margin - take_along_axis(x, index, axis=-1) + x, 0)
+    gaps = gaps if p == 1 else gaps**p
+    if weight is not None:
+        gaps = gaps * expand_dims(take(weight, target, axis=0), -1)
+    others: Any = index != np.arange(x.shape[-1])
+    return reduce_loss(red.sum(where(others, gaps, 0), axis=-1) / x.shape[-1], reduction)
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    *,
+    margin: float = 1.0,
+    ord: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
+    """max(0, margin + |anchor - positive| - |anchor - negative|) along the last axis (.., d).
+
+    With `swap` the negative's distance is the smaller of those to anchor and positive. Balntas et
+    al. 2016, doi:10.5244/C.30.119.
+    """
+    near = pairwise_distance(anchor, positive, ord=ord, eps=eps)
+    far = pairwise_distance(anchor, negative, ord=ord, eps=eps)
+    if swap:
+        far = ew.minimum(far, pairwise_distance(positive, negative, ord=ord, eps=eps))
+    return reduce_loss(ew.at_least(margin + near - far, 0), reduction)
+
+
+def cosine_embedding_loss(
+    a: Any, b: Any, target: Any, *, margin: float = 0.0, reduction: str = "mean"
+) -> Any:
+    """1 - cos(a, b) where the target is 1, max(0, cos(a, b) - margin) where it is -1.
+
+    Vectors along the last axis: (.., d), (.., d), (..) -> (..).
+    """
+    cosine = cosine_similarity(a, b, axis=-1)
+    target = astype(target, cosine.dtype)
+    loss = where(target == 1, 1 - cosine, 0)
+    return reduce_loss(loss + where(target == -1, ew.at_least(cosine - margin, 0), 0), reduction)

@@ -1,0 +1,211 @@
+"""Special functions: a second table of elementwise ops, on the values that SciPy computes.
+
+Formulas: NIST Digital Library of Mathematical Functions (dlmf.nist.gov), chapters 5 (gamma), 7
+(error function), 10 (Bessel).
+"""
+
+# The rows' lambdas have no annotations: that is the table's form.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import ConfigError
+from chainrule.graph import apply
+from chainrule.op import Need, Op, Spec
+from chainrule.ops import elementwise as ew
+from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp, exp2, log, log1p, sign
+from chainrule.ops.families import elementwise as op
+from chainrule.ops.selection import where
+
+SQRT_PI = math.sqrt(math.pi)
+
+
+def _scipy(name: str) -> Callable[..., Any]:
+    """SciPy's function of that name, imported when first called; float16 computes in float32."""
+
+    def fn(*xs: Any) -> Any:
+        f: Any = getattr(importlib.import_module("scipy.special"), name)
+        y = f(*[_wide(x) for x in xs])
+        kinds = [x.dtype for x in xs if hasattr(x, "dtype")]
+        half = kinds and np.result_type(*kinds) == np.float16
+        return y.astype(np.float16) if half else y
+
+    return fn
+
+
+def _wide(x: Any) -> Any:
+    return x.astype(np.float32) if getattr(x, "dtype", None) == np.float16 else x
+
+
+def _both_zero(a: Any, b: Any) -> Any:
+    """1 where a and b are 0: there xlogy is 0 whatever b does, and has the derivatives 0."""
+    return (a == 0) * (b == 0) * 1.0
+
+
+# fmt: off
+rsqrt    = op(lambda x: 1 / np.sqrt(x), lambda y: -0.5 * y * y * y, name="rsqrt", singular=True)
+fmod     = op(np.fmod, lambda: 1, lambda a, b: -ew.trunc(a / b))
+fmax     = op(np.fmax, lambda a, b: (a > b) + 0.5 * (a == b) + (b != b), lambda a, b: (b > a) + 0.5 * (a == b) + (a != a))
+fmin     = op(np.fmin, lambda a, b: (a < b) + 0.5 * (a == b) + (b != b), lambda a, b: (b < a) + 0.5 * (a == b) + (a != a))
+
+lgamma   = op(_scipy("gammaln"), lambda x: digamma(x), name="lgamma", singular=True)
+digamma  = op(_scipy("psi"), lambda x: polygamma(1, x), name="digamma", singular=True)
+
+erfinv   = op(_scipy("erfinv"), lambda y: SQRT_PI / 2 * exp(y * y), name="erfinv", singular=True)
+erfcx    = op(_scipy("erfcx"), lambda y, x: 2 * x * y - 2 / SQRT_PI, name="erfcx")
+ndtr     = op(_scipy("ndtr"), lambda x: exp(-0.5 * x * x) / math.sqrt(2 * math.pi), name="ndtr")
+ndtri    = op(_scipy("ndtri"), lambda y: math.sqrt(2 * math.pi) * exp(0.5 * y * y), name="ndtri", singular=True)
+log_ndtr = op(_scipy("log_ndtr"), lambda x: SQRT_2_PI / erfcx(-x / SQRT_2), name="log_ndtr")
+
+logit    = op(_scipy("logit"), lambda x: 1 / (x * (1 - x)), name="logit", singular=True)
+entr     = op(_scipy("entr"), lambda x: -log(x) - 1, name="entr", singular=True)
+xlogy    = op(_scipy("xlogy"), lambda a, b: log(b + _both_zero(a, b)), lambda a, b: a / (b + _both_zero(a, b)), name="xlogy", singular=True)
+xlog1py  = op(_scipy("xlog1py"), lambda a, b: log1p(b + _both_zero(a, 1 + b)), lambda a, b: a / (1 + b + _both_zero(a, 1 + b)), name="xlog1py", singular=True)
+
+i0       = op(_scipy("i0"), lambda x: i1(x), name="i0")
+i0e      = op(_scipy("i0e"), lambda x, y: i1e(x) - sign(x) * y, name="i0e")
+i1       = op(_scipy("i1"), lambda x: 0.5 * (i0(x) + _bessel("iv", 2, x)), name="i1")
+i1e      = op(_scipy("i1e"), lambda x, y: 0.5 * (i0e(x) + _bessel("ive", 2, x)) - sign(x) * y, name="i1e")
+# fmt: on
+
+
+@dataclass(frozen=True, eq=False)
+class OfOrder(Op):
+    """A function of SciPy's of the whole order n, whose derivative is one of other orders."""
+
+    what: str
+    n: int
+
+    @property
+    def name(self) -> str:
+        """SciPy's name and the order."""
+        return f"{self.what}({self.n})"
+
+    def eval(self, *xs: Any) -> Any:
+        """SciPy's value."""
+        return _scipy(self.what)(self.n, xs[0])
+
+    def spec(self, *xs: Any) -> Spec:
+        """As the input."""
+        return Spec(xs[0].shape, xs[0].dtype)
+
+    def reads(self, i: int) -> tuple[int, ...]:
+        """The input."""
+        return (1,)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """`g` times the slope."""
+        return (g * _SLOPES[self.what](self.n, xs[0]),)
+
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
+        """The tangent times the slope."""
+        return ts[0] * _SLOPES[self.what](self.n, xs[0])
+
+
+def _bessel(what: str, n: int, x: Any) -> Any:
+    return apply(OfOrder(what, n), x)
+
+
+def _middle(what: str, n: int, x: Any) -> Any:
+    """DLMF 10.29.1: 2 I_n' = I_(n-1) + I_(n+1)."""
+    return 0.5 * (_bessel(what, n - 1, x) + _bessel(what, n + 1, x))
+
+
+def _spherical(n: int, x: Any) -> Any:
+    """DLMF 10.51.2: (2n + 1) j_n' = n j_(n-1) - (n + 1) j_(n+1)."""
+    above = (n + 1) * _bessel("spherical_jn", n + 1, x)
+    return (n * _bessel("spherical_jn", n - 1, x) - above if n else -above) / (2 * n + 1)
+
+
+_SLOPES: dict[str, Callable[[int, Any], Any]] = {
+    "polygamma": lambda n, x: _bessel("polygamma", n + 1, x),
+    "iv": lambda n, x: _middle("iv", n, x),
+    "ive": lambda n, x: _middle("ive", n, x) - sign(x) * _bessel("ive", n, x),
+    "spherical_jn": _spherical,
+}
+
+
+def polygamma(n: int, x: Any) -> Any:
+    """The n-th derivative of digamma at x, any shape. DLMF 5.15.
+
+    >>> import numpy as np
+    >>> round(float(polygamma(1, np.array(1.0))), 6)
+    1.644934
+    """
+    if n < 0:
+        raise ConfigError(f"polygamma: the order is a whole number from 0, not {n}")
+    return apply(OfOrder("polygamma", n), x) if n else digamma(x)
+
+
+def sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x), 1 at 0, any shape; every derivative is right at 0 as well. DLMF 10.49.3.
+
+    >>> import numpy as np
+    >>> sinc(np.array([0.0, 0.5, 1.0])).round(4).tolist()
+    [1.0, 0.6366, 0.0]
+    """
+    return apply(OfOrder("spherical_jn", 0), x * math.pi)
+
+
+def multigammaln(x: Any, p: int) -> Any:
+    """Logarithm of the multivariate gamma function of dimension p, for x > (p - 1) / 2, any shape.
+
+    DLMF 35.3.4: p (p - 1) / 4 log(pi) + the sum of lgamma(x - i / 2) over i < p.
+    """
+    if p < 1:
+        raise ConfigError(f"multigammaln: the dimension is a whole number from 1, not {p}")
+    terms = [lgamma(x - 0.5 * i) for i in range(p)]
+    return sum(terms[1:], terms[0]) + p * (p - 1) / 4 * math.log(math.pi)
+
+
+def logaddexp2(a: Any, b: Any) -> Any:
+    """log2(2**a + 2**b) without overflow; shapes broadcast."""
+    return ew.logaddexp(a * ew.LN_2, b * ew.LN_2) / ew.LN_2
+
+
+def ldexp(a: Any, b: Any) -> Any:
+    """a times 2 to the power of b; shapes broadcast."""
+    return a * exp2(b)
+
+
+def frac(x: Any) -> Any:
+    """The part of `x` behind the point, with the sign of `x`; any shape."""
+    return x - ew.trunc(x)
+
+
+def deg2rad(x: Any) -> Any:
+    """Degrees as radians; any shape."""
+    return x * (math.pi / 180)
+
+
+def rad2deg(x: Any) -> Any:
+    """Radians as degrees; any shape."""
+    return x * (180 / math.pi)
+
+
+def nan_to_num(
+    x: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Any:
+    """`x` with NaN replaced, and infinities by the given numbers or the dtype's largest.
+
+    Any shape. What is replaced has gradient 0.
+    """
+    most = float(np.finfo(x.dtype).max)
+    x = where(ew.isnan(x), nan, x)
+    x = where(x == math.inf, most if posinf is None else posinf, x)
+    return where(x == -math.inf, -most if neginf is None else neginf, x)
+
+
+def lerp(a: Any, b: Any, weight: Any) -> Any:
+    """a + weight (b - a), exact at weight 0 and 1; shapes broadcast."""
+    gap = b - a
+    return where(ew.abs(weight) < 0.5, a + weight * gap, b - gap * (1 - weight))

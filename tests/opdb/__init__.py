@@ -1,0 +1,1 @@
+"""PyTorch's own table of ops and sample arguments as an oracle for ours."""
