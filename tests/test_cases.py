@@ -153,7 +153,7 @@ class Plain:
         return out
 
 
-@pytest.mark.parametrize("step", ["07_scalar_mlp", "18_a_gpt_on_numbers"])
+@pytest.mark.parametrize("step", ["07_scalar_mlp", "19_a_gpt_on_numbers"])
 def test_s8_only_the_import_changes(step: str):
     text = (STEPS / f"{step}.py").read_text(encoding="utf-8")
     line = "from chainrule import Value\n"

@@ -1,10 +1,12 @@
 """What you cannot do, and what you are told: what was asked, on which line, what to do instead.
 
 Going backward twice through a graph that was freed. Writing into values that a backward pass will
-read. Losing the graph on the way to the loss. Collecting losses, graph and all, step after step.
+read. Losing the graph on the way to the loss. And what is not refused but can be found: collecting
+losses, graph and all, step after step.
 """
 
 import chainrule as cr
+from chainrule import explain
 
 x = cr.tensor([1.0, 2.0], requires_grad=True)
 
@@ -40,9 +42,19 @@ assert "item()" in said
 said = refusal(lambda: x.numpy())
 assert "detach().numpy()" in said
 
-total, honest = cr.tensor(0.0), 0.0
-for _ in range(3):
-    loss = (x * x).sum()
-    total, honest = total + loss, honest + loss.item()
-print(f"a running sum of losses: {total}. Of numbers: {honest}")
-assert total.requires_grad  # so it holds the graphs of all three steps: sum loss.item() instead
+losses, numbers = [], []
+
+
+def careless():
+    losses.append((x * x).sum())  # a tensor, and with it the whole graph that it came from
+
+
+def careful():
+    numbers.append((x * x).sum().item())
+
+
+found = explain.leaks(careless)
+print(found)
+assert found
+assert "losses[0]" in str(found)
+assert not explain.leaks(careful)

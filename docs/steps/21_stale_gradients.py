@@ -2,14 +2,16 @@
 
 Two equal models, the same names in the same order, Adam. The second step of the careless one uses
 g1 + g2 where g2 belongs, the third g1 + g2 + g3. Old slopes, taken where the weights no longer are,
-add up and drown the new one, until the loss climbs.
+add up and drown the new one, until the loss climbs. `explain.strict` refuses the second step, and
+says why.
 """
 
 import random
 
 import numpy as np
 
-from chainrule import optim
+import chainrule as cr
+from chainrule import explain, optim
 from chainrule.data import Corpus, load_names
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
 
@@ -40,6 +42,14 @@ print("step   loss, reset   |g|      not reset   |g|")
 for i in (0, 1, 2, 5, 10, 50, 199):
     sizes = [np.linalg.norm(g[i]) for g in (fresh, stale)]
     print(f"{i:4}   {right[i]:9.4f}  {sizes[0]:6.2f}   {wrong[i]:10.4f}  {sizes[1]:6.2f}")
+
+try:
+    with explain.strict():
+        train(reset=False, steps=2)
+except cr.GradientError as error:
+    print(f"\n{error}")
+else:
+    raise AssertionError("strict mode did not notice")
 
 assert right[:2] == wrong[:2]  # the first step is the same: only what it leaves behind differs
 assert np.allclose(stale[1], fresh[0] + fresh[1], rtol=1e-12)

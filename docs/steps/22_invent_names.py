@@ -1,6 +1,6 @@
 """A GPT that invents names: what the steps before have built, at the speed of tensors.
 
-The model of step 18, a little wider, on batches of names with AdamW and a falling learning rate.
+The model of step 19, a little wider, on batches of names with AdamW and a falling learning rate.
 Then letters are drawn one by one, each from the probabilities that the model gives after those
 before it. `chainrule train` is this with a progress bar, checkpoints, and the published run.
 """
