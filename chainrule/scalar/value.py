@@ -1,9 +1,10 @@
 """Value: the chain rule on single numbers, from the same table as everything else.
 
 A drop-in for the classes of micrograd and microgpt: programs written for either run with only their
-import changed. One object per operation is all that it leaves behind, because in pure Python the
-garbage collector's walks over a graph cost more than the arithmetic: operands and local derivatives
-stand in slots, and a local derivative is, where it can be, the very float that an operand holds.
+import changed. At most one object per operation is left behind, because in pure Python the garbage
+collector's walks over a graph cost more than the arithmetic: operands and local derivatives stand in
+slots, a local derivative is, where it can be, the very float that an operand holds, and a sum of
+products is one node with a list (`walk.Sum`).
 
 Notation: `a b` a node's operands, `d_a d_b` its partial derivatives with respect to them.
 """
