@@ -280,3 +280,5 @@ def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> 
             else:
                 with np.errstate(all="ignore"):
                     n.extra.grad = variable(before.value + new.value)
+            for hook in list(n.extra.after.values()):
+                hook()

@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.errors import DtypeError, GradientError, ShapeError, describe
 from chainrule.graph import Node, Variable, apply, is_recording, placeholder, recording, variable
-from chainrule.op import Need, Op, Spec
+from chainrule.op import Need, Op, Spec, new_op
 from chainrule.tensor import Tensor, asarray
 
 
@@ -105,7 +105,7 @@ class Function:
         tensors = [asarray(args[i]) for i in places]
         needs = tuple([isinstance(a, Tensor) and a.requires_grad and is_recording() for a in args])
         static = tuple([None if i in places else a for i, a in enumerate(args)])
-        return apply(Call(cls, Context(needs), places, static), *tensors)
+        return apply(new_op(Call, cls, Context(needs), places, static), *tensors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,6 @@ class Call(Op):
     places: tuple[int, ...]
     static: tuple[Any, ...]
 
-    shared: ClassVar[bool] = False
     quiet: ClassVar[bool] = False
 
     @property

@@ -24,6 +24,10 @@ from chainrule.provenance import user_line
 # --- The door ------------------------------------------------------------------------------------
 
 _recording: contextvars.ContextVar[bool] = contextvars.ContextVar("recording", default=True)
+Around = tuple[Callable[[Op, Sequence[Any]], Any], Any] | None
+"""A function that ops are handed to, and the `Around` that holds inside it."""
+around: contextvars.ContextVar[Around] = contextvars.ContextVar("around", default=None)
+"""Set by `interposed`; kept and set again by who runs a function a second time."""
 kinds: dict[type, Callable[..., Any]] = {}
 """How other kinds of numbers (scalars, symbols) apply an op: `kinds[type](op, *xs)`."""
 _new: Any = object.__new__
@@ -62,6 +66,8 @@ def apply(op: Op, *xs: Any) -> Any:
     (a variable whose value is a `Spec`) among them: a placeholder out. A tuple of those where
     `op.many`. This is the path of every op: it is written out flat, because each call counts.
     """
+    if (outer := around.get()) is not None:
+        return _through(outer, op, xs)
     values: list[Any] = []
     nodes: list[Node | None] = []
     mask, bit = 0, 1
@@ -265,6 +271,28 @@ def recording(on: bool) -> Generator[None]:
         yield
     finally:
         _recording.reset(token)
+
+
+@contextmanager
+def interposed(f: Callable[[Op, Sequence[Any]], Any]) -> Generator[None]:
+    """Within it every op goes to `f(op, xs)`, whose answer is the op's.
+
+    While f runs it is not in the way itself, so it may `apply` the op, on other inputs, say.
+    """
+    token = around.set((f, around.get()))
+    try:
+        yield
+    finally:
+        around.reset(token)
+
+
+def _through(outer: Any, op: Op, xs: Sequence[Any]) -> Any:
+    f, below = outer
+    token = around.set(below)
+    try:
+        return f(op, xs)
+    finally:
+        around.reset(token)
 
 
 def is_recording() -> bool:

@@ -68,14 +68,18 @@ class Node:
 
 
 class Extra:
-    """What only some nodes have: an accumulated gradient, a wish to have one, hooks."""
+    """What only some nodes have: an accumulated gradient, a wish to have one, hooks.
 
-    __slots__ = ("grad", "hooks", "retain")
+    `after` are hooks that are called when `grad` has been added to.
+    """
+
+    __slots__ = ("after", "grad", "hooks", "retain")
 
     def __init__(self, *, retain: bool) -> None:
         self.grad: Any = None
         self.retain = retain
         self.hooks: dict[int, Callable[[Any], Any]] = {}
+        self.after: dict[int, Callable[[], Any]] = {}
 
 
 class Freed:

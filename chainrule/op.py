@@ -38,8 +38,8 @@ class Spec:
         return f"{self.dtype}{list(self.shape)}"
 
 
-def _make(cls: type[_T], *args: Any) -> _T:
-    """A new op, with room for what the door learns about it."""
+def new_op(cls: type[_T], *args: Any) -> _T:
+    """An op that is shared with nobody: one that belongs to a single call and dies with it."""
     op = type.__call__(cls, *args)
     object.__setattr__(op, "plans", {})
     return op
@@ -51,7 +51,7 @@ class _Interned(ABCMeta):
     `typed`: 1, 1.0 and True are different fields.
     """
 
-    __call__ = lru_cache(maxsize=1 << 14, typed=True)(_make)
+    __call__ = lru_cache(maxsize=1 << 14, typed=True)(new_op)
 
 
 class Op(metaclass=_Interned):

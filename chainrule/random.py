@@ -6,7 +6,10 @@ machine.
 
 from __future__ import annotations
 
+from collections.abc import Generator as Iteration
 from collections.abc import Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +21,20 @@ from chainrule.graph import variable
 Sizes = int | Sequence[int]
 
 
+_notes: ContextVar[tuple[dict[Generator, dict[str, Any]], ...]] = ContextVar("notes", default=())
+
+
+@contextmanager
+def noting() -> Iteration[dict[Generator, dict[str, Any]]]:
+    """Within it, every generator that is drawn from is noted, with its state before the first."""
+    noted: dict[Generator, dict[str, Any]] = {}
+    token = _notes.set((*_notes.get(), noted))
+    try:
+        yield noted
+    finally:
+        _notes.reset(token)
+
+
 class Generator:
     """A stream of random numbers. `state` can be kept and set to continue it later exactly."""
 
@@ -26,15 +43,23 @@ class Generator:
             raise ConfigError(f"a seed must not be negative: {seed}")
         self._seed = seed
 
-    @cached_property
+    @property
     def _rng(self) -> Any:
+        """NumPy's generator, about to be drawn from or set."""
+        for noted in _notes.get():
+            if self not in noted:
+                noted[self] = self.state
+        return self._stream
+
+    @cached_property
+    def _stream(self) -> Any:
         """NumPy's generator, made when it is first needed: importing its module takes a while."""
         return np.random.Generator(np.random.PCG64(self._seed))
 
     @property
     def state(self) -> dict[str, Any]:
         """Where the stream is: a dict of strings and ints, fit for JSON."""
-        return dict(self._rng.bit_generator.state)
+        return dict(self._stream.bit_generator.state)
 
     @state.setter
     def state(self, state: dict[str, Any]) -> None:
@@ -42,7 +67,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed`; returns the generator itself."""
-        self._rng = Generator(seed)._rng
+        self.state = Generator(seed).state
         return self
 
     def normal(

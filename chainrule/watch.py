@@ -84,6 +84,8 @@ def run(op: Any, xs: Sequence[Any], values: Sequence[Any]) -> Any:
     before = _alarm.raised  # of the rule that asks for this op: not to be lost
     _alarm.raised = False
     y = _alarm.run(op.eval, *values) if op.quiet else op.eval(*values)
+    if issubclass(type(y), np.generic):
+        y = np.asarray(y)  # so that it is the very array that the variable will hold
     raised = _alarm.raised
     _alarm.raised = raised or before
     for watch in watches:

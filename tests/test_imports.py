@@ -25,9 +25,10 @@ LAYERS: list[set[str]] = [
     {"derive"},
     {"random", "ops.composite", "ops"},
     {"tensor", "tree"},
+    {"replay", "checkpointing"},
     {"functional", "vmap", "creation", "function", "scalar", "linalg", "fft"},
     {""},
-    {"nn", "optim", "data", "show", "explain"},
+    {"nn", "optim", "amp", "capture", "data", "show", "explain"},
     {"models"},
     {"cli", "__main__"},
 ]
