@@ -1,16 +1,21 @@
-"""New tensors from sizes and numbers, by the Array API standard's names. dtype None is float32."""
+"""New tensors from sizes and numbers, by the Array API standard's names.
+
+dtype None is float32 (arange: int64 for integers); `device` is "cpu" or None.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from chainrule.dtypes import check_device
 from chainrule.errors import ShapeError
-from chainrule.graph import variable
-from chainrule.tensor import FLOAT, Tensor
+from chainrule.graph import Variable, variable
+from chainrule.ops.families import broadcast_to
+from chainrule.tensor import FLOAT, Tensor, asarray, to_array
 
 Sizes = int | Sequence[int]
 
@@ -26,71 +31,116 @@ def _shape(shape: Sizes) -> tuple[int, ...]:
     return tuple([int(n) for n in sizes])
 
 
-def _new(array: Any, requires_grad: bool = False) -> Tensor:
+def _new(array: Any, device: Any, requires_grad: bool = False) -> Tensor:
+    check_device(device)
     made = variable(np.asarray(array))
     return made.requires_grad_() if requires_grad else made
 
 
-def zeros(shape: Sizes, dtype: Any = None, *, requires_grad: bool = False) -> Tensor:
+def zeros(
+    shape: Sizes, dtype: Any = None, *, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of zeros."""
-    return _new(np.zeros(_shape(shape), dtype or FLOAT), requires_grad)
+    return _new(np.zeros(_shape(shape), dtype or FLOAT), device, requires_grad)
 
 
-def ones(shape: Sizes, dtype: Any = None, *, requires_grad: bool = False) -> Tensor:
+def ones(
+    shape: Sizes, dtype: Any = None, *, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of ones."""
-    return _new(np.ones(_shape(shape), dtype or FLOAT), requires_grad)
+    return _new(np.ones(_shape(shape), dtype or FLOAT), device, requires_grad)
 
 
-def empty(shape: Sizes, dtype: Any = None) -> Tensor:
+def empty(shape: Sizes, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor whose elements nobody should rely on (zeros)."""
-    return zeros(shape, dtype)
+    return zeros(shape, dtype, device=device)
 
 
-def full(shape: Sizes, fill_value: Any, dtype: Any = None) -> Tensor:
-    """A tensor with every element `fill_value`, whose kind gives the dtype if that is None."""
-    value = Tensor(fill_value, dtype)
-    return _new(np.full(_shape(shape), value.value, value.dtype))
+def full(shape: Sizes, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """A tensor with every element `fill_value`, whose kind gives the dtype if that is None.
+
+    `fill_value` is one number, or a tensor without axes, to which gradients flow.
+    """
+    if isinstance(fill_value, Variable):
+        check_device(device)
+        return broadcast_to(asarray(fill_value, dtype), _shape(shape))
+    value = to_array(fill_value, dtype, copy=False)
+    return _new(np.full(_shape(shape), value, value.dtype), device)
 
 
-def zeros_like(x: Any, dtype: Any = None) -> Tensor:
+def zeros_like(x: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """Zeros of the shape and dtype of `x`."""
-    return zeros(x.shape, dtype or x.dtype)
+    return zeros(x.shape, dtype or x.dtype, device=device)
 
 
-def ones_like(x: Any, dtype: Any = None) -> Tensor:
+def ones_like(x: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """Ones of the shape and dtype of `x`."""
-    return ones(x.shape, dtype or x.dtype)
+    return ones(x.shape, dtype or x.dtype, device=device)
 
 
-def empty_like(x: Any, dtype: Any = None) -> Tensor:
+def empty_like(x: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of the shape and dtype of `x` whose elements nobody should rely on."""
-    return zeros_like(x, dtype)
+    return zeros_like(x, dtype, device=device)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+def full_like(x: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of the shape and dtype of `x` with every element `fill_value`."""
-    return full(x.shape, fill_value, dtype or x.dtype)
+    return full(x.shape, fill_value, dtype or x.dtype, device=device)
 
 
-def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any = None) -> Tensor:
+def arange(
+    start: float,
+    /,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+) -> Tensor:
     """start, start + step, ... below stop (0 to `start` if stop is None): int64, or float32."""
     first, last = (0, start) if stop is None else (start, stop)
     if dtype is None and any(isinstance(v, float) for v in (start, stop, step)):
         dtype = FLOAT
     if step == 0:
         raise ShapeError("arange: step must not be 0")
-    return _new(np.arange(first, last, step, dtype=dtype))
+    return _new(np.arange(first, last, step, dtype=dtype), device)
 
 
 def linspace(
-    start: float, stop: float, num: int, dtype: Any = None, *, endpoint: bool = True
+    start: complex,
+    stop: complex,
+    /,
+    num: int,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    endpoint: bool = True,
 ) -> Tensor:
-    """`num` numbers at equal distances from start to stop, stop included if `endpoint`."""
+    """`num` numbers at equal distances from start to stop, stop included if `endpoint`.
+
+    float32, or complex64 if an end is complex.
+    """
     if num < 0:
         raise ShapeError(f"linspace: num must not be negative: {num}")
-    return _new(np.linspace(start, stop, num, endpoint=endpoint).astype(dtype or FLOAT))
+    made: Any = np.linspace(cast(Any, start), cast(Any, stop), num, endpoint=endpoint)
+    return _new(
+        made.astype(dtype or np.result_type(FLOAT, *[_kind(v) for v in (start, stop)])), device
+    )
 
 
-def eye(rows: int, columns: int | None = None, *, k: int = 0, dtype: Any = None) -> Tensor:
-    """Ones on the k-th diagonal of a (rows, columns) matrix of zeros."""
-    return _new(np.eye(rows, columns, k, dtype=dtype or FLOAT))
+def _kind(number: complex) -> Any:
+    """A number that promotes a dtype to complex if this one is."""
+    return 0j if isinstance(number, complex) else 0.0
+
+
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: Any = None,
+    device: Any = None,
+) -> Tensor:
+    """Ones on the k-th diagonal of a (n_rows, n_cols) matrix of zeros."""
+    return _new(np.eye(n_rows, n_cols, k, dtype=dtype or FLOAT), device)

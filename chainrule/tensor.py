@@ -8,20 +8,39 @@ happens later.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, final
+from functools import cache
+from importlib import import_module
+from typing import Any, cast, final
 
 import numpy as np
 
 from chainrule import derive, watch
-from chainrule.errors import DtypeError, GradientError, ShapeError, TraceError, describe
-from chainrule.graph import Extra, Node, Variable, apply, bind, leaf, variable
-from chainrule.op import Array, Detach, Spec
+from chainrule.dtypes import DEVICE, check_device
+from chainrule.errors import (
+    ConfigError,
+    DtypeError,
+    GradientError,
+    ShapeError,
+    TraceError,
+    describe,
+)
+from chainrule.graph import Extra, Node, Variable, apply, bind, is_recording, leaf, variable
+from chainrule.op import Alias, Array, Detach, Spec
 from chainrule.ops import contraction, reduction, selection, shaping
 from chainrule.ops import elementwise as ew
+from chainrule.ops.scattering import index_put
 from chainrule.ops.shaping import Axis
 
 FLOAT = np.dtype(np.float32)
 """The dtype of Python floats."""
+_PYTHON: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.float64): FLOAT,
+    np.dtype(np.complex128): np.dtype(np.complex64),
+}
+"""What Python numbers become, by what NumPy makes of them, where that differs."""
+
+_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+"""Kinds of dtypes in the order in which each can hold those before it."""
 
 
 @final
@@ -29,9 +48,10 @@ class Tensor(Variable):
     """An n-dimensional array with a place in a graph.
 
     `Tensor(data, dtype=None, requires_grad=False)` copies `data` (a number, nested lists, an array,
-    a tensor). Python floats become float32, ints int64, bools bool; NumPy arrays keep their dtype.
-    Only floating-point (and complex) tensors can require a gradient. Operators broadcast and
-    promote dtypes as NumPy does; Python numbers take the dtype of the tensor that they meet.
+    a tensor). Python floats become float32, complex numbers complex64, ints int64, bools bool;
+    NumPy arrays keep their dtype. Only floating-point (and complex) tensors can require a gradient.
+    Operators broadcast and promote dtypes as NumPy does; Python numbers take the dtype of the
+    tensor that they meet. An assignment `t[key] = values` is differentiable.
 
     >>> a = Tensor([1.0, 2.0], requires_grad=True)
     >>> (a * a).sum().backward()
@@ -40,7 +60,6 @@ class Tensor(Variable):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # ndarray * tensor asks the tensor
     __hash__ = object.__hash__
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
@@ -75,6 +94,11 @@ class Tensor(Variable):
     def nbytes(self) -> int:
         """Bytes of the elements."""
         return self.size * self.value.dtype.itemsize
+
+    @property
+    def device(self) -> str:
+        """Where the elements are: "cpu"."""
+        return DEVICE
 
     @property
     def requires_grad(self) -> bool:
@@ -195,6 +219,22 @@ class Tensor(Variable):
         hooks[key] = hook
         return Handle(hooks, key)
 
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], Any]) -> Handle:
+        """Call `hook(self)` whenever `backward` has added to `grad` of this tensor, a leaf.
+
+        The backward pass is over by then, so the hook may take an optimizer's step and set `grad`
+        to None. The handle's `remove()` takes the hook away."""
+        if not self.is_leaf:
+            raise GradientError(
+                "register_post_accumulate_grad_hook is for leaves, in which gradients accumulate; "
+                f"this tensor was made by {self._node('it').name}: use register_hook"
+            )
+        self._node("register_post_accumulate_grad_hook")
+        hooks = self._extra().after
+        key = max(hooks, default=-1) + 1
+        hooks[key] = lambda: hook(self)
+        return Handle(hooks, key)
+
     def retain_grad(self) -> None:
         """Keep the gradient in `grad` although this tensor is not a leaf."""
         self._node("retain_grad")
@@ -231,6 +271,38 @@ class Tensor(Variable):
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
         return array.copy() if copy else array
+
+    # --- other libraries, in the words of `chainrule.interop`
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return _interop("numpy").ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _interop("numpy").function(func, args, kwargs)
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        return _interop("standard").namespace(api_version)
+
+    def __dlpack__(
+        self,
+        /,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return _interop("dlpack").to_dlpack(self.numpy(), stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _interop("dlpack").CPU
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """The tensor itself: the only `device` is "cpu"."""
+        check_device(device)
+        if stream is not None:
+            raise ConfigError("to_device: there are no streams on the CPU; leave `stream` out")
+        return self
 
     def item(self) -> Any:
         """The one element as a Python number."""
@@ -317,7 +389,7 @@ class Tensor(Variable):
     def __matmul__(self, b: Any) -> Tensor: return contraction.matmul(self, b)
     def __rmatmul__(self, a: Any) -> Tensor: return contraction.matmul(a, self)
     def __neg__(self) -> Tensor: return apply(ew.neg, self)
-    def __pos__(self) -> Tensor: return self
+    def __pos__(self) -> Tensor: return apply(ew.positive, self)
     def __abs__(self) -> Tensor: return apply(ew.abs, self)
     def __eq__(self, b: Any) -> Tensor: return apply(ew.equal, self, b)  # type: ignore[override]
     def __ne__(self, b: Any) -> Tensor: return apply(ew.not_equal, self, b)  # type: ignore[override]
@@ -338,6 +410,26 @@ class Tensor(Variable):
     def __rrshift__(self, a: Any) -> Tensor: return apply(ew.bitwise_right_shift, a, self)
     def __getitem__(self, key: Any) -> Tensor: return selection.getitem(self, key)
     # fmt: on
+
+    def __setitem__(self, key: Any, values: Any) -> None:
+        """This tensor gets a new array and a new place in the graph; what was computed from the old
+        one keeps that. The rest is `index_put`'s."""
+        if self.requires_grad and self.is_leaf and is_recording():
+            raise GradientError(
+                f"assigning to a part of a leaf that requires a gradient ({describe(self.value)}): "
+                "its gradient would be that of the old values. Assign to a copy (y = x.copy(); "
+                "y[...] = ...), or, to change a parameter, do it within no_grad()"
+            )
+        kind = values.dtype.kind if hasattr(values, "dtype") else np.asarray(values).dtype.kind
+        if _RANK.get(kind, 9) > _RANK[self.dtype.kind]:
+            raise DtypeError(
+                f"{describe(values)} cannot stand in elements of {self.dtype}: convert one of them "
+                "with astype"
+            )
+        new = index_put(self, key, values)
+        self.value = new.value
+        if not (self.is_leaf and self.requires_grad):
+            self.node = new.node
 
     # --- methods that read better than functions
 
@@ -364,6 +456,10 @@ class Tensor(Variable):
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """Two axes exchanged."""
         return shaping.swapaxes(self, axis1, axis2)
+
+    def copy(self) -> Tensor:
+        """The same values as a tensor of its own, to assign to; gradients flow through."""
+        return apply(_ALIAS, self)
 
     def flatten(self) -> Tensor:
         """All elements along one axis."""
@@ -451,6 +547,13 @@ class Tensor(Variable):
 
 
 bind(Tensor)
+_ALIAS = Alias()
+
+
+@cache
+def _interop(module: str) -> Any:
+    """A module of `chainrule.interop`, which stands above and is loaded when it is first needed."""
+    return import_module(f"chainrule.interop.{module}")
 
 
 class Handle:
@@ -466,22 +569,24 @@ class Handle:
 
 
 def to_array(data: Any, dtype: Any = None, *, copy: bool) -> Array:
-    """`data` as a NumPy array: floats of Python become float32, everything else as NumPy has it."""
+    """`data` as a NumPy array: Python's floats become float32, its complex numbers complex64,
+    everything else as NumPy has it."""
     if isinstance(data, Variable):
         data = data.value
     if type(data) is Spec:
         raise TraceError(f"a value that is not known yet ({data}) cannot be copied into a tensor")
     if isinstance(data, list | tuple):
         data = _plain(data)
-    typed = isinstance(data, np.ndarray | np.generic)
+    typed = not isinstance(data, bool | int | float | complex | list | tuple)
+    typed = typed or isinstance(data, np.generic)  # np.float64 is a Python float, too
     try:
-        array = np.array(data, dtype=dtype, copy=True if copy else None)
+        array: Array = np.array(cast(Any, data), dtype=dtype, copy=True if copy else None)
     except (ValueError, TypeError) as cause:
         raise ShapeError(f"cannot make a tensor of {describe(data)}: {cause}") from cause
     if array.dtype.kind not in "biufc":
         raise DtypeError(f"a tensor holds numbers or bools, not {array.dtype}")
-    if not typed and dtype is None and array.dtype == np.float64:
-        return array.astype(FLOAT)
+    if not typed and dtype is None and array.dtype in _PYTHON:
+        return array.astype(_PYTHON[array.dtype])
     return array
 
 
@@ -500,14 +605,20 @@ def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tens
     return Tensor(data, dtype, requires_grad)
 
 
-def asarray(x: Any, dtype: Any = None, *, copy: bool | None = None) -> Tensor:
+def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """`x` itself if it is a tensor of that dtype, otherwise a tensor with its values.
 
     A tensor stays in its graph. Arrays are copied, so that changing them later changes nothing
-    here.
+    here: with `copy=False` only a tensor that needs no conversion is taken. `copy=True` gives a
+    tensor of its own in any case. Objects with DLPack's or the buffer protocol count as arrays.
     """
+    check_device(device)
     if isinstance(x, Tensor):
-        return x if dtype is None else x.astype(dtype)
+        if dtype is None or x.dtype == dtype:
+            return x.copy() if copy else x
+        if copy is False:
+            raise DtypeError(f"asarray: {describe(x)} cannot become {dtype} without a copy")
+        return x.astype(dtype)
     if copy is False:
         raise DtypeError(f"asarray: {describe(x)} cannot become a tensor without a copy")
     return variable(to_array(x, dtype, copy=True))

@@ -1,0 +1,2 @@
+"""How chainrule speaks with other libraries: protocols of NumPy, the Array API standard, DLPack,
+safetensors."""

@@ -1,0 +1,195 @@
+"""NumPy's protocols: `np.sin(t)`, `np.concatenate([t, u])`, `np.add.reduce(t)` run our ops.
+
+So existing NumPy code is differentiable as it stands. What stands for what is said in
+`numpy_table`; here is how a call gets there, and how one is refused that has no derivative.
+
+The protocols: NEP 13 (`__array_ufunc__`) and NEP 18 (`__array_function__`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from chainrule.errors import DtypeError, GradientError, describe
+from chainrule.graph import Variable, variable
+from chainrule.interop.numpy_rows import A
+from chainrule.interop.numpy_table import ACCUMULATE, FUNCTIONS, REDUCE, SPECIAL, UFUNCS, VALUES
+from chainrule.op import Spec
+from chainrule.ops.shaping import astype, reshape
+from chainrule.tensor import Tensor, asarray
+
+Call = Callable[..., Any]
+
+_NO_VALUE: Any = cast(Any, np)._NoValue
+_DEFAULTS: dict[str, Any] = {
+    "out": None,
+    "where": True,
+    "casting": "same_kind",
+    "order": "K",
+    "subok": True,
+    "dtype": None,
+    "signature": None,
+    "like": None,
+}
+"""Arguments that say nothing where they have this value."""
+_INSTEAD = {
+    "out": "a tensor is never written to: use the result, as in a = np.add(a, b)",
+    "where": "choose with np.where(condition, result, other) instead",
+    "initial": "combine the result with the initial value afterwards",
+}
+
+
+# --- Ufuncs --------------------------------------------------------------------------------------
+
+
+def ufunc(fn: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What `fn` (a ufunc), or one of its methods, gives on inputs of which one is a tensor.
+
+    `reduce`, `accumulate` and `outer` work where they have a meaning with a derivative. Raises
+    `DtypeError` for arguments that are not supported, `GradientError` for a ufunc without a
+    derivative whose input needs one.
+    """
+    given = _given(kwargs)
+    dtype = given.pop("dtype", None)
+    if method == "__call__":
+        call = _rule(fn)
+    elif method == "outer":
+        call = _outer(fn)
+    else:
+        call = {"reduce": REDUCE, "accumulate": ACCUMULATE}.get(method, {}).get(fn)
+    what = f"np.{fn.__name__}" + ("" if method == "__call__" else f".{method}")
+    if call is None:
+        return _without_rule(what, getattr(fn, method), inputs, kwargs)
+    arrays: list[Any] = [A(x) if isinstance(x, list | tuple) else x for x in inputs]
+    if dtype is not None:
+        arrays = [astype(asarray(x), dtype) for x in arrays]
+    return _called(what, call, arrays, given)
+
+
+def _rule(fn: Any) -> Call | None:
+    return UFUNCS.get(fn) or SPECIAL.get(fn.__name__)
+
+
+def _outer(fn: Any) -> Call | None:
+    """`fn` on every pair of elements: axes of `b` after those of `a`."""
+    rule = _rule(fn)
+    if rule is None or fn.nin != 2 or fn.signature is not None:
+        return None
+
+    def outer(a: Any, b: Any) -> Any:
+        a, b = asarray(a), asarray(b)
+        return rule(reshape(a, (*a.shape, *[1] * b.ndim)), b)
+
+    return outer
+
+
+# --- Functions -----------------------------------------------------------------------------------
+
+
+def function(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What `fn`, a function of NumPy's, gives on arguments among which there is a tensor.
+
+    Raises `DtypeError` for arguments that are not supported, `GradientError` for a function without
+    a derivative that is given a tensor which needs one.
+    """
+    what = f"{fn.__module__}.{fn.__name__}".replace("numpy", "np", 1)
+    if fn in VALUES:
+        return _on_values(fn, args, kwargs)
+    call = FUNCTIONS.get(fn)
+    if call is None:
+        return _without_rule(what, fn, args, kwargs)
+    return _called(what, call, args, _given(kwargs))
+
+
+def _given(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that say something."""
+    return {name: x for name, x in kwargs.items() if not _is_default(name, x)}
+
+
+def _is_default(name: str, x: Any) -> bool:
+    if name == "out" and isinstance(x, tuple):  # one for each output of a ufunc
+        return all(out is None for out in cast(tuple[Any, ...], x))
+    default = _DEFAULTS.get(name, _NO_VALUE)
+    return x is _NO_VALUE or x is default or (isinstance(x, str) and x == default)
+
+
+def _called(what: str, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """`call` on these arguments; an error that names the ones that it does not take."""
+    try:
+        return call(*args, **kwargs)
+    except TypeError as cause:
+        try:
+            inspect.signature(call).bind(*args, **kwargs)
+        except TypeError:
+            raise _refused(what, call, args, kwargs) from cause
+        raise
+
+
+def _refused(what: str, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> DtypeError:
+    takes = inspect.signature(call)
+    extra = [name for name in kwargs if name not in takes.parameters]
+    shown = ", ".join(describe(x) for x in args if isinstance(x, Variable | np.ndarray))
+    reasons = [f"{name}=: {_INSTEAD[name]}" for name in extra if name in _INSTEAD]
+    reason = "; ".join(reasons) or f"on tensors it takes {takes}"
+    asked = f" with {', '.join(extra)}" if extra else ""
+    return DtypeError(f"{what}({shown}){asked} is not supported: {reason}")
+
+
+# --- Without a rule ------------------------------------------------------------------------------
+
+
+def _without_rule(what: str, fn: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """NumPy's own result, as tensors, where no gradient is asked for; otherwise an error."""
+    for x in _tensors([*args, *kwargs.values()]):
+        if x.requires_grad or type(x.value) is Spec:
+            raise GradientError(
+                f"{what} has no derivative here, but is given {describe(x.value)} that requires a "
+                "gradient: write it with functions that have one, or, if no gradient is to flow, "
+                "call it on t.detach()"
+            )
+    if _given({"out": kwargs.get("out")}):
+        raise DtypeError(f"{what}: out= is not supported: {_INSTEAD['out']}")
+    return _on_values(fn, args, kwargs)
+
+
+def _on_values(fn: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """NumPy's function on the values of the tensors; its arrays as tensors, outside any graph."""
+    return _wrapped(fn(*_plain(list(args)), **_plain(dict(kwargs))))
+
+
+def _tensors(x: Any) -> list[Tensor]:
+    """All tensors in nested lists, tuples and dicts."""
+    if isinstance(x, Tensor):
+        return [x]
+    if isinstance(x, dict):
+        x = list(cast(dict[Any, Any], x).values())
+    if isinstance(x, list | tuple):
+        return [t for part in cast(Sequence[Any], x) for t in _tensors(part)]
+    return []
+
+
+def _plain(x: Any) -> Any:
+    """The same with arrays in place of tensors."""
+    if isinstance(x, Tensor):
+        return x.detach().numpy()
+    if isinstance(x, dict):
+        return {k: _plain(v) for k, v in cast(dict[Any, Any], x).items()}
+    if isinstance(x, list | tuple):
+        parts = [_plain(part) for part in cast(Sequence[Any], x)]
+        return parts if isinstance(x, list) else tuple(parts)
+    return x
+
+
+def _wrapped(x: Any) -> Any:
+    """The same with tensors in place of arrays of numbers."""
+    if isinstance(x, np.ndarray | np.generic):
+        array = np.asarray(cast(Any, x))
+        return variable(array) if array.dtype.kind in "biufc" else cast(Any, x)
+    if isinstance(x, list | tuple):
+        parts = [_wrapped(part) for part in cast(Sequence[Any], x)]
+        return parts if isinstance(x, list) else tuple(parts)
+    return x

@@ -1,0 +1,328 @@
+"""NumPy's functions that are more than one of ours: their differences in shape and argument.
+
+Each has NumPy's parameter names, as far as they are supported, and stands in a row of
+`numpy_table`. Array arguments are tensors or arrays; `A` makes one of a list or a number.
+"""
+
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, cast
+
+import numpy as np
+
+from chainrule import linalg
+from chainrule.errors import DtypeError, ShapeError
+from chainrule.graph import Variable
+from chainrule.ops import complex as cx
+from chainrule.ops import contraction as con
+from chainrule.ops import elementwise as ew
+from chainrule.ops import reduction as red
+from chainrule.ops import scattering, selection, shaping, sorting
+from chainrule.ops.shaping import Axis
+
+
+def A(x: Any) -> Any:  # noqa: N802 (short, because the table is full of it)
+    """`x` if it is a tensor or an array, otherwise an array (of tensors in lists: a tensor)."""
+    return x if isinstance(x, Variable | np.ndarray) else array(x)
+
+
+def axes(axis: Any) -> Any:
+    """One axis, or several as a tuple."""
+    return tuple(axis) if isinstance(axis, list) else axis
+
+
+# --- Moving elements -----------------------------------------------------------------------------
+
+
+def move(fn: Any) -> Callable[..., Any]:
+    """`fn`, which moves elements: run on their numbers, it says which element comes where."""
+
+    def moved(x: Any, *args: Any, **kwargs: Any) -> Any:
+        flat = shaping.flatten(A(x))
+        numbers = np.arange(flat.shape[0]).reshape(x.shape)
+        found = fn(numbers, *args, **kwargs)
+        if isinstance(found, np.ndarray):
+            return selection.take(flat, found, axis=0)
+        return type(found)([selection.take(flat, part, axis=0) for part in found])
+
+    return moved
+
+
+def join(fn: Any) -> Callable[..., Any]:
+    """The same for `fn` of the arrays in a nested list."""
+
+    def joined(arrays: Any) -> Any:
+        flat: list[Any] = []
+        numbers = _numbered(arrays, flat)
+        return selection.take(shaping.concat(flat, axis=0), fn(numbers), axis=0)
+
+    return joined
+
+
+def _numbered(tree: Any, flat: list[Any]) -> Any:
+    """Nested lists with elements replaced by their numbers; the arrays, flat, go to `flat`."""
+    if isinstance(tree, list | tuple):
+        return [_numbered(x, flat) for x in cast(Sequence[Any], tree)]
+    x = A(tree)
+    start = sum([part.shape[0] for part in flat])
+    flat.append(shaping.flatten(x))
+    return np.arange(start, start + math.prod(x.shape)).reshape(x.shape)
+
+
+def reshape(a: Any, shape: Any, order: str = "C") -> Any:
+    """By rows ("C", also for "A" and "K"), or by columns ("F")."""
+    if order == "F":
+        return move(np.reshape)(a, shape, order="F")
+    return shaping.reshape(a, shape)
+
+
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+    """`concat`, in `dtype` if one is given; a tensor counts as the sequence of its rows."""
+    joined = shaping.concat([A(x) for x in arrays], axis=axis)
+    return joined if dtype is None else shaping.astype(joined, dtype)
+
+
+def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
+    """With a constant; every other mode repeats elements, so it moves them."""
+    if mode != "constant":
+        return move(np.pad)(array, pad_width, mode=mode)
+    number = not isinstance(constant_values, list | tuple | np.ndarray | Variable)
+    if not number:
+        raise DtypeError("np.pad of a tensor: constant_values must be one number")
+    widths = np.broadcast_to(np.asarray(pad_width), (array.ndim, 2)).tolist()
+    return shaping.pad(array, [tuple(w) for w in widths], constant_values)
+
+
+def array(object: Any, dtype: Any = None) -> Any:
+    """Nested lists of tensors, arrays and numbers as one tensor, in the graphs of its parts."""
+    if isinstance(object, Variable):
+        made: Any = object
+    elif isinstance(object, list | tuple) and _holds_tensors(object):
+        made = shaping.stack([array(x) for x in cast(Sequence[Any], object)])
+    else:
+        made = np.asarray(object)
+    return made if dtype is None else shaping.astype(made, dtype)
+
+
+def _holds_tensors(tree: Any) -> bool:
+    if isinstance(tree, list | tuple):
+        return any(_holds_tensors(x) for x in cast(Sequence[Any], tree))
+    return isinstance(tree, Variable)
+
+
+def on_front_matrices(fn: Any, a: Any, offset: int) -> Any:
+    """`fn` of the matrices in the first two axes, where NumPy's older functions look for them."""
+    return fn(shaping.moveaxis(a, (0, 1), (-2, -1)), offset=offset)
+
+
+# --- Reductions ----------------------------------------------------------------------------------
+
+
+def var(
+    a: Any, axis: Axis = None, ddof: float = 0, keepdims: bool = False, correction: Any = None
+) -> Any:
+    """The variance, of complex numbers the mean square of the absolute deviations."""
+    freedom = ddof if correction is None else correction
+    if a.dtype.kind != "c":
+        return red.var(a, axis=axis, correction=freedom, keepdims=keepdims)
+    apart = a - red.mean(a, axis=axis, keepdims=True)
+    square = cx.real(apart * cx.conj(apart))
+    count = math.prod([a.shape[i] for i in shaping.normalize_axes(axis, a.ndim)])
+    return red.sum(square, axis=axis, keepdims=keepdims) / (count - freedom)
+
+
+def average(a: Any, axis: Axis = None, weights: Any = None, keepdims: bool = False) -> Any:
+    """The mean, weighted; weights of one axis run along `axis`."""
+    if weights is None:
+        return red.mean(a, axis=axis, keepdims=keepdims)
+    w = A(weights)
+    if w.ndim == 1 and isinstance(axis, int):
+        w = shaping.reshape(w, [-1 if i == axis % a.ndim else 1 for i in range(a.ndim)])
+    elif tuple(w.shape) != tuple(a.shape):
+        raise ShapeError(f"np.average: weights {w.shape} fit neither {a.shape} nor its axis {axis}")
+    w = shaping.broadcast_to(w, a.shape)
+    total = red.sum(w, axis=axis, keepdims=keepdims)
+    return red.sum(A(a) * w, axis=axis, keepdims=keepdims) / total
+
+
+def quantile(a: Any, q: Any, axis: int | None, keepdims: bool) -> Any:
+    """Linear between elements."""
+    return sorting.quantile(a, q, axis=axis, keepdims=keepdims)
+
+
+def without_nan(a: Any) -> Any:
+    """0 in place of NaN."""
+    return selection.where(ew.isnan(a), np.zeros((), a.dtype), a)
+
+
+def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
+    """The integral of `y` along `axis` by the trapezoidal rule."""
+    y = shaping.moveaxis(A(y), axis, -1)
+    mid = (y[..., 1:] + y[..., :-1]) / 2
+    if x is None:
+        return red.sum(mid * dx, axis=-1)
+    x = A(x)
+    step = scattering.diff(x if x.ndim == 1 else shaping.moveaxis(x, axis, -1), axis=-1)
+    return red.sum(mid * step, axis=-1)
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """Of vectors along one axis, of matrices over two; by default over all elements."""
+    x = A(x)
+    if axis is None and (ord is None or x.ndim == 1):
+        return linalg.vector_norm(x, keepdims=keepdims, ord=2 if ord is None else ord)
+    if axis is None and x.ndim != 2:
+        raise ShapeError(f"np.linalg.norm: order {ord} needs a vector or a matrix, not {x.shape}")
+    places = (0, 1) if axis is None else axis
+    if isinstance(places, int) or len(places) == 1:
+        return linalg.vector_norm(x, axis=places, keepdims=keepdims, ord=2 if ord is None else ord)
+    front = shaping.moveaxis(x, tuple(places), (-2, -1))
+    y = linalg.matrix_norm(front, keepdims=keepdims, ord="fro" if ord is None else ord)
+    return shaping.moveaxis(y, (-2, -1), tuple(places)) if keepdims else y
+
+
+# --- Products ------------------------------------------------------------------------------------
+
+
+def dot(a: Any, b: Any) -> Any:
+    """The sum over the last axis of a and the last but one of b, for every pair of the others."""
+    a, b = A(a), A(b)
+    if a.ndim == 0 or b.ndim == 0:
+        return ew.mul(a, b)
+    return con.tensordot(a, b, axes=([a.ndim - 1], [max(b.ndim - 2, 0)]))
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """A number of axes, or for each array one or a list of them."""
+    if isinstance(axes, int):
+        return con.tensordot(A(a), A(b), axes=axes)
+    left, right = [[x] if isinstance(x, int) else list(x) for x in axes]
+    return con.tensordot(A(a), A(b), axes=(left, right))
+
+
+def einsum(*operands: Any, optimize: Any = False) -> Any:
+    """'ij,jk->ik' and arrays, or arrays each followed by its list of axis numbers."""
+    del optimize  # the order of products is always chosen
+    if isinstance(operands[0], str):
+        return con.einsum(operands[0], *[A(x) for x in operands[1:]])
+    arrays, lists = operands[: len(operands) // 2 * 2 : 2], operands[1::2]
+    spec = ",".join([_letters(axes) for axes in lists])
+    if len(operands) % 2:
+        spec += "->" + _letters(operands[-1])
+    return con.einsum(spec, *[A(x) for x in arrays])
+
+
+def _letters(axes: Sequence[Any]) -> str:
+    return "".join(["..." if a is Ellipsis else chr(ord("a") + a) for a in axes])
+
+
+def multi_dot(arrays: Sequence[Any]) -> Any:
+    """The product of matrices from left to right."""
+    return reduce(dot, [A(x) for x in arrays])
+
+
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """Of two vectors: every product a[i] v[j] is added at i + j."""
+    a, v = A(a), A(v)
+    n, m = a.shape[0], v.shape[0]
+    if n < m:
+        return convolve(v, a, mode)
+    padded = shaping.pad(a, [(m - 1, m - 1)])
+    windows = np.arange(n + m - 1).reshape(-1, 1) + np.arange(m)
+    full = con.matmul(selection.take(padded, windows, axis=0), shaping.flip(v))
+    cut = {"full": (0, n + m - 1), "same": ((m - 1) // 2, (m - 1) // 2 + n), "valid": (m - 1, n)}
+    if mode not in cut:
+        raise DtypeError(f"np.convolve: mode is one of {', '.join(cut)}, not {mode!r}")
+    start, stop = cut[mode]
+    return full[start:stop]
+
+
+# --- Linear algebra ------------------------------------------------------------------------------
+
+
+def symmetric(a: Any, uplo: str) -> Any:
+    """The Hermitian matrix of which one triangle is given, the lower ("L") or the upper ("U")."""
+    if uplo.upper() not in ("L", "U"):
+        raise DtypeError(f"UPLO is 'L' or 'U', not {uplo!r}")
+    lower = uplo.upper() == "L"
+    strict = scattering.tril(a, k=-1) if lower else scattering.triu(a, k=1)
+    diagonal = scattering.tril(scattering.triu(a))
+    return strict + cx.conj(shaping.matrix_transpose(strict)) + diagonal
+
+
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    """Factors, or the singular values alone."""
+    return linalg.svd(a, full_matrices=full_matrices) if compute_uv else linalg.svdvals(a)
+
+
+# --- Choosing and elements -----------------------------------------------------------------------
+
+
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """The choice; with the condition alone, where it holds."""
+    if x is None and y is None:
+        return selection.nonzero(condition)
+    return selection.where(A(condition), x, y)
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """The choice of the first condition that holds."""
+    result = default
+    for condition, choice in reversed([*zip(condlist, choicelist, strict=True)]):
+        result = selection.where(A(condition), choice, result)
+    return result
+
+
+def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    """Bounds under either of their names."""
+    low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
+    return selection.clip(A(a), low, high)
+
+
+def sort(a: Any, axis: int | None) -> Any:
+    """Along one axis, or of the flat array."""
+    return sorting.sort(shaping.flatten(a)) if axis is None else sorting.sort(a, axis=axis)
+
+
+def partition(a: Any, kth: Any, axis: int) -> Any:
+    """Elements before and after the `kth` smallest, as NumPy puts them."""
+    index = np.argpartition(a.detach().numpy(), kth, axis=axis)
+    return selection.take_along_axis(a, index, axis=axis)
+
+
+def round(a: Any, decimals: int = 0) -> Any:
+    """To a number of decimals."""
+    return ew.round(a) if decimals == 0 else ew.round(a * 10.0**decimals) / 10.0**decimals
+
+
+def sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x), and 1 with derivative 0 at 0."""
+    zero = x == 0
+    safe = math.pi * selection.where(zero, 1.0, x)
+    return selection.where(zero, 1.0, ew.sin(safe) / safe)
+
+
+def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """Numbers in place of NaN and the infinities, by default 0 and the largest ones."""
+    limits = np.finfo(x.dtype)
+    high = limits.max if posinf is None else posinf
+    low = limits.min if neginf is None else neginf
+    x = selection.where(ew.isnan(x), nan, x)
+    x = selection.where(x == math.inf, float(high), x)
+    return selection.where(x == -math.inf, float(low), x)
+
+
+def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, axis: int = 0) -> Any:
+    """From tensor to tensor, along a new first axis."""
+    if axis != 0:
+        raise DtypeError("np.linspace of tensors: axis must be 0")
+    start, stop = shaping.broadcast_arrays(A(start), A(stop))
+    steps = num - 1 if endpoint else num
+    share = np.arange(num).reshape(-1, *[1] * start.ndim) / max(steps, 1)
+    return start * (1 - share) + stop * share

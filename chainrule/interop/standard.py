@@ -1,0 +1,134 @@
+"""The Array API standard, version 2024.12: what its namespace needs beyond the ops themselves.
+
+The ops carry the standard's names. Here are the constants, the inspection of the namespace, names
+that the op table has in shorter form, and the functions that differ from the op by a dtype rule or
+a check.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from inspect import Parameter, Signature
+from typing import Any, Literal
+
+import numpy as np
+
+from chainrule import dtypes
+from chainrule.dtypes import DEVICE, STANDARD, check_device
+from chainrule.errors import ConfigError
+from chainrule.ops import elementwise as ew
+from chainrule.ops import scattering as arranging
+from chainrule.ops import shaping
+from chainrule.ops.families import rows
+
+__array_api_version__ = "2024.12"
+"""The version of the standard."""
+
+e = math.e
+inf = math.inf
+nan = math.nan
+pi = math.pi
+newaxis = None
+
+subtract = ew.sub
+multiply = ew.mul
+divide = ew.div
+negative = ew.neg
+
+
+def namespace(api_version: str | None) -> Any:
+    """The module `chainrule`, which is the namespace. Raises `ConfigError` for another version."""
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", __array_api_version__):
+        raise ConfigError(
+            f"chainrule speaks version {__array_api_version__} of the Array API standard, not "
+            f"{api_version!r}"
+        )
+    return sys.modules["chainrule"]
+
+
+# --- Inspection ----------------------------------------------------------------------------------
+
+
+class Info:
+    """What the namespace can do; see `__array_namespace_info__`."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Indexing with bools and shapes that depend on values work (but not inside `jit`)."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> str:
+        """The one device."""
+        return DEVICE
+
+    def devices(self) -> list[str]:
+        """All devices."""
+        return [DEVICE]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
+        """The dtypes of Python numbers: float32, complex64, int64. Indices are int64."""
+        check_device(device)
+        return {
+            "real floating": dtypes.float32,
+            "complex floating": dtypes.complex64,
+            "integral": dtypes.int64,
+            "indexing": dtypes.int64,
+        }
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
+        """The standard's dtypes by name, all or those of a kind (see `isdtype`)."""
+        check_device(device)
+        return {
+            name: dtype
+            for name, dtype in STANDARD.items()
+            if kind is None or dtypes.isdtype(dtype, kind)
+        }
+
+
+def __array_namespace_info__() -> Info:  # noqa: N807 (the standard's name)
+    """The standard's inspection of this namespace: devices, dtypes, defaults, capabilities."""
+    return Info()
+
+
+# --- Functions that differ from the op ------------------------------------------------------------
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """The numbers of `x` as `dtype`: another tensor, unless `copy` is False and the dtype the same.
+
+    A real dtype takes the real part of complex numbers; no gradient flows through whole numbers.
+    """
+    check_device(device)
+    return x.copy() if copy and x.dtype == dtype else shaping.astype(x, dtype)
+
+
+def round(x: Any, /) -> Any:
+    """The nearest whole number, of two equally near the even one; whole numbers as they are."""
+    return ew.positive(x) if x.dtype.kind in "iu" else ew.round(x)
+
+
+def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> list[Any]:
+    """Coordinates of a grid, of its shape: each of n arrays (one axis) along one of n axes.
+
+    With "ij" array i runs along axis i; with "xy" the first two are exchanged.
+    """
+    return list(arranging.meshgrid(*arrays, indexing=indexing))
+
+
+# --- What the ops of the table take --------------------------------------------------------------
+
+
+def _signature(count: int) -> Signature:
+    names = ["x"] if count == 1 else [f"x{i}" for i in range(1, count + 1)]
+    return Signature([Parameter(name, Parameter.POSITIONAL_ONLY) for name in names])
+
+
+def _tell_signatures() -> None:
+    """Let `inspect.signature` (and so `help`) say how many arrays each op of the table takes."""
+    for row in rows.values():
+        count = len(row.partials) or getattr(row.fn, "nin", 0)
+        if count:
+            object.__setattr__(row, "__signature__", _signature(count))
+
+
+_tell_signatures()
