@@ -14,7 +14,7 @@ from types import CellType, FrameType, FunctionType, ModuleType
 from typing import Any, cast
 
 from chainrule.explain.keeps import of_nodes, size
-from chainrule.explain.words import plural, quote
+from chainrule.explain.words import every_node, plural, quote
 from chainrule.graph import leaf, order
 from chainrule.node import Node, Variable
 
@@ -83,10 +83,7 @@ def _now() -> int:
 def _alive(start: int, stop: int) -> Leaks:
     """The graphs whose nodes were made between two serial numbers."""
     gc.collect()
-    objects = cast(list[object], gc.get_objects())
-    nodes = [n for n in objects if isinstance(n, Node) and n.op is not None]
-    del objects
-    mine = [n for n in nodes if start <= n.serial <= stop]
+    mine = [n for n in every_node() if n.op is not None and start <= n.serial <= stop]
     used = {n for user in mine for n in user.inputs if n is not None}
     found: list[Leak] = []
     for root in [n for n in mine if n not in used]:
@@ -133,7 +130,8 @@ def _steps(holder: Any, x: Any) -> Iterator[tuple[str, Any]]:
                 yield (f".{k}", owner) if owner is not None else (f"[{k!r}]", items)
     elif isinstance(holder, list | tuple):
         parts = cast(list[Any], holder)
-        yield from [(f"[{i}]", parts) for i, v in enumerate(parts) if v is x]
+        closure = isinstance(x, CellType)  # the cells of a function stand in a tuple
+        yield from [("" if closure else f"[{i}]", parts) for i, v in enumerate(parts) if v is x]
     elif isinstance(holder, CellType | FunctionType):
         yield "" if isinstance(holder, CellType) else " (closure)", holder
     elif not isinstance(holder, FrameType | ModuleType | Node):

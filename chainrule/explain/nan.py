@@ -18,7 +18,8 @@ from chainrule.explain.search import explain_loss, first_bad, infinite_inputs
 from chainrule.explain.words import bad, is_array, parts_of
 from chainrule.node import Node, Variable
 from chainrule.op import Op
-from chainrule.ops.families import Multilinear
+from chainrule.ops.contraction import MatMul
+from chainrule.ops.families import Elementwise, Multilinear
 from chainrule.provenance import location, user_line
 from chainrule.watch import Watch, watching
 
@@ -34,7 +35,9 @@ class Trap:
 
     def ran(self, op: Op, xs: Sequence[Any], y: Any, alarm: bool) -> None:
         """Look at a result, if there is a reason to."""
-        if not (alarm or _unflagged(op) or _single_nan(y)) or not _on_variables(xs):
+        if not alarm and op.__class__ is Elementwise and y.shape != ():
+            return  # nearly always
+        if not (alarm or _unflagged(op, y) or _single_nan(y)) or not _on_variables(xs):
             return
         values = [value_of(x) for x in xs]
         for part in parts_of(y):
@@ -51,7 +54,7 @@ class Trap:
 
     def pulled(self, node: Node, g: Any, bars: Sequence[Any], alarm: bool) -> None:
         """Look at the gradients that a rule made, if there is a reason to."""
-        if alarm or (node.op is not None and _unflagged(node.op)):
+        if alarm or (node.op.__class__ is not Elementwise and _unflagged(node.op, bars[0])):
             found = backward_found(node, g, bars, inf=self.inf)
             if found is not None:
                 self._spring(found)
@@ -72,14 +75,23 @@ def backward_found(node: Node, g: Any, bars: Sequence[Any], *, inf: bool) -> Bad
     return None
 
 
-def _unflagged(op: Op) -> bool:
-    """Whether the op may make a NaN without a floating-point flag that NumPy sees."""
-    return isinstance(op, Multilinear) or not op.quiet
+_LARGE = 1 << 15
+"""From how many elements on a product of matrices may be computed by several threads."""
+
+
+def _unflagged(op: Op | None, made: Any) -> bool:
+    """Whether `op` may have made a NaN without a floating-point flag that NumPy sees.
+
+    NumPy reads the flags of products of matrices, too, but only those of its own thread.
+    """
+    if isinstance(op, Multilinear):
+        return not isinstance(op, MatMul) or not is_array(made) or made.size >= _LARGE
+    return op is not None and not op.quiet
 
 
 def _single_nan(y: Any) -> bool:
     """Whether `y` is one number, and NaN."""
-    return is_array(y) and y.shape == () and bool(y != y)
+    return not isinstance(y, tuple) and y.shape == () and bool(y != y)
 
 
 def _on_variables(xs: Sequence[Any]) -> bool:

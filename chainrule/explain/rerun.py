@@ -22,7 +22,6 @@ from chainrule.op import Op
 from chainrule.provenance import location, user_line
 from chainrule.watch import Watch, watching
 
-
 _HARMLESS = ("bool()", "detach()", ".data")
 """Ways off the graph that end no gradient, or are found where their values are used again."""
 

@@ -8,7 +8,6 @@ recorded.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from chainrule.explain.answer import Why, path_between, step, steps
 from chainrule.explain.rerun import Rerun
+from chainrule.explain.words import every_node
 from chainrule.explain.zero import explain_flow
 from chainrule.graph import order
 from chainrule.node import Freed, Node, Variable
@@ -134,10 +134,10 @@ def _constants(node: Node) -> list[Any]:
 
 def _dependents(node: Node) -> set[Node]:
     """`node` and every living node that was computed from it."""
-    objects = cast(list[object], gc.get_objects())
-    nodes = sorted([n for n in objects if isinstance(n, Node)], key=lambda n: n.serial)
     reached = {node}
-    for n in nodes:  # an input is older than what is made of it
+    for n in sorted(
+        every_node(), key=lambda n: n.serial
+    ):  # an input is older than what is made of it
         if any(i in reached for i in n.inputs):
             reached.add(n)
     return reached

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import linecache
 from dataclasses import dataclass
 from typing import Any, Self, TypeGuard, cast
 
 import numpy as np
 
+from chainrule.node import Node
 from chainrule.op import Array, Spec
 
 
@@ -16,6 +18,12 @@ def quote(where: str) -> str:
     file, _, line = where.rpartition(":")
     text = linecache.getline(file, int(line)).strip()
     return f"{where}:  {text}" if text else where
+
+
+def every_node() -> list[Node]:
+    """All nodes that are alive, of any graph."""
+    # by type(): isinstance would ask objects of other packages for their class, which can warn
+    return [n for n in cast(list[Any], gc.get_objects()) if type(n) is Node]
 
 
 def plural(count: int, what: str) -> str:

@@ -146,7 +146,7 @@ def _shown(x: Any) -> str:
 
 
 def _relu(node: Node, g: Any, i: int) -> str:
-    return "whose input is nowhere positive: every unit is off"
+    return "whose input is nowhere positive (every unit is off)"
 
 
 def _saturated(node: Node, g: Any, i: int) -> str:

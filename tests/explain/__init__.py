@@ -1,0 +1,1 @@
+"""Tests of explanations, message by message."""
