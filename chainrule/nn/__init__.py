@@ -1,6 +1,7 @@
 """Modules: functions with parameters. PyTorch's names and defaults."""
 
 from chainrule.nn import init
+from chainrule.nn.checkpointed import Checkpoint
 from chainrule.nn.layers import (
     GELU,
     Dropout,
@@ -21,6 +22,7 @@ __all__ = [
     "GELU",
     "Block",
     "CausalSelfAttention",
+    "Checkpoint",
     "Dropout",
     "Embedding",
     "FeedForward",

@@ -10,11 +10,13 @@ A tensor or Module that is reached twice (a tied weight) counts once, under its 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, cast
 
 from chainrule.errors import ConfigError
-from chainrule.tensor import Tensor, asarray
+from chainrule.nn import hooks
+from chainrule.nn.hooks import Hooks
+from chainrule.tensor import Handle, Tensor, asarray
 
 
 class Incompatible(NamedTuple):
@@ -40,14 +42,17 @@ class Module(ABC):
 
     training: bool = True
     """Whether `Dropout` and the like do what they do in training; see `train` and `eval`."""
+    _hooks: Hooks | None = None
 
     @abstractmethod
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The function's value."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """`forward` of the same arguments."""
-        return self.forward(*args, **kwargs)
+        """`forward` of the same arguments, and what hooks make of it."""
+        if self._hooks is None and not hooks.watchers:
+            return self.forward(*args, **kwargs)
+        return hooks.call(self, self._hooks, args, kwargs)
 
     # --- what it has
 
@@ -105,6 +110,47 @@ class Module(ABC):
         for _, t in self.named_tensors():
             t.requires_grad_(on)
         return self
+
+    # --- who looks on
+
+    def register_forward_pre_hook(self, hook: Callable[[Any, tuple[Any, ...]], Any]) -> Handle:
+        """Call `hook(module, args)` before each forward, args being the positional arguments.
+
+        What it returns, if not None, takes their place: a tuple, or one argument. The handle's
+        `remove()` takes the hook away.
+        """
+        return self._hook().add(self._hook().forward_pre, hook)
+
+    def register_forward_hook(self, hook: Callable[[Any, tuple[Any, ...], Any], Any]) -> Handle:
+        """Call `hook(module, args, result)` after each forward; what it returns, if not None, is
+        the result."""
+        return self._hook().add(self._hook().forward, hook)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[[Any, tuple[Any, ...]], Any]
+    ) -> Handle:
+        """Call `hook(module, grad_output)` when the gradients of a call's result have arrived.
+
+        grad_output has an entry for each tensor of the result, None where no gradient came. What
+        the hook returns, if not None, takes their place: a tuple of as many, or one gradient.
+        """
+        return self._hook().add(self._hook().backward_pre, hook)
+
+    def register_full_backward_hook(
+        self, hook: Callable[[Any, tuple[Any, ...], tuple[Any, ...]], Any]
+    ) -> Handle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of a call have arrived.
+
+        grad_input has an entry for each positional argument, None for those that need no gradient
+        or got none. What the hook returns, if not None, takes its place: a tuple of as many, or one
+        gradient. Under `vmap` these hooks are not called.
+        """
+        return self._hook().add(self._hook().backward, hook)
+
+    def _hook(self) -> Hooks:
+        if self._hooks is None:
+            self._hooks = Hooks()
+        return self._hooks
 
     # --- its state
 

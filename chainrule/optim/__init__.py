@@ -1,6 +1,7 @@
 """Optimizers, learning-rate schedules, clipping. PyTorch's words, defaults and numbers."""
 
-from chainrule.optim.clip import clip_grad_norm
+from chainrule.optim.accumulate import Accumulation, Micro, accumulate
+from chainrule.optim.clip import clip_grad_norm, clip_grad_value
 from chainrule.optim.optimizer import Optimizer
 from chainrule.optim.rules import SGD, Adam, AdamW
 from chainrule.optim.schedule import (
@@ -16,16 +17,20 @@ from chainrule.optim.schedule import (
 
 __all__ = [
     "SGD",
+    "Accumulation",
     "Adam",
     "AdamW",
     "Constant",
     "Cosine",
     "Linear",
+    "Micro",
     "Optimizer",
     "Product",
     "Schedule",
     "Scheduler",
     "Sequence",
     "WarmUp",
+    "accumulate",
     "clip_grad_norm",
+    "clip_grad_value",
 ]

@@ -1,9 +1,14 @@
-"""Clipping: gradients that are too long together are shortened together."""
+"""Clipping: gradients that are too long together are shortened together, or each element alone.
+
+Those that a `GradScaler` has scaled and not yet unscaled are refused: their length means nothing.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -11,6 +16,36 @@ from chainrule.errors import ConfigError, GradientError
 from chainrule.graph import variable
 from chainrule.op import Array
 from chainrule.tensor import Tensor
+
+scalers: WeakSet[Any] = WeakSet()
+"""Every `GradScaler`: each is asked for parameters that are `still_scaled`."""
+
+
+def _unscaled(what: str, parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    """The parameters as a list; raises if a gradient among them is still scaled."""
+    every = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    for scaler in list(scalers):
+        scaled: Sequence[Tensor] = scaler.still_scaled(every)
+        if scaled:
+            raise GradientError(
+                f"{what}: {len(scaled)} of {len(every)} gradients are still multiplied by the "
+                f"scale of a GradScaler ({scaler.get_scale():g}): call scaler.unscale_(optimizer) "
+                "first"
+            )
+    return every
+
+
+def clip_grad_value(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+    """Limit each element of all gradients to [-clip_value, clip_value]; NaN stays NaN.
+
+    Parameters without a gradient are left out. Raises `GradientError` if gradients are still scaled
+    by a `GradScaler`.
+    """
+    if not clip_value >= 0:
+        raise ConfigError(f"clip_grad_value: clip_value is at least 0, not {clip_value}")
+    for p in _unscaled("clip_grad_value", parameters):
+        if p.grad is not None:
+            p.grad = variable(np.clip(p.grad.value, -clip_value, clip_value))
 
 
 def clip_grad_norm(
@@ -24,13 +59,14 @@ def clip_grad_norm(
     The total is the norm of order `norm_type` (inf for the largest element) of all gradients as one
     vector, as it was before. Parameters without a gradient are left out. If the total is infinite
     or NaN, `GradientError` with `error_if_nonfinite`, otherwise gradients become 0 or NaN, as in
-    PyTorch. Pascanu et al. 2013, arXiv:1211.5063, algorithm 1.
+    PyTorch. `GradientError` too if gradients are still scaled by a `GradScaler`. Pascanu et al.
+    2013, arXiv:1211.5063, algorithm 1.
     """
     if not max_norm >= 0 or not norm_type > 0:
         raise ConfigError(
             f"clip_grad_norm: max_norm {max_norm} is at least 0, norm_type {norm_type} above 0"
         )
-    every = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    every = _unscaled("clip_grad_norm", parameters)
     with_grad = [(p, p.grad.value) for p in every if p.grad is not None]
     with np.errstate(all="ignore"):
         total = _total([g for _, g in with_grad], norm_type)
