@@ -23,7 +23,7 @@ def quote(where: str) -> str:
 def every_node() -> list[Node]:
     """All nodes that are alive, of any graph."""
     # by type(): isinstance would ask objects of other packages for their class, which can warn
-    return [n for n in cast(list[Any], gc.get_objects()) if type(n) is Node]
+    return [n for n in gc.get_objects() if type(n) is Node]
 
 
 def plural(count: int, what: str) -> str:
