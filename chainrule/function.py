@@ -108,7 +108,6 @@ class Function:
         return apply(new_op(Call, cls, Context(needs), places, static), *tensors)
 
 
-@dataclass(frozen=True, eq=False)
 class Call(Op):
     """One call of a user's Function: its context, where its tensors stand among the arguments."""
 
@@ -146,9 +145,7 @@ class Call(Op):
 
     def _run(self, xs: Sequence[Any]) -> list[Any]:
         """Results of forward on `xs`; notes which of them and of the arguments were saved."""
-        inputs = [
-            placeholder(x.shape, x.dtype) if isinstance(x, Spec) else variable(x) for x in xs
-        ]
+        inputs = [placeholder(x.shape, x.dtype) if isinstance(x, Spec) else variable(x) for x in xs]
         args = list(self.static)
         for i, x in zip(self.places, inputs, strict=True):
             args[i] = x
@@ -276,7 +273,6 @@ def _outside(ctx: Context) -> str:
     return ""
 
 
-@dataclass(frozen=True, eq=False)
 class Once(Op):
     """A value that must not be differentiated, since a part of its derivative is not known."""
 

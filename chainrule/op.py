@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -38,18 +38,50 @@ class Spec:
         return f"{self.dtype}{list(self.shape)}"
 
 
+def derived() -> Any:
+    """Marks an attribute of an op that is worked out from its fields and is none itself."""
+    return _DERIVED
+
+
+_DERIVED = object()
+
+
 def new_op(cls: type[_T], *args: Any) -> _T:
     """An op that is shared with nobody: one that belongs to a single call and dies with it."""
-    op = type.__call__(cls, *args)
+    op: Any = object.__new__(cls)
+    names: tuple[str, ...] = op.fields
+    given = dict(zip(names, args, strict=False))
+    missing = [n for n in names if n not in given and not hasattr(cls, n)]
+    if missing or len(args) > len(names):
+        raise TypeError(f"{cls.__name__} has the fields {names}, not {len(args)} of them")
+    for name in names:
+        object.__setattr__(op, name, given[name] if name in given else getattr(cls, name))
     object.__setattr__(op, "plans", {})
+    op.prepare()
     return op
 
 
+@dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(derived,))
 class _Interned(ABCMeta):
     """Makes equal ops the same object, so that an op compares, hashes and caches by identity.
 
-    `typed`: 1, 1.0 and True are different fields.
+    The fields of an op are what its class annotates, in order, as in a frozen dataclass; those take
+    long to make, and there are a hundred. `typed`: 1, 1.0 and True are different fields.
     """
+
+    fields: tuple[str, ...]
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> Any:
+        """A class of ops: its own fields after those of its base."""
+        cls = super().__new__(mcs, name, bases, space)
+        own = [
+            field
+            for field, kind in space.get("__annotations__", {}).items()
+            if not str(kind).startswith("ClassVar") and space.get(field) is not _DERIVED
+        ]
+        base = [f for b in bases for f in getattr(b, "fields", ()) if f not in own]
+        cls.fields = (*base, *own)
+        return cls
 
     __call__ = lru_cache(maxsize=1 << 14, typed=True)(new_op)
 
@@ -73,7 +105,9 @@ class Op(metaclass=_Interned):
     """Whether `vjp` is stated; if not, it is derived by transposing `jvp`."""
     states_jvp: ClassVar[bool] = True
     """Whether `jvp` is stated; if not, it is derived by transposing `vjp`."""
-    plans: dict[int, tuple[Need, bool, tuple[int, ...]]]
+    fields: ClassVar[tuple[str, ...]]
+    """The names of its fields."""
+    plans: dict[int, tuple[Need, bool, tuple[int, ...]]] = derived()
     """By which inputs need a gradient (as bits, one more bit marking their number): to which it
     flows, () if to none; whether y is read; the places of the inputs that are not."""
 
@@ -123,7 +157,18 @@ class Op(metaclass=_Interned):
         raise NotImplementedError  # `open_door` puts graph.apply here
 
     def __reduce__(self) -> Any:
-        return type(self), tuple([getattr(self, f.name) for f in fields(self)])  # type: ignore[arg-type]
+        return type(self), tuple([getattr(self, name) for name in self.fields])
+
+    def __repr__(self) -> str:
+        values = [f"{name}={getattr(self, name)!r}" for name in self.fields]
+        return f"{type(self).__name__}({', '.join(values)})"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{self!r} cannot be changed: ops are values")
+
+    def prepare(self) -> None:
+        """Work out what is `derived` from the fields; for families, once for each op."""
+        return
 
 
 def open_door(apply: Callable[..., Any]) -> None:
@@ -131,7 +176,6 @@ def open_door(apply: Callable[..., Any]) -> None:
     Op.__call__ = apply  # type: ignore[method-assign]
 
 
-@dataclass(frozen=True, eq=False)
 class Pick(Op):
     """Output `index` of an op that has several."""
 
@@ -163,7 +207,6 @@ class Pick(Op):
         return ts[0][self.index]
 
 
-@dataclass(frozen=True, eq=False)
 class Detach(Op):
     """The input itself, without a derivative."""
 
@@ -185,7 +228,6 @@ class Detach(Op):
         return
 
 
-@dataclass(frozen=True, eq=False)
 class Alias(Op):
     """The input itself, as a place of its own in the graph."""
 

@@ -100,7 +100,9 @@ def prelu(x: Any, weight: Any, *, axis: int = 1) -> Any:
 
     He et al. 2015, arXiv:1502.01852.
     """
-    if weight.ndim == 1 and x.ndim > 1:
+    if weight.shape == (1,):
+        weight = reshape(weight, ())
+    if weight.ndim == 1:
         place = normalize_axis(axis, x.ndim)
         weight = reshape(weight, [-1 if i == place else 1 for i in range(x.ndim)])
     return where(x > 0, x, weight * x)

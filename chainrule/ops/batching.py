@@ -8,7 +8,6 @@ so that everything works, and what has a rule is fast.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import singledispatch
 from typing import Any
 
@@ -93,8 +92,8 @@ def _(op: Op, xs: Sequence[Any], batched: Batched, size: int) -> Any:
 @batch.register(Found)
 def _(op: Any, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     moved = [
-        tuple([a + 1 for a in op.axes]) if f.name == "axes" else getattr(op, f.name)
-        for f in fields(op)
+        tuple([a + 1 for a in op.axes]) if name == "axes" else getattr(op, name)
+        for name in op.fields
     ]
     return apply(type(op)(*moved), *xs)
 

@@ -11,7 +11,6 @@ Conventions at 0: the gradients of |z|, angle(z) and z / |z| are 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,6 @@ def complex_dtype(dtype: Any) -> np.dtype[Any]:
     return np.result_type(dtype, np.complex64)
 
 
-@dataclass(frozen=True, eq=False)
 class Real(Linear):
     """The real part."""
 
@@ -73,7 +71,6 @@ class Real(Linear):
         return (astype(g, xs[0].dtype),)
 
 
-@dataclass(frozen=True, eq=False)
 class Imag(Linear):
     """The imaginary part."""
 
@@ -95,7 +92,6 @@ class Imag(Linear):
         return (g * -1j,)  # in this order: -1j * np.float64 would be Python's complex
 
 
-@dataclass(frozen=True, eq=False)
 class Complex(Linear):
     """a + ib from real a and b, which broadcast."""
 
@@ -124,7 +120,6 @@ class Complex(Linear):
         return a_bar, sum_to(-imag(g), xs[1].shape) if need[1] else None
 
 
-@dataclass(frozen=True, eq=False)
 class Abs(Op):
     """|z| of complex z; its gradient at 0 is 0."""
 
@@ -160,7 +155,6 @@ def _direction(size: Any, z: Any) -> Any:
     return where(zero, 0, z / where(zero, 1, size))
 
 
-@dataclass(frozen=True, eq=False)
 class Angle(Op):
     """The angle of complex z, in (-pi, pi]; its gradient at 0 is 0."""
 

@@ -163,13 +163,22 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
     return reduce_loss(ew.square(x - target), reduction)
 
 
-def binary_cross_entropy_with_logits(x: Any, target: Any, *, reduction: str = "mean") -> Any:
-    """-log of the probability of `target` (in [0, 1]) under sigmoid(x), without overflow."""
+def binary_cross_entropy_with_logits(
+    x: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
+) -> Any:
+    """-log of the probability of `target` (in [0, 1]) under sigmoid(x), without overflow.
+
+    `weight` multiplies each element's loss, `pos_weight` its part for the target 1; both broadcast.
+    """
     if tuple(x.shape) != tuple(target.shape):
         raise ShapeError(
             f"binary_cross_entropy_with_logits: the shapes {x.shape} and {target.shape} differ"
         )
-    return reduce_loss(ew.softplus(x) - x * target, reduction)
+    if pos_weight is None:
+        loss = ew.softplus(x) - x * target
+    else:
+        loss = (1 - target) * x + (1 + (pos_weight - 1) * target) * ew.softplus(-x)
+    return reduce_loss(loss if weight is None else loss * weight, reduction)
 
 
 # --- Normalisation -------------------------------------------------------------------------------

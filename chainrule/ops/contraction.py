@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ def _t(x: Any, turned: bool) -> Any:
     return x.swapaxes(-1, -2) if turned else x
 
 
-@dataclass(frozen=True, eq=False)
 class MatMul(Multilinear):
     """(..., m, k) @ (..., k, n) -> (..., m, n); the leading axes broadcast.
 
@@ -48,7 +46,8 @@ class MatMul(Multilinear):
         """BLAS, through NumPy; all rows at once where b has no leading axes."""
         a, b = xs
         if b.ndim == 2 and a.ndim > 2 and not self.turn_a:
-            y = np.matmul(a.reshape(-1, a.shape[-1]), _t(b, self.turn_b))
+            rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
+            y = np.matmul(rows, _t(b, self.turn_b))
             return y.reshape(*a.shape[:-1], y.shape[-1])
         return np.matmul(_t(a, self.turn_a), _t(b, self.turn_b))
 
@@ -78,7 +77,8 @@ class MatMul(Multilinear):
     def _right(self, g: Any, a: Any, shape: Shape) -> Any:
         if len(shape) == 2 and a.ndim > 2 and not self.turn_a and a.shape[:-1] == g.shape[:-1]:
             # all rows at once, instead of a product for each leading index, summed afterwards
-            a, g = reshape(a, (-1, a.shape[-1])), reshape(g, (-1, g.shape[-1]))
+            rows = math.prod(a.shape[:-1])  # not -1: an array without elements has no answer to it
+            a, g = reshape(a, (rows, a.shape[-1])), reshape(g, (rows, g.shape[-1]))
         if self.turn_b:
             return apply(MatMul(True, self.turn_a), g, a)
         return apply(MatMul(not self.turn_a, False), a, g)
@@ -114,7 +114,6 @@ def matmul_t(a: Any, b: Any) -> Any:
 # --- Einsum --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class Einsum(Multilinear):
     """Einstein's sum, each input's and the output's axes named by letters: 'ij,jk->ik'.
 

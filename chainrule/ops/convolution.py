@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,7 +43,6 @@ class _Convolution(Multilinear):
         return self._grouped(g.reshape(*g.shape[:2], -1))
 
 
-@dataclass(frozen=True, eq=False)
 class Convolve(_Convolution):
     """(x, w) -> y."""
 
@@ -76,7 +74,6 @@ class Convolve(_Convolution):
         )
 
 
-@dataclass(frozen=True, eq=False)
 class ConvolveInput(_Convolution):
     """(g, w) -> x_bar: the transposed convolution."""
 
@@ -110,7 +107,6 @@ class ConvolveInput(_Convolution):
         )
 
 
-@dataclass(frozen=True, eq=False)
 class ConvolveWeight(_Convolution):
     """(x, g) -> w_bar."""
 
@@ -145,7 +141,6 @@ class ConvolveWeight(_Convolution):
         )
 
 
-@dataclass(frozen=True, eq=False)
 class Unfold(Linear):
     """(N, C, *size) -> (N, C K, L); with `back`, its transpose."""
 

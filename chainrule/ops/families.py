@@ -14,19 +14,19 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from chainrule.graph import apply
-from chainrule.op import Need, Op, Spec
+from chainrule.op import Need, Op, Spec, derived
 
 Rule = Callable[[Any, Any, Sequence[Any]], Any]
 """`(g, y, xs) -> g * d`."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Partial:
     """One partial derivative, and which of (y, *xs) its parameters name.
 
@@ -118,7 +118,6 @@ def _vjp_of(rules: Sequence[Rule]) -> Callable[..., Sequence[Any]]:
     return several
 
 
-@dataclass(frozen=True, eq=False)
 class Elementwise(Op):
     """An op that computes each element of its result from the elements at the same place.
 
@@ -129,10 +128,11 @@ class Elementwise(Op):
     fn: Callable[..., Any]
     partials: tuple[Partial, ...]
     scalar: Callable[..., float]
-    rules: tuple[Rule, ...] = field(init=False, repr=False)
-    read: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
+    rules: tuple[Rule, ...] = derived()
+    read: tuple[tuple[int, ...], ...] = derived()
 
-    def __post_init__(self) -> None:
+    def prepare(self) -> None:
+        """What the partials read, and the rules that they make."""
         object.__setattr__(self, "eval", self.fn)  # one call less on the way to the value
         object.__setattr__(self, "vjp", _vjp_of([p.rule() for p in self.partials]))
         object.__setattr__(self, "rules", tuple([p.rule() for p in self.partials]))
@@ -230,7 +230,7 @@ class Linear(Op):
 class Multilinear(Op):
     """An op that is linear in each input while the others stand still."""
 
-    count: int
+    count: ClassVar[int]
     """How many inputs."""
 
     def reads(self, i: int) -> tuple[int, ...] | None:
@@ -247,15 +247,15 @@ class Multilinear(Op):
         return sum(parts[1:], parts[0])
 
 
-@dataclass(frozen=True, eq=False)
 class SumTo(Linear):
     """Undo broadcasting: sum over the axes along which `shape` was repeated to `wide`."""
 
     wide: tuple[int, ...]
     shape: tuple[int, ...]
-    axes: tuple[int, ...] = field(init=False)
+    axes: tuple[int, ...] = derived()
 
-    def __post_init__(self) -> None:
+    def prepare(self) -> None:
+        """The axes to sum over."""
         lead = len(self.wide) - len(self.shape)
         pairs = zip(self.wide[lead:], self.shape, strict=True)
         repeated = [lead + i for i, (n, m) in enumerate(pairs) if n != m]
@@ -280,7 +280,6 @@ class SumTo(Linear):
         return (broadcast_to(g, xs[0].shape),)
 
 
-@dataclass(frozen=True, eq=False)
 class Conj(Linear):
     """The complex conjugate; a real number itself.
 
@@ -315,7 +314,6 @@ _SMALL = 4096
 """Up to how many elements a copy is faster to make than a view that repeats."""
 
 
-@dataclass(frozen=True, eq=False)
 class BroadcastTo(Linear):
     """Repeat along axes of size 1 and new leading axes until the shape is `shape`."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ from chainrule.ops.shaping import (
 )
 
 
-@dataclass(frozen=True, eq=False)
 class Dft(Linear):
     """The sum over `axes` of complex numbers; with `back` the exponent has a plus."""
 
@@ -57,7 +55,6 @@ class Dft(Linear):
         return (apply(self, g),)
 
 
-@dataclass(frozen=True, eq=False)
 class RealDft(Linear):
     """The first m terms of the sum over `axis` of real numbers."""
 
@@ -86,7 +83,6 @@ class RealDft(Linear):
         return (apply(HalfDft(self.axis, n), conj(g) * half),)
 
 
-@dataclass(frozen=True, eq=False)
 class HalfDft(Linear):
     """The sum, with a plus, over all n terms of which the input is the first m; real.
 

@@ -185,7 +185,7 @@ def hinge_embedding_loss(
     x: Any, target: Any, *, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
     """x where the target is 1, max(0, margin - x) where it is -1. The target broadcasts."""
-    loss = where(target == 1, x, 0) + where(target == -1, ew.at_least(margin - x, 0), 0)
+    loss = where(target == -1, 0, x) + where(target == 1, 0, ew.at_least(margin - x, 0))
     return reduce_loss(loss, reduction)
 
 

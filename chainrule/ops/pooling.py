@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from chainrule.ops.shaping import moveaxis, reshape
 from chainrule.ops.windows import Sizes, Windows, sizes_of
 
 
-@dataclass(frozen=True, eq=False)
 class WindowArg(Op):
     """Where the maximum of each window stands: index in the flattened size. The first of equals.
 
@@ -64,7 +62,6 @@ class WindowArg(Op):
         return
 
 
-@dataclass(frozen=True, eq=False)
 class WindowSum(Linear):
     """The sum of each window, (..., *size) -> (..., *out); with `back`, its transpose."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,6 @@ def _floating(x: Any) -> Any:
     return x if x.dtype.kind in "fc" else astype(x, np.float64)
 
 
-@dataclass(frozen=True, eq=False)
 class Spread(Linear):
     """What a reduction over `axes` left, repeated to the `shape` that it came from."""
 
@@ -82,7 +80,6 @@ def spread(g: Any, axes: Shape, shape: Shape) -> Any:
     return apply(Spread(axes, shape), g)
 
 
-@dataclass(frozen=True, eq=False)
 class Sum(Linear):
     """The sum over `axes`."""
 
@@ -108,7 +105,6 @@ class Sum(Linear):
         return (spread(g, self.axes, xs[0].shape),)
 
 
-@dataclass(frozen=True, eq=False)
 class Extremum(Op):
     """The largest (or smallest) element over `axes`. Those that tie share the gradient equally."""
 
@@ -150,7 +146,6 @@ class Extremum(Op):
         return apply(Sum(self.axes, self.keepdims), ts[0] * self.share(y, xs[0]))
 
 
-@dataclass(frozen=True, eq=False)
 class LogSumExp(Op):
     """log(sum(exp(x))) over `axes`, without overflow; -inf, with gradient 0, where all are -inf."""
 
@@ -192,7 +187,6 @@ class LogSumExp(Op):
         return apply(Sum(self.axes, self.keepdims), ts[0] * self.share(y, xs[0]))
 
 
-@dataclass(frozen=True, eq=False)
 class Norm(Op):
     """The Euclidean length over `axes`, without overflow; its gradient at 0 is 0."""
 
@@ -237,7 +231,6 @@ class Norm(Op):
         return apply(Sum(self.axes, self.keepdims), ts[0] * self.direction(y, xs[0]))
 
 
-@dataclass(frozen=True, eq=False)
 class Found(Op):
     """A reduction without a derivative: `any`, `all`, `argmax`, `argmin`, `count_nonzero`."""
 

@@ -10,7 +10,6 @@ Notation: h the running value; h[-1], before the first, is 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,6 @@ def _shift(x: Any, axis: int, *, back: bool = False) -> Any:
     return apply(Unslice(target, tuple(x.shape)), apply(Slice(source), x))
 
 
-@dataclass(frozen=True, eq=False)
 class CumSum(Linear):
     """The running sum along `axis` (counted from the end), from the last element if `back`."""
 
@@ -73,7 +71,6 @@ class CumSum(Linear):
         return (apply(CumSum(self.axis, not self.back), g),)
 
 
-@dataclass(frozen=True, eq=False)
 class Recurrence(Op):
     """h[i] = a[i] h[i-1] + b[i] along `axis` (counted from the end); a and b broadcast.
 
@@ -130,7 +127,6 @@ def _carried(a: Any, g: Any, axis: int, *, back: bool) -> Any:
     return apply(Recurrence(axis, back), _shift(a, axis, back=back), g)
 
 
-@dataclass(frozen=True, eq=False)
 class CumProd(Op):
     """The running product along `axis` (counted from the end): y[i] = x[i] y[i-1]."""
 
@@ -165,7 +161,6 @@ class CumProd(Op):
         return (_carried(x, g, self.axis, back=True) * before,)
 
 
-@dataclass(frozen=True, eq=False)
 class LogCumSumExp(Op):
     """log of the running sum of exp(x) along `axis` (counted from the end), without overflow."""
 
@@ -199,7 +194,6 @@ class LogCumSumExp(Op):
         return (_carried(kept, g, self.axis, back=True) * ew.exp_diff(xs[0], y),)
 
 
-@dataclass(frozen=True, eq=False)
 class RunningArg(Op):
     """Where along `axis` (counted from the end) the running extremum stands: the first of equals.
 

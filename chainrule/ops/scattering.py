@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -43,7 +42,6 @@ Reduction = Literal["sum", "prod", "mean", "amax", "amin"]
 # --- Overwriting ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class LastWriter(Op):
     """For each of `size` places the number of the last index that names it, -1 if none does."""
 
@@ -194,7 +192,6 @@ def _check_range(what: str, indices: Any, size: int, axis: int) -> None:
 # --- Reducing ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class ScatterExtremum(Op):
     """Of x (size,), and of the elements of a source at flat places, the largest or smallest.
 

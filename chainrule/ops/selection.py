@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +15,6 @@ from chainrule.ops.families import Linear, broadcast_to, sum_to
 from chainrule.ops.shaping import Shape, Slice, flatten, normalize_axis, reshape
 
 
-@dataclass(frozen=True, eq=False)
 class Where(Linear):
     """`a` where the condition holds, `b` elsewhere. What is not chosen gets exactly 0."""
 
@@ -63,7 +61,6 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Any:
 # --- Along one axis, by integers -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class Take(Linear):
     """Slices of x along `axis` at integer indices of any shape: (.., n, ..), (k, ..) -> (.., k, ..,
     ..).
@@ -91,7 +88,6 @@ class Take(Linear):
         return apply(TakeAdd(self.axis, xs[0].shape), g, xs[1]), None
 
 
-@dataclass(frozen=True, eq=False)
 class TakeAdd(Linear):
     """Zeros of `shape` with the slices of g added at integer indices: the transpose of `Take`."""
 
@@ -146,7 +142,6 @@ def _as_array(indices: Any) -> Any:
     return array if array.size else array.astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
 class TakeAlong(Linear):
     """Elements of x along `axis` at indices of the same number of axes; other axes broadcast."""
 
@@ -179,7 +174,6 @@ class TakeAlong(Linear):
         return apply(TakeAlongAdd(self.axis, xs[0].shape), g, xs[1]), None
 
 
-@dataclass(frozen=True, eq=False)
 class TakeAlongAdd(Linear):
     """Zeros of `shape` with the elements of g added along `axis`: the transpose of `TakeAlong`."""
 
@@ -253,7 +247,6 @@ def scatter_add(x: Any, axis: int, indices: Any, source: Any) -> Any:
 _PLACE = "index array"
 
 
-@dataclass(frozen=True, eq=False)
 class Index(Linear):
     """NumPy's indexing with integer or bool arrays; `template` says where they stand in the key."""
 
@@ -300,7 +293,6 @@ class Index(Linear):
         return (bar, *[None] * (len(xs) - 1))
 
 
-@dataclass(frozen=True, eq=False)
 class IndexAdd(Linear):
     """Zeros of `shape` with g added at an index with arrays: the transpose of `Index`."""
 

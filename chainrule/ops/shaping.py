@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import index
 from typing import Any, cast
 
@@ -48,7 +47,6 @@ def normalize_axes(axis: Axis, ndim: int) -> Shape:
     return out
 
 
-@dataclass(frozen=True, eq=False)
 class Reshape(Linear):
     """The same elements in row-major order under another shape."""
 
@@ -93,7 +91,6 @@ def reshape(x: Any, shape: int | Sequence[int], *, copy: bool | None = None) -> 
     return apply(Reshape(_fill(new, x.shape)), x)
 
 
-@dataclass(frozen=True, eq=False)
 class Permute(Linear):
     """Axes in another order: axis i of the result is axis `axes[i]` of the input."""
 
@@ -202,7 +199,6 @@ def _sliced(key: Key, shape: Shape) -> Shape:
     return dummy[_slices(key)].shape
 
 
-@dataclass(frozen=True, eq=False)
 class Slice(Linear):
     """Basic indexing: slices, integers, new axes."""
 
@@ -226,7 +222,6 @@ class Slice(Linear):
         return (apply(Unslice(self.key, xs[0].shape), g),)
 
 
-@dataclass(frozen=True, eq=False)
 class Unslice(Linear):
     """Zeros of `shape` with the input at `key`: the transpose of `Slice`."""
 
@@ -300,7 +295,6 @@ def roll(x: Any, shift: int | tuple[int, ...], *, axis: Axis = None) -> Any:
 # --- Joining and repeating -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class Concat(Linear):
     """Inputs one after another along `axis`."""
 
@@ -408,7 +402,6 @@ def tile(x: Any, repetitions: Sequence[int]) -> Any:
 # --- Dtype ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class Astype(Linear):
     """The same numbers as another dtype; a real one takes the real part of complex numbers.
 

@@ -8,7 +8,6 @@ largest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -33,7 +32,6 @@ Interpolation = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 Side = Literal["left", "right"]
 
 
-@dataclass(frozen=True, eq=False)
 class Order(Op):
     """The indices (int64) that sort along `axis`, which is counted from the end. Stable."""
 
@@ -63,7 +61,6 @@ class Order(Op):
         return
 
 
-@dataclass(frozen=True, eq=False)
 class SearchSorted(Op):
     """Where each element of the second array would stand in the first, which is sorted."""
 

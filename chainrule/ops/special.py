@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -78,7 +77,6 @@ i1e      = op(_scipy("i1e"), lambda x, y: 0.5 * (i0e(x) + _bessel("ive", 2, x)) 
 # fmt: on
 
 
-@dataclass(frozen=True, eq=False)
 class OfOrder(Op):
     """A function of SciPy's of the whole order n, whose derivative is one of other orders."""
 

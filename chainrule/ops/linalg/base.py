@@ -8,7 +8,6 @@ written for the conjugate G = conj(g), in which the literature states them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -94,7 +93,6 @@ def halved_diagonal(n: int, dtype: Any) -> Any:
     return half.astype(np.empty(0, dtype).real.dtype)
 
 
-@dataclass(frozen=True, eq=False)
 class Diagonal(Linear):
     """Diagonal number `offset` (above the main one if positive) of the last two axes."""
 
@@ -118,7 +116,6 @@ class Diagonal(Linear):
         return (apply(Diagonally(self.offset, tuple(xs[0].shape[-2:])), g),)
 
 
-@dataclass(frozen=True, eq=False)
 class Diagonally(Linear):
     """Matrices of `shape`, zero but for diagonal number `offset`: the transpose of `Diagonal`."""
 

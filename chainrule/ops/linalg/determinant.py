@@ -9,7 +9,6 @@ cof(U) cof(S) cof(W), and those of the diagonal S are products of the other valu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +34,6 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
-@dataclass(frozen=True, eq=False)
 class Det(Op):
     """The determinant."""
 
@@ -65,7 +63,6 @@ class Det(Op):
         return red.sum(apply(Cofactors(), xs[0]) * ts[0], axis=(-2, -1))
 
 
-@dataclass(frozen=True, eq=False)
 class Cofactors(Op):
     """The matrix of cofactors, the gradient of det: det(x) x^-T where x has an inverse.
 
@@ -136,7 +133,6 @@ def _cofactors_along(x: Any, t: Any) -> Any:
     return phase * matmul(matmul(conj(u), inside), conj(w))
 
 
-@dataclass(frozen=True, eq=False)
 class SlogDet(Op):
     """Sign (or phase) of the determinant and the logarithm of its absolute value."""
 

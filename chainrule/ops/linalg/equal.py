@@ -18,7 +18,6 @@ Values count as equal when they differ by less than rounding makes of equal ones
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -62,7 +61,6 @@ def inverse_values(values: Any) -> Any:
     return _inverse(expand_dims(values, -2), values)
 
 
-@dataclass(frozen=True, eq=False)
 class Determined(Op):
     """The cotangent `k` (..., n, n) of the vectors, in their own basis; refuses what equal values
     leave open.

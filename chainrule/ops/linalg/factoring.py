@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +26,6 @@ class QRResult(NamedTuple):
     R: Any
 
 
-@dataclass(frozen=True, eq=False)
 class Qr(Op):
     """x = Q R; with `full` Q is square, otherwise it has as many columns as x, at most m."""
 

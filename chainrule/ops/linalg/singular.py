@@ -10,7 +10,6 @@ where values are equal is said in `equal`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +50,6 @@ def _skew(x: Any) -> Any:
     return (x - mh(x)) * 0.5
 
 
-@dataclass(frozen=True, eq=False)
 class Eigh(Op):
     """Eigenvalues w and eigenvectors V of Hermitian matrices: x = V diag(w) VH."""
 
@@ -91,7 +89,6 @@ class Eigh(Op):
         return (conj(matmul(matmul(v, inside), mh(v))),)
 
 
-@dataclass(frozen=True, eq=False)
 class Svd(Op):
     """x = U diag(s) W. With `full` U and W are square, otherwise they have min(m, n) vectors."""
 
@@ -206,7 +203,6 @@ def svdvals(x: Any, /) -> Any:
 # --- Pseudo-inverse ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class Pinv(Op):
     """The Moore-Penrose inverse of x; its second input is `rtol`."""
 

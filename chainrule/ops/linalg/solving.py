@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,6 @@ from chainrule.ops.linalg.base import (
 from chainrule.ops.shaping import matrix_transpose, reshape
 
 
-@dataclass(frozen=True, eq=False)
 class Inv(Op):
     """The inverse of square matrices."""
 
@@ -67,7 +65,6 @@ class Inv(Op):
         return -matmul(matmul(y, ts[0]), y)
 
 
-@dataclass(frozen=True, eq=False)
 class Solve(Op):
     """The matrices y with a y = b: (..., n, n), (..., n, k) -> (..., n, k); a batch broadcasts."""
 
@@ -119,7 +116,6 @@ class Solve(Op):
         return apply(self, xs[0], -change if b_dot is None else b_dot - change)
 
 
-@dataclass(frozen=True, eq=False)
 class SolveTriangular(Solve):
     """The same where only one triangle of `a` is read, with `unit` not even its diagonal."""
 
@@ -204,7 +200,6 @@ def solve_triangular(
 # --- Cholesky ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class Cholesky(Op):
     """The lower triangular y, with a positive diagonal, for which y yH is the input.
 
