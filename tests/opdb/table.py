@@ -5,6 +5,8 @@ from __future__ import annotations
 from opdb.harness import Row
 from opdb.table_arrays import ARRAYS
 from opdb.table_elementwise import ELEMENTWISE
+from opdb.table_linalg import LINALG
+from opdb.table_nn import NN
 from opdb.table_reductions import REDUCTIONS
 
-ROWS: list[Row] = [*ELEMENTWISE, *ARRAYS, *REDUCTIONS]
+ROWS: list[Row] = [*ELEMENTWISE, *ARRAYS, *REDUCTIONS, *LINALG, *NN]

@@ -19,6 +19,12 @@ def _sizes(first: Any, rest: tuple[Any, ...]) -> Any:
     return tuple(first) if isinstance(first, tuple | list) else (first, *rest)
 
 
+def _moved(x: Any, source: Any, destination: Any) -> Any:
+    if isinstance(source, int):
+        return cr.moveaxis(x, source, destination)
+    return cr.moveaxis(x, tuple(source), tuple(destination))
+
+
 def _shape(f: Any) -> Any:
     """A function of sizes, which PyTorch takes one by one or as a tuple."""
     return lambda x, first=(), *rest: f(x, _sizes(first, rest))
@@ -30,14 +36,8 @@ def _expanded(x: Any, sizes: Any) -> Any:
     return cr.broadcast_to(x, tuple(kept))
 
 
-def _dims(f: Any) -> Any:
-    """A function of axes given one by one or as a tuple."""
-    return lambda x, *dims, **k: f(x, axis=_sizes(*(k.get("dims", dims), ()) if k else (dims, ())))
-
-
-def _flip(x: Any, *dims: Any) -> Any:
-    axes = dims[0] if len(dims) == 1 and isinstance(dims[0], tuple) else dims
-    return cr.flip(x, axis=tuple(axes)) if x.ndim and axes else x
+def _flip(x: Any, dims: Any) -> Any:
+    return cr.flip(x, axis=tuple(dims)) if x.ndim and len(dims) else x
 
 
 def _permuted(x: Any, *dims: Any) -> Any:
@@ -94,7 +94,9 @@ def _placed(f: Any, *, axis: int) -> Any:
 
 
 def _tensor_split(x: Any, places: Any, dim: int = 0) -> Any:
-    return extra.tensor_split(x, places if isinstance(places, int | tuple) else places.tolist(), axis=dim)
+    if isinstance(places, cr.Tensor):
+        raise Unlike("places as an array")
+    return extra.tensor_split(x, places, axis=dim)
 
 
 def _roll(x: Any, shifts: Any, dims: Any = None) -> Any:
@@ -118,8 +120,11 @@ def _atleast(n: int) -> Any:
         return extra.atleast(x, n)
 
     return lambda first, *rest: (
-        [one(x) for x in first] if isinstance(first, tuple | list) else one(first)
-        if not rest else [one(x) for x in (first, *rest)]
+        [one(x) for x in first]
+        if isinstance(first, tuple | list)
+        else one(first)
+        if not rest
+        else [one(x) for x in (first, *rest)]
     )
 
 
@@ -129,8 +134,11 @@ def _number(f: Any) -> Any:
     def call(x: Any, dim: int, index: Any, *rest: Any, **more: Any) -> Any:
         if x.ndim:
             return f(x, dim, index, *rest, **more)
-        full = [cr.reshape(r, (1,)) if getattr(r, "shape", None) == () else r for r in (index, *rest)]
-        return cr.reshape(f(cr.reshape(x, (1,)), dim, *full, **more), ())
+        full = [
+            cr.reshape(r, (1,)) if getattr(r, "shape", None) == () else r for r in (index, *rest)
+        ]
+        y = f(cr.reshape(x, (1,)), dim, *full, **more)
+        return y if f is _gather and index.ndim else cr.reshape(y, ())
 
     return call
 
@@ -171,7 +179,7 @@ def _scatter_add(x: Any, axis: int, index: Any, source: Any) -> Any:
 
 
 def _scatter_reduce(x: Any, axis: int, index: Any, source: Any, reduce: str, **more: Any) -> Any:
-    ours: Any = {"amax": "max", "amin": "min"}.get(reduce, reduce)
+    ours: Any = reduce
     return scattering.scatter_reduce(x, axis, index, source, ours, **more)
 
 
@@ -179,8 +187,21 @@ def _index_put(x: Any, index: Any, values: Any, accumulate: bool = False) -> Any
     return scattering.index_put(x, tuple(index), values, accumulate=accumulate)
 
 
+def _embedding(weight: Any, indices: Any, **options: Any) -> Any:
+    if options:
+        raise Unlike(f"embedding with {sorted(options)}")
+    return cr.embedding(weight, indices)
+
+
+def _put(x: Any, index: Any, values: Any, accumulate: bool = False) -> Any:
+    return scattering.put(x, index, cr.reshape(values, index.shape), accumulate=accumulate)
+
+
 def _gather(x: Any, axis: int, index: Any, *, sparse_grad: bool = False) -> Any:
-    if x.ndim and any(n < m for i, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)) if i != axis % x.ndim):
+    if index.ndim != x.ndim:
+        raise Unlike("indices of fewer axes")
+    smaller = [m < n for n, m in zip(x.shape, index.shape, strict=True)]
+    if any(s for i, s in enumerate(smaller) if i != axis % x.ndim):
         raise Unlike("indices smaller than the array along other axes")
     return cr.gather(x, axis, index)
 
@@ -222,7 +243,7 @@ def _slice(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int =
 
 
 def _getitem(x: Any, key: Any) -> Any:
-    return getitem(x, tuple(key) if isinstance(key, list) else key)
+    return getitem(x, key)
 
 
 def _narrow(x: Any, dim: int, start: Any, length: int) -> Any:
@@ -248,7 +269,9 @@ def _combinations(x: Any, r: int = 2, with_replacement: bool = False) -> Any:
 
 
 def _diff(x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    return scattering.diff(x, n=min(n, x.shape[dim] + 99), axis=dim, prepend=prepend, append=append)
+    if n == 0:
+        return x
+    return scattering.diff(x, n=n, axis=dim, prepend=prepend, append=append)
 
 
 def _like(f: Any) -> Any:
@@ -260,7 +283,6 @@ def _same(x: Any, *rest: Any, **more: Any) -> Any:
     return cr.positive(x)
 
 
-TRANSPOSE = "input dim0 dim1"
 ARRAYS = [
     Row("reshape", _shape(cr.reshape)),
     Row("view", _shape(cr.reshape)),
@@ -272,7 +294,7 @@ ARRAYS = [
     Row("unflatten", _unflattened),
     Row("permute", _permuted),
     Row("permute_copy", _permuted),
-    Row("movedim", lambda x, a, b: cr.moveaxis(x, a, b) if x.ndim else x),
+    Row("movedim", _moved),
     Row("transpose", _swapped),
     Row("transpose_copy", _swapped),
     Row("t", lambda x: cr.permute_dims(x, tuple(range(x.ndim))[::-1])),
@@ -357,16 +379,19 @@ ARRAYS = [
     Row("index_copy", _number(_index_copy)),
     Row("index_fill", _number(_filled)),
     Row("index_put", _index_put),
-    Row("put", lambda x, i, v, accumulate=False: scattering.put(x, i, v, accumulate=accumulate)),
+    Row("put", _put),
     Row("scatter", _number(_scatter)),
     Row("scatter_add", _number(_scatter_add)),
-    *[Row(f"scatter_reduce.{r}", _number(_scatter_reduce)) for r in "sum prod mean amin amax".split()],
-    Row("nn.functional.embedding", lambda i, w, **k: cr.embedding(w, i)),
+    *[
+        Row(f"scatter_reduce.{r}", _number(_scatter_reduce))
+        for r in ["sum", "prod", "mean", "amin", "amax"]
+    ],
+    Row("nn.functional.embedding", _embedding),
     Row("diff", _diff),
     Row("clone", _same),
     Row("contiguous", _same),
     Row("alias_copy", _same),
     Row("resolve_conj", _same),
     Row("resolve_neg", _same),
-    Row("double", words(lambda x: cr.astype(x, np.float64), "input memory_format=m")),
+    Row("double", lambda x, memory_format=None: cr.astype(x, np.float64)),
 ]

@@ -35,7 +35,9 @@ def _with_mean(f: Any) -> Any:
     def call(x: Any, dim: Any = None, *args: Any, keepdim: bool = False, **k: Any) -> Any:
         keep = args[1] if len(args) > 1 else keepdim
         axis = None if isinstance(dim, bool) else axis_of(x, dim)
-        return _moment(f)(x, dim, *args[:1], keepdim=keep, **k), cr.mean(x, axis=axis, keepdims=keep)
+        return _moment(f)(x, dim, *args[:1], keepdim=keep, **k), cr.mean(
+            x, axis=axis, keepdims=keep
+        )
 
     return call
 
@@ -60,7 +62,7 @@ def _norm(x: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype:
     if p == "nuc":
         if x.ndim != 2 and dim is None:
             raise Unlike("a nuclear norm over all axes")
-        axes = (-2, -1) if dim is None else dim
+        axes = (-2, -1) if dim is None else tuple(dim)
         y = cr.linalg.matrix_norm(cr.moveaxis(x, axes, (-2, -1)), ord="nuc")
         return cr.expand_dims(y, tuple(a % x.ndim for a in axes)) if keepdim else y
     return cr.norm(x, axis=axis_of(x, dim), keepdims=keepdim, ord=2 if p in ("fro", None) else p)
@@ -93,7 +95,11 @@ def _kthvalue(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 def _lower_median(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """PyTorch's median is the lower of the two in the middle: the k-th value."""
     if dim is None or x.ndim == 0:
-        return sorting.kthvalue(cr.flatten(x), (x.size + 1) // 2)[0] if dim is None else (x, np.zeros((), int))
+        return (
+            sorting.kthvalue(cr.flatten(x), (x.size + 1) // 2)[0]
+            if dim is None
+            else (x, np.zeros((), int))
+        )
     return sorting.kthvalue(x, (x.shape[dim] + 1) // 2, axis=dim, keepdims=keepdim)
 
 
@@ -126,7 +132,12 @@ def _matmul_added(f: Any) -> Any:
 
 
 def _tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
-    return cr.tensordot(a, b, axes=tuple(dims) if isinstance(dims, list | tuple) else dims)
+    if not isinstance(dims, int):
+        left, right = dims
+        if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
+            raise Unlike("axes of size 1, repeated before they are summed")
+        dims = (left, right)
+    return cr.tensordot(a, b, axes=dims)
 
 
 def _vecdot(a: Any, b: Any, *, dim: int = -1) -> Any:
@@ -185,7 +196,7 @@ REDUCTIONS = [
     Row("cumulative_trapezoid", _trapezoid(extra.cumulative_trapezoid)),
     Row("cov", _cov),
     Row("corrcoef", extra.corrcoef),
-    Row("linalg.vander", words(extra.vander, "input N=columns")),
+    Row("linalg.vander", lambda x, N=None: extra.vander(extra.atleast(x, 1), N)),
     # products
     Row("matmul", cr.matmul),
     Row("__rmatmul__", lambda a, b: cr.matmul(b, a)),
@@ -213,5 +224,3 @@ def _summed(x: Any, shape: Any) -> Any:
     from chainrule.ops.families import sum_to
 
     return sum_to(x, tuple(shape[0]) if shape and not isinstance(shape[0], int) else tuple(shape))
-
-

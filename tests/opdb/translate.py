@@ -24,8 +24,7 @@ class Unlike(Exception):  # noqa: N818 (not an error: a statement)
 
 def words(f: Function, parameters: str) -> Function:
     """`f` with PyTorch's parameters. Those that the caller leaves out keep our defaults."""
-    pairs = [p.partition("=")[::2] for p in parameters.split()]
-    ours = {theirs: name for theirs, name in pairs}
+    ours = dict([p.partition("=")[::2] for p in parameters.split()])
 
     def call(*args: Any, **kwargs: Any) -> Any:
         given = dict(zip(ours, args, strict=False)) | kwargs

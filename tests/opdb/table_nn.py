@@ -1,0 +1,362 @@
+"""The part of the table about neural networks: losses, normalisation, windows, attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import chainrule as cr
+from chainrule.ops import activations, convolution, distances, losses, normalization, pooling
+from chainrule.ops.resizing import interpolate
+from opdb.harness import Row
+from opdb.translate import Unlike, along
+
+
+def _only(what: str, options: dict[str, Any]) -> None:
+    given = sorted(k for k, v in options.items() if v not in (None, False))
+    if given:
+        raise Unlike(f"{what} with {', '.join(given)}")
+
+
+def _options(f: Any, **names: str) -> Any:
+    """A loss: PyTorch's old spellings of `reduction` dropped, other options under our names."""
+
+    def call(*args: Any, size_average: Any = None, reduce: Any = None, **options: Any) -> Any:
+        _only("a loss", {"size_average": size_average, "reduce": reduce})
+        return f(*args, **{names.get(k, k): v for k, v in options.items()})
+
+    return call
+
+
+def _classes(x: Any) -> int:
+    """PyTorch's axis of classes."""
+    return 1 if x.ndim > 1 else 0
+
+
+def _nll(
+    x: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Any:
+    return losses.nll_loss(
+        x, target, axis=_classes(x), weight=weight, ignore_index=ignore_index, reduction=reduction
+    )
+
+
+def _cross_entropy(
+    x: Any, target: Any, *, weight: Any = None, ignore_index: int = -100, **options: Any
+) -> Any:
+    _only("cross_entropy", {"weight": weight is not None})
+    axis = _classes(x)
+    if target.dtype.kind == "f":
+        return cr.cross_entropy(x, target, axis=axis, **options)
+    return cr.cross_entropy(x, target, axis=axis, ignore_index=ignore_index, **options)
+
+
+def _l1(f: Any) -> Any:
+    """PyTorch broadcasts where we refuse."""
+
+    def call(x: Any, target: Any, **options: Any) -> Any:
+        _only("a loss", {"weight": options.pop("weight", None) is not None})
+        return f(*cr.broadcast_arrays(x, target), **options)
+
+    return call
+
+
+def _gaussian(x: Any, target: Any, var: Any, **options: Any) -> Any:
+    if x.ndim and var.shape == x.shape[:-1]:
+        var = cr.expand_dims(var, -1)
+    x, target = cr.broadcast_arrays(x, target)
+    return losses.gaussian_nll_loss(x, target, var, **options)
+
+
+def _multi_margin(x: Any, target: Any, **options: Any) -> Any:
+    if x.ndim == 0:
+        raise Unlike("one class")
+    return losses.multi_margin_loss(x, cr.reshape(target, x.shape[:-1]), **options)
+
+
+def _layer_norm(x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    if len(shape) != 1:
+        raise Unlike("several axes")
+    return cr.layer_norm(x, weight, bias, eps=eps)
+
+
+def _rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    if len(shape) != 1:
+        raise Unlike("several axes")
+    return cr.rms_norm(x, weight, eps=float(np.finfo(x.dtype).eps) if eps is None else eps)
+
+
+def _batch_norm(
+    x: Any, mean: Any, var: Any, weight: Any = None, bias: Any = None, **options: Any
+) -> Any:
+    if x.ndim < 2:
+        raise Unlike("an empty vector")
+    return normalization.batch_norm(x, mean, var, weight, bias, **options).y
+
+
+def _group_norm(
+    x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Any:
+    return normalization.group_norm(x, groups, weight, bias, eps=eps)
+
+
+def _instance_norm(
+    x: Any, mean: Any = None, var: Any = None, weight: Any = None, bias: Any = None, **options: Any
+) -> Any:
+    if mean is not None and not options.get("use_input_stats", True):
+        raise Unlike("running statistics")
+    return normalization.instance_norm(x, weight, bias, eps=options.get("eps", 1e-5))
+
+
+def _attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: Any = None,
+    enable_gqa: bool = False,
+) -> Any:
+    if dropout_p:
+        raise Unlike("random")
+    if enable_gqa and q.shape[-3] != k.shape[-3]:
+        times = q.shape[-3] // k.shape[-3]
+        k, v = cr.repeat(k, times, axis=-3), cr.repeat(v, times, axis=-3)
+    if is_causal and q.shape[-2] != k.shape[-2]:
+        raise Unlike("a causal mask from the top left corner")
+    return cr.scaled_dot_product_attention(q, k, v, mask=attn_mask, causal=is_causal, scale=scale)
+
+
+def _dropout(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    if training and 0 < p < 1:
+        raise Unlike("random")
+    return cr.dropout(x, p, training=training)
+
+
+def _batched(ndim: int, f: Any) -> Any:
+    """PyTorch's images may come without the axis of the batch."""
+
+    def call(x: Any, *args: Any, **options: Any) -> Any:
+        if x.ndim == ndim + 1:
+            return cr.squeeze(f(cr.expand_dims(x, 0), *args, **options), 0)
+        return f(x, *args, **options)
+
+    return call
+
+
+def _conv(f: Any, *names: str) -> Any:
+    def call(x: Any, weight: Any, bias: Any = None, *rest: Any, **options: Any) -> Any:
+        if f is convolution.conv_transpose2d and options.get("output_padding") == (2, 3):
+            raise Unlike("output_padding beyond the stride")
+        return f(x, weight, bias, **dict(zip(names, rest, strict=False)), **options)
+
+    return call
+
+
+CONV = ("stride", "padding", "dilation", "groups")
+TRANSPOSED = ("stride", "padding", "output_padding", "groups", "dilation")
+
+
+def _max_pool(f: Any) -> Any:
+    def call(
+        x: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        _only("max_pool", {"ceil_mode": ceil_mode, "return_indices": return_indices})
+        return f(x, kernel_size, stride=stride or None, padding=padding, dilation=dilation)
+
+    return call
+
+
+def _avg_pool(f: Any) -> Any:
+    def call(
+        x: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: Any = None,
+    ) -> Any:
+        _only("avg_pool", {"ceil_mode": ceil_mode, "divisor_override": divisor_override})
+        return f(
+            x,
+            kernel_size,
+            stride=stride or None,
+            padding=padding,
+            count_include_pad=count_include_pad,
+        )
+
+    return call
+
+
+def _adaptive(ndim: int) -> Any:
+    def call(x: Any, size: Any) -> Any:
+        sizes = (size,) * ndim if isinstance(size, int) else tuple(size)
+        kept = zip(sizes, x.shape[-ndim:], strict=True)
+        return pooling.adaptive_avg_pool(x, tuple([n if s is None else s for s, n in kept]))
+
+    return _batched(ndim, call)
+
+
+def _resized(
+    x: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: Any = None,
+    recompute_scale_factor: Any = None,
+    antialias: bool = False,
+) -> Any:
+    _only("interpolate", {"recompute_scale_factor": recompute_scale_factor, "antialias": antialias})
+    size = tuple(size) if isinstance(size, list) else size
+    return interpolate(
+        x, size, scale_factor=scale_factor, mode=mode, align_corners=bool(align_corners)
+    )  # type: ignore[arg-type]
+
+
+def _their_attention(*args: Any, **options: Any) -> Any:
+    """By PyTorch's plain kernel: the others have no second derivative."""
+    with sdpa_kernel(SDPBackend.MATH):
+        return torch.nn.functional.scaled_dot_product_attention(*args, **options)
+
+
+def _columns(x: Any, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    return convolution.unfold(x, kernel, stride=stride, padding=padding, dilation=dilation)
+
+
+def _bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Any:
+    y = cr.einsum("...i,oij,...j->...o", a, weight, b)
+    return y if bias is None else y + bias
+
+
+def _cosine(a: Any, b: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    if a.ndim == 0 and b.ndim == 0:
+        raise Unlike("two numbers")
+    return distances.cosine_similarity(a, b, axis=dim, eps=eps)
+
+
+def _normalized(x: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
+    if x.ndim == 0:
+        raise Unlike("a number")
+    return distances.normalize(x, ord=p, axis=dim, eps=eps)
+
+
+def _shuffled(x: Any, upscale_factor: int) -> Any:
+    r = upscale_factor
+    *lead, c, h, w = x.shape
+    n = len(lead)
+    y = cr.reshape(x, (*lead, c // r**2, r, r, h, w))
+    y = cr.permute_dims(y, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
+    return cr.reshape(y, (*lead, c // r**2, h * r, w * r))
+
+
+def _unshuffled(x: Any, downscale_factor: int) -> Any:
+    r = downscale_factor
+    *lead, c, h, w = x.shape
+    n = len(lead)
+    y = cr.reshape(x, (*lead, c, h // r, r, w // r, r))
+    y = cr.permute_dims(y, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
+    return cr.reshape(y, (*lead, c * r**2, h // r, w // r))
+
+
+def _channels(x: Any, groups: int) -> Any:
+    lead, c, *size = x.shape
+    y = cr.swapaxes(cr.reshape(x, (lead, groups, c // groups, *size)), 1, 2)
+    return cr.reshape(y, x.shape)
+
+
+def _soft(f: Any) -> Any:
+    return along(f)
+
+
+LOSSES = [
+    Row("nn.functional.mse_loss", _l1(_options(cr.mse_loss))),
+    Row("nn.functional.l1_loss", _l1(_options(losses.l1_loss))),
+    Row("nn.functional.smooth_l1_loss", _l1(_options(losses.smooth_l1_loss))),
+    Row("nn.functional.huber_loss", _l1(_options(losses.huber_loss))),
+    Row("nn.functional.kl_div", _l1(_options(losses.kl_div))),
+    Row("nn.functional.poisson_nll_loss", _l1(_options(losses.poisson_nll_loss))),
+    Row("nn.functional.gaussian_nll_loss", _gaussian),
+    Row("nn.functional.soft_margin_loss", _l1(_options(losses.soft_margin_loss))),
+    Row("nn.functional.hinge_embedding_loss", _options(losses.hinge_embedding_loss)),
+    Row("nn.functional.margin_ranking_loss", _options(losses.margin_ranking_loss)),
+    Row("nn.functional.cosine_embedding_loss", _options(losses.cosine_embedding_loss)),
+    Row("nn.functional.triplet_margin_loss", _options(losses.triplet_margin_loss, p="ord")),
+    Row("nn.functional.multi_margin_loss", _multi_margin),
+    Row(
+        "nn.functional.multilabel_soft_margin_loss",
+        _options(losses.multilabel_soft_margin_loss),
+    ),
+    Row("nn.functional.binary_cross_entropy", _options(losses.binary_cross_entropy)),
+    Row(
+        "nn.functional.binary_cross_entropy_with_logits",
+        _options(cr.binary_cross_entropy_with_logits),
+    ),
+    Row("nn.functional.nll_loss", _nll),
+    Row("nn.functional.cross_entropy", _cross_entropy),
+    Row(
+        "nn.functional.pairwise_distance",
+        _options(distances.pairwise_distance, p="ord", keepdim="keepdims"),
+    ),
+    Row("nn.functional.cosine_similarity", _cosine),
+    Row("nn.functional.normalize", _normalized),
+]
+
+NN = [
+    *LOSSES,
+    Row("softmax", _soft(cr.softmax)),
+    Row("softmax.with_dtype", _soft(cr.softmax)),
+    Row("log_softmax", _soft(cr.log_softmax)),
+    Row("log_softmax.with_dtype", _soft(cr.log_softmax)),
+    Row("nn.functional.softmin", _soft(activations.softmin)),
+    Row("nn.functional.softmin.with_dtype", _soft(activations.softmin)),
+    Row("torch.ops.aten._safe_softmax.default", _soft(cr.softmax)),
+    Row("nn.functional.linear", cr.linear),
+    Row("nn.functional.bilinear", _bilinear),
+    Row("nn.functional.dropout", _dropout),
+    Row("nn.functional.layer_norm", _layer_norm),
+    Row("nn.functional.rms_norm", _rms_norm),
+    Row("nn.functional.batch_norm", _batch_norm),
+    Row("nn.functional.group_norm", _group_norm),
+    Row("nn.functional.instance_norm", _instance_norm),
+    Row("nn.functional.scaled_dot_product_attention", _attention, _their_attention),
+    Row("nn.functional.conv1d", _batched(1, _conv(convolution.conv1d, *CONV))),
+    Row("nn.functional.conv2d", _batched(2, _conv(convolution.conv2d, *CONV))),
+    Row(
+        "nn.functional.conv_transpose1d",
+        _batched(1, _conv(convolution.conv_transpose1d, *TRANSPOSED)),
+    ),
+    Row(
+        "nn.functional.conv_transpose2d",
+        _batched(2, _conv(convolution.conv_transpose2d, *TRANSPOSED)),
+    ),
+    Row("nn.functional.unfold", _columns),
+    Row("nn.functional.max_pool1d", _batched(1, _max_pool(pooling.max_pool1d))),
+    Row("nn.functional.max_pool2d", _batched(2, _max_pool(pooling.max_pool2d))),
+    Row("nn.functional.avg_pool1d", _batched(1, _avg_pool(pooling.avg_pool1d))),
+    Row("nn.functional.avg_pool2d", _batched(2, _avg_pool(pooling.avg_pool2d))),
+    Row("nn.functional.adaptive_avg_pool1d", _adaptive(1)),
+    Row("nn.functional.adaptive_avg_pool2d", _adaptive(2)),
+    Row("nn.functional.adaptive_avg_pool3d", _adaptive(3)),
+    Row("nn.functional.interpolate.nearest", _resized),
+    Row("nn.functional.interpolate.linear", _resized),
+    Row("nn.functional.interpolate.bilinear", _resized),
+    Row("nn.functional.upsample_nearest", _resized),
+    Row(
+        "nn.functional.upsample_bilinear",
+        lambda x, size=None, scale_factor=None: _resized(x, size, scale_factor, "bilinear", True),
+    ),
+    Row("nn.functional.pixel_shuffle", _shuffled),
+    Row("nn.functional.pixel_unshuffle", _unshuffled),
+    Row("nn.functional.channel_shuffle", _channels),
+]
