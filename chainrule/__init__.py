@@ -64,6 +64,10 @@ from chainrule.functional import (
 from chainrule.interop.dlpack import (
     from_dlpack,
 )
+from chainrule.interop.safetensors import (
+    load_file,
+    save_file,
+)
 from chainrule.interop.standard import (
     __array_api_version__,
     __array_namespace_info__,
@@ -75,10 +79,12 @@ from chainrule.interop.standard import (
     multiply,
     nan,
     negative,
-    newaxis,
     pi,
     round,
     subtract,
+)
+from chainrule.interop.standard import (
+    newaxis as newaxis,
 )
 from chainrule.ops.complex import (
     conj,
@@ -417,6 +423,7 @@ __all__ = [
     "linalg",
     "linear",
     "linspace",
+    "load_file",
     "log",
     "log1p",
     "log2",
@@ -447,7 +454,6 @@ __all__ = [
     "nan",
     "neg",
     "negative",
-    "newaxis",
     "nextafter",
     "nn",
     "no_grad",
@@ -476,6 +482,7 @@ __all__ = [
     "rms_norm",
     "roll",
     "round",
+    "save_file",
     "scaled_dot_product_attention",
     "scatter_add",
     "searchsorted",

@@ -122,7 +122,7 @@ def linspace(
     """
     if num < 0:
         raise ShapeError(f"linspace: num must not be negative: {num}")
-    made: Any = np.linspace(cast(Any, start), cast(Any, stop), num, endpoint=endpoint)
+    made = cast(Any, np.linspace)(start, stop, num, endpoint=endpoint)
     return _new(
         made.astype(dtype or np.result_type(FLOAT, *[_kind(v) for v in (start, stop)])), device
     )

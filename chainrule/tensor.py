@@ -465,55 +465,68 @@ class Tensor(Variable):
         """All elements along one axis."""
         return shaping.flatten(self)
 
-    def squeeze(self, axis: int | tuple[int, ...]) -> Tensor:
-        """Without the axes `axis`, which must have size 1."""
-        return shaping.squeeze(self, axis)
+    def ravel(self) -> Tensor:
+        """NumPy's name for `flatten`."""
+        return shaping.flatten(self)
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """NumPy's `permute_dims`; without axes, all in reverse order."""
+        return self.permute_dims(*axes) if axes else self.T
+
+    def dot(self, b: Any) -> Tensor:
+        """NumPy's product: over the last axis here and the last but one of `b`."""
+        return np.dot(self, b)
+
+    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor:
+        """Without the axes `axis`, which must have size 1; None for all that have."""
+        ones = tuple([i for i, n in enumerate(self.shape) if n == 1])
+        return shaping.squeeze(self, ones if axis is None else axis)
 
     def astype(self, dtype: Any) -> Tensor:
         """The same numbers as another dtype."""
         return shaping.astype(self, dtype)
 
-    def sum(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def sum(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
         """The sum over `axis`."""
         return reduction.sum(self, axis=axis, keepdims=keepdims)
 
-    def mean(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def mean(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
         """The mean over `axis`."""
         return reduction.mean(self, axis=axis, keepdims=keepdims)
 
-    def prod(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def prod(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
         """The product over `axis`."""
         return reduction.prod(self, axis=axis, keepdims=keepdims)
 
-    def max(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def max(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
         """The largest element over `axis`."""
         return reduction.max(self, axis=axis, keepdims=keepdims)
 
-    def min(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def min(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
         """The smallest element over `axis`."""
         return reduction.min(self, axis=axis, keepdims=keepdims)
 
-    def var(self, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    def var(self, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         """The variance over `axis`."""
         return reduction.var(self, axis=axis, correction=correction, keepdims=keepdims)
 
-    def std(self, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    def std(self, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         """The standard deviation over `axis`."""
         return reduction.std(self, axis=axis, correction=correction, keepdims=keepdims)
 
-    def argmax(self, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
         """Index of the first largest element along `axis`."""
         return reduction.argmax(self, axis=axis, keepdims=keepdims)
 
-    def argmin(self, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
         """Index of the first smallest element along `axis`."""
         return reduction.argmin(self, axis=axis, keepdims=keepdims)
 
-    def any(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def any(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
         """Whether any element over `axis` is nonzero."""
         return reduction.any(self, axis=axis, keepdims=keepdims)
 
-    def all(self, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def all(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
         """Whether all elements over `axis` are nonzero."""
         return reduction.all(self, axis=axis, keepdims=keepdims)
 

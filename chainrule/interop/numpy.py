@@ -43,6 +43,9 @@ _INSTEAD = {
 }
 
 
+_SEQUENCES = frozenset((list, tuple))
+
+
 # --- Ufuncs --------------------------------------------------------------------------------------
 
 
@@ -53,6 +56,10 @@ def ufunc(fn: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
     `DtypeError` for arguments that are not supported, `GradientError` for a ufunc without a
     derivative whose input needs one.
     """
+    if not kwargs and method == "__call__" and _SEQUENCES.isdisjoint(map(type, inputs)):
+        call = UFUNCS.get(fn)  # the way of nearly every call, kept short
+        if call is not None:
+            return call(*inputs)
     given = _given(kwargs)
     dtype = given.pop("dtype", None)
     if method == "__call__":

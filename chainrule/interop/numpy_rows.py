@@ -137,6 +137,19 @@ def var(
     return red.sum(square, axis=axis, keepdims=keepdims) / (count - freedom)
 
 
+def std(
+    a: Any, axis: Axis = None, ddof: float = 0, keepdims: bool = False, correction: Any = None
+) -> Any:
+    """The standard deviation; its gradient where all elements are equal is 0."""
+    freedom = ddof if correction is None else correction
+    if a.dtype.kind != "c":
+        return red.std(a, axis=axis, correction=freedom, keepdims=keepdims)
+    apart = a - red.mean(a, axis=axis, keepdims=True)
+    count = math.prod([a.shape[i] for i in shaping.normalize_axes(axis, a.ndim)])
+    length = linalg.vector_norm(apart, axis=axis, keepdims=keepdims)
+    return length / math.sqrt(count - freedom)
+
+
 def average(a: Any, axis: Axis = None, weights: Any = None, keepdims: bool = False) -> Any:
     """The mean, weighted; weights of one axis run along `axis`."""
     if weights is None:
@@ -172,6 +185,26 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
     return red.sum(mid * step, axis=-1)
 
 
+def gradient(f: Any, *spacing: float, axis: Any = None) -> Any:
+    """Central differences along each of `axis`, one-sided at the ends; a list where several.
+
+    `spacing` is one number for all axes, or one for each.
+    """
+    places = [*range(f.ndim)] if axis is None else list(np.atleast_1d(axis))
+    steps = spacing * len(places) if len(spacing) == 1 else spacing or (1.0,) * len(places)
+    if len(steps) != len(places) or any(np.ndim(h) for h in steps):
+        raise DtypeError("np.gradient of a tensor: spacing is one number, or one for each axis")
+    slopes = [_slope(f, int(a), h) for a, h in zip(places, steps, strict=True)]
+    return slopes[0] if len(slopes) == 1 else tuple(slopes)
+
+
+def _slope(f: Any, axis: int, h: float) -> Any:
+    x = shaping.moveaxis(f, axis, 0)
+    inside = (x[2:] - x[:-2]) / (2 * h)
+    ends = [(x[1:2] - x[:1]) / h, (x[-1:] - x[-2:-1]) / h]
+    return shaping.moveaxis(shaping.concat([ends[0], inside, ends[1]], axis=0), 0, axis)
+
+
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Of vectors along one axis, of matrices over two; by default over all elements."""
     x = A(x)
@@ -196,6 +229,24 @@ def dot(a: Any, b: Any) -> Any:
     if a.ndim == 0 or b.ndim == 0:
         return ew.mul(a, b)
     return con.tensordot(a, b, axes=([a.ndim - 1], [max(b.ndim - 2, 0)]))
+
+
+def inner(a: Any, b: Any) -> Any:
+    """The sum over the last axes of both, for every pair of the others."""
+    a, b = A(a), A(b)
+    if a.ndim == 0 or b.ndim == 0:
+        return ew.mul(a, b)
+    return con.tensordot(a, b, axes=([a.ndim - 1], [b.ndim - 1]))
+
+
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
+    """The cross product of vectors along one axis of each array."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    last = [shaping.moveaxis(A(x), at, -1) for x, at in ((a, axisa), (b, axisb))]
+    return shaping.moveaxis(linalg.cross(*last), -1, axisc)
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
