@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 PYTEST := $(RUN)/python -m pytest -q -n 2
+# Two workers on two cores: one thread of BLAS each, or they wait for each other.
+export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: train test lint types unit package bench clean
 

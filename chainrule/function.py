@@ -195,7 +195,7 @@ class Call(Op):
         if not wrapped:
             return [b if b is None else b.value for b in bars]
         if is_recording() and (why := _outside(self.ctx)):
-            return [b if b is None else _once(self.name, why, b, [*full, *xs]) for b in bars]
+            return [b if b is None else _once(self.name, why, b, xs) for b in bars]
         return bars
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
@@ -274,7 +274,7 @@ def _outside(ctx: Context) -> str:
 
 
 class Once(Op):
-    """A value that must not be differentiated, since a part of its derivative is not known."""
+    """The first input, which depends on the others in a way that was not recorded."""
 
     function: str
     why: str
@@ -297,20 +297,27 @@ class Once(Op):
         return ()
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-        """An error."""
-        raise GradientError(
+        """`g` for the first input; an error if another one is asked for."""
+        if any(need[1:]):
+            raise self._unknown()
+        return (g, *[None] * (len(xs) - 1))
+
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
+        """The tangent of the first input; an error if another one has one."""
+        if any(t is not None for t in ts[1:]):
+            raise self._unknown()
+        return ts[0]
+
+    def _unknown(self) -> GradientError:
+        return GradientError(
             f"{self.function} cannot be differentiated twice: its backward reads {self.why}, whose "
             "dependence on the arguments is not recorded. Save only arguments and results of "
             "forward, and recompute the rest in backward with tensor operations"
         )
 
-    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
-        """An error."""
-        self.vjp((), None, y, xs)
-
 
 def _once(name: str, why: str, bar: Any, depends: Sequence[Any]) -> Any:
-    """`bar`, linked to everything that it could depend on, so that differentiating it fails."""
+    """`bar`, linked to the arguments that it could depend on, so that differentiating it fails."""
     links: list[Any] = []
     for d in depends:
         node = d.node if isinstance(d, Variable) else d if isinstance(d, Node) else None

@@ -32,10 +32,11 @@ def user_line() -> tuple[CodeType, int]:
 
 
 def line_of(code: CodeType, at: int) -> int:
-    """Line number of the instruction at offset `at`.
+    r"""Line number of the instruction at offset `at`.
 
-    >>> line_of(compile("1 + 1", "x.py", "eval"), 0)
-    1
+    >>> code = compile("a = 1\nb = 2", "x.py", "exec")
+    >>> line_of(code, len(code.co_code) - 2)
+    2
     """
     line = code.co_firstlineno
     for start, end, number in code.co_lines():

@@ -137,7 +137,7 @@ nextafter = op(np.nextafter, lambda: 1, lambda: 0)
 
 # --- deep learning
 relu      = op(lambda x: np.maximum(x, 0), lambda y: y > 0, name="relu", scalar=lambda x: x if x > 0 or x != x else 0.0)
-sigmoid   = op(_expit, lambda y: y * (1 - y), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else 1 - 1 / (1 + math.exp(x)))
+sigmoid   = op(_expit, lambda y: y * (1 - y), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x)))
 silu      = op(lambda x: x * _expit(x), lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x))), name="silu")
 softplus  = op(_softplus, lambda x: sigmoid(x), name="softplus")
 erf       = op(_erf,  lambda x: 2 / math.sqrt(math.pi) * exp(-x * x), name="erf")
