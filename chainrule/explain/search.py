@@ -152,12 +152,16 @@ def _blame(node: Node, value: Any, mask: Any, values: dict[Node, Any], *, inf: b
             return _in_data(x, node.where, "constant")
     xs = [_argument(n, x, values) for n, x in _inputs(node)]
     cause = infinite_inputs(node.inputs, xs, values) if not inf else None
-    found = forward_bad(node.op, node.where, xs, value, mask, cause)
-    unknown = [n for n in order([node]) if n is not node and n not in values]
+    return _doubted(node, xs, values, forward_bad(node.op, node.where, xs, value, mask, cause))
+
+
+def _doubted(node: Node, xs: Sequence[Any], values: dict[Node, Any], found: BadOp) -> BadOp:
+    """`found` with the ops that may have made it in place of `node`, if an input is not known."""
     if not any(isinstance(x, Spec) for x in xs):
         return found
+    unknown = [n for n in order([node]) if n is not node and n not in values]
     lines = list(dict.fromkeys([f"'{n.name}' at {quote(n.where)}" for n in unknown[:5]]))
-    note = "or by something before it whose value was not kept: " + "; ".join(lines)
+    note = f"Or before it, by something whose value was not kept: {'; '.join(lines)}"
     return replace(found, note=note if lines else "One of its inputs was not kept.")
 
 
@@ -190,7 +194,9 @@ def _trace_infinity(node: Node, values: dict[Node, Any]) -> BadOp | None:
                 if bad(x, inf=True).any():
                     return _in_data(x, node.where, "constant")
             xs = [_argument(n, x, values) for n, x in _inputs(node)]
-            return forward_bad(node.op, node.where, xs, values[node], bad(values[node], inf=True))
+            y = values[node]
+            made = forward_bad(node.op, node.where, xs, y, bad(y, inf=True))
+            return _doubted(node, xs, values, made)
         node = older[0]
     return None
 

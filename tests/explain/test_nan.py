@@ -180,6 +180,19 @@ def test_first_bad_does_not_believe_a_parameter_that_became_nan_later():
     assert (found.op, found.where) == ("mul", at("culprit"))
 
 
+def test_first_bad_says_what_it_does_not_know():
+    """The table's infinite row may have been there, or have come later: it was not kept."""
+    table = cr.tensor([[1.0], [np.inf]], requires_grad=True)
+    rows = cr.take(table, np.array([1, 0]), axis=0) + 1.0  # lookup
+    found = first_bad((rows * cr.tensor([[0.0], [1.0]])).sum())
+    assert found is not None and found.cause is not None
+    assert (found.op, found.cause.op) == ("mul", "add")
+    assert "input 0: float32 (2, 1), not kept" in str(found.cause)
+    assert found.cause.note.startswith(
+        f"Or before it, by something whose value was not kept: 'take' at {at('lookup')}"
+    )
+
+
 def test_first_bad_looks_at_the_backward_pass_of_a_finite_loss():
     x = cr.tensor([4.0, 0.0], requires_grad=True)
     y = x * x  # product
