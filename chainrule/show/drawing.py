@@ -58,6 +58,9 @@ class Drawing:
     def __str__(self) -> str:
         return self.text()
 
+    def __repr__(self) -> str:
+        return self.text()  # what someone at a prompt wants to see
+
     def _repr_svg_(self) -> str:
         return self.svg()
 
