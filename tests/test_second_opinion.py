@@ -66,11 +66,20 @@ OTHER_NAMES: dict[str, Any] = {
     "strong_mul": torch.mul,
     "at_least": torch.maximum,
     "at_most": torch.minimum,
+    **{
+        name: getattr(torch.special, name)
+        for name in ["i0e", "i1", "i1e", "ndtr", "entr", "ndtri", "log_ndtr", "erfcx", "xlog1py"]
+    },
+}
+WITHOUT_COUNTERPART = {
+    *("nextafter", "floor_divide", "remainder"),  # no derivative in PyTorch, or another one
+    *("polygamma", "iv", "ive", "spherical_jn"),  # of arrays of orders
+    "digamma",  # PyTorch's derivative has nine digits: see opdb/test_pytorch_is_wrong.py
 }
 ELEMENTWISE = [
     Case(s.name, s.f, OTHER_NAMES.get(s.name) or getattr(torch, s.name), s.args)
     for s in samples_elementwise.SAMPLES
-    if not s.note and s.name not in ("nextafter", "floor_divide", "remainder")
+    if not s.note and s.name not in WITHOUT_COUNTERPART
 ]
 
 # --- Shapes and choices --------------------------------------------------------------------------

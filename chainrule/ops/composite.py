@@ -17,6 +17,7 @@ from chainrule.graph import Variable
 from chainrule.op import Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
+from chainrule.ops.accident import same_shapes
 from chainrule.ops.contraction import matmul, matmul_t
 from chainrule.ops.selection import take, take_along_axis, where
 from chainrule.ops.shaping import (
@@ -72,6 +73,7 @@ def log_softmax(x: Any, *, axis: int = -1) -> Any:
 
 
 def reduce_loss(loss: Any, reduction: str, count: Any = None) -> Any:
+    """The loss of each element, their sum, or their mean: the sum divided by `count`, if given."""
     if reduction == "none":
         return loss
     if reduction == "sum":
@@ -158,8 +160,7 @@ def _soft_cross_entropy(
 
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
     """(x - target) squared; shapes must be equal, so that nothing is broadcast by accident."""
-    if tuple(x.shape) != tuple(target.shape):
-        raise ShapeError(f"mse_loss: the shapes {x.shape} and {target.shape} differ; reshape one")
+    same_shapes("mse_loss", x, target)
     return reduce_loss(ew.square(x - target), reduction)
 
 
@@ -170,10 +171,7 @@ def binary_cross_entropy_with_logits(
 
     `weight` multiplies each element's loss, `pos_weight` its part for the target 1; both broadcast.
     """
-    if tuple(x.shape) != tuple(target.shape):
-        raise ShapeError(
-            f"binary_cross_entropy_with_logits: the shapes {x.shape} and {target.shape} differ"
-        )
+    same_shapes("binary_cross_entropy_with_logits", x, target)
     if pos_weight is None:
         loss = ew.softplus(x) - x * target
     else:

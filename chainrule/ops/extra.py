@@ -17,6 +17,7 @@ from chainrule.ops.scan import cumsum
 from chainrule.ops.scattering import diag_embed, diff
 from chainrule.ops.selection import getitem, take, where
 from chainrule.ops.shaping import (
+    astype,
     broadcast_arrays,
     concat,
     expand_dims,
@@ -97,8 +98,8 @@ def unfold(x: Any, axis: int, size: int, step: int) -> Any:
     n = x.shape[place]
     if step < 1 or not 0 <= size <= n:
         raise ShapeError(f"unfold: no windows of {size}, every {step}, in axis of size {n}")
-    starts = np.arange(0, n - size + 1, step).reshape(-1, 1)
-    windows = take(x, starts + np.arange(size), axis=place)
+    places = [range(i, i + size) for i in range(0, n - size + 1, step)]
+    windows = take(x, np.array(places, np.int64).reshape(-1, size), axis=place)
     order = [i for i in range(windows.ndim) if i != place + 1]
     return permute_dims(windows, (*order, place + 1))
 
@@ -230,7 +231,7 @@ def nansum(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
 def nanmean(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     """The mean over `axis` of what is not NaN; NaN where there is nothing else."""
     count = red.count_nonzero(x == x, axis=axis, keepdims=keepdims)
-    return nansum(x, axis=axis, keepdims=keepdims) / count
+    return nansum(x, axis=axis, keepdims=keepdims) / astype(count, x.dtype)
 
 
 def cov(x: Any, *, correction: float = 1, weights: Any = None) -> Any:

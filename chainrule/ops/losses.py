@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import ConfigError, DtypeError, ShapeError
+from chainrule.errors import ConfigError, DtypeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
+from chainrule.ops.accident import same_shapes
 from chainrule.ops.activations import logsigmoid
 from chainrule.ops.composite import check_classes, reduce_loss
 from chainrule.ops.distances import cosine_similarity, pairwise_distance
@@ -24,9 +25,9 @@ from chainrule.ops.shaping import astype, expand_dims, normalize_axis, squeeze
 from chainrule.ops.special import xlogy
 
 
-def _equal_shapes(what: str, *xs: Any) -> None:
-    if len({tuple(x.shape) for x in xs}) > 1:
-        raise ShapeError(f"{what}: the shapes {[tuple(x.shape) for x in xs]} differ; reshape one")
+def _signs(target: Any, x: Any) -> Any:
+    """Targets 1 and -1 in the dtype of `x`, so that whole numbers do not widen it."""
+    return astype(target, x.dtype) if target.dtype.kind in "biu" else target
 
 
 # --- Of numbers ----------------------------------------------------------------------------------
@@ -34,7 +35,7 @@ def _equal_shapes(what: str, *xs: Any) -> None:
 
 def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
     """|x - target|."""
-    _equal_shapes("l1_loss", x, target)
+    same_shapes("l1_loss", x, target)
     return reduce_loss(ew.abs(x - target), reduction)
 
 
@@ -45,7 +46,7 @@ def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mea
     """
     if delta <= 0:
         raise ConfigError(f"huber_loss: delta must be positive, not {delta}")
-    _equal_shapes("huber_loss", x, target)
+    same_shapes("huber_loss", x, target)
     far = ew.abs(x - target)
     near = ew.at_most(far, delta)  # near (far - near / 2) is both branches
     return reduce_loss(near * (far - 0.5 * near), reduction)
@@ -72,7 +73,7 @@ def poisson_nll_loss(
     Without log(target!), unless `full`: then with Stirling's approximation of it for targets above
     1, as PyTorch has it. `eps` keeps the logarithm of a rate of 0 finite.
     """
-    _equal_shapes("poisson_nll_loss", x, target)
+    same_shapes("poisson_nll_loss", x, target)
     loss = ew.exp(x) - target * x if log_input else x - target * ew.log(x + eps)
     if full:
         safe = where(target > 1, target, 1)
@@ -96,7 +97,7 @@ def gaussian_nll_loss(
     the variance is that at max(variance, eps). Without log(2 pi) / 2 unless `full`. Nix & Weigend
     1994, doi:10.1109/ICNN.1994.374138.
     """
-    _equal_shapes("gaussian_nll_loss", x, target)
+    same_shapes("gaussian_nll_loss", x, target)
     safe = variance + where(variance < eps, _known(eps - variance), 0)
     loss = 0.5 * (ew.log(safe) + ew.square(x - target) / safe)
     return reduce_loss(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
@@ -116,7 +117,7 @@ def kl_div(x: Any, target: Any, *, log_target: bool = False, reduction: str = "m
     Summed over all, the Kullback-Leibler divergence; the reduction "batchmean" divides that by the
     size of the first axis.
     """
-    _equal_shapes("kl_div", x, target)
+    same_shapes("kl_div", x, target)
     loss = ew.exp(target) * (target - x) if log_target else xlogy(target, target) - target * x
     if reduction == "batchmean":
         return red.sum(loss) / x.shape[0]
@@ -130,7 +131,7 @@ def binary_cross_entropy(
 
     Better conditioned is `binary_cross_entropy_with_logits`.
     """
-    _equal_shapes("binary_cross_entropy", x, target)
+    same_shapes("binary_cross_entropy", x, target)
     yes, no = ew.at_least(ew.log(x), -100), ew.at_least(ew.log1p(-x), -100)
     loss = -(target * yes + (1 - target) * no)
     return reduce_loss(loss if weight is None else loss * weight, reduction)
@@ -166,7 +167,7 @@ def multilabel_soft_margin_loss(
     x: Any, target: Any, *, weight: Any = None, reduction: str = "mean"
 ) -> Any:
     """The mean over the last axis (.., C) of -log of the probability of `target` under sigmoid."""
-    _equal_shapes("multilabel_soft_margin_loss", x, target)
+    same_shapes("multilabel_soft_margin_loss", x, target)
     loss = -(target * logsigmoid(x) + (1 - target) * logsigmoid(-x))
     loss = loss if weight is None else loss * weight
     return reduce_loss(red.mean(loss, axis=-1), reduction)
@@ -177,8 +178,8 @@ def multilabel_soft_margin_loss(
 
 def soft_margin_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
     """log(1 + exp(-target x)), targets 1 and -1, without overflow."""
-    _equal_shapes("soft_margin_loss", x, target)
-    return reduce_loss(ew.softplus(-target * x), reduction)
+    same_shapes("soft_margin_loss", x, target)
+    return reduce_loss(ew.softplus(-_signs(target, x) * x), reduction)
 
 
 def hinge_embedding_loss(
@@ -193,8 +194,8 @@ def margin_ranking_loss(
     a: Any, b: Any, target: Any, *, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
     """max(0, margin - target (a - b)): the target is 1 where `a` is to rank higher, else -1."""
-    _equal_shapes("margin_ranking_loss", a, b)
-    return reduce_loss(ew.at_least(margin - target * (a - b), 0), reduction)
+    same_shapes("margin_ranking_loss", a, b)
+    return reduce_loss(ew.at_least(margin - _signs(target, a) * (a - b), 0), reduction)
 
 
 def multi_margin_loss(
@@ -213,8 +214,9 @@ def multi_margin_loss(
     gaps = gaps if p == 1 else gaps**p
     if weight is not None:
         gaps = gaps * expand_dims(take(weight, target, axis=0), -1)
-    others: Any = index != np.arange(x.shape[-1])
-    return reduce_loss(red.sum(where(others, gaps, 0), axis=-1) / x.shape[-1], reduction)
+    return reduce_loss(
+        red.sum(where(index == np.arange(x.shape[-1]), 0, gaps), axis=-1) / x.shape[-1], reduction
+    )
 
 
 def triplet_margin_loss(

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from chainrule.errors import ConfigError
-from chainrule.graph import apply
-from chainrule.op import Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp, exp2, log, log1p, sign
 from chainrule.ops.families import elementwise as op
@@ -29,14 +27,15 @@ SQRT_PI = math.sqrt(math.pi)
 
 
 def _scipy(name: str) -> Callable[..., Any]:
-    """SciPy's function of that name, imported when first called; float16 computes in float32."""
+    """SciPy's function of that name, imported when first called, in the dtype of its arguments.
+
+    It has none for float16, and some have none for float32: those compute in a wider one.
+    """
 
     def fn(*xs: Any) -> Any:
-        f: Any = getattr(importlib.import_module("scipy.special"), name)
-        y = f(*[_wide(x) for x in xs])
-        kinds = [x.dtype for x in xs if hasattr(x, "dtype")]
-        half = kinds and np.result_type(*kinds) == np.float16
-        return y.astype(np.float16) if half else y
+        y = getattr(importlib.import_module("scipy.special"), name)(*[_wide(x) for x in xs])
+        dtype = np.result_type(*xs)
+        return y.astype(dtype) if dtype.kind == "f" and y.dtype != dtype else y
 
     return fn
 
@@ -45,16 +44,21 @@ def _wide(x: Any) -> Any:
     return x.astype(np.float32) if getattr(x, "dtype", None) == np.float16 else x
 
 
+def _ordered(name: str) -> Callable[..., Any]:
+    f = _scipy(name)
+    return lambda n, x: f(np.rint(n) if hasattr(n, "dtype") else float(round(n)), x)
+
+
 def _both_zero(a: Any, b: Any) -> Any:
     """1 where a and b are 0: there xlogy is 0 whatever b does, and has the derivatives 0."""
-    return (a == 0) * (b == 0) * 1.0
+    return (a == 0) * (b == 0)
 
 
 # fmt: off
 rsqrt    = op(lambda x: 1 / np.sqrt(x), lambda y: -0.5 * y * y * y, name="rsqrt", singular=True)
 fmod     = op(np.fmod, lambda: 1, lambda a, b: -ew.trunc(a / b))
-fmax     = op(np.fmax, lambda a, b: (a > b) + 0.5 * (a == b) + (b != b), lambda a, b: (b > a) + 0.5 * (a == b) + (a != a))
-fmin     = op(np.fmin, lambda a, b: (a < b) + 0.5 * (a == b) + (b != b), lambda a, b: (b < a) + 0.5 * (a == b) + (a != a))
+fmax     = op(np.fmax, lambda a, b: (a > b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b > a) + 0.5 * (a == b) + ew.isnan(a))
+fmin     = op(np.fmin, lambda a, b: (a < b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b < a) + 0.5 * (a == b) + ew.isnan(a))
 
 lgamma   = op(_scipy("gammaln"), lambda x: digamma(x), name="lgamma", singular=True)
 digamma  = op(_scipy("psi"), lambda x: polygamma(1, x), name="digamma", singular=True)
@@ -72,76 +76,26 @@ xlog1py  = op(_scipy("xlog1py"), lambda a, b: log1p(b + _both_zero(a, 1 + b)), l
 
 i0       = op(_scipy("i0"), lambda x: i1(x), name="i0")
 i0e      = op(_scipy("i0e"), lambda x, y: i1e(x) - sign(x) * y, name="i0e")
-i1       = op(_scipy("i1"), lambda x: 0.5 * (i0(x) + _bessel("iv", 2, x)), name="i1")
-i1e      = op(_scipy("i1e"), lambda x, y: 0.5 * (i0e(x) + _bessel("ive", 2, x)) - sign(x) * y, name="i1e")
+i1       = op(_scipy("i1"), lambda x: 0.5 * (i0(x) + iv(2, x)), name="i1")
+i1e      = op(_scipy("i1e"), lambda x, y: 0.5 * (i0e(x) + ive(2, x)) - sign(x) * y, name="i1e")
+
+# of an order n that counts as the nearest whole number: a step, whose derivative is 0
+polygamma    = op(_ordered("polygamma"), lambda: 0, lambda a, b: polygamma(ew.round(a) + 1, b), name="polygamma", singular=True)
+iv           = op(_ordered("iv"), lambda: 0, lambda a, b: _between(iv, ew.round(a), b), name="iv")
+ive          = op(_ordered("ive"), lambda: 0, lambda y, a, b: _between(ive, ew.round(a), b) - sign(b) * y, name="ive")
+spherical_jn = op(_ordered("spherical_jn"), lambda: 0, lambda a, b: _spherical(ew.round(a), b), name="spherical_jn")
 # fmt: on
 
 
-class OfOrder(Op):
-    """A function of SciPy's of the whole order n, whose derivative is one of other orders."""
-
-    what: str
-    n: int
-
-    @property
-    def name(self) -> str:
-        """SciPy's name and the order."""
-        return f"{self.what}({self.n})"
-
-    def eval(self, *xs: Any) -> Any:
-        """SciPy's value."""
-        return _scipy(self.what)(self.n, xs[0])
-
-    def spec(self, *xs: Any) -> Spec:
-        """As the input."""
-        return Spec(xs[0].shape, xs[0].dtype)
-
-    def reads(self, i: int) -> tuple[int, ...]:
-        """The input."""
-        return (1,)
-
-    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-        """`g` times the slope."""
-        return (g * _SLOPES[self.what](self.n, xs[0]),)
-
-    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
-        """The tangent times the slope."""
-        return ts[0] * _SLOPES[self.what](self.n, xs[0])
-
-
-def _bessel(what: str, n: int, x: Any) -> Any:
-    return apply(OfOrder(what, n), x)
-
-
-def _middle(what: str, n: int, x: Any) -> Any:
+def _between(kind: Any, n: Any, x: Any) -> Any:
     """DLMF 10.29.1: 2 I_n' = I_(n-1) + I_(n+1)."""
-    return 0.5 * (_bessel(what, n - 1, x) + _bessel(what, n + 1, x))
+    return 0.5 * (kind(n - 1, x) + kind(n + 1, x))
 
 
-def _spherical(n: int, x: Any) -> Any:
-    """DLMF 10.51.2: (2n + 1) j_n' = n j_(n-1) - (n + 1) j_(n+1)."""
-    above = (n + 1) * _bessel("spherical_jn", n + 1, x)
-    return (n * _bessel("spherical_jn", n - 1, x) - above if n else -above) / (2 * n + 1)
-
-
-_SLOPES: dict[str, Callable[[int, Any], Any]] = {
-    "polygamma": lambda n, x: _bessel("polygamma", n + 1, x),
-    "iv": lambda n, x: _middle("iv", n, x),
-    "ive": lambda n, x: _middle("ive", n, x) - sign(x) * _bessel("ive", n, x),
-    "spherical_jn": _spherical,
-}
-
-
-def polygamma(n: int, x: Any) -> Any:
-    """The n-th derivative of digamma at x, any shape. DLMF 5.15.
-
-    >>> import numpy as np
-    >>> round(float(polygamma(1, np.array(1.0))), 6)
-    1.644934
-    """
-    if n < 0:
-        raise ConfigError(f"polygamma: the order is a whole number from 0, not {n}")
-    return apply(OfOrder("polygamma", n), x) if n else digamma(x)
+def _spherical(n: Any, x: Any) -> Any:
+    """DLMF 10.51.2: (2n + 1) j_n' = n j_(n-1) - (n + 1) j_(n+1), where n is whole."""
+    below = n * spherical_jn(ew.at_least(n - 1, 0), x)
+    return (below - (n + 1) * spherical_jn(n + 1, x)) / (2 * n + 1)
 
 
 def sinc(x: Any) -> Any:
@@ -151,7 +105,7 @@ def sinc(x: Any) -> Any:
     >>> sinc(np.array([0.0, 0.5, 1.0])).round(4).tolist()
     [1.0, 0.6366, 0.0]
     """
-    return apply(OfOrder("spherical_jn", 0), x * math.pi)
+    return spherical_jn(0, x * math.pi)
 
 
 def multigammaln(x: Any, p: int) -> Any:

@@ -8,10 +8,13 @@ import numpy as np
 
 from chainrule.op import Spec
 from chainrule.ops import elementwise as ew
+from chainrule.ops import special
 from chainrule.ops.families import rows
 from ops.sample import Sample, apart
 
-assert Spec is not None and ew is not None  # reading the table is what fills `rows`
+assert (
+    Spec is not None and ew is not None and special is not None
+)  # reading the table is what fills `rows`
 
 WIDE, POSITIVE, UNIT, ABOVE = (-2.1, 2.3), (0.3, 3.2), (-0.9, 0.85), (1.2, 3.4)
 
@@ -39,6 +42,16 @@ DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
     # deep learning
     "relu": (WIDE,), "sigmoid": (WIDE,), "silu": (WIDE,), "softplus": (WIDE,), "erf": (WIDE,),
     "erfc": (WIDE,), "gelu_erf": (WIDE,), "gelu_tanh": (WIDE,),
+    # special functions
+    "rsqrt": (POSITIVE,), "fmod": ((6.8, 7.4), (2.5, 2.9)),
+    "fmax": (WIDE, (-2.4, 2.2)), "fmin": (WIDE, (-2.4, 2.2)),
+    "lgamma": (POSITIVE,), "digamma": (POSITIVE,),
+    "erfinv": (UNIT,), "erfcx": (WIDE,), "ndtr": (WIDE,), "ndtri": ((0.1, 0.9),),
+    "log_ndtr": (WIDE,), "logit": ((0.1, 0.9),), "entr": (POSITIVE,),
+    "xlogy": (WIDE, POSITIVE), "xlog1py": (WIDE, UNIT),
+    "polygamma": ((0.6, 2.4), POSITIVE), "iv": ((-1.4, 2.4), WIDE), "ive": ((-1.4, 2.4), WIDE),
+    "spherical_jn": ((0.6, 2.4), POSITIVE),
+    "i0": (WIDE,), "i0e": (WIDE,), "i1": (WIDE,), "i1e": (WIDE,),
 }
 """For each row with a derivative, the interval of each argument."""
 
