@@ -43,6 +43,10 @@ class ConfigError(ChainruleError, ValueError):
     """A setting that makes no sense, with the sentence that a user should read."""
 
 
+class BroadcastWarning(UserWarning):
+    """Two arrays in a loss were broadcast against each other, most likely by accident."""
+
+
 def describe(x: Any) -> str:
     """`float32 (3, 4)` for anything with a shape and a dtype, the type's name and value otherwise.
 

@@ -8,7 +8,8 @@ error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -18,6 +19,7 @@ from chainrule.errors import DtypeError, GradientError, ShapeError, describe
 from chainrule.graph import Node, Variable, apply, is_recording, placeholder, recording, variable
 from chainrule.op import Need, Op, Spec, new_op
 from chainrule.tensor import Tensor, asarray
+from chainrule.watch import Watch, watching
 
 
 class Context:
@@ -191,10 +193,15 @@ class Call(Op):
         gs: Sequence[Any] = g if self.many else (g,)
         wrapped = any(isinstance(c, Variable) for c in gs)
         full = [_cotangent(c, spec) for c, spec in zip(gs, self.call.specs, strict=True)]
-        bars = self._checked(_listed(self.function.backward(self.ctx, *full)), need, xs)
+        left: list[str] = []
+        recorded = wrapped and is_recording()
+        with watching(Watch(left=_noting(left))) if recorded else nullcontext():
+            bars = self._checked(_listed(self.function.backward(self.ctx, *full)), need, xs)
         if not wrapped:
             return [b if b is None else b.value for b in bars]
-        if is_recording() and (why := _outside(self.ctx)):
+        if recorded and left:  # what it took off the graph may come from its cotangents too
+            return [b if b is None else _once(self.name, left[0], b, [*full, *xs]) for b in bars]
+        if recorded and (why := _outside(self.ctx)):
             return [b if b is None else _once(self.name, why, b, xs) for b in bars]
         return bars
 
@@ -260,6 +267,16 @@ def _cotangent(g: Any, spec: Spec) -> Any:
     if g is None:
         return variable(np.zeros(spec.shape, spec.dtype))
     return g if isinstance(g, Variable) else variable(g)
+
+
+def _noting(left: list[str]) -> Callable[[Any, str], None]:
+    """Notes in `left` what a backward takes off the graph; `bool()` only chooses a branch."""
+
+    def note(x: Any, how: str) -> None:
+        if how != "bool()" and x.node is not None and x.node.needs:
+            left.append(f"a value that it takes off the graph by {how}")
+
+    return note
 
 
 def _outside(ctx: Context) -> str:

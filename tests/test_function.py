@@ -182,3 +182,24 @@ def test_a_call_is_forgotten_with_its_graph() -> None:
     Sigmoid.apply(cr.tensor(X, requires_grad=True))
     gc.collect()
     assert not [o for o in gc.get_objects() if type(o) is Context]
+
+
+def test_a_backward_that_leaves_the_graph_is_right_once_and_refused_twice() -> None:
+    class Leaves(cr.Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            ctx.save_for_backward(a)
+            return cr.tensor(np.exp(a.numpy()))
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (a,) = ctx.saved_tensors
+            return cr.tensor(g.detach().numpy() * np.exp(a.detach().numpy()))
+
+    def f(x: Any) -> Any:
+        return cr.sum(Leaves.apply(x))
+
+    np.testing.assert_allclose(cr.grad(f)(X).numpy(), np.exp(X), rtol=1e-12)
+    for derive in (cr.hessian(f), lambda x: cr.jvp(f, (x,), (x,))):
+        with pytest.raises(GradientError, match=r"takes off the graph by detach\(\)"):
+            derive(X)

@@ -16,6 +16,7 @@ from chainrule.errors import ShapeError
 from chainrule.graph import apply
 from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
+from chainrule.ops.accident import warn_if_paired
 from chainrule.ops.families import BroadcastTo, Linear
 from chainrule.ops.selection import where
 from chainrule.ops.shaping import (
@@ -263,6 +264,8 @@ def sum(x: Any, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False)
     if dtype is None and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
     x = x if dtype is None else astype(x, dtype)
+    if axis is None and x.ndim == 2 and x.shape[0] == x.shape[1] > 1:
+        warn_if_paired(x)
     return apply(Sum(normalize_axes(axis, x.ndim), keepdims), x)
 
 
