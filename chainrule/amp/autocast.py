@@ -32,7 +32,7 @@ PRECISION: dict[str, np.dtype[Any]] = {
     ),
     # sums of many terms, and what is made of them: means, softmax, losses, normalisations
     **dict.fromkeys(
-        ("sum", "logsumexp", "exp_diff", "norm", "prod", "cumulative_sum", "cumulative_prod"),
+        ("sum", "logsumexp", "exp_diff", "norm", "cumulative_sum", "cumulative_prod"),
         SINGLE,
     ),
 }  # fmt: skip
