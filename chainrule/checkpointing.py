@@ -207,7 +207,6 @@ def _reached(roots: Sequence[Node], stop: set[Any], start: int) -> tuple[list[No
 # --- The second run ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class Recompute(Op):
     """One call of a checkpointed function; its rules run the function again and differentiate that.
 

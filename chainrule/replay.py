@@ -188,7 +188,6 @@ def _recorded(xs: Sequence[Any]) -> bool:
     return any(isinstance(x, Variable) for x in xs)
 
 
-@dataclass(frozen=True, eq=False)
 class Known(Op):
     """An op whose value is known already; its rules are the op's own."""
 

@@ -195,7 +195,6 @@ def _replaced(new: Any, old: tuple[Any, ...], what: str, module: Module) -> tupl
     return news
 
 
-@dataclass(frozen=True, eq=False)
 class Gate(Op):
     """Several values as they are. Their cotangents pass through `hook` together."""
 
