@@ -80,6 +80,7 @@ from chainrule.interop.standard import (
     nan,
     negative,
     pi,
+    repeat,
     round,
     subtract,
 )
@@ -241,7 +242,6 @@ from chainrule.ops.shaping import (
     moveaxis,
     pad,
     permute_dims,
-    repeat,
     reshape,
     roll,
     split,

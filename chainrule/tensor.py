@@ -592,6 +592,8 @@ def to_array(data: Any, dtype: Any = None, *, copy: bool) -> Array:
         data = _plain(data)
     typed = not isinstance(data, bool | int | float | complex | list | tuple)
     typed = typed or isinstance(data, np.generic)  # np.float64 is a Python float, too
+    if not isinstance(data, np.ndarray | np.generic) and hasattr(data, "__dlpack__"):
+        data = np.from_dlpack(data)
     try:
         array: Array = np.array(cast(Any, data), dtype=dtype, copy=True if copy else None)
     except (ValueError, TypeError) as cause:

@@ -25,17 +25,18 @@ from chainrule.tensor import Tensor, asarray
 Call = Callable[..., Any]
 
 _NO_VALUE: Any = cast(Any, np)._NoValue
-_DEFAULTS: dict[str, Any] = {
-    "out": None,
-    "where": True,
-    "casting": "same_kind",
-    "order": "K",
-    "subok": True,
-    "dtype": None,
-    "signature": None,
-    "like": None,
+_DEFAULTS: dict[str, tuple[Any, ...]] = {
+    "out": (None,),
+    "where": (True,),
+    "casting": ("same_kind",),
+    "order": ("K", "C"),
+    "subok": (True,),
+    "dtype": (None,),
+    "device": (None, "cpu"),
+    "signature": (None,),
+    "like": (None,),
 }
-"""Arguments that say nothing where they have this value."""
+"""Arguments that say nothing where they have one of these values."""
 _INSTEAD = {
     "out": "a tensor is never written to: use the result, as in a = np.add(a, b)",
     "where": "choose with np.where(condition, result, other) instead",
@@ -120,8 +121,8 @@ def _given(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 def _is_default(name: str, x: Any) -> bool:
     if name == "out" and isinstance(x, tuple):  # one for each output of a ufunc
         return all(out is None for out in cast(tuple[Any, ...], x))
-    default = _DEFAULTS.get(name, _NO_VALUE)
-    return x is _NO_VALUE or x is default or (isinstance(x, str) and x == default)
+    defaults = _DEFAULTS.get(name, ())
+    return x is _NO_VALUE or any(x is d or (isinstance(x, str) and x == d) for d in defaults)
 
 
 def _called(what: str, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

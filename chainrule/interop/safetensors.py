@@ -74,7 +74,7 @@ def _paths(structure: Structure, path: str = "") -> list[str]:
 def _array(name: str, x: Any) -> Any:
     if not isinstance(x, Tensor | np.ndarray):
         raise ConfigError(f"save_file: '{name}' is {describe(x)}, not a tensor or an array")
-    return np.ascontiguousarray(to_array(x, copy=False))
+    return np.asarray(to_array(x, copy=False), order="C")
 
 
 def _arranged(tensors: dict[str, Any], like: Any) -> Any:
@@ -84,9 +84,7 @@ def _arranged(tensors: dict[str, Any], like: Any) -> Any:
     missing = [name for name in names if name not in tensors]
     left = sorted(tensors.keys() - set(names))
     if missing or left:
-        raise ConfigError(
-            f"load_file: the file lacks {missing or 'nothing'}, and has {left} besides"
-        )
+        raise ConfigError(f"load_file: names that the file lacks: {missing}; that it adds: {left}")
     for name, x in zip(names, leaves, strict=True):
         if tuple(np.shape(x)) != tensors[name].shape:
             raise ShapeError(

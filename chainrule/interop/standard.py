@@ -16,10 +16,10 @@ import numpy as np
 
 from chainrule import dtypes
 from chainrule.dtypes import DEVICE, STANDARD, check_device
-from chainrule.errors import ConfigError
+from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import scattering as arranging
-from chainrule.ops import shaping
+from chainrule.ops import selection, shaping
 from chainrule.ops.families import rows
 
 __array_api_version__ = "2024.12"
@@ -113,6 +113,23 @@ def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> list[Any]:
     With "ij" array i runs along axis i; with "xy" the first two are exchanged.
     """
     return list(arranging.meshgrid(*arrays, indexing=indexing))
+
+
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
+    """Each element `repeats` times in a row along `axis` (of the flat array for None).
+
+    `repeats` is one number, or an array with a number for each place along the axis, whose values
+    must be known. Raises `ShapeError` where they do not fit.
+    """
+    if isinstance(repeats, int):
+        return shaping.repeat(x, repeats, axis=axis)
+    counts: Any = np.asarray(repeats)
+    if axis is None:
+        x, axis = shaping.flatten(x), 0
+    n = x.shape[shaping.normalize_axis(axis, x.ndim)]
+    if counts.ndim > 1 or counts.size not in (1, n):
+        raise ShapeError(f"repeat: {counts.shape} numbers do not fit {n} places along axis {axis}")
+    return selection.take(x, np.repeat(np.arange(n), counts), axis=axis)
 
 
 # --- What the ops of the table take --------------------------------------------------------------
