@@ -13,14 +13,14 @@ import zlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from weakref import ref
 
 import numpy as np
 
 from chainrule.errors import GradientError, describe
 from chainrule.graph import Variable, apply
-from chainrule.op import Need, Op, Spec, new_op
+from chainrule.op import Op, Spec, new_op
 from chainrule.random import Generator as Stream
 from chainrule.random import noting
 
@@ -181,7 +181,11 @@ class Again:
             )
         start = sum(self.first.counts[:done])
         kept = self.values[start : start + self.first.counts[done]]
-        return apply(new_op(Known, op, kept), *xs)
+        y = apply(new_op(Known, op, kept), *xs)
+        for v in y if op.many else (y,):
+            if v.node is not None:  # from here on it is the op's own: rules are asked of the op
+                (v.node.inputs[0] if op.many else v.node).op = op
+        return y
 
 
 def _recorded(xs: Sequence[Any]) -> bool:
@@ -189,10 +193,11 @@ def _recorded(xs: Sequence[Any]) -> bool:
 
 
 class Known(Op):
-    """An op whose value is known already; its rules are the op's own."""
+    """Stands for an op while it passes the door, whose value is known already."""
 
     op: Op
     values: list[Any]
+    quiet: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -203,16 +208,6 @@ class Known(Op):
     def many(self) -> bool:  # type: ignore[override]
         """As the op."""
         return self.op.many
-
-    @property
-    def states_vjp(self) -> bool:  # type: ignore[override]
-        """As the op."""
-        return self.op.states_vjp
-
-    @property
-    def states_jvp(self) -> bool:  # type: ignore[override]
-        """As the op."""
-        return self.op.states_jvp
 
     def eval(self, *xs: Any) -> Any:
         """The known value."""
@@ -225,11 +220,3 @@ class Known(Op):
     def reads(self, i: int) -> Sequence[int] | None:
         """As the op."""
         return self.op.reads(i)
-
-    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-        """As the op."""
-        return self.op.vjp(need, g, y, xs)
-
-    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
-        """As the op."""
-        return self.op.jvp(ts, y, xs)

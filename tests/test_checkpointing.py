@@ -150,6 +150,28 @@ def test_hooks_inside_run_once_in_the_backward_pass():
     assert w.grad.tolist() == [60.0]
 
 
+def everything(f: Any) -> Any:
+    return checkpoint(f, policy=lambda op: True)
+
+
+@pytest.mark.parametrize("wrap", [*WRAPS, everything])
+def test_a_cotangent_of_zero_stays_zero_where_the_slope_is_infinite(wrap: Wrap):
+    x = cr.tensor([0.0, 4.0], requires_grad=True)
+    wrap(lambda t: cr.where(t > 0, cr.sqrt(t) * 3, 0))(x).sum().backward()
+    assert x.grad.tolist() == [0.0, 0.75]
+
+
+def test_kept_values_of_an_op_with_several_outputs():
+    a = cr.tensor([[2.0, 1.0], [1.0, 3.0]], dtype=np.float64, requires_grad=True)
+    grads: list[Any] = []
+    for wrap in (lambda f: f, everything):
+        a.grad = None
+        values, vectors = wrap(lambda m: cr.linalg.eigh(m))(a)
+        (values * cr.tensor([1.0, 2.0]) + vectors[0] ** 2).sum().backward()
+        grads.append(a.grad.numpy())
+    assert np.array_equal(*grads)
+
+
 def test_complex_numbers():
     z = cr.tensor([1 + 2j, -0.5 + 1j], requires_grad=True)
 
