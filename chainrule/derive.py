@@ -19,7 +19,7 @@ from chainrule.errors import GradientError, ShapeError, describe
 from chainrule.graph import is_recording, leaf, order, pick, recording, variable
 from chainrule.node import Freed, Node, Variable
 from chainrule.op import Op, Spec
-from chainrule.ops.families import conj
+from chainrule.ops.families import Elementwise, conj
 from chainrule.ops.shaping import astype
 
 # --- The two sweeps ------------------------------------------------------------------------------
@@ -39,6 +39,8 @@ def pullback_nodes(
     arrived: dict[Node, Any] = {}
     cotangents = {node: conj(g) for node, g in seeds.items()}
     take, get = cotangents.pop, cotangents.get
+    seen = watch.invalid.seen
+    seen.clear()
     with recording(record), watch.quietly():
         for node in walk:
             g = take(node, None)
@@ -67,6 +69,11 @@ def pullback_nodes(
                 bars = op.vjp(need, g, y, xs)
             else:
                 bars = _transposed_jvp(op, need, g, _shaped(y, node), xs)
+            if seen:  # a NaN was made: perhaps a cotangent of 0 met an infinity
+                seen.clear()
+                if isinstance(op, Elementwise):
+                    bars = op.strong_vjp(need, g, y, xs)
+                    seen.clear()
             if watch.watches:
                 watch.pulled(node, g, bars)
             i = 0

@@ -52,7 +52,8 @@ class _Quiet(threading.local):
 
     def __init__(self) -> None:
         context = contextvars.copy_context()
-        context.run(np.seterr, all="ignore")
+        context.run(np.seterr, all="ignore", invalid="call")
+        context.run(np.seterrcall, watch.invalid.note)
         self.run = context.run
 
 

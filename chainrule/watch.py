@@ -104,8 +104,32 @@ def pulled(node: Any, g: Any, bars: Sequence[Any]) -> None:
 def quietly() -> AbstractContextManager[Any]:
     """Within it array code runs without floating-point warnings; watches hear of the flags."""
     if not watches:
-        return np.errstate(all="ignore")
-    return np.errstate(all="call", under="ignore", call=_alarm.note)
+        return np.errstate(all="ignore", invalid="call", call=invalid.note)
+    return np.errstate(all="call", under="ignore", call=_tell_all)
+
+
+def _tell_all(kind: str, flag: int) -> None:
+    _alarm.note(kind, flag)
+    if kind.startswith("invalid"):
+        invalid.note(kind, flag)
+
+
+class _Invalid(threading.local):
+    """Whether array code of this thread made a NaN out of numbers: `seen` is not empty then.
+
+    The processor notices for free. The pullback asks after every rule, and empties it.
+    """
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def note(self, kind: str, flag: int) -> None:
+        """NumPy's call when the flag was raised."""
+        if not self.seen:
+            self.seen.append(kind)
+
+
+invalid = _Invalid()
 
 
 # --- What was taken off its graph ----------------------------------------------------------------

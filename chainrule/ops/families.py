@@ -42,6 +42,10 @@ class Partial:
         """Places in (y, *xs)."""
         return tuple([_PLACES[name] for name in inspect.signature(self.formula).parameters])
 
+    def value(self, y: Any, xs: Sequence[Any]) -> Any:
+        """The partial derivative itself."""
+        return self.formula(*[xs[i - 1] if i else y for i in self.reads])
+
     def rule(self) -> Rule:
         """`(g, y, xs) -> g * d`, in the shortest form for what the partial reads."""
         d, at = self.formula, self.reads
@@ -156,6 +160,13 @@ class Elementwise(Op):
     def reads(self, i: int) -> tuple[int, ...] | None:
         """What the partial's parameters name; None where there is no partial."""
         return self.read[i] if self.read else None
+
+    def strong_vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """The vjp where a cotangent of 0 met an infinity or a NaN: it contributes exactly 0."""
+        return [
+            sum_to(strong_mul(g, p.value(y, xs)), x.shape) if needed else None
+            for p, needed, x in zip(self.partials, need, xs, strict=True)
+        ]
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The sum of `t * d` over the inputs that have a tangent."""
