@@ -114,7 +114,7 @@ def cross_entropy(
         )
     used = None if ignore_index is None else target != ignore_index
     index = target if used is None else where(used, target, 0)
-    check_classes(index, logits.shape[axis])
+    check_classes("cross_entropy", index, logits.shape[axis])
     total = red.logsumexp(logits, axis=axis)
     picked = squeeze(take_along_axis(logits, expand_dims(index, axis), axis=axis), axis)
     loss = total - picked
@@ -127,7 +127,7 @@ def cross_entropy(
     return reduce_loss(loss, reduction, red.sum(astype(used, logits.dtype)))
 
 
-def check_classes(index: Any, count: int) -> None:
+def check_classes(what: str, index: Any, count: int) -> None:
     """Raise for a class outside 0..count - 1: a negative index would count from the end."""
     value = index.value if isinstance(index, Variable) else index
     if isinstance(value, Spec) or value.size == 0:
@@ -135,7 +135,7 @@ def check_classes(index: Any, count: int) -> None:
     for wrong in (value.min(), value.max()):
         if not 0 <= wrong < count:
             raise IndexingError(
-                f"cross_entropy: class {wrong} is not among 0..{count - 1}; positions to be left "
+                f"{what}: class {wrong} is not among 0..{count - 1}; positions to be left "
                 "out carry the number that is given as ignore_index"
             )
 

@@ -156,7 +156,7 @@ def nll_loss(
     axis = normalize_axis(axis, logp.ndim)
     used = True if ignore_index is None else target != ignore_index
     index = target if ignore_index is None else where(used, target, 0)
-    check_classes(index, logp.shape[axis])
+    check_classes("nll_loss", index, logp.shape[axis])
     picked = squeeze(take_along_axis(logp, expand_dims(index, axis), axis=axis), axis)
     ones = np.ones(logp.shape[axis], logp.dtype)
     share = where(used, take(ones if weight is None else weight, index, axis=0), 0)
@@ -209,7 +209,7 @@ def multi_margin_loss(
 ) -> Any:
     """max(0, margin - x[target] + x[i])**p over the other classes i of (B, C) or (C,), over C."""
     index = expand_dims(target, -1)
-    check_classes(index, x.shape[-1])
+    check_classes("multi_margin_loss", index, x.shape[-1])
     gaps = ew.at_least(margin - take_along_axis(x, index, axis=-1) + x, 0)
     gaps = gaps if p == 1 else gaps**p
     if weight is not None:
