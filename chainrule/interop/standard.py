@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from inspect import Parameter, Signature
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -123,13 +123,13 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
     """
     if isinstance(repeats, int):
         return shaping.repeat(x, repeats, axis=axis)
-    counts: Any = np.asarray(repeats)
+    counts = np.asarray(repeats)
     if axis is None:
         x, axis = shaping.flatten(x), 0
     n = x.shape[shaping.normalize_axis(axis, x.ndim)]
     if counts.ndim > 1 or counts.size not in (1, n):
         raise ShapeError(f"repeat: {counts.shape} numbers do not fit {n} places along axis {axis}")
-    return selection.take(x, np.repeat(np.arange(n), counts), axis=axis)
+    return selection.take(x, cast(Any, np.repeat)(np.arange(n), counts), axis=axis)
 
 
 # --- What the ops of the table take --------------------------------------------------------------
