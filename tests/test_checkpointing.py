@@ -127,6 +127,13 @@ def test_one_of_several_results_alone():
     assert y.requires_grad
 
 
+def test_one_value_twice_in_the_result():
+    x = cr.tensor([2.0, 3.0], requires_grad=True)
+    y, z = checkpoint(lambda t: [t * 2] * 2)(x)
+    (y + 3 * z).sum().backward()
+    assert x.grad.tolist() == [8.0, 8.0]
+
+
 def test_without_anything_to_differentiate_it_is_the_function():
     f = checkpoint(lambda x: x * 2)
     assert not f(cr.tensor([1.0])).requires_grad
