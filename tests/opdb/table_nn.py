@@ -1,4 +1,4 @@
-"""The part of the table about neural networks: losses, normalisation, windows, attention."""
+"""The part of the table about neural networks: normalisation, windows, attention."""
 
 from __future__ import annotations
 
@@ -9,72 +9,10 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import chainrule as cr
-from chainrule.ops import activations, convolution, distances, losses, normalization, pooling
+from chainrule.ops import activations, convolution, normalization, pooling
 from chainrule.ops.resizing import interpolate
 from opdb.harness import Row
-from opdb.translate import Unlike, along
-
-
-def _only(what: str, options: dict[str, Any]) -> None:
-    given = sorted(k for k, v in options.items() if v not in (None, False))
-    if given:
-        raise Unlike(f"{what} with {', '.join(given)}")
-
-
-def _options(f: Any, **names: str) -> Any:
-    """A loss: PyTorch's old spellings of `reduction` dropped, other options under our names."""
-
-    def call(*args: Any, size_average: Any = None, reduce: Any = None, **options: Any) -> Any:
-        _only("a loss", {"size_average": size_average, "reduce": reduce})
-        return f(*args, **{names.get(k, k): v for k, v in options.items()})
-
-    return call
-
-
-def _classes(x: Any) -> int:
-    """PyTorch's axis of classes."""
-    return 1 if x.ndim > 1 else 0
-
-
-def _nll(
-    x: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
-) -> Any:
-    return losses.nll_loss(
-        x, target, axis=_classes(x), weight=weight, ignore_index=ignore_index, reduction=reduction
-    )
-
-
-def _cross_entropy(
-    x: Any, target: Any, *, weight: Any = None, ignore_index: int = -100, **options: Any
-) -> Any:
-    _only("cross_entropy", {"weight": weight is not None})
-    axis = _classes(x)
-    if target.dtype.kind == "f":
-        return cr.cross_entropy(x, target, axis=axis, **options)
-    return cr.cross_entropy(x, target, axis=axis, ignore_index=ignore_index, **options)
-
-
-def _l1(f: Any) -> Any:
-    """PyTorch broadcasts where we refuse."""
-
-    def call(x: Any, target: Any, **options: Any) -> Any:
-        _only("a loss", {"weight": options.pop("weight", None) is not None})
-        return f(*cr.broadcast_arrays(x, target), **options)
-
-    return call
-
-
-def _gaussian(x: Any, target: Any, var: Any, **options: Any) -> Any:
-    if x.ndim and var.shape == x.shape[:-1]:
-        var = cr.expand_dims(var, -1)
-    x, target = cr.broadcast_arrays(x, target)
-    return losses.gaussian_nll_loss(x, target, var, **options)
-
-
-def _multi_margin(x: Any, target: Any, **options: Any) -> Any:
-    if x.ndim == 0:
-        raise Unlike("one class")
-    return losses.multi_margin_loss(x, cr.reshape(target, x.shape[:-1]), **options)
+from opdb.translate import Unlike, along, only
 
 
 def _layer_norm(x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
@@ -171,7 +109,7 @@ def _max_pool(f: Any) -> Any:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        _only("max_pool", {"ceil_mode": ceil_mode, "return_indices": return_indices})
+        only("max_pool", {"ceil_mode": ceil_mode, "return_indices": return_indices})
         return f(x, kernel_size, stride=stride or None, padding=padding, dilation=dilation)
 
     return call
@@ -187,7 +125,7 @@ def _avg_pool(f: Any) -> Any:
         count_include_pad: bool = True,
         divisor_override: Any = None,
     ) -> Any:
-        _only("avg_pool", {"ceil_mode": ceil_mode, "divisor_override": divisor_override})
+        only("avg_pool", {"ceil_mode": ceil_mode, "divisor_override": divisor_override})
         return f(
             x,
             kernel_size,
@@ -217,7 +155,7 @@ def _resized(
     recompute_scale_factor: Any = None,
     antialias: bool = False,
 ) -> Any:
-    _only("interpolate", {"recompute_scale_factor": recompute_scale_factor, "antialias": antialias})
+    only("interpolate", {"recompute_scale_factor": recompute_scale_factor, "antialias": antialias})
     size = tuple(size) if isinstance(size, list) else size
     return interpolate(
         x, size, scale_factor=scale_factor, mode=mode, align_corners=bool(align_corners)
@@ -237,18 +175,6 @@ def _columns(x: Any, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: A
 def _bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Any:
     y = cr.einsum("...i,oij,...j->...o", a, weight, b)
     return y if bias is None else y + bias
-
-
-def _cosine(a: Any, b: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    if a.ndim == 0 and b.ndim == 0:
-        raise Unlike("two numbers")
-    return distances.cosine_similarity(a, b, axis=dim, eps=eps)
-
-
-def _normalized(x: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
-    if x.ndim == 0:
-        raise Unlike("a number")
-    return distances.normalize(x, ord=p, axis=dim, eps=eps)
 
 
 def _shuffled(x: Any, upscale_factor: int) -> Any:
@@ -279,41 +205,7 @@ def _soft(f: Any) -> Any:
     return along(f)
 
 
-LOSSES = [
-    Row("nn.functional.mse_loss", _l1(_options(cr.mse_loss))),
-    Row("nn.functional.l1_loss", _l1(_options(losses.l1_loss))),
-    Row("nn.functional.smooth_l1_loss", _l1(_options(losses.smooth_l1_loss))),
-    Row("nn.functional.huber_loss", _l1(_options(losses.huber_loss))),
-    Row("nn.functional.kl_div", _l1(_options(losses.kl_div))),
-    Row("nn.functional.poisson_nll_loss", _l1(_options(losses.poisson_nll_loss))),
-    Row("nn.functional.gaussian_nll_loss", _gaussian),
-    Row("nn.functional.soft_margin_loss", _l1(_options(losses.soft_margin_loss))),
-    Row("nn.functional.hinge_embedding_loss", _options(losses.hinge_embedding_loss)),
-    Row("nn.functional.margin_ranking_loss", _options(losses.margin_ranking_loss)),
-    Row("nn.functional.cosine_embedding_loss", _options(losses.cosine_embedding_loss)),
-    Row("nn.functional.triplet_margin_loss", _options(losses.triplet_margin_loss, p="ord")),
-    Row("nn.functional.multi_margin_loss", _multi_margin),
-    Row(
-        "nn.functional.multilabel_soft_margin_loss",
-        _options(losses.multilabel_soft_margin_loss),
-    ),
-    Row("nn.functional.binary_cross_entropy", _options(losses.binary_cross_entropy)),
-    Row(
-        "nn.functional.binary_cross_entropy_with_logits",
-        _options(cr.binary_cross_entropy_with_logits),
-    ),
-    Row("nn.functional.nll_loss", _nll),
-    Row("nn.functional.cross_entropy", _cross_entropy),
-    Row(
-        "nn.functional.pairwise_distance",
-        _options(distances.pairwise_distance, p="ord", keepdim="keepdims"),
-    ),
-    Row("nn.functional.cosine_similarity", _cosine),
-    Row("nn.functional.normalize", _normalized),
-]
-
 NN = [
-    *LOSSES,
     Row("softmax", _soft(cr.softmax)),
     Row("softmax.with_dtype", _soft(cr.softmax)),
     Row("log_softmax", _soft(cr.log_softmax)),

@@ -18,7 +18,8 @@ with warnings.catch_warnings():
     from torch.testing._internal.common_methods_invocations import op_db
 
 import chainrule as cr
-from opdb.harness import FULL, QUESTIONS, Case, Row, ask, cases, run
+from opdb.harness import FULL, Case, Row, cases
+from opdb.questions import QUESTIONS, ask, run
 from opdb.table import ROWS
 from opdb.third import Verdict, verdict
 

@@ -93,3 +93,10 @@ def along(f: Function) -> Function:
         return [cr.reshape(p, ()) for p in y] if isinstance(y, tuple) else cr.reshape(y, ())
 
     return call
+
+
+def only(what: str, options: dict[str, Any]) -> None:
+    """Leave the sample out if it sets one of the options, none of which we have."""
+    given = sorted(k for k, v in options.items() if v not in (None, False))
+    if given:
+        raise Unlike(f"{what} with {', '.join(given)}")
