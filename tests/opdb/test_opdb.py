@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="the oracle is PyTorch")
@@ -45,6 +46,9 @@ WRONG: dict[str, tuple[set[str], str]] = {
 }
 """Entries where PyTorch 2.13 is wrong: in which answers, and how. Each run proves it again."""
 
+KINKS = {"linalg.norm.subgradients_at_zero": "second"}
+"""Answers that do not exist: PyTorch says NaN, ours is finite (norm'(0) = 0)."""
+
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.entry)
 def test_entry(row: Row):
@@ -53,6 +57,9 @@ def test_entry(row: Row):
     questions, _ = WRONG.get(row.entry, (set[str](), ""))
     for question, asked, difference in outcome.differences:
         assert question != "value", difference
+        if KINKS.get(row.entry) == question:
+            assert np.isnan(difference.want).any() and np.isfinite(difference.got).all()
+            continue
         found = verdict(question, asked)
         if found is Verdict.BOTH:
             continue

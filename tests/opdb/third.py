@@ -134,6 +134,8 @@ def verdict(question: str, asked: Asked) -> Verdict:
     ours_fits, theirs_fits = abs(mine - want) <= near, abs(theirs - want) <= near
     if ours_fits and theirs_fits:
         return Verdict.BOTH
+    if not near <= 1e-3 * max(1, abs(want)):  # no derivative there, or none that can be told
+        return Verdict.NEITHER
     if ours_fits:
         return Verdict.OURS
     return Verdict.THEIRS if theirs_fits else Verdict.NEITHER

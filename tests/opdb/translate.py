@@ -100,3 +100,14 @@ def only(what: str, options: dict[str, Any]) -> None:
     given = sorted(k for k, v in options.items() if v not in (None, False))
     if given:
         raise Unlike(f"{what} with {', '.join(given)}")
+
+
+def of_elements(f: Function) -> Function:
+    """`f`, but not of arrays without elements."""
+
+    def call(x: Any, *args: Any, **options: Any) -> Any:
+        if 0 in x.shape:
+            raise Unlike("an array without elements")
+        return f(x, *args, **options)
+
+    return call
