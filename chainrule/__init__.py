@@ -278,11 +278,16 @@ from chainrule.vmap import vmap
 
 if TYPE_CHECKING:
     from chainrule import amp, data, fft, linalg, models, nn, optim, show, special
+    from chainrule.amp import (
+        GradScaler,
+        autocast,
+    )
     from chainrule.capturing import (
         capture,
     )
     from chainrule.checkpointing import (
         checkpoint,
+        keep_products,
     )
     from chainrule.explain import (
         first_bad,
@@ -378,7 +383,14 @@ __version__ = "0.1.0"
 _PARTS = ("amp", "data", "fft", "linalg", "models", "nn", "optim", "show", "special")
 _HOMES = {
     "chainrule.capturing": ("capture",),
-    "chainrule.checkpointing": ("checkpoint",),
+    "chainrule.amp": (
+        "GradScaler",
+        "autocast",
+    ),
+    "chainrule.checkpointing": (
+        "checkpoint",
+        "keep_products",
+    ),
     "chainrule.explain": (
         "first_bad",
         "leaks",
@@ -489,6 +501,7 @@ __all__ = [
     "DtypeError",
     "Function",
     "Generator",
+    "GradScaler",
     "GradientError",
     "IndexingError",
     "ShapeError",
@@ -519,6 +532,7 @@ __all__ = [
     "atan2",
     "atanh",
     "atleast",
+    "autocast",
     "binary_cross_entropy_with_logits",
     "bitwise_and",
     "bitwise_invert",
@@ -638,6 +652,7 @@ __all__ = [
     "isnan",
     "jacobian",
     "jvp",
+    "keep_products",
     "kthvalue",
     "layer_norm",
     "ldexp",

@@ -27,7 +27,7 @@ LAYERS: list[set[str]] = [
     {"tensor", "tree", "interop"},
     {"replay", "checkpointing"},
     {"functional", "vmap", "creation", "function", "scalar", "linalg", "fft"},
-    {"interop.numpy_rows", "interop.numpy_table"},
+    {"interop.numpy", "interop.numpy_rows", "interop.numpy_table", "special"},
     {""},
     {"nn", "optim", "amp", "capturing", "data", "show", "explain"},
     {"models"},

@@ -1,6 +1,6 @@
 """Modules: functions with parameters. PyTorch's names and defaults."""
 
-from chainrule.nn import init
+from chainrule.nn import functional, init
 from chainrule.nn.checkpointed import Checkpoint
 from chainrule.nn.layers import (
     GELU,
@@ -36,5 +36,6 @@ __all__ = [
     "SiLU",
     "Sigmoid",
     "Tanh",
+    "functional",
     "init",
 ]

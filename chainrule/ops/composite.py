@@ -188,10 +188,11 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-
 
     Ba, Kiros & Hinton 2016, arXiv:1607.06450, equation 4.
     """
-    centered = x - red.mean(x, axis=-1, keepdims=True)
+    wide = _roomy(x)
+    centered = wide - red.mean(wide, axis=-1, keepdims=True)
     variance = red.mean(ew.square(centered), axis=-1, keepdims=True)
     y = centered / ew.sqrt(variance + eps)
-    return _affine(y, weight, bias)
+    return _affine(_back(y, x), weight, bias)
 
 
 def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-5) -> Any:
@@ -199,8 +200,19 @@ def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-5) -> Any:
 
     Zhang & Sennrich 2019, arXiv:1910.07467, equation 4.
     """
-    scale = (red.mean(ew.square(x), axis=-1, keepdims=True) + eps) ** -0.5
-    return _affine(x * scale, weight, None)
+    wide = _roomy(x)
+    scale = (red.mean(ew.square(wide), axis=-1, keepdims=True) + eps) ** -0.5
+    return _affine(_back(wide * scale, x), weight, None)
+
+
+def _roomy(x: Any) -> Any:
+    """`x`, as float32 if it is float16, where squares of numbers beyond 255 are infinite."""
+    return astype(x, np.float32) if x.dtype == np.float16 else x
+
+
+def _back(y: Any, x: Any) -> Any:
+    """`y` as float16 if that is what `x` was."""
+    return astype(y, np.float16) if x.dtype == np.float16 else y
 
 
 def _affine(y: Any, weight: Any, bias: Any) -> Any:

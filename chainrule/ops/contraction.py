@@ -11,7 +11,9 @@ import numpy as np
 from chainrule.errors import ShapeError
 from chainrule.graph import apply
 from chainrule.op import Need, Spec
-from chainrule.ops.families import Multilinear, sum_to
+from chainrule.ops import reduction as red
+from chainrule.ops.families import Multilinear, conj, sum_to
+from chainrule.ops.selection import getitem
 from chainrule.ops.shaping import (
     Shape,
     broadcast_to,
@@ -45,6 +47,8 @@ class MatMul(Multilinear):
     def eval(self, *xs: Any) -> Any:
         """BLAS, through NumPy; all rows at once where b has no leading axes."""
         a, b = xs
+        if a.dtype.char == b.dtype.char == "e":  # NumPy has no BLAS for it
+            return self.eval(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
         if b.ndim == 2 and a.ndim > 2 and not self.turn_a:
             rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
             y = np.matmul(rows, _t(b, self.turn_b))
@@ -220,8 +224,6 @@ def _parse(spec: str, xs: Sequence[Any]) -> tuple[list[str], str]:
 
 def _diagonals(term: str, x: Any) -> tuple[str, Any]:
     """An input whose letter repeats (as in 'ii') replaced by its diagonal along that letter."""
-    from chainrule.ops.selection import getitem
-
     for c in term:
         if term.count(c) < 2:
             continue
@@ -280,10 +282,9 @@ def outer(a: Any, b: Any) -> Any:
 
 
 def vecdot(a: Any, b: Any, *, axis: int = -1) -> Any:
-    """The sum of products along `axis`; the other axes broadcast."""
-    from chainrule.ops.reduction import sum
-
+    """The sum of products along `axis`, a conjugated; the other axes broadcast."""
     n = normalize_axis(axis, min(a.ndim, b.ndim))
     if a.shape[axis] != b.shape[axis]:
         raise ShapeError(f"vecdot: {a.shape} and {b.shape} differ along axis {n}")
-    return sum(a * b, axis=axis)
+    dtype = np.result_type(a.dtype, b.dtype)
+    return red.sum(conj(a) * b, axis=axis, dtype=dtype)

@@ -258,6 +258,15 @@ class Multilinear(Op):
         return sum(parts[1:], parts[0])
 
 
+def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What sums of many terms of `dtype` are added up in: float32 for float16, whose numbers are 2
+    apart beyond 2048; itself for the others."""
+    return _SINGLE if dtype.char == "e" else dtype
+
+
+_SINGLE = np.dtype(np.float32)
+
+
 class SumTo(Linear):
     """Undo broadcasting: sum over the axes along which `shape` was repeated to `wide`."""
 
@@ -280,7 +289,8 @@ class SumTo(Linear):
     def eval(self, *xs: Any) -> Any:
         """The sum, of shape `shape`."""
         (x,) = xs
-        return np.add.reduce(x, axis=self.axes, dtype=x.dtype).reshape(self.shape)
+        total = np.add.reduce(x, axis=self.axes, dtype=accumulator(x.dtype))
+        return total.reshape(self.shape).astype(x.dtype, copy=False)
 
     def spec(self, *xs: Any) -> Spec:
         """`shape`, and the input's dtype."""

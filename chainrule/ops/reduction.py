@@ -17,7 +17,7 @@ from chainrule.graph import apply
 from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.accident import warn_if_paired
-from chainrule.ops.families import BroadcastTo, Linear
+from chainrule.ops.families import BroadcastTo, Linear, accumulator
 from chainrule.ops.selection import where
 from chainrule.ops.shaping import (
     Axis,
@@ -38,11 +38,9 @@ def _reduced(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
 
 
 def _total(x: Array, axes: Shape, keepdims: bool) -> Any:
-    """NumPy's sum in the dtype of `x`; float16 (steps of 2 beyond 2048) is summed in float32."""
-    if x.dtype.char == "e":
-        wide = np.add.reduce(x, axis=axes, dtype=np.float32, keepdims=keepdims)
-        return wide.astype(x.dtype)
-    return np.add.reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims)
+    """NumPy's sum, in the dtype of `x`."""
+    total = np.add.reduce(x, axis=axes, dtype=accumulator(x.dtype), keepdims=keepdims)
+    return total.astype(x.dtype, copy=False)
 
 
 def _floating(x: Any) -> Any:
@@ -319,8 +317,13 @@ def _prod_along(x: Any, axis: int) -> Any:
 
 def var(x: Any, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The variance over `axis`: the sum of squared deviations divided by (count - correction)."""
-    centered = x - mean(x, axis=axis, keepdims=True)
-    return sum(ew.square(centered), axis=axis, keepdims=keepdims) / _freedom(x, axis, correction)
+    far = _size(x - mean(x, axis=axis, keepdims=True))
+    return sum(ew.square(far), axis=axis, keepdims=keepdims) / _freedom(x, axis, correction)
+
+
+def _size(x: Any) -> Any:
+    """The absolute value of complex numbers; real ones as they are."""
+    return ew.abs(x) if x.dtype.kind == "c" else x
 
 
 def _freedom(x: Any, axis: Axis, correction: float) -> float:
@@ -343,7 +346,7 @@ def logsumexp(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
 def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Any:
     """The vector norm of order `ord` (any float, inf and -inf) over `axis`; norm'(0) = 0."""
     if ord == 2:
-        return apply(Norm(normalize_axes(axis, x.ndim), keepdims), _floating(x))
+        return apply(Norm(normalize_axes(axis, x.ndim), keepdims), _floating(_size(x)))
     size = ew.abs(_floating(x))
     if ord == math.inf:
         return max(size, axis=axis, keepdims=keepdims)

@@ -11,7 +11,7 @@ from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import Variable, apply
 from chainrule.op import Need, Spec
 from chainrule.ops import elementwise as ew
-from chainrule.ops.families import Linear, broadcast_to, sum_to
+from chainrule.ops.families import Linear, accumulator, broadcast_to, sum_to
 from chainrule.ops.shaping import Shape, Slice, flatten, normalize_axis, reshape
 
 
@@ -103,10 +103,10 @@ class TakeAdd(Linear):
     def eval(self, *xs: Any) -> Any:
         """A new array; equal indices add up, in order."""
         g, index = xs
-        out = np.zeros(self.shape, g.dtype)
+        out = np.zeros(self.shape, accumulator(g.dtype))
         key: Any = (*[slice(None)] * self.axis, index)
         np.add.at(out, key, g)
-        return out
+        return out.astype(g.dtype, copy=False)
 
     def spec(self, *xs: Any) -> Spec:
         """`shape`, and the dtype of g."""
@@ -189,9 +189,9 @@ class TakeAlongAdd(Linear):
     def eval(self, *xs: Any) -> Any:
         """A new array; equal indices add up, in order."""
         g, index = xs
-        out = np.zeros(self.shape, g.dtype)
+        out = np.zeros(self.shape, accumulator(g.dtype))
         np.add.at(out, self._places(g.shape, index), g)
-        return out
+        return out.astype(g.dtype, copy=False)
 
     def _places(self, shape: Shape, index: Any) -> tuple[Any, ...]:
         """For each axis the index that every element of g has in the result."""
@@ -311,9 +311,9 @@ class IndexAdd(Linear):
 
     def eval(self, *xs: Any) -> Any:
         """A new array; equal indices add up, in order."""
-        out = np.zeros(self.shape, xs[0].dtype)
+        out = np.zeros(self.shape, accumulator(xs[0].dtype))
         np.add.at(out, Index(self.template).key(xs[1:]), xs[0])
-        return out
+        return out.astype(xs[0].dtype, copy=False)
 
     def spec(self, *xs: Any) -> Spec:
         """`shape`, and the dtype of g."""

@@ -1,0 +1,113 @@
+"""Sample arguments of scans, sorting, scatters, convolution, pooling, normalisation, resizing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.ops import convolution as conv
+from chainrule.ops import normalization, pooling, resizing, scan, scattering, sorting
+from ops.sample import Sample, apart
+
+X, M = apart(2, 3, 4), apart(3, 4, salt=1)
+ROWS = np.array([[2, 0, 1, 1], [0, 2, 2, 1]])
+PLACES = np.array([2, 0])
+MASK = np.array(
+    [[True, False, True, False], [False, True, True, False], [True, False, False, True]]
+)
+IMAGE, LINE = apart(2, 4, 5, 6, salt=2), apart(2, 4, 7, salt=3)
+
+
+def case(name: str, f: Any, *args: Any, note: str = "", traceable: bool = True) -> Sample:
+    return Sample(name, f, args, note, traceable)
+
+
+SCANS = [
+    case("cumulative_sum", lambda x: scan.cumulative_sum(x, axis=1), X),
+    case("cumulative_sum", lambda x: scan.cumulative_sum(x, axis=-1, include_initial=True), M),
+    case("cumulative_prod", lambda x: scan.cumulative_prod(x, axis=1), X),
+    case("cumsum", lambda x: scan.cumsum(x, axis=0), M),
+    case("cumprod", lambda x: scan.cumprod(x, axis=1), M),
+    case("logcumsumexp", lambda x: scan.logcumsumexp(x, axis=1), M),
+    case("cummax", lambda x: scan.cummax(x, axis=1)[0], M),
+    case("cummin", lambda x: scan.cummin(x, axis=0)[0], M),
+]
+SORTING = [
+    case("sort", lambda x: sorting.sort(x, axis=1), X),
+    case("sort", lambda x: sorting.sort(x, axis=0, descending=True), M, note="down"),
+    case("topk", lambda x: sorting.topk(x, 2, axis=1)[0], M),
+    case("kthvalue", lambda x: sorting.kthvalue(x, 2, axis=0)[0], M),
+    case("median", lambda x: sorting.median(x, axis=1), M),
+    case("quantile", lambda x: sorting.quantile(x, 0.37, axis=1), M),
+]
+SCATTERS = [
+    case("diff", lambda x: scattering.diff(x, axis=1), M),
+    case("tril", lambda x: scattering.tril(x, k=1), X),
+    case("triu", lambda x: scattering.triu(x, k=-1), X),
+    case("diag_embed", scattering.diag_embed, M),
+    case("index_add", lambda x, v: scattering.index_add(x, 0, PLACES, v), M, apart(2, 4, salt=5)),
+    case("index_copy", lambda x, v: scattering.index_copy(x, 0, PLACES, v), M, apart(2, 4, salt=5)),
+    case("index_select", lambda x: scattering.index_select(x, 0, PLACES), M),
+    case("index_put", lambda x, v: scattering.index_put(x, PLACES, v), M, apart(2, 4, salt=5)),
+    case("put", lambda x, v: scattering.put(x, np.array([7, 2, 11]), v), M, apart(3, salt=5)),
+    case("masked_fill", lambda x: scattering.masked_fill(x, MASK, 0.73), M),
+    case("masked_select", lambda x: scattering.masked_select(x, MASK), M, traceable=False),
+    case(
+        "scatter", lambda x, v: scattering.scatter(x, 0, ROWS[:, ::-1], v), M, apart(2, 4, salt=5)
+    ),
+    *[
+        case(
+            "scatter_reduce",
+            lambda x, v, how=how: scattering.scatter_reduce(x, 0, ROWS, v, how),
+            M,
+            apart(2, 4, salt=5),
+            note=how,
+            traceable=how != "prod",  # it needs indices whose values are known
+        )
+        for how in ("sum", "mean", "prod", "amax", "amin")
+    ],
+]
+WINDOWS = [
+    case("conv1d", conv.conv1d, LINE, apart(3, 4, 3, salt=4), apart(3, salt=6)),
+    case(
+        "conv2d",
+        lambda x, w: conv.conv2d(x, w, stride=(2, 1), padding=(1, 2), dilation=(1, 2), groups=2),
+        IMAGE,
+        apart(6, 2, 3, 2, salt=4),
+    ),
+    case("conv_transpose1d", conv.conv_transpose1d, LINE, apart(4, 3, 3, salt=4)),
+    case(
+        "conv_transpose2d",
+        lambda x, w: conv.conv_transpose2d(x, w, stride=2, padding=1),
+        apart(2, 4, 3, 4, salt=5),
+        apart(4, 3, 3, 2, salt=4),
+    ),
+    case("unfold", lambda x: conv.unfold(x, (2, 3), padding=1), IMAGE),
+    case("max_pool1d", lambda x: pooling.max_pool1d(x, 3, stride=2), LINE),
+    case("max_pool2d", lambda x: pooling.max_pool2d(x, 2), IMAGE),
+    case("avg_pool1d", lambda x: pooling.avg_pool1d(x, 3, stride=2), LINE),
+    case("avg_pool2d", lambda x: pooling.avg_pool2d(x, (2, 3)), IMAGE),
+    case("adaptive_avg_pool", lambda x: pooling.adaptive_avg_pool(x, (3, 4)), IMAGE),
+]
+OTHERS = [
+    case(
+        "group_norm",
+        lambda x, w, b: normalization.group_norm(x, 2, w, b),
+        IMAGE,
+        apart(4, salt=3),
+        apart(4, salt=4),
+    ),
+    case("instance_norm", lambda x: normalization.instance_norm(x), IMAGE),
+    case(
+        "batch_norm",
+        lambda x, w, b: normalization.batch_norm(x, weight=w, bias=b, training=True).y,
+        IMAGE,
+        apart(4, salt=3),
+        apart(4, salt=4),
+    ),
+    case("interpolate", lambda x: resizing.interpolate(x, size=(7, 4), mode="bilinear"), IMAGE),
+    case("interpolate", lambda x: resizing.interpolate(x, size=9, mode="nearest"), LINE),
+]
+
+SAMPLES = [*SCANS, *SORTING, *SCATTERS, *WINDOWS, *OTHERS]
