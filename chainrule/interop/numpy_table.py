@@ -28,6 +28,7 @@ from chainrule.ops import contraction as con
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops import scan, scattering, selection, shaping, sorting
+from chainrule.ops import special as special  # its rows are ufuncs too
 from chainrule.ops.families import rows, strong_mul
 
 Call = Callable[..., Any]
@@ -44,7 +45,6 @@ UFUNCS: dict[Any, Call] = {
     np.fabs:        lambda x: ew.abs(x),
     np.fmax:        lambda x1, x2: selection.where(ew.isnan(x1), x2, selection.where(ew.isnan(x2), x1, ew.maximum(x1, x2))),
     np.fmin:        lambda x1, x2: selection.where(ew.isnan(x1), x2, selection.where(ew.isnan(x2), x1, ew.minimum(x1, x2))),
-    np.fmod:        lambda x1, x2: ew.copysign(ew.remainder(ew.abs(x1), ew.abs(x2)), x1),
     np.heaviside:   lambda x1, x2: selection.where(x1 == 0, x2, selection.where(x1 > 0, 1.0, 0.0)),
     np.deg2rad:     lambda x: x * DEGREE,
     np.radians:     lambda x: x * DEGREE,

@@ -348,7 +348,7 @@ class BroadcastTo(Linear):
     def eval(self, *xs: Any) -> Any:
         """A view for large arrays; for small ones a copy, which is much faster to make."""
         (x,) = xs
-        if math.prod(self.shape) > _SMALL:
+        if math.prod(self.shape) > _SMALL or x.ndim > len(self.shape):
             return np.broadcast_to(x, self.shape)
         out = np.empty(self.shape, x.dtype)
         out[...] = x

@@ -86,6 +86,9 @@ def _written(what: str, x: Any, places: Any, source: Any) -> Any:
 def _fitting(what: str, source: Any, shape: Shape, x: Any) -> Any:
     """`source` in the dtype of x, repeated to `shape`."""
     source = source if hasattr(source, "dtype") else np.asarray(source, x.dtype)
+    extra = max(len(source.shape) - len(shape), 0)
+    if extra and set(source.shape[:extra]) == {1}:  # an assignment may drop them
+        source = reshape(source, tuple(source.shape[extra:]))
     try:
         return broadcast_to(astype(source, x.dtype), shape)
     except ValueError as cause:
@@ -393,6 +396,8 @@ def diff(x: Any, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any
     """
     if n < 0:
         raise ConfigError(f"diff: n is at least 0, not {n}")
+    if n == 0:
+        return x
     axis = normalize_axis(axis, x.ndim)
     parts = [part for part in (prepend, x, append) if part is not None]
     x = concat(parts, axis=axis) if len(parts) > 1 else x

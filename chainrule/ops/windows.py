@@ -98,7 +98,8 @@ class Windows:
     def folded(self, columns: Array) -> Array:
         """The columns added to where they came from: the transpose of `columns`."""
         n = columns.shape[0]
-        parts = columns.reshape(n, -1, math.prod(self.kernel), *self.out)
+        places = math.prod(self.kernel)
+        parts = columns.reshape(n, columns.shape[1] // places, places, *self.out)
         return self.spread([parts[:, :, i] for i in range(parts.shape[2])])
 
     def spread(self, parts: Sequence[Array]) -> Array:

@@ -12,7 +12,7 @@ import chainrule as cr
 from chainrule.ops import activations, convolution, normalization, pooling
 from chainrule.ops.resizing import interpolate
 from opdb.harness import Row
-from opdb.translate import Unlike, along, of_elements, only
+from opdb.translate import Unlike, along, only
 
 
 def _layer_norm(x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
@@ -232,7 +232,7 @@ NN = [
         "nn.functional.conv_transpose2d",
         _batched(2, _conv(convolution.conv_transpose2d, *TRANSPOSED)),
     ),
-    Row("nn.functional.unfold", of_elements(_columns)),
+    Row("nn.functional.unfold", _columns),
     Row("nn.functional.max_pool1d", _batched(1, _max_pool(pooling.max_pool1d))),
     Row("nn.functional.max_pool2d", _batched(2, _max_pool(pooling.max_pool2d))),
     Row("nn.functional.avg_pool1d", _batched(1, _avg_pool(pooling.avg_pool1d))),

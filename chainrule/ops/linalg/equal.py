@@ -100,7 +100,7 @@ class Determined(Op):
         if self.what == "svd":  # vectors of value 0 take no part in U diag(s) VH: they send 0
             zero = np.abs(values) <= rounding(values) * _most(values, 1)
             many = zero.sum(-1, keepdims=True) > int(self.square)
-            meet |= (zero & some & many)[..., None] & (np.abs(k).max((-2, -1), keepdims=True) > 0)
+            meet |= (zero & some & many)[..., None] & (_most(k, 2) > 0)
         if meet.any():
             batch, i, j = _first(meet)
             raise GradientError(
