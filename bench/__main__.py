@@ -15,7 +15,10 @@ from pathlib import Path
 
 from bench.pairs import Row
 
-QUESTIONS = ("eager", "microgpt", "mlp", "scalar", "chain", "importing")
+QUESTIONS = (
+    *("eager", "microgpt", "mlp", "scalar", "chain", "importing"),
+    *("convolution", "checkpointing", "traps"),
+)
 RESULTS = Path(__file__).parent / "RESULTS.md"
 HEAD = "| what | ours | peer | ratio | aim |\n|---|---|---|---|---|\n"
 

@@ -99,7 +99,8 @@ class Windows:
         """The columns added to where they came from: the transpose of `columns`."""
         n = columns.shape[0]
         places = math.prod(self.kernel)
-        parts = columns.reshape(n, columns.shape[1] // places, places, *self.out)
+        channels = math.prod(columns.shape[1:]) // (places * math.prod(self.out))
+        parts = columns.reshape(n, channels, places, *self.out)
         return self.spread([parts[:, :, i] for i in range(parts.shape[2])])
 
     def spread(self, parts: Sequence[Array]) -> Array:
