@@ -4,6 +4,7 @@ An op states its derivative once; everything else is derived from that statement
 """
 
 from importlib import import_module
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 from chainrule.creation import (
@@ -48,6 +49,7 @@ from chainrule.errors import (
     IndexingError,
     ShapeError,
     TraceError,
+    border,
 )
 from chainrule.function import Function
 from chainrule.functional import (
@@ -487,8 +489,14 @@ def __getattr__(name: str) -> Any:
     home = next((m for m, names in _HOMES.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module 'chainrule' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(home), name)
+    found = globals()[name] = _public(getattr(import_module(home), name))
     return found
+
+
+def _public(f: Any) -> Any:
+    """A function of arrays with the border that explains misuse; anything else as it is."""
+    ours = isfunction(f) and f.__module__.startswith("chainrule.ops")
+    return border(f) if ours else f
 
 
 def __dir__() -> list[str]:
@@ -815,3 +823,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+for _name in [n for n in __all__ if n in globals()]:
+    globals()[_name] = _public(globals()[_name])

@@ -7,8 +7,12 @@ once and adds what was asked, the shapes and dtypes. Every error of this package
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class ChainruleError(Exception):
@@ -88,4 +92,25 @@ def _reason(cause: Exception) -> str:
     text = " ".join(str(cause).split())
     if "could not be broadcast together" in text:
         return "the shapes do not broadcast (compare them from the right; sizes must match or be 1)"
+    if "core dimension" in text:
+        return "the inner sizes differ: (.., m, k) @ (.., k, n) needs the same k twice"
     return text.removeprefix("ufunc ").rstrip(".") or type(cause).__name__
+
+
+def border(f: Callable[_P, _R]) -> Callable[_P, _R]:
+    """`f` as a public function: a list or a number where an array belongs is named as such."""
+
+    @wraps(f)
+    def public(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return f(*args, **kwargs)
+        except AttributeError as cause:
+            given: list[Any] = [*args, *kwargs.values()]
+            for x in given:
+                if f"'{type(x).__name__}' object" in str(cause) and not hasattr(x, "dtype"):
+                    raise DtypeError(
+                        f"{f.__name__} takes tensors and arrays, not {describe(x)}: use tensor(...)"
+                    ) from cause
+            raise
+
+    return public

@@ -256,3 +256,10 @@ def test_a_long_argument_is_shortened():
     with pytest.raises(cr.DtypeError) as caught:
         leaf() + ("x" * 500)
     assert "..." in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_a_list_where_an_array_belongs_is_named():
+    with pytest.raises(cr.DtypeError, match=r"sum takes tensors and arrays, not list \[1.0\]"):
+        cr.sum([1.0])
+    with pytest.raises(cr.DtypeError, match=r"softmax takes tensors and arrays, not float 2.0"):
+        cr.softmax(2.0)
