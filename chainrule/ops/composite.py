@@ -102,16 +102,9 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise ConfigError(f"label_smoothing is between 0 and 1, not {label_smoothing}")
     axis = normalize_axis(axis, logits.ndim)
-    rest = tuple([n for i, n in enumerate(logits.shape) if i != axis])
     if target.dtype.kind == "f":
         return _soft_cross_entropy(logits, target, axis, label_smoothing, reduction)
-    if target.dtype.kind not in "iu":
-        raise DtypeError(f"cross_entropy: a target is integers or floats, not {target.dtype}")
-    if tuple(target.shape) != rest:
-        raise ShapeError(
-            f"cross_entropy: logits {logits.shape} with classes along axis {axis} need class "
-            f"indices of shape {rest}, not {target.shape}"
-        )
+    _check_targets(logits, target, axis)
     used = None if ignore_index is None else target != ignore_index
     index = target if used is None else where(used, target, 0)
     check_classes("cross_entropy", index, logits.shape[axis])
@@ -125,6 +118,18 @@ def cross_entropy(
         return reduce_loss(loss, reduction)
     loss = where(used, loss, 0)
     return reduce_loss(loss, reduction, red.sum(astype(used, logits.dtype)))
+
+
+def _check_targets(logits: Any, target: Any, axis: int) -> None:
+    """Raise unless `target` is integers of the shape of `logits` without `axis`."""
+    if target.dtype.kind not in "iu":
+        raise DtypeError(f"cross_entropy: a target is integers or floats, not {target.dtype}")
+    rest = tuple([n for i, n in enumerate(logits.shape) if i != axis])
+    if tuple(target.shape) != rest:
+        raise ShapeError(
+            f"cross_entropy: logits {logits.shape} with classes along axis {axis} need class "
+            f"indices of shape {rest}, not {target.shape}"
+        )
 
 
 def check_classes(what: str, index: Any, count: int) -> None:
