@@ -1,0 +1,163 @@
+"""Terms: a recorded computation as values that know nothing of Python objects.
+
+A `Term` is an op applied to terms, an input or a constant. Equal terms of one `Terms` are one
+object, so common subexpressions exist once and whatever nobody reaches is gone. A `Program` is what
+one call computes: its results, and new values for what it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.op import Op, Spec
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Term:
+    """One value of a program.
+
+    `op` and `args` say how it is computed; an input has `index`, its place among the program's
+    inputs; a constant has `value`, an array or a Python number, which takes part in promotion as
+    Python numbers do. Of an op with several outputs, `shape` and `dtype` are tuples. `code` and
+    `at` tell the user's line.
+    """
+
+    op: Op | None
+    args: tuple[Term, ...]
+    shape: Any
+    dtype: Any
+    value: Any = None
+    index: int | None = None
+    code: CodeType | None = None
+    at: int = 0
+
+    @property
+    def spec(self) -> Spec:
+        """Shape and dtype."""
+        return Spec(self.shape, self.dtype)
+
+    @property
+    def name(self) -> str:
+        """The op's name, `input 3` or `constant`."""
+        if self.op is not None:
+            return self.op.name
+        return "constant" if self.index is None else f"input {self.index}"
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.dtype} {self.shape}>"
+
+
+@final
+class Terms:
+    """Makes terms, each only once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Term] = {}
+
+    def op(self, op: Op, args: Sequence[Term], *, like: Term | None = None) -> Term:
+        """`op` of `args`; `like` tells the user's line."""
+        key = (op, *map(id, args))
+        found = self._known.get(key)
+        if found is None:
+            specs = [a.value if _plain(a.value) else _spec(a) for a in args]
+            y = op.spec(*specs)
+            shape, dtype = (
+                (tuple([s.shape for s in y]), tuple([s.dtype for s in y]))
+                if op.many
+                else (y.shape, y.dtype)
+            )
+            at = (like.code, like.at) if like is not None else (None, 0)
+            found = self._known[key] = Term(op, tuple(args), shape, dtype, None, None, *at)
+        return found
+
+    def input(self, index: int, shape: tuple[int, ...], dtype: Any) -> Term:
+        """Input number `index`."""
+        return self._once(("input", index), Term(None, (), shape, np.dtype(dtype), None, index))
+
+    def constant(self, value: Any) -> Term:
+        """An array, or a Python number."""
+        if _plain(value):
+            # repr: 0.0 and -0.0 are equal, and NaN is not equal to itself
+            key: Any = ("number", type(value), repr(value))
+            return self._once(key, Term(None, (), (), np.result_type(value), value))
+        array = np.array(value, order="C")
+        array.flags.writeable = False
+        key = ("array", array.shape, array.dtype, array.tobytes())
+        return self._once(key, Term(None, (), array.shape, array.dtype, array))
+
+    def _once(self, key: Any, term: Term) -> Term:
+        return self._known.setdefault(key, term)
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
+
+
+def _spec(t: Term) -> Any:
+    """What an op's `spec` is to be told of `t`: for several outputs, their specs."""
+    if isinstance(t.shape, tuple) and t.shape and isinstance(t.shape[0], tuple):
+        return tuple([Spec(s, d) for s, d in zip(t.shape, t.dtype, strict=True)])
+    return t.spec
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What one call computes.
+
+    `inputs` are all that it is given, in order: what the caller passes, then what the function
+    reaches by itself. `results` are what it returns. `updates` are (place among the inputs, new
+    value): that input is to have that value afterwards.
+    """
+
+    inputs: tuple[Term, ...]
+    results: tuple[Term, ...]
+    updates: tuple[tuple[int, Term], ...] = ()
+
+    @property
+    def roots(self) -> list[Term]:
+        """Everything that must be computed."""
+        return [*self.results, *[t for _, t in self.updates]]
+
+
+def in_order(roots: Iterable[Term]) -> list[Term]:
+    """The terms that `roots` depend on, each after its arguments, roots included."""
+    done: dict[Term, None] = {}
+    stack: list[tuple[Term, bool]] = [(r, False) for r in reversed(list(roots))]
+    while stack:
+        t, ready = stack.pop()
+        if t in done:
+            continue
+        if ready:
+            done[t] = None
+        else:
+            stack.append((t, True))
+            stack += [(a, False) for a in reversed(t.args) if a not in done]
+    return list(done)
+
+
+@dataclass
+class Values:
+    """Runs a program op by op on arrays: what every faster way must agree with."""
+
+    program: Program
+    known: dict[Term, Any] = field(default_factory=dict[Term, Any])
+
+    def run(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The results, and the new values of `updates`, in order."""
+        known = dict(zip(self.program.inputs, inputs, strict=True))
+        with np.errstate(all="ignore"):
+            for t in in_order(self.program.roots):
+                if t.op is not None:
+                    known[t] = t.op.eval(*[known[a] for a in t.args])
+                elif t.index is None:
+                    known[t] = t.value
+        arrays = [np.asarray(known[t]) for t in self.program.roots]
+        count = len(self.program.results)
+        return arrays[:count], arrays[count:]
