@@ -149,7 +149,7 @@ def _visit(node: Node, g: Any) -> Any:
 def _used_twice(node: Node) -> GradientError:
     return GradientError(
         f"cannot go back through '{node.name}' {node.dtype} {node.shape} (made at {node.where}) a "
-        f"second time: the values that it kept were freed by the backward at {node.xs.where}. "
+        f"second time: this graph was freed by the backward at {node.xs.where}. "
         "Say retain_graph=True there, or compute the forward pass again."
     )
 
@@ -264,7 +264,11 @@ def _conj(g: Any) -> Any:
 
 
 def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> None:
-    """Add the gradient of `y`, whose cotangent is `g`, to every leaf that it depends on."""
+    """Add the gradient of `y`, whose cotangent is `g`, to every leaf that it depends on.
+
+    The graph is freed unless something is to be asked of it: another derivative, or, where `y` is
+    not finite, which op made it so.
+    """
     node = y.node
     if node is None or not node.needs:
         raise GradientError(
@@ -273,9 +277,8 @@ def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> 
             "detach(), item(), numpy() or no_grad() cuts the path"
         )
     record = create_graph or type(y.value) is Spec
-    arrived = pullback_nodes(
-        order([node]), {node: g}, None, record=record, free=not (retain_graph or record)
-    )
+    free = not (retain_graph or record) and bool(np.isfinite(y.value).all())
+    arrived = pullback_nodes(order([node]), {node: g}, None, record=record, free=free)
     for n, bar in arrived.items():
         if n.extra is not None and n.extra.retain:
             new = bar if isinstance(bar, Variable) else variable(np.asarray(bar))

@@ -28,8 +28,9 @@ def first_bad(loss: Variable, *, inf: bool = False) -> BadOp | None:
     """The first op that made a NaN on the way to `loss` or, if there is none, on the way back.
 
     None if all is finite. With `inf` infinities count too; without it, one that led to the NaN is
-    named as its `cause`. Nothing need have been switched on before; but the graph must be there:
-    call this before `backward`, or give that `retain_graph=True`. Raises `GradientError` otherwise.
+    named as its `cause`. Nothing need have been switched on before; but the graph must be there.
+    `backward` leaves that of a loss that is not finite; to ask about another, call this before
+    `backward`, or give that `retain_graph=True`. Raises `GradientError` otherwise.
 
     >>> import chainrule as cr
     >>> x = cr.tensor([1.0, 0.0], requires_grad=True)
@@ -46,9 +47,10 @@ def first_bad(loss: Variable, *, inf: bool = False) -> BadOp | None:
     for node in walk:
         if node.xs.__class__ is Freed:
             raise GradientError(
-                f"first_bad: the values that '{node.name}' (made at {node.where}) kept were freed "
-                f"by the backward at {node.xs.where}. Call first_bad before it, or say "
-                "retain_graph=True there, or run the step again within trap_nan()"
+                f"first_bad: the graph to which '{node.name}' (made at {node.where}) belongs was "
+                f"freed by the backward at {node.xs.where}, as that of any finite loss is. Call "
+                "first_bad before it, or say retain_graph=True there, or run the step again within "
+                "trap_nan()"
             )
     found = explain_loss([loss], inf=inf)
     return found or (_backwards(loss, walk, inf=inf) if loss.value.size == 1 else None)

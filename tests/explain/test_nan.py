@@ -207,6 +207,36 @@ def test_first_bad_is_none_where_all_is_well():
     assert first_bad(x.sqrt().sum()) is None
 
 
+def test_first_bad_works_after_the_backward_of_a_loss_that_is_not_finite():
+    def step(x: cr.Tensor) -> cr.Tensor:
+        return (x.log() * x * 2.0).sum()  # post-mortem
+
+    x = cr.tensor([1.0, 0.0, 3.0], requires_grad=True)
+    loss = step(x)
+    before = first_bad(loss)
+    loss.backward()
+    assert before is not None
+    assert (before.op, before.where) == ("mul", at("post-mortem"))
+    assert first_bad(loss) == before
+    kept = cr.tensor([1.0, 0.0, 3.0], requires_grad=True)
+    step(kept).backward(retain_graph=True)
+    assert x.grad is not None and kept.grad is not None
+    assert np.array_equal(x.grad.numpy(), kept.grad.numpy(), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64])
+def test_only_the_graph_of_a_loss_that_is_not_finite_is_left(dtype: type[np.generic]):
+    for values, left in (([1.0, 2.0], False), ([np.inf, 2.0], True), ([np.nan, 2.0], True)):
+        x = cr.tensor(np.array(values, dtype), requires_grad=True)
+        y = x * x
+        y.backward(np.ones(2, dtype))  # of several numbers, one of which is enough
+        if left:
+            y.backward(np.ones(2, dtype))
+        else:
+            with pytest.raises(GradientError, match="second time: this graph was freed by"):
+                y.backward(np.ones(2, dtype))
+
+
 def test_first_bad_counts_infinities_on_request():
     x = cr.tensor([1.0, 0.0], requires_grad=True)
     loss = cr.where(x > 0, x.log(), 0.0).sum()
@@ -222,7 +252,7 @@ def test_first_bad_needs_the_graph():
     loss.backward()  # freed here
     with pytest.raises(GradientError) as e:
         first_bad(loss)
-    assert f"freed by the backward at {at('freed here')}" in str(e.value)
+    assert f"freed by the backward at {at('freed here')}, as that of any finite" in str(e.value)
     assert "retain_graph=True" in str(e.value)
     with pytest.raises(GradientError, match="requires no gradient"):
         first_bad(cr.tensor(1.0))
