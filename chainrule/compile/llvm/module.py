@@ -1,0 +1,188 @@
+"""A whole program as one LLVM module: a function for each kernel, and one that calls them.
+
+    void program(ptr objects, ptr scratch, ptr sizes, ptr host)
+
+`objects` are the addresses of the caller's arrays and Python floats, as `id` gives them: what they
+hold begins with the same number of bytes of bookkeeping, then the address of the data or the
+number itself. `scratch` are addresses of memory for what lives in between, `sizes` the values of
+the symbols; `host(i)` runs statement number i that only Python can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from llvmlite import ir
+
+from chainrule.compile import loops
+from chainrule.compile.llvm import functions as fn
+from chainrule.compile.llvm.functions import I64
+from chainrule.compile.llvm.kernel import Emitter
+from chainrule.compile.llvm.machine import Machine
+from chainrule.compile.loops import Buffer, Gemm, Host, Kernel, Loops, Matrix
+
+PTR = ir.PointerType()
+HEADER = object.__basicsize__
+"""Bytes of bookkeeping at the start of a Python object."""
+
+
+@final
+@dataclass(slots=True)
+class Module:
+    """What `emit` made: the code, and the statements that Python must run, by number."""
+
+    ir: Any
+    hosts: list[Host] = field(default_factory=list[Host])
+
+
+def emit(program: Loops, objects: Sequence[Buffer], scratch: Sequence[Buffer], machine: Machine) -> Module:
+    """The module of `program`, whose caller passes `objects` and memory for `scratch`."""
+    out = Module(ir.Module("chainrule"))
+    args = [PTR, PTR, PTR, PTR]
+    main = ir.Function(out.ir, ir.FunctionType(ir.VoidType(), args), "program")
+    b = ir.IRBuilder(main.append_basic_block())
+    given, temps, sizes, host = main.args
+    pointers = {x: _data(b, given, i, x) for i, x in enumerate(objects)}
+    for i, x in enumerate(scratch):
+        pointers[x] = b.load(b.gep(temps, [ir.Constant(I64, i)], source_etype=PTR), typ=PTR)
+    for x in program.buffers:
+        if x.role == "constant":
+            pointers[x] = _constant(out.ir, x)
+    symbols = {
+        s: b.load(b.gep(sizes, [ir.Constant(I64, i)], source_etype=I64), typ=I64)
+        for i, s in enumerate(program.symbols)
+    }
+    known: dict[str, Any] = {}
+    for kernel in program.kernels:
+        _call(out, b, kernel, pointers, symbols, machine, known, host)
+    b.ret_void()
+    return out
+
+
+def _data(b: Any, given: Any, i: int, x: Buffer) -> Any:
+    thing = b.load(b.gep(given, [ir.Constant(I64, i)], source_etype=PTR), typ=PTR)
+    held = b.gep(thing, [ir.Constant(I64, HEADER)], source_etype=ir.IntType(8))
+    return held if x.label == "float" else b.load(held, typ=PTR)
+
+
+def _constant(module: Any, x: Buffer) -> Any:
+    data = np.ascontiguousarray(x.value).tobytes()
+    kind = ir.ArrayType(ir.IntType(8), len(data))
+    g = ir.GlobalVariable(module, kind, x.name)
+    g.linkage, g.global_constant, g.align = "internal", True, 64
+    g.initializer = ir.Constant(kind, bytearray(data))
+    return g
+
+
+def _call(
+    out: Module,
+    b: Any,
+    kernel: Kernel,
+    pointers: dict[Buffer, Any],
+    symbols: dict[str, Any],
+    machine: Machine,
+    known: dict[str, Any],
+    host: Any,
+) -> None:
+    """Call the kernel's function; one that has the same text as an earlier one is that one."""
+    (first, *_) = kernel.body
+    if isinstance(first, Host):
+        _host(b, host, len(out.hosts))
+        out.hosts.append(first)
+        return
+    if isinstance(first, Gemm):
+        _gemm(b, first, pointers, symbols)
+        return
+    reads, writes = kernel.buffers()
+    buffers = list(dict.fromkeys([*reads, *writes]))
+    key = _canonical(kernel, buffers)
+    f = known.get(key)
+    if f is None:
+        f = known[key] = _function(out.ir, kernel, buffers, list(symbols), machine)
+    b.call(f, [*[pointers[x] for x in buffers], *symbols.values()])
+
+
+def _canonical(kernel: Kernel, buffers: Sequence[Buffer]) -> str:
+    """The kernel's text with its buffers named by their places."""
+    names = [x.name for x in buffers]
+    for i, x in enumerate(buffers):
+        x.name = f"${i}:{x.dtype}$"
+    body = kernel.body
+    text = "\n".join(str(loops.Kernel("", body)).splitlines()[1:])
+    for x, name in zip(buffers, names, strict=True):
+        x.name = name
+    return text
+
+
+def _host(b: Any, host: Any, number: int) -> None:
+    host.function_type = ir.FunctionType(ir.VoidType(), [I64])  # llvmlite asks a callee for it
+    b.call(host, [ir.Constant(I64, number)])
+
+
+def _function(
+    module: Any, kernel: Kernel, buffers: Sequence[Buffer], symbols: Sequence[str], machine: Machine
+) -> Any:
+    kinds = [*[PTR] * len(buffers), *[I64] * len(symbols)]
+    f = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), kernel.name)
+    f.linkage = "internal"
+    f.attributes.add("noinline")
+    f.attributes.add("nounwind")
+    for arg in f.args[: len(buffers)]:
+        arg.add_attribute("noalias")
+        arg.add_attribute("nonnull")
+    b = ir.IRBuilder(f.append_basic_block("entry"))
+    body = f.append_basic_block("body")
+    pointers = dict(zip(buffers, f.args, strict=False))
+    sizes = dict(zip(symbols, f.args[len(buffers) :], strict=True))
+    b.branch(body)
+    entry = b.block
+    b.position_at_end(body)
+    emitter = Emitter(b, pointers, sizes, machine, kernel.body)
+    emitter.entry(entry)
+    emitter.run(kernel.body)
+    b.ret_void()
+    return f
+
+
+def _gemm(b: Any, s: Gemm, pointers: dict[Buffer, Any], symbols: dict[str, Any]) -> None:
+    """BLAS counts columns first: it is asked for the transpose, right.T @ left.T."""
+    e = Emitter(b, pointers, symbols, _NO_MACHINE, ())
+    e.entry(b.block)
+    dtype = s.out.buffer.dtype
+    name = "chainrule_sgemm" if dtype.itemsize == 4 else "chainrule_dgemm"
+    kind = ir.FunctionType(ir.VoidType(), [PTR] * 13)
+    module = b.module
+    f = module.globals.get(name) or ir.Function(module, kind, name)
+    one = fn.type_of(dtype)
+    i32 = ir.IntType(32)
+
+    def hold(value: Any, t: Any) -> Any:
+        slot = b.alloca(t)
+        b.store(value, slot)
+        return slot
+
+    def number(n: Any) -> Any:
+        return hold(b.trunc(e.extent(n), i32), i32)
+
+    def letter(x: Matrix) -> Any:
+        return hold(ir.Constant(ir.IntType(8), ord("N" if x.col == 1 else "T")), ir.IntType(8))
+
+    def lead(x: Matrix) -> Any:
+        return number(x.row if x.col == 1 else x.col)
+
+    def at(x: Matrix) -> Any:
+        t = fn.in_memory(x.buffer.dtype)
+        return b.gep(pointers[x.buffer], [e.affine(x.at)], source_etype=t)
+
+    scale = hold(ir.Constant(one, 1.0), one)
+    keep = hold(ir.Constant(one, 1.0 if s.add else 0.0), one)
+    b.call(f, [
+        letter(s.right), letter(s.left), number(s.n), number(s.m), number(s.k), scale,
+        at(s.right), lead(s.right), at(s.left), lead(s.left), keep, at(s.out), lead(s.out),
+    ])  # fmt: skip
+
+
+_NO_MACHINE = Machine("", "", 16, 16, fma=False)

@@ -1,0 +1,67 @@
+"""Machine code in this process: a module goes in, a function that can be called comes out."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, final
+
+import llvmlite.binding as llvm
+
+from chainrule.compile.llvm.machine import start, target
+
+_BLAS = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
+Entry = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)
+"""void program(objects, scratch, sizes, host)."""
+
+
+@final
+class Code:
+    """Machine code, which lives as long as this object; `call` runs it."""
+
+    def __init__(self, engine: Any, text: str) -> None:
+        self._engine = engine
+        self.call = Entry(engine.get_function_address("program"))
+        self.text = text
+
+
+def compiled(text: str) -> Code:
+    """The machine code of a module in LLVM's language."""
+    start()
+    _link_blas()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    machine = target()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = True
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    optimized = str(module)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return Code(engine, optimized)
+
+
+@cache
+def _link_blas() -> None:
+    """Let machine code find SciPy's BLAS."""
+    from scipy.linalg import cython_blas
+
+    table: Any = cython_blas.__pyx_capi__
+    name_of = ctypes.pythonapi.PyCapsule_GetName
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    for symbol, name in _BLAS.items():
+        capsule = table[name]
+        llvm.add_symbol(symbol, pointer(capsule, name_of(capsule)))
+
+
+def addresses(objects: Sequence[Any]) -> Any:
+    """An array of the addresses of Python objects, as the program wants them."""
+    return (ctypes.c_void_p * len(objects))(*map(id, objects))
