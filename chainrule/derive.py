@@ -263,6 +263,10 @@ def _conj(g: Any) -> Any:
 # --- PyTorch's way: into the leaves --------------------------------------------------------------
 
 
+def _is_finite(value: Any) -> bool:
+    return bool(np.isfinite(value).all())
+
+
 def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> None:
     """Add the gradient of `y`, whose cotangent is `g`, to every leaf that it depends on.
 
@@ -277,7 +281,7 @@ def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> 
             "detach(), item(), numpy() or no_grad() cuts the path"
         )
     record = create_graph or type(y.value) is Spec
-    free = not (retain_graph or record) and bool(np.isfinite(y.value).all())
+    free = not (retain_graph or record) and _is_finite(y.value)
     arrived = pullback_nodes(order([node]), {node: g}, None, record=record, free=free)
     for n, bar in arrived.items():
         if n.extra is not None and n.extra.retain:

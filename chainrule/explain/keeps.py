@@ -1,4 +1,4 @@
-"""What a graph keeps for its backward pass: bytes by user line and by op.
+"""What a graph keeps for its backward pass: bytes by user line, by op and by module.
 
 An array that several nodes keep counts once, for the oldest; a view counts as the array whose
 memory it keeps alive.
@@ -7,32 +7,39 @@ memory it keeps alive.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from chainrule.errors import GradientError
+from chainrule.explain.modules import owners
 from chainrule.explain.words import is_array, parts_of, plural, quote
 from chainrule.graph import order
 from chainrule.node import Freed, Node, Variable
 
+_K = TypeVar("_K")
+
 
 @dataclass(frozen=True)
 class SavedRow:
-    """What the nodes of one op on one line keep."""
+    """What the nodes of one op on one line keep, of those that one module made."""
 
     where: str
     op: str
+    module: str
+    """Name of the innermost module, as in `named_modules`, or its class if it is the outermost; ''
+    for what was computed outside of all. A module remembers its latest 16 calls, no others."""
     bytes: int
     arrays: int
 
 
 @dataclass(frozen=True)
 class Saved:
-    """Bytes that a graph keeps for its backward pass; `str()` is a table, largest first."""
+    """Bytes that a graph keeps for its backward pass; `str()` is a table by line and op and, where
+    modules made it, another by module, each largest first."""
 
     rows: tuple[SavedRow, ...]
-    """By line and op, largest first."""
+    """By line, op and module, largest first."""
     leaves: int
     """Bytes of parameters that rules read too: they are there anyway."""
 
@@ -49,19 +56,28 @@ class Saved:
         """Bytes by the op's name, largest first."""
         return _summed([(row.op, row.bytes) for row in self.rows])
 
+    def by_module(self) -> dict[str, int]:
+        """Bytes by the name of the module that made them, largest first; see `SavedRow.module`."""
+        return _summed([(row.module, row.bytes) for row in self.rows])
+
     def __str__(self) -> str:
         head = f"{size(self.total)} kept for the backward pass"
         own = f", besides {size(self.leaves)} of the parameters themselves" if self.leaves else ""
+        arrays = _summed([((row.op, row.where), row.arrays) for row in self.rows])
+        bytes_ = _summed([((row.op, row.where), row.bytes) for row in self.rows])
         lines = [
-            f"{size(row.bytes):>10}  {row.op:<14} {plural(row.arrays, 'array'):<11} "
-            f"{quote(row.where)}"
-            for row in self.rows
+            f"{size(count):>10}  {op:<14} {plural(arrays[op, where], 'array'):<11} {quote(where)}"
+            for (op, where), count in bytes_.items()
         ]
-        return "\n".join([head + own, *lines])
+        modules = [
+            f"{size(count):>10}  {name or '(outside)'}" for name, count in self.by_module().items()
+        ]
+        known = any(row.module for row in self.rows)
+        return "\n".join([head + own, *lines, *(["By module:", *modules] if known else [])])
 
 
-def _summed(pairs: list[tuple[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
+def _summed(pairs: list[tuple[_K, int]]) -> dict[_K, int]:
+    total: Counter[_K] = Counter()
     for key, count in pairs:
         total[key] += count
     return dict(total.most_common())
@@ -97,7 +113,7 @@ def kept(node: Node) -> Iterator[tuple[Any, bool]]:
 
 
 def saved_bytes(loss: Variable) -> Saved:
-    """What the graph of `loss` keeps for its backward pass, by line and op, largest first.
+    """What the graph of `loss` keeps for its backward pass, by line, op and module, largest first.
 
     Call it before `backward`, which frees what it used: afterwards nothing is kept. Python numbers
     and the nodes themselves are not counted. Raises `GradientError` if `loss` has no graph.
@@ -109,15 +125,16 @@ def saved_bytes(loss: Variable) -> Saved:
     """
     if loss.node is None or not loss.node.needs:
         raise GradientError("saved_bytes: this tensor has no graph: it requires no gradient")
-    return of_nodes(order([loss.node]))
+    walk = order([loss.node])
+    return of_nodes(walk, owners(walk))
 
 
-def of_nodes(walk: list[Node]) -> Saved:
-    """What the nodes of `walk`, newest first, keep together."""
+def of_nodes(walk: list[Node], modules: Mapping[Node, str]) -> Saved:
+    """What the nodes of `walk`, newest first, keep together; `modules` made them."""
     leaves: dict[int, int] = {}
     mine: dict[int, int] = {}
-    held: Counter[tuple[str, str]] = Counter()
-    arrays: Counter[tuple[str, str]] = Counter()
+    held: Counter[tuple[str, str, str]] = Counter()
+    arrays: Counter[tuple[str, str, str]] = Counter()
     pairs = [(n, x, of_leaf) for n in reversed(walk) for x, of_leaf in kept(n)]
     for _, x, of_leaf in pairs:
         if of_leaf:
@@ -126,9 +143,10 @@ def of_nodes(walk: list[Node]) -> Saved:
         key = id(owner(x))
         if key not in leaves and key not in mine:
             mine[key] = owner_bytes(x)
-            held[node.where, node.name] += mine[key]
-            arrays[node.where, node.name] += 1
-    rows = [SavedRow(w, op, count, arrays[w, op]) for (w, op), count in held.most_common()]
+            place = node.where, node.name, modules.get(node, "")
+            held[place] += mine[key]
+            arrays[place] += 1
+    rows = [SavedRow(*place, count, arrays[place]) for place, count in held.most_common()]
     return Saved(tuple(rows), sum(leaves.values()))
 
 

@@ -89,7 +89,7 @@ def _alive(start: int, stop: int) -> Leaks:
     for root in [n for n in mine if n not in used]:
         walk = [n for n in order([root]) if n.op is not None]
         who = tuple(dict.fromkeys(_holders(root)))
-        found.append(Leak(root.name, root.where, len(walk), of_nodes(walk).total, who))
+        found.append(Leak(root.name, root.where, len(walk), of_nodes(walk, {}).total, who))
     found.sort(key=lambda k: -k.bytes)
     return Leaks(tuple(found))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import INEXACT
 from chainrule.errors import DtypeError, describe
 from chainrule.explain.answer import Why, step
 from chainrule.explain.keeps import owner
@@ -95,7 +96,7 @@ class Rerun:
             if any(k in touched for k in e.keys):
                 touched.update(e.made)
                 if e.recording and any(self._flows(e, i, alive) for i in range(len(e.xs))):
-                    alive.update([id(y) for y in e.ys if np.asarray(y).dtype.kind in "fc"])
+                    alive.update([id(y) for y in e.ys if np.asarray(y).dtype.kind in INEXACT])
         return touched, alive
 
     def _flows(self, e: _Event, i: int, alive: set[int]) -> bool:
@@ -123,7 +124,7 @@ class Rerun:
                 return self._why(e, "ran under no_grad(), which records nothing", "no_grad()")
             if e.op.reads(i) is None:
                 return self._why(e, f"has no derivative with respect to its input {i}")
-            if all(np.asarray(y).dtype.kind not in "fc" for y in e.ys):
+            if all(np.asarray(y).dtype.kind not in INEXACT for y in e.ys):
                 dtype = np.asarray(e.ys[0]).dtype
                 return self._why(e, f"made {dtype} numbers, which have no derivative")
         return None

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeGuard, cast
 
 import numpy as np
 
+from chainrule.dtypes import INEXACT
 from chainrule.node import Node
 from chainrule.op import Array, Spec
 
@@ -48,7 +49,7 @@ def parts_of(x: Any) -> tuple[Any, ...]:
 def bad(x: Any, *, inf: bool) -> Any:
     """Where an array or number is NaN or, with `inf`, infinite: bools of its shape."""
     array = np.asarray(x)
-    if array.dtype.kind not in "fc":
+    if array.dtype.kind not in INEXACT:
         return np.zeros(array.shape, bool)
     return ~np.isfinite(array) if inf else np.isnan(array)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.derive import pullback_nodes
+from chainrule.dtypes import finfo
 from chainrule.explain.answer import Why, path_between, step, steps
 from chainrule.explain.badop import value_of
 from chainrule.explain.words import Range, is_array, parts_of, plural, quote
@@ -212,7 +213,7 @@ def _reason(node: Node, g: Any, i: int) -> str:
         return known(node, g, i)
     plain = value_of(g)
     size = np.max(np.abs(plain)) if is_array(plain) and plain.size else 1.0
-    if size < float(np.finfo(node.dtype).tiny) * 1e8:
+    if size < finfo(node.dtype).smallest_normal * 1e8:
         return f"which was handed a cotangent so small ({size:g}) that the product underflows"
     xs = [f"input {k}:{_shown(x)}" for k in range(len(node.xs)) if (x := _x(node, k)) is not None]
     handed = f"which was handed a cotangent{_shown(plain)}, and passed on 0"

@@ -5,15 +5,20 @@
 * An attribute whose name begins with an underscore is private: it is not looked at.
 
 A tensor or Module that is reached twice (a tied weight) counts once, under its first name.
+
+Besides, a module remembers, always, when its latest calls were, in the serial numbers that the
+nodes of a graph have too: so it can be told afterwards which module made a node.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, cast
 
 from chainrule.errors import ConfigError
+from chainrule.graph import _next as serial  # pyright: ignore[reportPrivateUsage]
 from chainrule.nn import hooks
 from chainrule.nn.hooks import Hooks
 from chainrule.tensor import Handle, Tensor, asarray
@@ -24,6 +29,10 @@ class Incompatible(NamedTuple):
 
     missing: list[str]
     unexpected: list[str]
+
+
+_REMEMBERED = 16
+"""How many calls of each module. More cost more: what stays alive is in the way of what comes."""
 
 
 class Module(ABC):
@@ -43,6 +52,9 @@ class Module(ABC):
     training: bool = True
     """Whether `Dropout` and the like do what they do in training; see `train` and `eval`."""
     _hooks: Hooks | None = None
+    _ran: deque[int] | None = None
+    """Serial numbers before and after each of the latest calls, oldest first, one after the other.
+    """
 
     @abstractmethod
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -50,9 +62,25 @@ class Module(ABC):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """`forward` of the same arguments, and what hooks make of it."""
-        if self._hooks is None and not hooks.watchers:
-            return self.forward(*args, **kwargs)
-        return hooks.call(self, self._hooks, args, kwargs)
+        start = serial()
+        try:
+            if self._hooks is None and not hooks.watchers:
+                return self.forward(*args, **kwargs)
+            return hooks.call(self, self._hooks, args, kwargs)
+        finally:
+            if (ran := self._ran) is None:
+                ran = deque[int](maxlen=2 * _REMEMBERED)
+                object.__setattr__(self, "_ran", ran)  # also if the class is frozen
+            ran.extend((start, serial()))
+
+    def latest_calls(self) -> list[tuple[int, int]]:
+        """The serial numbers between which this module ran, the latest times, oldest first."""
+        ran = list(self._ran or ())
+        return list(zip(ran[::2], ran[1::2], strict=True))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle has of this module: all but its calls, which were not theirs."""
+        return {name: value for name, value in vars(self).items() if name != "_ran"}
 
     # --- what it has
 

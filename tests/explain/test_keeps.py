@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import pickle
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule import nn
 from chainrule.errors import GradientError
 from chainrule.explain import leaks, saved_bytes
 from tests.explain.lines import marked
@@ -57,6 +63,112 @@ def test_nothing_is_kept_after_backward():
     assert saved_bytes(loss).total == 0
     with pytest.raises(GradientError, match="saved_bytes: this tensor has no graph"):
         saved_bytes(cr.tensor(1.0))
+
+
+class Block(nn.Module):
+    """Two steps, the second of them its child's."""
+
+    def __init__(self) -> None:
+        self.inner = nn.Linear(4, 4)
+        self.weight = cr.ones(4, requires_grad=True)
+
+    def forward(self, x: cr.Tensor) -> cr.Tensor:
+        return self.inner(x.exp()).tanh() * self.weight + self.inner(x)
+
+
+class Net(nn.Module):
+    """Blocks in a list, and the head that is called between them."""
+
+    def __init__(self) -> None:
+        self.blocks = [Block(), Block()]
+        self.head = nn.Linear(4, 2, bias=False)
+
+    def forward(self, x: cr.Tensor) -> cr.Tensor:
+        x = self.blocks[0](x) * 2.0
+        y = self.head(x)
+        return self.blocks[1](x.sigmoid()) + y.sum()
+
+
+X = cr.tensor(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4), requires_grad=True)
+ONE = 3 * 4 * 4
+"""Bytes of an activation."""
+
+
+def test_by_module_nothing_having_been_prepared():
+    net = Net()
+    net(X)  # an earlier call of the same modules
+    saved = saved_bytes(cr.cos(net(X)).sum())
+    expected = {
+        "blocks.0": 2 * ONE,  # exp, which the child keeps, too, counts where it was made; tanh
+        "blocks.1": 2 * ONE,
+        "head": ONE,  # its input, which nothing made before it keeps
+        "Net": ONE,  # sigmoid
+        "": ONE,  # the argument of cos
+    }
+    assert saved.by_module() == expected
+    assert list(saved.by_module().values()) == sorted(expected.values(), reverse=True)
+    assert sum(saved.by_module().values()) == saved.total == sum(saved.by_line().values())
+    text = str(saved)
+    assert "By module:\n" in text
+    assert text.splitlines()[-1].split() in (
+        ["48", "B", name] for name in ("head", "Net", "(outside)")
+    )
+
+
+def test_by_module_with_a_hook_and_after_an_error():
+    net = Net()
+    with pytest.raises(cr.ShapeError):
+        net(cr.ones((3, 5)))
+    plain = saved_bytes(net(X).sum()).by_module()
+    net.head.register_forward_hook(lambda *_: None)
+    assert saved_bytes(net(X).sum()).by_module() == plain
+
+
+def test_by_module_of_several_outermost_modules():
+    first, second, other = nn.Linear(4, 4), nn.Linear(4, 4), Block()
+    loss = other(second(first(X * 2.0) * 2.0)).sum()
+    named = saved_bytes(loss).by_module()
+    assert named == {"Block": 2 * ONE, "Linear 1": ONE, "Linear 2": ONE, "Block.inner": ONE}
+
+
+def test_a_module_that_is_gone_is_not_known():
+    y = Block()(X)
+    gc.collect()
+    assert saved_bytes(y.sum()).by_module() == {"": 2 * ONE}
+
+
+def test_a_copy_of_a_module_does_not_claim_its_calls():
+    block = Block()
+    y = block(X)
+    for twin in (copy.deepcopy(block), copy.copy(block), pickle.loads(pickle.dumps(block))):
+        assert saved_bytes(y.sum()).by_module() == {"Block": 2 * ONE}
+        assert "_ran" not in vars(twin)
+        assert [p.shape for p in twin.parameters()] == [p.shape for p in block.parameters()]
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_module_that_is_a_dataclass(frozen: bool):
+    """One that is not frozen has no hash."""
+
+    @dataclass(frozen=frozen)
+    class Square(nn.Module):
+        power: float
+
+        def forward(self, x: cr.Tensor) -> cr.Tensor:
+            return cr.sin(x**self.power)
+
+    square = Square(2.0)
+    assert saved_bytes(square(X).sum()).by_module() == {"Square": ONE}
+
+
+def test_by_module_what_a_block_made_stays_its_own_when_it_is_part_of_another():
+    block = Block()
+    alone = block(X)
+    net = Net()
+    net.blocks[0] = block
+    both = saved_bytes((net(X) + alone.sum()).sum()).by_module()
+    assert both["Block"] == 2 * ONE
+    assert both["Net.blocks.0"] == 2 * ONE
 
 
 W = cr.tensor(np.ones((3, 2), np.float32), requires_grad=True)
