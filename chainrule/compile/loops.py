@@ -16,7 +16,6 @@ are one object. Everything is immutable.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, final
@@ -441,7 +440,14 @@ def strides_of(shape: Sequence[Extent]) -> tuple[Extent, ...]:
     return tuple(reversed(out))
 
 
-_SIGNS = {"add": "+", "mul": "*", "maximum": "max", "minimum": "min", "logical_or": "|", "logical_and": "&"}
+_SIGNS = {
+    "add": "+",
+    "mul": "*",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_or": "|",
+    "logical_and": "&",
+}
 
 
 def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
@@ -475,5 +481,3 @@ def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
 
 def _matrix(m: Matrix) -> str:
     return f"{m.buffer}[{m.at}; {m.row}, {m.col}]"
-
-

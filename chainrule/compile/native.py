@@ -12,9 +12,7 @@ import llvmlite.binding as llvm
 from chainrule.compile.llvm.machine import start, target
 
 _BLAS = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
-Entry = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-)
+Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 """void program(objects, scratch, sizes, host)."""
 
 

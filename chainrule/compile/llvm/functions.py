@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-
 Value = Any
 Builder = Any
 I1, I8, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
@@ -250,9 +249,7 @@ def _whole(b: Builder, d: Any, xs: list[Value]) -> tuple[Value, Value]:
         q, r = b.sdiv(x, safe), b.srem(x, safe)
         q = b.select(minus, b.sub(zero, x), q)
         r = b.select(minus, zero, r)
-        off = b.and_(
-            b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(r, y), zero)
-        )
+        off = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(r, y), zero))
         q = b.select(off, b.sub(q, one), q)
         r = b.select(off, b.add(r, y), r)
     return b.select(none, zero, q), b.select(none, zero, r)

@@ -89,6 +89,10 @@ class Emitter:
                     from chainrule.compile.llvm.tiles import product
 
                     product(self, s)
+                case loops.Gemm():
+                    from chainrule.compile.llvm.gemm import gemm
+
+                    gemm(self, s)
                 case _:
                     raise AssertionError(f"{type(s).__name__} is not a kernel's statement")
 
@@ -342,7 +346,9 @@ class Emitter:
                 return self._load(e)
             case "index":
                 lanes = self.lanes
-                if lanes is not None and (e.of.coefficient(lanes.var) != 0 or self._is_vector(e.of)):
+                if lanes is not None and (
+                    e.of.coefficient(lanes.var) != 0 or self._is_vector(e.of)
+                ):
                     return self._offsets(e.of, lanes)
                 return self.affine(e.of)
             case _:

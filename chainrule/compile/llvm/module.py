@@ -18,11 +18,10 @@ import numpy as np
 from llvmlite import ir
 
 from chainrule.compile import loops
-from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm.functions import I64
 from chainrule.compile.llvm.kernel import Emitter
 from chainrule.compile.llvm.machine import Machine
-from chainrule.compile.loops import Buffer, Gemm, Host, Kernel, Loops, Matrix
+from chainrule.compile.loops import Buffer, Host, Kernel, Loops
 
 PTR = ir.PointerType()
 HEADER = object.__basicsize__
@@ -38,7 +37,9 @@ class Module:
     hosts: list[Host] = field(default_factory=list[Host])
 
 
-def emit(program: Loops, objects: Sequence[Buffer], scratch: Sequence[Buffer], machine: Machine) -> Module:
+def emit(
+    program: Loops, objects: Sequence[Buffer], scratch: Sequence[Buffer], machine: Machine
+) -> Module:
     """The module of `program`, whose caller passes `objects` and memory for `scratch`."""
     out = Module(ir.Module("chainrule"))
     args = [PTR, PTR, PTR, PTR]
@@ -93,9 +94,6 @@ def _call(
         _host(b, host, len(out.hosts))
         out.hosts.append(first)
         return
-    if isinstance(first, Gemm):
-        _gemm(b, first, pointers, symbols)
-        return
     reads, writes = kernel.buffers()
     buffers = list(dict.fromkeys([*reads, *writes]))
     key = _canonical(kernel, buffers)
@@ -145,44 +143,3 @@ def _function(
     emitter.run(kernel.body)
     b.ret_void()
     return f
-
-
-def _gemm(b: Any, s: Gemm, pointers: dict[Buffer, Any], symbols: dict[str, Any]) -> None:
-    """BLAS counts columns first: it is asked for the transpose, right.T @ left.T."""
-    e = Emitter(b, pointers, symbols, _NO_MACHINE, ())
-    e.entry(b.block)
-    dtype = s.out.buffer.dtype
-    name = "chainrule_sgemm" if dtype.itemsize == 4 else "chainrule_dgemm"
-    kind = ir.FunctionType(ir.VoidType(), [PTR] * 13)
-    module = b.module
-    f = module.globals.get(name) or ir.Function(module, kind, name)
-    one = fn.type_of(dtype)
-    i32 = ir.IntType(32)
-
-    def hold(value: Any, t: Any) -> Any:
-        slot = b.alloca(t)
-        b.store(value, slot)
-        return slot
-
-    def number(n: Any) -> Any:
-        return hold(b.trunc(e.extent(n), i32), i32)
-
-    def letter(x: Matrix) -> Any:
-        return hold(ir.Constant(ir.IntType(8), ord("N" if x.col == 1 else "T")), ir.IntType(8))
-
-    def lead(x: Matrix) -> Any:
-        return number(x.row if x.col == 1 else x.col)
-
-    def at(x: Matrix) -> Any:
-        t = fn.in_memory(x.buffer.dtype)
-        return b.gep(pointers[x.buffer], [e.affine(x.at)], source_etype=t)
-
-    scale = hold(ir.Constant(one, 1.0), one)
-    keep = hold(ir.Constant(one, 1.0 if s.add else 0.0), one)
-    b.call(f, [
-        letter(s.right), letter(s.left), number(s.n), number(s.m), number(s.k), scale,
-        at(s.right), lead(s.right), at(s.left), lead(s.left), keep, at(s.out), lead(s.out),
-    ])  # fmt: skip
-
-
-_NO_MACHINE = Machine("", "", 16, 16, fma=False)

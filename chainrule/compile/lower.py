@@ -1,0 +1,278 @@
+"""What ops are in loops: one row for each class of op.
+
+A map says what each element of its result is, in terms of elements of its arguments. A reduction
+says what is folded over which axes. All other ops are rewritten into these by `simplify`, are
+products or scatters, which `schedule` knows, or run in their eager form.
+
+Notation: `at` the index of an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, final
+
+import numpy as np
+
+from chainrule.compile.loops import Affine, Expr, Exprs, Fold
+from chainrule.compile.sizes import Extent
+from chainrule.compile.terms import Term
+from chainrule.compile.views import ZERO, Index, expanded, fitted
+from chainrule.ops.families import Conj, Elementwise, SumTo
+from chainrule.ops.reduction import Extremum, Found, Sum
+from chainrule.ops.selection import Take, TakeAlong, TakeAlongAdd, Where
+from chainrule.ops.shaping import Astype, Concat, Unslice
+
+I64 = np.dtype(np.int64)
+BOOL = np.dtype(bool)
+
+
+class Elements(Protocol):
+    """Who is asked for elements of arguments."""
+
+    exprs: Exprs
+
+    def element(self, t: Term, at: Index, when: Expr | None = None) -> Expr:
+        """The element of `t` at `at`; 0 where `when` is given and false."""
+        ...
+
+
+Map = Callable[[Elements, Term, Index], Expr]
+
+
+def number(x: Term) -> Any:
+    """The Python number that `x` is, None if it is none."""
+    return (
+        x.value
+        if x.op is None and x.index is None and not isinstance(x.value, np.ndarray)
+        else None
+    )
+
+
+_SAME = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+_TRUTH = {"logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isinf", "isfinite",
+          "signbit"}  # fmt: skip
+
+
+def loop_dtype(t: Term) -> np.dtype[Any]:
+    """The dtype in which NumPy computes the elementwise op `t`."""
+    label = t.op.label  # type: ignore[union-attr]
+    if label in _SAME or label in _TRUTH:
+        plain = [number(a) for a in t.args]
+        return np.result_type(
+            *[a.dtype if p is None else p for a, p in zip(t.args, plain, strict=True)]
+        )
+    return t.dtype
+
+
+def _elementwise(e: Elements, t: Term, at: Index) -> Expr:
+    dtype, label = loop_dtype(t), t.op.label  # type: ignore[union-attr]
+    if label == "pow" and (power := number(t.args[1])) is not None:
+        x = e.exprs.cast(e.element(t.args[0], fitted(at, t.args[0].shape)), dtype)
+        short = _power(e.exprs, x, power)
+        if short is not None:
+            return short
+    xs = [e.exprs.cast(e.element(a, fitted(at, a.shape)), dtype) for a in t.args]
+    if label == "div" and dtype.kind == "f" and xs[1].kind == "lit" and _exact(xs[1].of):
+        label, xs = "mul", [xs[0], e.exprs.lit(1 / xs[1].of, dtype)]
+    if label in ("mul", "div") and xs[1].kind == "lit" and xs[1].of == 1:
+        return xs[0]
+    if label == "mul" and xs[0].kind == "lit" and xs[0].of == 1:
+        return xs[1]
+    return e.exprs.fn(label, *xs, dtype=t.dtype)
+
+
+def _exact(x: float) -> bool:
+    """Whether 1 / x is exact: x is a power of two, and not at the end of the range."""
+    return 2.0**-60 < abs(x) < 2.0**60 and np.frexp(abs(x))[0] == 0.5
+
+
+def _power(e: Exprs, x: Expr, p: float) -> Expr | None:
+    """x ** p by roots and products, with IEEE's pow's values at -0 and -inf."""
+    d = x.dtype
+    if d.kind != "f":
+        return None
+    if p in (1, 2, 3):
+        out = x
+        for _ in range(int(p) - 1):
+            out = e.fn("mul", out, x, dtype=d)
+        return out
+    if p in (-1, -2):
+        y = e.fn("div", e.lit(1, d), x, dtype=d)
+        return y if p == -1 else e.fn("mul", y, y, dtype=d)
+    if p not in (0.5, -0.5, -1.5):
+        return None
+    root = e.fn("sqrt", e.fn("add", x, e.lit(0, d), dtype=d), dtype=d)
+    y = root if p > 0 else e.fn("div", e.lit(1, d), root, dtype=d)
+    if p == -1.5:
+        y = e.fn("div", y, e.fn("add", x, e.lit(0, d), dtype=d), dtype=d)
+    low = e.fn("equal", x, e.lit(-np.inf, d), dtype=BOOL)
+    return e.fn("where", low, e.lit(np.inf if p > 0 else 0, d), y, dtype=d)
+
+
+def _where(e: Elements, t: Term, at: Index) -> Expr:
+    c, a, b = t.args
+    test = e.exprs.cast(e.element(c, fitted(at, c.shape)), BOOL)
+    xs = [e.exprs.cast(e.element(x, fitted(at, x.shape)), t.dtype) for x in (a, b)]
+    return e.exprs.fn("where", test, *xs, dtype=t.dtype)
+
+
+def _astype(e: Elements, t: Term, at: Index) -> Expr:
+    return e.exprs.cast(e.element(t.args[0], at), t.dtype)
+
+
+def _conj(e: Elements, t: Term, at: Index) -> Expr:
+    return e.element(t.args[0], at)
+
+
+def inside(e: Exprs, i: Affine, n: Extent, test: Expr | None = None) -> Expr | None:
+    """Whether 0 <= i < n, and `test`."""
+    low = e.fn("less_equal", e.lit(0, I64), e.index(i), dtype=BOOL)
+    high = e.fn("less", e.index(i), e.index(Affine(n)), dtype=BOOL)
+    both = e.fn("logical_and", low, high, dtype=BOOL)
+    return both if test is None else e.fn("logical_and", test, both, dtype=BOOL)
+
+
+def _unslice(e: Elements, t: Term, at: Index) -> Expr:
+    """The input's element where there is one, else 0. A step other than 1 takes a division."""
+    (x,) = t.args
+    test: Expr | None = None
+    out: list[Affine] = []
+    ex = e.exprs
+    axis = 0
+    for k in expanded(t.op.key, len(t.shape)):  # type: ignore[union-attr]
+        if k is None:
+            out.append(ZERO)
+            continue
+        i, n = at[axis], t.shape[axis]
+        axis += 1
+        if not isinstance(k, tuple):
+            here = k + n if k < 0 else k
+            equal = ex.fn("equal", ex.index(i), ex.index(Affine(here)), dtype=BOOL)
+            test = equal if test is None else ex.fn("logical_and", test, equal, dtype=BOOL)
+            continue
+        start, _, step = slice(*k).indices(n) if isinstance(n, int) else (k[0] or 0, 0, k[2] or 1)
+        moved = i.plus(Affine(start).times(-1))
+        size = x.shape[len(out)]
+        if step != 1:
+            by = ex.lit(step, I64)
+            whole = ex.fn("floor_divide", ex.index(moved), by, dtype=I64)
+            rest = ex.fn("remainder", ex.index(moved), by, dtype=I64)
+            hit = ex.fn("equal", rest, ex.lit(0, I64), dtype=BOOL)
+            test = hit if test is None else ex.fn("logical_and", test, hit, dtype=BOOL)
+            moved = Affine.of(whole)
+        if step != 1 or start != 0 or size != n:
+            test = inside(ex, moved, size, test)
+        out.append(moved)
+    return e.element(x, tuple(out), test)
+
+
+def _concat(e: Elements, t: Term, at: Index) -> Expr:
+    axis: int = t.op.axis  # type: ignore[union-attr]
+    ex, start = e.exprs, 0
+    out: Expr | None = None
+    for x in t.args:
+        here = at[axis].plus(Affine(start).times(-1))
+        test = inside(ex, here, x.shape[axis])
+        index = tuple([here if a == axis else i for a, i in enumerate(at)])
+        value = ex.cast(e.element(x, index, test), t.dtype)
+        out = value if out is None else ex.fn("where", test, value, out, dtype=t.dtype)
+        start = x.shape[axis] + start
+    assert out is not None
+    return out
+
+
+def wrapped(e: Exprs, i: Expr, n: Extent) -> Affine:
+    """An index from data: a negative one counts from the end; one outside is the nearest."""
+    i = e.cast(i, I64)
+    size = e.index(Affine(n))
+    zero = e.lit(0, I64)
+    low = e.fn("less", i, zero, dtype=BOOL)
+    i = e.fn("where", low, e.fn("add", i, size, dtype=I64), i, dtype=I64)
+    i = e.fn("maximum", i, zero, dtype=I64)
+    last = e.index(Affine(n - 1))
+    return Affine.of(e.fn("minimum", i, last, dtype=I64))
+
+
+def _take(e: Elements, t: Term, at: Index) -> Expr:
+    x, index = t.args
+    axis: int = t.op.axis  # type: ignore[union-attr]
+    count = len(index.shape)
+    i = e.element(index, at[axis : axis + count])
+    place = wrapped(e.exprs, i, x.shape[axis])
+    return e.element(x, (*at[:axis], place, *at[axis + count :]))
+
+
+def _take_along(e: Elements, t: Term, at: Index) -> Expr:
+    x, index = t.args
+    axis: int = t.op.axis  # type: ignore[union-attr]
+    i = e.element(index, fitted(at, index.shape))
+    place = wrapped(e.exprs, i, x.shape[axis])
+    full = fitted(tuple([ZERO if a == axis else j for a, j in enumerate(at)]), x.shape)
+    return e.element(x, tuple([place if a == axis else j for a, j in enumerate(full)]))
+
+
+def _take_along_add(e: Elements, t: Term, at: Index) -> Expr:
+    """Of one element along the axis: it is put where the index says, 0 elsewhere."""
+    g, index = t.args
+    axis: int = t.op.axis  # type: ignore[union-attr]
+    ex = e.exprs
+    one = tuple([ZERO if a == axis else j for a, j in enumerate(at)])
+    i = wrapped(ex, e.element(index, fitted(one, index.shape)), t.shape[axis])
+    here = ex.fn("equal", ex.index(at[axis]), ex.index(i), dtype=BOOL)
+    value = e.element(g, fitted(one, g.shape))
+    return ex.fn("where", here, ex.cast(value, t.dtype), ex.lit(0, t.dtype), dtype=t.dtype)
+
+
+MAPS: dict[type, Map] = {
+    Elementwise: _elementwise, Where: _where, Astype: _astype, Conj: _conj, Unslice: _unslice,
+    Concat: _concat, Take: _take, TakeAlong: _take_along, TakeAlongAdd: _take_along_add,
+}  # fmt: skip
+"""By class of op: what an element of the result is."""
+
+
+def is_map(t: Term) -> bool:
+    """Whether each element of `t` is computed from elements of its arguments."""
+    if isinstance(t.op, TakeAlongAdd):
+        return t.args[0].shape[t.op.axis] == 1
+    return type(t.op) in MAPS
+
+
+# --- reductions ----------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """`fold` over `axes` of the one argument, in numbers of `dtype`; axes of size 1 may stay."""
+
+    axes: tuple[int, ...]
+    keepdims: bool
+    fold: Fold
+    dtype: np.dtype[Any]
+
+
+def _acc(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32) if dtype.char == "e" else dtype
+
+
+def reduction(t: Term) -> Reduction | None:
+    """What `t` reduces, None if it is no reduction."""
+    op: Any = t.op
+    match op:
+        case Sum():
+            return Reduction(op.axes, op.keepdims, "add", _acc(t.dtype))
+        case SumTo():
+            lead = len(op.wide) - len(op.shape)
+            kept = [a for a in op.axes if a >= lead]
+            mixed = lead > 0 and bool(kept)
+            return None if mixed else Reduction(op.axes, lead == 0, "add", _acc(t.dtype))
+        case Extremum():
+            fold: Fold = "maximum" if op.largest else "minimum"
+            return Reduction(op.axes, op.keepdims, fold, t.dtype)
+        case Found(what="any" | "all"):
+            fold = "logical_or" if op.what == "any" else "logical_and"
+            return Reduction(op.axes, op.keepdims, fold, BOOL)
+        case _:
+            return None

@@ -1,0 +1,102 @@
+"""A compiled program: loops, machine code, memory; run on arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.compile import llvm, memory
+from chainrule.compile.llvm.machine import host
+from chainrule.compile.llvm.module import emit
+from chainrule.compile.loops import Buffer, Host, Loops
+from chainrule.compile.native import compiled
+from chainrule.compile.schedule import Scheduler
+from chainrule.compile.sizes import bound
+from chainrule.compile.terms import Program
+
+_Callback = ctypes.CFUNCTYPE(None, ctypes.c_int64)
+
+
+@final
+class Native:
+    """Machine code for a program.
+
+    `call(objects, symbols)`: `objects` are the inputs and then the results, arrays with contiguous
+    elements; inputs that the program updates are written to.
+    """
+
+    def __init__(self, program: Program) -> None:
+        scheduler = Scheduler(program)
+        self.loops: Loops = scheduler.run()
+        ins = [scheduler.views[t].buffer for t in program.inputs]
+        self.objects = [*ins, *scheduler.results]
+        self.results = scheduler.results
+        self.scratch = [b for b in self.loops.buffers if b.role == "scratch"]
+        self._lives = memory.lifetimes(self.loops, self.scratch)
+        self.scratch = [b for b in self.scratch if b in self._lives]
+        module = emit(self.loops, self.objects, self.scratch, host())
+        self._code = compiled(str(module.ir))
+        self._hosts = module.hosts
+        self._memory: dict[tuple[int, ...], Any] = {}
+        self._failure: BaseException | None = None
+        self._now: tuple[Sequence[Any], dict[Buffer, Any], dict[str, int]] = ((), {}, {})
+        self._callback = _Callback(self._host)
+
+    def call(self, objects: Sequence[Any], symbols: Mapping[str, int] | None = None) -> None:
+        """Run it."""
+        values = tuple([(symbols or {})[s] for s in self.loops.symbols])
+        block = self._memory.get(values) or self._reserve(values)
+        table = (ctypes.c_void_p * len(objects))(*map(id, objects))
+        if self._hosts:
+            self._now = (objects, block[0], dict(zip(self.loops.symbols, values, strict=True)))
+        self._code.call(table, block[1], block[2], ctypes.cast(self._callback, ctypes.c_void_p))
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _reserve(self, values: tuple[int, ...]) -> Any:
+        """Scratch memory for these values of the symbols."""
+        symbols = dict(zip(self.loops.symbols, values, strict=True))
+        plan = memory.plan(self.scratch, self._lives, symbols)
+        arena = np.empty(plan.size + memory.ALIGN, np.uint8)
+        base = -(-arena.ctypes.data // memory.ALIGN) * memory.ALIGN
+        start = base - arena.ctypes.data
+        arrays: dict[Buffer, Any] = {}
+        if self._hosts:
+            for b, offset in zip(self.scratch, plan.offsets, strict=True):
+                shape = [bound(n, symbols) for n in b.shape]
+                size = int(np.prod(shape, dtype=np.int64)) * b.dtype.itemsize
+                part = arena[start + offset : start + offset + size]
+                arrays[b] = part.view(b.dtype).reshape(shape)
+        pointers = (ctypes.c_void_p * len(plan.offsets))(*[base + o for o in plan.offsets])
+        sizes = (ctypes.c_int64 * len(values))(*values)
+        block = self._memory[values] = (arrays, pointers, sizes, arena)
+        return block
+
+    def _host(self, number: int) -> None:
+        """Run statement `number`, in Python; what it raises is raised when the code has returned."""
+        if self._failure is not None:
+            return
+        try:
+            self._eager(self._hosts[number])
+        except BaseException as failure:
+            self._failure = failure
+
+    def _eager(self, s: Host) -> None:
+        objects, arrays, _ = self._now
+
+        def array(b: Buffer) -> Any:
+            if b.role == "constant":
+                return b.value
+            return arrays[b] if b.role == "scratch" else objects[self.objects.index(b)]
+
+        with np.errstate(all="ignore"):
+            ys = s.op.eval(*[array(b).reshape(b.shape) for b, _ in s.inputs])
+        for (b, _), y in zip(s.outputs, ys if s.op.many else (ys,), strict=True):
+            array(b)[...] = y
+
+
+__all__ = ["Native", "llvm"]

@@ -1,0 +1,708 @@
+"""From terms to kernels.
+
+Realized terms join a kernel as members. A kernel of rows loops over the leading axes that its
+members share; within a row come phases: loops over the remaining axes, or none. What a phase
+computes, the same phase uses from registers; later phases and kernels read it from memory. A
+reduction's result is known in the phases after its own. A kernel of a product takes in maps that
+use the product at the place where it is computed.
+
+Notation: `rows` the counters of the shared axes; `inner` the sizes of a member's other axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.compile import lower, realize, views
+from chainrule.compile.loops import (
+    Affine,
+    Buffer,
+    Expr,
+    Exprs,
+    For,
+    Host,
+    Into,
+    Kernel,
+    Let,
+    Local,
+    Loops,
+    Mode,
+    Stmt,
+    Store,
+    Var,
+    strides_of,
+)
+from chainrule.compile.lower import Reduction, is_map, reduction
+from chainrule.compile.realize import is_product, is_scatter
+from chainrule.compile.sizes import Extent, product, typical
+from chainrule.compile.terms import Program, Term, in_order
+from chainrule.compile.views import ZERO, Index, View, back, is_view, whole
+from chainrule.op import Pick
+
+
+@final
+@dataclass(eq=False, slots=True)
+class Member:
+    """A term of a kernel. `lead` are its axes that are not 1, in order, and its own counters are
+    `own`, one for each axis; axis a is along the kernel's row `along[a]`, if there.
+    """
+
+    term: Term
+    own: tuple[Var, ...]
+    requests: list[tuple[Term, Index]]
+    along: dict[int, int]
+    reduces: Reduction | None
+
+
+@final
+@dataclass(eq=False, slots=True)
+class Group:
+    """A kernel in the making."""
+
+    number: int
+    kind: str
+    rows: list[Extent]
+    members: list[Member]
+    inside: bool = False
+    """Whether lanes run along inner axes, because a reduction there needs them."""
+    across: bool = False
+    """Whether a reduction over outer axes needs lanes along the rows."""
+
+
+@final
+class Scheduler:
+    """Turns a program into loops."""
+
+    def __init__(self, program: Program) -> None:
+        self.exprs = Exprs()
+        self.program = program
+        self.views: dict[Term, View] = {}
+        self.buffers: list[Buffer] = []
+        self.kernels: list[Kernel] = []
+        self.groups: list[Group] = []
+        self.group_of: dict[Term, Group] = {}
+        self.requests: list[tuple[Term, Index]] = []
+        self.held: dict[Term, Callable[[Index], Expr | None]] = {}
+        self._memo: dict[Any, Expr] = {}
+        self._guard: Expr | None = None
+        self._names = 0
+        self.packed: dict[Any, View] = {}
+        self.outputs: dict[Term, list[Buffer]] = {}
+        self._plan()
+
+    # --- what is realized, and where
+
+    def _plan(self) -> None:
+        roots, becomes = realize.with_copies(self.program)
+        order = in_order(roots)
+        uses = realize.users(order)
+        held = realize.to_realize(order, roots, uses)
+        reads = {t: realize.read_by(t, held) for t in order if t in held}
+        self.order, self.before, late = realize.ordered(roots, reads, becomes)
+        self.late = [(t, becomes[t]) for t in late]
+        wish = realize.layouts(order, held)
+        self._inputs(becomes)
+        self._constants(order)
+        results = {t: i for i, t in enumerate(roots[: len(self.program.results)])}
+        for t in self.order:
+            if isinstance(t.op, Pick):
+                continue
+            if t in becomes and t not in late:
+                self.views[t] = self.views[becomes[t]]
+            elif t in results:
+                self.views[t] = whole(self.buffer(t, "result", f"result {results[t]}"))
+            else:
+                strides = wish.get(t)
+                if strides is None or not realize.is_dense(strides, t.shape):
+                    self._scratch(t)
+                else:
+                    self.views[t] = View(self.buffer(t, "scratch"), 0, strides)
+        self.results = [self.views[t].buffer for t in roots[: len(self.program.results)]]
+
+    def _scratch(self, t: Term) -> None:
+        if isinstance(t.shape, tuple) and t.shape and isinstance(t.shape[0], tuple):
+            return  # several outputs: each has a buffer when the op is called
+        self.views[t] = whole(self.buffer(t, "scratch"))
+
+    def _inputs(self, becomes: dict[Term, Term]) -> None:
+        written = set(becomes.values())
+        for t in self.program.inputs:
+            role = "state" if t in written else "input"
+            b = Buffer(f"x{t.index}", t.dtype, t.shape, role)
+            self.buffers.append(b)
+            self.views[t] = whole(b)
+
+    def _constants(self, order: Sequence[Term]) -> None:
+        for t in order:
+            if t.op is None and t.index is None and self._recognized(t, ()) is None:
+                b = realize.constant_buffer(t, len(self.buffers))
+                self.buffers.append(b)
+                self.views[t] = whole(b)
+
+    def buffer(self, t: Term, role: Any, label: str = "") -> Buffer:
+        """New memory for `t`."""
+        b = Buffer(f"b{len(self.buffers)}", t.dtype, t.shape, role, None, label or t.name)
+        self.buffers.append(b)
+        return b
+
+    def var(self, extent: Extent) -> Var:
+        """A new counter."""
+        self._names += 1
+        return Var(f"i{self._names}", extent)
+
+    def local(self, dtype: Any) -> Local:
+        """A new number in a register."""
+        self._names += 1
+        return Local(f"r{self._names}", dtype)
+
+    # --- elements
+
+    def element(self, t: Term, at: Index, when: Expr | None = None) -> Expr:
+        """The element of `t` at `at`; 0 where `when` is given and false."""
+        if when is not None:
+            return self._guarded(t, at, when)
+        known = self._recognized(t, at)
+        if known is not None:
+            return known
+        if t in self.held and (value := self.held[t](at)) is not None:
+            return value
+        if (view := self.view(t)) is not None:
+            if not is_view(t) and t.op is not None:
+                self.requests.append((t, at))
+            elif is_view(t):
+                self._request_through(t, at)
+            return self.exprs.load(view.buffer, view.at(at), self._guard)
+        key = (t, at, self._guard)
+        if key not in self._memo:
+            if is_view(t):
+                index = back(t, at)
+                assert index is not None, f"{t} has an index that is not affine"
+                self._memo[key] = self.element(t.args[0], index)
+            else:
+                self._memo[key] = lower.MAPS[type(t.op)](self, t, at)
+        return self._memo[key]
+
+    def _guarded(self, t: Term, at: Index, when: Expr) -> Expr:
+        e, outer = self.exprs, self._guard
+        self._guard = when if outer is None else e.fn("logical_and", outer, when, dtype=lower.BOOL)
+        value = self.element(t, at)
+        self._guard = outer
+        if value.kind == "load":
+            return value
+        return e.fn("where", when, value, e.lit(0, value.dtype), dtype=value.dtype)
+
+    def _request_through(self, t: Term, at: Index) -> None:
+        """Note that the realized term behind a view is read, and where, as far as is known."""
+        x, index = t, at
+        while is_view(x):
+            new = back(x, index) if index else index
+            x, index = x.args[0], new if new is not None else ()
+        if x.op is not None:
+            self.requests.append((x, index))
+
+    def view(self, t: Term) -> View | None:
+        """Where `t` lies, None if it does not lie anywhere or is in registers now."""
+        if t in self.views:
+            return self.views[t]
+        if not is_view(t):
+            return None
+        x = views.source(t)
+        if x in self.held or x not in self.views:
+            return None
+        inner = self.view(t.args[0])
+        return None if inner is None else views.seen_through(t, inner)
+
+    def _recognized(self, t: Term, at: Index) -> Expr | None:
+        """A constant that needs no memory: all its elements are equal, or it is a triangle."""
+        if t.op is not None or t.index is not None:
+            return None
+        x: Any = np.asarray(t.value)
+        if x.size and x.dtype.kind != "c" and (x.size == 1 or _uniform(x)):
+            return self.exprs.lit(x.reshape(-1)[0].item(), t.dtype)
+        if x.dtype == bool and x.ndim >= 2 and (k := _triangle(x)) is not None:
+            if not at:
+                return self.exprs.lit(True, bool)
+            row, col = self.exprs.index(at[-2].plus(Affine(k))), self.exprs.index(at[-1])
+            return self.exprs.fn("less_equal", col, row, dtype=lower.BOOL)
+        return None
+
+    # --- groups
+
+    def run(self) -> Loops:
+        """The program."""
+        from chainrule.compile import products
+
+        for t in self.order:
+            if isinstance(t.op, Pick):
+                self.views[t] = whole(self.outputs[t.args[0]][t.op.index])
+                self.group_of[t] = self.group_of[t.args[0]]
+            elif is_product(t):
+                products.schedule(self, t)
+            elif is_map(t) or reduction(t) is not None:
+                self._place(self._member(t))
+            elif is_scatter(t):
+                self._fixed("scatter", t)
+            else:
+                if t.op is not None and t.op.many:
+                    self._outputs(t)
+                self._fixed("host", t)
+        for g in self.groups:
+            self._build(g)
+        self._copy_late()
+        symbols = sorted(
+            {s for b in self.buffers for n in b.shape if not isinstance(n, int) for s in n.symbols}
+        )
+        return _pruned(Loops(self.buffers, self.kernels, tuple(symbols)))
+
+    def _member(self, t: Term) -> Member:
+        red = reduction(t)
+        own = tuple([self.var(n) for n in realize.space(t)])
+        self.requests = []
+        self._memo = {}
+        at = tuple([ZERO if v.extent == 1 else Affine.of(v) for v in own])
+        self.element(t.args[0], at) if red else lower.MAPS[type(t.op)](self, t, at)
+        return Member(t, own, list(dict.fromkeys(self.requests)), {}, red)
+
+    def _place(self, m: Member) -> None:
+        waits = [self.group_of[x].number for x, _ in m.requests if x in self.group_of]
+        waits += [
+            self.group_of[x].number for x in self.before.get(m.term, []) if x in self.group_of
+        ]
+        last = max(waits, default=-1)
+        if last >= 0 and self._join(self.groups[last], m):
+            self.group_of[m.term] = self.groups[last]
+            return
+        self._open(m)
+
+    def _open(self, m: Member) -> None:
+        axes, inside = _kept(m)
+        g = Group(len(self.groups), "rows", [m.own[a].extent for a in axes], [m])
+        if m.reduces is not None:
+            g.inside, g.across = inside, not inside
+        m.along = {a: i for i, a in enumerate(axes)}
+        self.groups.append(g)
+        self.group_of[m.term] = g
+
+    def _fixed(self, kind: str, t: Term) -> None:
+        g = Group(len(self.groups), kind, [], [Member(t, (), [], {}, None)])
+        self.groups.append(g)
+        self.group_of[t] = g
+
+    def _join(self, g: Group, m: Member) -> bool:
+        """Whether `m` became a member of `g`."""
+        if g.kind == "product":
+            return self._join_product(g, m)
+        if g.kind != "rows":
+            return False
+        axes, inside = _kept(m)
+        own = [m.own[a].extent for a in axes]
+        common = 0
+        while common < min(len(own), len(g.rows)) and own[common] == g.rows[common]:
+            common += 1
+        if m.reduces is None:
+            if g.across and not (len(own) == len(g.rows) == common):
+                return False
+            if g.inside and common < len(g.rows):
+                return False
+        elif inside:
+            if g.across or common < len(own) or (g.inside and common < len(g.rows)):
+                return False
+        elif g.inside or not (len(own) == len(g.rows) == common):
+            return False
+        if not (g.inside or inside) and common < max(len(own), len(g.rows)):
+            if common == 0:
+                return False
+            rest = [product(g.rows[common:]), product(own[common:])]
+            if min(map(typical, rest)) < 8:
+                return False
+        along = {a: i for i, a in enumerate(axes[:common])}
+        if not self._aligned(g, m, along, common) or not self._safe(g, m, along):
+            return False
+        m.along = along
+        g.rows = g.rows[:common]
+        for x in g.members:
+            x.along = {a: i for a, i in x.along.items() if i < common}
+        g.inside = g.inside or (m.reduces is not None and inside)
+        g.across = g.across or (m.reduces is not None and not inside)
+        g.members.append(m)
+        return True
+
+    def _join_product(self, g: Group, m: Member) -> bool:
+        if m.reduces is not None:
+            return False
+        p = g.members[0]
+        along: dict[int, int] = {}
+        for x, index in m.requests:
+            if x is p.term and index:
+                found = _mapping(m, p, index)
+                if found is None:
+                    return False
+                along = found
+        wide = [a for a, v in enumerate(m.own) if v.extent != 1]
+        if sorted(along) != wide or len(along) != len(g.rows):
+            return False
+        if not self._aligned(g, m, along, len(g.rows)) or not self._safe(g, m, along):
+            return False
+        m.along = along
+        g.members.append(m)
+        return True
+
+    def _aligned(self, g: Group, m: Member, along: dict[int, int], rows: int) -> bool:
+        """Whether `m` reads the members of `g` only in its own row."""
+        mine = {i: m.own[a] for a, i in along.items()}
+        for x, index in m.requests:
+            member = next((y for y in g.members if y.term is x), None)
+            if member is None:
+                continue
+            if not index and x.shape:
+                return False
+            if [
+                i
+                for a, i in member.along.items()
+                if i < rows and not _is(index, _axis(member, a), mine.get(i))
+            ]:
+                return False
+            if len([i for i in member.along.values() if i < rows]) < rows:
+                return False
+        return True
+
+    def _safe(self, g: Group, m: Member, along: dict[int, int]) -> bool:
+        """Whether `m` overwrites nothing that another member still reads elsewhere."""
+        for x in self.before.get(m.term, []):
+            if self.group_of.get(x) is not g:
+                continue
+            other = next(y for y in g.members if y.term is x)
+            if g.kind == "product" and other is g.members[0]:
+                return False
+            if other.reduces is not None or other.along != along or len(along) != len(g.rows):
+                return False
+        return True
+
+    # --- kernels
+
+    def _build(self, g: Group) -> None:
+        from chainrule.compile import products
+
+        name = f"k{len(self.kernels)}_{_word(g.members[0].term)}"
+        match g.kind:
+            case "product":
+                body = products.build(self, g)
+            case "gemm":
+                body = products.build_gemm(self, g)
+            case "scatter":
+                body = self._scatter(g.members[0].term)
+            case "host":
+                body = self._host(g.members[0].term)
+            case _:
+                body = Rows(self, g).body()
+        self.kernels.append(Kernel(name, tuple(body), tuple([_about(m.term) for m in g.members])))
+
+    def store(self, t: Term, at: Index, value: Expr) -> Store:
+        """`value` is the element of `t` at `at`."""
+        view = self.views[t]
+        return Store(view.buffer, view.at(at), self.exprs.cast(value, view.buffer.dtype))
+
+    def nest(self, axes: Sequence[Var], body: Sequence[Stmt]) -> list[Stmt]:
+        """Loops over `axes`, the last one in lanes."""
+        out = list(body)
+        for n, v in enumerate(reversed(axes)):
+            if v.extent != 1:
+                out = [For(v, tuple(out), "lanes" if n == 0 else "serial")]
+        return out
+
+    def counters(self, shape: Sequence[Extent]) -> tuple[list[Var], Index]:
+        """A counter for each axis, and the index that they make."""
+        axes = [self.var(n) for n in shape]
+        return axes, tuple([ZERO if v.extent == 1 else Affine.of(v) for v in axes])
+
+    def _scatter(self, t: Term) -> list[Stmt]:
+        """Zeros; then every element of the argument added to its place, in order."""
+        g, index = t.args
+        self._memo = {}
+        op: Any = t.op
+        axes, at = self.counters(t.shape)
+        fill = self.nest(axes, [self.store(t, at, self.exprs.lit(0, t.dtype))])
+        axes, at = self.counters(g.shape)
+        axis, view = op.axis, self.views[t]
+        along = isinstance(op, lower.TakeAlongAdd)
+        count = 1 if along else len(index.shape)
+        where = views.fitted(at, index.shape) if along else at[axis : axis + count]
+        place = lower.wrapped(self.exprs, self.element(index, where), t.shape[axis])
+        target = (*at[:axis], place, *at[axis + count :])
+        if along:
+            target = tuple([place if a == axis else i for a, i in enumerate(at)])
+        value = self.exprs.cast(self.element(g, at), t.dtype)
+        add: list[Stmt] = [Store(view.buffer, view.at(target), value, add=True)]
+        return [*fill, *self.nest(axes, add)]
+
+    def _host(self, t: Term) -> list[Stmt]:
+        op: Any = t.op
+        ins = [(self.contiguous(a), a.shape) for a in t.args]
+        outs = self.outputs[t] if op.many else [self.views[t].buffer]
+        return [Host(op, tuple(ins), tuple([(b, b.shape) for b in outs]))]
+
+    def _outputs(self, t: Term) -> None:
+        """Memory for each output of an op that has several."""
+        for i, (shape, dtype) in enumerate(zip(t.shape, t.dtype, strict=True)):
+            name = f"b{len(self.buffers)}"
+            b = Buffer(name, dtype, shape, "scratch", None, f"{t.name} {i}")
+            self.buffers.append(b)
+            self.outputs.setdefault(t, []).append(b)
+
+    def contiguous(self, t: Term) -> Buffer:
+        """Memory in which the elements of `t` lie in order; copied there if they do not yet."""
+        view = self.view(t)
+        size = product(t.shape)
+        if view is not None and view.offset == 0 and _ordered(view.strides, t.shape):
+            if view.buffer.size == size:
+                return view.buffer
+        b = self.buffer(t, "scratch", f"copy of {t.name}")
+        self._memo, self.held = {}, {}
+        axes, at = self.counters(t.shape)
+        value = self.element(t, at)
+        store = Store(b, whole(b).at(at), self.exprs.cast(value, b.dtype))
+        self.kernels.append(Kernel(f"k{len(self.kernels)}_copy", tuple(self.nest(axes, [store]))))
+        return b
+
+    def _copy_late(self) -> None:
+        """What could not be computed in place is copied when everybody has read the old value."""
+        for t, given in self.late:
+            axes, at = self.counters(t.shape)
+            value = self.exprs.load(self.views[t].buffer, self.views[t].at(at))
+            target = self.views[given]
+            store = Store(target.buffer, target.at(at), value)
+            self.kernels.append(
+                Kernel(f"k{len(self.kernels)}_copy", tuple(self.nest(axes, [store])))
+            )
+
+
+@final
+@dataclass(eq=False, slots=True)
+class Phase:
+    """One loop within a row: over `axes`, which have the sizes `inner`."""
+
+    inner: tuple[Extent, ...]
+    axes: list[Var]
+    before: list[Stmt] = field(default_factory=list[Stmt])
+    body: list[Stmt] = field(default_factory=list[Stmt])
+    after: list[Stmt] = field(default_factory=list[Stmt])
+
+
+@final
+class Rows:
+    """Builds a kernel of rows."""
+
+    def __init__(self, s: Scheduler, g: Group) -> None:
+        self.s, self.g = s, g
+        self.rows = [s.var(n) for n in g.rows]
+        self.phases: list[Phase] = []
+        self.at: dict[Term, int] = {}
+        self.lanes_inside = g.inside or not (g.across or self._flat())
+
+    def _flat(self) -> bool:
+        """Whether every member is computed once for each row: lanes may run along the rows."""
+        return all(len(m.along) == len([v for v in m.own if v.extent != 1]) for m in self.g.members)
+
+    def body(self) -> list[Stmt]:
+        """The statements."""
+        s = self.s
+        s.held = {}
+        for m in self.g.members:
+            self._add(m)
+        s.held = {}
+        out: list[Stmt] = []
+        for p in self.phases:
+            out += p.before
+            inner: list[Stmt] = list(p.body)
+            for n, v in enumerate(reversed(p.axes)):
+                mode: Mode = "lanes" if n == 0 and self.lanes_inside else "serial"
+                inner = [For(v, tuple(inner), mode)]
+            out += [*inner, *p.after]
+        for n, v in enumerate(reversed(self.rows)):
+            mode = "lanes" if n == 0 and not self.lanes_inside else "serial"
+            out = [For(v, tuple(out), mode)]
+        return out
+
+    def _phase(self, m: Member, inner: tuple[Extent, ...]) -> int:
+        least = 0
+        terms = {x.term: x for x in self.g.members}
+        for x, index in m.requests:
+            if x not in terms or x not in self.at:
+                continue
+            other = terms[x]
+            same = other.reduces is None and self._same_place(m, other, index)
+            same = same and self.phases[self.at[x]].inner == inner
+            least = max(least, self.at[x] + (0 if same else 1))
+        for i in range(least, len(self.phases)):
+            if self.phases[i].inner == inner:
+                return i
+        self.phases.append(Phase(inner, [self.s.var(n) for n in inner]))
+        return len(self.phases) - 1
+
+    def _same_place(self, m: Member, other: Member, index: Index) -> bool:
+        """Whether `m` reads `other` only where it is itself."""
+        free = [v for a, v in enumerate(m.own) if a not in m.along and v.extent != 1]
+        theirs = [a for a, v in enumerate(other.own) if a not in other.along and v.extent != 1]
+        if len(free) != len(theirs):
+            return False
+        return all(_is(index, a, v) for a, v in zip(theirs, free, strict=True))
+
+    def _add(self, m: Member) -> None:
+        s = self.s
+        free = [a for a, v in enumerate(m.own) if a not in m.along and v.extent != 1]
+        inner = tuple([m.own[a].extent for a in free])
+        number = self._phase(m, inner)
+        phase = self.phases[number]
+        self.at[m.term] = number
+        index: list[Affine] = [ZERO] * len(m.own)
+        for a, i in m.along.items():
+            index[a] = Affine.of(self.rows[i])
+        for a, v in zip(free, phase.axes, strict=True):
+            index[a] = Affine.of(v)
+        s._memo = {}
+        if m.reduces is not None:
+            self._reduce(m, phase, tuple(index))
+            return
+        where = tuple(index)
+        value = s.exprs.cast(lower.MAPS[type(m.term.op)](s, m.term, where), m.term.dtype)
+        if not inner:  # a number of the row, which later phases need, too
+            local = s.local(m.term.dtype)
+            phase.body.append(Let(local, value))
+            value = s.exprs.local(local)
+        phase.body.append(s.store(m.term, where, value))
+        s.held[m.term] = lambda at: value if at == where else None
+
+    def _reduce(self, m: Member, phase: Phase, index: Index) -> None:
+        s, red = self.s, m.reduces
+        assert red is not None
+        e = s.exprs
+        acc = s.local(red.dtype)
+        from chainrule.compile.llvm.kernel import identity
+
+        phase.before.append(Let(acc, e.lit(identity(red.fold, red.dtype), red.dtype)))
+        value = e.cast(s.element(m.term.args[0], index), red.dtype)
+        phase.body.append(Into(acc, red.fold, value))
+        total = s.local(m.term.dtype)
+        phase.after.append(Let(total, e.cast(e.local(acc), m.term.dtype)))
+        kept = [i for a, i in enumerate(index) if a not in red.axes]
+        at = (
+            tuple([ZERO if a in red.axes else i for a, i in enumerate(index)])
+            if red.keepdims
+            else tuple(kept)
+        )
+        if len(at) != len(m.term.shape):
+            at = tuple([i for i in at if i != ZERO])
+        phase.after.append(s.store(m.term, at, e.local(total)))
+        s.held[m.term] = lambda _: e.local(total)
+
+
+# --- small questions -----------------------------------------------------------------------------
+
+
+def _kept(m: Member) -> tuple[list[int], bool]:
+    """The axes of `m` that are not reduced, without those of size 1; and whether a reduction runs
+    along the last axis, along which elements usually are neighbours."""
+    gone = m.reduces.axes if m.reduces is not None else ()
+    wide = [a for a, v in enumerate(m.own) if v.extent != 1]
+    axes = [a for a in wide if a not in gone]
+    return axes, m.reduces is not None and (not wide or wide[-1] in gone)
+
+
+def _axis(member: Member, a: int) -> int:
+    """Axis `a` of the space of `member` as an axis of its result."""
+    red = member.reduces
+    if red is None or red.keepdims:
+        return a
+    return a - len([x for x in red.axes if x < a])
+
+
+def _is(index: Index, axis: int, var: Var | None) -> bool:
+    return bool(index) and var is not None and index[axis] == Affine.of(var)
+
+
+def _mapping(m: Member, p: Member, index: Index) -> dict[int, int] | None:
+    """By axis of `m` the row of the product that it runs along."""
+    out: dict[int, int] = {}
+    for a, row in p.along.items():
+        found = [b for b, v in enumerate(m.own) if index[a] == Affine.of(v)]
+        if len(found) != 1:
+            return None
+        out[found[0]] = row
+    return out
+
+
+def _uniform(x: Any) -> bool:
+    first = x.reshape(-1)[0]
+    same = (
+        (x == first).all() and (not first == 0 or (np.signbit(x) == np.signbit(first)).all())
+        if x.dtype.kind == "f"
+        else (x == first).all()
+    )
+    return bool(same)
+
+
+def _triangle(x: Any) -> int | None:
+    """k if the last two axes are a lower triangle with k diagonals above the main one."""
+    n, m = x.shape[-2:]
+    first = x.reshape(-1, n, m)
+    k = int(first[0, 0].sum()) - 1
+    return k if (first == np.tri(n, m, k, dtype=bool)).all() else None
+
+
+def _ordered(strides: Sequence[Extent], shape: Sequence[Extent]) -> bool:
+    return all(s == t or n == 1 for s, t, n in zip(strides, strides_of(shape), shape, strict=True))
+
+
+def _word(t: Term) -> str:
+    return "".join([c if c.isalnum() else "_" for c in t.name])
+
+
+def _about(t: Term) -> str:
+    from chainrule.provenance import location
+
+    where = f"  {location(t.code, t.at)}" if t.code is not None else ""
+    return f"{t.name} {t.dtype}{list(t.shape)}{where}"
+
+
+def _pruned(program: Loops) -> Loops:
+    """Without stores to scratch memory that nobody reads, and without that memory."""
+    while True:
+        read = {b for k in program.kernels for b in k.buffers()[0]}
+        dead = {b for b in program.buffers if b.role == "scratch" and b not in read}
+        changed = False
+        for k in program.kernels:
+            body = _without(k.body, dead)
+            changed = changed or len(body) != len(k.body) or body != k.body
+            k.body = body
+        program.kernels = [k for k in program.kernels if k.body]
+        program.buffers = [b for b in program.buffers if b not in dead]
+        if not changed:
+            return program
+
+
+def _without(body: tuple[Stmt, ...], dead: set[Buffer]) -> tuple[Stmt, ...]:
+    from chainrule.compile.loops import Product
+
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, Store) and s.buffer in dead:
+            continue
+        if isinstance(s, For | Product):
+            inner = _without(s.body, dead)
+            if not inner:
+                continue
+            if inner != s.body:
+                s = (
+                    For(s.var, inner, s.mode)
+                    if isinstance(s, For)
+                    else Product(s.i, s.j, s.k, s.left, s.right, s.acc, inner)
+                )
+        out.append(s)
+    return tuple(out)
+
+
+__all__ = ["Group", "Member", "Scheduler"]

@@ -1,0 +1,112 @@
+"""Rewriting a program before it is scheduled: ops in terms of simpler ones, and exact algebra.
+
+A rule takes a term whose arguments have been rewritten already and gives a simpler one, or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from chainrule.compile.terms import Program, Term, Terms, in_order
+from chainrule.ops import elementwise as ew
+from chainrule.ops.contraction import MatMul
+from chainrule.ops.reduction import Extremum, LogSumExp, Spread, Sum
+from chainrule.ops.selection import Where
+from chainrule.ops.shaping import Permute, Reshape
+from chainrule.ops.families import BroadcastTo, SumTo
+
+Rule = Callable[[Terms, Any, tuple[Term, ...]], Term | None]
+
+
+def _log_sum_exp(terms: Terms, op: Any, args: tuple[Term, ...]) -> Term:
+    """Shifted by the maximum where that is finite; -inf of nothing but -inf."""
+    (x,) = args
+    zero = terms.constant(0.0)
+    top = terms.op(Extremum(True, op.axes, True), [x])
+    top = terms.op(Where(), [terms.op(ew.isfinite, [top]), top, zero])
+    shifted = terms.op(ew.exp, [terms.op(ew.sub, [x, top])])
+    total = terms.op(ew.log, [terms.op(Sum(op.axes, True), [shifted])])
+    y = terms.op(ew.add, [total, top])
+    if op.keepdims:
+        return y
+    shape = tuple([n for i, n in enumerate(x.shape) if i not in op.axes])
+    return terms.op(Reshape(shape), [y])
+
+
+def _permute(terms: Terms, op: Any, args: tuple[Term, ...]) -> Term | None:
+    (x,) = args
+    if isinstance(x.op, Permute):
+        inner = x.op.axes
+        return terms.op(Permute(tuple([inner[a] for a in op.axes])), x.args)
+    return x if op.axes == tuple(range(len(op.axes))) else None
+
+
+def _reshape(terms: Terms, op: Any, args: tuple[Term, ...]) -> Term | None:
+    (x,) = args
+    if isinstance(x.op, Reshape):
+        return terms.op(Reshape(op.shape), x.args)
+    return x if x.shape == op.shape else None
+
+
+def _broadcast(terms: Terms, op: Any, args: tuple[Term, ...]) -> Term | None:
+    return args[0] if args[0].shape == op.shape else None
+
+
+def _matmul(terms: Terms, op: Any, args: tuple[Term, ...]) -> Term | None:
+    """All rows at once where the right matrix has no leading axes."""
+    a, b = args
+    if len(b.shape) == 2 and len(a.shape) > 2 and not op.turn_a:
+        rows = 1
+        for n in a.shape[:-1]:
+            rows = n * rows
+        flat = terms.op(Reshape((rows, a.shape[-1])), [a])
+        y = terms.op(MatMul(False, op.turn_b), [flat, b])
+        return terms.op(Reshape((*a.shape[:-1], y.shape[-1])), [y])
+    return None
+
+
+def _sum_to(terms: Terms, op: Any, args: tuple[Term, ...]) -> Term | None:
+    """As a sum over axes and a reshape, where some go and others stay with size 1."""
+    if op.wide == op.shape:
+        return args[0]
+    lead = len(op.wide) - len(op.shape)
+    if lead and any(a >= lead for a in op.axes):
+        return terms.op(Reshape(op.shape), [terms.op(Sum(op.axes, False), args)])
+    return None
+
+
+RULES: dict[type, Rule] = {
+    LogSumExp: _log_sum_exp, Permute: _permute, Reshape: _reshape, BroadcastTo: _broadcast,
+    Spread: _broadcast, MatMul: _matmul, SumTo: _sum_to,
+}  # fmt: skip
+
+
+def simplified(program: Program, terms: Terms) -> Program:
+    """The same program in simpler terms."""
+    new: dict[Term, Term] = {}
+    for t in in_order(program.roots):
+        new[t] = t if t.op is None else _rewritten(t, tuple([new[a] for a in t.args]), terms)
+    return Program(
+        program.inputs,
+        tuple([new[t] for t in program.results]),
+        tuple([(i, new[t]) for i, t in program.updates]),
+    )
+
+
+def _rewritten(t: Term, args: tuple[Term, ...], terms: Terms) -> Term:
+    op = t.op
+    assert op is not None
+    if all(a.op is None and a.index is None for a in args) and not op.many:
+        return _folded(op, args, terms)
+    rule = RULES.get(type(op))
+    found = rule(terms, op, args) if rule is not None else None
+    return terms.op(op, args, like=t) if found is None else found
+
+
+def _folded(op: Any, args: tuple[Term, ...], terms: Terms) -> Term:
+    """What can be computed now."""
+    with np.errstate(all="ignore"):
+        return terms.constant(np.asarray(op.eval(*[a.value for a in args])))
