@@ -67,7 +67,7 @@ class Linear(Module):
                 uniform_(t, -bound, bound, generator=generator)
 
     def forward(self, x: Any) -> Tensor:
-        """(.., in_features) -> (.., out_features)."""
+        """Shapes: (..., in_features) -> (..., out_features)."""
         return composite.linear(x, self.weight, self.bias)
 
 
@@ -97,7 +97,7 @@ class Embedding(Module):
             init(self.weight)
 
     def forward(self, indices: Any) -> Tensor:
-        """(..) -> (.., embedding_dim)."""
+        """Shapes: (...) -> (..., embedding_dim)."""
         return composite.embedding(self.weight, indices)
 
 
@@ -124,7 +124,7 @@ class LayerNorm(Module):
         self.bias = parameter((dim,), 0.0, dtype) if elementwise_affine and bias else None
 
     def forward(self, x: Any) -> Tensor:
-        """(.., dim) -> (.., dim)."""
+        """Shapes: (..., dim) -> (..., dim)."""
         return composite.layer_norm(x, self.weight, self.bias, eps=self.eps)
 
 
@@ -149,7 +149,7 @@ class RMSNorm(Module):
         self.weight = parameter((dim,), 1.0, dtype) if elementwise_affine else None
 
     def forward(self, x: Any) -> Tensor:
-        """(.., dim) -> (.., dim)."""
+        """Shapes: (..., dim) -> (..., dim)."""
         eps = float(np.finfo(x.dtype).eps) if self.eps is None else self.eps
         return composite.rms_norm(x, self.weight, eps=eps)
 
@@ -165,7 +165,7 @@ class Dropout(Module):
         self._generator = generator
 
     def forward(self, x: Any) -> Tensor:
-        """(..) -> (..)."""
+        """Shapes: (...) -> (...)."""
         return composite.dropout(x, self.p, training=self.training, generator=self._generator)
 
 
@@ -198,7 +198,7 @@ class ReLU(Module):
     """max(x, 0)."""
 
     def forward(self, x: Any) -> Tensor:
-        """(..) -> (..)."""
+        """Shapes: (...) -> (...)."""
         return ew.relu(x)
 
 
@@ -212,7 +212,7 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, x: Any) -> Tensor:
-        """(..) -> (..)."""
+        """Shapes: (...) -> (...)."""
         return composite.gelu(x, approximate=self.approximate)
 
 
@@ -221,7 +221,7 @@ class Tanh(Module):
     """The hyperbolic tangent."""
 
     def forward(self, x: Any) -> Tensor:
-        """(..) -> (..)."""
+        """Shapes: (...) -> (...)."""
         return ew.tanh(x)
 
 
@@ -230,7 +230,7 @@ class Sigmoid(Module):
     """1 / (1 + exp(-x))."""
 
     def forward(self, x: Any) -> Tensor:
-        """(..) -> (..)."""
+        """Shapes: (...) -> (...)."""
         return ew.sigmoid(x)
 
 
@@ -239,5 +239,5 @@ class SiLU(Module):
     """x sigmoid(x)."""
 
     def forward(self, x: Any) -> Tensor:
-        """(..) -> (..)."""
+        """Shapes: (...) -> (...)."""
         return ew.silu(x)

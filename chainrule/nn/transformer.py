@@ -51,7 +51,7 @@ class CausalSelfAttention(Module):
         self._generator = generator
 
     def forward(self, x: Any) -> Tensor:
-        """(.., T, C) -> (.., T, C)."""
+        """Shapes: (..., T, C) -> (..., T, C)."""
         *lead, T, C = x.shape
         n = len(lead)
         heads = reshape(self.qkv(x), (*lead, T, 3, self.n_head, C // self.n_head))
@@ -86,7 +86,7 @@ class FeedForward(Module):
         self.fc2 = Linear(hidden, n_embd, bias, init=init, dtype=dtype, generator=generator)
 
     def forward(self, x: Any) -> Tensor:
-        """(.., C) -> (.., C)."""
+        """Shapes: (..., C) -> (..., C)."""
         return self.fc2(self.activation(self.fc1(x)))
 
 
@@ -122,6 +122,6 @@ class Block(Module):
         self.drop = Dropout(dropout, generator=generator)
 
     def forward(self, x: Any) -> Tensor:
-        """(.., T, C) -> (.., T, C)."""
+        """Shapes: (..., T, C) -> (..., T, C)."""
         x = x + self.drop(self.attn(self.norm_1(x)))
         return x + self.drop(self.mlp(self.norm_2(x)))

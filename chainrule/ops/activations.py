@@ -18,74 +18,113 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 
 def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
-    """`x` limited to [low, high]; at the bounds the derivative is 0 (that of `clip` is 1)."""
+    """`x` limited to [low, high]; at the bounds the derivative is 0 (that of `clip` is 1).
+
+    Shapes: (*s) -> (*s).
+    """
     return where(x <= low, low, where(x >= high, high, x))
 
 
 def relu6(x: Any) -> Any:
-    """`x` limited to [0, 6]. Howard et al. 2017, arXiv:1704.04861."""
+    """`x` limited to [0, 6]. Howard et al. 2017, arXiv:1704.04861.
+
+    Shapes: (*s) -> (*s).
+    """
     return hardtanh(x, 0.0, 6.0)
 
 
 def hardsigmoid(x: Any) -> Any:
-    """x / 6 + 1/2 limited to [0, 1]."""
+    """x / 6 + 1/2 limited to [0, 1].
+
+    Shapes: (*s) -> (*s).
+    """
     return hardtanh(x / 6 + 0.5, 0.0, 1.0)
 
 
 def hardswish(x: Any) -> Any:
-    """x times hardsigmoid(x). Howard et al. 2019, arXiv:1905.02244."""
+    """x times hardsigmoid(x). Howard et al. 2019, arXiv:1905.02244.
+
+    Shapes: (*s) -> (*s).
+    """
     return x * hardsigmoid(x)
 
 
 def hardshrink(x: Any, threshold: float = 0.5) -> Any:
-    """`x` where its size exceeds `threshold`, 0 elsewhere."""
+    """`x` where its size exceeds `threshold`, 0 elsewhere.
+
+    Shapes: (*s) -> (*s).
+    """
     return where(ew.abs(x) <= threshold, 0, x)
 
 
 def softshrink(x: Any, threshold: float = 0.5) -> Any:
-    """`x` brought nearer to 0 by `threshold`, 0 where it is nearer than that."""
+    """`x` brought nearer to 0 by `threshold`, 0 where it is nearer than that.
+
+    Shapes: (*s) -> (*s).
+    """
     return x - clip(x, -threshold, threshold)
 
 
 def tanhshrink(x: Any) -> Any:
-    """x - tanh(x)."""
+    """x - tanh(x).
+
+    Shapes: (*s) -> (*s).
+    """
     return x - ew.tanh(x)
 
 
 def softsign(x: Any) -> Any:
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    Shapes: (*s) -> (*s).
+    """
     return x / (1 + ew.abs(x))
 
 
 def logsigmoid(x: Any) -> Any:
-    """log(sigmoid(x)), without overflow."""
+    """log(sigmoid(x)), without overflow.
+
+    Shapes: (*s) -> (*s).
+    """
     return -ew.softplus(-x)
 
 
 def mish(x: Any) -> Any:
-    """x tanh(softplus(x)). Misra 2019, arXiv:1908.08681."""
+    """x tanh(softplus(x)). Misra 2019, arXiv:1908.08681.
+
+    Shapes: (*s) -> (*s).
+    """
     return x * ew.tanh(ew.softplus(x))
 
 
 def celu(x: Any, alpha: float = 1.0) -> Any:
-    """x where positive, alpha (exp(x / alpha) - 1) elsewhere. Barron 2017, arXiv:1704.07483."""
+    """x where positive, alpha (exp(x / alpha) - 1) elsewhere. Barron 2017, arXiv:1704.07483.
+
+    Shapes: (*s) -> (*s).
+    """
     return where(x > 0, x, alpha * ew.expm1(ew.at_most(x, 0) / alpha))
 
 
 def selu(x: Any) -> Any:
-    """elu scaled so that mean 0 and variance 1 stay. Klambauer et al. 2017, arXiv:1706.02515."""
+    """elu scaled so that mean 0 and variance 1 stay. Klambauer et al. 2017, arXiv:1706.02515.
+
+    Shapes: (*s) -> (*s).
+    """
     return SELU_SCALE * elu(x, SELU_ALPHA)
 
 
 def threshold(x: Any, at: float, value: float) -> Any:
-    """`x` where it exceeds `at`, `value` elsewhere."""
+    """`x` where it exceeds `at`, `value` elsewhere.
+
+    Shapes: (*s) -> (*s).
+    """
     return where(x <= at, value, x)
 
 
 def glu(x: Any, *, axis: int = -1) -> Any:
-    """The first half of `x` along `axis`, times the sigmoid of the second: (.., 2n, ..) -> (.., n,
-    ..).
+    """The first half of `x` along `axis`, times the sigmoid of the second.
 
+    Shapes: (*s, axis: m) -> (*s, axis: m // 2).
     Dauphin et al. 2016, arXiv:1612.08083. Raises `ShapeError` if the size is odd.
     """
     n = x.shape[normalize_axis(axis, x.ndim)]
@@ -96,8 +135,9 @@ def glu(x: Any, *, axis: int = -1) -> Any:
 
 
 def prelu(x: Any, weight: Any, *, axis: int = 1) -> Any:
-    """x where positive, weight times x elsewhere; weight () or (C,), one for each of `axis`.
+    """x where positive, weight times x elsewhere; one weight, or one for each of `axis`.
 
+    Shapes: (*s), () -> (*s); (*s), (1) -> (*s); (*s, axis: C), (C) -> (*s, axis: C).
     He et al. 2015, arXiv:1502.01852.
     """
     if weight.shape == (1,):
@@ -109,5 +149,8 @@ def prelu(x: Any, weight: Any, *, axis: int = 1) -> Any:
 
 
 def softmin(x: Any, *, axis: int = -1) -> Any:
-    """The softmax of -x along `axis`."""
+    """The softmax of -x along `axis`.
+
+    Shapes: (*s) -> (*s).
+    """
     return softmax(-x, axis=axis)

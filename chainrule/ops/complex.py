@@ -190,12 +190,18 @@ class Angle(Op):
 
 
 def real(x: Any) -> Any:
-    """The real part of `x`; `x` itself if it is real."""
+    """The real part of `x`; `x` itself if it is real.
+
+    Shapes: (*s) -> (*s).
+    """
     return apply(Real(), x) if x.dtype.kind == "c" else x
 
 
 def imag(x: Any) -> Any:
-    """The imaginary part of complex `x`. Raises `DtypeError` for a real `x`."""
+    """The imaginary part of complex `x`. Raises `DtypeError` for a real `x`.
+
+    Shapes: (*s) -> (*s).
+    """
     if x.dtype.kind != "c":
         raise DtypeError(
             f"imag needs complex numbers, not {x.dtype} (there the result is all zeros)"

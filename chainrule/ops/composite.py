@@ -34,6 +34,7 @@ from chainrule.random import Generator, default_generator
 def gelu(x: Any, *, approximate: str = "none") -> Any:
     """x times the normal distribution function of x; with approximate="tanh" its tanh form.
 
+    Shapes: (*s) -> (*s).
     Any shape, same shape out. Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2.
     """
     if approximate not in ("none", "tanh"):
@@ -42,12 +43,18 @@ def gelu(x: Any, *, approximate: str = "none") -> Any:
 
 
 def leaky_relu(x: Any, slope: float = 0.01) -> Any:
-    """x where positive, `slope` times x elsewhere; the derivative at 0 is `slope`."""
+    """x where positive, `slope` times x elsewhere; the derivative at 0 is `slope`.
+
+    Shapes: (*s) -> (*s).
+    """
     return where(x > 0, x, x * slope)
 
 
 def elu(x: Any, alpha: float = 1.0) -> Any:
-    """x where positive, alpha (exp(x) - 1) elsewhere. Clevert et al. 2015, arXiv:1511.07289."""
+    """x where positive, alpha (exp(x) - 1) elsewhere. Clevert et al. 2015, arXiv:1511.07289.
+
+    Shapes: (*s) -> (*s).
+    """
     return where(x > 0, x, alpha * ew.expm1(ew.at_most(x, 0)))
 
 
@@ -55,7 +62,10 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 
 
 def softmax(x: Any, *, axis: int = -1) -> Any:
-    """exp(x) / sum(exp(x)) along `axis`, without overflow; zeros along a row of -inf."""
+    """exp(x) / sum(exp(x)) along `axis`, without overflow; zeros along a row of -inf.
+
+    Shapes: (*s) -> (*s).
+    """
     return ew.exp_diff(x, red.logsumexp(x, axis=axis, keepdims=True))
 
 
@@ -65,7 +75,10 @@ def _finite(y: Any) -> Any:
 
 
 def log_softmax(x: Any, *, axis: int = -1) -> Any:
-    """log(softmax(x)) along `axis`, without overflow; -inf along a row of -inf."""
+    """log(softmax(x)) along `axis`, without overflow; -inf along a row of -inf.
+
+    Shapes: (*s) -> (*s).
+    """
     return x - _finite(red.logsumexp(x, axis=axis, keepdims=True))
 
 
@@ -94,6 +107,9 @@ def cross_entropy(
 ) -> Any:
     """-log softmax(logits) at the target, along `axis` of size C.
 
+    Shapes: (*s, axis: C), (*s) -> () if reduction != "none";
+        (*s, axis: C), (*s, axis: C) -> () if reduction != "none";
+        (*s, axis: C) -> (*s).
     `target`: class indices (integers; the shape of `logits` without `axis`), or probabilities
     (floats; the shape of `logits`). Positions whose index is `ignore_index` give loss 0 and do not
     count in the mean. With label smoothing s the target is (1 - s) target + s / C. The mean is over
@@ -164,7 +180,10 @@ def _soft_cross_entropy(
 
 
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
-    """(x - target) squared; shapes must be equal, so that nothing is broadcast by accident."""
+    """(x - target) squared; shapes must be equal, so that nothing is broadcast by accident.
+
+    Shapes: (*s), (*s) -> () if reduction != "none"; (*s), (*s) -> (*s).
+    """
     same_shapes("mse_loss", x, target)
     return reduce_loss(ew.square(x - target), reduction)
 
@@ -174,6 +193,8 @@ def binary_cross_entropy_with_logits(
 ) -> Any:
     """-log of the probability of `target` (in [0, 1]) under sigmoid(x), without overflow.
 
+    Shapes: (...), (...), weight (...), pos_weight (...) -> () if reduction != "none";
+        (...), (...), weight (...), pos_weight (...) -> (...).
     `weight` multiplies each element's loss, `pos_weight` its part for the target 1; both broadcast.
     """
     same_shapes("binary_cross_entropy_with_logits", x, target)
@@ -188,9 +209,9 @@ def binary_cross_entropy_with_logits(
 
 
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:
-    """(x - mean) / sqrt(variance + eps) over the last axis (.., C), times weight (C,), plus bias
-    (C,).
+    """(x - mean) / sqrt(variance + eps) over the last axis, times weight, plus bias.
 
+    Shapes: (*s, C), (C), (C) -> (*s, C).
     Ba, Kiros & Hinton 2016, arXiv:1607.06450, equation 4.
     """
     wide = _roomy(x)
@@ -201,8 +222,9 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-
 
 
 def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-5) -> Any:
-    """x / sqrt(mean(x^2) + eps) over the last axis (.., C), times weight (C,).
+    """x / sqrt(mean(x^2) + eps) over the last axis, times weight.
 
+    Shapes: (*s, C), (C) -> (*s, C).
     Zhang & Sennrich 2019, arXiv:1910.07467, equation 4.
     """
     wide = _roomy(x)
@@ -234,6 +256,7 @@ def dropout(
 ) -> Any:
     """`x` with each element set to 0 with probability p and the others divided by 1 - p.
 
+    Shapes: (*s) -> (*s).
     The identity if not `training`. Srivastava et al. 2014, JMLR 15, section 10.
     """
     if not 0 <= p <= 1:
@@ -247,14 +270,20 @@ def dropout(
 
 
 def embedding(weight: Any, indices: Any) -> Any:
-    """Rows of `weight` (N, C) at integer `indices` of any shape (..): (.., C)."""
+    """Rows of `weight` at integer `indices` of any shape.
+
+    Shapes: (N, C), (*s) -> (*s, C).
+    """
     if weight.ndim != 2:
         raise ShapeError(f"embedding: the table must have shape (rows, width), not {weight.shape}")
     return take(weight, indices, axis=0)
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
-    """x (.., n) times the transpose of weight (m, n), plus bias (m,): (.., m)."""
+    """x times the transpose of weight, plus bias.
+
+    Shapes: (..., n), (m, n), (m) -> (..., m).
+    """
     y = matmul_t(x, weight)
     return y if bias is None else y + bias
 
@@ -270,8 +299,9 @@ def scaled_dot_product_attention(
     dropout_p: float = 0.0,
     generator: Generator | None = None,
 ) -> Any:
-    """softmax(q kT * scale + mask) v: (.., T, d), (.., S, d), (.., S, e) -> (.., T, e).
+    """softmax(q kT * scale + mask) v, T queries of size d over S keys with values of size e.
 
+    Shapes: (..., T, d), (..., S, d), (..., S, e) -> (..., T, e).
     `mask` (broadcast to (.., T, S)): bools that say what may be looked at, or floats that are
     added. With `causal` position t looks at 0..t + S - T only. scale is 1 / sqrt(d) if None. A row
     that may look at nothing gives zeros. Vaswani et al. 2017, arXiv:1706.03762, equation 1.

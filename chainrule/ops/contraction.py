@@ -89,8 +89,12 @@ class MatMul(Multilinear):
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """The matrix product: (..., m, k) @ (..., k, n) -> (..., m, n), leading axes broadcast.
+    """The matrix product of the last two axes; leading axes broadcast.
 
+    Shapes: (k), (k) -> ();
+        (k), (..., k, n) -> (..., n);
+        (..., m, k), (k) -> (..., m);
+        (..., m, k), (..., k, n) -> (..., m, n).
     A vector on the left counts as (1, k), on the right as (k, 1); that axis is then dropped.
     Raises `ShapeError` if the inner sizes differ or an argument has no axis.
     """
@@ -180,6 +184,7 @@ def sizes(terms: Sequence[str], xs: Sequence[Any]) -> dict[str, int]:
 def einsum(spec: str, *xs: Any) -> Any:
     """Einstein's sum in NumPy's notation: 'ij,jk->ik', '...i,i', 'ii->i', 'ii'.
 
+    Shapes: xs [(*s_i)] -> (*t).
     Letters that the output does not name are summed; without '->' it names, in alphabetical order,
     those that occur once. Sizes of one letter must agree; a size of 1 is repeated.
     """
@@ -253,7 +258,11 @@ def _drop_ones(terms: list[str], arrays: list[Any]) -> None:
 
 
 def tensordot(a: Any, b: Any, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Any:
-    """The sum of products over `axes` of a and b: that many last and first ones, or two lists."""
+    """The sum of products over `axes` of a and b: that many last and first ones, or two lists.
+
+    Shapes: (*s), (*t) -> (*(s[:len(s) - axes] + t[axes:])) if type(axes) is int;
+        (*s), (*t) -> (*u) with prod(u) * prod(s[i] for i in axes[0]) ** 2 == prod(s) * prod(t).
+    """
     if isinstance(axes, int):
         if not 0 <= axes <= min(a.ndim, b.ndim):
             raise ShapeError(f"tensordot: {a.shape} and {b.shape} do not both have {axes} axes")
@@ -275,14 +284,20 @@ def tensordot(a: Any, b: Any, *, axes: int | tuple[Sequence[int], Sequence[int]]
 
 
 def outer(a: Any, b: Any) -> Any:
-    """All products of an element of `a` (m,) with one of `b` (n,): (m, n)."""
+    """All products of an element of `a` with one of `b`.
+
+    Shapes: (m), (n) -> (m, n).
+    """
     if a.ndim != 1 or b.ndim != 1:
         raise ShapeError(f"outer needs two vectors, not {a.shape} and {b.shape}")
     return reshape(a, (-1, 1)) * reshape(b, (1, -1))
 
 
 def vecdot(a: Any, b: Any, *, axis: int = -1) -> Any:
-    """The sum of products along `axis`, a conjugated; the other axes broadcast."""
+    """The sum of products along `axis`, a conjugated; the other axes broadcast.
+
+    Shapes: (..., axis: n), (..., axis: n) -> (...).
+    """
     n = normalize_axis(axis, min(a.ndim, b.ndim))
     if a.shape[axis] != b.shape[axis]:
         raise ShapeError(f"vecdot: {a.shape} and {b.shape} differ along axis {n}")

@@ -232,9 +232,14 @@ def conv1d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Any:
-    """Cross-correlation of x (N, C, W) with weight (O, C / groups, K): (N, O, W'), plus bias (O,).
+    """Cross-correlation of x with weight, plus bias.
 
-    As in PyTorch. `padding` zeros on both sides, or "valid" (none), or "same" (W' = W; needs stride
+    Shapes: (N, C, W), (O, C // groups, K), (O) -> (N, O, W) if padding == "same";
+        (N, C, W), (O, C // groups, K), (O) ->
+          (N, O, (W - at(dilation, 0) * (K - 1) - 1) // at(stride, 0) + 1) if padding == "valid";
+        (N, C, W), (O, C // groups, K), (O) ->
+          (N, O, (W + 2 * at(padding, 0) - at(dilation, 0) * (K - 1) - 1) // at(stride, 0) + 1).
+    As in PyTorch. `padding` zeros on both sides, or "valid" (none), or "same" (needs stride
     1; of an odd number one more after). Each group of channels out sees one group of channels in.
     """
     return _conv(1, x, weight, bias, stride, padding, dilation, groups)
@@ -250,8 +255,13 @@ def conv2d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Any:
-    """Cross-correlation of x (N, C, H, W) with weight (O, C / groups, KH, KW): (N, O, H', W').
+    """Cross-correlation of x with weight, plus bias.
 
+    Shapes: (N, C, H, W), (O, C // groups, I, J), (O) -> (N, O, H, W) if padding == "same";
+        (N, C, H, W), (O, C // groups, I, J), (O) -> (N, O, P, Q) if padding == "valid";
+        (N, C, H, W), (O, C // groups, I, J), (O) ->
+          (N, O, (H + 2 * at(padding, 0) - at(dilation, 0) * (I - 1) - 1) // at(stride, 0) + 1,
+          (W + 2 * at(padding, 1) - at(dilation, 1) * (J - 1) - 1) // at(stride, 1) + 1).
     As `conv1d`, with one size for both dimensions or one for each.
     """
     return _conv(2, x, weight, bias, stride, padding, dilation, groups)
@@ -291,9 +301,11 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Sizes = 1,
 ) -> Any:
-    """The transpose of `conv1d` in x: x (N, C, W), weight (C, O / groups, K) -> (N, O, W').
+    """The transpose of `conv1d` in x, as in PyTorch.
 
-    As in PyTorch: W' = (W - 1) stride - 2 padding + dilation (K - 1) + output_padding + 1.
+    Shapes: (N, C, W), (C, O, K), (O * groups) ->
+          (N, O * groups, (W - 1) * at(stride, 0) - 2 * at(padding, 0) + at(dilation, 0) * (K - 1)
+          + at(output_padding, 0) + 1).
     """
     options = {"stride": stride, "padding": padding, "dilation": dilation}
     options["output_padding"] = output_padding
@@ -311,9 +323,12 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Sizes = 1,
 ) -> Any:
-    """The transpose of `conv2d` in x: x (N, C, H, W), weight (C, O / groups, KH, KW).
+    """The transpose of `conv2d` in x, as in PyTorch.
 
-    The result is (N, O, H', W') with the sizes of `conv_transpose1d`.
+    Shapes: (N, C, H, W), (C, O, I, J), (O * groups) ->
+          (N, O * groups, (H - 1) * at(stride, 0) - 2 * at(padding, 0) + at(dilation, 0) * (I - 1)
+          + at(output_padding, 0) + 1, (W - 1) * at(stride, 1) - 2 * at(padding, 1) +
+          at(dilation, 1) * (J - 1) + at(output_padding, 1) + 1).
     """
     options = {"stride": stride, "padding": padding, "dilation": dilation}
     options["output_padding"] = output_padding
@@ -323,9 +338,10 @@ def conv_transpose2d(
 def unfold(
     x: Any, kernel: Sizes, *, stride: Sizes = 1, padding: Sizes = 0, dilation: Sizes = 1
 ) -> Any:
-    """What each window sees of x (N, C, *size), as columns: (N, C K, L), as in PyTorch.
+    """What each window sees of x, as columns, as in PyTorch.
 
-    K kernel places within each channel, L places of the window, both in row-major order.
+    Shapes: (N, C, *s) -> (N, C * prod(at(kernel, i) for i in range(len(s))), L).
+    Kernel places within each channel, and the L places of the window, in row-major order.
     """
     if x.ndim < 3:
         raise ShapeError(f"unfold: x is (N, C, ...) with at least 3 axes, not {tuple(x.shape)}")

@@ -40,7 +40,10 @@ def _part(x: Any, axis: int, key: Any) -> Any:
 
 
 def narrow(x: Any, axis: int, start: int, length: int) -> Any:
-    """`length` elements of `x` along `axis`, from `start` on (which may count from the end)."""
+    """`length` elements of `x` along `axis`, from `start` on (which may count from the end).
+
+    Shapes: (*s, axis: n) -> (*s, axis: length).
+    """
     n = x.shape[normalize_axis(axis, x.ndim)]
     first = start + n if start < 0 else start
     if first < 0 or length < 0 or first + length > n:
@@ -49,19 +52,28 @@ def narrow(x: Any, axis: int, start: int, length: int) -> Any:
 
 
 def select(x: Any, axis: int, index: int) -> Any:
-    """The slice of `x` at `index` along `axis`, without that axis."""
+    """The slice of `x` at `index` along `axis`, without that axis.
+
+    Shapes: (*s, axis: n) -> (*s).
+    """
     return _part(x, axis, index)
 
 
 def chunk(x: Any, count: int, *, axis: int = 0) -> tuple[Any, ...]:
-    """At most `count` pieces of `x` along `axis`, all of one size but for the last."""
+    """At most `count` pieces of `x` along `axis`, all of one size but for the last.
+
+    Shapes: (*s, axis: n) -> [(*s, axis: n_i)] with sum(n_i) == n.
+    """
     if count < 1:
         raise ShapeError(f"chunk: the number of pieces is at least 1, not {count}")
     return split(x, max(1, -(-x.shape[normalize_axis(axis, x.ndim)] // count)), axis=axis)
 
 
 def tensor_split(x: Any, where: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
-    """`x` cut along `axis` at the given places, or into that many pieces, the larger ones first."""
+    """`x` cut along `axis` at the given places, or into that many pieces, the larger ones first.
+
+    Shapes: (*s, axis: n) -> [(*s, axis: n_i)] with sum(n_i) == n.
+    """
     n = x.shape[normalize_axis(axis, x.ndim)]
     if isinstance(where, int):
         if where < 1:
@@ -76,7 +88,10 @@ def tensor_split(x: Any, where: int | Sequence[int], *, axis: int = 0) -> tuple[
 
 
 def unflatten(x: Any, axis: int, sizes: Sequence[int]) -> Any:
-    """`x` with `axis` cut into several axes of the given sizes, one of which may be -1."""
+    """`x` with `axis` cut into several axes of the given sizes, one of which may be -1.
+
+    Shapes: (*s, axis: n) -> (*u) with prod(u) == prod(s) * n and len(u) == len(s) + len(sizes).
+    """
     place = normalize_axis(axis, x.ndim)
     n = x.shape[place]
     known = int(np.prod([s for s in sizes if s != -1], dtype=int))
@@ -105,7 +120,10 @@ def unfold(x: Any, axis: int, size: int, step: int) -> Any:
 
 
 def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
-    """`x` turned k times by a right angle, from the first towards the second of `axes`."""
+    """`x` turned k times by a right angle, from the first towards the second of `axes`.
+
+    Shapes: (*s, axes: n) -> (*s, axes: n[::-1]) if k % 2; (*s) -> (*s).
+    """
     a, b = axes
     if normalize_axis(a, x.ndim) == normalize_axis(b, x.ndim):
         raise ShapeError(f"rot90: {axes} names one axis twice")
@@ -120,7 +138,10 @@ def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 
 def atleast(x: Any, ndim: int) -> Any:
-    """`x` with at least `ndim` (1, 2 or 3) axes, as NumPy adds them: (n,), (1, n), (1, n, 1)."""
+    """`x` with at least `ndim` (1, 2 or 3) axes, as NumPy adds them: (n,), (1, n), (1, n, 1).
+
+    Shapes: (*s) -> (*t) with len(t) == max(len(s), ndim) and prod(t) == prod(s).
+    """
     if ndim >= 1 and x.ndim == 0:
         x = reshape(x, (1,))
     if ndim >= 2 and x.ndim == 1:
@@ -129,28 +150,47 @@ def atleast(x: Any, ndim: int) -> Any:
 
 
 def hstack(xs: Sequence[Any]) -> Any:
-    """Joined along the second axis, vectors along the first."""
+    """Joined along the second axis, vectors along the first.
+
+    Shapes: [(n_i)] -> (sum(n_i)); [(m, n_i, *s)] -> (m, sum(n_i), *s).
+    """
     full = [atleast(x, 1) for x in xs]
     return concat(full, axis=0 if full[0].ndim == 1 else 1)
 
 
 def vstack(xs: Sequence[Any]) -> Any:
-    """Joined along the first axis, vectors as rows."""
+    """Joined along the first axis, vectors as rows.
+
+    Shapes: [(n)] -> (len(xs), n); [(m_i, n, *s)] -> (sum(m_i), n, *s); [(*s_i)] -> (k, n).
+    """
     return concat([atleast(x, 2) for x in xs], axis=0)
 
 
 def dstack(xs: Sequence[Any]) -> Any:
-    """Joined along the third axis."""
+    """Joined along the third axis.
+
+    Shapes: [(n)] -> (1, n, len(xs));
+        [(m, n)] -> (m, n, len(xs));
+        [(m, n, k_i)] -> (m, n, sum(k_i)).
+    """
     return concat([atleast(x, 3) for x in xs], axis=2)
 
 
 def column_stack(xs: Sequence[Any]) -> Any:
-    """Joined along the second axis, vectors and numbers as columns."""
+    """Joined along the second axis, vectors and numbers as columns.
+
+    Shapes: [(m, n_i, *s)] -> (m, sum(n_i), *s);
+        [(*s_i)] -> (m, sum([1, 1, *s][-1] if len(s) > 1 else 1 for s in s_i)).
+    """
     return hstack([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in xs])
 
 
 def block_diag(*xs: Any) -> Any:
-    """The matrices `xs` along the diagonal of one, zeros elsewhere; vectors count as rows."""
+    """The matrices `xs` along the diagonal of one, zeros elsewhere; vectors count as rows.
+
+    Shapes: [(m_i, n_i)] -> (sum(m_i), sum(n_i));
+        [(*s_i)] -> (sum([1, 1, *s][-2] for s in s_i), sum([1, 1, *s][-1] for s in s_i)).
+    """
     full = [atleast(x, 2) for x in xs]
     if any(x.ndim != 2 for x in full):
         raise ShapeError(f"block_diag: needs matrices, not {[x.shape for x in xs]}")
@@ -164,7 +204,10 @@ def block_diag(*xs: Any) -> Any:
 
 
 def cartesian_prod(*xs: Any) -> Any:
-    """All combinations of one element of each vector, the last changing fastest: (N, len(xs))."""
+    """All combinations of one element of each vector, the last changing fastest.
+
+    Shapes: [(n)] -> (n) if len(xs) == 1; [(n_i)] -> (prod(n_i), len(xs)).
+    """
     if len(xs) == 1:
         return xs[0]
     wide = broadcast_arrays(
@@ -177,7 +220,11 @@ def cartesian_prod(*xs: Any) -> Any:
 
 
 def diag(x: Any, offset: int = 0) -> Any:
-    """The matrix with the vector `x` as diagonal number `offset`, or that diagonal of a matrix."""
+    """The matrix with the vector `x` as diagonal number `offset`, or that diagonal of a matrix.
+
+    Shapes: (n) -> (n + abs(offset), n + abs(offset));
+        (m, n) -> (max(0, min(m + min(offset, 0), n - max(offset, 0)))).
+    """
     if x.ndim not in (1, 2):
         raise ShapeError(f"diag: needs a vector or a matrix, not {x.shape}")
     return diag_embed(x, offset=offset) if x.ndim == 1 else diagonal(x, offset=offset)
@@ -187,8 +234,9 @@ def diag(x: Any, offset: int = 0) -> Any:
 
 
 def addmm(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """beta x + alpha (a @ b); (m, k), (k, n) and with leading axes, to which `x` broadcasts.
+    """beta x + alpha (a @ b), to which `x` broadcasts.
 
+    Shapes: a (..., m, k), b (..., k, n) -> (..., m, n).
     Where beta is 0 `x` is not read, so that its infinities and NaN do not spread.
     """
     product = matmul(a, b) if alpha == 1 else alpha * matmul(a, b)
@@ -196,17 +244,26 @@ def addmm(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
 
 
 def inner(a: Any, b: Any) -> Any:
-    """The sum of products along the last axes: (.., n), (.., n) -> (.., ..); numbers multiply."""
+    """The sum of products along the last axes; numbers multiply.
+
+    Shapes: (*s, n), (*t, n) -> (*(s + t)); (...), (...) -> (...).
+    """
     return a * b if 0 in (a.ndim, b.ndim) else tensordot(a, b, axes=([-1], [-1]))
 
 
 def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The integral along `axis` by the trapezoidal rule, at the points `x` or `dx` apart."""
+    """The integral along `axis` by the trapezoidal rule, at the points `x` or `dx` apart.
+
+    Shapes: (*s, axis: n) -> (*s).
+    """
     return red.sum(_trapezoids(y, x, dx, axis), axis=axis)
 
 
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
-    """The integral up to each point but the first along `axis`; see `trapezoid`."""
+    """The integral up to each point but the first along `axis`; see `trapezoid`.
+
+    Shapes: (*s, axis: n) -> (*s, axis: n - 1).
+    """
     return cumsum(_trapezoids(y, x, dx, axis), axis)
 
 
@@ -224,19 +281,26 @@ def _trapezoids(y: Any, x: Any, dx: Any, axis: int) -> Any:
 
 
 def nansum(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """The sum over `axis` with NaN counted as 0."""
+    """The sum over `axis` with NaN counted as 0.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     return red.sum(where(ew.isnan(x), 0, x), axis=axis, keepdims=keepdims)
 
 
 def nanmean(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-    """The mean over `axis` of what is not NaN; NaN where there is nothing else."""
+    """The mean over `axis` of what is not NaN; NaN where there is nothing else.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     count = red.count_nonzero(x == x, axis=axis, keepdims=keepdims)
     return nansum(x, axis=axis, keepdims=keepdims) / astype(count, x.dtype)
 
 
 def cov(x: Any, *, correction: float = 1, weights: Any = None) -> Any:
-    """Covariances of the rows of `x` (variables, observations): (m, m), () for one variable.
+    """Covariances of the rows of `x` (variables, observations).
 
+    Shapes: (n) -> (); (1, n) -> (); (m, n) -> (m, m).
     `weights` (observations,) says how much each observation counts. The sum of products is divided
     by the observations minus `correction`; weighted as in NumPy's `aweights`.
     """
@@ -251,7 +315,10 @@ def cov(x: Any, *, correction: float = 1, weights: Any = None) -> Any:
 
 
 def corrcoef(x: Any) -> Any:
-    """Correlations of the rows of `x` (variables, observations): (m, m), () for one variable."""
+    """Correlations of the rows of `x` (variables, observations).
+
+    Shapes: (n) -> (); (1, n) -> (); (m, n) -> (m, m).
+    """
     c = cov(x)
     if c.ndim == 0:
         return c / c
@@ -260,7 +327,10 @@ def corrcoef(x: Any) -> Any:
 
 
 def vander(x: Any, columns: int | None = None, *, increasing: bool = True) -> Any:
-    """Powers of each element along a new last axis, 0 first (last if not `increasing`)."""
+    """Powers of each element along a new last axis, 0 first (last if not `increasing`).
+
+    Shapes: (*s, n) -> (*s, n, n) if columns is None; (*s) -> (*s, columns).
+    """
     n = x.shape[-1] if columns is None else columns
     powers = np.arange(n) if increasing else np.arange(n)[::-1]
     return expand_dims(x, -1) ** powers.astype(x.dtype)

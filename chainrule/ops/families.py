@@ -125,7 +125,8 @@ def _vjp_of(rules: Sequence[Rule]) -> Callable[..., Sequence[Any]]:
 class Elementwise(Op):
     """An op that computes each element of its result from the elements at the same place.
 
-    Inputs broadcast. `scalar` is the value on Python floats.
+    Shapes: [(...)] -> (...).
+    `scalar` is the value on Python floats.
     """
 
     label: str
@@ -328,7 +329,10 @@ class Conj(Linear):
 
 
 def conj(x: Any) -> Any:
-    """The complex conjugate of `x`; `x` itself if it is real."""
+    """The complex conjugate of `x`; `x` itself if it is real.
+
+    Shapes: (*s) -> (*s).
+    """
     return apply(Conj(), x) if x.dtype.kind == "c" else x
 
 
@@ -372,6 +376,8 @@ def sum_to(x: Any, shape: tuple[int, ...]) -> Any:
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     """`x` repeated to `shape` by the broadcasting rules. Any dtype; same dtype out.
+
+    Shapes: (...) -> (*shape).
 
     >>> import chainrule as cr
     >>> cr.broadcast_to(cr.tensor([1.0, 2.0]), (2, 2)).tolist()

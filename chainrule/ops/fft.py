@@ -206,6 +206,7 @@ def _from_half(x: Any, axis: int, n: int, norm: str, *, back: bool) -> Any:
 def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     """y_k = sum_t x_t exp(-2 pi i k t / n) along `axis`, cut or zero-filled to length `n`.
 
+    Shapes: (*s, axis: m) -> (*s, axis: n or m).
     Complex out: complex64 for float32 and complex64, otherwise complex128. `norm` says where the
     factor 1/n goes: "backward" into the inverse, "forward" into this one, "ortho" its root in both.
     """
@@ -213,7 +214,10 @@ def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwar
 
 
 def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    """The inverse of `fft`."""
+    """The inverse of `fft`.
+
+    Shapes: (*s, axis: m) -> (*s, axis: n or m).
+    """
     return _transform(x, _one(x, n, axis), norm, back=True)
 
 
@@ -225,7 +229,12 @@ def fftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Any:
-    """`fft` along each of `axes` (all, or the last len(s)), fitted to the lengths `s`."""
+    """`fft` along each of `axes` (all, or the last len(s)), fitted to the lengths `s`.
+
+    Shapes: (*r, axes: m) -> (*r, axes: s or m) if axes is not None;
+        (*r) -> (*r) if s is None;
+        (*r) -> (*(*r[:len(r) - len(s)], *s)).
+    """
     return _transform(x, _axes(x, s, axes), norm, back=False)
 
 
@@ -237,18 +246,29 @@ def ifftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Any:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`.
+
+    Shapes: (*r, axes: m) -> (*r, axes: s or m) if axes is not None;
+        (*r) -> (*r) if s is None;
+        (*r) -> (*(*r[:len(r) - len(s)], *s)).
+    """
     return _transform(x, _axes(x, s, axes), norm, back=True)
 
 
 def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    """The first n // 2 + 1 terms of `fft` of real numbers; the others are their conjugates."""
+    """The first n // 2 + 1 terms of `fft` of real numbers; the others are their conjugates.
+
+    Shapes: (*s, axis: m) -> (*s, axis: (n or m) // 2 + 1).
+    """
     ((a, length),) = _one(x, n, axis)
     return _to_half(_real("rfft", x), a, length, norm, back=False)
 
 
 def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    """The inverse of `rfft`: real, of length `n` (by default 2 (m - 1) for m terms)."""
+    """The inverse of `rfft`: real, of length `n` (by default 2 (m - 1) for m terms).
+
+    Shapes: (*s, axis: m) -> (*s, axis: n or 2 * (m - 1)).
+    """
     ((a, m),) = _one(x, None, axis)
     return _from_half(x, a, 2 * (m - 1) if n is None else n, norm, back=True)
 
@@ -261,7 +281,13 @@ def rfftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Any:
-    """`rfft` along the last of `axes`, then `fft` along the others."""
+    """`rfft` along the last of `axes`, then `fft` along the others.
+
+    Shapes: (*r, axes: m) -> (*r, axes: (*(s or m)[:-1], (s or m)[-1] // 2 + 1)) if axes is not
+          None;
+        (*r, m) -> (*r, m // 2 + 1) if s is None;
+        (*r) -> (*(*r[:len(r) - len(s)], *s[:-1], s[-1] // 2 + 1)).
+    """
     *others, (last, n) = _axes(x, s, axes)
     y = _real("rfftn", x)
     return _transform(_to_half(y, last, n, norm, back=False), others, norm, back=False)
@@ -275,21 +301,32 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Any:
-    """The inverse of `rfftn`; the last of the lengths `s` is that of the real result."""
+    """The inverse of `rfftn`; the last of the lengths `s` is that of the real result.
+
+    Shapes: (*r, axes: m) -> (*r, axes: s or (*m[:-1], 2 * (m[-1] - 1))) if axes is not None;
+        (*r, m) -> (*r, 2 * (m - 1)) if s is None;
+        (*r) -> (*(*r[:len(r) - len(s)], *s)).
+    """
     *others, (last, m) = _axes(x, s, axes)
     n = 2 * (x.shape[last] - 1) if s is None else m
     return _from_half(_transform(x, others, norm, back=True), last, n, norm, back=True)
 
 
 def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    """The real `fft` of a signal of which `x` is the first half, the rest its conjugates."""
+    """The real `fft` of a signal of which `x` is the first half, the rest its conjugates.
+
+    Shapes: (*s, axis: m) -> (*s, axis: n or 2 * (m - 1)).
+    """
     ((a, m),) = _one(x, None, axis)
     length = 2 * (m - 1) if n is None else n
     return _from_half(conj(_complex(x)), a, length, norm, back=False)
 
 
 def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-    """The inverse of `hfft`: the first n // 2 + 1 terms."""
+    """The inverse of `hfft`: the first n // 2 + 1 terms.
+
+    Shapes: (*s, axis: m) -> (*s, axis: (n or m) // 2 + 1).
+    """
     ((a, length),) = _one(x, n, axis)
     return conj(_to_half(_real("ihfft", x), a, length, norm, back=True))
 
@@ -309,13 +346,19 @@ def _frequencies(array: Any, n: int, dtype: Any) -> Any:
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
-    """The frequencies of the terms of `fft` for samples `d` apart: 0, 1, ..., -2, -1 over n d."""
+    """The frequencies of the terms of `fft` for samples `d` apart: 0, 1, ..., -2, -1 over n d.
+
+    Shapes: -> (n).
+    """
     _device(device)
     return _frequencies(np.fft.fftfreq(max(n, 1), d), n, dtype)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
-    """The frequencies of the terms of `rfft` for samples `d` apart: 0, 1, ..., n // 2 over n d."""
+    """The frequencies of the terms of `rfft` for samples `d` apart: 0, 1, ..., n // 2 over n d.
+
+    Shapes: -> (n // 2 + 1).
+    """
     _device(device)
     return _frequencies(np.fft.rfftfreq(max(n, 1), d), n, dtype)
 
@@ -327,10 +370,16 @@ def _shift(x: Any, axes: int | Sequence[int] | None, *, back: bool) -> Any:
 
 
 def fftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Any:
-    """`x` with the term of frequency 0 moved to the middle of `axes` (all for None)."""
+    """`x` with the term of frequency 0 moved to the middle of `axes` (all for None).
+
+    Shapes: (*s) -> (*s).
+    """
     return _shift(x, axes, back=False)
 
 
 def ifftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Any:
-    """The inverse of `fftshift`."""
+    """The inverse of `fftshift`.
+
+    Shapes: (*s) -> (*s).
+    """
     return _shift(x, axes, back=True)

@@ -34,7 +34,10 @@ def _signs(target: Any, x: Any) -> Any:
 
 
 def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
-    """|x - target|."""
+    """|x - target|.
+
+    Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
+    """
     same_shapes("l1_loss", x, target)
     return reduce_loss(ew.abs(x - target), reduction)
 
@@ -42,6 +45,7 @@ def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
 def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mean") -> Any:
     """Half the square of x - target where that is below `delta`, a straight line beyond.
 
+    Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
     Huber 1964, doi:10.1214/aoms/1177703732.
     """
     if delta <= 0:
@@ -53,7 +57,10 @@ def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mea
 
 
 def smooth_l1_loss(x: Any, target: Any, *, beta: float = 1.0, reduction: str = "mean") -> Any:
-    """`huber_loss` divided by its delta, `beta`; |x - target| for 0. Girshick 2015, 1504.08083."""
+    """`huber_loss` divided by its delta, `beta`; |x - target| for 0. Girshick 2015, 1504.08083.
+
+    Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
+    """
     if beta == 0:
         return l1_loss(x, target, reduction=reduction)
     return huber_loss(x, target, delta=beta, reduction=reduction) / beta
@@ -70,6 +77,7 @@ def poisson_nll_loss(
 ) -> Any:
     """-log of the Poisson probability of `target` at the rate exp(x), or x if not `log_input`.
 
+    Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
     Without log(target!), unless `full`: then with Stirling's approximation of it for targets above
     1, as PyTorch has it. `eps` keeps the logarithm of a rate of 0 finite.
     """
@@ -93,6 +101,7 @@ def gaussian_nll_loss(
 ) -> Any:
     """-log of the normal density of `target` at mean `x` and `variance`, which is at least `eps`.
 
+    Shapes: (...), (...), (...) -> () if reduction != "none"; (...), (...), (...) -> (...).
     The variance broadcasts. `eps` is a guard and has no gradient of its own: the derivative for
     the variance is that at max(variance, eps). Without log(2 pi) / 2 unless `full`. Nix & Weigend
     1994, doi:10.1109/ICNN.1994.374138.
@@ -114,6 +123,7 @@ def _known(x: Any) -> Any:
 def kl_div(x: Any, target: Any, *, log_target: bool = False, reduction: str = "mean") -> Any:
     """target (log(target) - x): x is log probabilities, the target probabilities or their logs.
 
+    Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
     Summed over all, the Kullback-Leibler divergence; the reduction "batchmean" divides that by the
     size of the first axis.
     """
@@ -129,6 +139,8 @@ def binary_cross_entropy(
 ) -> Any:
     """-log of the probability of `target` under the probability `x`, each logarithm above -100.
 
+    Shapes: (...), (...), weight (...) -> () if reduction != "none";
+        (...), (...), weight (...) -> (...).
     Better conditioned is `binary_cross_entropy_with_logits`.
     """
     same_shapes("binary_cross_entropy", x, target)
@@ -148,6 +160,8 @@ def nll_loss(
 ) -> Any:
     """-logp at the class `target`, along `axis` of size C; the target has the other axes.
 
+    Shapes: (*s, axis: C), (*s), weight (C) -> () if reduction != "none";
+        (*s, axis: C), (*s), weight (C) -> (*s).
     `weight` (C,) multiplies each class, and the mean divides by the weights' sum. Positions whose
     index is `ignore_index` give 0 and do not count. Raises for an index outside 0..C-1.
     """
@@ -166,7 +180,10 @@ def nll_loss(
 def multilabel_soft_margin_loss(
     x: Any, target: Any, *, weight: Any = None, reduction: str = "mean"
 ) -> Any:
-    """The mean over the last axis (.., C) of -log of the probability of `target` under sigmoid."""
+    """The mean over the last axis (.., C) of -log of the probability of `target` under sigmoid.
+
+    Shapes: (..., C), (..., C) -> () if reduction != "none"; (..., C), (..., C) -> (...).
+    """
     same_shapes("multilabel_soft_margin_loss", x, target)
     loss = -(target * logsigmoid(x) + (1 - target) * logsigmoid(-x))
     loss = loss if weight is None else loss * weight
@@ -177,7 +194,10 @@ def multilabel_soft_margin_loss(
 
 
 def soft_margin_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
-    """log(1 + exp(-target x)), targets 1 and -1, without overflow."""
+    """log(1 + exp(-target x)), targets 1 and -1, without overflow.
+
+    Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
+    """
     same_shapes("soft_margin_loss", x, target)
     return reduce_loss(ew.softplus(-_signs(target, x) * x), reduction)
 
@@ -185,7 +205,10 @@ def soft_margin_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
 def hinge_embedding_loss(
     x: Any, target: Any, *, margin: float = 1.0, reduction: str = "mean"
 ) -> Any:
-    """x where the target is 1, max(0, margin - x) where it is -1. The target broadcasts."""
+    """x where the target is 1, max(0, margin - x) where it is -1. The target broadcasts.
+
+    Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
+    """
     loss = where(target == -1, 0, x) + where(target == 1, 0, ew.at_least(margin - x, 0))
     return reduce_loss(loss, reduction)
 
@@ -193,7 +216,10 @@ def hinge_embedding_loss(
 def margin_ranking_loss(
     a: Any, b: Any, target: Any, *, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
-    """max(0, margin - target (a - b)): the target is 1 where `a` is to rank higher, else -1."""
+    """max(0, margin - target (a - b)): the target is 1 where `a` is to rank higher, else -1.
+
+    Shapes: (...), (...), (...) -> () if reduction != "none"; (...), (...), (...) -> (...).
+    """
     same_shapes("margin_ranking_loss", a, b)
     return reduce_loss(ew.at_least(margin - _signs(target, a) * (a - b), 0), reduction)
 
@@ -207,7 +233,11 @@ def multi_margin_loss(
     weight: Any = None,
     reduction: str = "mean",
 ) -> Any:
-    """max(0, margin - x[target] + x[i])**p over the other classes i of (B, C) or (C,), over C."""
+    """max(0, margin - x[target] + x[i])**p over the other classes i of (B, C) or (C,), over C.
+
+    Shapes: (*s, C), (*s), weight (C) -> () if reduction != "none";
+        (*s, C), (*s), weight (C) -> (*s).
+    """
     index = expand_dims(target, -1)
     check_classes("multi_margin_loss", index, x.shape[-1])
     gaps = ew.at_least(margin - take_along_axis(x, index, axis=-1) + x, 0)
@@ -230,8 +260,10 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Any:
-    """max(0, margin + |anchor - positive| - |anchor - negative|) along the last axis (.., d).
+    """max(0, margin + |anchor - positive| - |anchor - negative|) along the last axis.
 
+    Shapes: (..., d), (..., d), (..., d) -> () if reduction != "none";
+        (..., d), (..., d), (..., d) -> (...).
     With `swap` the negative's distance is the smaller of those to anchor and positive. Balntas et
     al. 2016, doi:10.5244/C.30.119.
     """
@@ -247,7 +279,9 @@ def cosine_embedding_loss(
 ) -> Any:
     """1 - cos(a, b) where the target is 1, max(0, cos(a, b) - margin) where it is -1.
 
-    Vectors along the last axis: (.., d), (.., d), (..) -> (..).
+    Shapes: (..., d), (..., d), (...) -> () if reduction != "none";
+        (..., d), (..., d), (...) -> (...).
+    Vectors along the last axis.
     """
     cosine = cosine_similarity(a, b, axis=-1)
     target = astype(target, cosine.dtype)

@@ -59,6 +59,7 @@ def batch_norm(
 ) -> BatchNorm:
     """(x - mean) / sqrt(var + eps) * weight + bias for each channel, and the running statistics.
 
+    Shapes: (N, C, *s), (C), (C), (C), (C) -> (N, C, *s), (C), (C).
     In training mean and variance are those of the batch, over all axes but 1, and the running ones
     come back moved towards them by `momentum` (the variance with correction 1, as in PyTorch),
     without a gradient. Otherwise they are the running ones, which come back as they are. They are
@@ -101,6 +102,7 @@ def group_norm(
 ) -> Any:
     """Each example's channels in `groups` groups, each with mean 0 and variance 1; times weight.
 
+    Shapes: (N, C, *s), weight (C), bias (C) -> (N, C, *s).
     Same shape and dtype as x. Wu & He 2018, arXiv:1803.08494, section 3.1.
     """
     _check("group_norm", x, {"weight": weight, "bias": bias})
@@ -116,6 +118,7 @@ def group_norm(
 def instance_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:
     """Each channel of each example with mean 0 and variance 1, times weight, plus bias.
 
+    Shapes: (N, C, *s), weight (C), bias (C) -> (N, C, *s).
     Same shape and dtype as x. Ulyanov et al. 2016, arXiv:1607.08022.
     """
     _check("instance_norm", x, {"weight": weight, "bias": bias})

@@ -122,8 +122,10 @@ def _max_pool(x: Any, windows: Windows) -> Any:
 def max_pool1d(
     x: Any, kernel: Sizes, *, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1
 ) -> Any:
-    """The maximum of each window of x (N, C, W): (N, C, W').
+    """The maximum of each window of x.
 
+    Shapes: (N, C, W) -> (N, C, (W + 2 * at(padding, 0) - at(dilation, 0) * (at(kernel, 0) - 1) -
+          1) // at(stride or kernel, 0) + 1).
     The gradient goes to the first maximum of a window. Padding is never the maximum; NaN is.
     """
     return _max_pool(x, _windows("max_pool1d", 1, x, kernel, stride, padding, dilation))
@@ -132,8 +134,12 @@ def max_pool1d(
 def max_pool2d(
     x: Any, kernel: Sizes, *, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1
 ) -> Any:
-    """The maximum of each window of x (N, C, H, W): (N, C, H', W').
+    """The maximum of each window of x.
 
+    Shapes: (N, C, H, W) -> (N, C, (H + 2 * at(padding, 0) - at(dilation, 0) * (at(kernel, 0) - 1)
+          - 1) // at(stride or kernel, 0) + 1,
+          (W + 2 * at(padding, 1) - at(dilation, 1) * (at(kernel, 1) - 1) - 1) //
+          at(stride or kernel, 1) + 1).
     The gradient goes to the first maximum of a window, in row-major order. Padding is never the
     maximum; NaN is.
     """
@@ -155,8 +161,10 @@ def avg_pool1d(
     padding: Sizes = 0,
     count_include_pad: bool = True,
 ) -> Any:
-    """The mean of each window of x (N, C, W): (N, C, W').
+    """The mean of each window of x.
 
+    Shapes: (N, C, W) -> (N, C, (W + 2 * at(padding, 0) - at(kernel, 0)) // at(stride or kernel, 0)
+          + 1).
     Zeros of the padding count as elements unless `count_include_pad` is False.
     """
     windows = _windows("avg_pool1d", 1, x, kernel, stride, padding, 1)
@@ -171,8 +179,11 @@ def avg_pool2d(
     padding: Sizes = 0,
     count_include_pad: bool = True,
 ) -> Any:
-    """The mean of each window of x (N, C, H, W): (N, C, H', W').
+    """The mean of each window of x.
 
+    Shapes: (N, C, H, W) -> (N, C, (H + 2 * at(padding, 0) - at(kernel, 0)) //
+          at(stride or kernel, 0) + 1, (W + 2 * at(padding, 1) - at(kernel, 1)) //
+          at(stride or kernel, 1) + 1).
     Zeros of the padding count as elements unless `count_include_pad` is False.
     """
     windows = _windows("avg_pool2d", 2, x, kernel, stride, padding, 1)
@@ -180,8 +191,9 @@ def avg_pool2d(
 
 
 def adaptive_avg_pool(x: Any, output_size: Sizes) -> Any:
-    """The means of x (N, C, *size) over a grid of `output_size` cells: (N, C, *output_size).
+    """The means of x over a grid of `output_size` cells.
 
+    Shapes: (N, C, *s) -> (N, C, *output_size).
     As in PyTorch: cell i of m over n elements runs from floor(i n / m) to ceil((i + 1) n / m), so
     that cells may share elements.
     """

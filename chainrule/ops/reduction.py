@@ -258,7 +258,10 @@ class Found(Op):
 
 
 def sum(x: Any, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """The sum of elements over `axis`. Bools and small integers are summed as int64 or uint64."""
+    """The sum of elements over `axis`. Bools and small integers are summed as int64 or uint64.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     if dtype is None and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
     x = x if dtype is None else astype(x, dtype)
@@ -272,25 +275,35 @@ def _count(x: Any, axis: Axis) -> int:
 
 
 def mean(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The arithmetic mean over `axis`; NaN over no elements. Integers give float64."""
+    """The arithmetic mean over `axis`; NaN over no elements. Integers give float64.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     if x.dtype == np.float16:  # the sum may be larger than float16 can hold
         return astype(mean(astype(x, np.float32), axis=axis, keepdims=keepdims), x.dtype)
     return sum(_floating(x), axis=axis, keepdims=keepdims) / (_count(x, axis) or math.nan)
 
 
 def max(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The largest element over `axis`, NaN if there is one. Ties share the gradient equally."""
+    """The largest element over `axis`, NaN if there is one. Ties share the gradient equally.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     return apply(Extremum(True, normalize_axes(axis, x.ndim), keepdims), x)
 
 
 def min(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The smallest element over `axis`, NaN if there is one. Ties share the gradient equally."""
+    """The smallest element over `axis`, NaN if there is one. Ties share the gradient equally.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     return apply(Extremum(False, normalize_axes(axis, x.ndim), keepdims), x)
 
 
 def prod(x: Any, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """The product of elements over `axis`; its derivatives of every order are right at zeros.
 
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     Pairs are multiplied, then pairs of pairs: no division by an element ever happens.
     """
     if dtype is None and x.dtype.kind in "biu":
@@ -316,7 +329,10 @@ def _prod_along(x: Any, axis: int) -> Any:
 
 
 def var(x: Any, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """The variance over `axis`: the sum of squared deviations divided by (count - correction)."""
+    """The variance over `axis`: the sum of squared deviations divided by (count - correction).
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     far = _size(x - mean(x, axis=axis, keepdims=True))
     return sum(ew.square(far), axis=axis, keepdims=keepdims) / _freedom(x, axis, correction)
 
@@ -332,19 +348,28 @@ def _freedom(x: Any, axis: Axis, correction: float) -> float:
 
 
 def std(x: Any, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Any:
-    """The root of the variance over `axis`; its gradient where all elements are equal is 0."""
+    """The root of the variance over `axis`; its gradient where all elements are equal is 0.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     centered = x - mean(x, axis=axis, keepdims=True)
     length = norm(centered, axis=axis, keepdims=keepdims)
     return length / math.sqrt(_freedom(x, axis, correction))
 
 
 def logsumexp(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """log(sum(exp(x))) over `axis` without overflow; -inf, with gradient 0, where all are -inf."""
+    """log(sum(exp(x))) over `axis` without overflow; -inf, with gradient 0, where all are -inf.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     return apply(LogSumExp(normalize_axes(axis, x.ndim), keepdims), _floating(x))
 
 
 def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Any:
-    """The vector norm of order `ord` (any float, inf and -inf) over `axis`; norm'(0) = 0."""
+    """The vector norm of order `ord` (any float, inf and -inf) over `axis`; norm'(0) = 0.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     if ord == 2:
         return apply(Norm(normalize_axes(axis, x.ndim), keepdims), _floating(_size(x)))
     size = ew.abs(_floating(x))
@@ -368,27 +393,42 @@ def _power(x: Any, p: float) -> Any:
 
 
 def any(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Whether any element over `axis` is nonzero."""
+    """Whether any element over `axis` is nonzero.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     return apply(Found("any", normalize_axes(axis, x.ndim), keepdims), x)
 
 
 def all(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Whether all elements over `axis` are nonzero."""
+    """Whether all elements over `axis` are nonzero.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     return apply(Found("all", normalize_axes(axis, x.ndim), keepdims), x)
 
 
 def count_nonzero(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
-    """How many elements over `axis` are nonzero."""
+    """How many elements over `axis` are nonzero.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     return apply(Found("count_nonzero", normalize_axes(axis, x.ndim), keepdims), x)
 
 
 def argmax(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Any:
-    """Index (int64) of the first largest element along `axis`, of the flat array for None."""
+    """Index (int64) of the first largest element along `axis`, of the flat array for None.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     return _arg("argmax", x, axis, keepdims)
 
 
 def argmin(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Any:
-    """Index (int64) of the first smallest element along `axis`, of the flat array for None."""
+    """Index (int64) of the first smallest element along `axis`, of the flat array for None.
+
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    """
     return _arg("argmin", x, axis, keepdims)
 
 

@@ -25,6 +25,8 @@ def interpolate(
 ) -> Any:
     """x (N, C, *size) resized to `size`, or by `scale_factor` (rounded down), as in PyTorch.
 
+    Shapes: (N, C, *s) -> (N, C, *size) if size is not None;
+        (N, C, *s) -> (N, C, *[int(n * at(scale_factor, i)) for i, n in enumerate(s)]).
     "nearest": element floor(i n / m) for place i of m. "linear" (3 axes) and "bilinear" (4 axes):
     between the two nearest elements, by distance, where place i is (i + 1/2) n / m - 1/2, within
     the array; with `align_corners` i (n - 1) / (m - 1), so that first and last elements stay. A

@@ -242,6 +242,9 @@ def cumulative_sum(
 ) -> Any:
     """The running sum of `x` along `axis`, which may be left out where there is only one.
 
+    Shapes: (n) -> (n + 1) if include_initial and axis is None;
+        (*s, axis: n) -> (*s, axis: n + 1) if include_initial;
+        (*s) -> (*s).
     Same shape as `x`; with `include_initial` one longer along the axis, a 0 first. Bools and small
     integers are summed as int64 or uint64, unless a dtype is given.
     """
@@ -254,6 +257,7 @@ def cumulative_prod(
 ) -> Any:
     """The running product of `x` along `axis`, which may be left out where there is only one.
 
+    Shapes: (*s) -> (*s).
     Same shape as `x`; with `include_initial` one longer along the axis, a 1 first. Bools and small
     integers are multiplied as int64 or uint64, unless a dtype is given. Derivatives of every order
     are right at zeros: no division by an element happens.
@@ -281,18 +285,25 @@ def _with_initial(y: Any, axis: int, value: int, wanted: bool) -> Any:
 
 
 def cumsum(x: Any, axis: int | None = None) -> Any:
-    """PyTorch's and NumPy's name for `cumulative_sum`; with axis None, of the flat array."""
+    """PyTorch's and NumPy's name for `cumulative_sum`; with axis None, of the flat array.
+
+    Shapes: (*s) -> (*s).
+    """
     return cumulative_sum(reshape(x, (-1,)) if axis is None else x, axis=axis)
 
 
 def cumprod(x: Any, axis: int | None = None) -> Any:
-    """PyTorch's and NumPy's name for `cumulative_prod`; with axis None, of the flat array."""
+    """PyTorch's and NumPy's name for `cumulative_prod`; with axis None, of the flat array.
+
+    Shapes: (*s) -> (*s).
+    """
     return cumulative_prod(reshape(x, (-1,)) if axis is None else x, axis=axis)
 
 
 def logcumsumexp(x: Any, *, axis: int) -> Any:
     """log of the running sum of exp(x) along `axis`, without overflow.
 
+    Shapes: (*s) -> (*s).
     Floats in, the same shape and dtype out; -inf, with gradient 0, as long as all are -inf.
     """
     if x.dtype.kind != "f":
@@ -303,6 +314,7 @@ def logcumsumexp(x: Any, *, axis: int) -> Any:
 def cummax(x: Any, *, axis: int) -> tuple[Any, Any]:
     """(values, indices): the running maximum along `axis` and where it stands (int64).
 
+    Shapes: (*s) -> (*s), (*s).
     Both have the shape of `x`. Of equal elements the first counts, and gets the gradient. From the
     first NaN on, the result is NaN.
     """
@@ -312,6 +324,7 @@ def cummax(x: Any, *, axis: int) -> tuple[Any, Any]:
 def cummin(x: Any, *, axis: int) -> tuple[Any, Any]:
     """(values, indices): the running minimum along `axis` and where it stands (int64).
 
+    Shapes: (*s) -> (*s), (*s).
     Both have the shape of `x`. Of equal elements the first counts, and gets the gradient. From the
     first NaN on, the result is NaN.
     """

@@ -101,6 +101,7 @@ def _fitting(what: str, source: Any, shape: Shape, x: Any) -> Any:
 def index_put(x: Any, key: Any, values: Any, *, accumulate: bool = False) -> Any:
     """`x` with `x[key] = values`, or with `accumulate` `x[key] += values`, as a new array.
 
+    Shapes: (*s) -> (*s).
     `key` is anything that indexes: slices, integer and bool arrays, mixed. `values` broadcast to
     the shape of `x[key]` and take the dtype of `x`. Of equal indices the last stays, and alone gets
     a gradient; with `accumulate` they add up. What is overwritten has gradient 0.
@@ -114,7 +115,10 @@ def index_put(x: Any, key: Any, values: Any, *, accumulate: bool = False) -> Any
 
 
 def put(x: Any, indices: Any, values: Any, *, accumulate: bool = False) -> Any:
-    """`x` with `values` at `indices` of the flat array; duplicates as in `index_put`."""
+    """`x` with `values` at `indices` of the flat array; duplicates as in `index_put`.
+
+    Shapes: (*s) -> (*s).
+    """
     flat = index_put(flatten(x), _integers("put", indices), values, accumulate=accumulate)
     return reshape(flat, tuple(x.shape))
 
@@ -122,6 +126,7 @@ def put(x: Any, indices: Any, values: Any, *, accumulate: bool = False) -> Any:
 def scatter(x: Any, axis: int, indices: Any, source: Any) -> Any:
     """`x` with source[.., i, ..] at x[.., indices[.., i, ..], ..]: `axis` alone is indexed.
 
+    Shapes: (*s), indices (*i) -> (*s) with len(i) == len(s).
     `indices` has as many axes as `x` and, but for `axis`, no larger sizes; `source` (an array of at
     least the shape of indices, or a number) is cut to it. Of equal indices the last stays, and
     alone gets a gradient. What is overwritten has gradient 0.
@@ -131,7 +136,10 @@ def scatter(x: Any, axis: int, indices: Any, source: Any) -> Any:
 
 
 def index_copy(x: Any, axis: int, indices: Any, source: Any) -> Any:
-    """`x` with the slices of `source` at `indices` (one axis) along `axis`; the last of equals."""
+    """`x` with the slices of `source` at `indices` (one axis) along `axis`; the last of equals.
+
+    Shapes: (*s, axis: n), indices (k), source (*s, axis: k) -> (*s, axis: n).
+    """
     axis, indices = _one_axis("index_copy", x, axis, indices)
     return _written("index_copy", x, take(_numbered(tuple(x.shape)), indices, axis=axis), source)
 
@@ -245,6 +253,7 @@ def scatter_reduce(
 ) -> Any:
     """`x` with the elements of `source` at `indices` along `axis` reduced into it.
 
+    Shapes: (*s), indices (*i) -> (*s) with len(i) == len(s).
     Shapes as in `scatter`. `reduce` is sum, prod, mean, amax or amin, of the elements that one
     index names and, with `include_self`, of the element of x that stands there; what no index names
     stays. Extrema that tie share the gradient equally. Derivatives of a product are right at zeros,
@@ -301,7 +310,10 @@ def _products(source: Any, places: Any, size: int) -> Any:
 
 
 def index_add(x: Any, axis: int, indices: Any, source: Any) -> Any:
-    """`x` with the slices of `source` added at `indices` (one axis) along `axis`; equals add up."""
+    """`x` with the slices of `source` added at `indices` (one axis) along `axis`; equals add up.
+
+    Shapes: (*s, axis: n), indices (k), source (*s, axis: k) -> (*s, axis: n).
+    """
     axis, indices = _one_axis("index_add", x, axis, indices)
     shape = (*x.shape[:axis], indices.shape[0], *x.shape[axis + 1 :])
     source = _fitting("index_add", source, shape, x)
@@ -309,7 +321,10 @@ def index_add(x: Any, axis: int, indices: Any, source: Any) -> Any:
 
 
 def index_select(x: Any, axis: int, indices: Any) -> Any:
-    """The slices of `x` at `indices` (one axis) along `axis`: PyTorch's form of `take`."""
+    """The slices of `x` at `indices` (one axis) along `axis`: PyTorch's form of `take`.
+
+    Shapes: (*s, axis: n), indices (k) -> (*s, axis: k).
+    """
     axis, indices = _one_axis("index_select", x, axis, indices)
     return take(x, indices, axis=axis)
 
@@ -327,13 +342,17 @@ def _mask(what: str, mask: Any) -> Any:
 
 
 def masked_fill(x: Any, mask: Any, value: Any) -> Any:
-    """`x` with `value` (a number, or without axes) where the bool `mask` holds; both broadcast."""
+    """`x` with `value` (a number, or without axes) where the bool `mask` holds; both broadcast.
+
+    Shapes: (...), (...) -> (...).
+    """
     return where(_mask("masked_fill", mask), value, x)
 
 
 def masked_select(x: Any, mask: Any) -> Any:
     """The elements of `x` where `mask` holds, in row-major order, along one axis.
 
+    Shapes: (...), (...) -> (k).
     Both broadcast. The size depends on values, so that this cannot be traced.
     """
     mask = _mask("masked_select", mask)
@@ -342,12 +361,18 @@ def masked_select(x: Any, mask: Any) -> Any:
 
 
 def tril(x: Any, *, k: int = 0) -> Any:
-    """`x` (..., m, n) with zeros above its k-th diagonal. Any dtype, same dtype out."""
+    """`x` with zeros above its k-th diagonal. Any dtype, same dtype out.
+
+    Shapes: (..., m, n) -> (..., m, n).
+    """
     return where(_lower("tril", x, k), x, np.zeros((), x.dtype))
 
 
 def triu(x: Any, *, k: int = 0) -> Any:
-    """`x` (..., m, n) with zeros below its k-th diagonal. Any dtype, same dtype out."""
+    """`x` with zeros below its k-th diagonal. Any dtype, same dtype out.
+
+    Shapes: (..., m, n) -> (..., m, n).
+    """
     return where(_lower("triu", x, k - 1), np.zeros((), x.dtype), x)
 
 
@@ -358,7 +383,10 @@ def _lower(what: str, x: Any, k: int) -> Any:
 
 
 def diag_embed(x: Any, *, offset: int = 0) -> Any:
-    """Matrices (..., m, m) with the last axis of `x` (..., n) on a diagonal; m = n + |offset|."""
+    """Matrices with the last axis of `x` on diagonal number `offset`.
+
+    Shapes: (..., n) -> (..., n + abs(offset), n + abs(offset)).
+    """
     if x.ndim < 1:
         raise ShapeError("diag_embed: needs at least 1 axis, not shape ()")
     before, after = max(-offset, 0), max(offset, 0)
@@ -392,6 +420,8 @@ def meshgrid(*xs: Any, indexing: Literal["xy", "ij"] = "xy") -> tuple[Any, ...]:
 def diff(x: Any, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
     """The differences x[i+1] - x[i] along `axis`, `n` times; of bools, whether they differ.
 
+    Shapes: (*s, axis: m) -> (*s, axis: max(m - n, 0)) if prepend is None and append is None;
+        (*s, axis: m) -> (*s, axis: k).
     `prepend` and `append` are joined to x along the axis first.
     """
     if n < 0:

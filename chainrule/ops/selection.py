@@ -46,13 +46,17 @@ class Where(Linear):
 def where(condition: Any, a: Any, b: Any) -> Any:
     """`a` where `condition` holds, else `b`; all three broadcast. Dtypes of a and b promote.
 
+    Shapes: (...), (...), (...) -> (...).
     The branch that is not chosen has gradient exactly 0, even where its own derivative is infinite.
     """
     return apply(Where(), condition, a, b)
 
 
 def clip(x: Any, min: Any = None, max: Any = None) -> Any:
-    """`x` limited to [min, max]; the gradient at a bound goes to `x`. None stands for no bound."""
+    """`x` limited to [min, max]; the gradient at a bound goes to `x`. None stands for no bound.
+
+    Shapes: (...), (...), (...) -> (...).
+    """
     if min is not None:
         x = ew.at_least(x, min)
     return x if max is None else ew.at_most(x, max)
@@ -120,6 +124,8 @@ class TakeAdd(Linear):
 def take(x: Any, indices: Any, *, axis: int | None = None) -> Any:
     """The slices of `x` along `axis` (of the flat array for None) at integer `indices` of any
     shape.
+
+    Shapes: (*s, axis: n), (*i) -> (*i) if axis is None; (*s, axis: n), (*i) -> (*s, axis: *i).
     """
     if axis is None:
         x, axis = flatten(x), 0
@@ -214,19 +220,26 @@ class TakeAlongAdd(Linear):
 
 
 def take_along_axis(x: Any, indices: Any, *, axis: int = -1) -> Any:
-    """Elements of `x` along `axis` at `indices`: y[.., i, ..] = x[.., indices[.., i, ..], ..]."""
+    """Elements of `x` along `axis` at `indices`: y[.., i, ..] = x[.., indices[.., i, ..], ..].
+
+    Shapes: (..., axis: n), (..., axis: k) -> (..., axis: k).
+    """
     axis = normalize_axis(axis, x.ndim)
     return apply(TakeAlong(axis), x, _integers("take_along_axis", indices))
 
 
 def gather(x: Any, axis: int, indices: Any) -> Any:
-    """PyTorch's name and argument order for `take_along_axis`."""
+    """PyTorch's name and argument order for `take_along_axis`.
+
+    Shapes: (..., axis: n), indices (..., axis: k) -> (..., axis: k).
+    """
     return take_along_axis(x, indices, axis=axis)
 
 
 def scatter_add(x: Any, axis: int, indices: Any, source: Any) -> Any:
     """`x` with the elements of `source` added at `indices` along `axis`; equal indices add up.
 
+    Shapes: (*s, axis: n), indices (..., axis: k) -> (*s, axis: n).
     `indices` and `source` broadcast to the shape of `x`, but for `axis`, where they have a size of
     their own.
     """
@@ -357,7 +370,10 @@ def _index_array(k: Any) -> Any:
 
 
 def nonzero(x: Any) -> tuple[Any, ...]:
-    """For each axis the int64 indices of the elements that are not 0, in row-major order."""
+    """For each axis the int64 indices of the elements that are not 0, in row-major order.
+
+    Shapes: (*s) -> [(k)] with len(result) == len(s).
+    """
     value = x.value if isinstance(x, Variable) else x
     found = np.nonzero(value)
     wrap = type(x) if isinstance(x, Variable) else np.asarray
@@ -365,7 +381,10 @@ def nonzero(x: Any) -> tuple[Any, ...]:
 
 
 def one_hot(indices: Any, classes: int, *, dtype: Any = np.float32) -> Any:
-    """1 at each index along a new last axis of size `classes`, 0 elsewhere."""
+    """1 at each index along a new last axis of size `classes`, 0 elsewhere.
+
+    Shapes: (*s) -> (*s, classes).
+    """
     indices = _integers("one_hot", indices)
     rows = reshape(indices, (*indices.shape, 1)) == np.arange(classes)
     return rows.astype(dtype)

@@ -82,6 +82,8 @@ def _fill(shape: Shape, old: Shape) -> Shape:
 def reshape(x: Any, shape: int | Sequence[int], *, copy: bool | None = None) -> Any:
     """The elements of `x` in row-major order under `shape`, in which one size may be -1.
 
+    Shapes: (*s) -> (*t) with prod(t) == prod(s).
+
     >>> import chainrule as cr
     >>> cr.reshape(cr.arange(6), (2, -1)).shape
     (2, 3)
@@ -115,7 +117,10 @@ class Permute(Linear):
 
 
 def permute_dims(x: Any, axes: Sequence[int]) -> Any:
-    """`x` with its axes reordered: axis i of the result is axis `axes[i]` of `x`."""
+    """`x` with its axes reordered: axis i of the result is axis `axes[i]` of `x`.
+
+    Shapes: (*s) -> (*[s[a] for a in axes]).
+    """
     order = normalize_axes(tuple(axes), x.ndim)
     if len(order) != x.ndim:
         raise ShapeError(
@@ -125,7 +130,10 @@ def permute_dims(x: Any, axes: Sequence[int]) -> Any:
 
 
 def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
-    """`x` with two axes exchanged."""
+    """`x` with two axes exchanged.
+
+    Shapes: (*s, axis1: m, axis2: n) -> (*s, axis1: n, axis2: m).
+    """
     i, j = normalize_axis(axis1, x.ndim), normalize_axis(axis2, x.ndim)
     axes = list(range(x.ndim))
     axes[i], axes[j] = j, i
@@ -133,14 +141,20 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
 
 
 def matrix_transpose(x: Any) -> Any:
-    """`x` of shape (..., m, n) with its last two axes exchanged: (..., n, m)."""
+    """`x` with its last two axes exchanged.
+
+    Shapes: (..., m, n) -> (..., n, m).
+    """
     if x.ndim < 2:
         raise ShapeError(f"matrix_transpose needs at least 2 axes, not shape {x.shape}")
     return swapaxes(x, -2, -1)
 
 
 def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Any:
-    """`x` with the axes `source` moved to the places `destination`, the others in their order."""
+    """`x` with the axes `source` moved to the places `destination`, the others in their order.
+
+    Shapes: (*s, source: n) -> (*s, destination: n).
+    """
     src, dst = normalize_axes(source, x.ndim), normalize_axes(destination, x.ndim)
     if len(src) != len(dst):
         raise ShapeError(f"moveaxis: {len(src)} axes cannot go to {len(dst)} places")
@@ -151,7 +165,10 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
 
 
 def expand_dims(x: Any, axis: int | tuple[int, ...] = 0) -> Any:
-    """`x` with an axis of size 1 at place `axis` of the result's shape."""
+    """`x` with an axis of size 1 at place `axis` of the result's shape.
+
+    Shapes: (*s) -> (*s, axis: 1).
+    """
     axes = axis if isinstance(axis, tuple) else (axis,)
     places = normalize_axes(axes, x.ndim + len(axes))
     sizes = iter(x.shape)
@@ -159,7 +176,10 @@ def expand_dims(x: Any, axis: int | tuple[int, ...] = 0) -> Any:
 
 
 def squeeze(x: Any, axis: int | tuple[int, ...]) -> Any:
-    """`x` without the axes `axis`, which must have size 1."""
+    """`x` without the axes `axis`, which must have size 1.
+
+    Shapes: (*s, axis: 1) -> (*s).
+    """
     axes = normalize_axes(axis, x.ndim)
     wrong = [a for a in axes if x.shape[a] != 1]
     if wrong:
@@ -168,12 +188,18 @@ def squeeze(x: Any, axis: int | tuple[int, ...]) -> Any:
 
 
 def flatten(x: Any) -> Any:
-    """All elements of `x` along one axis."""
+    """All elements of `x` along one axis.
+
+    Shapes: (*s) -> (prod(s)).
+    """
     return reshape(x, (-1,))
 
 
 def broadcast_arrays(*xs: Any) -> list[Any]:
-    """All of `xs` repeated to the shape to which they broadcast."""
+    """All of `xs` repeated to the shape to which they broadcast.
+
+    Shapes: [(...)] -> [(...)] with len(result) == len(xs).
+    """
     try:
         shape = np.broadcast_shapes(*[x.shape for x in xs])
     except ValueError as cause:
@@ -251,14 +277,20 @@ class Unslice(Linear):
 
 
 def flip(x: Any, *, axis: Axis = None) -> Any:
-    """`x` with the order of elements reversed along `axis` (all axes for None)."""
+    """`x` with the order of elements reversed along `axis` (all axes for None).
+
+    Shapes: (*s) -> (*s).
+    """
     axes = normalize_axes(axis, x.ndim)
     back, whole = (None, None, -1), (None, None, None)
     return apply(Slice(tuple([back if i in axes else whole for i in range(x.ndim)])), x)
 
 
 def pad(x: Any, widths: Sequence[tuple[int, int]], value: float = 0) -> Any:
-    """`x` with `widths[i] = (before, after)` elements of `value` added along axis i."""
+    """`x` with `widths[i] = (before, after)` elements of `value` added along axis i.
+
+    Shapes: (*s) -> (*[n + a + b for n, (a, b) in zip(s, widths)]).
+    """
     if len(widths) != x.ndim or any(n < 0 for pair in widths for n in pair):
         raise ShapeError(f"pad: needs {x.ndim} pairs of sizes >= 0 for {x.shape}, not {widths}")
     shape = tuple([n + a + b for n, (a, b) in zip(x.shape, widths, strict=True)])
@@ -274,6 +306,7 @@ def pad(x: Any, widths: Sequence[tuple[int, int]], value: float = 0) -> Any:
 def roll(x: Any, shift: int | tuple[int, ...], *, axis: Axis = None) -> Any:
     """`x` shifted by `shift` along `axis`; what leaves at the end returns at the front.
 
+    Shapes: (*s) -> (*s).
     With axis None, the array is shifted as if it were flat.
     """
     if axis is None:
@@ -331,7 +364,11 @@ class Concat(Linear):
 
 
 def concat(xs: Sequence[Any], *, axis: int | None = 0) -> Any:
-    """The arrays `xs` joined along `axis` (flattened first if None), with promoted dtype."""
+    """The arrays `xs` joined along `axis` (flattened first if None), with promoted dtype.
+
+    Shapes: [(*s_i)] -> (sum(prod(s) for s in s_i)) if axis is None;
+        [(*s, axis: n_i)] -> (*s, axis: sum(n_i)).
+    """
     if not len(xs):
         raise ShapeError("concat needs at least one array")
     if axis is None:
@@ -340,7 +377,10 @@ def concat(xs: Sequence[Any], *, axis: int | None = 0) -> Any:
 
 
 def stack(xs: Sequence[Any], *, axis: int = 0) -> Any:
-    """The arrays `xs`, all of one shape, joined along a new axis."""
+    """The arrays `xs`, all of one shape, joined along a new axis.
+
+    Shapes: [(*s)] -> (*s, axis: len(xs)).
+    """
     if not len(xs):
         raise ShapeError("stack needs at least one array")
     if len({x.shape for x in xs}) > 1:
@@ -349,7 +389,10 @@ def stack(xs: Sequence[Any], *, axis: int = 0) -> Any:
 
 
 def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
-    """The slices of `x` along `axis`, without that axis."""
+    """The slices of `x` along `axis`, without that axis.
+
+    Shapes: (*s, axis: n) -> [(*s)] with len(result) == n.
+    """
     lead = ((None, None, None),) * normalize_axis(axis, x.ndim)
     return tuple([apply(Slice((*lead, i)), x) for i in range(x.shape[axis])])
 
@@ -357,6 +400,8 @@ def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
 def split(x: Any, sizes: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
     """`x` cut along `axis` into pieces of the given sizes, or of one size (the last may be
     smaller).
+
+    Shapes: (*s, axis: n) -> [(*s, axis: n_i)] with sum(n_i) == n.
     """
     axis = normalize_axis(axis, x.ndim)
     n = x.shape[axis]
@@ -389,7 +434,10 @@ def repeat(x: Any, repeats: int, *, axis: int | None = None) -> Any:
 
 
 def tile(x: Any, repetitions: Sequence[int]) -> Any:
-    """`x` laid out `repetitions[i]` times along axis i, new axes in front as needed."""
+    """`x` laid out `repetitions[i]` times along axis i, new axes in front as needed.
+
+    Shapes: (*s) -> (*t) with prod(t) == prod(s) * prod(repetitions).
+    """
     reps = tuple([int(n) for n in repetitions])
     ndim = max(len(reps), x.ndim)
     reps = (1,) * (ndim - len(reps)) + reps

@@ -88,6 +88,7 @@ class SearchSorted(Op):
 def argsort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """The indices (int64, shape of `x`) that sort `x` along `axis`.
 
+    Shapes: (*s) -> (*s).
     Always stable: equal elements keep their order, also where `stable` does not ask for it.
     """
     del stable
@@ -95,13 +96,17 @@ def argsort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 
 def sort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """`x` sorted along `axis`; same shape and dtype. Each gradient goes where its element was."""
+    """`x` sorted along `axis`; same shape and dtype. Each gradient goes where its element was.
+
+    Shapes: (*s) -> (*s).
+    """
     return take_along_axis(x, argsort(x, axis=axis, descending=descending), axis=axis)
 
 
 def topk(x: Any, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
     """(values, indices) of the `k` largest (or smallest) elements along `axis`, in order.
 
+    Shapes: (*s, axis: n) -> (*s, axis: k), (*s, axis: k).
     Of equal elements the first count, and get the gradient. Raises where the axis has less than k.
     """
     axis = normalize_axis(axis, x.ndim)
@@ -114,6 +119,7 @@ def topk(x: Any, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Any, 
 def kthvalue(x: Any, k: int, *, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
     """(values, indices) of the k-th smallest element along `axis`, k counted from 1.
 
+    Shapes: (*s, axis: n) -> (*s, axis: 1), (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s), (*s).
     Of equal elements the one that stands there in stable order gets the gradient.
     """
     axis = normalize_axis(axis, x.ndim)
@@ -140,6 +146,10 @@ def quantile(
 ) -> Any:
     """The `q`-th quantiles of `x` along `axis` (of the flat array for None), q in [0, 1].
 
+    Shapes: (*s, axis: n), () -> (*s, axis: 1) if keepdims;
+        (*s, axis: n), () -> (*s);
+        (*s, axis: n), (k) -> (k, *t) if keepdims with prod(t) == prod(s);
+        (*s, axis: n), (k) -> (k, *s).
     `q` is a number or has one axis, which is then the first of the result. The quantile stands at
     rank q (n - 1) among the n sorted elements: between two of them it is "linear" (their mean by
     distance), the "lower", the "higher", their "midpoint" or the "nearest" (the even rank of two
@@ -202,6 +212,7 @@ def _at_ranks(ordered: Any, q: Any, interpolation: Interpolation) -> Any:
 def median(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Any:
     """The median along `axis` (of the flat array for None): of two in the middle, the lower.
 
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     That is PyTorch's convention; NumPy's, their mean, is `quantile(x, 0.5)`. NaN where there is a
     NaN. Floats only. The gradient goes to the one element that was chosen.
     """
@@ -211,6 +222,7 @@ def median(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Any:
 def searchsorted(x1: Any, x2: Any, *, side: Side = "left", sorter: Any = None) -> Any:
     """Where each element of `x2` would be inserted into `x1`, which is sorted: int64, shape of x2.
 
+    Shapes: (n), (*s) -> (*s).
     `x1` has one axis. "left" is before equal elements, "right" behind them. `sorter` are indices
     that sort x1 (as `argsort` gives them). No gradient.
     """
@@ -250,6 +262,7 @@ class UniqueInverse(NamedTuple):
 def unique_all(x: Any) -> UniqueAll:
     """The unique elements of the flat `x`, sorted; where each stands first; inverse; counts.
 
+    Shapes: (*s) -> (k), (k), (*s), (k).
     values, indices and counts have one axis, inverse_indices the shape of `x`. Each NaN is unique.
     The gradient of a value goes to its first element. Values must be known: not inside `jit`.
     """
@@ -269,17 +282,26 @@ def _alike(x: Any, arrays: Sequence[Any]) -> list[Any]:
 
 
 def unique_values(x: Any) -> Any:
-    """The unique elements of the flat `x`, sorted. The gradient goes to the first of equals."""
+    """The unique elements of the flat `x`, sorted. The gradient goes to the first of equals.
+
+    Shapes: (*s) -> (k).
+    """
     return unique_all(x).values
 
 
 def unique_counts(x: Any) -> UniqueCounts:
-    """The unique elements of the flat `x`, sorted, and how often each occurs (int64)."""
+    """The unique elements of the flat `x`, sorted, and how often each occurs (int64).
+
+    Shapes: (*s) -> (k), (k).
+    """
     found = unique_all(x)
     return UniqueCounts(found.values, found.counts)
 
 
 def unique_inverse(x: Any) -> UniqueInverse:
-    """The unique elements of the flat `x`, sorted, and which each element is (shape of `x`)."""
+    """The unique elements of the flat `x`, sorted, and which each element is (shape of `x`).
+
+    Shapes: (*s) -> (k), (*s).
+    """
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)

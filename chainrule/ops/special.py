@@ -101,6 +101,8 @@ def _spherical(n: Any, x: Any) -> Any:
 def sinc(x: Any) -> Any:
     """sin(pi x) / (pi x), 1 at 0, any shape; every derivative is right at 0 as well. DLMF 10.49.3.
 
+    Shapes: (*s) -> (*s).
+
     >>> import numpy as np
     >>> sinc(np.array([0.0, 0.5, 1.0])).round(4).tolist()
     [1.0, 0.6366, 0.0]
@@ -111,6 +113,7 @@ def sinc(x: Any) -> Any:
 def multigammaln(x: Any, p: int) -> Any:
     """Logarithm of the multivariate gamma function of dimension p, for x > (p - 1) / 2, any shape.
 
+    Shapes: (*s) -> (*s).
     DLMF 35.3.4: p (p - 1) / 4 log(pi) + the sum of lgamma(x - i / 2) over i < p.
     """
     if p < 1:
@@ -120,27 +123,42 @@ def multigammaln(x: Any, p: int) -> Any:
 
 
 def logaddexp2(a: Any, b: Any) -> Any:
-    """log2(2**a + 2**b) without overflow; shapes broadcast."""
+    """log2(2**a + 2**b) without overflow; shapes broadcast.
+
+    Shapes: (...), (...) -> (...).
+    """
     return ew.logaddexp(a * ew.LN_2, b * ew.LN_2) / ew.LN_2
 
 
 def ldexp(a: Any, b: Any) -> Any:
-    """a times 2 to the power of b; shapes broadcast."""
+    """a times 2 to the power of b; shapes broadcast.
+
+    Shapes: (...), (...) -> (...).
+    """
     return a * exp2(b)
 
 
 def frac(x: Any) -> Any:
-    """The part of `x` behind the point, with the sign of `x`; any shape."""
+    """The part of `x` behind the point, with the sign of `x`; any shape.
+
+    Shapes: (*s) -> (*s).
+    """
     return x - ew.trunc(x)
 
 
 def deg2rad(x: Any) -> Any:
-    """Degrees as radians; any shape."""
+    """Degrees as radians; any shape.
+
+    Shapes: (*s) -> (*s).
+    """
     return x * (math.pi / 180)
 
 
 def rad2deg(x: Any) -> Any:
-    """Radians as degrees; any shape."""
+    """Radians as degrees; any shape.
+
+    Shapes: (*s) -> (*s).
+    """
     return x * (180 / math.pi)
 
 
@@ -149,6 +167,7 @@ def nan_to_num(
 ) -> Any:
     """`x` with NaN replaced, and infinities by the given numbers or the dtype's largest.
 
+    Shapes: (*s) -> (*s).
     Any shape. What is replaced has gradient 0.
     """
     most = float(np.finfo(x.dtype).max)
@@ -158,6 +177,9 @@ def nan_to_num(
 
 
 def lerp(a: Any, b: Any, weight: Any) -> Any:
-    """a + weight (b - a), exact at weight 0 and 1; shapes broadcast."""
+    """a + weight (b - a), exact at weight 0 and 1; shapes broadcast.
+
+    Shapes: (...), (...), (...) -> (...).
+    """
     gap = b - a
     return where(ew.abs(weight) < 0.5, a + weight * gap, b - gap * (1 - weight))

@@ -156,7 +156,8 @@ def _length(shape: Sequence[int], offset: int) -> int:
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     """Diagonal number `offset` of the last two axes (0 the main one, 1 above it, -1 below it).
 
-    (..., m, n) -> (..., length); length is 0 where the matrix has no such diagonal.
+    Shapes: (..., m, n) -> (..., max(0, min(m + min(offset, 0), n - max(offset, 0)))).
+    It has no elements where the matrix has no such diagonal.
     """
     if x.ndim < 2:
         raise ShapeError(f"diagonal needs a matrix (at least 2 axes), not {describe(x)}")

@@ -178,8 +178,9 @@ class SlogDet(Op):
 
 
 def det(x: Any, /) -> Any:
-    """The determinant of square matrices: (..., n, n) -> (...).
+    """The determinant of square matrices.
 
+    Shapes: (..., n, n) -> (...).
     Its first and second derivatives are right at singular matrices too. Giles 2008, "Collected
     matrix derivative results", section 2.2.4; cofactors by singular values (Stewart 1998).
     """
@@ -187,8 +188,9 @@ def det(x: Any, /) -> Any:
 
 
 def slogdet(x: Any, /) -> SlogdetResult:
-    """(sign, log|det|) of square matrices, each (...); sign is a phase if `x` is complex.
+    """(sign, log|det|) of square matrices; sign is a phase if `x` is complex.
 
+    Shapes: (..., n, n) -> (...), (...).
     A singular matrix gives (0, -inf), and a gradient of NaN unless what arrives there is 0. The
     gradient of the logarithm is x^-T (Giles 2008, section 2.2.4).
     """

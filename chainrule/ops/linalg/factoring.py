@@ -74,11 +74,13 @@ class Qr(Op):
 
 
 def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
-    """Q, R with x = Q R. (..., m, n) -> (..., m, k), (..., k, n).
+    """Q, R with x = Q R.
 
-    k is min(m, n), or m with mode="complete", which has a gradient for m <= n only. Where the first
-    k columns of a matrix are linearly dependent there is no derivative, and a backward pass raises
-    `MatrixError`. Walter & Lehmann 2010, arXiv:1009.6112.
+    Shapes: (..., m, n) -> (..., m, m), (..., m, n) if mode == "complete";
+        (..., m, n) -> (..., m, min(m, n)), (..., min(m, n), n).
+    mode="complete" has a gradient for m <= n only. Where the first min(m, n) columns of a matrix
+    are linearly dependent there is no derivative, and a backward pass raises `MatrixError`.
+    Walter & Lehmann 2010, arXiv:1009.6112.
     """
     if mode not in ("reduced", "complete"):
         raise ConfigError(f"qr: mode is 'reduced' or 'complete', not {mode!r}")

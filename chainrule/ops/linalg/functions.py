@@ -26,13 +26,17 @@ from chainrule.ops.shaping import (
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """The sum of diagonal number `offset`: (..., m, n) -> (...). Small integers sum as int64."""
+    """The sum of diagonal number `offset`. Small integers sum as int64.
+
+    Shapes: (..., m, n) -> (...).
+    """
     return red.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 def matrix_power(x: Any, n: int, /) -> Any:
     """Square matrices multiplied with themselves `n` times; of the inverse for a negative n.
 
+    Shapes: (..., m, m) -> (..., m, m).
     n = 0 gives the identity. Raises `MatrixError` for a negative n where a matrix is singular.
     """
     x = matrices("matrix_power", x, square=True)
@@ -54,6 +58,7 @@ def matrix_power(x: Any, n: int, /) -> Any:
 def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Any:
     """The vector norm of order `ord` (any number, inf, -inf) over `axis`, as a real number.
 
+    Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     Order 0 counts the elements that are not 0. The gradient of order 2 at 0 is 0; where orders inf
     and -inf meet a tie, the elements share it.
     """
@@ -65,8 +70,9 @@ _LARGEST = {1: (-2, red.max), -1: (-2, red.min), math.inf: (-1, red.max), -math.
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Any:
-    """The norm of matrices (..., m, n) -> (...), or (..., 1, 1) with `keepdims`.
+    """The norm of matrices.
 
+    Shapes: (..., m, n) -> (..., 1, 1) if keepdims; (..., m, n) -> (...).
     `ord`: "fro" (or None), the root of the sum of squares; "nuc", the sum of singular values; 2 and
     -2, the largest and smallest of them; 1 and -1, the largest and smallest sum of absolute values
     of a column; inf and -inf, of a row. Where several attain it they share the gradient.
@@ -87,8 +93,9 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
-    """How many singular values exceed `rtol` times the largest: (..., m, n) -> (...), int64.
+    """How many singular values exceed `rtol` times the largest, as int64.
 
+    Shapes: (..., m, n) -> (...).
     `rtol` is a number or an array (...), by default max(m, n) times the dtype's epsilon.
     """
     x = matrices("matrix_rank", x)
@@ -104,7 +111,10 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """The cross product of vectors of 3 elements along `axis`; the other axes broadcast."""
+    """The cross product of vectors of 3 elements along `axis`; the other axes broadcast.
+
+    Shapes: (..., axis: 3), (..., axis: 3) -> (..., axis: 3).
+    """
     at = [normalize_axis(axis, x.ndim) for x in (x1, x2)]
     if [x.shape[a] for x, a in zip((x1, x2), at, strict=True)] != [3, 3]:
         raise ShapeError(
@@ -118,6 +128,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 def kron(a: Any, b: Any, /) -> Any:
     """The Kronecker product: every element of `a` times all of `b`, in blocks.
 
+    Shapes: (*s), (*t) -> (*u) with prod(u) == prod(s) * prod(t) and len(u) == max(len(s), len(t)).
     Shapes multiply axis by axis; the array with fewer axes gets axes of size 1 in front.
     """
     ndim = max(a.ndim, b.ndim)

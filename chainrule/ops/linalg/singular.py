@@ -169,8 +169,9 @@ def _no_convergence(what: str, x: Any) -> MatrixError:
 
 
 def eigh(x: Any, /) -> EighResult:
-    """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n) of Hermitian matrices.
+    """Eigenvalues, ascending, and eigenvectors of Hermitian matrices.
 
+    Shapes: (..., n, n) -> (..., n), (..., n, n).
     Only the lower triangle is read; the gradient is Hermitian. Equal eigenvalues: functions of the
     values alone, or of the vectors of whole subspaces, have their right gradient; a backward pass
     through anything else, or through the phases of complex vectors, raises `GradientError`
@@ -181,22 +182,30 @@ def eigh(x: Any, /) -> EighResult:
 
 
 def eigvalsh(x: Any, /) -> Any:
-    """The eigenvalues (..., n), ascending, of Hermitian matrices; as `eigh` does it."""
+    """The eigenvalues, ascending, of Hermitian matrices; as `eigh` does it.
+
+    Shapes: (..., n, n) -> (..., n).
+    """
     return eigh(x).eigenvalues
 
 
 def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
-    """U, S, Vh with x = U diag(S) Vh. (..., m, n) -> (..., m, k), (..., k), (..., k, n).
+    """U, S, Vh with x = U diag(S) Vh.
 
-    k is min(m, n); with `full_matrices` U is (..., m, m) and Vh (..., n, n), and unless m = n only
-    S has a gradient, in reverse mode alone. Equal singular values as equal
-    eigenvalues in `eigh`. Townsend 2016, "Differentiating the singular value decomposition".
+    Shapes: (..., m, n) -> (..., m, m), (..., min(m, n)), (..., n, n) if full_matrices;
+        (..., m, n) -> (..., m, min(m, n)), (..., min(m, n)), (..., min(m, n), n).
+    With `full_matrices` and unless m = n only S has a gradient, in reverse mode alone. Equal
+    singular values as equal eigenvalues in `eigh`. Townsend 2016,
+    "Differentiating the singular value decomposition".
     """
     return SVDResult(*apply(Svd(bool(full_matrices)), matrices("svd", x)))
 
 
 def svdvals(x: Any, /) -> Any:
-    """The singular values, descending: (..., m, n) -> (..., min(m, n))."""
+    """The singular values, descending.
+
+    Shapes: (..., m, n) -> (..., min(m, n)).
+    """
     return svd(x, full_matrices=False).S
 
 
@@ -236,8 +245,9 @@ class Pinv(Op):
 
 
 def pinv(x: Any, /, *, rtol: Any = None) -> Any:
-    """The Moore-Penrose inverse of matrices: (..., m, n) -> (..., n, m).
+    """The Moore-Penrose inverse of matrices.
 
+    Shapes: (..., m, n) -> (..., n, m).
     Singular values up to `rtol` times the largest count as 0; it is a number or an array (...), by
     default max(m, n) times the dtype's epsilon. The gradient holds where the rank does not change
     nearby. Golub & Pereyra 1973, "The differentiation of pseudo-inverses and nonlinear least

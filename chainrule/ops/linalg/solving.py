@@ -151,7 +151,10 @@ class SolveTriangular(Solve):
 
 
 def inv(x: Any, /) -> Any:
-    """The inverse of square matrices (..., n, n). Raises `MatrixError` where one is singular."""
+    """The inverse of square matrices. Raises `MatrixError` where one is singular.
+
+    Shapes: (..., n, n) -> (..., n, n).
+    """
     return apply(Inv(), matrices("inv", x, square=True))
 
 
@@ -166,9 +169,10 @@ def _equations(what: str, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def solve(x1: Any, x2: Any, /) -> Any:
-    """The y with x1 y = x2: (..., n, n), (..., n, k) -> (..., n, k); leading axes broadcast.
+    """The y with x1 y = x2.
 
-    If x2 has exactly one axis (n,) it is one vector, for every matrix: (..., n). Raises
+    Shapes: (..., n, n), (n) -> (..., n); (..., n, n), (..., n, k) -> (..., n, k).
+    If x2 has exactly one axis it is one vector, for every matrix. Raises
     `MatrixError` where a matrix is singular.
     """
     if x2.ndim == 1:
@@ -182,7 +186,10 @@ def solve_triangular(
 ) -> Any:
     """The y with a y = b (y a = b if not `left`), reading only the lower (or upper) triangle of a.
 
-    Shapes as in `solve`. With `unitriangular` the diagonal counts as ones and is not read. Raises
+    Shapes: (..., n, n), (n) -> (..., n);
+        (..., n, n), (..., n, k) -> (..., n, k) if left;
+        (..., n, n), (..., k, n) -> (..., k, n).
+    With `unitriangular` the diagonal counts as ones and is not read. Raises
     `MatrixError` where the diagonal has a 0.
     """
     if b.ndim == 1:
@@ -257,8 +264,9 @@ def _not_positive(x: Any) -> MatrixError:
 
 
 def cholesky(x: Any, /, *, upper: bool = False) -> Any:
-    """The lower triangular L with L LH = x, or the upper U with UH U = x. (..., n, n), Hermitian.
+    """The lower triangular L with L LH = x, or the upper U with UH U = x, Hermitian.
 
+    Shapes: (..., n, n) -> (..., n, n).
     Only the lower triangle of `x` is read; the gradient is Hermitian. Raises `MatrixError` where
     a matrix is not positive definite. Murray 2016, arXiv:1602.07527, section 3.
     """

@@ -1,0 +1,314 @@
+"""Every public function of arrays says its shapes, and what it says is what comes in and goes out.
+
+The samples of all ops run once while a profiler looks on: whatever public function they call, by
+itself or from inside another, each call is compared with the statement in its docstring.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+import samples_shapes
+from ops.sample import apart
+from shapes import Call, Case, Item, MisfitError, UnreadableError, check, read, statement
+
+import chainrule as cr
+from chainrule import fft, linalg, nn, special
+from chainrule.graph import apply
+from chainrule.nn import functional
+from chainrule.ops.families import Elementwise
+
+NAMESPACES = (cr, linalg, fft, special, functional)
+"""Where the public functions are."""
+
+
+def _public() -> Iterator[Callable[..., Any]]:
+    for space in NAMESPACES:
+        for name in space.__all__:
+            f = inspect.unwrap(getattr(space, name))
+            if inspect.isfunction(f) and f.__module__.startswith("chainrule.ops."):
+                yield f
+
+
+FUNCTIONS = {f.__code__: f for f in _public()}
+"""Functions of arrays have their home in `chainrule.ops`; rows of the table share one statement."""
+NAMES = {
+    code: f"{f.__module__.removeprefix('chainrule.ops.')}.{f.__name__}"
+    for code, f in FUNCTIONS.items()
+}
+
+MODULES: list[tuple[nn.Module, Any]] = [
+    (nn.Linear(4, 5), apart(2, 3, 4)),
+    (nn.Linear(4, 5, bias=False), apart(4)),
+    (nn.Embedding(6, 5), np.array([[2, 0, 3]])),
+    (nn.LayerNorm(4), apart(2, 3, 4)),
+    (nn.RMSNorm(4), apart(2, 3, 4)),
+    (nn.Dropout(0.3), apart(2, 3)),
+    *[(m, apart(2, 3)) for m in (nn.ReLU(), nn.GELU(), nn.Tanh(), nn.Sigmoid(), nn.SiLU())],
+    (nn.CausalSelfAttention(6, 2), apart(2, 5, 6)),
+    (nn.FeedForward(6, 7, nn.ReLU()), apart(2, 5, 6)),
+    (nn.Block(6, 3), apart(2, 5, 6)),
+]
+OF_OTHERS = {"Sequential", "Checkpoint", "Module"}
+"""Modules with the shapes of those that they hold."""
+
+
+@dataclass
+class Watch:
+    """Calls by the code that they ran."""
+
+    wanted: set[CodeType]
+    calls: dict[CodeType, list[Call]] = field(default_factory=dict[CodeType, list[Call]])
+    _open: dict[FrameType, dict[str, Any]] = field(default_factory=dict[FrameType, dict[str, Any]])
+
+    def __call__(self, frame: FrameType, event: str, result: Any) -> None:
+        """What `sys.setprofile` calls: arguments are those at the entry, before any is replaced."""
+        if frame.f_code not in self.wanted:
+            return
+        if event == "call":
+            self._open[frame] = dict(frame.f_locals)
+        elif event == "return" and (found := self._open.pop(frame, None)) and result is not None:
+            self._keep(frame.f_code, found, result)
+
+    def _keep(self, code: CodeType, found: dict[str, Any], result: Any) -> None:
+        me = found.pop("self", None)
+        if code is apply.__code__ and not isinstance(found.pop("op"), Elementwise):
+            return
+        self.calls.setdefault(code, []).append(Call(found, vars(me) if me else {}, result))
+
+    def run(self, calls: list[Callable[[], Any]]) -> None:
+        """Run them all."""
+        before = sys.getprofile()
+        sys.setprofile(self)
+        try:
+            for call in calls:
+                call()
+        finally:
+            sys.setprofile(before)
+
+
+def _samples() -> list[Callable[[], Any]]:
+    tables = ("samples_arrays", "samples_elementwise", "samples_extra", "samples_network")
+    samples = [s for t in tables for s in importlib.import_module(f"ops.{t}").SAMPLES]
+    return [lambda s=s: s.f(*[cr.tensor(x) for x in s.args]) for s in samples]
+
+
+@pytest.fixture(scope="module")
+def calls() -> dict[CodeType, list[Call]]:
+    watch = Watch({*FUNCTIONS, apply.__code__})
+    watch.run([*_samples(), *samples_shapes.CALLS])
+    return watch.calls
+
+
+of_functions = pytest.mark.parametrize("code", FUNCTIONS, ids=NAMES.__getitem__)
+
+
+def stated(f: Any) -> tuple[Case, ...]:
+    """What `f` says."""
+    text = statement(f.__doc__)
+    assert text, f"{f.__qualname__} takes arrays: add `Shapes: ... -> ....` to its docstring"
+    return read(text)
+
+
+@of_functions
+def test_what_a_function_says_is_so(code: CodeType, calls: dict[CodeType, list[Call]]):
+    cases = stated(FUNCTIONS[code])
+    assert code in calls, "add a sample of it"
+    decided = {check(cases, call).text for call in calls[code]}
+    assert decided == {case.text for case in cases}, "add samples of the other cases"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_functions_say_is_so_of_pytorchs_samples():
+    pytest.importorskip("expecttest", reason="PyTorch's op table imports it")
+    table = pytest.importorskip("opdb.test_opdb", reason="the samples are PyTorch's")
+    unlike = importlib.import_module("opdb.translate").Unlike
+    entries = [(row, table.ENTRIES[row.entry]) for row in table.ROWS]
+    watch = Watch({*FUNCTIONS, apply.__code__})
+    for row, op in entries:
+        watch.run([lambda c=c: _run_unless(unlike, c) for c in table.cases(row, op, most=200)])
+    wrong = [
+        f"{FUNCTIONS.get(code, Elementwise).__qualname__}: {reason}"
+        for code, made in watch.calls.items()
+        for call in made
+        if (reason := misfit(stated(FUNCTIONS.get(code, Elementwise)), call))
+    ]
+    assert not wrong, "\n".join(wrong)
+    assert len(watch.calls) > 150
+
+
+def _run_unless(unlike: type[Exception], case: Any) -> None:
+    """Our function of a sample, unless it asks for what we do not have."""
+    with contextlib.suppress(unlike):
+        case.ours(*[cr.tensor(x) for x in case.xs])
+
+
+def misfit(cases: tuple[Case, ...], call: Call) -> str:
+    """What is wrong with a call, nothing if it is as stated."""
+    try:
+        check(cases, call)
+    except MisfitError as reason:
+        return str(reason)
+    return ""
+
+
+# --- The checker is shown to fail ----------------------------------------------------------------
+
+
+@of_functions
+@pytest.mark.parametrize("change", ["an axis more", "another size"])
+def test_a_wrong_statement_is_noticed(
+    code: CodeType, change: str, calls: dict[CodeType, list[Call]]
+):
+    cases = stated(FUNCTIONS[code])
+    for case in cases:
+        decided = [call for call in calls[code] if check(cases, call) is case]
+        wrong = more_axes(case) if change == "an axis more" else other_sizes(case, decided[0])
+        if wrong != case:
+            assert any(misfit((wrong,), call) for call in decided), wrong
+
+
+def more_axes(case: Case) -> Case:
+    """The same with one more axis in front of each result."""
+    more = [replace(r, items=(Item("size", "1"), *r.items)) for r in case.results]
+    return replace(case, results=tuple(more))
+
+
+def other_sizes(case: Case, call: Call) -> Case:
+    """The same with an impossible size for each that follows from the arguments."""
+
+    def other(item: Item) -> Item:
+        if item.inner is not None:
+            return replace(item, inner=other(item.inner))
+        known = item.text in call.arguments or item.text in case.text.split("->")[0]
+        free = item.text.isidentifier() and not known
+        return item if item.kind != "size" or free else Item("size", "-1")
+
+    return replace(
+        case, results=tuple(replace(r, items=tuple(map(other, r.items))) for r in case.results)
+    )
+
+
+A, B = apart(2, 3, 4), apart(4, 5)
+PRODUCT = Call({"a": A, "b": B, "axis": -1, "k": None}, {}, A @ B)
+WRONG = [
+    "(..., m, k), (..., k, n) -> (..., n, m)",
+    "(..., m, k), (..., n, k) -> (..., m, n)",
+    "(m, k), (k, n) -> (m, n)",
+    "(..., m, k), (..., k, n) -> (..., m, k)",
+    "(..., m, k), (..., k, n) -> (..., m, n + 1)",
+    "(..., m, k), (..., k, n) -> (...)",
+    "(..., m, k), (..., k, n) -> (m, n)",
+    "(..., m, k), (..., k, n) -> (..., m, n), (..., m, n)",
+    "(..., m, k), (..., k, n) -> [(..., m, n)]",
+    "(..., m, k), (..., k, n) -> (..., m, n) if axis > 0",
+    "(..., m, k), (..., k, n) -> (..., m, n) with m == n",
+    "(*s, axis: k), b (*t, axis: k) -> (*s, axis: n)",
+    "(*s, axis: k), b (k, n) -> (*s, axis: k)",
+    "(*s, axis: k) -> (*s)",
+    "(*s, k), (k, n) -> (*[2 * m for m in s], n)",
+    "[(k_i)], (k, n) -> (*k_i, n)",
+]
+RIGHT = [
+    "(..., m, k), (..., k, n) -> (..., m, n)",
+    "(*s, axis: k), b (k, axis: n) -> (*s, axis: n)",
+    "(*s, k), (k, n) -> (*s, k + 1)",
+    "(k) -> (); (..., m, k), (..., k, n) -> (..., m, n) if axis < 0 with len(result.shape) == 3",
+    "[(m, k_i)], (k, n) -> (len(a), m, n) with k_i == [4, 4]",
+]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_wrong_statements_about_a_product(text: str):
+    with pytest.raises(MisfitError):
+        check(read(text), replace(PRODUCT, arguments={**PRODUCT.arguments, "a": _a(text)}))
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_right_statements_about_a_product(text: str):
+    check(read(text), replace(PRODUCT, arguments={**PRODUCT.arguments, "a": _a(text)}))
+
+
+def _a(text: str) -> Any:
+    """The first argument as one array or as a list of matrices."""
+    return list(A) if text.startswith("[") else A
+
+
+UNREADABLE = [
+    "(m, k)",
+    "(m, k) -> (m",
+    "(m) -> m",
+    "(..., *s) -> (*s)",
+    "(m) -> (q + 1)",
+    "c (m) -> ()",
+]
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+def test_what_the_grammar_does_not_have(text: str):
+    with pytest.raises(UnreadableError):
+        check(read(text), Call({"x": apart(3)}, {}, apart(3)))
+
+
+def test_where_a_statement_stands():
+    assert (
+        statement("What it is.\n\n    Shapes: (m, k) ->\n      (m).\n    More.") == "(m, k) -> (m)"
+    )
+    assert statement("What it is: (m, k) -> (m).") is None
+    assert statement(None) is None
+
+
+# --- Rows and modules ----------------------------------------------------------------------------
+
+
+def test_rows_of_the_table(calls: dict[CodeType, list[Call]]):
+    cases = stated(Elementwise)
+    for call in calls[apply.__code__]:
+        check(cases, call)
+    assert len(calls[apply.__code__]) > 100
+    for wrong in ("[(...)] -> (..., 1)", "[(*s)] -> (*s)"):
+        assert any(misfit(read(wrong), call) for call in calls[apply.__code__])
+
+
+@pytest.mark.parametrize(("module", "x"), MODULES, ids=lambda m: type(m).__name__)
+def test_modules(module: nn.Module, x: Any):
+    code = type(module).forward.__code__
+    watch = Watch({code})
+    watch.run([lambda: module(cr.tensor(x.astype(np.float32) if x.dtype.kind == "f" else x))])
+    cases = stated(type(module).forward)
+    (call,) = watch.calls[code]
+    assert check(cases, call) == cases[0]
+    assert misfit((more_axes(cases[0]),), call)
+
+
+def test_every_module_is_there():
+    layers = {c for c in vars(nn).values() if inspect.isclass(c) and issubclass(c, nn.Module)}
+    assert {c.__name__ for c in layers - {type(m) for m, _ in MODULES}} == OF_OTHERS
+
+
+ELSEWHERE = {
+    "chainrule.functional": "takes functions, and gives what they give",
+    "chainrule.creation": "makes arrays: `shape`, or that of its argument",
+    "chainrule.tensor": "numbers enter with the shape that they have",
+    "chainrule.interop.standard": "the standard's own signatures of ops that stand above",
+    "chainrule.interop.dlpack": "an array of another library, as it is",
+    "chainrule.interop.safetensors": "trees of arrays, as they are",
+}
+"""Homes of public functions of arrays that need not say their shapes, and why."""
+
+
+def test_no_function_of_arrays_is_elsewhere():
+    given = {"x", "a", "b", "xs", "x1", "x2", "arrays", "data", "like", "tensors"}
+    values = [getattr(space, name) for space in NAMESPACES for name in space.__all__]
+    functions = [inspect.unwrap(v) for v in values if inspect.isfunction(v)]
+    takes = {f.__module__ for f in functions if given & inspect.signature(f).parameters.keys()}
+    assert {home for home in takes if not home.startswith("chainrule.ops.")} == set(ELSEWHERE)
