@@ -387,6 +387,7 @@ _HOMES = {
     "chainrule.capturing": ("capture",),
     "chainrule.amp": (
         "GradScaler",
+    "chainrule.dtypes": ("bfloat16",),
         "autocast",
     ),
     "chainrule.checkpointing": (
@@ -545,6 +546,7 @@ __all__ = [
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",
+    "bfloat16",
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",

@@ -2,12 +2,17 @@
 
 And where arrays are: on the one device, "cpu".
 
-A dtype is NumPy's `np.dtype`, so `tensor.dtype == cr.float32` and dicts by dtype work.
+A dtype is NumPy's `np.dtype`, so `tensor.dtype == cr.float32` and dicts by dtype work. NumPy has no
+bfloat16 of its own: that is ml_dtypes', imported when `bfloat16` is first asked for. To NumPy it is
+of kind "V", and nothing else of that kind is ever let in, so kinds tell what a number is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, wraps
+from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -26,6 +31,14 @@ int32, int64 = np.dtype(np.int32), np.dtype(np.int64)
 uint8, uint16 = np.dtype(np.uint8), np.dtype(np.uint16)
 uint32, uint64 = np.dtype(np.uint32), np.dtype(np.uint64)
 bool = np.dtype(np.bool_)
+bfloat16: Dtype
+
+INEXACT = "fcV"
+"""The kinds of dtypes that can be differentiated."""
+REAL = "fV"
+"""The kinds of real floating-point dtypes."""
+NARROW = "eE"
+"""The characters of float16 and bfloat16, whose sums of many terms are added up in float32."""
 
 STANDARD: dict[str, Dtype] = {
     str(dtype): dtype
@@ -36,10 +49,22 @@ STANDARD: dict[str, Dtype] = {
         *(float32, float64, complex64, complex128),
     )
 }
-"""The dtypes of the standard by name; float16 is ours besides."""
+"""The dtypes of the standard by name; float16 and bfloat16 are ours besides."""
 
 DEVICE = "cpu"
 """Where every tensor is."""
+
+
+def __getattr__(name: str) -> Any:
+    if name != "bfloat16":
+        raise AttributeError(f"module 'chainrule.dtypes' has no attribute {name!r}")
+    found = globals()[name] = np.dtype(import_module("ml_dtypes").bfloat16)
+    return found
+
+
+def holds_numbers(dtype: Dtype) -> Any:
+    """Whether a tensor can hold elements of `dtype`: numbers of NumPy's and bfloat16, and bools."""
+    return dtype.kind in "biufc" or dtype.name == "bfloat16"
 
 
 def check_device(device: Any) -> None:
@@ -88,9 +113,15 @@ def finfo(type: Any, /) -> Finfo:
     True
     """
     dtype = _dtype(type)
-    if dtype.kind not in "fc":
+    if dtype.kind not in INEXACT:
         raise DtypeError(f"finfo is for floating-point dtypes, not {dtype}; see iinfo")
-    info = cast(Any, np.finfo(dtype))
+    return _finfo(dtype)
+
+
+@cache
+def _finfo(dtype: Dtype) -> Finfo:
+    known: Any = import_module("ml_dtypes") if dtype.kind == "V" else np
+    info = known.finfo(dtype)
     numbers = [float(n) for n in (info.eps, info.max, info.min, info.smallest_normal)]
     return Finfo(int(info.bits), *numbers, dtype=np.dtype(info.dtype))
 
@@ -115,7 +146,12 @@ def isdtype(dtype: Any, kind: Any) -> Any:
     floating", "complex floating", "numeric".
     """
     try:
-        return cast(Any, np.isdtype)(_dtype(dtype), kind)
+        known = _dtype(dtype)
+        if known.kind == "V":
+            kinds = cast("Sequence[Any]", kind) if isinstance(kind, tuple) else (kind,)
+            # whatever else float32 is in, bfloat16 is in
+            return any(k == known or (type(k) is str and isdtype(float32, k)) for k in kinds)
+        return cast(Any, np.isdtype)(known, kind)
     except (TypeError, ValueError) as cause:
         raise DtypeError(f"isdtype: {cause}") from cause
 
@@ -131,8 +167,56 @@ def result_type(*arrays_and_dtypes: Any) -> Dtype:
     A Python number takes the dtype of the array that it meets. Raises `DtypeError` where there is
     none: for Python numbers alone.
     """
-    known = [x for x in arrays_and_dtypes if not isinstance(x, int | float | complex)]
+    known = [_dtype(x) for x in arrays_and_dtypes if not isinstance(x, int | float | complex)]
     if not known:
         raise DtypeError("result_type needs at least one array or dtype")
     plain = [x for x in arrays_and_dtypes if isinstance(x, int | float | complex)]
-    return np.result_type(*[_dtype(x) for x in known], *plain)
+    brain = [d for d in known if d.kind == "V"]
+    if not brain:
+        return np.result_type(*known, *plain)
+    # what a byte holds, and Python's real numbers, are bfloat16 beside it, which else is as float32
+    others = [d for d in known if d.kind != "V" and d.itemsize > 1]
+    if not others and not [x for x in plain if isinstance(x, complex)]:
+        return brain[0]
+    return np.result_type(float32, *others, *plain)
+
+
+def alike(*arrays: Any) -> list[Any]:
+    """`arrays` (or Python numbers) in the dtype that `result_type` gives."""
+    dtype = result_type(*[getattr(x, "dtype", x) for x in arrays])
+    return [np.asarray(x, dtype) for x in arrays]
+
+
+def rounded_once(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` of arrays, computed in float32 where those are float16 or bfloat16, and rounded at last.
+
+    So what takes several steps, or sums many terms, is as exact as one rounding allows.
+    """
+
+    @wraps(fn)
+    def computed(*xs: Any) -> Any:
+        typed = [x for x in xs if hasattr(x, "dtype")]
+        if not [x for x in typed if x.dtype.char in NARROW]:
+            return fn(*xs)
+        y = fn(*[_single(x) for x in xs])
+        return y.astype(result_type(*[x.dtype for x in typed]), copy=False)
+
+    return computed
+
+
+def _single(x: Any) -> Any:
+    return x.astype(float32) if hasattr(x, "dtype") and x.dtype.char in NARROW else x
+
+
+def weakly(values: Sequence[Any], y: Any) -> Any:
+    """`y`, rounded where NumPy took a Python number among `values` for more than a bfloat16.
+
+    Its rule that such a number takes the dtype of the array that it meets holds for its own dtypes
+    only: beside a bfloat16 it computes in float32 or float64, and what is left to do is to round.
+    """
+    typed = [v for v in values if hasattr(v, "dtype")]
+    if not [v for v in typed if v.dtype.kind == "V"] or getattr(y, "dtype", None) is None:
+        return y
+    plain = [v for v in values if isinstance(v, int | float | complex) and not hasattr(v, "dtype")]
+    want = result_type(*[v.dtype for v in typed], *plain)
+    return y.astype(want) if want.kind == "V" and y.dtype in (float32, float64) else y

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.derive import pullback_nodes, pushforward_nodes
+from chainrule.dtypes import INEXACT, REAL
 from chainrule.errors import DtypeError, GradientError, ShapeError
 from chainrule.graph import Node, Variable, alias, order, recording, variable
 from chainrule.op import Spec
@@ -106,7 +107,7 @@ def _as(x: Any, wrap: bool) -> Any:
 
 def _differentiable(x: Any) -> Tensor:
     tensor = asarray(x)
-    if tensor.dtype.kind not in "fc":
+    if tensor.dtype.kind not in INEXACT:
         raise DtypeError(
             f"cannot differentiate with respect to {tensor.dtype} {tensor.shape}: only "
             "floating-point arguments have derivatives (write 2.0 for 2, or use x.astype(float))"
@@ -121,7 +122,7 @@ def _scalar(outs: Sequence[Tensor], what: str) -> Tensor:
             f"{what} needs a function with one number as its result, this one gave shape {got}; "
             "sum it, or use jacobian or vjp"
         )
-    if outs[0].dtype.kind != "f":
+    if outs[0].dtype.kind not in REAL:
         raise DtypeError(f"{what} needs a real floating-point result, not {outs[0].dtype}")
     return outs[0]
 

@@ -11,11 +11,13 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import count
 from operator import attrgetter
+from sys import modules
 from typing import Any
 
 import numpy as np
 
 from chainrule import watch
+from chainrule.dtypes import INEXACT, weakly
 from chainrule.errors import explain
 from chainrule.node import Extra, Node, Variable
 from chainrule.op import Alias, Op, Pick, Spec, open_door
@@ -101,6 +103,8 @@ def apply(op: Op, *xs: Any) -> Any:
             y = _quiet.run(op.eval, *values) if op.quiet else op.eval(*values)
     except Exception as cause:
         y = _failed(op, values, cause)
+    if plain and some and "ml_dtypes" in modules:  # else nothing is bfloat16
+        y = weakly(values, y)
     if mask and _recording.get():
         need, keep_y, drop = op.plans.get(mask | bit) or op.plan(mask | bit)
         if need:
@@ -126,7 +130,7 @@ def apply(op: Op, *xs: Any) -> Any:
             node.dtype = dtype = y.dtype
             v = _new(_variable)
             v.value = y
-            v.node = node if dtype.kind in "fc" else None
+            v.node = node if dtype.kind in INEXACT else None
             return v
     if not some:
         return y
@@ -200,7 +204,11 @@ def _picks(node: Node, ys: Sequence[Any]) -> tuple[Any, ...]:
 
 def pick(parent: Node, index: int, y: Any) -> Any:
     """A variable for output `index`, of value `y`, of an op that has several."""
-    needs = parent.needs and y.dtype.kind in "fc"
+def _weak_spec(values: Sequence[Any], y: Spec) -> Any:
+    return Spec(y.shape, weakly(values, np.empty(0, y.dtype)).dtype)
+
+
+    needs = parent.needs and y.dtype.kind in INEXACT
     if not needs and type(y) is not Spec:
         return variable(y)
     node = _new(Node)
@@ -222,6 +230,8 @@ def _trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
         y = op.spec(*[_spec_of(v) for v in values])
     except Exception as cause:
         error = explain(op, values, cause)
+        if "ml_dtypes" in modules and not op.many:
+            y = _weak_spec(values, y)
         if error is cause:
             raise
         raise error from cause
@@ -231,7 +241,7 @@ def _trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
     node.op = op
     node.inputs = inputs
     node.y, node.xs = y, values
-    on = _recording.get() and (op.many or y.dtype.kind in "fc")
+    on = _recording.get() and (op.many or y.dtype.kind in INEXACT)
     node.need = tuple([on and n.needs and op.reads(i) is not None for i, n in enumerate(inputs)])
     node.needs = True in node.need
     node.code, node.at = user_line()

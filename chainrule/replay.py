@@ -18,6 +18,7 @@ from weakref import ref
 
 import numpy as np
 
+from chainrule.dtypes import INEXACT
 from chainrule.errors import GradientError, describe
 from chainrule.graph import Variable, apply
 from chainrule.op import Op, Spec, new_op
@@ -123,13 +124,13 @@ class Seen:
         if old is None:
             return ""
         with np.errstate(all="ignore"):
-            gap = np.max(np.abs(new - old)) if old.dtype.kind in "fc" else "not a number"
+            gap = np.max(np.abs(new - old)) if old.dtype.kind in INEXACT else "not a number"
         return f" at {np.count_nonzero(new != old)} of {new.size} places, by up to {gap:.3g}"
 
 
 def _checksum(y: Any) -> int:
     """CRC-32 of the elements: another one by chance has this in one of 4,294,967,296 cases."""
-    return zlib.crc32(np.ascontiguousarray(y).data)
+    return zlib.crc32(np.ascontiguousarray(y).reshape(-1).view(np.uint8).data)
 
 
 # --- Values that a policy keeps ------------------------------------------------------------------

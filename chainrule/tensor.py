@@ -14,8 +14,8 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from chainrule import derive, watch
-from chainrule.dtypes import DEVICE, check_device
+from chainrule import derive, graph, watch
+from chainrule.dtypes import DEVICE, INEXACT, check_device, holds_numbers
 from chainrule.errors import (
     ConfigError,
     DtypeError,
@@ -39,7 +39,7 @@ _PYTHON: dict[np.dtype[Any], np.dtype[Any]] = {
 }
 """What Python numbers become, by what NumPy makes of them, where that differs."""
 
-_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 """Kinds of dtypes in the order in which each can hold those before it."""
 
 
@@ -159,7 +159,7 @@ class Tensor(Variable):
                     "requires_grad_(False) is for leaves; use detach() to leave a graph"
                 )
             return self
-        if on and self.dtype.kind not in "fc":
+        if on and self.dtype.kind not in INEXACT:
             raise DtypeError(
                 f"only floating-point tensors can require a gradient, not {self.dtype} {self.shape}"
             )
@@ -598,7 +598,7 @@ def to_array(data: Any, dtype: Any = None, *, copy: bool) -> Array:
         array: Array = np.array(cast(Any, data), dtype=dtype, copy=True if copy else None)
     except (ValueError, TypeError) as cause:
         raise ShapeError(f"cannot make a tensor of {describe(data)}: {cause}") from cause
-    if array.dtype.kind not in "biufc":
+    if not holds_numbers(array.dtype):
         raise DtypeError(f"a tensor holds numbers or bools, not {array.dtype}")
     if not typed and dtype is None and array.dtype in _PYTHON:
         return array.astype(_PYTHON[array.dtype])

@@ -1,6 +1,6 @@
 """Mixed precision: half-size floats where they do, float32 where it matters. PyTorch's words."""
 
-from chainrule.amp.autocast import PRECISION, autocast
+from chainrule.amp.autocast import LOWERED, WIDENED, autocast
 from chainrule.amp.scaler import GradScaler
 
-__all__ = ["PRECISION", "GradScaler", "autocast"]
+__all__ = ["LOWERED", "WIDENED", "GradScaler", "autocast"]

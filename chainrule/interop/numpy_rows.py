@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule import linalg
+from chainrule.dtypes import finfo
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import Variable
 from chainrule.ops import complex as cx
@@ -361,7 +362,7 @@ def sinc(x: Any) -> Any:
 
 def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """Numbers in place of NaN and the infinities, by default 0 and the largest ones."""
-    limits = np.finfo(x.dtype)
+    limits = finfo(x.dtype)
     high = limits.max if posinf is None else posinf
     low = limits.min if neginf is None else neginf
     x = selection.where(ew.isnan(x), nan, x)

@@ -11,6 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.dtypes import finfo
 from chainrule.errors import ConfigError
 from chainrule.graph import variable
 from chainrule.nn.init import normal_, uniform_
@@ -150,7 +151,7 @@ class RMSNorm(Module):
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (..., dim) -> (..., dim)."""
-        eps = float(np.finfo(x.dtype).eps) if self.eps is None else self.eps
+        eps = finfo(x.dtype).eps if self.eps is None else self.eps
         return composite.rms_norm(x, self.weight, eps=eps)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import REAL
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
 from chainrule.graph import Variable
 from chainrule.op import Spec
@@ -22,8 +23,10 @@ from chainrule.ops.contraction import matmul, matmul_t
 from chainrule.ops.selection import take, take_along_axis, where
 from chainrule.ops.shaping import (
     astype,
+    beside,
     expand_dims,
     normalize_axis,
+    roomy,
     squeeze,
 )
 from chainrule.random import Generator, default_generator
@@ -61,6 +64,7 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 # --- Softmax -------------------------------------------------------------------------------------
 
 
+@roomy
 def softmax(x: Any, *, axis: int = -1) -> Any:
     """exp(x) / sum(exp(x)) along `axis`, without overflow; zeros along a row of -inf.
 
@@ -74,6 +78,7 @@ def _finite(y: Any) -> Any:
     return where(y == -math.inf, 0, y)
 
 
+@roomy
 def log_softmax(x: Any, *, axis: int = -1) -> Any:
     """log(softmax(x)) along `axis`, without overflow; -inf along a row of -inf.
 
@@ -96,6 +101,7 @@ def reduce_loss(loss: Any, reduction: str, count: Any = None) -> Any:
     raise ConfigError(f"reduction is 'mean', 'sum' or 'none', not {reduction!r}")
 
 
+@roomy
 def cross_entropy(
     logits: Any,
     target: Any,
@@ -118,7 +124,7 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise ConfigError(f"label_smoothing is between 0 and 1, not {label_smoothing}")
     axis = normalize_axis(axis, logits.ndim)
-    if target.dtype.kind == "f":
+    if target.dtype.kind in REAL:
         return _soft_cross_entropy(logits, target, axis, label_smoothing, reduction)
     _check_targets(logits, target, axis)
     used = None if ignore_index is None else target != ignore_index
@@ -214,11 +220,7 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-
     Shapes: (*s, C), (C), (C) -> (*s, C).
     Ba, Kiros & Hinton 2016, arXiv:1607.06450, equation 4.
     """
-    wide = _roomy(x)
-    centered = wide - red.mean(wide, axis=-1, keepdims=True)
-    variance = red.mean(ew.square(centered), axis=-1, keepdims=True)
-    y = centered / ew.sqrt(variance + eps)
-    return _affine(_back(y, x), weight, bias)
+    return _affine(standardized(x, eps), weight, bias)
 
 
 def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-5) -> Any:
@@ -227,19 +229,19 @@ def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-5) -> Any:
     Shapes: (*s, C), (C) -> (*s, C).
     Zhang & Sennrich 2019, arXiv:1910.07467, equation 4.
     """
-    wide = _roomy(x)
-    scale = (red.mean(ew.square(wide), axis=-1, keepdims=True) + eps) ** -0.5
-    return _affine(_back(wide * scale, x), weight, None)
+    return _affine(_rescaled(x, eps), weight, None)
 
 
-def _roomy(x: Any) -> Any:
-    """`x`, as float32 if it is float16, where squares of numbers beyond 255 are infinite."""
-    return astype(x, np.float32) if x.dtype == np.float16 else x
+@roomy  # squares of numbers beyond 255 are infinite in float16
+def standardized(x: Any, eps: float) -> Any:
+    """`x` minus its mean, by its deviation, the root of variance plus eps: over the last axis."""
+    centered = x - red.mean(x, axis=-1, keepdims=True)
+    return centered / ew.sqrt(red.mean(ew.square(centered), axis=-1, keepdims=True) + eps)
 
 
-def _back(y: Any, x: Any) -> Any:
-    """`y` as float16 if that is what `x` was."""
-    return astype(y, np.float16) if x.dtype == np.float16 else y
+@roomy
+def _rescaled(x: Any, eps: float) -> Any:
+    return x * (red.mean(ew.square(x), axis=-1, keepdims=True) + eps) ** -0.5
 
 
 def _affine(y: Any, weight: Any, bias: Any) -> Any:
@@ -285,7 +287,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     Shapes: (..., n), (m, n), (m) -> (..., m).
     """
     y = matmul_t(x, weight)
-    return y if bias is None else y + bias
+    return y if bias is None else y + beside(bias, y)
 
 
 def scaled_dot_product_attention(

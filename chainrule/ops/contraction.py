@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import NARROW, result_type, rounded_once
 from chainrule.errors import ShapeError
 from chainrule.graph import apply
 from chainrule.op import Need, Spec
@@ -47,7 +48,7 @@ class MatMul(Multilinear):
     def eval(self, *xs: Any) -> Any:
         """BLAS, through NumPy; all rows at once where b has no leading axes."""
         a, b = xs
-        if a.dtype.char == b.dtype.char == "e":  # NumPy has no BLAS for it
+        if (narrow := a.dtype.char) in NARROW and b.dtype.char == narrow:  # BLAS has none of these
             return self.eval(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
         if b.ndim == 2 and a.ndim > 2 and not self.turn_a:
             rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
@@ -63,7 +64,7 @@ class MatMul(Multilinear):
         if k != l:
             raise ShapeError(f"matmul: the inner sizes of {a.shape} and {b.shape} differ: {k}, {l}")
         lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        return Spec((*lead, m, n), np.result_type(a.dtype, b.dtype))
+        return Spec((*lead, m, n), result_type(a.dtype, b.dtype))
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """g bT and aT g, or, for a turned argument, the transposes of these."""
@@ -141,6 +142,7 @@ class Einsum(Multilinear):
         """Number of inputs."""
         return len(self.terms)
 
+    @rounded_once
     def eval(self, *xs: Any) -> Any:
         """NumPy's einsum; with several inputs in an order that keeps intermediate arrays small."""
         spec = f"{','.join(self.terms)}->{self.out}"
@@ -149,7 +151,7 @@ class Einsum(Multilinear):
     def spec(self, *xs: Any) -> Spec:
         """The size of each letter of the output."""
         size = sizes(self.terms, xs)
-        return Spec(tuple([size[c] for c in self.out]), np.result_type(*[x.dtype for x in xs]))
+        return Spec(tuple([size[c] for c in self.out]), result_type(*[x.dtype for x in xs]))
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The same sum with that input and the output exchanged."""
@@ -301,5 +303,5 @@ def vecdot(a: Any, b: Any, *, axis: int = -1) -> Any:
     n = normalize_axis(axis, min(a.ndim, b.ndim))
     if a.shape[axis] != b.shape[axis]:
         raise ShapeError(f"vecdot: {a.shape} and {b.shape} differ along axis {n}")
-    dtype = np.result_type(a.dtype, b.dtype)
+    dtype = result_type(a.dtype, b.dtype)
     return red.sum(conj(a) * b, axis=axis, dtype=dtype)

@@ -15,11 +15,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from chainrule.dtypes import result_type, rounded_once
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.graph import apply
 from chainrule.op import Array, Need, Spec
 from chainrule.ops.families import Linear, Multilinear
-from chainrule.ops.shaping import Shape, reshape
+from chainrule.ops.shaping import Shape, beside, reshape
 from chainrule.ops.windows import Sizes, Windows, sizes_of
 
 
@@ -54,6 +55,7 @@ class Convolve(_Convolution):
         """`conv`."""
         return "conv"
 
+    @rounded_once
     def eval(self, *xs: Any) -> Any:
         """One matrix product for each example and group."""
         x, w = xs
@@ -63,7 +65,7 @@ class Convolve(_Convolution):
     def spec(self, *xs: Any) -> Spec:
         """(N, O, *out), the promoted dtype."""
         x, w = xs
-        return Spec((x.shape[0], w.shape[0], *self.windows.out), np.result_type(x.dtype, w.dtype))
+        return Spec((x.shape[0], w.shape[0], *self.windows.out), result_type(x.dtype, w.dtype))
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The form without x, and without w."""
@@ -85,6 +87,7 @@ class ConvolveInput(_Convolution):
         """`conv_transpose`."""
         return "conv_transpose"
 
+    @rounded_once
     def eval(self, *xs: Any) -> Any:
         """A matrix product gives the columns, which are added to where they came from."""
         g, w = xs
@@ -95,7 +98,7 @@ class ConvolveInput(_Convolution):
         """(N, C, *size), the promoted dtype."""
         g, w = xs
         channels = w.shape[1] * self.groups
-        dtype = np.result_type(g.dtype, w.dtype)
+        dtype = result_type(g.dtype, w.dtype)
         return Spec((g.shape[0], channels, *self.windows.size), dtype)
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
@@ -118,6 +121,7 @@ class ConvolveWeight(_Convolution):
         """`conv_weight`."""
         return "conv_weight"
 
+    @rounded_once
     def eval(self, *xs: Any) -> Any:
         """A matrix product for each example, then their sum."""
         x, g = xs
@@ -130,7 +134,7 @@ class ConvolveWeight(_Convolution):
         """(O, C / groups, *kernel), the promoted dtype."""
         x, g = xs
         shape = (g.shape[1], x.shape[1] // self.groups, *self.windows.kernel)
-        return Spec(shape, np.result_type(x.dtype, g.dtype))
+        return Spec(shape, result_type(x.dtype, g.dtype))
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """The form without x, and without g: the cotangent stands where w stood."""
@@ -152,6 +156,7 @@ class Unfold(Linear):
         """`unfold` or `fold`."""
         return "fold" if self.back else "unfold"
 
+    @rounded_once
     def eval(self, *xs: Any) -> Any:
         """A copy; back, a sum."""
         return self.windows.folded(xs[0]) if self.back else self.windows.columns(xs[0])
@@ -201,7 +206,7 @@ def _with_bias(what: str, y: Any, bias: Any) -> Any:
         return y
     if tuple(bias.shape) != (y.shape[1],):
         raise ShapeError(f"{what}: a bias has shape ({y.shape[1]},), not {tuple(bias.shape)}")
-    return y + reshape(bias, (-1, *[1] * (y.ndim - 2)))
+    return y + reshape(beside(bias, y), (-1, *[1] * (y.ndim - 2)))
 
 
 def _conv(

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import NARROW, rounded_once
 from chainrule.ops.families import conj
 from chainrule.ops.families import elementwise as op
 
@@ -31,14 +32,17 @@ LN_2, LN_10 = math.log(2), math.log(10)
 TANH_CUBIC = 0.044715  # Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2
 
 
+@rounded_once
 def _gelu(x: Any) -> Any:
     return x * (0.5 * _erfc(-x / SQRT_2))
 
 
+@rounded_once
 def _gelu_tanh(x: Any) -> Any:
     return 0.5 * x * (1 + np.tanh(SQRT_2_PI * (x + TANH_CUBIC * x * x * x)))
 
 
+@rounded_once
 def _exp_diff(a: Any, b: Any) -> Any:
     """exp(a - b), and 0 where a is -inf, whatever b is: what a sum of exponentials shares out."""
     y = np.exp(np.subtract(a, b))
@@ -51,13 +55,10 @@ def _softplus(x: Any) -> Any:
     return np.logaddexp(x, np.zeros((), np.result_type(x)))
 
 
-_FLOAT16 = np.dtype(np.float16)
-
-
 def _special(name: str) -> Any:
     """SciPy's function of that name, imported when it is first needed: that takes four NumPy imports.
 
-    It has no float16 version: that computes in float32 and gives float16 back.
+    It has no version for float16 and bfloat16: those compute in float32 and are rounded.
     """
     found: Any = None
 
@@ -65,9 +66,10 @@ def _special(name: str) -> Any:
         nonlocal found
         if found is None:
             found = getattr(importlib.import_module("scipy.special"), name)
-        if getattr(x, "dtype", None) is not _FLOAT16:
+        dtype = getattr(x, "dtype", None)
+        if dtype is None or dtype.char not in NARROW:
             return found(x)
-        return found(x.astype(np.float32)).astype(_FLOAT16)
+        return found(x.astype(np.float32)).astype(dtype)
 
     return fn
 
@@ -138,7 +140,7 @@ nextafter = op(np.nextafter, lambda: 1, lambda: 0)
 # --- deep learning
 relu      = op(lambda x: np.maximum(x, 0), lambda y: y > 0, name="relu", scalar=lambda x: x if x > 0 or x != x else 0.0)
 sigmoid   = op(_expit, lambda y: y * (1 - y), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x)))
-silu      = op(lambda x: x * _expit(x), lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x))), name="silu")
+silu      = op(rounded_once(lambda x: x * _expit(x)), lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x))), name="silu")
 softplus  = op(_softplus, lambda x: sigmoid(x), name="softplus")
 erf       = op(_erf,  lambda x: 2 / math.sqrt(math.pi) * exp(-x * x), name="erf")
 erfc      = op(_erfc, lambda x: -2 / math.sqrt(math.pi) * exp(-x * x), name="erfc")

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from chainrule.dtypes import NARROW, float32
 from chainrule.graph import apply
 from chainrule.op import Need, Op, Spec, derived
 
@@ -262,11 +263,8 @@ class Multilinear(Op):
 
 def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """What sums of many terms of `dtype` are added up in: float32 for float16, whose numbers are 2
-    apart beyond 2048; itself for the others."""
-    return _SINGLE if dtype.char == "e" else dtype
-
-
-_SINGLE = np.dtype(np.float32)
+    apart beyond 2048, and bfloat16 (beyond 256); itself for the others."""
+    return float32 if dtype.char in NARROW else dtype
 
 
 class SumTo(Linear):

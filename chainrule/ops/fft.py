@@ -154,6 +154,8 @@ def _complex(x: Any) -> Any:
 
 
 def _float(x: Any) -> Any:
+    if x.dtype.kind == "V":
+        return astype(x, np.float32)
     return x if x.dtype.kind in "fc" else astype(x, np.float64)
 
 

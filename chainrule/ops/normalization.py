@@ -13,6 +13,7 @@ from chainrule.graph import apply
 from chainrule.op import Detach
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
+from chainrule.ops.composite import standardized
 from chainrule.ops.shaping import reshape
 
 
@@ -110,9 +111,7 @@ def group_norm(
     if groups < 1 or c % groups:
         raise ShapeError(f"group_norm: {c} channels of x {tuple(x.shape)} in {groups} groups")
     parts = reshape(x, (n, groups, math.prod(x.shape[1:]) // groups))
-    centered = parts - red.mean(parts, axis=-1, keepdims=True)
-    var = red.mean(ew.square(centered), axis=-1, keepdims=True)
-    return _affine(reshape(centered / ew.sqrt(var + eps), tuple(x.shape)), weight, bias)
+    return _affine(reshape(standardized(parts, eps), tuple(x.shape)), weight, bias)
 
 
 def instance_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:

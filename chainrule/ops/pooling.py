@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import REAL, rounded_once
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.graph import apply
 from chainrule.op import Need, Op, Spec
@@ -38,7 +39,7 @@ class WindowArg(Op):
     def eval(self, *xs: Any) -> Any:
         """One comparison of all windows for each kernel place."""
         (x,), w = xs, self.windows
-        value = w.pad(x, -math.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
+        value = w.pad(x, -math.inf if x.dtype.kind in REAL else np.iinfo(x.dtype).min)
         place = w.pad(np.arange(math.prod(w.size)).reshape(w.size), -1)
         top: Any = None
         index: Any = None
@@ -74,6 +75,7 @@ class WindowSum(Linear):
         """`window_sum`."""
         return "window_sum"
 
+    @rounded_once
     def eval(self, *xs: Any) -> Any:
         """One sum of all windows for each kernel place."""
         (x,), w = xs, self.windows

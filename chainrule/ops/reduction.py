@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import INEXACT, finfo, rounded_once
 from chainrule.errors import ShapeError
 from chainrule.graph import apply
 from chainrule.op import Array, Need, Op, Spec
@@ -28,6 +29,7 @@ from chainrule.ops.shaping import (
     normalize_axes,
     normalize_axis,
     reshape,
+    roomy,
 )
 
 
@@ -45,7 +47,7 @@ def _total(x: Array, axes: Shape, keepdims: bool) -> Any:
 
 def _floating(x: Any) -> Any:
     """`x`, as float64 if it holds integers or bools."""
-    return x if x.dtype.kind in "fc" else astype(x, np.float64)
+    return x if x.dtype.kind in INEXACT else astype(x, np.float64)
 
 
 class Spread(Linear):
@@ -91,7 +93,7 @@ class Sum(Linear):
         return "sum"
 
     def eval(self, *xs: Any) -> Any:
-        """NumPy's pairwise sum, in the input's dtype; float16 is summed in float32."""
+        """NumPy's pairwise sum, in the input's dtype (float16 and bfloat16: added in float32)."""
         (x,) = xs
         return _total(x, self.axes, self.keepdims)
 
@@ -156,6 +158,7 @@ class LogSumExp(Op):
         """`logsumexp`."""
         return "logsumexp"
 
+    @rounded_once
     def eval(self, *xs: Any) -> Any:
         """Shifted by the maximum where that is finite."""
         (x,) = xs
@@ -197,11 +200,12 @@ class Norm(Op):
         """`norm`."""
         return "norm"
 
+    @rounded_once
     def eval(self, *xs: Any) -> Any:
         """The root of the sum of squares, scaled by the largest element where that matters."""
         (x,) = xs
         y = np.sqrt(_total(x * x, self.axes, True))
-        small = math.sqrt(np.finfo(x.dtype).tiny)
+        small = math.sqrt(finfo(x.dtype).smallest_normal)
         if not np.logical_and.reduce((y > small) & (y < np.inf), axis=None):
             top = np.maximum.reduce(np.abs(x), axis=self.axes, keepdims=True, initial=0)
             top = np.where(np.isfinite(top) & (top > 0), top, np.ones((), x.dtype))
@@ -274,13 +278,12 @@ def _count(x: Any, axis: Axis) -> int:
     return math.prod([x.shape[a] for a in normalize_axes(axis, x.ndim)])
 
 
+@roomy  # the sum may be larger than float16 can hold
 def mean(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """The arithmetic mean over `axis`; NaN over no elements. Integers give float64.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    if x.dtype == np.float16:  # the sum may be larger than float16 can hold
-        return astype(mean(astype(x, np.float32), axis=axis, keepdims=keepdims), x.dtype)
     return sum(_floating(x), axis=axis, keepdims=keepdims) / (_count(x, axis) or math.nan)
 
 
@@ -300,6 +303,7 @@ def min(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     return apply(Extremum(False, normalize_axes(axis, x.ndim), keepdims), x)
 
 
+@roomy
 def prod(x: Any, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """The product of elements over `axis`; its derivatives of every order are right at zeros.
 
@@ -328,6 +332,7 @@ def _prod_along(x: Any, axis: int) -> Any:
     return x
 
 
+@roomy
 def var(x: Any, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The variance over `axis`: the sum of squared deviations divided by (count - correction).
 
@@ -347,6 +352,7 @@ def _freedom(x: Any, axis: Axis, correction: float) -> float:
     return left if left > 0 else math.nan
 
 
+@roomy
 def std(x: Any, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The root of the variance over `axis`; its gradient where all elements are equal is 0.
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from chainrule.dtypes import INEXACT
 from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops.selection import take
 from chainrule.ops.windows import Sizes, sizes_of
@@ -38,7 +39,7 @@ def interpolate(
             "interpolate: modes are nearest, linear (x with 3 axes) and bilinear (4 axes), not "
             f"{mode!r} with x {tuple(x.shape)}"
         )
-    if x.dtype.kind not in "fc":
+    if x.dtype.kind not in INEXACT:
         raise DtypeError(f"interpolate: needs floats, not {x.dtype}; use astype first")
     old = tuple(x.shape[2:])
     if 0 in old:

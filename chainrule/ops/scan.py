@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import REAL, result_type, rounded_once
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import apply
 from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
-from chainrule.ops.families import Linear, sum_to
+from chainrule.ops.families import Linear, accumulator, sum_to
 from chainrule.ops.selection import take_along_axis
 from chainrule.ops.shaping import Slice, Unslice, astype, concat, normalize_axis, reshape
 
@@ -55,10 +56,10 @@ class CumSum(Linear):
         return "cumulative_sum"
 
     def eval(self, *xs: Any) -> Any:
-        """In the input's dtype; float16 is summed in float32."""
+        """In the input's dtype; float16 and bfloat16 are summed in float32."""
         (x,) = xs
         turned = np.flip(x, self.axis) if self.back else x
-        wide = np.float32 if x.dtype.char == "e" else x.dtype
+        wide = accumulator(x.dtype)
         y = np.cumsum(turned, axis=self.axis, dtype=wide).astype(x.dtype, copy=False)
         return np.flip(y, self.axis) if self.back else y
 
@@ -89,10 +90,11 @@ class Recurrence(Op):
         """`recurrence`."""
         return "recurrence"
 
+    @rounded_once
     def eval(self, *xs: Any) -> Any:
         """A new array."""
         a, b = np.broadcast_arrays(*xs)
-        y = np.empty(a.shape, np.result_type(a, b))
+        y = np.empty(a.shape, result_type(a, b))
         a, b, h = [np.moveaxis(v, self.axis, 0) for v in (a, b, y)]
         n = len(h)
         places = range(n - 1, -1, -1) if self.back else range(n)
@@ -105,7 +107,7 @@ class Recurrence(Op):
     def spec(self, *xs: Any) -> Spec:
         """The broadcast shape, the promoted dtype."""
         a, b = xs
-        return Spec(np.broadcast_shapes(a.shape, b.shape), np.result_type(a.dtype, b.dtype))
+        return Spec(np.broadcast_shapes(a.shape, b.shape), result_type(a.dtype, b.dtype))
 
     def reads(self, i: int) -> tuple[int, ...]:
         """`a`, and for its own gradient the output."""
@@ -142,7 +144,9 @@ class CumProd(Op):
     def eval(self, *xs: Any) -> Any:
         """NumPy's running product, in the input's dtype."""
         multiply: Any = np.multiply
-        return multiply.accumulate(xs[0], axis=self.axis, dtype=xs[0].dtype)
+        (x,) = xs
+        y = multiply.accumulate(x, axis=self.axis, dtype=accumulator(x.dtype))
+        return y.astype(x.dtype, copy=False)
 
     def spec(self, *xs: Any) -> Spec:
         """As the input."""
@@ -173,6 +177,7 @@ class LogCumSumExp(Op):
         """`logcumsumexp`."""
         return "logcumsumexp"
 
+    @rounded_once
     def eval(self, *xs: Any) -> Any:
         """One logaddexp after the other."""
         return np.logaddexp.accumulate(xs[0], axis=self.axis)
@@ -306,7 +311,7 @@ def logcumsumexp(x: Any, *, axis: int) -> Any:
     Shapes: (*s) -> (*s).
     Floats in, the same shape and dtype out; -inf, with gradient 0, as long as all are -inf.
     """
-    if x.dtype.kind != "f":
+    if x.dtype.kind not in REAL:
         raise DtypeError(f"logcumsumexp: needs real floats, not {x.dtype}")
     return apply(LogCumSumExp(_from_end(axis, x.ndim)), x)
 

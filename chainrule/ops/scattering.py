@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from chainrule.dtypes import INEXACT, REAL
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError, TraceError
 from chainrule.graph import Variable, apply
 from chainrule.op import Need, Op, Spec
@@ -282,7 +283,7 @@ def scatter_reduce(
 
 
 def _divided(y: Any, count: Any) -> Any:
-    return y / astype(count, y.dtype) if y.dtype.kind in "fc" else y // count
+    return y / astype(count, y.dtype) if y.dtype.kind in INEXACT else y // count
 
 
 def _neutral(reduce: Reduction, dtype: Any) -> Any:
@@ -290,7 +291,7 @@ def _neutral(reduce: Reduction, dtype: Any) -> Any:
     if reduce in ("sum", "mean", "prod"):
         return int(reduce == "prod")
     lowest = reduce == "amax"
-    if dtype.kind == "f":
+    if dtype.kind in REAL:
         return -math.inf if lowest else math.inf
     return int(np.iinfo(dtype).min if lowest else np.iinfo(dtype).max)
 

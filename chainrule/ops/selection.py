@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.dtypes import alike
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import Variable, apply
 from chainrule.op import Need, Spec
@@ -28,13 +29,16 @@ class Where(Linear):
     def eval(self, *xs: Any) -> Any:
         """The choice, element by element."""
         condition, a, b = xs
-        return cast(Any, np.where)(condition, a, b)
+        try:
+            return cast(Any, np.where)(condition, a, b)
+        except np.exceptions.DTypePromotionError:  # NumPy knows no such pair with bfloat16
+            return cast(Any, np.where)(condition, *alike(a, b))
 
     def spec(self, *xs: Any) -> Spec:
         """Broadcast shape, promoted dtype."""
         shape = np.broadcast_shapes(*[x.shape for x in xs if isinstance(x, Spec)])
         empty = [np.empty(0, x.dtype) if isinstance(x, Spec) else x for x in xs[1:]]
-        return Spec(shape, np.result_type(*empty))
+        return Spec(shape, self.eval(np.empty(0, bool), *empty).dtype)
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` where it was chosen."""

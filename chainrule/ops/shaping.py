@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from operator import index
 from typing import Any, cast
 
 import numpy as np
 
+from chainrule.dtypes import NARROW, alike, result_type
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import apply
 from chainrule.op import Need, Spec
@@ -340,7 +342,10 @@ class Concat(Linear):
 
     def eval(self, *xs: Any) -> Any:
         """A new array, with the dtype to which all promote."""
-        return np.concatenate(xs, axis=self.axis)
+        try:
+            return np.concatenate(xs, axis=self.axis)
+        except np.exceptions.DTypePromotionError:  # NumPy knows no such pair with bfloat16
+            return np.concatenate(alike(*xs), axis=self.axis)
 
     def spec(self, *xs: Any) -> Spec:
         """The sizes along `axis` added; all others must agree."""
@@ -349,7 +354,7 @@ class Concat(Linear):
             raise ShapeError(f"concat: {[x.shape for x in xs]} differ outside axis {self.axis}")
         shape = list(xs[0].shape)
         shape[self.axis] = sum(x.shape[self.axis] for x in xs)
-        return Spec(tuple(shape), np.result_type(*[x.dtype for x in xs]))
+        return Spec(tuple(shape), result_type(*[x.dtype for x in xs]))
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """To each its part."""
@@ -453,15 +458,17 @@ def tile(x: Any, repetitions: Sequence[int]) -> Any:
 class Astype(Linear):
     """The same numbers as another dtype; a real one takes the real part of complex numbers.
 
-    No gradient flows through integers and bools.
+    No gradient flows through integers and bools. It is "rounded" where a composite that computed in
+    float32 goes back to its input's dtype.
     """
 
     dtype: Any
+    word: str = "astype"
 
     @property
     def name(self) -> str:
-        """`astype`."""
-        return "astype"
+        """`astype` or `rounded`."""
+        return self.word
 
     def eval(self, *xs: Any) -> Any:
         """A new array."""
@@ -486,3 +493,23 @@ def astype(x: Any, dtype: Any, *, copy: bool = True) -> Any:
     except TypeError as cause:
         raise DtypeError(f"astype: {dtype!r} is not a dtype of NumPy's") from cause
     return x if x.dtype == dtype else apply(Astype(dtype), x)
+
+
+def beside(bias: Any, y: Any) -> Any:
+    """`bias`, as float16 or bfloat16 if `y` is one of these: so its being added leaves `y` that."""
+    return astype(bias, y.dtype) if y.dtype.char in NARROW else bias
+
+
+def roomy(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f(x, ...)`, computed in float32 and rounded once where x is float16 or bfloat16.
+
+    Within `autocast` it is not rounded: what was computed in float32 stays that.
+    """
+
+    @wraps(f)
+    def wide(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if x.dtype.char not in NARROW:
+            return f(x, *args, **kwargs)
+        return apply(Astype(x.dtype, "rounded"), f(astype(x, np.float32), *args, **kwargs))
+
+    return wide

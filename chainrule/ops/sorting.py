@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from chainrule.dtypes import REAL
 from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError
 from chainrule.graph import Variable, apply
 from chainrule.op import Op, Spec
@@ -161,7 +162,7 @@ def quantile(
             "quantile: interpolation is linear, lower, higher, midpoint or nearest, "
             f"not {interpolation!r}"
         )
-    if x.dtype.kind != "f":
+    if x.dtype.kind not in REAL:
         raise DtypeError(f"quantile: needs real floats, not {x.dtype}; use astype first")
     ranks = _ranks(q)
     moved = flatten(x) if axis is None else moveaxis(x, axis, -1)

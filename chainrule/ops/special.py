@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import finfo, rounded_once
 from chainrule.errors import ConfigError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp, exp2, log, log1p, sign
@@ -29,19 +30,17 @@ SQRT_PI = math.sqrt(math.pi)
 def _scipy(name: str) -> Callable[..., Any]:
     """SciPy's function of that name, imported when first called, in the dtype of its arguments.
 
-    It has none for float16, and some have none for float32: those compute in a wider one.
+    It has none for float16 and bfloat16, and some have none for float32: those compute in a wider
+    one.
     """
 
+    @rounded_once
     def fn(*xs: Any) -> Any:
-        y = getattr(importlib.import_module("scipy.special"), name)(*[_wide(x) for x in xs])
+        y = getattr(importlib.import_module("scipy.special"), name)(*xs)
         dtype = np.result_type(*xs)
         return y.astype(dtype) if dtype.kind == "f" and y.dtype != dtype else y
 
     return fn
-
-
-def _wide(x: Any) -> Any:
-    return x.astype(np.float32) if getattr(x, "dtype", None) == np.float16 else x
 
 
 def _ordered(name: str) -> Callable[..., Any]:
@@ -55,7 +54,7 @@ def _both_zero(a: Any, b: Any) -> Any:
 
 
 # fmt: off
-rsqrt    = op(lambda x: 1 / np.sqrt(x), lambda y: -0.5 * y * y * y, name="rsqrt", singular=True)
+rsqrt    = op(rounded_once(lambda x: 1 / np.sqrt(x)), lambda y: -0.5 * y * y * y, name="rsqrt", singular=True)
 fmod     = op(np.fmod, lambda: 1, lambda a, b: -ew.trunc(a / b))
 fmax     = op(np.fmax, lambda a, b: (a > b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b > a) + 0.5 * (a == b) + ew.isnan(a))
 fmin     = op(np.fmin, lambda a, b: (a < b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b < a) + 0.5 * (a == b) + ew.isnan(a))
@@ -170,7 +169,7 @@ def nan_to_num(
     Shapes: (*s) -> (*s).
     Any shape. What is replaced has gradient 0.
     """
-    most = float(np.finfo(x.dtype).max)
+    most = finfo(x.dtype).max
     x = where(ew.isnan(x), nan, x)
     x = where(x == math.inf, most if posinf is None else posinf, x)
     return where(x == -math.inf, -most if neginf is None else neginf, x)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from chainrule.errors import ConfigError
+from chainrule.dtypes import REAL
 from chainrule.op import Array
 from chainrule.optim.bucket import Bucket, buckets_of
 from chainrule.tensor import Tensor
@@ -74,7 +75,7 @@ class Optimizer(ABC):
                 raise ConfigError(
                     f"{name}: a parameter is a leaf that requires a gradient, not {p!r}"
                 )
-            if p.dtype.kind != "f":
+            if p.dtype.kind not in REAL:
                 raise ConfigError(f"{name}: parameters are real numbers, not {p.dtype}")
         every = [id(p) for g in [*self.param_groups, new] for p in g["params"]]
         if len(set(every)) < len(every):

@@ -14,6 +14,7 @@ from typing import Any, cast, final
 import numpy as np
 
 from chainrule.derive import pullback_nodes
+from chainrule.dtypes import INEXACT, holds_numbers
 from chainrule.graph import order, recording
 from chainrule.node import Freed, Node, Variable
 from chainrule.op import Spec
@@ -167,7 +168,7 @@ def _as_input(x: Any) -> Any:
     if not isinstance(x, float | np.ndarray | np.generic | Tensor):
         return x
     value = asarray(x)
-    return Tensor(value.value, None, requires_grad=value.dtype.kind in "fc")
+    return Tensor(value.value, None, requires_grad=value.dtype.kind in INEXACT)
 
 
 def _is_array(x: Any) -> bool:
@@ -197,7 +198,7 @@ def summary(x: Any) -> str:
     if x is None or isinstance(x, Spec | Node | tuple):
         return ""
     array = np.asarray(x)
-    if array.dtype.kind not in "fciub":
+    if not holds_numbers(array.dtype):
         return str(x)
     if array.ndim == 0:
         return number(array.item())

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import NARROW
 from chainrule.errors import ChainruleError, DtypeError, ShapeError, describe
 from chainrule.graph import Variable, apply
 from chainrule.op import Need, Op, Spec
@@ -36,8 +37,8 @@ def matrices(what: str, x: Any, *, square: bool = False) -> Any:
         raise ShapeError(f"{what} needs a matrix (at least 2 axes), not {describe(x)}")
     if square and x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"{what} needs square matrices, not {describe(x)}")
-    if x.dtype == np.float16:
-        raise DtypeError(f"{what}: float16 is too coarse; say x.astype('float32') first")
+    if x.dtype.char in NARROW:
+        raise DtypeError(f"{what}: {x.dtype} is too coarse; say x.astype('float32') first")
     return x if x.dtype.kind in "fc" else astype(x, np.float64)
 
 
