@@ -384,10 +384,10 @@ __version__ = "0.1.0"
 
 _PARTS = ("amp", "data", "fft", "linalg", "models", "nn", "optim", "show", "special")
 _HOMES = {
+    "chainrule.dtypes": ("bfloat16",),
     "chainrule.capturing": ("capture",),
     "chainrule.amp": (
         "GradScaler",
-    "chainrule.dtypes": ("bfloat16",),
         "autocast",
     ),
     "chainrule.checkpointing": (
@@ -542,11 +542,11 @@ __all__ = [
     "atanh",
     "atleast",
     "autocast",
+    "bfloat16",
     "binary_cross_entropy_with_logits",
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",
-    "bfloat16",
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",

@@ -202,12 +202,12 @@ def _picks(node: Node, ys: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([pick(node, i, y) for i, y in enumerate(ys)])
 
 
-def pick(parent: Node, index: int, y: Any) -> Any:
-    """A variable for output `index`, of value `y`, of an op that has several."""
 def _weak_spec(values: Sequence[Any], y: Spec) -> Any:
     return Spec(y.shape, weakly(values, np.empty(0, y.dtype)).dtype)
 
 
+def pick(parent: Node, index: int, y: Any) -> Any:
+    """A variable for output `index`, of value `y`, of an op that has several."""
     needs = parent.needs and y.dtype.kind in INEXACT
     if not needs and type(y) is not Spec:
         return variable(y)
@@ -228,10 +228,10 @@ def _trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
     """Record without computing: shapes and dtypes only. Every input has a node here."""
     try:
         y = op.spec(*[_spec_of(v) for v in values])
-    except Exception as cause:
-        error = explain(op, values, cause)
         if "ml_dtypes" in modules and not op.many:
             y = _weak_spec(values, y)
+    except Exception as cause:
+        error = explain(op, values, cause)
         if error is cause:
             raise
         raise error from cause

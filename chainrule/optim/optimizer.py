@@ -9,8 +9,8 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from chainrule.errors import ConfigError
 from chainrule.dtypes import REAL
+from chainrule.errors import ConfigError
 from chainrule.op import Array
 from chainrule.optim.bucket import Bucket, buckets_of
 from chainrule.tensor import Tensor
