@@ -7,8 +7,11 @@ once and adds what was asked, the shapes and dtypes. Every error of this package
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import wraps
+from importlib import import_module
+from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
@@ -98,7 +101,8 @@ def _reason(cause: Exception) -> str:
 
 
 def border(f: Callable[_P, _R]) -> Callable[_P, _R]:
-    """`f` as a public function: a list or a number where an array belongs is named as such."""
+    """`f` as a public function: a list or a number where an array belongs is named as such, an
+    argument in PyTorch's spelling gets a hint."""
 
     @wraps(f)
     def public(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -112,5 +116,90 @@ def border(f: Callable[_P, _R]) -> Callable[_P, _R]:
                         f"{f.__name__} takes tensors and arrays, not {describe(x)}: use tensor(...)"
                     ) from cause
             raise
+        except TypeError as cause:
+            error = _respelled(f, cause)
+            if error is None:
+                raise
+            raise error from cause
 
     return public
+
+
+# --- PyTorch's spellings -------------------------------------------------------------------------
+
+_NOWHERE = "leave it out: everything is on the CPU"
+# fmt: off
+METHODS: dict[str, str] = {
+    "view": "x.reshape(shape)", "view_as": "x.reshape(y.shape)", "reshape_as": "x.reshape(y.shape)",
+    "permute": "x.permute_dims(axes)", "t": "x.T", "swapdims": "x.swapaxes(axis1, axis2)",
+    "movedim": "cr.moveaxis(x, source, destination)", "unsqueeze": "cr.expand_dims(x, axis)",
+    "expand": "cr.broadcast_to(x, shape)", "expand_as": "cr.broadcast_to(x, y.shape)",
+    "repeat": "cr.tile(x, counts)", "repeat_interleave": "cr.repeat(x, counts)",
+    "unbind": "cr.unstack(x, axis=axis)", "clone": "x.copy()", "clamp": "x.clip(min, max)",
+    "clamp_min": "x.clip(min)", "clamp_max": "x.clip(max=max)", "unique": "cr.unique_values(x)",
+    "mm": "x @ w", "mv": "x @ w", "bmm": "x @ w", "amax": "x.max(axis)", "amin": "x.min(axis)",
+    "eq": "x == y", "ne": "x != y", "lt": "x < y", "le": "x <= y", "gt": "x > y", "ge": "x >= y",
+    "true_divide": "x / y", "absolute": "cr.abs(x)", "inverse": "cr.linalg.inv(x)",
+    "pinverse": "cr.linalg.pinv(x)", "vdot": "cr.vecdot(x, y)",
+    "to": "x.astype(dtype)", "type": "x.astype(dtype)", "type_as": "x.astype(y.dtype)",
+    "half": "x.astype(cr.float16)", "float": "x.astype(cr.float32)",
+    "double": "x.astype(cr.float64)", "int": "x.astype(cr.int32)", "long": "x.astype(cr.int64)",
+    "bool": "x.astype(cr.bool)", "bfloat16": "x.astype(cr.bfloat16)",
+    "numel": "x.size", "nelement": "x.size", "dim": "x.ndim", "ndimension": "x.ndim",
+    "element_size": "x.dtype.itemsize", "is_floating_point": "x.dtype.kind == 'f'",
+    "is_complex": "x.dtype.kind == 'c'", "grad_fn": "x.node",
+    "new_zeros": "cr.zeros(shape, x.dtype)", "new_ones": "cr.ones(shape, x.dtype)",
+    "new_full": "cr.full(shape, value, x.dtype)", "new_tensor": "cr.tensor(data, x.dtype)",
+    "zero_": "x = cr.zeros_like(x)", "fill_": "x = cr.full_like(x, value)", "copy_": "x = y.copy()",
+}
+"""What to write for a method of PyTorch's tensors; a test runs each."""
+LEFT_OUT: dict[str, str] = {
+    "cuda": _NOWHERE, "cpu": _NOWHERE, "mps": _NOWHERE, "xpu": _NOWHERE, "pin_memory": _NOWHERE,
+    "is_cuda": "x.device is always 'cpu'", "get_device": "x.device is always 'cpu'",
+    "contiguous": "leave it out: no result depends on how an array lies in memory",
+    "is_contiguous": "leave it out: no result depends on how an array lies in memory",
+}
+"""What to do about those for which nothing is to be written."""
+ARGUMENTS: dict[str, tuple[str, str]] = {
+    "dim": ("axis", "axis="), "dims": ("axis", "axis="), "keepdim": ("keepdims", "keepdims="),
+    "unbiased": ("correction", "correction=1 for unbiased=True, correction=0 for False"),
+    "ddof": ("correction", "correction="),
+}
+"""For an argument of PyTorch's (or NumPy's) functions: which it is here, and what to write."""
+# fmt: on
+
+
+def no_attribute(x: Any, name: str) -> AttributeError:
+    """The error for a method or attribute that a tensor lacks, with what to write if it is known.
+
+    Known are PyTorch's spellings, and functions of ours that are no methods.
+    """
+    said = f"'{type(x).__name__}' object has no attribute '{name}'"
+    hint = None if name.startswith("_") else _method(name)
+    if hint is None:
+        return AttributeError(said, name=name, obj=x)  # Python adds names that are similar
+    return AttributeError(f"{said}: {hint}")
+
+
+def _method(name: str) -> str | None:
+    if name in LEFT_OUT:
+        return LEFT_OUT[name]
+    if name in METHODS:
+        return f"write {METHODS[name]}"
+    for home, shown in (("chainrule", "cr"), ("chainrule.linalg", "cr.linalg")):
+        if name in import_module(home).__all__:
+            return f"it is a function: write {shown}.{name}(x, ...)"
+    if name.endswith("_") and (there := _method(name[:-1])) is not None:
+        return f"nothing is changed in place; {there}, and use the result"
+    return None
+
+
+def _respelled(f: Callable[..., Any], cause: TypeError) -> DtypeError | None:
+    """The error for a call of `f` with an argument in another spelling, None if it is not that."""
+    found = re.search(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(cause))
+    if found is None or found[1] != f.__name__ or found[2] not in ARGUMENTS:
+        return None
+    ours, hint = ARGUMENTS[found[2]]
+    if ours not in signature(f).parameters:
+        return None
+    return DtypeError(f"{found[1]} has no argument '{found[2]}': write {hint}")

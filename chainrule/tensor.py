@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from chainrule.errors import (
     GradientError,
     ShapeError,
     TraceError,
+    border,
     describe,
+    no_attribute,
 )
 from chainrule.graph import Extra, Node, Variable, apply, bind, is_recording, leaf, variable
 from chainrule.op import Alias, Array, Detach, Spec
@@ -271,6 +273,12 @@ class Tensor(Variable):
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
         return array.copy() if copy else array
+
+    if not TYPE_CHECKING:  # checkers are to go on finding names that do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Only asked for what is not there: PyTorch's spellings get a hint."""
+            raise no_attribute(self, name)
 
     # --- other libraries, in the words of `chainrule.interop`
 
@@ -559,6 +567,8 @@ class Tensor(Variable):
         return selection.clip(self, min, max)
 
 
+for _name in ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var"):
+    setattr(Tensor, _name, border(getattr(Tensor, _name)))  # who writes dim= is told of axis=
 bind(Tensor)
 _ALIAS = Alias()
 

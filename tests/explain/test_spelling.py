@@ -1,0 +1,126 @@
+"""PyTorch's spellings that do not exist here: each is answered with what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.errors import LEFT_OUT, METHODS, DtypeError
+
+SQUARE = np.array([[2.0, 0.5], [0.25, 3.0]], np.float32)
+
+
+def tensor() -> Any:
+    return cr.tensor(SQUARE, requires_grad=True)
+
+
+PLACES: dict[str, Any] = {
+    "cr": cr, "y": cr.tensor(SQUARE), "w": cr.tensor(SQUARE), "shape": (2, 2), "axes": (1, 0),
+    "axis": 1, "axis1": 0, "axis2": 1, "source": 0, "destination": 1, "counts": (2, 2), "min": 0.0,
+    "max": 1.0, "dtype": np.float64, "value": 3.0, "data": [1.0],
+}  # fmt: skip
+"""What stands for the names in the hints."""
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_hint_says_works(name: str):
+    places = {**PLACES, "x": tensor()}
+    if name == "repeat_interleave":
+        places["counts"] = 2
+    exec(METHODS[name], places)
+
+
+@pytest.mark.parametrize("name", [*METHODS, *LEFT_OUT])
+def test_a_method_of_pytorch_names_ours(name: str):
+    x = tensor()
+    with pytest.raises(AttributeError) as caught:
+        getattr(x, name)
+    hint = f"write {METHODS[name]}" if name in METHODS else LEFT_OUT[name]
+    assert str(caught.value) == f"'Tensor' object has no attribute '{name}': {hint}"
+    assert not hasattr(x, name)
+    assert getattr(x, name, 5) == 5
+
+
+def message(action: Callable[[], Any]) -> str:
+    with pytest.raises((AttributeError, TypeError)) as caught:
+        action()
+    return str(caught.value)
+
+
+def test_what_is_a_function_here():
+    x = tensor()
+    front = "'Tensor' object has no attribute "
+    assert message(lambda: x.softmax(1)) == front + (
+        "'softmax': it is a function: write cr.softmax(x, ...)"
+    )
+    assert message(lambda: x.cholesky()) == front + (
+        "'cholesky': it is a function: write cr.linalg.cholesky(x, ...)"
+    )
+
+
+def test_what_works_in_place_there():
+    x = tensor()
+    assert message(lambda: x.sin_()).endswith(
+        "'sin_': nothing is changed in place; it is a function: write cr.sin(x, ...), "
+        "and use the result"
+    )
+    assert message(lambda: x.clamp_(0)).endswith(
+        "'clamp_': nothing is changed in place; write x.clip(min, max), and use the result"
+    )
+
+
+def test_a_name_that_nobody_has():
+    x = tensor()
+    for name in ("nonsense", "nonsense_", "__array_interface__", "_repr_html_"):
+        with pytest.raises(AttributeError) as caught:
+            getattr(x, name)
+        assert str(caught.value) == f"'Tensor' object has no attribute '{name}'"
+        assert (caught.value.name, caught.value.obj) == (name, x)  # Python's own hint needs these
+
+
+AXES = ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var")
+
+
+@pytest.mark.parametrize("method", [True, False])
+@pytest.mark.parametrize("name", AXES)
+def test_arguments_of_methods_and_functions(name: str, method: bool):
+    x = tensor()
+    call = getattr(x, name) if method else partial(getattr(cr, name), x)
+    assert message(lambda: call(dim=0)) == f"{name} has no argument 'dim': write axis="
+    assert (
+        message(lambda: call(keepdim=True)) == f"{name} has no argument 'keepdim': write keepdims="
+    )
+    with pytest.raises(DtypeError, match="write axis="):
+        call(dims=0)
+    assert call(axis=0).shape == (2,)
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_the_correction_of_a_variance(name: str):
+    f = getattr(tensor(), name)
+    assert message(lambda: f(unbiased=True)) == (
+        f"{name} has no argument 'unbiased': write correction=1 for unbiased=True, "
+        "correction=0 for False"
+    )
+    assert message(lambda: f(ddof=1)) == f"{name} has no argument 'ddof': write correction="
+
+
+def test_nothing_is_promised_that_a_function_does_not_have():
+    x = tensor()
+    assert message(lambda: x.sum(unbiased=True)).endswith("unexpected keyword argument 'unbiased'")
+
+
+def test_an_argument_that_nobody_has():
+    x = tensor()
+    assert message(lambda: x.sum(nonsense=1)).endswith("unexpected keyword argument 'nonsense'")
+
+
+def test_an_error_from_within_is_left_alone():
+    with pytest.raises(DtypeError, match=r"add: cannot be applied to"):
+        cr.add(tensor(), None)
+    assert isinstance(tensor().sum(), cr.Tensor)
