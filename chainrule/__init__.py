@@ -291,6 +291,9 @@ if TYPE_CHECKING:
         checkpoint,
         keep_products,
     )
+    from chainrule.compile.jit import (
+        jit,
+    )
     from chainrule.explain import (
         first_bad,
         leaks,
@@ -394,6 +397,7 @@ _HOMES = {
         "checkpoint",
         "keep_products",
     ),
+    "chainrule.compile.jit": ("jit",),
     "chainrule.explain": (
         "first_bad",
         "leaks",
@@ -661,6 +665,7 @@ __all__ = [
     "isinf",
     "isnan",
     "jacobian",
+    "jit",
     "jvp",
     "keep_products",
     "kthvalue",

@@ -58,6 +58,8 @@ class _Call:
     """For each saved tensor (0, k) if it is result k, (1 + i, i) if argument i, else (None, it)."""
     specs: tuple[Spec, ...] = ()
     """Shape and dtype of each result."""
+    traced: tuple[Sequence[Any], Sequence[Any]] = ((), ())
+    """If forward was traced, its arguments and results there."""
 
 
 class Function:
@@ -145,6 +147,11 @@ class Call(Op):
         """Whether the class has a jvp."""
         return self.function.jvp is not Function.jvp
 
+    @property
+    def traced(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """The placeholders on which forward was traced, and those that it returned."""
+        return self.call.traced
+
     def _run(self, xs: Sequence[Any]) -> list[Any]:
         """Results of forward on `xs`; notes which of them and of the arguments were saved."""
         inputs = [placeholder(x.shape, x.dtype) if isinstance(x, Spec) else variable(x) for x in xs]
@@ -162,6 +169,8 @@ class Call(Op):
         call.many = isinstance(result, tuple)
         call.links = tuple([_link(t, inputs, made) for t in call.saved])
         call.specs = tuple([Spec(o.shape, o.dtype) for o in outs])
+        if any(isinstance(x, Spec) for x in xs):
+            call.traced = inputs, outs
         return outs
 
     def eval(self, *xs: Any) -> Any:

@@ -93,7 +93,7 @@ def apply(op: Op, *xs: Any) -> Any:
     if traced:
         if plain:
             _copy_plain(xs, values, ())
-        return _trace(op, values, nodes)
+        return trace(op, values, nodes)
     if not some and (handler := _handler(xs)) is not None:
         return handler(op, *xs)
     try:
@@ -171,6 +171,8 @@ def variable(value: Any, node: Node | None = None) -> Any:
     v = _new(_variable)
     v.value = np.asarray(value) if isinstance(value, np.generic) else value  # pyright: ignore
     v.node = node
+    if tracers and (t := _tracer.get()) is not None:
+        t.made(v)
     return v
 
 
@@ -224,7 +226,7 @@ def pick(parent: Node, index: int, y: Any) -> Any:
     return variable(y, node)
 
 
-def _trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
+def trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
     """Record without computing: shapes and dtypes only. Every input has a node here."""
     try:
         y = op.spec(*[_spec_of(v) for v in values])
@@ -235,7 +237,7 @@ def _trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
         if error is cause:
             raise
         raise error from cause
-    inputs = [n or _constant(v) for v, n in zip(values, nodes, strict=True)]
+    inputs = [n or constant(v) for v, n in zip(values, nodes, strict=True)]
     node = _new(Node)
     node.serial = _next()
     node.op = op
@@ -252,7 +254,8 @@ def _trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
     return variable(y, node)
 
 
-def _constant(value: Any) -> Node:
+def constant(value: Any) -> Node:
+    """A leaf of a traced graph that has its value."""
     return leaf(np.shape(value), np.result_type(value), needs=False, value=value)
 
 
@@ -309,6 +312,32 @@ def _through(outer: Any, op: Op, xs: Sequence[Any]) -> Any:
 def is_recording() -> bool:
     """Whether ops are recorded here."""
     return _recording.get()
+
+
+# --- Who traces ----------------------------------------------------------------------------------
+
+tracers: int = 0
+"""How many functions are being traced, in all threads: what a seam tests first, and mostly last."""
+_tracer: contextvars.ContextVar[Any] = contextvars.ContextVar("tracer", default=None)
+
+
+def tracer() -> Any:
+    """Who traces the function that is running here (see `compile.trace.Tracer`); mostly None."""
+    return _tracer.get() if tracers else None
+
+
+@contextmanager
+def traced(by: Any) -> Generator[None]:
+    """Within it every op, every new variable and what is done to old ones is told to `by`."""
+    global tracers
+    token = _tracer.set(by)
+    tracers += 1
+    try:
+        with interposed(by):
+            yield
+    finally:
+        tracers -= 1
+        _tracer.reset(token)
 
 
 # --- The order of a walk -------------------------------------------------------------------------

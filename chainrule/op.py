@@ -26,6 +26,8 @@ class Spec:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    weak: bool = False
+    """Whether it stands for a Python number, which takes the dtype of the array that it meets."""
 
     __array_ufunc__ = None  # NumPy must never take one for an array
 
@@ -101,6 +103,8 @@ class Op(metaclass=_Interned):
     """Whether it works on the last axes alone, for every index of all leading axes, which
     broadcast.
     """
+    passes: ClassVar[bool] = False
+    """Whether its values are its inputs: it stands in a graph for the sake of its rules only."""
     states_vjp: ClassVar[bool] = True
     """Whether `vjp` is stated; if not, it is derived by transposing `jvp`."""
     states_jvp: ClassVar[bool] = True
@@ -210,6 +214,8 @@ class Pick(Op):
 class Detach(Op):
     """The input itself, without a derivative."""
 
+    passes: ClassVar[bool] = True
+
     @property
     def name(self) -> str:
         """`detach`."""
@@ -230,6 +236,8 @@ class Detach(Op):
 
 class Alias(Op):
     """The input itself, as a place of its own in the graph."""
+
+    passes: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

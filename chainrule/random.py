@@ -6,8 +6,8 @@ machine.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from collections.abc import Generator as Iteration
-from collections.abc import Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import ConfigError
+from chainrule import graph
+from chainrule.errors import ConfigError, TraceError
 from chainrule.graph import variable
 
 Sizes = int | Sequence[int]
@@ -46,6 +47,12 @@ class Generator:
     @property
     def _rng(self) -> Any:
         """NumPy's generator, about to be drawn from or set."""
+        if graph.tracer() is not None:
+            raise TraceError(
+                "a Generator is seeded, set or asked for a choice in a function that is compiled: "
+                "that would happen while it is traced, and never again. Do it outside, or draw "
+                "with normal, uniform, integers, permutation or bernoulli"
+            )
         for noted in _notes.get():
             if self not in noted:
                 noted[self] = self.state
@@ -74,25 +81,32 @@ class Generator:
         self, shape: Sizes = (), *, mean: float = 0.0, std: float = 1.0, dtype: Any = np.float32
     ) -> Any:
         """A tensor of normally distributed numbers."""
-        return variable(np.asarray(self._rng.normal(mean, std, shape)).astype(dtype))
+        return self._draw(lambda rng: rng.normal(mean, std, shape), shape, dtype)
 
     def uniform(
         self, shape: Sizes = (), *, low: float = 0.0, high: float = 1.0, dtype: Any = np.float32
     ) -> Any:
         """A tensor of numbers spread evenly over [low, high)."""
-        return variable(np.asarray(self._rng.uniform(low, high, shape)).astype(dtype))
+        return self._draw(lambda rng: rng.uniform(low, high, shape), shape, dtype)
 
     def integers(self, low: int, high: int, shape: Sizes = ()) -> Any:
         """A tensor of integers (int64) from low to high - 1, each equally likely."""
-        return variable(np.asarray(self._rng.integers(low, high, shape)))
+        return self._draw(lambda rng: rng.integers(low, high, shape), shape, np.int64)
 
     def permutation(self, n: int) -> Any:
         """A tensor of 0..n-1 (int64) in random order."""
-        return variable(self._rng.permutation(n))
+        return self._draw(lambda rng: rng.permutation(n), n, np.int64)
 
     def bernoulli(self, p: float, shape: Sizes = ()) -> Any:
         """A tensor of bools, each True with probability p."""
-        return variable(np.asarray(self._rng.random(shape) < p))
+        return self._draw(lambda rng: rng.random(shape) < p, shape, np.bool_)
+
+    def _draw(self, draw: Callable[[Any], Any], shape: Sizes, dtype: Any) -> Any:
+        """A tensor of what `draw` takes from NumPy's generator: now, or, traced, at every call."""
+        if (t := graph.tracer()) is not None:
+            sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+            return t.draw(lambda: np.asarray(draw(self._rng)).astype(dtype), sizes, dtype)
+        return variable(np.asarray(draw(self._rng)).astype(dtype))
 
     def choice(self, weights: Any) -> int:
         """One index, drawn with probability proportional to its weight."""

@@ -65,8 +65,11 @@ class Tensor(Variable):
     __hash__ = object.__hash__
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
-        self.value = to_array(data, dtype, copy=True)
         self.node = None
+        if graph.tracers and (t := graph.tracer()) is not None:
+            t.fill(self, data, dtype)
+        else:
+            self.value = to_array(data, dtype, copy=True)
         if requires_grad:
             self.requires_grad_()
 
@@ -116,11 +119,18 @@ class Tensor(Variable):
     def data(self) -> Tensor:
         """The same values outside the graph. Assigning gives the tensor new values of its shape and
         dtype; graphs that were built before keep the old ones."""
+        if graph.tracers:
+            _touch(self)
+        if type(self.value) is Spec:
+            return apply(Detach(), self)
         watch.leave(self, ".data")
         return variable(self.value)
 
     @data.setter
     def data(self, new: Any) -> None:
+        if graph.tracers and (t := graph.tracer()) is not None:
+            t.assign(self, new)
+            return
         array = to_array(new, self.dtype, copy=not isinstance(new, Variable))
         if array.shape != self.shape:
             raise ShapeError(f"data: a tensor of shape {self.shape} cannot become {array.shape}")
@@ -131,6 +141,8 @@ class Tensor(Variable):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that `backward` has accumulated here, None before the first."""
+        if graph.tracers:
+            _touch(self)
         return None if self.node is None or self.node.extra is None else self.node.extra.grad
 
     @grad.setter
@@ -139,6 +151,8 @@ class Tensor(Variable):
             raise ShapeError(f"grad: the gradient of {self.shape} cannot have shape {new.shape}")
         if new is not None and not self.requires_grad:
             raise GradientError("grad: this tensor does not require a gradient")
+        if graph.tracers:
+            _touch(self)
         if self.node is not None and (new is not None or self.node.extra is not None):
             self._extra().grad = new
 
@@ -173,6 +187,8 @@ class Tensor(Variable):
 
     def detach(self) -> Tensor:
         """The same values outside the graph."""
+        if graph.tracers:
+            _touch(self)
         if type(self.value) is Spec:
             return apply(Detach(), self)
         watch.leave(self, "detach()")
@@ -245,6 +261,8 @@ class Tensor(Variable):
     # --- out of the graph
 
     def _known(self, what: str) -> Array:
+        if graph.tracers and (t := graph.tracer()) is not None:
+            return t.known(self, what)
         if type(self.value) is Spec:
             where = self.node.where if self.node is not None else "an unknown line"
             raise TraceError(
@@ -435,6 +453,9 @@ class Tensor(Variable):
                 "with astype"
             )
         new = index_put(self, key, values)
+        if graph.tracers and (t := graph.tracer()) is not None:
+            t.assign(self, new, graph=not (self.is_leaf and self.requires_grad))
+            return
         self.value = new.value
         if not (self.is_leaf and self.requires_grad):
             self.node = new.node
@@ -573,6 +594,13 @@ bind(Tensor)
 _ALIAS = Alias()
 
 
+def _touch(x: Tensor) -> None:
+    """Let who traces, if somebody does, know that `x` is about to be read."""
+    t = graph.tracer()
+    if t is not None:
+        t.touch(x)
+
+
 @cache
 def _interop(module: str) -> Any:
     """A module of `chainrule.interop`, which stands above and is loaded when it is first needed."""
@@ -639,6 +667,9 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
     """
     check_device(device)
     if isinstance(x, Tensor):
+        if type(x.value) is Spec and x.value.weak:
+            dtype = dtype or _PYTHON.get(x.dtype, x.dtype)
+            x = x.astype(dtype)
         if dtype is None or x.dtype == dtype:
             return x.copy() if copy else x
         if copy is False:

@@ -28,6 +28,7 @@ LAYERS: list[set[str]] = [
     {"replay", "checkpointing"},
     {"functional", "vmap", "creation", "function", "scalar", "linalg", "fft"},
     {"interop.numpy", "interop.numpy_rows", "interop.numpy_table", "special"},
+    {"compile"},
     {""},
     {"nn", "optim", "amp", "capturing", "data", "show", "explain"},
     {"models"},

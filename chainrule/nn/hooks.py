@@ -200,6 +200,7 @@ class Gate(Op):
 
     hook: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     many: ClassVar[bool] = True
+    passes: ClassVar[bool] = True
     quiet: ClassVar[bool] = False
 
     @property

@@ -15,8 +15,10 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.graph import variable
-from chainrule.op import Array
+from chainrule.dtypes import finfo
+from chainrule.errors import TraceError
+from chainrule.graph import tracer, variable
+from chainrule.op import Array, Spec
 from chainrule.tensor import Tensor
 
 BLOCK = 1 << 16
@@ -39,21 +41,31 @@ class Bucket:
     """Parameters of one dtype that have taken the same number of steps.
 
     `steps` is that number. `state` holds, by name, what the optimizer remembers: vectors with an
-    element for each number of the parameters, in their order.
+    element for each number of the parameters, in their order. Both are tensors, so that `jit` finds
+    them; nobody else has them, so they are written to in place.
     """
 
     def __init__(self, params: Sequence[Tensor], names: Sequence[str]) -> None:
         self.params = list(params)
-        self.steps = 0
+        self.count = _remembered(np.zeros((), np.int64))
         sizes = [p.size for p in params]
         self.ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
         self.starts = [end - size for end, size in zip(self.ends, sizes, strict=True)]
         self.dtype = params[0].dtype
-        self.state = {name: np.zeros(self.ends[-1], self.dtype) for name in names}
+        self.state = {name: _remembered(np.zeros(self.ends[-1], self.dtype)) for name in names}
         self._vector: Array | None = None
         self._views: list[Array] = []
         self._alone = 0  # what `_references` counts where nobody else holds them
         self._scratch: Array | None = None
+
+    @property
+    def steps(self) -> int:
+        """How many steps the parameters have taken."""
+        return int(_known(self.count))
+
+    @steps.setter
+    def steps(self, steps: int) -> None:
+        _known(self.count)[()] = steps
 
     def gradient(self) -> Iterator[tuple[slice, Array]]:
         """The gradient block by block, in arrays that may be written to: where it is, and what."""
@@ -102,11 +114,13 @@ class Bucket:
 
     def part(self, name: str, i: int) -> Array:
         """A copy of what is remembered under `name` about parameter i, in its shape."""
-        return self.state[name][self.starts[i] : self.ends[i]].reshape(self.params[i].shape).copy()
+        flat = _known(self.state[name])[self.starts[i] : self.ends[i]]
+        return flat.reshape(self.params[i].shape).copy()
 
     def put(self, name: str, i: int, value: Any) -> None:
         """Remember `value`, of the shape of parameter i, under `name`."""
-        self.state[name][self.starts[i] : self.ends[i]] = np.asarray(value).reshape(-1)
+        flat = np.asarray(value).reshape(-1)
+        _known(self.state[name])[self.starts[i] : self.ends[i]] = flat
 
     def sub(self, indices: Sequence[int]) -> Bucket:
         """A bucket of some of the parameters, with their steps and what is remembered of them."""
@@ -123,6 +137,29 @@ class Bucket:
         Moments of gradients that stay 0 decay into that range, where arithmetic is many times
         slower, and never leave it.
         """
-        tiny = np.finfo(self.dtype).tiny
-        for vector in self.state.values():
+        tiny = finfo(self.dtype).smallest_normal
+        for t in self.state.values():
+            vector = _known(t)
             vector[np.abs(vector) < tiny] = 0
+
+    def release(self) -> None:
+        """Let go of the common vector: a compiled step gives each parameter an array of its own."""
+        self._vector, self._views, self._scratch = None, [], None
+
+
+def _remembered(array: Array) -> Tensor:
+    """A tensor of an optimizer's state, also where it is made while a step is traced."""
+    t = variable(array)
+    if (by := tracer()) is not None:
+        by.keep(t)
+    return t
+
+
+def _known(t: Tensor) -> Array:
+    """The array of a tensor of the state."""
+    if type(t.value) is Spec:
+        raise TraceError(
+            "an optimizer's state is read or rearranged in a function that is compiled, after its "
+            "step(): other parameters have gradients there than before. Take one step in it"
+        )
+    return t.value

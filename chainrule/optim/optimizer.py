@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from chainrule.dtypes import REAL
 from chainrule.errors import ConfigError
+from chainrule.graph import tracer
 from chainrule.op import Array
 from chainrule.optim.bucket import Bucket, buckets_of
+from chainrule.optim.traced import traced_step
 from chainrule.tensor import Tensor
 
 Group = dict[str, Any]
@@ -56,7 +59,10 @@ class Optimizer(ABC):
     ) -> None:
         """Change vectors of parameters `p` and of what is remembered of them by the gradient `g`.
 
-        All are written in place; `g` may be used as scratch. `step` counts from 1.
+        All are written in place; `g` may be used as scratch. `step` counts from 1. While a step is
+        traced (see `jit`) they are `Vector`s, which only know in-place operators and NumPy's
+        ufuncs, and so are `step` and the numbers in `group`: those cannot be branched on, but for
+        whether a setting is 0.
         """
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
@@ -92,17 +98,21 @@ class Optimizer(ABC):
 
     def step(self) -> None:
         """Change every parameter that has a gradient."""
+        by = tracer()
         for group, buckets in zip(self.param_groups, self._buckets, strict=True):
             self.check(group)
             for bucket in _with_gradients(buckets):
-                self._step(group, bucket)
+                if by is None:
+                    self._step(group, bucket)
+                else:
+                    traced_step(by, bucket, group, partial(self.check, group), self.update)
 
     def _step(self, group: Group, bucket: Bucket) -> None:
         bucket.steps += 1
         p = bucket.vector()
         with np.errstate(all="ignore"):
             for block, g in bucket.gradient():
-                state = {name: vector[block] for name, vector in bucket.state.items()}
+                state = {name: t.value[block] for name, t in bucket.state.items()}
                 self.update(group, bucket.steps, p[block], g, state)
         if bucket.steps % _FLUSH_EVERY == 0:
             bucket.flush()

@@ -5,7 +5,6 @@ Each `update` works on vectors in place. Notation: p parameters, g gradient, m a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, final
 
@@ -66,7 +65,7 @@ class SGD(Optimizer):
         if momentum:
             b = state["momentum_buffer"]
             b *= momentum
-            b += g if step == 1 else (1 - group["dampening"]) * g
+            b += (1 - group["dampening"] * (step > 1)) * g
             if group["nesterov"]:
                 g += momentum * b
             else:
@@ -115,7 +114,7 @@ class _Adam(Optimizer):
         g *= 1 - beta2
         v += g
         # the two corrections of the bias move into numbers, so that the vectors are read less often
-        root = math.sqrt(1 - beta2**step)
+        root = (1 - beta2**step) ** 0.5
         np.sqrt(v, out=g)
         g += group["eps"] * root
         np.divide(m, g, out=g)

@@ -1,0 +1,73 @@
+"""From the graph that a trace left to a `Program`: only what its results and updates depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from chainrule.compile.terms import Program, Term, Terms
+from chainrule.compile.trace import Tracer
+from chainrule.errors import TraceError
+from chainrule.node import Node
+from chainrule.op import Spec
+
+
+def reached(tracer: Tracer, roots: Sequence[Node]) -> list[Node]:
+    """The nodes whose values the program computes or is given, each after those that it needs."""
+    done: dict[Node, None] = {}
+    stack: list[tuple[Node, bool]] = [(tracer.origin(r), False) for r in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if node in done:
+            continue
+        if ready:
+            done[node] = None
+            continue
+        stack.append((node, True))
+        stack += [(n, False) for n in reversed(_needed(tracer, node)) if n not in done]
+    return list(done)
+
+
+def _needed(tracer: Tracer, node: Node) -> list[Node]:
+    """The nodes of the inputs that are not known."""
+    if node.op is None:
+        return []
+    pairs = zip(node.inputs, node.xs, strict=True)
+    return [tracer.origin(n) for n, x in pairs if n is not None and isinstance(x, Spec | Node)]
+
+
+def program(
+    tracer: Tracer,
+    order: Sequence[Node],
+    places: Sequence[Node],
+    results: Sequence[Node],
+    updates: Sequence[tuple[int, Node]],
+) -> Program:
+    """The program whose inputs are the leaves `places`; `order` is what `reached` gave."""
+    terms = Terms()
+    known: dict[Node, Term] = {n: terms.input(i, n.shape, n.dtype) for i, n in enumerate(places)}
+    for node in order:
+        if node not in known:
+            known[node] = _term(tracer, terms, node, known)
+    return Program(
+        tuple([known[n] for n in places]),
+        tuple([known[tracer.origin(n)] for n in results]),
+        tuple([(i, known[tracer.origin(n)]) for i, n in updates]),
+    )
+
+
+def _term(tracer: Tracer, terms: Terms, node: Node, known: Mapping[Node, Term]) -> Term:
+    if node.op is None:
+        if node.y is None:
+            raise TraceError(
+                f"a value of another trace ({node.dtype} {node.shape}, made at {node.where}) is "
+                "used here: it was stored where it outlived that trace, or belongs to a vmap around"
+            )
+        return terms.constant(node.y)
+    args = [
+        known[tracer.origin(n)]
+        if isinstance(x, Spec | Node) and n is not None
+        else terms.constant(x)
+        for n, x in zip(node.inputs, node.xs, strict=True)
+    ]
+    return terms.op(node.op, args, like=cast(Any, node))

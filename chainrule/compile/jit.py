@@ -1,0 +1,270 @@
+"""`jit`: a function that is traced once for each structure of its arguments, and compiled.
+
+The first call with arguments of new shapes, dtypes or static values runs the function on
+placeholders (see `trace`), and what it did becomes a native program (see `backend`); every further
+call runs that. Tensors that the function reaches by itself are its state: they are read anew at
+every call, and updated where the function updates them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial, update_wrapper
+from inspect import signature
+from types import MethodType
+from typing import Any, final
+
+import numpy as np
+
+from chainrule import watch
+from chainrule.compile.record import record
+from chainrule.compile.state import MISFIT, Variant
+from chainrule.errors import ConfigError, DtypeError, TraceError
+from chainrule.graph import around, is_recording, tracer
+from chainrule.op import Spec
+from chainrule.tensor import Tensor
+from chainrule.tree import flatten
+
+Names = int | str | Iterable[int] | Iterable[str]
+MANY = 8
+"""After how many traces for one changing number `jit` warns."""
+
+
+class RetraceWarning(UserWarning):
+    """A compiled function is compiled again and again, for each new value of an argument."""
+
+
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (),
+) -> Any:
+    """The function f, compiled: the first call traces it, further calls are one native call.
+
+    Arguments and results are trees. Tensors and NumPy arrays among the leaves of the arguments are
+    traced: their values may change from call to call. Python floats and complex numbers are traced,
+    too, and promote as Python numbers do. Everything else (ints, bools, strings, None, what is
+    hashable), and all arguments that are named static, is part of the program: a new value, a new
+    shape or dtype has f traced again.
+
+    Tensors that f reaches by itself (parameters, buffers, gradients, an optimizer's state) are
+    found, read anew at every call, and updated where f updates them; so a whole training step can
+    be one call. Draws from chainrule's generators are the same as without `jit`.
+
+    f must not branch on traced values in Python, nor store them anywhere but in tensors: that
+    raises `TraceError`. What else it does to Python objects happens only while it is traced.
+    Results have no graph, unless an argument requires a gradient: then f runs as it is.
+
+    Also a decorator, `@jit` or `@jit(static_argnames="n")`, of functions and of methods.
+
+    >>> import chainrule as cr
+    >>> double = cr.jit(lambda x: x + x)
+    >>> double(cr.tensor([1.0, 2.0]))
+    tensor([2., 4.], dtype=float32)
+    """
+    if f is None:
+        return partial(jit, static_argnums=static_argnums, static_argnames=static_argnames)
+    if not callable(f):
+        raise ConfigError(f"jit compiles functions, not {type(f).__name__}")
+    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    return Jitted(f, *_static(f, nums, names))
+
+
+def _static(
+    f: Callable[..., Any], nums: Sequence[int], names: Sequence[str]
+) -> tuple[frozenset[int], frozenset[str]]:
+    """The static arguments by place and by name, each both ways where the signature tells."""
+    try:
+        known = list(signature(f).parameters)
+    except (TypeError, ValueError):
+        return frozenset(nums), frozenset(names)
+    for n in names:
+        if n not in known and not any(
+            p.kind is p.VAR_KEYWORD for p in signature(f).parameters.values()
+        ):
+            raise ConfigError(
+                f"jit: static_argnames has {n!r}; the arguments are {', '.join(known)}"
+            )
+    places = {n % len(known) if n < 0 else n for n in nums} | {
+        known.index(n) for n in names if n in known
+    }
+    return frozenset(places), frozenset(names) | {known[n] for n in places if n < len(known)}
+
+
+@final
+@dataclass(eq=False)
+class Entry:
+    """What is known for one key: the variants, the latest first, and where arrays are."""
+
+    variants: list[Variant] = field(default_factory=list[Variant])
+
+
+@final
+class Jitted:
+    """A compiled function; see `jit`. `traces` counts how often it was traced."""
+
+    def __init__(
+        self, f: Callable[..., Any], static: frozenset[int], names: frozenset[str]
+    ) -> None:
+        update_wrapper(self, f)
+        self._f = f
+        self._static = static
+        self._names = names
+        self._entries: dict[Any, Entry] = {}
+        self._latest: tuple[tuple[Any, ...], bool, Variant] | None = None
+        self._changing: dict[Any, set[Any]] = {}
+        self.traces = 0
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        return self if owner is None else MethodType(self, owner)
+
+    def __repr__(self) -> str:
+        return f"<jit {getattr(self._f, '__qualname__', repr(self._f))}: {self.traces} traces>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's value: compiled, if it can be."""
+        latest = self._latest
+        if latest is not None and not kwargs and around.get() is None and not watch.watches:
+            wanted, recording, variant = latest
+            if len(wanted) == len(args) and recording is is_recording() and _same(args, wanted):
+                result = variant.call(args)
+                if result is not MISFIT:
+                    return result
+        return self._slowly(args, kwargs)
+
+    def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Find the variant for these arguments, or make it."""
+        if tracer() is not None or watch.watches:
+            return self._f(*args, **kwargs)
+        static = [args[i] if i in self._static else None for i in range(len(args))]
+        fixed = {k: v for k, v in kwargs.items() if k in self._names}
+        leaves, structure = flatten(
+            (
+                [None if i in self._static else x for i, x in enumerate(args)],
+                {k: v for k, v in kwargs.items() if k not in self._names},
+            )
+        )
+        if any(_runs_as_it_is(x) for x in leaves) or not _plain_around():
+            return self._f(*args, **kwargs)
+        key = self._key(leaves, structure, static, fixed)
+        entry = self._entries.setdefault(key, Entry())
+        for variant in entry.variants:
+            result = variant.call(leaves)
+            if result is not MISFIT:
+                self._remember(args, kwargs, leaves, variant)
+                return result
+        entry.variants = [v for v in entry.variants if not v.gone]
+
+        def call(given: Sequence[Any]) -> Any:
+            positional, named = structure.unflatten(given)
+            for i in self._static:
+                if i < len(args):
+                    positional[i] = args[i]
+            return self._f(*positional, **named, **fixed)
+
+        variant = record(self._f, leaves, call)
+        self.traces += 1
+        self._warn(leaves, key)
+        entry.variants.insert(0, variant)
+        self._remember(args, kwargs, leaves, variant)
+        result = variant.call(leaves)
+        if result is MISFIT:
+            raise TraceError(
+                f"jit: {self.__name__} changes the Python objects that it depends on while it is "  # type: ignore[attr-defined]
+                "traced (a setting of an optimizer, the mode of a module): do that outside"
+            )
+        return result
+
+    def _key(self, leaves: Sequence[Any], structure: Any, static: Any, fixed: Any) -> Any:
+        """What must be the same for a trace to be used again."""
+        kinds = tuple([_kind(x) for x in leaves])
+        rest = tuple(static), tuple(sorted(fixed.items()))
+        key = kinds, structure, rest, is_recording(), around.get()
+        try:
+            hash(key)
+        except TypeError as cause:
+            raise DtypeError(
+                f"jit: {self.__name__} is given an argument that is neither an array nor "  # type: ignore[attr-defined]
+                f"hashable ({cause}): give it as a tuple, or as a tensor"
+            ) from cause
+        return key
+
+    def _remember(self, args: Any, kwargs: Any, leaves: Sequence[Any], variant: Variant) -> None:
+        """Let the next call with the same kinds of arguments go the short way."""
+        simple = not kwargs and not self._static and len(leaves) == len(args)
+        if simple and all(a is b for a, b in zip(args, leaves, strict=True)):
+            wanted = tuple([_wanted(x) for x in args])
+            if around.get() is None and None not in wanted:
+                self._latest = (wanted, is_recording(), variant)
+
+    def _warn(self, leaves: Sequence[Any], key: Any) -> None:
+        """Warn when the function was traced for many values of one number."""
+        for i, x in enumerate(leaves):
+            if not isinstance(x, int) or isinstance(x, bool):
+                continue
+            seen = self._changing.setdefault((i, len(leaves)), set())
+            seen.add(x)
+            if len(seen) == MANY:
+                warnings.warn(
+                    f"jit: {self.__name__} was compiled for {MANY} values of one integer argument "  # type: ignore[attr-defined]
+                    f"({', '.join([str(v) for v in sorted(seen)])}): each new one is compiled "
+                    "again. If only its value matters, and no shape, give it as a tensor or float",
+                    RetraceWarning,
+                    stacklevel=4,
+                )
+
+
+def _wanted(x: Any) -> Any:
+    """What an argument must be like for the short way, None if that is not for it."""
+    if x.__class__ is Tensor:
+        return (x.value.shape, x.value.dtype)
+    return None
+
+
+def _same(args: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    """Whether the arguments are tensors without a graph, of these shapes and dtypes."""
+    for x, (shape, dtype) in zip(args, wanted, strict=True):
+        if x.__class__ is not Tensor:
+            return False
+        value = x.value
+        if value.__class__ is not np.ndarray or value.shape != shape or value.dtype != dtype:
+            return False
+        if x.node is not None and x.node.needs:
+            return False
+    return True
+
+
+def _runs_as_it_is(x: Any) -> bool:
+    """Whether a gradient, or somebody else's trace, goes through this argument."""
+    if not isinstance(x, Tensor):
+        return False
+    return type(x.value) is Spec or (x.requires_grad and is_recording())
+
+
+def _plain_around() -> bool:
+    """Whether whoever ops are handed to (autocast, say) is always the same: a function."""
+    outer = around.get()
+    while outer is not None:
+        f, outer = outer
+        if not hasattr(f, "__code__"):
+            return False
+    return True
+
+
+def _array_kind(x: Any) -> Any:
+    return (np.ndarray, x.shape, x.dtype)
+
+
+def _kind(x: Any) -> Any:
+    """What a leaf is, as far as the trace depends on it."""
+    if isinstance(x, Tensor):
+        return (Tensor, x.shape, x.dtype)
+    if isinstance(x, np.ndarray | np.generic):
+        return _array_kind(x)
+    if type(x) is float or type(x) is complex:
+        return type(x)
+    return (type(x), x)

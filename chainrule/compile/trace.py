@@ -1,0 +1,373 @@
+"""Tracing: a function runs once, on placeholders, and what it does is recorded.
+
+Arguments are placeholders from the start. What the function reaches by itself, its state, becomes a
+placeholder when it is first used: `graph.traced` shows every op to the `Tracer`, which lifts the
+tensors among its inputs, and afterwards puts everything back. Tensors that the function makes by
+itself out of known numbers are constants.
+
+Notation: a place is where an input of the program comes from at each call.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+from weakref import ref
+
+import numpy as np
+
+from chainrule.errors import ShapeError, TraceError, describe
+from chainrule.function import Call
+from chainrule.graph import apply, constant, interposed, leaf, placeholder, trace, variable
+from chainrule.node import Extra, Node, Variable
+from chainrule.op import Detach, Op, Pick, Spec
+from chainrule.ops.shaping import Astype, astype
+from chainrule.provenance import location, user_line
+from chainrule.tensor import to_array
+
+_DETACH = Detach()
+
+
+@final
+@dataclass(eq=False)
+class Lift:
+    """A tensor that the function reaches by itself: what it was before the trace began."""
+
+    tensor: Any
+    value: Any
+    node: Node | None
+    leaf: Node
+    grad: GradSlot | None
+
+    @property
+    def spec(self) -> Spec:
+        """Shape and dtype."""
+        return Spec(self.value.shape, self.value.dtype)
+
+
+@final
+class GradSlot(Extra):
+    """The gradient of a lifted tensor: a placeholder once it is read, and what it is set to.
+
+    `first` is what it was; `was_read` whether that matters; `place` the node of the placeholder.
+    """
+
+    __slots__ = ("first", "now", "place", "set", "was_read")
+
+    def __init__(self, old: Extra) -> None:
+        self.first: Any = old.grad
+        self.was_read = self.set = False
+        self.now: Any = None
+        self.place: Node | None = None
+        self.retain, self.hooks, self.after = old.retain, old.hooks, old.after
+
+    @property
+    def grad(self) -> Any:  # type: ignore[override]
+        """The gradient as it is at this point of the trace."""
+        if not self.set and not self.was_read:
+            self.was_read = True
+            if self.first is not None:
+                self.now = placeholder(self.first.shape, self.first.dtype)
+                self.place = self.now.node
+        return self.now
+
+    @grad.setter
+    def grad(self, new: Any) -> None:
+        self.now, self.set = new, True
+
+
+@final
+@dataclass(eq=False)
+class Number:
+    """A Python number that is read again at every call: a setting of an optimizer.
+
+    `truth` is what `bool()` of it was, if the function asked: another answer needs another trace.
+    """
+
+    read: Callable[[], float]
+    check: Callable[[], None]
+    node: Node
+    truth: bool | None = None
+
+
+@final
+@dataclass(eq=False)
+class Tracer:
+    """Told of everything that happens while a function is traced."""
+
+    lifts: list[Lift] = field(default_factory=list[Lift])
+    numbers: list[Number] = field(default_factory=list[Number])
+    draws: list[tuple[Callable[[], Any], Node]] = field(
+        default_factory=list["tuple[Callable[[], Any], Node]"]
+    )
+    guards: list[Callable[[], bool]] = field(default_factory=list[Callable[[], bool]])
+    """Each must hold for the trace to be used again."""
+    sources: dict[Node, Node] = field(default_factory=dict[Node, Node])
+    """For a leaf that was given a new value, and what a user's Function made: the node of that."""
+    known_truths: dict[Node, Callable[[], bool]] = field(
+        default_factory=dict[Node, Callable[[], bool]]
+    )
+    spent: set[Node] = field(default_factory=set[Node])
+    """Nodes whose graph a backward pass has used up."""
+    _constants: set[int] = field(default_factory=set[int])
+    _made: list[Any] = field(default_factory=list[Any])
+    _settings: dict[tuple[Any, ...], Any] = field(default_factory=dict["tuple[Any, ...]", Any])
+
+    # --- what `graph` tells
+
+    def __call__(self, op: Op, xs: Sequence[Any]) -> Any:
+        """Record `op`; the tensors among `xs` that the function reaches by itself are lifted."""
+        weak = strong = False
+        for x in xs:
+            if _is_variable(x):
+                self.touch(x)
+                if x.value.__class__ is Spec and x.value.weak:
+                    weak = True
+                else:
+                    strong = True
+            elif hasattr(x, "dtype"):
+                strong = True
+        if isinstance(op, Call):
+            return self._inlined(op, xs)
+        if weak and not op.passes and not op.many and not isinstance(op, Astype):
+            return _promoted(op, xs) if strong else weakened(apply(op, *xs))
+        y = apply(op, *xs)
+        if _is_variable(y) and y.value.__class__ is not Spec:
+            self._constants.add(id(y))
+        return y
+
+    def made(self, v: Any) -> None:
+        """A new variable."""
+        if v.value.__class__ is Spec:
+            self._made.append(ref(v))
+        else:
+            self._constants.add(id(v))
+
+    def touch(self, x: Any) -> None:
+        """Lift `x` if it was there before the trace began."""
+        if x.value.__class__ is Spec or id(x) in self._constants:
+            return
+        node = x.node
+        needs = node is not None and node.needs
+        new = leaf(x.value.shape, x.value.dtype, needs=needs)
+        new.serial = -1 - len(self.lifts)  # older than whatever the function makes
+        new.extra = slot = None
+        if needs and node is not None and node.extra is not None:
+            new.extra = slot = GradSlot(node.extra)
+        self.lifts.append(Lift(x, x.value, node, new, slot))
+        x.value = Spec(x.value.shape, x.value.dtype)
+        x.node = new
+
+    def fill(self, new: Any, data: Any, dtype: Any) -> None:
+        """Give the new tensor `new` the values of `data`."""
+        if _is_variable(data):
+            self.touch(data)
+        if _is_variable(data) and data.value.__class__ is Spec:
+            y = apply(_DETACH, strengthened(data))
+            y = y if dtype is None else astype(y, dtype)
+            new.value, new.node = y.value, y.node
+        else:
+            new.value = to_array(data, dtype, copy=True)
+        self.made(new)
+
+    def assign(self, x: Any, new: Any, *, graph: bool = False) -> None:
+        """`x` gets the value of `new`; with `graph` its place in the graph, too."""
+        if not _is_variable(new):
+            new = variable(to_array(new, x.dtype, copy=True))
+        self.touch(x)
+        self.touch(new)
+        if new.shape != x.shape:
+            raise ShapeError(f"data: a tensor of shape {x.shape} cannot become {new.shape}")
+        if new.dtype != x.dtype:
+            new = astype(new, x.dtype)
+        if x.value.__class__ is not Spec and new.value.__class__ is not Spec:
+            x.value = new.value
+        elif graph:
+            x.value, x.node = new.value, new.node or constant(new.value)
+            x.value = Spec(new.shape, new.dtype)
+        else:
+            old = x.node
+            place = leaf(x.shape, x.dtype, needs=old is not None and old.needs)
+            place.extra = None if old is None else old.extra
+            self.sources[place] = new.node or constant(new.value)
+            x.value, x.node = Spec(x.shape, x.dtype), place
+
+    def known(self, x: Any, what: str) -> Any:
+        """The array of `x`, if it is a constant of the trace; raises otherwise."""
+        if x.value.__class__ is not Spec and id(x) in self._constants:
+            return x.value
+        if what == "bool()" and x.node in self.known_truths:
+            return np.asarray(self.known_truths[x.node]())
+        at = location(*user_line())
+        if x.value.__class__ is not Spec:
+            raise TraceError(
+                f"{what} of {describe(x.value)} at {at}: a tensor that a compiled function reaches "
+                "by itself may have other values at later calls. Compute with the tensor, or give "
+                "the number to the function as an argument"
+            )
+        made = "" if x.node is None or x.node.op is None else f", made at {x.node.where},"
+        raise TraceError(
+            f"{what} at {at} of a value that is not known yet: {x.value}{made} stands for what "
+            "later calls bring. Use where(condition, a, b) instead of a Python branch, and take "
+            "numbers out of the function as results; a number that the code must know is a static "
+            "argument: jit(f, static_argnames=...)"
+        )
+
+    def draw(self, take: Callable[[], Any], shape: Sequence[int], dtype: Any) -> Any:
+        """A placeholder for random numbers, which are drawn anew before every call."""
+        x = placeholder(tuple(shape), dtype)
+        self.draws.append((take, x.node))
+        return x
+
+    def number(
+        self, key: tuple[Any, ...], read: Callable[[], float], check: Callable[[], None]
+    ) -> Any:
+        """A placeholder for a Python number that `read` gives before every call.
+
+        `check` is called, and may raise, whenever it is another one than before.
+        """
+        found = self._settings.get(key)
+        if found is None:
+            found = self._settings[key] = weak_placeholder(np.dtype(np.float64))
+            number = Number(read, check, found.node)
+            self.numbers.append(number)
+            self.known_truths[found.node] = lambda: _truth(number)
+        return found
+
+    def as_number(self, x: Any) -> Any:
+        """The tensor `x`, which has no axes, as a Python number."""
+        y = apply(_DETACH, x)
+        y.value = Spec((), y.value.dtype, True)
+        return y
+
+    def keep(self, x: Any) -> None:
+        """Take `x`, which was made just now, for a part of the state: it outlives the trace."""
+        self._constants.discard(id(x))
+
+    def _inlined(self, op: Call, xs: Sequence[Any]) -> Any:
+        """A user's Function: what its forward computes is the value, its backward the rule."""
+        if not any(x.value.__class__ is Spec for x in xs):
+            return apply(op, *xs)
+        nodes = [x.node for x in xs]
+        with interposed(self):
+            ys = trace(op, [x.value for x in xs], nodes)
+        inputs, outs = op.traced
+        for mine, node, x in zip(inputs, nodes, xs, strict=True):
+            self.sources[mine.node] = node or constant(x.value)
+        for y, out in zip(ys if op.many else (ys,), outs, strict=True):
+            self.sources[y.node] = out.node or constant(out.value)
+        return ys
+
+    # --- at the end
+
+    def restore(self) -> None:
+        """Give every lifted tensor its value and its place in the graph again."""
+        for lift in self.lifts:
+            lift.tensor.value, lift.tensor.node = lift.value, lift.node
+        self._settings.clear()
+
+    def origin(self, node: Node) -> Node:
+        """The node whose value `node` has."""
+        while True:
+            if node in self.sources:
+                node = self.sources[node]
+            elif (inner := _passed(node)) is not None:
+                node = inner
+            else:
+                return node
+
+    def leaked(self, allowed: set[int]) -> list[Any]:
+        """Placeholders that somebody still holds. The trace is over: nothing else can be asked."""
+        self.sources.clear()
+        self.known_truths.clear()
+        self.spent.clear()
+        found = [v for r in self._made if (v := r()) is not None and _unknown(v, allowed)]
+        if found:
+            del found
+            gc.collect()  # they may hang in cycles that nobody reaches
+            found = [v for r in self._made if (v := r()) is not None and _unknown(v, allowed)]
+        return found
+
+
+def _passed(node: Node) -> Node | None:
+    """The node whose value an op that only stands there passes on, None if it is none."""
+    op, index = node.op, 0
+    if isinstance(op, Pick) and node.inputs[0] is not None:
+        node, index = node.inputs[0], op.index
+        op = node.op
+        if op is None or not op.many:
+            return None
+    if op is None or not op.passes or not isinstance(node.xs[index], Spec | Node):
+        return None
+    return node.inputs[index]
+
+
+def _unknown(v: Any, allowed: set[int]) -> bool:
+    return v.value.__class__ is Spec and id(v) not in allowed
+
+
+def _truth(number: Number) -> bool:
+    if number.truth is None:
+        number.truth = bool(number.read())
+    return number.truth
+
+
+# --- Python numbers ------------------------------------------------------------------------------
+
+
+def weak_placeholder(dtype: np.dtype[Any]) -> Any:
+    """A placeholder for a Python number."""
+    x = placeholder((), dtype)
+    x.value = Spec((), dtype, True)
+    return x
+
+
+def weakened(x: Any) -> Any:
+    """The placeholder `x`, which has no axes, as a Python number."""
+    x.value = Spec((), x.value.dtype, True)
+    return x
+
+
+_LIKE = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
+
+
+def _promoted(op: Op, xs: Sequence[Any]) -> Any:
+    """`op`, with the Python numbers among `xs` as the dtype that they take beside the others."""
+    first = 1 if op.name == "where" else 0
+    strong = [
+        x.dtype for x in xs[first:] if hasattr(x, "dtype") and not (_is_variable(x) and _is_weak(x))
+    ]
+    args: list[Any] = []
+    for x in xs:
+        if _is_variable(x) and _is_weak(x):
+            like: Any = _LIKE[x.dtype.kind]
+            dtype = np.result_type(*strong, like) if strong else x.dtype
+            x = (
+                apply(Astype(np.dtype(dtype)), x)
+                if x.dtype != dtype
+                else variable(_plain(x), x.node)
+            )
+        args.append(x)
+    return apply(op, *args)
+
+
+def _is_variable(x: Any) -> bool:
+    return isinstance(x, Variable)
+
+
+def _is_weak(x: Any) -> bool:
+    return x.value.__class__ is Spec and x.value.weak
+
+
+def _plain(x: Any) -> Spec:
+    return Spec(x.value.shape, x.value.dtype)
+
+
+def strengthened(x: Any) -> Any:
+    """A placeholder; where it stands for a Python number, as the tensor that one becomes."""
+    if not _is_weak(x):
+        return x
+    dtype = {"f": np.float32, "c": np.complex64}.get(x.dtype.kind, x.dtype)
+    return variable(_plain(x), x.node) if x.dtype == dtype else astype(x, dtype)

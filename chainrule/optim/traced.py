@@ -1,0 +1,135 @@
+"""An optimizer's step while it is traced: the same rule, on things that stand for arrays.
+
+A rule is written with in-place operators and NumPy's ufuncs. On a `Vector` those record ops, and
+the vector has their result from then on. Numbers in the optimizer's groups become inputs of the
+compiled step, so that a learning rate may change between calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.dtypes import finfo
+from chainrule.ops import elementwise as ew
+from chainrule.ops.selection import where
+from chainrule.ops.shaping import astype, concat, reshape
+from chainrule.optim.bucket import Bucket
+from chainrule.tensor import Tensor
+
+
+@final
+class Vector(np.lib.mixins.NDArrayOperatorsMixin):
+    """A tensor in the place of an array that is written to: `out=` and `+=` replace it."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As the tensor."""
+        return self.tensor.shape
+
+    @property
+    def dtype(self) -> Any:
+        """As the tensor."""
+        return self.tensor.dtype
+
+    def __bool__(self) -> bool:
+        return bool(self.tensor)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        (out,) = kwargs.pop("out", (None,))
+        xs = [x.tensor if isinstance(x, Vector) else x for x in inputs]
+        y = getattr(ufunc, method)(*xs, **kwargs)
+        if out is None:
+            return Vector(y)
+        out.tensor = y if y.dtype == out.dtype else astype(y, out.dtype)
+        return out
+
+
+@final
+class Settings(Mapping[str, Any]):
+    """A group of an optimizer whose numbers are read again at every call.
+
+    What else stands in it (a bool, say) is part of the trace, which holds only as long as that is
+    the same.
+    """
+
+    def __init__(self, by: Any, group: Mapping[str, Any], check: Callable[[], None]) -> None:
+        self._by = by
+        self._group = group
+        self._check = check
+
+    def __getitem__(self, key: str) -> Any:
+        group = self._group
+        value: Any = group[key]
+        if _is_number(value):
+            return self._number((id(group), key), lambda: group[key])
+        if isinstance(value, tuple | list) and _are_numbers(value):
+            return tuple([self._part(key, i) for i in range(len(group[key]))])
+        self._by.guards.append(lambda: group[key] == value)
+        return group[key]
+
+    def _part(self, key: str, i: int) -> Any:
+        group = self._group
+        return self._number((id(group), key, i), lambda: group[key][i])
+
+    def _number(self, key: tuple[Any, ...], read: Callable[[], float]) -> Vector:
+        return Vector(self._by.number(key, read, self._check))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._group)
+
+    def __len__(self) -> int:
+        return len(self._group)
+
+
+def _are_numbers(values: Any) -> bool:
+    return all(_is_number(v) for v in values)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def traced_step(
+    by: Any,
+    bucket: Bucket,
+    group: Mapping[str, Any],
+    check: Callable[[], None],
+    update: Callable[..., None],
+) -> None:
+    """One step of the parameters in `bucket`, traced `by`; `update` is the optimizer's rule.
+
+    What is remembered is taken apart by parameter and put together again, so that each parameter's
+    arithmetic can follow that of its gradient.
+    """
+    bucket.release()
+    settings = Settings(by, group, check)
+    bucket.count.data = bucket.count + 1
+    step = Vector(by.as_number(astype(bucket.count, np.float64)))
+    whole = {name: t.detach() for name, t in bucket.state.items()}
+    after: dict[str, list[Any]] = {name: [] for name in whole}
+    for p, start, end in zip(bucket.params, bucket.starts, bucket.ends, strict=True):
+        parts = {name: Vector(reshape(t[start:end], p.shape)) for name, t in whole.items()}
+        new = Vector(p.detach())
+        update(settings, step, new, Vector(_gradient(p)), parts)
+        p.data = new.tensor
+        for name, part in parts.items():
+            after[name].append(reshape(_flushed(part.tensor), (-1,)))
+    for name, t in bucket.state.items():
+        t.data = concat(after[name])
+
+
+def _gradient(p: Tensor) -> Any:
+    assert p.grad is not None
+    g = p.grad.detach()
+    return g if g.dtype == p.dtype else astype(g, p.dtype)
+
+
+def _flushed(t: Any) -> Any:
+    """0 where the eager step would set it to 0 in time: see `Bucket.flush`."""
+    return where(ew.abs(t) < finfo(t.dtype).smallest_normal, 0, t)
