@@ -18,7 +18,7 @@ import numpy as np
 from chainrule.compile.loops import Affine, Expr, Exprs, Fold
 from chainrule.compile.sizes import Extent
 from chainrule.compile.terms import Term
-from chainrule.compile.views import ZERO, Index, expanded, fitted
+from chainrule.compile.views import ZERO, Index, bounds, expanded, fitted
 from chainrule.ops.families import Conj, Elementwise, SumTo
 from chainrule.ops.reduction import Extremum, Found, Sum
 from chainrule.ops.selection import Take, TakeAlong, TakeAlongAdd, Where
@@ -43,11 +43,8 @@ Map = Callable[[Elements, Term, Index], Expr]
 
 def number(x: Term) -> Any:
     """The Python number that `x` is, None if it is none."""
-    return (
-        x.value
-        if x.op is None and x.index is None and not isinstance(x.value, np.ndarray)
-        else None
-    )
+    plain = x.op is None and x.index is None and isinstance(x.value, bool | int | float)
+    return x.value if plain else None
 
 
 _SAME = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
@@ -152,7 +149,7 @@ def _unslice(e: Elements, t: Term, at: Index) -> Expr:
             equal = ex.fn("equal", ex.index(i), ex.index(Affine(here)), dtype=BOOL)
             test = equal if test is None else ex.fn("logical_and", test, equal, dtype=BOOL)
             continue
-        start, _, step = slice(*k).indices(n) if isinstance(n, int) else (k[0] or 0, 0, k[2] or 1)
+        start, step = bounds(k, n)
         moved = i.plus(Affine(start).times(-1))
         size = x.shape[len(out)]
         if step != 1:

@@ -12,8 +12,8 @@ import llvmlite.binding as llvm
 from chainrule.compile.llvm.machine import start, target
 
 _BLAS = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
-Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-"""void program(objects, scratch, sizes, host)."""
+Entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
+"""void program(objects, scratch, sizes, host, times)."""
 
 
 @final

@@ -44,6 +44,23 @@ class Native:
         self._failure: BaseException | None = None
         self._now: tuple[Sequence[Any], dict[Buffer, Any], dict[str, int]] = ((), {}, {})
         self._callback = _Callback(self._host)
+        self._pointer = ctypes.cast(self._callback, ctypes.c_void_p)
+
+    def measured(
+        self, objects: Sequence[Any], symbols: Mapping[str, int] | None = None, repeats: int = 100
+    ) -> list[float]:
+        """Cycles that each kernel takes, on average; runs the program `repeats` times."""
+        module = emit(self.loops, self.objects, self.scratch, host(), timed=True)
+        code = compiled(str(module.ir))
+        values = tuple([(symbols or {})[s] for s in self.loops.symbols])
+        block = self._memory.get(values) or self._reserve(values)
+        table = (ctypes.c_void_p * len(objects))(*map(id, objects))
+        times = (ctypes.c_int64 * len(self.loops.kernels))()
+        for n in range(-3, repeats):
+            if n == 0:
+                ctypes.memset(times, 0, ctypes.sizeof(times))
+            code.call(table, block[1], block[2], self._pointer, times)
+        return [t / repeats for t in times]
 
     def call(self, objects: Sequence[Any], symbols: Mapping[str, int] | None = None) -> None:
         """Run it."""
@@ -52,7 +69,7 @@ class Native:
         table = (ctypes.c_void_p * len(objects))(*map(id, objects))
         if self._hosts:
             self._now = (objects, block[0], dict(zip(self.loops.symbols, values, strict=True)))
-        self._code.call(table, block[1], block[2], ctypes.cast(self._callback, ctypes.c_void_p))
+        self._code.call(table, block[1], block[2], self._pointer, None)
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure

@@ -15,8 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-import numpy as np
-
 from chainrule.compile import lower, realize, views
 from chainrule.compile.loops import (
     Affine,
@@ -37,8 +35,9 @@ from chainrule.compile.loops import (
     strides_of,
 )
 from chainrule.compile.lower import Reduction, is_map, reduction
+from chainrule.compile.patterns import Pattern, Ratio, Steps, Triangle, Uniform, recognized
 from chainrule.compile.realize import is_product, is_scatter
-from chainrule.compile.sizes import Extent, product, typical
+from chainrule.compile.sizes import Extent, Size, product, typical
 from chainrule.compile.terms import Program, Term, in_order
 from chainrule.compile.views import ZERO, Index, View, back, is_view, whole
 from chainrule.op import Pick
@@ -89,6 +88,7 @@ class Scheduler:
         self.held: dict[Term, Callable[[Index], Expr | None]] = {}
         self._memo: dict[Any, Expr] = {}
         self._guard: Expr | None = None
+        self._patterns: dict[Term, Pattern | None] = {}
         self._names = 0
         self.packed: dict[Any, View] = {}
         self.outputs: dict[Term, list[Buffer]] = {}
@@ -217,18 +217,39 @@ class Scheduler:
         return None if inner is None else views.seen_through(t, inner)
 
     def _recognized(self, t: Term, at: Index) -> Expr | None:
-        """A constant that needs no memory: all its elements are equal, or it is a triangle."""
+        """The element of a constant that a pattern gives, without memory."""
         if t.op is not None or t.index is not None:
             return None
-        x: Any = np.asarray(t.value)
-        if x.size and x.dtype.kind != "c" and (x.size == 1 or _uniform(x)):
-            return self.exprs.lit(x.reshape(-1)[0].item(), t.dtype)
-        if x.dtype == bool and x.ndim >= 2 and (k := _triangle(x)) is not None:
-            if not at:
-                return self.exprs.lit(True, bool)
-            row, col = self.exprs.index(at[-2].plus(Affine(k))), self.exprs.index(at[-1])
-            return self.exprs.fn("less_equal", col, row, dtype=lower.BOOL)
-        return None
+        p = self._pattern(t)
+        e = self.exprs
+        match p:
+            case Uniform():
+                return self._number(p.value, t.dtype)
+            case Triangle():
+                if not at:
+                    return e.lit(True, bool)
+                row, col = e.index(at[-2].plus(Affine(p.k))), e.index(at[-1])
+                return e.fn("less_equal", col, row, dtype=lower.BOOL)
+            case Steps():
+                place = (at[p.axis] if at else ZERO).times(p.step).plus(Affine(p.start))
+                return e.cast(e.index(place), t.dtype)
+            case _:
+                return None
+
+    def _pattern(self, t: Term) -> Pattern | None:
+        if t not in self._patterns:
+            known = isinstance(t.value, Uniform | Triangle | Steps)
+            self._patterns[t] = t.value if known else recognized(t.value)
+        return self._patterns[t]
+
+    def _number(self, value: Any, dtype: Any) -> Expr:
+        e = self.exprs
+        if isinstance(value, Size):
+            return e.cast(e.index(Affine(value)), dtype)
+        if isinstance(value, Ratio):
+            scale, size = e.lit(value.scale, dtype), e.cast(e.index(Affine(value.size)), dtype)
+            return e.fn("div" if value.over else "mul", scale, size, dtype=dtype)
+        return e.lit(value, dtype)
 
     # --- groups
 
@@ -633,24 +654,6 @@ def _mapping(m: Member, p: Member, index: Index) -> dict[int, int] | None:
             return None
         out[found[0]] = row
     return out
-
-
-def _uniform(x: Any) -> bool:
-    first = x.reshape(-1)[0]
-    same = (
-        (x == first).all() and (not first == 0 or (np.signbit(x) == np.signbit(first)).all())
-        if x.dtype.kind == "f"
-        else (x == first).all()
-    )
-    return bool(same)
-
-
-def _triangle(x: Any) -> int | None:
-    """k if the last two axes are a lower triangle with k diagonals above the main one."""
-    n, m = x.shape[-2:]
-    first = x.reshape(-1, n, m)
-    k = int(first[0, 0].sum()) - 1
-    return k if (first == np.tri(n, m, k, dtype=bool)).all() else None
 
 
 def _ordered(strides: Sequence[Extent], shape: Sequence[Extent]) -> bool:

@@ -16,7 +16,7 @@ from chainrule.ops.contraction import MatMul
 from chainrule.ops.reduction import Extremum, LogSumExp, Spread, Sum
 from chainrule.ops.selection import Where
 from chainrule.ops.shaping import Permute, Reshape
-from chainrule.ops.families import BroadcastTo, SumTo
+from chainrule.ops.families import BroadcastTo, Elementwise, SumTo
 
 Rule = Callable[[Terms, Any, tuple[Term, ...]], Term | None]
 
@@ -78,9 +78,35 @@ def _sum_to(terms: Terms, op: Any, args: tuple[Term, ...]) -> Term | None:
     return None
 
 
+def _unspread(terms: Terms, x: Term) -> Term:
+    """`x`, or what it repeats, with axes of size 1: an elementwise op repeats it by itself."""
+    op: Any = x.op
+    if isinstance(op, BroadcastTo):
+        return x.args[0]
+    if not isinstance(op, Spread):
+        return x
+    (y,) = x.args
+    kept = tuple([1 if a in op.axes else n for a, n in enumerate(op.shape)])
+    return y if y.shape == kept else _rewritten(Reshape(kept), (y,), terms)
+
+
+def _elementwise(terms: Terms, op: Any, args: tuple[Term, ...]) -> Term | None:
+    """Without repeating its arguments where it does so anyway."""
+    bare = tuple([_unspread(terms, a) for a in args])
+    if bare == args:
+        return None
+    shape = np.broadcast_shapes(*[a.shape for a in args])
+    for i, (old, new) in enumerate(zip(args, bare, strict=True)):
+        tried = [new if j == i else a for j, a in enumerate(args)]
+        if old is not new and np.broadcast_shapes(*[a.shape for a in tried]) == shape:
+            args = tuple(tried)
+    return terms.op(op, args)
+
+
 RULES: dict[type, Rule] = {
     LogSumExp: _log_sum_exp, Permute: _permute, Reshape: _reshape, BroadcastTo: _broadcast,
-    Spread: _broadcast, MatMul: _matmul, SumTo: _sum_to,
+    Spread: _broadcast, MatMul: _matmul, SumTo: _sum_to, Elementwise: _elementwise,
+    Where: _elementwise,
 }  # fmt: skip
 
 
@@ -88,7 +114,7 @@ def simplified(program: Program, terms: Terms) -> Program:
     """The same program in simpler terms."""
     new: dict[Term, Term] = {}
     for t in in_order(program.roots):
-        new[t] = t if t.op is None else _rewritten(t, tuple([new[a] for a in t.args]), terms)
+        new[t] = t if t.op is None else _rewritten(t.op, tuple([new[a] for a in t.args]), terms, t)
     return Program(
         program.inputs,
         tuple([new[t] for t in program.results]),
@@ -96,14 +122,12 @@ def simplified(program: Program, terms: Terms) -> Program:
     )
 
 
-def _rewritten(t: Term, args: tuple[Term, ...], terms: Terms) -> Term:
-    op = t.op
-    assert op is not None
+def _rewritten(op: Any, args: tuple[Term, ...], terms: Terms, like: Term | None = None) -> Term:
     if all(a.op is None and a.index is None for a in args) and not op.many:
         return _folded(op, args, terms)
     rule = RULES.get(type(op))
     found = rule(terms, op, args) if rule is not None else None
-    return terms.op(op, args, like=t) if found is None else found
+    return terms.op(op, args, like=like) if found is None else found
 
 
 def _folded(op: Any, args: tuple[Term, ...], terms: Terms) -> Term:

@@ -60,7 +60,7 @@ def _slice(t: Term, index: Index) -> Index:
         n = shape[axis]
         axis += 1
         if isinstance(k, tuple):
-            start, step = _bounds(k, n)
+            start, step = bounds(k, n)
             out.append(rest.pop(0).times(step).plus(Affine(start)))
         else:
             out.append(Affine(k + n if isinstance(k, int) and k < 0 else k))
@@ -77,7 +77,7 @@ def expanded(key: Sequence[Any], ndim: int) -> list[Any]:
     return [*key, *fill]
 
 
-def _bounds(k: Any, n: Extent) -> tuple[Extent, int]:
+def bounds(k: Any, n: Extent) -> tuple[Extent, int]:
     """Where a slice starts and its step."""
     start, stop, step = k
     step = 1 if step is None else step

@@ -97,6 +97,11 @@ class Emitter:
                     raise AssertionError(f"{type(s).__name__} is not a kernel's statement")
 
     def _loop(self, s: loops.For) -> None:
+        from chainrule.compile.llvm.turn import is_turn, turn
+
+        if is_turn(s):
+            turn(self, s)
+            return
         with self.counting(self.extent(s.var.extent), 1) as i:
             self.vars[s.var] = i
             self.run(s.body)
@@ -163,7 +168,7 @@ class Emitter:
         along = s.at.coefficient(lanes.var) if lanes is not None else 0
         vector = lanes is not None and (along != 0 or self._is_vector(s.at))
         if not vector:
-            at = self._at(s.buffer, s.at)
+            at = self.place(s.buffer, s.at)
             if s.add:
                 value = fn.call(b, "add", dtype, [self._read(at, dtype, 0), value])
             b.store(self._to_memory(value, dtype), at)
@@ -178,7 +183,7 @@ class Emitter:
 
     def _store_vector(self, s: loops.Store, value: Value, lanes: Lanes) -> None:
         b, dtype = self.b, s.buffer.dtype
-        at = self._at(s.buffer, s.at)
+        at = self.place(s.buffer, s.at)
         if s.add:
             old = self._load_vector(at, dtype, lanes.width, lanes.mask)
             value = fn.call(b, "add", dtype, [old, value])
@@ -378,12 +383,12 @@ class Emitter:
             on = fn.splat(b, on, lanes.width)
             mask = on if mask is None else b.and_(mask, on)
         if along == 1 and not indexed:
-            return self._load_vector(self._at(buffer, at), buffer.dtype, lanes.width, mask)
+            return self._load_vector(self.place(buffer, at), buffer.dtype, lanes.width, mask)
         return self._gather(buffer, self._offsets(at, lanes), lanes.width, mask)
 
     def _load_one(self, buffer: Buffer, at: Affine, on: Value | None) -> Value:
         if on is None:
-            return self._read(self._at(buffer, at), buffer.dtype, 0)
+            return self._read(self.place(buffer, at), buffer.dtype, 0)
         b = self.b  # read an element that is there in any case, if the wanted one is not
         offset = b.select(on, self.affine(at), ir.Constant(I64, 0))
         got = self._read(self._gep(buffer, offset), buffer.dtype, 0)
@@ -480,7 +485,8 @@ class Emitter:
                 total = b.add(total, part)
         return total
 
-    def _at(self, buffer: Buffer, at: Affine) -> Value:
+    def place(self, buffer: Buffer, at: Affine) -> Value:
+        """The address of an element."""
         return self._gep(buffer, self.affine(at))
 
     def _gep(self, buffer: Buffer, offset: Value) -> Value:

@@ -1,11 +1,12 @@
 """A whole program as one LLVM module: a function for each kernel, and one that calls them.
 
-    void program(ptr objects, ptr scratch, ptr sizes, ptr host)
+    void program(ptr objects, ptr scratch, ptr sizes, ptr host, ptr times)
 
 `objects` are the addresses of the caller's arrays and Python floats, as `id` gives them: what they
 hold begins with the same number of bytes of bookkeeping, then the address of the data or the
 number itself. `scratch` are addresses of memory for what lives in between, `sizes` the values of
-the symbols; `host(i)` runs statement number i that only Python can.
+the symbols; `host(i)` runs statement number i that only Python can. If the module is `timed`, the
+cycles that kernel i takes are added to times[i].
 """
 
 from __future__ import annotations
@@ -38,14 +39,19 @@ class Module:
 
 
 def emit(
-    program: Loops, objects: Sequence[Buffer], scratch: Sequence[Buffer], machine: Machine
+    program: Loops,
+    objects: Sequence[Buffer],
+    scratch: Sequence[Buffer],
+    machine: Machine,
+    *,
+    timed: bool = False,
 ) -> Module:
     """The module of `program`, whose caller passes `objects` and memory for `scratch`."""
     out = Module(ir.Module("chainrule"))
-    args = [PTR, PTR, PTR, PTR]
+    args = [PTR] * 5
     main = ir.Function(out.ir, ir.FunctionType(ir.VoidType(), args), "program")
     b = ir.IRBuilder(main.append_basic_block())
-    given, temps, sizes, host = main.args
+    given, temps, sizes, host, times = main.args
     pointers = {x: _data(b, given, i, x) for i, x in enumerate(objects)}
     for i, x in enumerate(scratch):
         pointers[x] = b.load(b.gep(temps, [ir.Constant(I64, i)], source_etype=PTR), typ=PTR)
@@ -57,8 +63,14 @@ def emit(
         for i, s in enumerate(program.symbols)
     }
     known: dict[str, Any] = {}
-    for kernel in program.kernels:
+    clock = ir.Function(out.ir, ir.FunctionType(I64, []), "llvm.readcyclecounter")
+    for i, kernel in enumerate(program.kernels):
+        start = b.call(clock, []) if timed else None
         _call(out, b, kernel, pointers, symbols, machine, known, host)
+        if start is not None:
+            slot = b.gep(times, [ir.Constant(I64, i)], source_etype=I64)
+            took = b.sub(b.call(clock, []), start)
+            b.store(b.add(b.load(slot, typ=I64), took), slot)
     b.ret_void()
     return out
 
