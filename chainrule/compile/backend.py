@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from chainrule.compile.terms import Program, Values
+from chainrule.compile.program import Native
+from chainrule.compile.simplify import simplified
+from chainrule.compile.terms import Program, Terms
 
 Run = Callable[[Sequence[Any]], list[Any]]
 """`run(inputs)`: arrays in the order of the program's inputs, each C-contiguous, of the shape and
@@ -15,16 +15,6 @@ dtype that its input says; new arrays of the results. The inputs that `updates` 
 place: nobody else sees them. All results and updates are of the inputs' old values."""
 
 
-def build(program: Program) -> Run:
+def build(program: Program) -> Native:
     """What runs `program`; `updates` name an input at most once."""
-    places = [place for place, _ in program.updates]
-
-    def run(inputs: Sequence[Any]) -> list[Any]:
-        results, news = Values(program).run(inputs)
-        fresh = [np.array(r, order="C") for r in results]
-        news = [n.copy() if any(n is x or n.base is not None for x in inputs) else n for n in news]
-        for place, new in zip(places, news, strict=True):
-            inputs[place][...] = new
-        return fresh
-
-    return run
+    return Native(simplified(program, Terms()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
@@ -24,8 +25,7 @@ _Callback = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 class Native:
     """Machine code for a program.
 
-    `call(objects, symbols)`: `objects` are the inputs and then the results, arrays with contiguous
-    elements; inputs that the program updates are written to.
+    Kernels' scratch memory belongs to it, so that one thread runs it at a time.
     """
 
     def __init__(self, program: Program) -> None:
@@ -42,7 +42,10 @@ class Native:
         self._hosts = module.hosts
         self._memory: dict[tuple[int, ...], Any] = {}
         self._failure: BaseException | None = None
-        self._now: tuple[Sequence[Any], dict[Buffer, Any], dict[str, int]] = ((), {}, {})
+        self._now: tuple[Sequence[Any], dict[Buffer, Any]] = ((), {})
+        self._table = (ctypes.c_void_p * len(self.objects))()
+        self._lock = threading.Lock()
+        self._run = self._code.call
         self._callback = _Callback(self._host)
         self._pointer = ctypes.cast(self._callback, ctypes.c_void_p)
 
@@ -62,17 +65,25 @@ class Native:
             code.call(table, block[1], block[2], self._pointer, times)
         return [t / repeats for t in times]
 
-    def call(self, objects: Sequence[Any], symbols: Mapping[str, int] | None = None) -> None:
-        """Run it."""
-        values = tuple([(symbols or {})[s] for s in self.loops.symbols])
+    def __call__(
+        self, inputs: Sequence[Any], symbols: Mapping[str, int] | None = None
+    ) -> list[Any]:
+        """Run it on arrays in the order of the program's inputs: C-contiguous, of their shapes and
+        dtypes. Those that it updates are written to. Returns new arrays of the results."""
+        values = tuple([symbols[s] for s in self.loops.symbols]) if symbols else ()
         block = self._memory.get(values) or self._reserve(values)
-        table = (ctypes.c_void_p * len(objects))(*map(id, objects))
-        if self._hosts:
-            self._now = (objects, block[0], dict(zip(self.loops.symbols, values, strict=True)))
-        self._code.call(table, block[1], block[2], self._pointer, None)
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+        arrays, scratch, sizes, shapes, _ = block
+        results = [np.empty(shape, dtype) for shape, dtype in shapes]
+        objects = [*inputs, *results]
+        with self._lock:
+            self._table[:] = [id(x) for x in objects]
+            if self._hosts:
+                self._now = (objects, arrays)
+            self._run(self._table, scratch, sizes, self._pointer, None)
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
+        return results
 
     def _reserve(self, values: tuple[int, ...]) -> Any:
         """Scratch memory for these values of the symbols."""
@@ -90,7 +101,8 @@ class Native:
                 arrays[b] = part.view(b.dtype).reshape(shape)
         pointers = (ctypes.c_void_p * len(plan.offsets))(*[base + o for o in plan.offsets])
         sizes = (ctypes.c_int64 * len(values))(*values)
-        block = self._memory[values] = (arrays, pointers, sizes, arena)
+        shapes = [(tuple([bound(n, symbols) for n in b.shape]), b.dtype) for b in self.results]
+        block = self._memory[values] = (arrays, pointers, sizes, shapes, arena)
         return block
 
     def _host(self, number: int) -> None:
@@ -103,7 +115,7 @@ class Native:
             self._failure = failure
 
     def _eager(self, s: Host) -> None:
-        objects, arrays, _ = self._now
+        objects, arrays = self._now
 
         def array(b: Buffer) -> Any:
             if b.role == "constant":

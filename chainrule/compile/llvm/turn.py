@@ -1,0 +1,100 @@
+"""Transposed copies: squares of 8 by 8 numbers change rows with columns in registers.
+
+Reading along one side and writing along the other, number by number, costs an instruction and more
+for each; a square takes 8 loads, 24 shuffles and 8 stores.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from chainrule.compile import loops
+from chainrule.compile.llvm import functions as fn
+from chainrule.compile.llvm.functions import I64
+from chainrule.compile.llvm.kernel import Emitter
+
+SIDE = 8
+_I32 = ir.IntType(32)
+
+
+def is_turn(s: loops.For) -> bool:
+    """Whether `s` is such a copy: out[.., i, j] = x[.., j, i], both sides at least a square long."""
+    inner = s.body[0]
+    if len(s.body) != 1 or not isinstance(inner, loops.For) or inner.mode != "lanes":
+        return False
+    store = inner.body[0]
+    if len(inner.body) != 1 or not isinstance(store, loops.Store) or store.add:
+        return False
+    x = store.value
+    if x.kind != "load" or x.of[2] is not None or x.dtype.kind != "f":
+        return False
+    i, j, at = s.var, inner.var, x.of[1]
+    sizes = (i.extent, j.extent)
+    if not all(isinstance(n, int) and n >= SIDE for n in sizes) or x.dtype.itemsize > 4:
+        return False
+    plain = all(isinstance(v, loops.Var) for v, _ in (*at.terms, *store.at.terms))
+    across = at.coefficient(i) == 1 and store.at.coefficient(j) == 1
+    return plain and across and at.coefficient(j) != 0 and store.at.coefficient(i) != 0
+
+
+def turn(e: Emitter, s: loops.For) -> None:
+    """Emit `s`, which is one."""
+    inner: Any = s.body[0]
+    store: Any = inner.body[0]
+    i, j = s.var, inner.var
+    rows, cols = i.extent // SIDE * SIDE, j.extent // SIDE * SIDE
+    with e.counting(ir.Constant(I64, rows), SIDE) as a, e.counting(ir.Constant(I64, cols), SIDE) as b:
+        _square(e, store, (i, a), (j, b))
+    _rest(e, inner.body, (i, 0, i.extent), (j, cols, j.extent))
+    _rest(e, inner.body, (i, rows, i.extent), (j, 0, cols))
+
+
+def _rest(e: Emitter, body: Any, *ranges: tuple[loops.Var, int, Any]) -> None:
+    """What is left at the edges, number by number."""
+    if not ranges:
+        with e.fresh():
+            e.run(body)
+        return
+    (var, start, end), *others = ranges
+    if start == end:
+        return
+    with e.counting(ir.Constant(I64, end - start), 1) as n:
+        e.vars[var] = e.b.add(n, ir.Constant(I64, start))
+        _rest(e, body, *others)
+
+
+def _square(e: Emitter, s: Any, row: tuple[Any, Any], col: tuple[Any, Any]) -> None:
+    """One square: lines along i become lines along j."""
+    b, x = e.b, s.value
+    source, at, _ = x.of
+    kind = fn.in_memory(x.dtype, SIDE)
+    e.vars[row[0]] = row[1]
+    lines: list[Any] = []
+    for n in range(SIDE):
+        e.vars[col[0]] = b.add(col[1], ir.Constant(I64, n))
+        lines.append(b.load(e.place(source, at), typ=kind, align=x.dtype.itemsize))
+    for step in (1, 2, 4):
+        lines = _exchanged(b, lines, step)
+    e.vars[col[0]] = col[1]
+    for n, line in enumerate(lines):
+        e.vars[row[0]] = b.add(row[1], ir.Constant(I64, n))
+        b.store(line, e.place(s.buffer, s.at), align=x.dtype.itemsize)
+
+
+def _exchanged(b: Any, lines: list[Any], step: int) -> list[Any]:
+    """Squares of side `step` off the diagonal change places within squares of twice that side."""
+    out = list(lines)
+    low = [c if c & step == 0 else SIDE + c - step for c in range(SIDE)]
+    high = [c + step if c & step == 0 else SIDE + c for c in range(SIDE)]
+    for n in range(SIDE):
+        if n & step == 0:
+            x, y = lines[n], lines[n + step]
+            out[n] = b.shuffle_vector(x, y, _mask(low))
+            out[n + step] = b.shuffle_vector(x, y, _mask(high))
+    return out
+
+
+def _mask(lanes: list[int]) -> Any:
+    return ir.Constant(ir.VectorType(_I32, SIDE), lanes)
