@@ -5,9 +5,11 @@ from chainrule.explain.leaks import Leak, Leaks, leaks
 from chainrule.explain.nan import BadOp, first_bad, trap_nan
 from chainrule.explain.strict import strict
 from chainrule.explain.why import Why, why
+from chainrule.explain.writing import Keepers, who_keeps
 
 __all__ = [
     "BadOp",
+    "Keepers",
     "Leak",
     "Leaks",
     "Saved",
@@ -17,5 +19,6 @@ __all__ = [
     "saved_bytes",
     "strict",
     "trap_nan",
+    "who_keeps",
     "why",
 ]

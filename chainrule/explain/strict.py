@@ -2,6 +2,8 @@
 
 * Two arrays broadcast against each other because one of them lacks an axis: (N, 1) with (N,).
 * A gradient that was not reset is added to, although the parameter has changed since.
+
+And NumPy's refusal to write to a tensor's array says who keeps that.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import numpy as np
 
 from chainrule.errors import GradientError, ShapeError
 from chainrule.explain.words import quote
+from chainrule.explain.writing import note_keepers
 from chainrule.node import Node, Variable
 from chainrule.op import Op
 from chainrule.ops.families import Elementwise
@@ -29,6 +32,7 @@ def strict() -> Generator[None]:
     (N, 1) with (N,) gives (N, N). Written with all axes, (N, 1) with (1, N), it is allowed.
     `GradientError`: `backward` of a new graph adds to a gradient from before the parameter's values
     were changed, so `zero_grad` was forgotten. Accumulating over micro-batches is allowed.
+    NumPy's `ValueError` for a write to a tensor's array gets a note: who keeps it (`who_keeps`).
 
     >>> import chainrule as cr
     >>> with strict():
@@ -45,7 +49,11 @@ def strict() -> Generator[None]:
         resets.ran(xs)
 
     with watching(Watch(ran=ran, pulled=resets.pulled)):
-        yield
+        try:
+            yield
+        except ValueError as error:
+            note_keepers(error)
+            raise
 
 
 def outer(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:

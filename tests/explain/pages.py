@@ -30,7 +30,8 @@ def run(program: str) -> str:
         with contextlib.redirect_stdout(out):
             exec(compile(program, FILE, "exec"), {"__name__": "train"})
     except (ChainruleError, ValueError) as error:
-        print(f"{type(error).__name__}: {error}", file=out)
+        said = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())]
+        print("\n".join(said), file=out)
     finally:
         del linecache.cache[FILE]
     return out.getvalue()
