@@ -380,7 +380,12 @@ class Tensor(Variable):
     def __repr__(self) -> str:
         if type(self.value) is Spec:
             return f"tensor({self.value}, not known yet)"
-        text = np.array2string(self.value, separator=", ", prefix="tensor(", threshold=200)
+        # NumPy writes numbers that are not its own as they come; these are to look like floats
+        brain = self.dtype.kind == "V"
+        seen, digits = (self.value.astype(FLOAT), 4) if brain else (self.value, None)
+        text = np.array2string(
+            seen, precision=digits, separator=", ", prefix="tensor(", threshold=200
+        )
         notes = f", dtype={self.dtype}"
         if self.node is not None and self.node.needs:
             notes += ", requires_grad=True" if self.is_leaf else f", made by {self.node.name}"
@@ -631,7 +636,7 @@ def to_array(data: Any, dtype: Any = None, *, copy: bool) -> Array:
     typed = not isinstance(data, bool | int | float | complex | list | tuple)
     typed = typed or isinstance(data, np.generic)  # np.float64 is a Python float, too
     if not isinstance(data, np.ndarray | np.generic) and hasattr(data, "__dlpack__"):
-        data = np.from_dlpack(data)
+        data = _interop("dlpack").read(data)
     try:
         array: Array = np.array(cast(Any, data), dtype=dtype, copy=True if copy else None)
     except (ValueError, TypeError) as cause:

@@ -143,7 +143,7 @@ def test_gradients_of_float32_parameters_are_float32_and_close(low: Any):
         assert np.abs(a - b).max() <= 4 * COARSE[low] * np.abs(a).max() + 1e-5
 
 
-# --- A parameter is cast once ----------------------------------------------------------------------
+# --- A parameter is cast once ---------------------------------------------------------------------
 
 
 def casts_of(p: Any, run: Any) -> list[Any]:

@@ -145,11 +145,11 @@ def _as(x: Any, dtype: Dtype) -> Any:
     """
     node, casts = getattr(x, "node", None), _casts.get()
     leaf = node is not None and node.op is None and node.needs
-    if casts is None or not leaf or type(x.value) is Spec:
+    if casts is None or node is None or not leaf or type(x.value) is Spec:
         return astype(x, dtype)
-    value, again = casts.get((node, dtype), (None, None))
-    if again is not None and value is x.value:
-        return apply(again, x)
+    known = casts.get((node, dtype))
+    if known is not None and known[0] is x.value:
+        return apply(known[1], x)
     made = astype(x, dtype)
     casts[node, dtype] = x.value, new_op(Cast, made.value)
     return made

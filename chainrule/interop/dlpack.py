@@ -15,6 +15,7 @@ import numpy as np
 from chainrule.dtypes import check_device
 from chainrule.errors import ConfigError, describe
 from chainrule.graph import variable
+from chainrule.interop import bfloat16
 from chainrule.op import Array
 from chainrule.tensor import Tensor
 
@@ -47,7 +48,20 @@ def to_dlpack(
             "read-only, so it needs a copy: leave copy=False out"
         )
     handed = cast(Any, array.copy() if copy or not told else array)
+    if array.dtype.kind == "V":
+        return bfloat16.to_capsule(handed, max_version)
     return handed.__dlpack__(max_version=max_version)
+
+
+def read(x: Any) -> Array:
+    """The elements of `x`, which speaks DLPack, as an array that may share its memory."""
+    try:
+        return cast(Array, x) if isinstance(x, np.ndarray) else np.from_dlpack(x)
+    except (BufferError, RuntimeError):  # NumPy has no bfloat16
+        found = bfloat16.from_capsule(x)
+        if found is None:
+            raise
+        return found
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -66,4 +80,4 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
             "from_dlpack: a tensor's memory is its own, so that nobody changes what a graph keeps: "
             "leave copy=False out"
         )
-    return variable(np.array(np.from_dlpack(x)))
+    return variable(np.array(read(x)))
