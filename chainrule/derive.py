@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule import watch
 from chainrule.errors import GradientError, ShapeError, describe
-from chainrule.graph import is_recording, leaf, order, pick, recording, variable
+from chainrule.graph import is_recording, leaf, order, pick, recording, tracer, variable
 from chainrule.node import Freed, Node, Variable
 from chainrule.op import Op, Spec
 from chainrule.ops.families import Elementwise, conj
@@ -30,7 +30,8 @@ def pullback_nodes(
 ) -> dict[Node, Any]:
     """Carry the cotangents `seeds` back along `walk`; return those that arrive at leaves and `wrt`.
 
-    With `record`, cotangents are variables and what is done to them is recorded; otherwise arrays.
+    With `record`, cotangents are variables and what is done to them is recorded; otherwise they are
+    arrays, or, where the seeds stand for values that are not known yet, placeholders without one.
     With `wrt`, only the paths that lead to it are walked. With `free`, kept values are let go.
     On the way cotangents of complex values are conjugated, so that rules need not conjugate.
     """
@@ -38,6 +39,7 @@ def pullback_nodes(
     freed = Freed() if free else None
     arrived: dict[Node, Any] = {}
     cotangents = {node: conj(g) for node, g in seeds.items()}
+    wrap = record or any(isinstance(g, Variable) for g in seeds.values())
     take, get = cotangents.pop, cotangents.get
     seen = watch.invalid.seen
     seen.clear()
@@ -64,7 +66,7 @@ def pullback_nodes(
             xs = node.xs
             if xs.__class__ is Freed:
                 raise _used_twice(node)
-            y, xs = _as_variables(node) if record else (node.y, xs)
+            y, xs = _as_variables(node) if wrap else (node.y, xs)
             if op.states_vjp:
                 bars = op.vjp(need, g, y, xs)
             else:
@@ -280,16 +282,20 @@ def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> 
             "gradient; set requires_grad=True on what it is computed from, and check that no "
             "detach(), item(), numpy() or no_grad() cuts the path"
         )
-    record = create_graph or type(y.value) is Spec
-    free = not (retain_graph or record) and _is_finite(y.value)
-    arrived = pullback_nodes(order([node]), {node: g}, None, record=record, free=free)
+    walk = order([node])
+    traced = type(y.value) is Spec
+    keep = retain_graph or create_graph
+    if traced and not keep and (t := tracer()) is not None:
+        t.spend(walk)
+    free = not (keep or traced) and _is_finite(y.value)
+    arrived = pullback_nodes(walk, {node: g}, None, record=create_graph, free=free)
     for n, bar in arrived.items():
         if n.extra is not None and n.extra.retain:
             new = bar if isinstance(bar, Variable) else variable(np.asarray(bar))
             before = n.extra.grad
             if before is None:
                 n.extra.grad = new
-            elif record:
+            elif create_graph or traced or type(before.value) is Spec:
                 n.extra.grad = before + new
             else:
                 with np.errstate(all="ignore"):

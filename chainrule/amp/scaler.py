@@ -22,8 +22,8 @@ from weakref import ref
 
 import numpy as np
 
-from chainrule.errors import ConfigError, DtypeError, GradientError
-from chainrule.graph import Node, order, variable
+from chainrule.errors import ConfigError, DtypeError, GradientError, TraceError
+from chainrule.graph import Node, order, tracer, variable
 from chainrule.optim.clip import scalers
 from chainrule.optim.optimizer import Optimizer
 from chainrule.tensor import Tensor
@@ -94,6 +94,12 @@ class GradScaler:
         """`loss` times the scale: call `backward()` on this, or give it to `grad`."""
         if not self.enabled:
             return loss
+        if tracer() is not None:
+            raise TraceError(
+                "a GradScaler adapts its scale in Python, which a compiled function does only "
+                "while it is traced: compile the forward pass and the loss, and call scale, "
+                "backward, step and update outside; or compute in bfloat16, which needs no scale"
+            )
         # a loss in float16 could overflow here
         scaled = (loss.astype(np.float32) if loss.dtype == np.float16 else loss) * self._scale
         if scaled.node is not None and scaled.node.needs:

@@ -36,7 +36,9 @@ class Held:
     node: Node | None
     updated: bool
     seen: Any = field(default=lambda: None)
-    """The array of the latest call that was checked, weakly."""
+    """The array of the latest call that was checked, weakly; nothing when it is gone."""
+    plain: bool = False
+    """Whether that array can be given to the program as it is, if nobody else sees it."""
 
     def fits(self, a: Array, node: Node | None) -> bool:
         """Whether the program can take this array, and this need of a gradient."""
@@ -47,6 +49,7 @@ class Held:
             return False
         self.node = node
         self.seen = ref(a)
+        self.plain = _writable(a) if self.updated else a.flags.c_contiguous
         return True
 
 
@@ -154,10 +157,10 @@ class Variant:
             if (h.seen() is not a or t.node is not h.node) and not h.fits(a, t.node):
                 return MISFIT
             if h.updated:
-                if getrefcount(a) > _OWN or a.base is not None or not a.flags.carray:
+                if getrefcount(a) > _OWN or not h.plain:
                     a = a.copy(order="C")
                     moved.append((t, a))
-            elif not a.flags.c_contiguous:
+            elif not h.plain:
                 a = _contiguous(a)
             put(a)
         graded: list[tuple[Any, Any]] = []

@@ -18,7 +18,7 @@ from weakref import ref
 
 import numpy as np
 
-from chainrule.errors import ShapeError, TraceError, describe
+from chainrule.errors import GradientError, ShapeError, TraceError, describe
 from chainrule.function import Call
 from chainrule.graph import apply, constant, interposed, leaf, placeholder, trace, variable
 from chainrule.node import Extra, Node, Variable
@@ -214,6 +214,16 @@ class Tracer:
             "numbers out of the function as results; a number that the code must know is a static "
             "argument: jit(f, static_argnames=...)"
         )
+
+    def spend(self, walk: Sequence[Node]) -> None:
+        """Note that a backward pass goes along `walk`, which a second one may not."""
+        for node in walk:
+            if node in self.spent:
+                raise GradientError(
+                    f"cannot go back through {node} a second time: say retain_graph=True in the "
+                    "first backward, or compute the forward pass again"
+                )
+        self.spent.update([node for node in walk if node.op is not None])
 
     def draw(self, take: Callable[[], Any], shape: Sequence[int], dtype: Any) -> Any:
         """A placeholder for random numbers, which are drawn anew before every call."""

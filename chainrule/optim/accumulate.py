@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from chainrule.errors import ConfigError, GradientError
+from chainrule.graph import tracer
 from chainrule.tensor import Tensor
 from chainrule.tree import flatten
 
@@ -83,8 +84,9 @@ class Micro:
         self.part = part
         self.count = count
         self.share = count / total
-        self.loss: float | None = None
-        """What the loss adds to that of the whole; None before `backward`."""
+        self.loss: Any = None
+        """What the loss adds to that of the whole, a float (inside `jit` a tensor); None before
+        `backward`."""
 
     def backward(
         self, loss: Tensor, *, reduction: str = "mean", scaler: GradScaler | None = None
@@ -102,7 +104,7 @@ class Micro:
             self.loss = 0.0
             return
         mine = loss * (self.share if reduction == "mean" else self.share / self.count)
-        self.loss = float(mine.item())
+        self.loss = float(mine.item()) if tracer() is None else mine.detach()
         (mine if scaler is None else scaler.scale(mine)).backward()
 
 
@@ -137,6 +139,9 @@ class Accumulation:
         return len(self.micros)
 
     @property
-    def loss(self) -> float:
-        """The mean loss of the whole batch, of the parts that have had their backward."""
-        return math.fsum([m.loss for m in self.micros if m.loss is not None])
+    def loss(self) -> Any:
+        """The mean loss of the whole batch, of the parts that have had their backward: a float
+        (inside `jit` a tensor)."""
+        losses = [m.loss for m in self.micros if m.loss is not None]
+        traced = any(isinstance(loss, Tensor) for loss in losses)
+        return sum(losses[1:], losses[0]) if traced else math.fsum(losses)

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 
-from chainrule.errors import ConfigError, GradientError
-from chainrule.graph import variable
-from chainrule.op import Array
+from chainrule.errors import ConfigError, GradientError, TraceError
+from chainrule.graph import tracer, variable
+from chainrule.ops import elementwise as ew
+from chainrule.ops import reduction as red
+from chainrule.ops.contraction import matmul
+from chainrule.ops.selection import clip, where
+from chainrule.ops.shaping import astype, reshape
 from chainrule.tensor import Tensor
 
 scalers: WeakSet[Any] = WeakSet()
@@ -45,7 +50,7 @@ def clip_grad_value(parameters: Tensor | Iterable[Tensor], clip_value: float) ->
         raise ConfigError(f"clip_grad_value: clip_value is at least 0, not {clip_value}")
     for p in _unscaled("clip_grad_value", parameters):
         if p.grad is not None:
-            p.grad = variable(np.clip(p.grad.value, -clip_value, clip_value))
+            p.grad = clip(p.grad.detach(), -clip_value, clip_value)
 
 
 def clip_grad_norm(
@@ -60,41 +65,64 @@ def clip_grad_norm(
     vector, as it was before. Parameters without a gradient are left out. If the total is infinite
     or NaN, `GradientError` with `error_if_nonfinite`, otherwise gradients become 0 or NaN, as in
     PyTorch. `GradientError` too if gradients are still scaled by a `GradScaler`. Pascanu et al.
-    2013, arXiv:1211.5063, algorithm 1.
+    2013, arXiv:1211.5063, algorithm 1. Inside `jit` the total is traced like any number.
     """
     if not max_norm >= 0 or not norm_type > 0:
         raise ConfigError(
             f"clip_grad_norm: max_norm {max_norm} is at least 0, norm_type {norm_type} above 0"
         )
     every = _unscaled("clip_grad_norm", parameters)
-    with_grad = [(p, p.grad.value) for p in every if p.grad is not None]
-    with np.errstate(all="ignore"):
-        total = _total([g for _, g in with_grad], norm_type)
-        if error_if_nonfinite and not math.isfinite(total):
-            raise GradientError(
-                f"the norm of the gradients is {total}: look for the first infinite or NaN value, "
-                "or say error_if_nonfinite=False to go on"
-            )
-        factor = max_norm / (total + 1e-6)
-        if not factor >= 1:
+    with_grad = [(p, p.grad.detach()) for p in every if p.grad is not None]
+    if not with_grad:
+        return 0.0
+    if (by := tracer()) is not None:
+        return _clip_traced(by, with_grad, max_norm, norm_type, error_if_nonfinite)
+    total = float(_total([g.value for _, g in with_grad], norm_type))
+    if error_if_nonfinite and not math.isfinite(total):
+        raise GradientError(
+            f"the norm of the gradients is {total}: look for the first infinite or NaN value, "
+            "or say error_if_nonfinite=False to go on"
+        )
+    factor = max_norm / (total + 1e-6)
+    if not factor >= 1:
+        with np.errstate(all="ignore"):
             for p, g in with_grad:
-                p.grad = variable(g * factor)
+                p.grad = variable(g.value * factor)
     return total
 
 
-def _total(gradients: list[Array], order: float) -> float:
-    if not gradients:
-        return 0.0
+def _clip_traced(
+    by: Any, with_grad: list[tuple[Tensor, Any]], max_norm: float, order: float, check: bool
+) -> Any:
+    """The same while it is traced, where nobody can ask whether the norm is too large."""
+    if check:
+        raise TraceError(
+            "clip_grad_norm: error_if_nonfinite=True asks for the norm in a function that is "
+            "compiled: return the norm, and look at it outside"
+        )
+    total = by.as_number(_total([g for _, g in with_grad], order))
+    factor = max_norm / (total + 1e-6)
+    factor = where(factor >= 1, 1.0, factor)
+    for p, g in with_grad:
+        p.grad = g * factor
+    return total
+
+
+def _total(gradients: list[Any], order: float) -> Any:
+    """The norm of arrays, or of tensors that are traced, in float64."""
     if order == 2:
-        return math.sqrt(sum([_square_sum(g) for g in gradients]))
+        return ew.sqrt(reduce(ew.add, [_square_sum(g) for g in gradients]))
     if order == math.inf:
-        return max([float(np.max(np.abs(g), initial=0)) for g in gradients])
-    return sum([float(np.sum(np.abs(g) ** order, dtype=np.float64)) for g in gradients]) ** (
-        1 / order
-    )
+        return reduce(ew.maximum, [astype(_largest(g), np.float64) for g in gradients])
+    sums = [red.sum(astype(ew.abs(g), np.float64) ** order) for g in gradients]
+    return reduce(ew.add, sums) ** (1 / order)
 
 
-def _square_sum(g: Array) -> float:
+def _largest(g: Any) -> Any:
+    return red.max(ew.abs(g)) if math.prod(g.shape) else np.zeros((), g.dtype)
+
+
+def _square_sum(g: Any) -> Any:
     """In float64, in which squares of float32 can neither overflow nor vanish."""
-    flat = g.reshape(-1).astype(np.float64, copy=False)
-    return float(np.dot(flat, flat))
+    flat = reshape(astype(g, np.float64, copy=False), (-1,))
+    return matmul(flat, flat)

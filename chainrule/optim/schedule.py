@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.errors import ConfigError
+from chainrule.errors import ConfigError, TraceError
+from chainrule.graph import tracer
 from chainrule.optim.optimizer import Optimizer
 
 
@@ -151,6 +152,12 @@ class Scheduler:
 
     def step(self) -> None:
         """Go on to the next step."""
+        if tracer() is not None:
+            raise TraceError(
+                "Scheduler.step() in a function that is compiled would go on only while it is "
+                "traced: call it outside, after the compiled step, which reads the learning rate "
+                "anew at every call"
+            )
         self.step_count += 1
         self._set()
 
