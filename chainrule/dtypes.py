@@ -214,9 +214,13 @@ def weakly(values: Sequence[Any], y: Any) -> Any:
     Its rule that such a number takes the dtype of the array that it meets holds for its own dtypes
     only: beside a bfloat16 it computes in float32 or float64, and what is left to do is to round.
     """
-    typed = [v for v in values if hasattr(v, "dtype")]
-    if not [v for v in typed if v.dtype.kind == "V"] or getattr(y, "dtype", None) is None:
+    for v in values:
+        if not isinstance(v, int | float) and getattr(v, "dtype", float32).kind == "V":
+            break
+    else:
         return y
+    typed = [v for v in values if hasattr(v, "dtype")]
     plain = [v for v in values if isinstance(v, int | float | complex) and not hasattr(v, "dtype")]
     want = result_type(*[v.dtype for v in typed], *plain)
-    return y.astype(want) if want.kind == "V" and y.dtype in (float32, float64) else y
+    wider = getattr(y, "dtype", None) in (float32, float64)
+    return y.astype(want) if wider and want.kind == "V" else y
