@@ -8,7 +8,9 @@ the reshape is a view.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 
@@ -17,12 +19,12 @@ from chainrule.compile.loops import Buffer, strides_of
 from chainrule.compile.lower import is_map, reduction
 from chainrule.compile.sizes import Extent, product, typical
 from chainrule.compile.terms import Program, Term
-from chainrule.compile.views import is_view, source
+from chainrule.compile.views import View, is_view, placed_before, source
 from chainrule.op import Pick
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import Elementwise
-from chainrule.ops.selection import Take, TakeAdd, TakeAlong, TakeAlongAdd
-from chainrule.ops.shaping import Astype, Reshape
+from chainrule.ops.selection import Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
+from chainrule.ops.shaping import Astype, Concat, Reshape
 
 _CHEAP = {
     "add", "sub", "mul", "neg", "positive", "relu", "square", "abs", "maximum", "minimum", "equal",
@@ -108,6 +110,8 @@ def to_realize(order: list[Term], roots: Iterable[Term], uses: dict[Term, list[T
             needed |= {source(a) for a in t.args}
         if isinstance(t.op, Take | TakeAlong):
             needed.add(source(t.args[0]))
+        if isinstance(t.op, Concat):
+            needed |= {t, *[source(a) for a in t.args]}
         if isinstance(t.op, Reshape) and _is_hard(t):
             needed.add(source(t))
     for t in order:
@@ -177,11 +181,107 @@ def read_by(t: Term, held: set[Term]) -> list[Term]:
     return list(found)
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a term reads of an input's memory: elements of `view`, from `start` to before `end`.
+
+    `plain`: each element is read only for the element of the term at the same place.
+    """
+
+    view: View
+    start: int | None
+    end: int
+    plain: bool
+
+    def meets(self, other: Read) -> bool:
+        """Whether both may touch the same element."""
+        if self.view.buffer is not other.view.buffer:
+            return False
+        if self.start is None or other.start is None:
+            return True
+        return self.start < other.end and other.start < self.end
+
+
+def touched(view: View, shape: Sequence[Extent], *, plain: bool) -> Read:
+    """The elements of an array of `shape` at `view`."""
+    last: Extent = view.offset
+    first: Extent = view.offset
+    for n, stride in zip(shape, view.strides, strict=True):
+        reach = (n - 1) * stride
+        if not isinstance(reach, int) or reach >= 0:
+            last = reach + last
+        else:
+            first = reach + first
+    if isinstance(first, int) and isinstance(last, int):
+        return Read(view, first, last + 1, plain)
+    return Read(view, None, 0, plain)
+
+
+def reads_at(t: Term, held: set[Term], at: Mapping[Term, View]) -> list[Read]:
+    """Which memory of inputs computing `t` reads."""
+    out: list[Read] = []
+    stack: list[tuple[Term, bool]] = [(a, is_plain(t, a)) for a in t.args]
+    while stack:
+        a, plain = stack.pop()
+        x = source(a)
+        if x.index is not None:
+            out.append(_read(a, at[x], plain))
+        elif x.op is not None and x not in held:
+            stack += [(b, plain and a is x and is_plain(x, b)) for b in x.args]
+    return out
+
+
+def _read(a: Term, view: View, plain: bool) -> Read:
+    """Reading the chain of views `a` of what lies at `view`."""
+    chain: list[Term] = []
+    while is_view(a):
+        chain.append(a)
+        a = a.args[0]
+    shape = a.shape
+    for v in reversed(chain):
+        through = views.seen_through(v, view)
+        if through is None:
+            return touched(view, shape, plain=False)
+        view, shape = through, v.shape
+    return touched(view, shape, plain=plain)
+
+
+def is_plain(t: Term, a: Term) -> bool:
+    """Whether each element of the map `t` is computed from the element of `a` at the same place."""
+    return isinstance(t.op, Elementwise | Where | Astype) and a.shape == t.shape
+
+
+def part_views(t: Term, view: View, held: set[Term]) -> dict[Term, View]:
+    """Where the parts of the concatenation `t`, which lies at `view`, are to be computed.
+
+    A part that is none of our own (an input, say), or is shown in a way that cannot be undone, is
+    not among them: it will be copied.
+    """
+    out: dict[Term, View] = {}
+    axis: int = t.op.axis  # type: ignore[union-attr]
+    start: Extent = 0
+    for a in t.args:
+        strides: tuple[Extent, ...] | None = view.strides
+        offset, x = start * view.strides[axis] + view.offset, a
+        start = a.shape[axis] + start
+        while strides is not None and is_view(x):
+            strides, x = placed_before(x, strides), x.args[0]
+        if strides is None or x not in held or x in out or x.dtype != t.dtype:
+            continue
+        if not (is_map(x) or is_product(x) or reduction(x) is not None):
+            continue
+        out[x] = View(view.buffer, offset, strides)
+    return out
+
+
 def ordered(
-    roots: list[Term], reads: dict[Term, list[Term]], becomes: dict[Term, Term]
+    roots: list[Term],
+    reads: dict[Term, list[Term]],
+    waits: Mapping[Term, list[Term]],
 ) -> tuple[list[Term], dict[Term, list[Term]], set[Term]]:
-    """The realized terms in an order in which all who read an input come before it is overwritten;
-    by overwriting term, who these are; and the terms of `becomes` for which there is no such order.
+    """The realized terms in an order in which a term comes after those that it `waits` for; for
+    whom each term waits; and the terms for which there is no such order.
     """
     readers: dict[Term, list[Term]] = {}
     for t, xs in reads.items():
@@ -189,13 +289,12 @@ def ordered(
             readers.setdefault(x, []).append(t)
     before: dict[Term, list[Term]] = {}
     late: set[Term] = set()
-    for t, given in becomes.items():
-        waits = [r for r in readers.get(given, []) if r is not t]
-        after = _reach(t, readers)
-        if any(r in after for r in waits):
+    for t, others in waits.items():
+        after = _reach(t, readers) if others else set[Term]()
+        if t in others or any(r in after for r in others):
             late.add(t)
         else:
-            before[t] = waits
+            before[t] = others
     while True:
         order, stuck = _sorted(roots, reads, before)
         if stuck is None:

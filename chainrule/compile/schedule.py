@@ -41,6 +41,7 @@ from chainrule.compile.sizes import Extent, Size, product, typical
 from chainrule.compile.terms import Program, Term, in_order
 from chainrule.compile.views import ZERO, Index, View, back, is_view, whole
 from chainrule.op import Pick
+from chainrule.ops.shaping import Concat
 
 
 @final
@@ -99,29 +100,81 @@ class Scheduler:
     def _plan(self) -> None:
         roots, becomes = realize.with_copies(self.program)
         order = in_order(roots)
-        uses = realize.users(order)
-        held = realize.to_realize(order, roots, uses)
-        reads = {t: realize.read_by(t, held) for t in order if t in held}
-        self.order, self.before, late = realize.ordered(roots, reads, becomes)
-        self.late = [(t, becomes[t]) for t in late]
-        wish = realize.layouts(order, held)
+        held = realize.to_realize(order, roots, realize.users(order))
         self._inputs(becomes)
         self._constants(order)
         results = {t: i for i, t in enumerate(roots[: len(self.program.results)])}
-        for t in self.order:
-            if isinstance(t.op, Pick):
+        wish = realize.layouts(order, held)
+        for t in reversed(order):
+            if t in held and not isinstance(t.op, Pick):
+                self._settle(t, becomes, results, wish, held)
+        self.results = [self.views[t].buffer for t in results]
+        self._order(roots, order, held)
+
+    def _settle(
+        self,
+        t: Term,
+        becomes: dict[Term, Term],
+        results: dict[Term, int],
+        wish: dict[Term, tuple[Extent, ...]],
+        held: set[Term],
+    ) -> None:
+        """Decide where `t` lies, and with it the parts of which it is put together."""
+        strides = wish.get(t)
+        if t in becomes:
+            self.views[t] = self.views[becomes[t]]
+        elif t in results:
+            self.views[t] = whole(self.buffer(t, "result", f"result {results[t]}"))
+        elif t in self.views:
+            pass  # a part of something that has its place
+        elif strides is None or not realize.is_dense(strides, t.shape):
+            self._scratch(t)
+        else:
+            self.views[t] = View(self.buffer(t, "scratch"), 0, strides)
+        if isinstance(t.op, Concat):
+            free = held - self.views.keys() - becomes.keys() - results.keys()
+            self.views |= realize.part_views(t, self.views[t], free)
+
+    def _order(self, roots: list[Term], order: list[Term], held: set[Term]) -> None:
+        """Put terms in order; what cannot be computed in place is copied at the end."""
+        reads = {t: realize.read_by(t, held) for t in order if t in held}
+        at = {t: realize.reads_at(t, held, self.views) for t in reads}
+        self.reads_at = at
+        waits: dict[Term, list[Term]] = {}
+        for t in reads:
+            view = self.views.get(t)
+            if view is None or view.buffer.role != "state":
                 continue
-            if t in becomes and t not in late:
-                self.views[t] = self.views[becomes[t]]
-            elif t in results:
-                self.views[t] = whole(self.buffer(t, "result", f"result {results[t]}"))
-            else:
-                strides = wish.get(t)
-                if strides is None or not realize.is_dense(strides, t.shape):
-                    self._scratch(t)
-                else:
-                    self.views[t] = View(self.buffer(t, "scratch"), 0, strides)
-        self.results = [self.views[t].buffer for t in roots[: len(self.program.results)]]
+            if isinstance(t.op, Concat) and not self._unplaced(t):
+                continue
+            clash = [r for r in reads if self._clash(r, view, t)]
+            waits[t] = clash
+        self.order, self.before, late = realize.ordered(roots, reads, waits)
+        self.late: list[tuple[Term, View]] = []
+        for t in late:
+            self.late.append((t, self.views[t]))
+            self._scratch(t)
+
+    def _clash(self, r: Term, view: View, t: Term) -> bool:
+        """Whether `r` reads memory that computing `t` at `view` overwrites, other than, as `t`
+        itself, each element just before it is overwritten."""
+        mine = realize.touched(view, t.shape, plain=True)
+        return any(
+            x.meets(mine) and (r is not t or not x.plain or x.view != view)
+            for x in self.reads_at[r]
+        )
+
+    def _unplaced(self, t: Term) -> list[int]:
+        """Which parts of a concatenation are not computed into their places."""
+        view, out = self.views[t], []
+        start: Extent = 0
+        for i, a in enumerate(t.args):
+            offset = start * view.strides[t.op.axis] + view.offset  # type: ignore[union-attr]
+            start = a.shape[t.op.axis] + start  # type: ignore[union-attr]
+            mine = self.views.get(views.source(a))
+            if mine is None or mine.buffer is not view.buffer or mine.offset != offset:
+                out.append(i)
+        return out
 
     def _scratch(self, t: Term) -> None:
         if isinstance(t.shape, tuple) and t.shape and isinstance(t.shape[0], tuple):
@@ -261,6 +314,8 @@ class Scheduler:
             if isinstance(t.op, Pick):
                 self.views[t] = whole(self.outputs[t.args[0]][t.op.index])
                 self.group_of[t] = self.group_of[t.args[0]]
+            elif isinstance(t.op, Concat):
+                self._joined(t)
             elif is_product(t):
                 products.schedule(self, t)
             elif is_map(t) or reduction(t) is not None:
@@ -307,6 +362,29 @@ class Scheduler:
         m.along = {a: i for i, a in enumerate(axes)}
         self.groups.append(g)
         self.group_of[m.term] = g
+
+    def _joined(self, t: Term) -> None:
+        """A concatenation whose parts are in place is there when the last of them is."""
+        if self._unplaced(t):
+            self._fixed("concat", t)
+            return
+        groups = [self.group_of[x] for a in t.args if (x := views.source(a)) in self.group_of]
+        self.group_of[t] = max(groups, key=lambda g: g.number)
+
+    def _concat(self, t: Term) -> list[Stmt]:
+        """Copies of those parts that are not in their places."""
+        axis: int = t.op.axis  # type: ignore[union-attr]
+        out: list[Stmt] = []
+        missing = self._unplaced(t)
+        start: Extent = 0
+        self._memo, self.held = {}, {}
+        for i, a in enumerate(t.args):
+            if i in missing:
+                axes, at = self.counters(a.shape)
+                place = tuple([x.plus(Affine(start)) if n == axis else x for n, x in enumerate(at)])
+                out += self.nest(axes, [self.store(t, place, self.element(a, at))])
+            start = a.shape[axis] + start
+        return out
 
     def _fixed(self, kind: str, t: Term) -> None:
         g = Group(len(self.groups), kind, [], [Member(t, (), [], {}, None)])
@@ -355,11 +433,11 @@ class Scheduler:
     def _join_product(self, g: Group, m: Member) -> bool:
         if m.reduces is not None:
             return False
-        p = g.members[0]
+        members = {x.term: x for x in g.members}
         along: dict[int, int] = {}
         for x, index in m.requests:
-            if x is p.term and index:
-                found = _mapping(m, p, index)
+            if x in members and index:
+                found = _mapping(m, members[x], index)
                 if found is None:
                     return False
                 along = found
@@ -393,13 +471,17 @@ class Scheduler:
 
     def _safe(self, g: Group, m: Member, along: dict[int, int]) -> bool:
         """Whether `m` overwrites nothing that another member still reads elsewhere."""
+        view = self.views[m.term]
         for x in self.before.get(m.term, []):
             if self.group_of.get(x) is not g:
                 continue
-            other = next(y for y in g.members if y.term is x)
-            if g.kind == "product" and other is g.members[0]:
+            other = next((y for y in g.members if y.term is x), None)
+            if other is None or other.reduces is not None or len(along) != len(g.rows):
                 return False
-            if other.reduces is not None or other.along != along or len(along) != len(g.rows):
+            if is_product(x) or len(other.along) != len(along):
+                return False
+            mine = realize.touched(view, m.term.shape, plain=True)
+            if any(r.meets(mine) and not (r.plain and r.view == view) for r in self.reads_at[x]):
                 return False
         return True
 
@@ -414,6 +496,8 @@ class Scheduler:
                 body = products.build(self, g)
             case "gemm":
                 body = products.build_gemm(self, g)
+            case "concat":
+                body = self._concat(g.members[0].term)
             case "scatter":
                 body = self._scatter(g.members[0].term)
             case "host":
@@ -491,14 +575,11 @@ class Scheduler:
 
     def _copy_late(self) -> None:
         """What could not be computed in place is copied when everybody has read the old value."""
-        for t, given in self.late:
+        for t, target in self.late:
             axes, at = self.counters(t.shape)
             value = self.exprs.load(self.views[t].buffer, self.views[t].at(at))
-            target = self.views[given]
             store = Store(target.buffer, target.at(at), value)
-            self.kernels.append(
-                Kernel(f"k{len(self.kernels)}_copy", tuple(self.nest(axes, [store])))
-            )
+            self.kernels.append(Kernel(f"k{len(self.kernels)}_copy", tuple(self.nest(axes, [store]))))
 
 
 @final
