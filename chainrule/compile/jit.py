@@ -9,7 +9,7 @@ every call, and updated where the function updates them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from inspect import signature
@@ -56,7 +56,7 @@ def jit(
 
     f must not branch on traced values in Python, nor store them anywhere but in tensors: that
     raises `TraceError`. What else it does to Python objects happens only while it is traced.
-    Results have no graph, unless an argument requires a gradient: then f runs as it is.
+    What f returns can be differentiated like any result, with respect to arguments and state.
 
     Also a decorator, `@jit` or `@jit(static_argnames="n")`, of functions and of methods.
 
@@ -159,14 +159,17 @@ class Jitted:
                 return result
         entry.variants = [v for v in entry.variants if not v.gone]
 
-        def call(given: Sequence[Any]) -> Any:
-            positional, named = structure.unflatten(given)
-            for i in self._static:
-                if i < len(args):
-                    positional[i] = args[i]
+        template = [None if _is_traced(x) else x for x in leaves]
+        named_static = {i: args[i] for i in self._static if i < len(args)}
+
+        def call(given: Mapping[int, Any]) -> Any:
+            filled = [given.get(i, x) for i, x in enumerate(template)]
+            positional, named = structure.unflatten(filled)
+            for i, x in named_static.items():
+                positional[i] = x
             return self._f(*positional, **named, **fixed)
 
-        variant = record(self._f, leaves, call)
+        variant = record(self.__name__, leaves, call)  # type: ignore[attr-defined]
         self.traces += 1
         self._warn(leaves, key)
         entry.variants.insert(0, variant)
@@ -239,10 +242,10 @@ def _same(args: Sequence[Any], wanted: Sequence[Any]) -> bool:
 
 
 def _runs_as_it_is(x: Any) -> bool:
-    """Whether a gradient, or somebody else's trace, goes through this argument."""
+    """Whether somebody else's trace goes through this argument."""
     if not isinstance(x, Tensor):
         return False
-    return type(x.value) is Spec or (x.requires_grad and is_recording())
+    return type(x.value) is Spec
 
 
 def _plain_around() -> bool:
@@ -255,6 +258,11 @@ def _plain_around() -> bool:
     return True
 
 
+def _is_traced(x: Any) -> bool:
+    """Whether the values of a leaf may change from call to call."""
+    return isinstance(x, Tensor | np.ndarray | np.generic) or type(x) in (float, complex)
+
+
 def _array_kind(x: Any) -> Any:
     return (np.ndarray, x.shape, x.dtype)
 
@@ -262,7 +270,7 @@ def _array_kind(x: Any) -> Any:
 def _kind(x: Any) -> Any:
     """What a leaf is, as far as the trace depends on it."""
     if isinstance(x, Tensor):
-        return (Tensor, x.shape, x.dtype)
+        return (Tensor, x.shape, x.dtype, x.requires_grad and is_recording())
     if isinstance(x, np.ndarray | np.generic):
         return _array_kind(x)
     if type(x) is float or type(x) is complex:

@@ -1,82 +1,56 @@
-"""From a function and its arguments to a compiled `Variant`: trace, convert, build.
+"""From a function and its arguments to what a traced run of it left, and to a compiled `Variant`.
 
-The steps follow each other in `record`. Objects of the trace must be gone at its end, so that what
-is still there can be recognised as leaked: each step keeps nodes and specs, and lets tensors go.
+Objects of the trace must be gone at its end, so that what is still there can be recognised as
+leaked: each step keeps nodes and specs, and lets tensors go.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any, final
-from weakref import ref
+from typing import Any
 
 import numpy as np
 
-from chainrule.compile.backend import build
-from chainrule.compile.convert import program, reached
-from chainrule.compile.state import Draw, Held, HeldGrad, HeldNumber, Variant
-from chainrule.compile.trace import GradSlot, Lift, Tracer, weak_placeholder
+from chainrule.compile.assemble import Call, assemble, note_derivative
+from chainrule.compile.left import NUMBER, TENSOR, Left, State
+from chainrule.compile.state import Variant
+from chainrule.compile.trace import Lift, Tracer
+from chainrule.compile.weak import weak_placeholder
 from chainrule.errors import DtypeError, TraceError, describe
-from chainrule.graph import constant, placeholder, traced, variable
+from chainrule.graph import constant, is_recording, placeholder, traced
 from chainrule.node import Node
-from chainrule.op import Array, Spec
+from chainrule.op import Spec
 from chainrule.replay import noted
 from chainrule.tensor import Tensor
-from chainrule.tree import Structure, flatten
+from chainrule.tree import flatten
 
 
-def record(f: Callable[..., Any], leaves: Sequence[Any], call: Callable[..., Any]) -> Variant:
-    """Trace f on placeholders for `leaves`; `call(given)` calls it with those in their places."""
+def record(name: str, leaves: Sequence[Any], call: Call) -> Variant:
+    """Trace a function on placeholders for `leaves`; `call(given)` calls it with those instead."""
     tracer = Tracer()
-    left = _Left()
+    left = Left()
     try:
         _run(tracer, left, leaves, call)
     finally:
         tracer.restore()
-    states = [_State(lift) for lift in tracer.lifts]
+    states = [State(lift) for lift in tracer.lifts]
     slots = [lift.grad.now for lift in tracer.lifts if lift.grad is not None]
     tracer.lifts.clear()
-    variant = _compiled(tracer, left, states)
+    variant = assemble(name, tracer, left, states, call)
     del left, states
-    _refuse_leaks(tracer, getattr(f, "__qualname__", repr(f)), {id(g) for g in slots})
+    _refuse_leaks(tracer, name, {id(g) for g in slots})
     return variant
 
 
-# --- What a run leaves ---------------------------------------------------------------------------
-
-
-@final
-@dataclass(eq=False)
-class _Left:
-    """What a traced run left: nodes, and what its result looks like."""
-
-    args: list[tuple[int, Node]] = field(default_factory=list["tuple[int, Node]"])
-    """The traced leaves of the arguments: which, and the node of its placeholder."""
-    truths: list[tuple[int, bool]] = field(default_factory=list["tuple[int, bool]"])
-    changed: list[tuple[int, Node]] = field(default_factory=list["tuple[int, Node]"])
-    """The leaves of the arguments that were given new values, and the nodes of those."""
-    updates: dict[Node, Node] = field(default_factory=dict[Node, Node])
-    """By the leaf of a state tensor, or its gradient, the node of its new value."""
-    outs: list[Node] = field(default_factory=list[Node])
-    results: list[Any] = field(default_factory=list[Any])
-    """The leaves of the result, `_TENSOR` or `_NUMBER` in the places of those that are computed."""
-    structure: Structure | None = None
-
-
-_TENSOR: Any = object()
-_NUMBER: Any = object()
-
-
-def _run(tracer: Tracer, left: _Left, leaves: Sequence[Any], call: Callable[..., Any]) -> None:
+def _run(tracer: Tracer, left: Left, leaves: Sequence[Any], call: Call) -> None:
     """Run the function on placeholders, and note what it left."""
     given = [_given(tracer, left, i, x) for i, x in enumerate(leaves)]
     before = {i: given[i].node for i, _ in left.args}
     with traced(tracer), _modes_guarded(tracer):
         with noted() as chance:
-            result = call(given)
+            result = call(dict(enumerate(given)))
         if chance.python is not None or chance.numpy is not None:
             source = "random" if chance.python is not None else "numpy.random"
             raise TraceError(
@@ -86,14 +60,21 @@ def _run(tracer: Tracer, left: _Left, leaves: Sequence[Any], call: Callable[...,
         found, left.structure = flatten(result)
         for x in found:
             left.results.append(_noted(tracer, left, x))
+        note_derivative(tracer, left)
         for i, node in before.items():
+            if node.extra is not None and node.extra.grad is not None:
+                raise TraceError(
+                    f"a backward() inside a compiled function reaches leaf {i} of its arguments, "
+                    "which requires a gradient: give it detached, let the function reach it by "
+                    "itself, or use grad"
+                )
             if tracer.origin(given[i].node) is not node:
                 left.changed.append((i, given[i].node))
         for lift in list(tracer.lifts):
             _note_updates(tracer, left, lift)
 
 
-def _given(tracer: Tracer, left: _Left, i: int, x: Any) -> Any:
+def _given(tracer: Tracer, left: Left, i: int, x: Any) -> Any:
     """What the function is given for leaf `i` of the arguments."""
     array: Any = x
     if isinstance(x, Tensor | np.ndarray | np.generic):
@@ -101,7 +82,8 @@ def _given(tracer: Tracer, left: _Left, i: int, x: Any) -> Any:
             raise DtypeError(
                 f"jit: an argument is an array of {array.dtype}, which holds no numbers"
             )
-        given = placeholder(array.shape, array.dtype)
+        needs = isinstance(x, Tensor) and x.requires_grad and is_recording()
+        given = placeholder(array.shape, array.dtype, needs=needs)
     elif type(x) is float or type(x) is complex:
         given = weak_placeholder(np.result_type(x))
         tracer.known_truths[given.node] = lambda: _truth_noted(left, i, bool(x))
@@ -111,7 +93,7 @@ def _given(tracer: Tracer, left: _Left, i: int, x: Any) -> Any:
     return given
 
 
-def _truth_noted(left: _Left, i: int, truth: bool) -> bool:
+def _truth_noted(left: Left, i: int, truth: bool) -> bool:
     if (i, truth) not in left.truths:
         left.truths.append((i, truth))
     return truth
@@ -137,16 +119,16 @@ def _modes_guarded(tracer: Tracer) -> Generator[None]:
         tracer.guards.append(lambda: all(m.training is mode for m, mode in pairs))
 
 
-def _noted(tracer: Tracer, left: _Left, x: Any) -> Any:
+def _noted(tracer: Tracer, left: Left, x: Any) -> Any:
     """What is to be known of a leaf of the result."""
     if not isinstance(x, Tensor):
         return x
     tracer.touch(x)
     left.outs.append(x.node if type(x.value) is Spec else constant(x.value))  # type: ignore[arg-type]
-    return _NUMBER if type(x.value) is Spec and x.value.weak else _TENSOR
+    return NUMBER if type(x.value) is Spec and x.value.weak else TENSOR
 
 
-def _note_updates(tracer: Tracer, left: _Left, lift: Lift) -> None:
+def _note_updates(tracer: Tracer, left: Left, lift: Lift) -> None:
     """Note the new values of a state tensor and of its gradient."""
     node = lift.tensor.node
     if tracer.origin(node) is not lift.leaf:
@@ -162,94 +144,6 @@ def _note_updates(tracer: Tracer, left: _Left, lift: Lift) -> None:
     place: Node = slot.place or placeholder(lift.spec.shape, lift.spec.dtype).node
     slot.place = place
     left.updates[place] = node
-
-
-@final
-class _State:
-    """A lifted tensor, which only others keep alive now."""
-
-    def __init__(self, lift: Lift) -> None:
-        self.tensor = ref(lift.tensor)
-        self.spec = lift.spec
-        self.value = lift.value
-        self.node = lift.node
-        self.leaf = lift.leaf
-        self.slot: GradSlot | None = lift.grad
-
-
-# --- From there to a variant ---------------------------------------------------------------------
-
-
-def _compiled(tracer: Tracer, left: _Left, states: list[_State]) -> Variant:
-    """The program of what was noted, and where its inputs come from."""
-    for s in states:
-        if s.tensor() is None:  # it was the function's own after all: a constant
-            s.leaf.y = s.value
-            left.updates.pop(s.leaf, None)
-    states = [s for s in states if s.tensor() is not None]
-    updates = {**{_arg(left, i): n for i, n in left.changed}, **left.updates}
-    order = reached(tracer, [*left.outs, *updates.values()])
-    used = {*order, *updates}
-    args = [(i, n) for i, n in left.args if n in used]
-    held = [s for s in states if s.leaf in used]
-    grads = [s for s in states if s.slot is not None and (s.slot.set or s.slot.was_read)]
-    slots = [n for s in grads if s.slot is not None and (n := s.slot.place) in used and n]
-    numbers = [n for n in tracer.numbers if n.node in used or n.truth is not None]
-    draws = [n for _, n in tracer.draws if n in used]
-    places: list[Node] = [
-        *[n for _, n in args], *[s.leaf for s in held], *slots,
-        *[n.node for n in numbers], *draws,
-    ]  # fmt: skip
-    index = {n: k for k, n in enumerate(places)}
-    run = build(
-        program(tracer, order, places, left.outs, [(index[n], to) for n, to in updates.items()])
-    )
-    done = set(order)
-    return Variant(
-        run,
-        [i for i, _ in args],
-        [(i, index[_arg(left, i)]) for i, _ in left.changed],
-        [Held(s.tensor, s.spec, s.node, s.leaf in updates) for s in held],
-        [_held_grad(s, s.slot, done, updates) for s in grads if s.slot is not None],
-        [HeldNumber(n.read, n.check, n.truth, np.zeros(())) for n in numbers],
-        [Draw(take, n in used) for take, n in tracer.draws],
-        tracer.guards,
-        left.truths,
-        _finish(left),
-    )
-
-
-def _arg(left: _Left, i: int) -> Node:
-    return next(n for k, n in left.args if k == i)
-
-
-def _held_grad(
-    s: _State, slot: GradSlot, reached_: set[Node], updates: Mapping[Node, Node]
-) -> HeldGrad:
-    """What a call does with the gradient of a state tensor."""
-    first = (slot.first is not None) if slot.was_read else None
-    last = (slot.now is not None) if slot.set else None
-    place = slot.place
-    return HeldGrad(s.tensor, s.spec, first, last, read=place in reached_, written=place in updates)
-
-
-def _finish(left: _Left) -> Callable[[list[Array]], Any]:
-    """From the arrays of the results to what the function returns."""
-    results, structure = left.results, left.structure
-    assert structure is not None
-    if structure.kind is None and results[0] is _TENSOR:
-        return lambda arrays: variable(arrays[0])
-
-    def finish(arrays: list[Array]) -> Any:
-        rest = iter(arrays)
-        return structure.unflatten(
-            [
-                variable(next(rest)) if x is _TENSOR else next(rest).item() if x is _NUMBER else x
-                for x in results
-            ]
-        )
-
-    return finish
 
 
 def _refuse_leaks(tracer: Tracer, name: str, allowed: set[int]) -> None:

@@ -17,7 +17,7 @@ from weakref import ref
 import numpy as np
 
 from chainrule.compile.backend import Run
-from chainrule.graph import variable
+from chainrule.graph import apply, variable
 from chainrule.node import Node
 from chainrule.op import Array, Spec
 from chainrule.tensor import Tensor
@@ -134,8 +134,10 @@ class Variant:
     guards: list[Callable[[], bool]]
     truths: list[tuple[int, bool]]
     """Of which arguments, Python numbers, the function asked for the truth, and what it was."""
-    finish: Callable[[list[Array]], Any]
-    """From the results' arrays to what the function returns."""
+    finish: Callable[[Sequence[Any]], Any]
+    """From the results, arrays or tensors, to what the function returns."""
+    op: Any
+    """What a call is recorded as, if its results can be differentiated; otherwise None."""
     gone: bool = False
     """Whether a tensor that it needs does not exist any more."""
 
@@ -157,7 +159,7 @@ class Variant:
             if (h.seen() is not a or t.node is not h.node) and not h.fits(a, t.node):
                 return MISFIT
             if h.updated:
-                if getrefcount(a) > _OWN or not h.plain:
+                if getrefcount(a) > _OWN or not h.plain or self.op is not None:
                     a = a.copy(order="C")
                     moved.append((t, a))
             elif not h.plain:
@@ -172,7 +174,7 @@ class Variant:
                 put(_contiguous(x))
         for _, place in self.changed:
             inputs[place] = inputs[place].copy()
-        results = self.run(inputs)
+        results = self.run(inputs) if self.op is None else self._recorded(leaves, inputs)
         for t, a in moved:
             t.value = a
         for extra, g in graded:
@@ -180,6 +182,21 @@ class Variant:
         for i, place in self.changed:
             _change(leaves[i], inputs[place])
         return self.finish(results)
+
+    def _recorded(self, leaves: Sequence[Any], inputs: list[Any]) -> Sequence[Any]:
+        """The results as tensors that can be differentiated."""
+        sources = [leaves[i] for i in self.args] + [h.tensor() for h in self.held]
+        nodes = [x.node if isinstance(x, Tensor) else None for x in sources]
+        nodes += [None] * (len(inputs) - len(nodes))
+        kept = [
+            a.copy() if isinstance(x, np.ndarray) else a
+            for x, a in zip(sources, inputs, strict=False)
+        ]
+        xs = [*kept, *inputs[len(kept) :]]
+        found = apply(self.op, *[variable(a, n) for a, n in zip(xs, nodes, strict=True)])
+        opened = self.op.known.open
+        ys = found if self.op.many else (found,)
+        return [y if o else variable(y.value) for y, o in zip(ys, opened, strict=True)]
 
     def _grads(self, put: Callable[[Any], None], graded: list[tuple[Any, Any]]) -> bool:
         """Whether the gradients fit; notes in `graded` what they are to be afterwards."""

@@ -18,14 +18,15 @@ from weakref import ref
 
 import numpy as np
 
+from chainrule.compile.weak import apply_weak, is_weak, strengthened, weak_placeholder
 from chainrule.errors import GradientError, ShapeError, TraceError, describe
 from chainrule.function import Call
 from chainrule.graph import apply, constant, interposed, leaf, placeholder, trace, variable
 from chainrule.node import Extra, Node, Variable
 from chainrule.op import Detach, Op, Pick, Spec
-from chainrule.ops.shaping import Astype, astype
+from chainrule.ops.shaping import astype
 from chainrule.provenance import location, user_line
-from chainrule.tensor import to_array
+from chainrule.tensor import Tensor, to_array
 
 _DETACH = Detach()
 
@@ -119,22 +120,17 @@ class Tracer:
 
     def __call__(self, op: Op, xs: Sequence[Any]) -> Any:
         """Record `op`; the tensors among `xs` that the function reaches by itself are lifted."""
-        weak = strong = False
+        weak = False
         for x in xs:
-            if _is_variable(x):
+            if isinstance(x, Variable):
                 self.touch(x)
-                if x.value.__class__ is Spec and x.value.weak:
-                    weak = True
-                else:
-                    strong = True
-            elif hasattr(x, "dtype"):
-                strong = True
+                weak = weak or is_weak(x)
         if isinstance(op, Call):
             return self._inlined(op, xs)
-        if weak and not op.passes and not op.many and not isinstance(op, Astype):
-            return _promoted(op, xs) if strong else weakened(apply(op, *xs))
+        if weak:
+            return apply_weak(op, xs)
         y = apply(op, *xs)
-        if _is_variable(y) and y.value.__class__ is not Spec:
+        if isinstance(y, Variable) and y.value.__class__ is not Spec:
             self._constants.add(id(y))
         return y
 
@@ -162,9 +158,9 @@ class Tracer:
 
     def fill(self, new: Any, data: Any, dtype: Any) -> None:
         """Give the new tensor `new` the values of `data`."""
-        if _is_variable(data):
+        if isinstance(data, Variable):
             self.touch(data)
-        if _is_variable(data) and data.value.__class__ is Spec:
+        if isinstance(data, Variable) and data.value.__class__ is Spec:
             y = apply(_DETACH, strengthened(data))
             y = y if dtype is None else astype(y, dtype)
             new.value, new.node = y.value, y.node
@@ -174,8 +170,7 @@ class Tracer:
 
     def assign(self, x: Any, new: Any, *, graph: bool = False) -> None:
         """`x` gets the value of `new`; with `graph` its place in the graph, too."""
-        if not _is_variable(new):
-            new = variable(to_array(new, x.dtype, copy=True))
+        new = new if isinstance(new, Tensor) else variable(to_array(new, x.dtype, copy=True))
         self.touch(x)
         self.touch(new)
         if new.shape != x.shape:
@@ -322,62 +317,3 @@ def _truth(number: Number) -> bool:
     if number.truth is None:
         number.truth = bool(number.read())
     return number.truth
-
-
-# --- Python numbers ------------------------------------------------------------------------------
-
-
-def weak_placeholder(dtype: np.dtype[Any]) -> Any:
-    """A placeholder for a Python number."""
-    x = placeholder((), dtype)
-    x.value = Spec((), dtype, True)
-    return x
-
-
-def weakened(x: Any) -> Any:
-    """The placeholder `x`, which has no axes, as a Python number."""
-    x.value = Spec((), x.value.dtype, True)
-    return x
-
-
-_LIKE = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
-
-
-def _promoted(op: Op, xs: Sequence[Any]) -> Any:
-    """`op`, with the Python numbers among `xs` as the dtype that they take beside the others."""
-    first = 1 if op.name == "where" else 0
-    strong = [
-        x.dtype for x in xs[first:] if hasattr(x, "dtype") and not (_is_variable(x) and _is_weak(x))
-    ]
-    args: list[Any] = []
-    for x in xs:
-        if _is_variable(x) and _is_weak(x):
-            like: Any = _LIKE[x.dtype.kind]
-            dtype = np.result_type(*strong, like) if strong else x.dtype
-            x = (
-                apply(Astype(np.dtype(dtype)), x)
-                if x.dtype != dtype
-                else variable(_plain(x), x.node)
-            )
-        args.append(x)
-    return apply(op, *args)
-
-
-def _is_variable(x: Any) -> bool:
-    return isinstance(x, Variable)
-
-
-def _is_weak(x: Any) -> bool:
-    return x.value.__class__ is Spec and x.value.weak
-
-
-def _plain(x: Any) -> Spec:
-    return Spec(x.value.shape, x.value.dtype)
-
-
-def strengthened(x: Any) -> Any:
-    """A placeholder; where it stands for a Python number, as the tensor that one becomes."""
-    if not _is_weak(x):
-        return x
-    dtype = {"f": np.float32, "c": np.complex64}.get(x.dtype.kind, x.dtype)
-    return variable(_plain(x), x.node) if x.dtype == dtype else astype(x, dtype)

@@ -1,0 +1,68 @@
+"""Python numbers while they are traced: placeholders that take the dtype of what they meet.
+
+`2.0 * x` has the dtype of x whatever that is, and so has `s * x` if s is a Python float that a
+compiled function is given. So its placeholder is marked weak, and cast where it meets another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.dtypes import INEXACT
+from chainrule.graph import apply, placeholder, variable
+from chainrule.node import Variable
+from chainrule.op import Op, Spec
+from chainrule.ops.shaping import Astype
+
+_LIKE: dict[str, Any] = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
+_TENSORS: dict[str, np.dtype[Any]] = {"f": np.dtype(np.float32), "c": np.dtype(np.complex64)}
+"""What Python's floats and complex numbers become as tensors."""
+
+
+def weak_placeholder(dtype: np.dtype[Any]) -> Any:
+    """A placeholder for a Python number."""
+    return weakened(placeholder((), dtype))
+
+
+def weakened(x: Any) -> Any:
+    """The placeholder `x`, which has no axes, as a Python number."""
+    x.value = Spec((), x.value.dtype, True)
+    return x
+
+
+def is_weak(x: Any) -> bool:
+    """Whether `x` is a placeholder for a Python number."""
+    return isinstance(x, Variable) and x.value.__class__ is Spec and x.value.weak
+
+
+def apply_weak(op: Op, xs: Sequence[Any]) -> Any:
+    """`op` on `xs`, of which some are weak: they are cast, or, if all are, the result is weak."""
+    if op.passes or op.many or isinstance(op, Astype):
+        return apply(op, *xs)
+    deciding = xs[1:] if op.name == "where" else xs
+    strong = [x.dtype for x in deciding if hasattr(x, "dtype") and not is_weak(x)]
+    if strong:
+        met = np.result_type(*strong)
+        return apply(op, *[_cast(x, met) if is_weak(x) else x for x in xs])
+    y = apply(op, *xs)
+    return weakened(y) if not any(hasattr(x, "dtype") and not is_weak(x) for x in xs) else y
+
+
+def _cast(x: Any, met: np.dtype[Any]) -> Any:
+    """The Python number `x` beside arrays of dtype `met`."""
+    wide = x.dtype.kind == "c" or met.kind not in INEXACT
+    return _strong(x, np.result_type(met, _LIKE[x.dtype.kind]) if wide else met)
+
+
+def _strong(x: Any, dtype: np.dtype[Any]) -> Any:
+    if x.dtype == dtype:
+        return variable(Spec((), dtype), x.node)
+    return apply(Astype(dtype), x)
+
+
+def strengthened(x: Any) -> Any:
+    """`x`; if it stands for a Python number, the tensor that one becomes."""
+    return _strong(x, np.dtype(_TENSORS.get(x.dtype.kind, x.dtype))) if is_weak(x) else x
