@@ -14,6 +14,7 @@ from chainrule.errors import ShapeError
 from chainrule.function import Call
 from chainrule.graph import Node, Variable, is_recording, order, placeholder, recording, variable
 from chainrule.op import Pick, Spec
+from chainrule.ops import batching_places as _rules_of_places  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from chainrule.ops.batching import batch
 from chainrule.ops.families import broadcast_to
 from chainrule.ops.shaping import moveaxis, normalize_axis, stack

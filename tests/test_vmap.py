@@ -9,6 +9,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import ShapeError, TraceError
+from chainrule.nn import functional
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(5, 3, 4))
@@ -86,6 +87,91 @@ def test_examples_with_their_own_indices(f: Any, args: Any) -> None:
     np.testing.assert_allclose(cr.vmap(f)(*args).numpy(), loop(f, *args), rtol=1e-12)
     wrt = cr.grad(lambda x, i: cr.sum(f(x, i) ** 2))
     np.testing.assert_allclose(cr.vmap(wrt)(*args).numpy(), loop(wrt, *args), rtol=1e-12)
+
+
+# --- Windows, index arrays and scatters: all examples in one call of each op ---------------------
+
+IMAGES = RNG.normal(size=(5, 2, 4, 6, 5))
+KERNELS = RNG.normal(size=(5, 6, 2, 3, 2))
+OTHER = RNG.integers(-3, 3, size=(5, 2, 1))
+
+
+def conv(x: Any, w: Any) -> Any:
+    return functional.conv2d(x, w, stride=(2, 1), padding=(1, 0), dilation=(1, 2), groups=2)
+
+
+def conv_back(x: Any, w: Any) -> Any:
+    return functional.conv_transpose2d(conv(x, w), w, groups=2, stride=2, output_padding=1)
+
+
+TOGETHER: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "conv": (conv, (IMAGES, KERNELS)),
+    "conv_transpose": (conv_back, (IMAGES, KERNELS)),
+    "conv1d": (
+        lambda x, w: functional.conv1d(x, w, padding=1),
+        (IMAGES[:, 0], RNG.normal(size=(5, 3, 6, 2))),
+    ),
+    "unfold": (lambda x: functional.unfold(x, (2, 3), stride=2, padding=1), (IMAGES,)),
+    "max_pool": (lambda x: functional.max_pool2d(x, 2, padding=1), (IMAGES,)),
+    "avg_pool": (lambda x: functional.avg_pool2d(x, 2, stride=1), (IMAGES,)),
+    "index": (lambda x, i: x[i], (X, ROWS)),
+    "index behind a slice": (lambda x, i: x[:, i], (X, ROWS)),
+    "index behind an ellipsis": (lambda x, i: x[..., i, None], (X, ROWS)),
+    "two indices": (lambda x, i, j: x[i, None, j], (X, ROWS, OTHER)),
+    "an index and a number": (lambda x, i: x[1:, 0, i, ::2], (IMAGES, ROWS)),
+    "apart": (lambda x, i, j: x[0, i, :, j], (IMAGES, ROWS % 2, OTHER)),
+    "adjacent": (lambda x, i, j: x[:, i, j], (IMAGES, ROWS, OTHER)),
+    "index_put": (lambda x, i: cr.index_put(x, (slice(None), i), 2.0 * x[:, :1]), (X, ROWS)),
+    "index_add": (lambda x, i: cr.index_add(x, 0, i, x[:2] ** 2), (X, ROWS)),
+    "scatter": (lambda x, i: cr.scatter(x, 0, i, x[:2] ** 2), (X, ALONG)),
+    "amax": (lambda x, i: cr.scatter_reduce(x, 0, i, x[:2] ** 2, "amax"), (X, ALONG)),
+    "mean": (lambda x, i: cr.scatter_reduce(x, 0, i, x[:2] ** 2, "mean"), (X, ALONG)),
+}
+
+
+def one_at_a_time(*args: Any) -> Any:
+    raise AssertionError("an op has no rule for examples")
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_windows_and_indices_are_done_together(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, args = TOGETHER[name]
+    wrt = tuple(k for k, a in enumerate(args) if a.dtype.kind == "f")
+    slope = cr.grad(lambda *a: cr.sum(cr.sin(f(*a))), wrt)
+    want = [loop(f, *args)] + [loop(lambda *a, k=k: slope(*a)[k], *args) for k in wrt]
+    shared = [
+        np.stack(
+            [
+                np.asarray(
+                    f(*[a[i if k == own else 0] for k, a in enumerate(map(cr.tensor, args))])
+                )
+                for i in range(5)
+            ]
+        )
+        for own in range(len(args))
+    ]
+    monkeypatch.setattr("chainrule.ops.batching.one_by_one", one_at_a_time)
+    got = [cr.vmap(f)(*args), *cr.vmap(slope)(*args)]
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a.numpy(), b, rtol=1e-9, atol=1e-12)
+    for own, b in enumerate(shared):
+        axes = tuple(0 if k == own else None for k in range(len(args)))
+        some = [cr.tensor(a if k == own else a[0]) for k, a in enumerate(args)]
+        np.testing.assert_allclose(cr.vmap(f, in_axes=axes)(*some).numpy(), b, rtol=1e-9)
+
+
+@pytest.mark.parametrize("own", [0, 1])
+def test_gradients_of_a_convolution_with_one_operand_of_its_own(own: int) -> None:
+    def slope(x: Any, w: Any) -> Any:
+        return cr.grad(lambda x, w: cr.sum(cr.sin(conv_back(x, w))), (0, 1))(x, w)
+
+    args = [cr.tensor(a if k == own else a[0]) for k, a in enumerate((IMAGES, KERNELS))]
+    axes = (0, None) if own == 0 else (None, 0)
+    got = cr.vmap(slope, in_axes=axes)(*args)
+    for i in range(5):
+        want = slope(*[a[i] if k == own else a for k, a in enumerate(args)])
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_allclose(a[i].numpy(), b.numpy(), rtol=1e-9, atol=1e-12)
 
 
 def test_take_with_indices_of_its_own_from_a_shared_array() -> None:

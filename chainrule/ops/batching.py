@@ -39,7 +39,12 @@ Batched = Sequence[bool]
 def batch(op: Op, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     """The op on each example; results along a new first axis, of each output if it has several."""
     if op.leading:
-        return apply(op, *_aligned(xs, batched))
+        return apply(op, *aligned(xs, batched))
+    return one_by_one(op, xs, batched, size)
+
+
+def one_by_one(op: Op, xs: Sequence[Any], batched: Batched, size: int) -> Any:
+    """The op on one example after the other."""
     rows = [
         apply(op, *[apply(Slice((i,)), x) if b else x for x, b in zip(xs, batched, strict=True)])
         for i in range(size)
@@ -54,7 +59,7 @@ def _rank(x: Any, is_batched: bool) -> int:
     return len(getattr(x, "shape", ())) - is_batched
 
 
-def _aligned(xs: Sequence[Any], batched: Batched, rank: int | None = None) -> list[Any]:
+def aligned(xs: Sequence[Any], batched: Batched, rank: int | None = None) -> list[Any]:
     """All with as many axes behind the first one as the example with most axes has, or `rank`."""
     if rank is None:
         rank = max([_rank(x, b) for x, b in zip(xs, batched, strict=True)])
@@ -66,7 +71,7 @@ def _widened(x: Any, rank: int) -> Any:
     return reshape(x, (x.shape[0], *[1] * missing, *x.shape[1:])) if missing else x
 
 
-def _everywhere(xs: Sequence[Any], batched: Batched, size: int) -> list[Any]:
+def everywhere(xs: Sequence[Any], batched: Batched, size: int) -> list[Any]:
     """All with the first axis, repeated where it was not there."""
     return [x if b else broadcast_to(x, (size, *x.shape)) for x, b in zip(xs, batched, strict=True)]
 
@@ -74,7 +79,7 @@ def _everywhere(xs: Sequence[Any], batched: Batched, size: int) -> list[Any]:
 @batch.register(Elementwise)
 @batch.register(Where)
 def _(op: Op, xs: Sequence[Any], batched: Batched, size: int) -> Any:
-    return apply(op, *_aligned(xs, batched))
+    return apply(op, *aligned(xs, batched))
 
 
 @batch.register(Astype)
@@ -139,12 +144,12 @@ def _(op: Unslice, xs: Sequence[Any], batched: Batched, size: int) -> Any:
 
 @batch.register
 def _(op: Concat, xs: Sequence[Any], batched: Batched, size: int) -> Any:
-    return apply(Concat(op.axis + 1), *_everywhere(xs, batched, size))
+    return apply(Concat(op.axis + 1), *everywhere(xs, batched, size))
 
 
 @batch.register
 def _(op: MatMul, xs: Sequence[Any], batched: Batched, size: int) -> Any:
-    return apply(op, *_aligned(xs, batched))
+    return apply(op, *aligned(xs, batched))
 
 
 @batch.register
@@ -200,10 +205,10 @@ def _(op: TakeAdd, xs: Sequence[Any], batched: Batched, size: int) -> Any:
 
 @batch.register
 def _(op: TakeAlong, xs: Sequence[Any], batched: Batched, size: int) -> Any:
-    return apply(TakeAlong(op.axis + 1), *_everywhere(xs, batched, size))
+    return apply(TakeAlong(op.axis + 1), *everywhere(xs, batched, size))
 
 
 @batch.register
 def _(op: TakeAlongAdd, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     shape: Shape = (size, *op.shape)
-    return apply(TakeAlongAdd(op.axis + 1, shape), *_everywhere(xs, batched, size))
+    return apply(TakeAlongAdd(op.axis + 1, shape), *everywhere(xs, batched, size))

@@ -10,6 +10,7 @@ Notation: N batch, C channels in, O channels out, K kernel places, L output plac
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -23,13 +24,41 @@ from chainrule.ops.families import Linear, Multilinear
 from chainrule.ops.shaping import Shape, beside, reshape
 from chainrule.ops.windows import Sizes, Windows, sizes_of
 
+Roles = tuple[str, ...]
+"""Parts that operands play in the trilinear form: "x", "w", "g"."""
 
-class _Convolution(Multilinear):
-    """What the three ops share: x (N, C, *size), w (O, C / groups, *kernel), g (N, O, *out)."""
+
+class Convolution(Multilinear):
+    """The form sum(g y) without one of x (N, C, *size), w (O, C / groups, *kernel), g (N, O, *out).
+
+    A form of the three below is the derivative for whichever operand it does not take.
+    """
 
     windows: Windows
     groups: int
+    ins: ClassVar[Roles]
+    """Which operands it takes."""
+    out: ClassVar[str]
+    """Which one it gives: the operand that it does not take."""
     count: ClassVar[int] = 2  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @abstractmethod
+    def shape(self, *xs: Any) -> Shape:
+        """The result's shape, from those of the inputs."""
+
+    def spec(self, *xs: Any) -> Spec:
+        """The shape, and the promoted dtype."""
+        return Spec(self.shape(*xs), result_type(xs[0].dtype, xs[1].dtype))
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """For each operand the form without it; the cotangent stands where the result stood."""
+        operands = {self.out: g, **dict(zip(self.ins, xs, strict=True))}
+        bars: list[Any] = []
+        for role, needed in zip(self.ins, need, strict=True):
+            form = _WITHOUT[role]
+            given = [operands[r] for r in form.ins]
+            bars.append(apply(form(self.windows, self.groups), *given) if needed else None)
+        return bars
 
     def _grouped(self, a: Array) -> Array:
         """(N, groups * rows, L) -> (N, groups, rows, L)."""
@@ -44,11 +73,11 @@ class _Convolution(Multilinear):
         return self._grouped(g.reshape(*g.shape[:2], -1))
 
 
-class Convolve(_Convolution):
+class Convolve(Convolution):
     """(x, w) -> y."""
 
-    windows: Windows
-    groups: int
+    ins: ClassVar[Roles] = ("x", "w")
+    out: ClassVar[str] = "g"
 
     @property
     def name(self) -> str:
@@ -62,25 +91,17 @@ class Convolve(_Convolution):
         columns = self._grouped(self.windows.columns(x))
         return np.matmul(self._matrix(w), columns).reshape(len(x), len(w), *self.windows.out)
 
-    def spec(self, *xs: Any) -> Spec:
-        """(N, O, *out), the promoted dtype."""
+    def shape(self, *xs: Any) -> Shape:
+        """(N, O, *out)."""
         x, w = xs
-        return Spec((x.shape[0], w.shape[0], *self.windows.out), result_type(x.dtype, w.dtype))
-
-    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-        """The form without x, and without w."""
-        x, w = xs
-        return (
-            apply(ConvolveInput(self.windows, self.groups), g, w) if need[0] else None,
-            apply(ConvolveWeight(self.windows, self.groups), x, g) if need[1] else None,
-        )
+        return (x.shape[0], w.shape[0], *self.windows.out)
 
 
-class ConvolveInput(_Convolution):
+class ConvolveInput(Convolution):
     """(g, w) -> x_bar: the transposed convolution."""
 
-    windows: Windows
-    groups: int
+    ins: ClassVar[Roles] = ("g", "w")
+    out: ClassVar[str] = "x"
 
     @property
     def name(self) -> str:
@@ -94,27 +115,17 @@ class ConvolveInput(_Convolution):
         columns = np.matmul(self._matrix(w).swapaxes(1, 2), self._flat(g))
         return self.windows.folded(columns)
 
-    def spec(self, *xs: Any) -> Spec:
-        """(N, C, *size), the promoted dtype."""
+    def shape(self, *xs: Any) -> Shape:
+        """(N, C, *size)."""
         g, w = xs
-        channels = w.shape[1] * self.groups
-        dtype = result_type(g.dtype, w.dtype)
-        return Spec((g.shape[0], channels, *self.windows.size), dtype)
-
-    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-        """The form without g, and without w: the cotangent stands where x stood."""
-        out, w = xs
-        return (
-            apply(Convolve(self.windows, self.groups), g, w) if need[0] else None,
-            apply(ConvolveWeight(self.windows, self.groups), g, out) if need[1] else None,
-        )
+        return (g.shape[0], w.shape[1] * self.groups, *self.windows.size)
 
 
-class ConvolveWeight(_Convolution):
+class ConvolveWeight(Convolution):
     """(x, g) -> w_bar."""
 
-    windows: Windows
-    groups: int
+    ins: ClassVar[Roles] = ("x", "g")
+    out: ClassVar[str] = "w"
 
     @property
     def name(self) -> str:
@@ -130,19 +141,15 @@ class ConvolveWeight(_Convolution):
         total = np.add.reduce(each, axis=0)  # (groups, O / groups, C / groups K)
         return total.reshape(g.shape[1], x.shape[1] // self.groups, *self.windows.kernel)
 
-    def spec(self, *xs: Any) -> Spec:
-        """(O, C / groups, *kernel), the promoted dtype."""
+    def shape(self, *xs: Any) -> Shape:
+        """(O, C / groups, *kernel)."""
         x, g = xs
-        shape = (g.shape[1], x.shape[1] // self.groups, *self.windows.kernel)
-        return Spec(shape, result_type(x.dtype, g.dtype))
+        return (g.shape[1], x.shape[1] // self.groups, *self.windows.kernel)
 
-    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-        """The form without x, and without g: the cotangent stands where w stood."""
-        x, out = xs
-        return (
-            apply(ConvolveInput(self.windows, self.groups), out, g) if need[0] else None,
-            apply(Convolve(self.windows, self.groups), x, g) if need[1] else None,
-        )
+
+_WITHOUT: dict[str, type[Convolution]] = {
+    form.out: form for form in (Convolve, ConvolveInput, ConvolveWeight)
+}
 
 
 class Unfold(Linear):
