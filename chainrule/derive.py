@@ -191,6 +191,8 @@ def pushforward_nodes(
             y_dot = op.jvp(ts, y, xs) if op.states_jvp else _transposed_vjp(op, node, ts, y, xs)
             if y_dot.__class__ is not tuple and y_dot.dtype != node.dtype:
                 y_dot = astype(y_dot, node.dtype)
+            if watch.watches:
+                watch.pushed(node, ts, y_dot)
             out[node] = y_dot
     return out
 

@@ -151,7 +151,7 @@ def _handler(xs: Sequence[Any]) -> Callable[..., Any] | None:
 def _copy_plain(xs: Sequence[Any], values: list[Any], drop: Sequence[int]) -> None:
     """Copy the caller's own arrays that are to be kept: he may change them."""
     for i, x in enumerate(xs):
-        if x.__class__ is _ndarray and i not in drop and x.flags.writeable:
+        if isinstance(x, _ndarray) and i not in drop and x.flags.writeable:
             values[i] = x.copy()
 
 
@@ -178,7 +178,7 @@ def variable(value: Any, node: Node | None = None) -> Any:
 
 def _spec_of(x: Any) -> Any:
     """The `Spec` of an array, a Python number itself."""
-    return Spec(x.shape, x.dtype) if x.__class__ is _ndarray else x
+    return Spec(x.shape, x.dtype) if isinstance(x, _ndarray) else x
 
 
 def leaf(shape: tuple[int, ...], dtype: Any, *, needs: bool, value: Any = None) -> Node:

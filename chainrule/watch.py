@@ -1,8 +1,8 @@
 """Who looks on while ops run: nobody, which costs one test of an empty tuple, or some `Watch`es.
 
-A watch is told of every op that ran, every rule that carried a cotangent back and every value that
-left the graph. Whether the arithmetic raised a floating-point flag comes with it, which the
-processor notices for free: that is what makes looking for the first NaN cheap.
+A watch is told of every op that ran, every rule that carried a cotangent back or a tangent forward
+and every value that left the graph. Whether the arithmetic raised a floating-point flag comes with
+the first two, which the processor notices for free: so looking for the first NaN is cheap.
 
 Besides, `cuts` remembers, always, where an array that is alive was taken off its graph.
 """
@@ -39,6 +39,8 @@ class Watch:
     """`(op, xs, y, alarm)`: `op` was computed on `xs` (variables, arrays, numbers); `y` arrays."""
     pulled: Callable[[Any, Any, Sequence[Any], bool], None] = _nothing
     """`(node, g, bars, alarm)`: the rule of `node` made `bars` of its cotangent `g`."""
+    pushed: Callable[[Any, Sequence[Any], Any], None] = _nothing
+    """`(node, ts, y_dot)`: the rule of `node` made the tangent `y_dot` of its inputs' tangents."""
     left: Callable[[Any, str], None] = _nothing
     """`(variable, how)`: its value was taken off the graph, by `how` ("item()", say)."""
 
@@ -99,6 +101,12 @@ def pulled(node: Any, g: Any, bars: Sequence[Any]) -> None:
     _alarm.raised = False
     for watch in watches:
         watch.pulled(node, g, bars, raised)
+
+
+def pushed(node: Any, ts: Sequence[Any], y_dot: Any) -> None:
+    """Show the watches the tangent that the rule of `node` made of `ts`."""
+    for watch in watches:
+        watch.pushed(node, ts, y_dot)
 
 
 def quietly() -> AbstractContextManager[Any]:

@@ -15,7 +15,10 @@ from chainrule.explain.words import Range, bad, is_array, quote
 from chainrule.node import Node, Variable
 from chainrule.op import Spec
 
-_OUTPUTS = {"forward": "result", "backward": "gradient", "leaf": "values", "constant": "values"}
+_OUTPUTS = {
+    "forward": "result", "backward": "gradient", "tangent": "tangent",
+    "leaf": "values", "constant": "values",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -27,13 +30,13 @@ class BadOp:
     op: str
     """The op's name; `leaf` or `constant` if no op made it: it was in a parameter or in data."""
     phase: str
-    """`forward` or `backward`."""
+    """`forward`, `backward` or, in forward mode, `tangent`."""
     where: str
     """`file:line` of the user's line that made the node."""
     inputs: tuple[tuple[str, Range], ...]
     """What went in, by name."""
     output: Range
-    """What came out: the value, or, backwards, the gradient."""
+    """What came out: the value, or the gradient, or the tangent."""
     index: tuple[int, ...]
     """The first bad element of the output."""
     element: str
@@ -50,6 +53,8 @@ class BadOp:
             head = f"{self.kind} was there before any op: in data that is used at"
         elif self.phase == "forward":
             head = f"{self.kind} made by '{self.op}' at"
+        elif self.phase == "tangent":
+            head = f"{self.kind} made in the forward-mode derivative of '{self.op}' at"
         else:
             head = f"{self.kind} made in the backward of '{self.op}', whose forward is at"
         lines = [head, f"    {quote(self.where)}"]
@@ -127,6 +132,26 @@ def backward_bad(node: Node, g: Any, i: int, bar: Any, note: str = "") -> BadOp:
         f"the gradient of input {i} is {np.asarray(bar)[index]:g}"
         + (f" ({', '.join(there)})" if there else ""),
         note,
+    )  # fmt: skip
+
+
+def tangent_bad(node: Node, ts: Sequence[Any], y_dot: Any, *, inf: bool) -> BadOp | None:
+    """The description of a node whose rule made the tangent `y_dot` of `ts`, if that is bad."""
+    dot = np.asarray(value_of(y_dot))
+    mask = bad(dot, inf=inf)
+    if not mask.any():
+        return None
+    index = first_index(mask)
+    came = [(f"tangent {i}", value_of(t)) for i, t in enumerate(ts) if is_array(value_of(t))]
+    named = [(f"input {i}", value_of(x)) for i, x in enumerate(node.xs) if is_array(value_of(x))]
+    named += came
+    there = [f"{name} {x[index]:g}" for name, x in named if x.shape == mask.shape]
+    before = any(bad(t, inf=inf).any() for _, t in came)
+    return BadOp(
+        "NaN" if np.isnan(dot[index]) else "Inf", node.name, "tangent", node.where,
+        tuple([(name, Range.of(x)) for name, x in named]), Range.of(dot), index,
+        f"the tangent is {dot[index]:g}" + (f" ({', '.join(there)})" if there else ""),
+        "A tangent that arrived there was bad already." if before else "",
     )  # fmt: skip
 
 

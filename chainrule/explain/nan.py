@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Never
 
 from chainrule.errors import NonFiniteError
-from chainrule.explain.badop import BadOp, backward_bad, forward_bad, made_here, value_of
+from chainrule.explain.badop import (
+    BadOp,
+    backward_bad,
+    forward_bad,
+    made_here,
+    tangent_bad,
+    value_of,
+)
 from chainrule.explain.search import explain_loss, first_bad, infinite_inputs
 from chainrule.explain.words import bad, is_array, parts_of
 from chainrule.node import Node, Variable
@@ -57,6 +64,15 @@ class Trap:
         if alarm or (node.op.__class__ is not Elementwise and _unflagged(node.op, bars[0])):
             found = backward_found(node, g, bars, inf=self.inf)
             if found is not None:
+                self._spring(found)
+
+    def pushed(self, node: Node, ts: Sequence[Any], y_dot: Any) -> None:
+        """Look at a tangent: forward mode sees all of them, for it has no flags to go by."""
+        for part in parts_of(y_dot):
+            if (
+                part is not None
+                and (found := tangent_bad(node, ts, part, inf=self.inf)) is not None
+            ):
                 self._spring(found)
 
     def _spring(self, found: BadOp) -> Never:
@@ -103,9 +119,9 @@ def _on_variables(xs: Sequence[Any]) -> bool:
 def trap_nan(inf: bool = False) -> Generator[Trap]:
     """Within it, the first op that makes a NaN raises `NonFiniteError`, forward and backward.
 
-    With `inf`, also the first that makes an infinity. The error names the op, the user's line, the
-    ranges of its inputs and the element; `Trap.found` has the same as fields. Every thread is
-    watched; compiled steps are not. Ops on plain arrays are not looked at.
+    In forward mode (`jvp`), too. With `inf`, also the first that makes an infinity. The error names
+    the op, the user's line, the ranges of its inputs and the element; `Trap.found` has the same as
+    fields. Every thread is watched; compiled steps are not. Ops on plain arrays are not looked at.
 
     >>> import chainrule as cr
     >>> x = cr.tensor([1.0, 0.0], requires_grad=True)
@@ -117,5 +133,5 @@ def trap_nan(inf: bool = False) -> Generator[Trap]:
     ...
     """
     trap = Trap(inf)
-    with watching(Watch(ran=trap.ran, pulled=trap.pulled)):
+    with watching(Watch(ran=trap.ran, pulled=trap.pulled, pushed=trap.pushed)):
         yield trap

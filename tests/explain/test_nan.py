@@ -64,6 +64,38 @@ def test_trap_in_backward_names_the_forward_line():
     assert str(found).startswith("NaN made in the backward of 'mul', whose forward is at\n")
 
 
+def test_trap_in_forward_mode_names_the_op_and_its_line():
+    def f(x: cr.Tensor) -> cr.Tensor:
+        y = x * 3.0 - 3.0
+        return y.sqrt() * y  # tangent of the root: infinite; of the product: NaN
+
+    x, t = cr.tensor([2.0, 1.0]), cr.tensor([1.0, 1.0])
+    with trap_nan() as trap, pytest.raises(NonFiniteError) as e:
+        cr.jvp(f, (x,), (t,))
+    found = trap.found
+    assert found is not None
+    mark = at("tangent of the root: infinite; of the product: NaN")
+    assert (found.kind, found.op, found.phase, found.where) == ("NaN", "mul", "tangent", mark)
+    assert found.index == (1,)
+    assert str(e.value).startswith(
+        f"NaN made in the forward-mode derivative of 'mul' at\n    {mark}:"
+    )
+    with trap_nan(inf=True) as trap, pytest.raises(NonFiniteError):
+        cr.jvp(f, (x,), (t,))
+    assert trap.found is not None
+    assert (trap.found.kind, trap.found.op) == ("Inf", "sqrt")
+    assert trap.found.element == "the tangent is inf (tangent 0 3)"
+
+
+def test_trap_in_forward_mode_says_that_the_tangent_came_bad():
+    with trap_nan() as trap, pytest.raises(NonFiniteError):
+        cr.jvp(cr.sin, (cr.tensor([2.0]),), (cr.tensor([np.nan]),))
+    assert trap.found is not None
+    assert trap.found.note == "A tangent that arrived there was bad already."
+    with trap_nan(inf=True):
+        cr.jvp(cr.sin, (cr.tensor([2.0]),), (cr.tensor([1.0]),))
+
+
 def test_trap_passes_what_is_repaired_within_an_op():
     """-inf minus -inf happens inside; what comes out is finite."""
     x = cr.tensor([[-np.inf, -np.inf], [0.0, 1.0]], requires_grad=True)
