@@ -302,12 +302,23 @@ class Gemm:
 
 @final
 @dataclass(frozen=True, eq=False, slots=True)
+class Strided:
+    """An array for an op in its eager form: where it starts, its shape and strides in elements."""
+
+    buffer: Buffer
+    offset: Extent
+    shape: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
 class Host:
-    """An op that has no loops: its eager form, on whole buffers."""
+    """An op that has no loops: its eager form, on whole arrays."""
 
     op: Any
-    inputs: tuple[tuple[Buffer, tuple[Extent, ...]], ...]
-    outputs: tuple[tuple[Buffer, tuple[Extent, ...]], ...]
+    inputs: tuple[Strided, ...]
+    outputs: tuple[Strided, ...]
 
 
 Stmt = For | Let | Into | Store | Product | Gemm | Host
@@ -340,8 +351,8 @@ class Kernel:
                     if s.add:
                         reads[s.out.buffer] = None
                 case Host():
-                    reads |= dict.fromkeys([b for b, _ in s.inputs])
-                    writes |= dict.fromkeys([b for b, _ in s.outputs])
+                    reads |= dict.fromkeys([x.buffer for x in s.inputs])
+                    writes |= dict.fromkeys([x.buffer for x in s.outputs])
                 case _:
                     pass
         return list(reads), list(writes)
@@ -371,6 +382,11 @@ class Loops:
             for b in self.buffers
         ]
         return "\n".join([*about, "", *[f"{k}\n" for k in self.kernels]])
+
+
+def computable(dtype: Dtype) -> bool:
+    """Whether loops can compute with numbers of `dtype`: bools, integers, floats up to 8 bytes."""
+    return dtype.kind in "biuf" and dtype.itemsize <= 8
 
 
 def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
@@ -475,8 +491,8 @@ def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
                     f"{_matrix(s.right)}   # ({s.m}, {s.k}) @ ({s.k}, {s.n}), BLAS"
                 )
             case Host():
-                ins = ", ".join([b.name for b, _ in s.inputs])
-                yield f"{pad}{', '.join([b.name for b, _ in s.outputs])} = eager {s.op}({ins})"
+                ins = ", ".join([x.buffer.name for x in s.inputs])
+                yield f"{pad}{', '.join([x.buffer.name for x in s.outputs])} = eager {s.op}({ins})"
 
 
 def _matrix(m: Matrix) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from chainrule.compile.loops import Affine, Expr, Exprs, Fold
+from chainrule.compile.loops import Affine, Expr, Exprs, Fold, computable
 from chainrule.compile.sizes import Extent
 from chainrule.compile.terms import Term
 from chainrule.compile.views import ZERO, Index, bounds, expanded, fitted
@@ -231,9 +231,15 @@ MAPS: dict[type, Map] = {
 
 def is_map(t: Term) -> bool:
     """Whether each element of `t` is computed from elements of its arguments."""
-    if isinstance(t.op, TakeAlongAdd):
-        return t.args[0].shape[t.op.axis] == 1
-    return type(t.op) in MAPS
+    if type(t.op) not in MAPS or not in_loops(t):
+        return False
+    return not isinstance(t.op, TakeAlongAdd) or t.args[0].shape[t.op.axis] == 1
+
+
+def in_loops(t: Term) -> bool:
+    """Whether loops can compute with all of the numbers of the op `t`."""
+    dtypes = [x.dtype for x in (t, *t.args)]  # a tuple of them for an op with several outputs
+    return all(isinstance(d, np.dtype) and computable(d) for d in dtypes)
 
 
 # --- reductions ----------------------------------------------------------------------------------
@@ -257,6 +263,8 @@ def _acc(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def reduction(t: Term) -> Reduction | None:
     """What `t` reduces, None if it is no reduction."""
     op: Any = t.op
+    if not in_loops(t):
+        return None
     match op:
         case Sum():
             return Reduction(op.axes, op.keepdims, "add", _acc(t.dtype))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import cache
+from itertools import count
 from typing import Any, final
+from weakref import WeakValueDictionary
 
 import llvmlite.binding as llvm
 
 from chainrule.compile.llvm.machine import start, target
+from chainrule.compile.llvm.module import HOST
 
 _BLAS = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
 Entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
@@ -29,7 +32,7 @@ class Code:
 def compiled(text: str) -> Code:
     """The machine code of a module in LLVM's language."""
     start()
-    _link_blas()
+    _link()
     module = llvm.parse_assembly(text)
     module.verify()
     machine = target()
@@ -45,11 +48,28 @@ def compiled(text: str) -> Code:
     return Code(engine, optimized)
 
 
+_programs: WeakValueDictionary[int, Any] = WeakValueDictionary()
+_numbers = count(1)
+
+
+def number_of(program: Any) -> int:
+    """A number by which machine code names `program`, whose `host(i)` it may call."""
+    number = next(_numbers)
+    _programs[number] = program
+    return number
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
+def _host(program: int, statement: int) -> None:
+    _programs[program].host(statement)
+
+
 @cache
-def _link_blas() -> None:
-    """Let machine code find SciPy's BLAS."""
+def _link() -> None:
+    """Let machine code find SciPy's BLAS, and Python."""
     from scipy.linalg import cython_blas
 
+    llvm.add_symbol(HOST, ctypes.cast(_host, ctypes.c_void_p).value)
     table: Any = cython_blas.__pyx_capi__
     name_of = ctypes.pythonapi.PyCapsule_GetName
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]

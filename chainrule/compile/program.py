@@ -8,18 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
-from chainrule.compile import llvm, memory
+from chainrule.compile import memory, native
 from chainrule.compile.llvm.machine import host
 from chainrule.compile.llvm.module import emit
-from chainrule.compile.loops import Buffer, Host, Loops
+from chainrule.compile.loops import Buffer, Host, Loops, Strided
 from chainrule.compile.native import compiled
 from chainrule.compile.schedule import Scheduler
 from chainrule.compile.sizes import bound
 from chainrule.compile.terms import Program
-
-_Callback = ctypes.CFUNCTYPE(None, ctypes.c_int64)
-
 
 @final
 class Native:
@@ -42,12 +40,11 @@ class Native:
         self._hosts = module.hosts
         self._memory: dict[tuple[int, ...], Any] = {}
         self._failure: BaseException | None = None
-        self._now: tuple[Sequence[Any], dict[Buffer, Any]] = ((), {})
+        self._now: tuple[Sequence[Any], dict[Buffer, Any], dict[str, int]] = ((), {}, {})
         self._table = (ctypes.c_void_p * len(self.objects))()
         self._lock = threading.Lock()
         self._run = self._code.call
-        self._callback = _Callback(self._host)
-        self._pointer = ctypes.cast(self._callback, ctypes.c_void_p)
+        self._pointer = native.number_of(self) if self._hosts else None
 
     def measured(
         self, objects: Sequence[Any], symbols: Mapping[str, int] | None = None, repeats: int = 100
@@ -78,7 +75,7 @@ class Native:
         with self._lock:
             self._table[:] = [id(x) for x in objects]
             if self._hosts:
-                self._now = (objects, arrays)
+                self._now = (objects, arrays, dict(zip(self.loops.symbols, values, strict=True)))
             self._run(self._table, scratch, sizes, self._pointer, None)
             if self._failure is not None:
                 failure, self._failure = self._failure, None
@@ -105,8 +102,8 @@ class Native:
         block = self._memory[values] = (arrays, pointers, sizes, shapes, arena)
         return block
 
-    def _host(self, number: int) -> None:
-        """Run statement `number`, in Python; what it raises is raised when the code has returned."""
+    def host(self, number: int) -> None:
+        """Run statement `number` in Python; what that raises is raised when the code returned."""
         if self._failure is not None:
             return
         try:
@@ -115,17 +112,19 @@ class Native:
             self._failure = failure
 
     def _eager(self, s: Host) -> None:
-        objects, arrays = self._now
+        objects, arrays, symbols = self._now
 
-        def array(b: Buffer) -> Any:
+        def array(x: Strided) -> Any:
+            b = x.buffer
             if b.role == "constant":
-                return b.value
-            return arrays[b] if b.role == "scratch" else objects[self.objects.index(b)]
+                whole = b.value
+            else:
+                whole = arrays[b] if b.role == "scratch" else objects[self.objects.index(b)]
+            flat = whole.reshape(-1)[bound(x.offset, symbols) :]
+            steps = [bound(n, symbols) * b.dtype.itemsize for n in x.strides]
+            return as_strided(flat, [bound(n, symbols) for n in x.shape], steps)
 
         with np.errstate(all="ignore"):
-            ys = s.op.eval(*[array(b).reshape(b.shape) for b, _ in s.inputs])
-        for (b, _), y in zip(s.outputs, ys if s.op.many else (ys,), strict=True):
-            array(b)[...] = y
-
-
-__all__ = ["Native", "llvm"]
+            ys = s.op.eval(*[array(x) for x in s.inputs])
+        for x, y in zip(s.outputs, ys if s.op.many else (ys,), strict=True):
+            array(x)[...] = y

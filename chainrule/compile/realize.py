@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.compile import views
 from chainrule.compile.loops import Buffer, strides_of
-from chainrule.compile.lower import is_map, reduction
+from chainrule.compile.lower import in_loops, is_map, reduction
 from chainrule.compile.sizes import Extent, product, typical
 from chainrule.compile.terms import Program, Term
 from chainrule.compile.views import View, is_view, placed_before, source
@@ -36,12 +36,12 @@ _SLOW = 8
 
 def is_product(t: Term) -> bool:
     """Whether `t` is a matrix product of real numbers."""
-    return isinstance(t.op, MatMul) and t.dtype.kind == "f"
+    return isinstance(t.op, MatMul) and t.dtype.kind == "f" and in_loops(t)
 
 
 def is_scatter(t: Term) -> bool:
     """Whether elements of `t`'s argument are added to places that indices name."""
-    return isinstance(t.op, TakeAdd | TakeAlongAdd) and not is_map(t)
+    return isinstance(t.op, TakeAdd | TakeAlongAdd) and in_loops(t) and not is_map(t)
 
 
 def is_computed(t: Term) -> bool:
@@ -110,7 +110,7 @@ def to_realize(order: list[Term], roots: Iterable[Term], uses: dict[Term, list[T
             needed |= {source(a) for a in t.args}
         if isinstance(t.op, Take | TakeAlong):
             needed.add(source(t.args[0]))
-        if isinstance(t.op, Concat):
+        if isinstance(t.op, Concat) and is_map(t):
             needed |= {t, *[source(a) for a in t.args]}
         if isinstance(t.op, Reshape) and _is_hard(t):
             needed.add(source(t))

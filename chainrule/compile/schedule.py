@@ -22,6 +22,7 @@ from chainrule.compile.loops import (
     Expr,
     Exprs,
     For,
+    Gemm,
     Host,
     Into,
     Kernel,
@@ -31,6 +32,7 @@ from chainrule.compile.loops import (
     Mode,
     Stmt,
     Store,
+    Strided,
     Var,
     strides_of,
 )
@@ -131,7 +133,7 @@ class Scheduler:
             self._scratch(t)
         else:
             self.views[t] = View(self.buffer(t, "scratch"), 0, strides)
-        if isinstance(t.op, Concat):
+        if isinstance(t.op, Concat) and is_map(t):
             free = held - self.views.keys() - becomes.keys() - results.keys()
             self.views |= realize.part_views(t, self.views[t], free)
 
@@ -145,7 +147,7 @@ class Scheduler:
             view = self.views.get(t)
             if view is None or view.buffer.role != "state":
                 continue
-            if isinstance(t.op, Concat) and not self._unplaced(t):
+            if isinstance(t.op, Concat) and is_map(t) and not self._unplaced(t):
                 continue
             clash = [r for r in reads if self._clash(r, view, t)]
             waits[t] = clash
@@ -314,7 +316,7 @@ class Scheduler:
             if isinstance(t.op, Pick):
                 self.views[t] = whole(self.outputs[t.args[0]][t.op.index])
                 self.group_of[t] = self.group_of[t.args[0]]
-            elif isinstance(t.op, Concat):
+            elif isinstance(t.op, Concat) and is_map(t):
                 self._joined(t)
             elif is_product(t):
                 products.schedule(self, t)
@@ -546,9 +548,18 @@ class Scheduler:
 
     def _host(self, t: Term) -> list[Stmt]:
         op: Any = t.op
-        ins = [(self.contiguous(a), a.shape) for a in t.args]
-        outs = self.outputs[t] if op.many else [self.views[t].buffer]
-        return [Host(op, tuple(ins), tuple([(b, b.shape) for b in outs]))]
+        outs = self.outputs[t] if op.many else None
+        ys = [self._strided(whole(b), b.shape) for b in outs or ()] or [
+            self._strided(self.views[t], t.shape)
+        ]
+        return [Host(op, tuple([self._array(a) for a in t.args]), tuple(ys))]
+
+    def _array(self, t: Term) -> Strided:
+        view = self.view(t)
+        return self._strided(view or whole(self.contiguous(t)), t.shape)
+
+    def _strided(self, view: View, shape: tuple[Extent, ...]) -> Strided:
+        return Strided(view.buffer, view.offset, shape, view.strides)
 
     def _outputs(self, t: Term) -> None:
         """Memory for each output of an op that has several."""
@@ -757,6 +768,7 @@ def _pruned(program: Loops) -> Loops:
     while True:
         read = {b for k in program.kernels for b in k.buffers()[0]}
         dead = {b for b in program.buffers if b.role == "scratch" and b not in read}
+        dead -= _kept_alive(program, dead)
         changed = False
         for k in program.kernels:
             body = _without(k.body, dead)
@@ -768,12 +780,23 @@ def _pruned(program: Loops) -> Loops:
             return program
 
 
+def _kept_alive(program: Loops, dead: set[Buffer]) -> set[Buffer]:
+    """Outputs of eager ops that are dead, but not all of them: the op writes them all."""
+    hosts = [s for k in program.kernels for s in k.body if isinstance(s, Host)]
+    outputs = [[x.buffer for x in s.outputs] for s in hosts]
+    return {b for bs in outputs if not all(b in dead for b in bs) for b in bs}
+
+
 def _without(body: tuple[Stmt, ...], dead: set[Buffer]) -> tuple[Stmt, ...]:
     from chainrule.compile.loops import Product
 
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, Store) and s.buffer in dead:
+            continue
+        if isinstance(s, Gemm) and s.out.buffer in dead:
+            continue
+        if isinstance(s, Host) and all(x.buffer in dead for x in s.outputs):
             continue
         if isinstance(s, For | Product):
             inner = _without(s.body, dead)

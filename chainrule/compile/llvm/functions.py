@@ -35,11 +35,6 @@ def in_memory(dtype: Any, lanes: int = 0) -> Any:
     return ir.VectorType(I8, lanes) if lanes else I8
 
 
-def supported(dtype: Any) -> bool:
-    """Whether loops can compute with numbers of `dtype`."""
-    return dtype.kind in "biu" or dtype.char in _FLOATS
-
-
 def lanes_of(v: Value) -> int:
     """How many numbers `v` is, 0 if it is a single one."""
     return v.type.count if isinstance(v.type, ir.VectorType) else 0

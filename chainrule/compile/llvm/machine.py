@@ -46,9 +46,8 @@ def start() -> None:
     llvm.initialize_native_asmprinter()
 
 
-@cache
 def target() -> Any:
-    """LLVM's target machine for code that runs here."""
+    """LLVM's target machine for code that runs here: a new one, since an engine takes it over."""
     m = host()
     # "jitdefault" takes any address; position-independent code would go through tables
     return llvm.Target.from_default_triple().create_target_machine(

@@ -5,7 +5,7 @@
 `objects` are the addresses of the caller's arrays and Python floats, as `id` gives them: what they
 hold begins with the same number of bytes of bookkeeping, then the address of the data or the
 number itself. `scratch` are addresses of memory for what lives in between, `sizes` the values of
-the symbols; `host(i)` runs statement number i that only Python can. If the module is `timed`, the
+the symbols; `host` is a number by which Python knows the program, should a statement need it. If the module is `timed`, the
 cycles that kernel i takes are added to times[i].
 """
 
@@ -19,12 +19,14 @@ import numpy as np
 from llvmlite import ir
 
 from chainrule.compile import loops
-from chainrule.compile.llvm.functions import I64
+from chainrule.compile.llvm.functions import I64, declare
 from chainrule.compile.llvm.kernel import Emitter
 from chainrule.compile.llvm.machine import Machine
 from chainrule.compile.loops import Buffer, Host, Kernel, Loops
 
 PTR = ir.PointerType()
+HOST = "chainrule_host"
+"""The symbol of a function of Python's: (number of the program, number of the statement)."""
 HEADER = object.__basicsize__
 """Bytes of bookkeeping at the start of a Python object."""
 
@@ -128,8 +130,9 @@ def _canonical(kernel: Kernel, buffers: Sequence[Buffer]) -> str:
 
 
 def _host(b: Any, host: Any, number: int) -> None:
-    host.function_type = ir.FunctionType(ir.VoidType(), [I64])  # llvmlite asks a callee for it
-    b.call(host, [ir.Constant(I64, number)])
+    """Ask Python to run statement `number` of the program that `host` names."""
+    f = declare(b, HOST, ir.VoidType(), [I64, I64])
+    b.call(f, [b.ptrtoint(host, I64), ir.Constant(I64, number)])
 
 
 def _function(
