@@ -9,7 +9,7 @@ the reshape is a view.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -18,7 +18,7 @@ from chainrule.compile import views
 from chainrule.compile.loops import Buffer, strides_of
 from chainrule.compile.lower import in_loops, is_map, reduction
 from chainrule.compile.sizes import Extent, product, typical
-from chainrule.compile.terms import Program, Term
+from chainrule.compile.terms import Program, Term, in_order
 from chainrule.compile.views import View, is_view, placed_before, source
 from chainrule.op import Pick
 from chainrule.ops.contraction import MatMul
@@ -71,6 +71,23 @@ def with_copies(program: Program) -> tuple[list[Term], dict[Term, Term]]:
     return roots, becomes
 
 
+def copied(program: Program, shown: set[Term]) -> Program:
+    """The program in which the arguments of the terms `shown` are copied first."""
+    new: dict[Term, Term] = {}
+    for t in in_order(program.roots):
+        args = tuple([new[a] for a in t.args])
+        if t in shown:
+            (a,) = args
+            args = (Term(Astype(a.dtype), (a,), a.shape, a.dtype, None, None, t.code, t.at),)
+        same = all(a is b for a, b in zip(args, t.args, strict=True))
+        new[t] = t if same else replace(t, args=args)
+    return Program(
+        program.inputs,
+        tuple([new[t] for t in program.results]),
+        tuple([(i, new[t]) for i, t in program.updates]),
+    )
+
+
 def users(order: Iterable[Term]) -> dict[Term, list[Term]]:
     """By term that is no view: the terms that read it, directly or through views."""
     out: dict[Term, list[Term]] = {}
@@ -112,7 +129,7 @@ def to_realize(order: list[Term], roots: Iterable[Term], uses: dict[Term, list[T
             needed.add(source(t.args[0]))
         if isinstance(t.op, Concat) and is_map(t):
             needed |= {t, *[source(a) for a in t.args]}
-        if isinstance(t.op, Reshape) and _is_hard(t):
+        if isinstance(t.op, Reshape) and is_hard(t):
             needed.add(source(t))
     for t in order:
         if not is_computed(t):
@@ -128,7 +145,7 @@ def to_realize(order: list[Term], roots: Iterable[Term], uses: dict[Term, list[T
     return held
 
 
-def _is_hard(t: Term) -> bool:
+def is_hard(t: Term) -> bool:
     """Whether an index of the reshape's argument takes a division."""
     groups = views.matched(t.shape, t.args[0].shape)
     return groups is None or any(len(old) > 1 for _, old in groups)
@@ -138,9 +155,11 @@ def layouts(order: list[Term], held: set[Term]) -> dict[Term, tuple[Extent, ...]
     """Strides that terms should have so that reshapes of them are views."""
     wish: dict[Term, tuple[Extent, ...]] = {}
     for t in reversed(order):
-        if not (isinstance(t.op, Reshape) and _is_hard(t)):
+        if not (isinstance(t.op, Reshape) and is_hard(t)):
             continue
         x, strides = t.args[0], strides_of(t.args[0].shape)
+        if isinstance(x.op, Astype) and x in held:
+            continue
         while is_view(x):
             before = views.placed_before(x, strides)
             if before is None:

@@ -43,7 +43,7 @@ from chainrule.compile.sizes import Extent, Size, product, typical
 from chainrule.compile.terms import Program, Term, in_order
 from chainrule.compile.views import ZERO, Index, View, back, is_view, whole
 from chainrule.op import Pick
-from chainrule.ops.shaping import Concat
+from chainrule.ops.shaping import Concat, Reshape
 
 
 @final
@@ -80,6 +80,14 @@ class Scheduler:
     """Turns a program into loops."""
 
     def __init__(self, program: Program) -> None:
+        while True:
+            self._start(program)
+            shown = self._plan()
+            if not shown:
+                return
+            program = realize.copied(program, shown)
+
+    def _start(self, program: Program) -> None:
         self.exprs = Exprs()
         self.program = program
         self.views: dict[Term, View] = {}
@@ -95,11 +103,11 @@ class Scheduler:
         self._names = 0
         self.packed: dict[Any, View] = {}
         self.outputs: dict[Term, list[Buffer]] = {}
-        self._plan()
 
     # --- what is realized, and where
 
-    def _plan(self) -> None:
+    def _plan(self) -> set[Term]:
+        """Returns reshapes of what does not lie so that they are views: it must be copied."""
         roots, becomes = realize.with_copies(self.program)
         order = in_order(roots)
         held = realize.to_realize(order, roots, realize.users(order))
@@ -111,7 +119,14 @@ class Scheduler:
             if t in held and not isinstance(t.op, Pick):
                 self._settle(t, becomes, results, wish, held)
         self.results = [self.views[t].buffer for t in results]
-        self._order(roots, order, held)
+        shown = {
+            t for t in order
+            if isinstance(t.op, Reshape) and realize.is_hard(t) and self.view(t) is None
+            and self._pattern(views.source(t)) is None
+        }  # fmt: skip
+        if not shown:
+            self._order(roots, order, held)
+        return shown
 
     def _settle(
         self,
@@ -292,6 +307,8 @@ class Scheduler:
                 return None
 
     def _pattern(self, t: Term) -> Pattern | None:
+        if t.op is not None or t.index is not None:
+            return None
         if t not in self._patterns:
             known = isinstance(t.value, Uniform | Triangle | Steps)
             self._patterns[t] = t.value if known else recognized(t.value)
