@@ -1,0 +1,308 @@
+"""Numbers in registers: operators that write LLVM instructions.
+
+A `Real` is a float or a double, or a vector of them; `Bits` the integers of the same width; a
+`Mask` one truth value per lane. Formulas are written with Python's operators on them, and constants
+take the type of what they meet. Nothing here may be reassociated or contracted: the formulas
+of this package count on each rounding.
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+from llvmlite import ir
+
+
+@final
+@dataclass(frozen=True)
+class Target:
+    """What the machine has: `fma` is needed; `scalef` (AVX-512) is 2^n in one instruction."""
+
+    fma: bool
+    scalef: bool
+
+
+@final
+class Lanes:
+    """A place where instructions go, and the width and type of the numbers there."""
+
+    def __init__(self, builder: Any, kind: Any, target: Target) -> None:
+        self.builder, self.kind, self.target = builder, kind, target
+        self.width: int = kind.count if isinstance(kind, ir.VectorType) else 0
+        element = kind.element if self.width else kind
+        self.bits = 32 if isinstance(element, ir.FloatType) else 64
+        self.integer = self.shaped(ir.IntType(self.bits))
+        self.element = element
+        self.mantissa = 23 if self.bits == 32 else 52
+        self.bias = 127 if self.bits == 32 else 1023
+        # A number to which small integers add without rounding, in its lowest bits.
+        self.magic = 1.5 * 2.0**self.mantissa
+        self.magic_bits = (self.bias + self.mantissa << self.mantissa) | 1 << (self.mantissa - 1)
+
+    def shaped(self, element: Any) -> Any:
+        """The type of one `element` per lane."""
+        return ir.VectorType(element, self.width) if self.width else element
+
+    def constant(self, kind: Any, x: float | int) -> Any:
+        """`x` in every lane."""
+        return ir.Constant(kind, [x] * self.width if self.width else x)
+
+    def real(self, x: float) -> Real:
+        """`x`, a number known now, in every lane."""
+        return Real(self, self.constant(self.kind, x))
+
+    def int(self, x: int) -> Bits:
+        """`x`, an integer known now, in every lane."""
+        return Bits(self, self.constant(self.integer, x))
+
+    def call(self, name: str, *xs: Any, result: Any = None) -> Any:
+        """LLVM's intrinsic of that name, declared for the types of its arguments."""
+        kinds = [x.type for x in xs]
+        overloads = dict.fromkeys(map(_suffix, kinds))
+        full = ".".join(["llvm", name, *overloads])
+        return self.call_function(full, result or kinds[0], xs)
+
+    def call_function(self, name: str, result: Any, xs: Sequence[Any]) -> Any:
+        """The function of that name in this module, declared if it is not there yet."""
+        module = self.builder.module
+        known = module.globals.get(name)
+        if known is None:
+            known = ir.Function(module, ir.FunctionType(result, [x.type for x in xs]), name)
+        return self.builder.call(known, xs)
+
+    @cached_property
+    def half(self) -> Lanes:
+        """The same lanes, in float32."""
+        return Lanes(self.builder, self.shaped(ir.FloatType()), self.target)
+
+    @cached_property
+    def wide(self) -> Lanes:
+        """The same lanes, in float64."""
+        return Lanes(self.builder, self.shaped(ir.DoubleType()), self.target)
+
+    def rarely(self, mask: Mask, body: Callable[[], Real], x: Real) -> Real:
+        """`body()` where the mask holds, x elsewhere; jumps over it if it holds nowhere."""
+        builder, before = self.builder, self.builder.block
+        inside, after = builder.append_basic_block("rare"), builder.append_basic_block("usual")
+        builder.cbranch(mask.any(), inside, after)
+        builder.position_at_end(inside)
+        other = mask.where(body(), x)
+        end = builder.block
+        builder.branch(after)
+        builder.position_at_end(after)
+        phi = builder.phi(x.v.type)
+        phi.add_incoming(x.v, before)
+        phi.add_incoming(other.v, end)
+        return Real(self, phi)
+
+    def repeat(self, body: Callable[[Real], tuple[Real, Mask]], x: Real) -> Real:
+        """x = body(x), again while its mask holds in a lane."""
+        builder, before = self.builder, self.builder.block
+        again, after = builder.append_basic_block("again"), builder.append_basic_block("enough")
+        builder.branch(again)
+        builder.position_at_end(again)
+        phi = builder.phi(x.v.type)
+        phi.add_incoming(x.v, before)
+        fresh, going = body(Real(self, phi))
+        phi.add_incoming(fresh.v, builder.block)
+        builder.cbranch(going.any(), again, after)
+        builder.position_at_end(after)
+        return fresh
+
+
+def _suffix(kind: Any) -> str:
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{_suffix(kind.element)}"
+    if isinstance(kind, ir.IntType):
+        return f"i{kind.width}"
+    return "f32" if isinstance(kind, ir.FloatType) else "f64"
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Mask:
+    """A truth value per lane."""
+
+    at: Lanes
+    v: Any
+
+    def __and__(self, other: Mask) -> Mask:
+        return Mask(self.at, self.at.builder.and_(self.v, other.v))
+
+    def __or__(self, other: Mask) -> Mask:
+        return Mask(self.at, self.at.builder.or_(self.v, other.v))
+
+    def __xor__(self, other: Mask) -> Mask:
+        return Mask(self.at, self.at.builder.xor(self.v, other.v))
+
+    def __invert__(self) -> Mask:
+        return Mask(self.at, self.at.builder.not_(self.v))
+
+    def where(self, a: Real, b: Real | float) -> Real:
+        """a where this holds, b elsewhere."""
+        other = b if isinstance(b, Real) else a.at.real(b)
+        return Real(a.at, self.at.builder.select(self.v, a.v, other.v))
+
+    def choose(self, a: Bits, b: Bits | int) -> Bits:
+        """a where this holds, b elsewhere: of integers."""
+        other = b if isinstance(b, Bits) else a.at.int(b)
+        return Bits(a.at, self.at.builder.select(self.v, a.v, other.v))
+
+    def any(self) -> Any:
+        """Whether it holds in a lane: an i1."""
+        if not self.at.width:
+            return self.v
+        return self.at.call("vector.reduce.or", self.v, result=ir.IntType(1))
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Bits:
+    """An integer per lane, as wide as the lane's float."""
+
+    at: Lanes
+    v: Any
+
+    def _with(self, other: Bits | int) -> Any:
+        return other.v if isinstance(other, Bits) else self.at.constant(self.at.integer, other)
+
+    def __add__(self, other: Bits | int) -> Bits:
+        return Bits(self.at, self.at.builder.add(self.v, self._with(other)))
+
+    def __sub__(self, other: Bits | int) -> Bits:
+        return Bits(self.at, self.at.builder.sub(self.v, self._with(other)))
+
+    def __and__(self, other: Bits | int) -> Bits:
+        return Bits(self.at, self.at.builder.and_(self.v, self._with(other)))
+
+    def __or__(self, other: Bits | int) -> Bits:
+        return Bits(self.at, self.at.builder.or_(self.v, self._with(other)))
+
+    def __xor__(self, other: Bits | int) -> Bits:
+        return Bits(self.at, self.at.builder.xor(self.v, self._with(other)))
+
+    def __lshift__(self, n: int) -> Bits:
+        return Bits(self.at, self.at.builder.shl(self.v, self._with(n)))
+
+    def __rshift__(self, n: int) -> Bits:
+        return Bits(self.at, self.at.builder.lshr(self.v, self._with(n)))
+
+    def signed_shift(self, n: int) -> Bits:
+        """Halves n times, rounding down, the sign kept."""
+        return Bits(self.at, self.at.builder.ashr(self.v, self._with(n)))
+
+    def less(self, other: Bits | int) -> Mask:
+        """Signed comparison."""
+        return Mask(self.at, self.at.builder.icmp_signed("<", self.v, self._with(other)))
+
+    def equal(self, other: Bits | int) -> Mask:
+        """Whether all bits agree."""
+        return Mask(self.at, self.at.builder.icmp_signed("==", self.v, self._with(other)))
+
+    def real(self) -> Real:
+        """The float with these bits."""
+        return Real(self.at, self.at.builder.bitcast(self.v, self.at.kind))
+
+    def value(self) -> Real:
+        """The float equal to this integer, which must be below 2^22 (float32) or 2^51."""
+        return (self + self.at.magic_bits).real() - self.at.magic
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Real:
+    """A float per lane."""
+
+    at: Lanes
+    v: Any
+
+    def lift(self, other: Real | float) -> Real:
+        """`other` in these lanes."""
+        return other if isinstance(other, Real) else self.at.real(other)
+
+    def __add__(self, other: Real | float) -> Real:
+        return Real(self.at, self.at.builder.fadd(self.v, self.lift(other).v))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Real | float) -> Real:
+        return Real(self.at, self.at.builder.fsub(self.v, self.lift(other).v))
+
+    def __rsub__(self, other: float) -> Real:
+        return self.lift(other) - self
+
+    def __mul__(self, other: Real | float) -> Real:
+        return Real(self.at, self.at.builder.fmul(self.v, self.lift(other).v))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Real | float) -> Real:
+        return Real(self.at, self.at.builder.fdiv(self.v, self.lift(other).v))
+
+    def __rtruediv__(self, other: float) -> Real:
+        return self.lift(other) / self
+
+    def __neg__(self) -> Real:
+        return Real(self.at, self.at.builder.fneg(self.v))
+
+    def __abs__(self) -> Real:
+        return self.intrinsic("fabs")
+
+    def intrinsic(self, name: str, *others: Real | float) -> Real:
+        """LLVM's function of that name on this and the others."""
+        return Real(self.at, self.at.call(name, self.v, *(self.lift(x).v for x in others)))
+
+    def fma(self, b: Real | float, c: Real | float) -> Real:
+        """This times b plus c, rounded once."""
+        return self.intrinsic("fma", b, c)
+
+    def copysign(self, other: Real | float) -> Real:
+        """This with the sign of the other."""
+        return self.intrinsic("copysign", other)
+
+    def _ordered(self, how: str, other: Real | float) -> Mask:
+        return Mask(self.at, self.at.builder.fcmp_ordered(how, self.v, self.lift(other).v))
+
+    def __lt__(self, other: Real | float) -> Mask:
+        return self._ordered("<", other)
+
+    def __le__(self, other: Real | float) -> Mask:
+        return self._ordered("<=", other)
+
+    def __gt__(self, other: Real | float) -> Mask:
+        return self._ordered(">", other)
+
+    def __ge__(self, other: Real | float) -> Mask:
+        return self._ordered(">=", other)
+
+    def same(self, other: Real | float) -> Mask:
+        """Whether they are equal as numbers; a NaN is not."""
+        return self._ordered("==", other)
+
+    def is_nan(self) -> Mask:
+        """Whether this is no number."""
+        return Mask(self.at, self.at.builder.fcmp_unordered("uno", self.v, self.v))
+
+    def clamp(self, low: float, high: float) -> Real:
+        """This between two bounds; a NaN stays."""
+        x = (self.lift(low) > self).where(self.lift(low), self)
+        return (x.lift(high) < x).where(x.lift(high), x)
+
+    def bits(self) -> Bits:
+        """The bits of the float."""
+        return Bits(self.at, self.at.builder.bitcast(self.v, self.at.integer))
+
+    def widened(self) -> Real:
+        """The same number in float64."""
+        return Real(self.at.wide, self.at.builder.fpext(self.v, self.at.wide.kind))
+
+    def narrowed(self) -> Real:
+        """The nearest float32."""
+        return Real(self.at.half, self.at.builder.fptrunc(self.v, self.at.half.kind))

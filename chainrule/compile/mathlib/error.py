@@ -1,0 +1,113 @@
+"""The error function, and GELU by it.
+
+erfc(x) = exp(-x^2) p(t) / (1 + 2 x) with t = (x - 4) / (x + 4), one polynomial for all x >= 0
+(Shepherd & Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x, Math. Comp. 36, 1981);
+x^2 to twice the digits, because exp multiplies its error by x^2.
+"""
+
+from __future__ import annotations
+
+import math
+
+from chainrule.compile.mathlib import coefficients as c
+from chainrule.compile.mathlib.emitter import Bits, Real
+from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
+from chainrule.compile.mathlib.exponential import exp_parts, exp_twofold
+from chainrule.compile.mathlib.twofold import (
+    Two,
+    constant,
+    exactly,
+    pick,
+    product,
+    quick_total,
+    total,
+)
+
+
+def _scaled(x: Two) -> Two:
+    """exp(x^2) erfc(x), 0 <= x <= 28."""
+    t = (x.hi - 4.0) / (x.hi + 4.0)
+    p = quick_total(x.hi.lift(c.ERFC_F64[0]), t * polynomial(t, c.ERFC_F64[1:]))
+    below = total(x.hi.lift(1.0), x.hi + x.hi)
+    return p / Two(below.hi, below.lo + (x.lo + x.lo))
+
+
+def _tail(x: Two, square: Two) -> tuple[Two, Bits]:
+    """y and k, erfc(x) = y 2^k, 0 <= x <= 28; x^2 is given."""
+    e, k = exp_twofold(-square)
+    return e * _scaled(x), k
+
+
+def _normal(y: Two, k: Bits) -> Two:
+    """y 2^k, or something below 1e-90."""
+    return y.times(power_of_two(k.less(-300).choose(k.at.int(-300), k)))
+
+
+def erfc(x: Real) -> Real:
+    """1 - erf(x), without cancellation (float64)."""
+    a = abs(x).clamp(0.0, 28.0)
+    y, k = _tail(exactly(a), product(a, a))
+    far = (x < 0.0).where((exactly(x.lift(2.0)) - _normal(y, k)).value(), scale(y.value(), k))
+    near = exactly(x.lift(1.0)) - quick_total(x, x * polynomial(x * x, c.ERF_F64))
+    return (a < 0.5).where(near.value(), far)
+
+
+def erf(x: Real) -> Real:
+    """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x (float64)."""
+    a = abs(x).clamp(0.0, 6.0)
+    far = (exactly(x.lift(1.0)) - _normal(*_tail(exactly(a), product(a, a)))).value()
+    near = a.fma(polynomial(a * a, c.ERF_F64), a)
+    return (a < 1.0).where(near, far).copysign(x)
+
+
+def erf_f32(x: Real) -> Real:
+    """`erf` of float32."""
+    a = abs(x).clamp(0.0, 4.0)
+    z = a * a
+    near = x.fma(polynomial(z, c.ERF_F32), x)
+    y, k = exp_parts(-z)
+    far = (-y * power_of_two(k)).fma(_scaled_f32(a), 1.0)
+    return (a < 1.0).where(near, far.copysign(x))
+
+
+def _scaled_f32(x: Real) -> Real:
+    t = (x - 4.0) / (x + 4.0)
+    table = c.ERFC_F32 if x.at.bits == 32 else c.ERFC_COARSE
+    return polynomial(t, table) / x.fma(2.0, 1.0)
+
+
+def erfc_f32(x: Real) -> Real:
+    """`erfc` of float32, computed in float64."""
+    w = x.widened()
+    a = abs(w).clamp(0.0, 11.0)
+    y, k = exp_parts(-(a * a))
+    tail = y * power_of_two(k) * _scaled_f32(a)
+    return (w < 0.0).where(2.0 - tail, tail).narrowed()
+
+
+def gelu_erf(x: Real) -> Real:
+    """x erfc(-x / sqrt(2)) / 2, NaN at -inf, as inf times 0 is (float64)."""
+    a = abs(x).clamp(0.0, 39.0)
+    y, k = _tail(constant(x, *c.SQRT_HALF) * a, product(a, a).times(0.5))
+    half = y.times(0.5)
+    negative = x < 0.0
+    share = pick(negative, half, exactly(x.lift(1.0)) - _normal(half, k))
+    limited = (x.lift(-39.0) > x).where(x.lift(-39.0), x)
+    far = scale((share * limited).value(), negative.choose(k, 0))
+    z = x * c.SQRT_HALF[0]
+    near = (quick_total(z, z * polynomial(z * z, c.ERF_F64)) + x.lift(1.0)) * (0.5 * x)
+    return _finite(x, (a < 0.7).where(near.value(), far).copysign(x))
+
+
+def _finite(x: Real, y: Real) -> Real:
+    return (abs(x) < math.inf).where(y, x * (x > 0.0).where(x.lift(1.0), 0.0))
+
+
+def gelu_erf_f32(x: Real) -> Real:
+    """`gelu_erf` of float32, computed in float64."""
+    w = x.widened()
+    a = abs(w).clamp(0.0, 15.0)
+    y, k = exp_parts(a * a * -0.5)
+    tail = 0.5 * y * power_of_two(k) * _scaled_f32(a * c.SQRT_HALF[0])
+    result = (w.clamp(-15.0, math.inf) * (w < 0.0).where(tail, 1.0 - tail)).narrowed()
+    return _finite(x, result)

@@ -1,0 +1,45 @@
+"""Steps that most functions take: nearest integer, powers of two, polynomials."""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from chainrule.compile.mathlib.emitter import Bits, Real
+
+
+def nearest(x: Real, factor: float = 1.0) -> tuple[Real, Bits]:
+    """The integer nearest to x times factor, as float and as integer; ties to even; small only."""
+    magic = x.at.magic
+    shifted = x + magic if factor == 1 else x.fma(factor, magic)
+    return shifted - magic, shifted.bits() - x.at.magic_bits
+
+
+def power_of_two(k: Bits) -> Real:
+    """2^k, where that is a normal number."""
+    return ((k + k.at.bias) << k.at.mantissa).real()
+
+
+def scale(y: Real, k: Bits) -> Real:
+    """y 2^k, rounded once; k of any size that an exponential needs (|k| < 2 bias)."""
+    at = y.at
+    if at.target.scalef and at.width > 1:
+        n = k.v
+        if at.bits == 64:
+            n = at.builder.trunc(n, at.shaped(ir.IntType(32)))
+        return Real(at, at.call("ldexp", y.v, n))
+    half = k.signed_shift(1)
+    return y * power_of_two(half) * power_of_two(k - half)
+
+
+def polynomial(z: Real, coefficients: Sequence[float]) -> Real:
+    """c[0] + c[1] z + c[2] z^2 + ..., by Horner's rule."""
+    y = z.at.real(coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        y = y.fma(z, c)
+    return y

@@ -1,0 +1,90 @@
+"""Hyperbolic functions and their inverses."""
+
+from __future__ import annotations
+
+import math
+
+from chainrule.compile.mathlib import coefficients as c
+from chainrule.compile.mathlib.emitter import Bits, Real
+from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
+from chainrule.compile.mathlib.exponential import exp_moderate, exp_twofold, expm1_twofold
+from chainrule.compile.mathlib.logarithm import log_twofold, split_past_1
+from chainrule.compile.mathlib.twofold import Two, exactly, pick, product, root, total
+
+
+def tanh(x: Real) -> Real:
+    """(e^x - e^-x) / (e^x + e^-x)."""
+    if x.at.bits == 32:
+        return _tanh_f32(x)
+    y, k = expm1_twofold(abs(x + x).clamp(0.0, 44.0))
+    e = y.times(power_of_two(k))
+    return (e / (e + x.lift(2.0))).value().copysign(x)
+
+
+def _tanh_f32(x: Real) -> Real:
+    a = abs(x)
+    z = x * x
+    near = (a * z).fma(polynomial(z, c.TANH_F32), a)
+    y, k = exp_moderate((x.lift(10.0) < a).where(x.lift(20.0), a + a))
+    far = 1.0 - 2.0 / y.fma(power_of_two(k), 1.0)
+    return (a < 0.6).where(near, far).copysign(x)
+
+
+def _inverse_square(k: Bits) -> Real:
+    """2^(-2 k), or something too small to matter."""
+    limited = k.less(200).choose(k, 200)
+    return power_of_two(k.at.int(0) - limited - limited)
+
+
+def sinh(x: Real) -> Real:
+    """(e^x - e^-x) / 2."""
+    a = abs(x)
+    y, k = exp_twofold(exactly(a))
+    one = exactly(x.lift(1.0))
+    far = scale((y - (one / y).times(_inverse_square(k))).value(), k - 1)
+    e, n = expm1_twofold(a.clamp(0.0, 1.0))
+    e = e.times(power_of_two(n))
+    near = (e + e / (e + x.lift(1.0))).times(0.5).value()
+    return (a < 1.0).where(near, far).copysign(x)
+
+
+def cosh(x: Real) -> Real:
+    """(e^x + e^-x) / 2."""
+    y, k = exp_twofold(exactly(abs(x)))
+    one = exactly(x.lift(1.0))
+    return scale((y + (one / y).times(_inverse_square(k))).value(), k - 1)
+
+
+def _log_past_1(t: Two, large: Real) -> Real:
+    """log(1 + t), or log(2 large) where large is beyond 2^60."""
+    huge = large > 2.0**60
+    f, k = split_past_1(pick(huge, exactly(large), t))
+    y = log_twofold(f, huge.choose(k + 1, k)).value()
+    return (large < math.inf).where(y, large)
+
+
+def asinh(x: Real) -> Real:
+    """The x whose sinh it is: log(x + sqrt(x^2 + 1))."""
+    a = abs(x)
+    square = product(a, a)
+    one = x.lift(1.0)
+    t = (square / (root(square + one) + one)) + a
+    y = (a < 2.0**-30).where(a, _log_past_1(t, a))
+    return y.copysign(x)
+
+
+def acosh(x: Real) -> Real:
+    """log(x + sqrt(x^2 - 1)); NaN below 1."""
+    u = total(x, x.lift(-1.0))
+    t = u + root(u * u + u.times(2.0))
+    return (x < 1.0).where(x.lift(math.nan), _log_past_1(t, x))
+
+
+def atanh(x: Real) -> Real:
+    """log((1 + x) / (1 - x)) / 2; NaN outside [-1, 1]."""
+    a = abs(x)
+    t = exactly(a + a) / total(x.lift(1.0), -a)
+    y = log_twofold(*split_past_1(t)).value() * 0.5
+    y = (a < 2.0**-30).where(a, y)
+    y = a.same(1.0).where(x.lift(math.inf), y)
+    return (a > 1.0).where(x.lift(math.nan), y).copysign(x)

@@ -1,0 +1,108 @@
+"""The functions by name, and how exact they are."""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, final
+
+import numpy as np
+from llvmlite import binding
+
+from chainrule.compile.mathlib import error as e
+from chainrule.compile.mathlib import exponential as x
+from chainrule.compile.mathlib import hyperbolic as h
+from chainrule.compile.mathlib import inverse as i
+from chainrule.compile.mathlib import logarithm as l
+from chainrule.compile.mathlib import power as p
+from chainrule.compile.mathlib import stepwise as s
+from chainrule.compile.mathlib import trigonometric as t
+from chainrule.compile.mathlib.emitter import Lanes, Real, Target
+
+Fn = Callable[..., Real]
+
+
+@final
+@dataclass(frozen=True)
+class Function:
+    """How to write a function in float64 and in float32, and the bounds of their errors in ulp."""
+
+    f64: Fn
+    f32: Fn
+    bound64: float = 1.5
+    bound32: float = 2.0
+
+
+def _rounded(fn: Fn) -> Fn:
+    """The float64 function on float32 numbers: right to little more than half an ulp."""
+    return lambda *xs: fn(*(v.widened() for v in xs)).narrowed()
+
+
+def _both(fn: Fn) -> Function:
+    return Function(fn, fn)
+
+
+def _wide(fn: Fn, f32: Fn | None = None) -> Function:
+    return Function(fn, f32 or _rounded(fn), bound32=0.51)
+
+
+def _exact(fn: Fn) -> Function:
+    return Function(fn, fn, 0.0, 0.0)
+
+
+# fmt: off
+TABLE: dict[str, Function] = {
+    "exp": _both(x.exp), "exp2": _both(x.exp2), "expm1": _wide(x.expm1),
+    "exp_diff": _both(x.exp_diff), "sigmoid": _both(x.sigmoid), "silu": _both(x.silu),
+    "gelu_tanh": _both(x.gelu_tanh),
+    "log": _both(l.log), "log2": _wide(l.log2, l.log2_f32), "log10": _wide(l.log10, l.log10_f32),
+    "log1p": _wide(l.log1p, l.log1p_f32), "logaddexp": _wide(l.logaddexp, l.logaddexp_f32),
+    "softplus": _wide(l.softplus, l.softplus_f32),
+    "pow": _wide(p.pow, p.pow_f32), "cbrt": _wide(p.cbrt), "hypot": _wide(p.hypot, p.hypot_f32),
+    "sin": _both(t.sin), "cos": _both(t.cos), "tan": _wide(t.tan),
+    "asin": _wide(i.asin), "acos": _wide(i.acos), "atan": _wide(i.atan), "atan2": _wide(i.atan2),
+    "sinh": _wide(h.sinh), "cosh": _wide(h.cosh), "tanh": _both(h.tanh),
+    "asinh": _wide(h.asinh), "acosh": _wide(h.acosh), "atanh": _wide(h.atanh),
+    "erf": Function(e.erf, e.erf_f32), "erfc": _wide(e.erfc, e.erfc_f32),
+    "gelu_erf": _wide(e.gelu_erf, e.gelu_erf_f32),
+    "fmod": _exact(s.fmod), "remainder": _exact(s.remainder),
+    "floor_divide": _exact(s.floor_divide), "copysign": _exact(s.copysign),
+    "round": _exact(s.round), "sign": _exact(s.sign), "nextafter": _exact(s.nextafter),
+}
+# fmt: on
+
+
+@cache
+def host() -> Target:
+    """What this machine has."""
+    features = binding.get_host_cpu_features()
+    return Target(fma=bool(features.get("fma")), scalef=bool(features.get("avx512f")))
+
+
+def emit(name: str, builder: Any, *xs: Any, target: Target | None = None) -> Any:
+    """Writes the instructions of the function `name` of `xs`; returns the value.
+
+    `xs` are float or double, or vectors of one of them of any width; all of one type, which is the
+    type of the result. `target` is the machine, this one if not given. Raises KeyError for a name
+    that is not in `names()`.
+    """
+    function = TABLE[name]
+    at = Lanes(builder, xs[0].type, target or host())
+    fn = function.f64 if at.bits == 64 else function.f32
+    return fn(*(Real(at, v) for v in xs)).v
+
+
+def names(target: Target | None = None) -> set[str]:
+    """The functions that `emit` knows, by the op table's names; none if there is no FMA."""
+    return set(TABLE) if (target or host()).fma else set()
+
+
+def bound(name: str, dtype: Any) -> float:
+    """The largest error of the function, in ulp of its exact value; 0 where it is always exact."""
+    function = TABLE[name]
+    return function.bound64 if np.dtype(dtype).itemsize == 8 else function.bound32

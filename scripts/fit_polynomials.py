@@ -1,0 +1,396 @@
+"""Derives the constants of `chainrule.compile.mathlib`: minimax polynomials, by Remez exchange.
+
+    python scripts/fit_polynomials.py                 write coefficients.py and say how good each is
+    python scripts/fit_polynomials.py SIN_F32 ...     only say how good these are
+
+A `Fit` is a function g on [a, b], a degree, and the weight that turns an error of g into a relative
+error of the function that is computed from it. The exchange (Remez 1934; Cheney, Introduction to
+Approximation Theory, chapter 3) runs in 60 digits. Coefficients are then rounded to the format in
+which they are used, lowest first, and what remains is fitted again after each rounding, so that
+later ones make up for the rounding of earlier ones.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mpmath as mp
+
+mp.mp.dps = 60
+TARGET = Path(__file__).parent.parent / "chainrule/compile/mathlib/coefficients.py"
+Fn = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Find p with p(z) close to g(z) on [a, b]; what counts is (p(z) - g(z)) * weight(z).
+
+    The first `rounded` coefficients are fed back when rounded; the others matter too little.
+    """
+
+    name: str
+    meaning: str
+    g: Fn
+    a: Any
+    b: Any
+    degree: int
+    weight: Fn
+    bits: int = 53
+    rounded: int = 4
+
+
+def to_format(c: Any, bits: int) -> Any:
+    """`c`, rounded to float64 (53 bits) or float32 (24)."""
+    x = float(c)
+    return mp.mpf(struct.unpack("f", struct.pack("f", x))[0] if bits == 24 else x)
+
+
+def chebyshev(a: Any, b: Any, n: int) -> list[Any]:
+    """The extrema of the Chebyshev polynomial of degree n - 1 on [a, b], ascending."""
+    return [(a + b) / 2 - (b - a) / 2 * mp.cos(mp.pi * k / (n - 1)) for k in range(n)]
+
+
+def remez(g: Fn, weight: Fn, a: Any, b: Any, degree: int, first: int) -> tuple[list[Any], Any]:
+    """Coefficients of z^first ... z^degree of the minimax fit to g, and its weighted error."""
+    n = degree - first + 1
+    grid = chebyshev(a + (b - a) * mp.mpf("1e-9"), b, 24 * (n + 1))
+    gs, ws = [g(z) for z in grid], [weight(z) for z in grid]
+    points = [round(k * (len(grid) - 1) / n) for k in range(n + 1)]
+    coefficients: list[Any] = []
+    for _ in range(30):
+        rows = [
+            [grid[k] ** (first + j) for j in range(n)] + [(-1) ** i / ws[k]]
+            for i, k in enumerate(points)
+        ]
+        solution = mp.lu_solve(mp.matrix(rows), mp.matrix([gs[k] for k in points]))
+        coefficients = [solution[j] for j in range(n)]
+        errors = [
+            (horner(coefficients, z) * z**first - y) * w
+            for z, y, w in zip(grid, gs, ws, strict=True)
+        ]
+        fresh = extrema(errors, n + 1)
+        level = abs(solution[n])
+        if fresh is None or max(map(abs, errors)) < level * mp.mpf("1.001"):
+            break
+        points = fresh
+    return coefficients, max(map(abs, errors))
+
+
+def extrema(errors: list[Any], count: int) -> list[int] | None:
+    """Where the error is largest between two changes of sign; `count` neighbouring ones."""
+    best: list[int] = []
+    for k, e in enumerate(errors):
+        if best and (e > 0) == (errors[best[-1]] > 0):
+            if abs(e) > abs(errors[best[-1]]):
+                best[-1] = k
+        else:
+            best.append(k)
+    while len(best) > count:
+        best.pop(0 if abs(errors[best[0]]) < abs(errors[best[-1]]) else -1)
+    return best if len(best) == count else None
+
+
+def horner(coefficients: list[Any], z: Any) -> Any:
+    """The polynomial's value."""
+    y = mp.mpf(0)
+    for c in reversed(coefficients):
+        y = y * z + c
+    return y
+
+
+def solve(fit: Fit) -> tuple[list[float], float]:
+    """The rounded coefficients, lowest first, and log2 of the largest weighted error."""
+    a, b = mp.mpf(fit.a), mp.mpf(fit.b)
+    done: list[Any] = []
+    while len(done) < min(fit.rounded, fit.degree):
+        rest = lambda z, known=tuple(done): fit.g(z) - horner(list(known), z)
+        coefficients, _ = remez(rest, fit.weight, a, b, fit.degree, len(done))
+        done.append(to_format(coefficients[0], fit.bits))
+    rest = lambda z: fit.g(z) - horner(done, z)
+    coefficients, _ = remez(rest, fit.weight, a, b, fit.degree, len(done))
+    done += [to_format(c, fit.bits) for c in coefficients]
+    grid = chebyshev(a + (b - a) * mp.mpf("1e-9"), b, 600)
+    worst = max(abs((horner(done, z) - fit.g(z)) * fit.weight(z)) for z in grid)
+    return [float(c) for c in done], float(mp.log(worst, 2))
+
+
+def odd_tail(f: Fn, lead: Any = 1) -> Fn:
+    """z -> (f(x) - lead x) / x^3 at x = sqrt(z): what follows the first term of an odd series."""
+    return lambda z: (f(mp.sqrt(z)) - lead * mp.sqrt(z)) / mp.sqrt(z) ** 3
+
+
+def odd_weight(f: Fn) -> Fn:
+    """z -> x^3 / f(x) at x = sqrt(z)."""
+    return lambda z: mp.sqrt(z) ** 3 / f(mp.sqrt(z))
+
+
+def _artanh2(s: Any) -> Any:
+    return mp.log((1 + s) / (1 - s))
+
+
+def scaled_erfc(t: Any) -> Any:
+    """(1 + 2x) exp(x^2) erfc(x) where t = (x - 4) / (x + 4)."""
+    x = 4 * (1 + t) / (1 - t)
+    return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+
+
+HALF_LN2 = mp.log(2) / 2 * mp.mpf("1.0001")
+SQRT2 = mp.sqrt(2)
+S_MAX = (SQRT2 - 1) / (SQRT2 + 1) * mp.mpf("1.0001")
+exp_tail: Fn = lambda r: (mp.expm1(r) - r) / r**2 if r else mp.mpf(1) / 2
+exp_weight: Fn = lambda r: r**2 / mp.exp(r)
+expm1_weight: Fn = lambda r: r**2 / abs(mp.expm1(r)) if r else mp.mpf(0)
+log_tail: Fn = lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3 if f else mp.mpf(1) / 3
+log_weight: Fn = lambda f: f**3 / mp.log1p(f) if f else mp.mpf(0)
+TWO_OVER_ROOT_PI = 2 / mp.sqrt(mp.pi)
+erf_tail: Fn = lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1
+erf_weight: Fn = lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z))
+ERFC_FAR = (mp.mpf(28) - 4) / (28 + 4)  # erfc(28) is below every float64
+ERFC_FAR_F32 = (mp.mpf("10.5") - 4) / (mp.mpf("10.5") + 4)
+tan_z = (mp.pi / 4 * mp.mpf("1.0001")) ** 2
+cos_tail: Fn = lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2
+cos_weight: Fn = lambda z: z**2 / mp.cos(mp.sqrt(z))
+tanh_z = mp.mpf("0.36")
+cbrt_near = lambda m: mp.cbrt(m)
+
+FITS = [
+    Fit(
+        "EXP_F32",
+        "exp(r) = 1 + r + r^2 p(r), |r| <= ln(2) / 2",
+        exp_tail,
+        -HALF_LN2,
+        HALF_LN2,
+        4,
+        exp_weight,
+        24,
+    ),
+    Fit(
+        "EXP_F64",
+        "exp(r) = 1 + r + r^2 p(r), |r| <= ln(2) / 2",
+        exp_tail,
+        -HALF_LN2,
+        HALF_LN2,
+        10,
+        expm1_weight,
+        53,
+        2,
+    ),
+    Fit(
+        "LOG_F32",
+        "log(1 + f) = f - f^2 / 2 + f^3 p(f), 1 + f in [1 / sqrt(2), sqrt(2)]",
+        log_tail,
+        1 / SQRT2 - 1,
+        SQRT2 - 1,
+        8,
+        log_weight,
+        24,
+    ),
+    Fit(
+        "LOG_F64",
+        "log((1 + s) / (1 - s)) = 2 s + s^3 p(s^2), |s| <= 0.1716",
+        odd_tail(_artanh2, 2),
+        0,
+        S_MAX**2,
+        7,
+        odd_weight(_artanh2),
+    ),
+    Fit(
+        "LOG_TWICE",
+        "log((1 + s) / (1 - s)) = 2 s + s^3 (2 / 3 + s^2 p(s^2)), |s| <= 0.1716",
+        lambda z: (odd_tail(_artanh2, 2)(z) - mp.mpf(2) / 3) / z,
+        0,
+        S_MAX**2,
+        8,
+        lambda z: z**2,
+    ),
+    Fit(
+        "SIN_F32",
+        "sin(r) = r + r^3 p(r^2), |r| <= pi / 4",
+        odd_tail(mp.sin),
+        0,
+        tan_z,
+        2,
+        odd_weight(mp.sin),
+        24,
+    ),
+    Fit(
+        "COS_F32",
+        "cos(r) = 1 - r^2 / 2 + r^4 p(r^2), |r| <= pi / 4",
+        cos_tail,
+        0,
+        tan_z,
+        2,
+        cos_weight,
+        24,
+    ),
+    Fit(
+        "SIN_F64",
+        "sin(r) = r + r^3 p(r^2), |r| <= pi / 4",
+        odd_tail(mp.sin),
+        0,
+        tan_z,
+        5,
+        odd_weight(mp.sin),
+    ),
+    Fit(
+        "COS_F64",
+        "cos(r) = 1 - r^2 / 2 + r^4 p(r^2), |r| <= pi / 4",
+        cos_tail,
+        0,
+        tan_z,
+        5,
+        cos_weight,
+    ),
+    Fit(
+        "TAN_F64",
+        "tan(r) = r + r^3 p(r^2), |r| <= pi / 4",
+        odd_tail(mp.tan),
+        0,
+        tan_z,
+        14,
+        odd_weight(mp.tan),
+    ),
+    Fit(
+        "ATAN_F64",
+        "atan(t) = t + t^3 p(t^2), |t| <= tan(pi / 8)",
+        odd_tail(mp.atan),
+        0,
+        mp.mpf("0.1717"),
+        11,
+        odd_weight(mp.atan),
+    ),
+    Fit(
+        "ASIN_F64",
+        "asin(s) = s + s^3 p(s^2), |s| <= 1 / 2",
+        odd_tail(mp.asin),
+        0,
+        mp.mpf("0.2501"),
+        12,
+        odd_weight(mp.asin),
+    ),
+    Fit("ERF_F32", "erf(x) = x + x p(x^2), |x| <= 1", erf_tail, 0, 1, 6, erf_weight, 24),
+    Fit("ERF_F64", "erf(x) = x + x p(x^2), |x| <= 1", erf_tail, 0, 1, 13, erf_weight),
+    Fit(
+        "ERFC_F32",
+        "(1 + 2x) exp(x^2) erfc(x) = p(t), t = (x - 4) / (x + 4), 0 <= x <= 10.5",
+        scaled_erfc,
+        -1,
+        ERFC_FAR_F32,
+        10,
+        lambda t: 1 / scaled_erfc(t),
+        24,
+        2,
+    ),
+    Fit(
+        "ERFC_COARSE",
+        "the same in float64 for results in float32",
+        scaled_erfc,
+        -1,
+        (mp.mpf(11) - 4) / 15,
+        13,
+        lambda t: 1 / scaled_erfc(t),
+        53,
+        2,
+    ),
+    Fit(
+        "ERFC_F64",
+        "(1 + 2x) exp(x^2) erfc(x) = p(t), t = (x - 4) / (x + 4), 0 <= x <= 28",
+        scaled_erfc,
+        -1,
+        ERFC_FAR,
+        24,
+        lambda t: 1 / scaled_erfc(t),
+        53,
+        2,
+    ),
+    Fit(
+        "TANH_F32",
+        "tanh(x) = x + x^3 p(x^2), |x| <= 0.6",
+        odd_tail(mp.tanh),
+        0,
+        tanh_z,
+        4,
+        odd_weight(mp.tanh),
+        24,
+    ),
+    Fit(
+        "CBRT",
+        "cbrt(m) = p(m), 1 <= m < 2, a first guess",
+        cbrt_near,
+        1,
+        2,
+        4,
+        lambda m: 1 / mp.cbrt(m),
+    ),
+]
+
+# Known numbers as sums of so many floats, each what the ones before it leave, rounded.
+NUMBERS = {
+    "LN2": (mp.log(2), 2, 53),
+    "LN2_F32": (mp.log(2), 2, 24),
+    "INV_LN2": (1 / mp.log(2), 2, 53),
+    "INV_LN10": (1 / mp.log(10), 2, 53),
+    "LOG10_2": (mp.log10(2), 2, 53),
+    "PI": (mp.pi + 0, 3, 53),
+    "PI_F32": (mp.pi + 0, 3, 24),
+    "SQRT_HALF": (mp.sqrt(mp.mpf(1) / 2), 2, 53),
+    "SQRT_2_PI": (mp.sqrt(2 / mp.pi), 2, 53),
+    "SQRT_2_PI_F32": (mp.sqrt(2 / mp.pi), 2, 24),
+    "GELU_CUBIC": (mp.mpf(0.044715), 2, 53),  # a float64 in the definition that the engine uses
+    "GELU_CUBIC_F32": (mp.mpf(0.044715), 2, 24),
+    "TWO_THIRDS": (mp.mpf(2) / 3, 2, 53),
+}
+INVERSE_TURN_BITS = 1232  # of 1 / (2 pi), for arguments up to 2^1024
+
+
+def parts(x: Any, count: int, bits: int) -> list[float]:
+    """x as a sum of `count` floats."""
+    found: list[float] = []
+    for _ in range(count):
+        found.append(float(to_format(x, bits)))
+        x -= mp.mpf(found[-1])
+    return found
+
+
+def inverse_turn() -> int:
+    """2^INVERSE_TURN_BITS / (2 pi), rounded down."""
+    with mp.workdps(500):
+        return int(mp.floor(mp.mpf(2) ** INVERSE_TURN_BITS / (2 * mp.pi)))
+
+
+HEAD = '''"""Constants, and minimax polynomials, lowest coefficient first.
+
+Written by scripts/fit_polynomials.py: change that.
+
+A constant is given as two or three floats: each is what the ones before it leave, rounded.
+"""
+
+# ruff: noqa: E501
+# fmt: off
+'''
+
+
+def main(names: list[str]) -> None:
+    """Fits all, or the named ones; writes the table if all were fitted."""
+    text = HEAD
+    for fit in FITS:
+        if names and fit.name not in names:
+            continue
+        coefficients, error = solve(fit)
+        print(f"{fit.name:12} degree {fit.degree:2}  relative error 2^{error:.2f}", flush=True)
+        text += f"\n# {fit.meaning}; relative error 2^{error:.1f}\n{fit.name} = (\n"
+        text += "".join(f"    {c!r},\n" for c in coefficients) + ")\n"
+    text += "\n# 1 / (2 pi), its first bits as an integer\n"
+    text += f"INVERSE_TURN_BITS = {INVERSE_TURN_BITS}\nINVERSE_TURN = {inverse_turn():#x}\n\n"
+    text += "".join(f"{name} = {tuple(parts(*what))!r}\n" for name, what in NUMBERS.items())
+    if not names:
+        TARGET.write_text(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,407 @@
+"""The native mathematics against mpmath, against the eager engine, and against itself.
+
+Errors are counted in units in the last place of the exact value. Samples are random over the whole
+range of a function, and next to the points at which its code changes its way.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.special
+from llvmlite import binding
+
+from chainrule.compile import mathlib
+from chainrule.compile.mathlib import coefficients
+from chainrule.compile.mathlib.table import TABLE
+from chainrule.ops import elementwise, special
+from tests.compile.lanes import loop, machine, native
+
+DTYPES = (np.float32, np.float64)
+THRESHOLDS = [
+    *(0.1, 0.25, math.sqrt(2) - 1, 0.5, 0.6, math.sqrt(0.5), 0.7, 1.0, math.sqrt(2), 1.5, 2.0),
+    *(math.log(2) / 2, math.log(2), math.pi / 4, math.pi / 2, math.pi, 22.0, 28.0, 39.0, 88.02),
+    *(709.7, 745.1, 103.97, 9.01, 10.0, 13.9, 37.5, 1e5, 1e9, 2.0**-30, 2.0**60, 2.0**-60),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function in mpmath and where to sample it; `far` is the largest argument of interest."""
+
+    exact: Any
+    low: float = -math.inf
+    high: float = math.inf
+    near: tuple[float, ...] = ()
+
+
+def _sigmoid(x):
+    return 1 / (1 + mp.exp(-x))
+
+
+def _gelu_tanh(x):
+    return x * _sigmoid(2 * mp.sqrt(2 / mp.pi) * (x + mp.mpf(0.044715) * x**3))
+
+
+def _logaddexp(a, b):
+    return max(a, b) + mp.log1p(mp.exp(-abs(a - b)))
+
+
+CASES = {
+    "exp": Case(mp.exp, -760, 720),
+    "exp2": Case(lambda x: mp.mpf(2) ** x, -1100, 1030),
+    "expm1": Case(mp.expm1, -760, 720),
+    "exp_diff": Case(None, -300, 300),
+    "sigmoid": Case(_sigmoid, -760, 760),
+    "silu": Case(lambda x: x * _sigmoid(x), -770, 1e30),
+    "gelu_tanh": Case(_gelu_tanh, -22, 1e30),
+    "gelu_erf": Case(lambda x: x * mp.erfc(-x / mp.sqrt(2)) / 2, -39, 1e30),
+    "softplus": Case(lambda x: _logaddexp(x, mp.mpf(0)), -760, 1e30),
+    "logaddexp": Case(_logaddexp, -1e30, 1e30),
+    "log": Case(mp.log, 0),
+    "log2": Case(lambda x: mp.log(x, 2), 0),
+    "log10": Case(mp.log10, 0),
+    "log1p": Case(mp.log1p, -1),
+    "pow": Case(mp.power, 0),
+    "cbrt": Case(lambda x: mp.sign(x) * mp.cbrt(abs(x))),
+    "hypot": Case(mp.hypot),
+    "sin": Case(mp.sin),
+    "cos": Case(mp.cos),
+    "tan": Case(mp.tan),
+    "asin": Case(mp.asin, -1, 1),
+    "acos": Case(mp.acos, -1, 1),
+    "atan": Case(mp.atan),
+    "atan2": Case(mp.atan2),
+    "sinh": Case(mp.sinh, -712, 712),
+    "cosh": Case(mp.cosh, -712, 712),
+    "tanh": Case(mp.tanh),
+    "asinh": Case(mp.asinh),
+    "acosh": Case(mp.acosh, 1),
+    "atanh": Case(mp.atanh, -1, 1),
+    "erf": Case(mp.erf),
+    "erfc": Case(mp.erfc, -30, 28),
+}
+BINARY = {"exp_diff", "logaddexp", "pow", "hypot", "atan2"}
+EXACT = sorted(name for name, f in TABLE.items() if not f.bound64)
+EXACT_BINARY = {"fmod", "remainder", "floor_divide", "copysign", "nextafter"}
+APPROXIMATE = sorted(CASES)
+
+
+def op_row(name):
+    """The row of the op table with that name."""
+    return getattr(elementwise, name, None) or getattr(special, name)
+
+
+def arity(name):
+    return 2 if name in BINARY | EXACT_BINARY else 1
+
+
+def samples(name, dtype, count, seed=0):
+    """Numbers of every size in the range, many moderate ones, and neighbours of thresholds."""
+    rng = np.random.default_rng(seed)
+    case = CASES[name]
+    info = np.finfo(dtype)
+    low, high = max(case.low, float(info.min)), min(case.high, float(info.max))
+    sizes = [rng.uniform(-s, s, count // 4) for s in (0.4, 1.5, 8.0, 100.0, 1000.0)]
+    ends = (np.log(float(info.smallest_subnormal)), np.log(float(info.max)))
+    wild = np.exp(rng.uniform(*ends, count // 2)) * rng.choice([-1, 1], count // 2)
+    multiples = rng.integers(1, 10**6, count // 4) * (np.pi / 2)
+    near_1 = 1 + rng.normal(size=count // 4) * 10 ** rng.uniform(-8, 0, count // 4)
+    edges = np.array([s * t for t in THRESHOLDS for s in (1, -1)]).astype(dtype)
+    edges = np.concatenate([np.nextafter(edges, dtype(s * np.inf)) for s in (1, -1)] + [edges])
+    with np.errstate(all="ignore"):
+        xs = np.concatenate([*sizes, wild, multiples, near_1, edges]).astype(dtype)
+    return xs[(xs >= low) & (xs <= high) & (xs != 0)]
+
+
+def arguments(name, dtype, count, seed=0):
+    """As many arrays of samples as the function has arguments."""
+    xs = [samples(name, dtype, count, seed)]
+    if arity(name) == 2:
+        rng = np.random.default_rng(seed + 1)
+        if name == "pow":
+            xs.append(samples("cbrt", dtype, count, seed))
+            xs[1] = rng.permutation(np.resize(xs[1], xs[0].size))
+            with np.errstate(all="ignore"):  # half of them with a result that is a number
+                fit = rng.uniform(-1, 1, xs[0].size) * np.log(np.finfo(dtype).max) / np.log(xs[0])
+            half = (rng.random(xs[0].size) < 0.5) & np.isfinite(fit)
+            xs[1] = np.where(half, fit, xs[1]).astype(dtype)
+        else:
+            xs.append(rng.permutation(xs[0]))
+    return xs
+
+
+def ulp(r, dtype):
+    """The unit in the last place of the number r (an mpf), not 0."""
+    info = np.finfo(dtype)
+    exponent = max(mp.frexp(r)[1] - 1, int(info.minexp)) if r else int(info.minexp)
+    return mp.ldexp(1, exponent - info.nmant)
+
+
+def error(y, exact, dtype, floor=0):
+    """The distance of y from the exact value, in ulp of it, or of `floor` if that is larger."""
+    info = np.finfo(dtype)
+    limit = mp.mpf(float(info.max))
+    if abs(exact) > limit:
+        # Infinity is right beyond the largest number; so is that number, if it is an ulp away.
+        near = abs(exact) < limit + 2 * ulp(limit, dtype)
+        right = math.isinf(y) or (near and abs(y) == limit)
+        return 0.0 if right and (y > 0) == (exact > 0) else math.inf
+    if math.isinf(y):
+        return 0.5 if abs(exact) > limit - ulp(limit, dtype) else math.inf
+    if math.isnan(y):
+        return math.inf
+    return float(abs(mp.mpf(float(y)) - exact) / ulp(max(abs(exact), floor), dtype))
+
+
+def exact_value(name, *xs):
+    """The function of mpf, right to far more digits than either format."""
+    if name == "exp_diff":
+        return mp.exp(xs[0])
+    return CASES[name].exact(*xs)
+
+
+def worst(name, dtype, count, run, seed=0):
+    """The largest error over samples, and where."""
+    xs = arguments(name, dtype, count, seed)
+    ys = run(*xs)
+    # exp_diff is exp of the rounded difference, as in the eager engine.
+    of = [np.subtract(*xs)] if name == "exp_diff" else xs
+    largest = (0.0, ())
+    with mp.workdps(60):
+        for y, *x in zip(ys.tolist(), *(v.tolist() for v in of), strict=True):
+            args = [mp.mpf(v) for v in x]
+            floor = max(map(abs, args)) if name == "logaddexp" else 0
+            e = error(y, exact_value(name, *args), dtype, floor)
+            largest = max(largest, (e, (*x, y)), key=lambda pair: pair[0])
+    return largest
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_error_is_within_its_bound(name, dtype):
+    run = native(name, dtype, arity(name), 8)
+    e, where = worst(name, dtype, 400, run)
+    assert e <= mathlib.bound(name, dtype), f"{name} off by {e} ulp at {where}"
+
+
+WIDE_REFERENCE = {
+    "exp": np.exp,
+    "log": np.log,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tanh": np.tanh,
+    "erf": scipy.special.erf,
+    "erfc": scipy.special.erfc,
+    "sigmoid": scipy.special.expit,
+    "silu": lambda x: x * scipy.special.expit(x),
+}
+
+
+@pytest.mark.parametrize("name", sorted(WIDE_REFERENCE))
+def test_float32_in_bulk_against_float64(name):
+    """Half a million numbers of every kind; float64 is exact enough for a reference."""
+    bits = np.random.default_rng(3).integers(0, 2**32, 500_000, dtype=np.uint32)
+    x = np.concatenate([bits.view(np.float32), samples(name, np.float32, 200_000)])
+    x = x[np.isfinite(x)]
+    x = x[(x >= CASES[name].low) & (x <= CASES[name].high)]
+    y = native(name, np.float32, 1, 16)(x).astype(np.float64)
+    with np.errstate(all="ignore"):
+        exact = WIDE_REFERENCE[name](x.astype(np.float64))
+        unit = np.exp2(np.maximum(np.floor(np.log2(np.abs(exact))), -126) - 23)
+    ok = np.isfinite(exact) & (np.abs(exact) < 3.4e38) & (exact != 0)
+    assert ok.sum() > 100_000 // 4
+    e = np.abs(y[ok] - exact[ok]) / unit[ok]
+    assert e.max() <= mathlib.bound(name, np.float32), (name, x[ok][e.argmax()])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_every_width_gives_the_same_bits(name, dtype):
+    if name in CASES:
+        xs = arguments(name, dtype, 100)
+    else:
+        xs = [samples("cbrt", dtype, 200, s) for s in range(arity(name))]
+    ys = [native(name, dtype, arity(name), width)(*xs) for width in (8, 1, 16)]
+    for y in ys[1:]:
+        np.testing.assert_array_equal(y, ys[0])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["exp", "exp2", "expm1", "silu", "cosh", "erfc", "pow", "tanh"])
+def test_without_scalef_the_result_is_as_good(name, dtype):
+    run = native(name, dtype, arity(name), 8, mathlib.Target(fma=True, scalef=False))
+    e, where = worst(name, dtype, 100, run, seed=7)
+    assert e <= mathlib.bound(name, dtype), f"{name} off by {e} ulp at {where}"
+
+
+def special_values(dtype):
+    info = np.finfo(dtype)
+    plain = [0.0, 1.0, 0.5, 2.0, 3.0, 10.0, 100.0, 745.0, 1e4, 1e10, 1e30, 0.1, 1 / 3, 150.0]
+    ends = [info.max, info.tiny, info.smallest_subnormal, info.tiny / 2, np.inf, 1 + info.eps]
+    positive = np.array([*plain, *ends], dtype)
+    return np.concatenate([positive, -positive, np.array([np.nan], dtype)])
+
+
+def with_bits(x):
+    """The bits of floats, all NaNs as one."""
+    return np.where(np.isnan(x), x.dtype.type(np.nan), x).view(f"u{x.dtype.itemsize}")
+
+
+def eager(name, *xs):
+    with np.errstate(all="ignore"):
+        return np.asarray(op_row(name).fn(*xs))
+
+
+def pairs(values):
+    both = np.array(list(itertools.product(values, values)), values.dtype)
+    return [both[:, 0].copy(), both[:, 1].copy()]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_special_values_are_those_of_the_eager_engine(name, dtype):
+    """Where either result is a zero, an infinity or a NaN, both are the same one, sign included."""
+    values = special_values(dtype)
+    xs = pairs(values) if arity(name) == 2 else [values]
+    y, expected = native(name, dtype, arity(name), 8)(*xs), eager(name, *xs)
+    # The eager forms lose all digits where 1 + tanh cancels, or where a factor underflows before the
+    # result does.
+    limit = np.finfo(dtype).eps if name == "gelu_tanh" else 400 * np.finfo(dtype).tiny
+    lost = (expected == 0) & (y != 0) & (np.abs(y) < limit)
+    special_ = ~np.isfinite(y) | ~np.isfinite(expected) | (y == 0) | (expected == 0)
+    special_ &= ~(lost & (name in {"sigmoid", "silu", "gelu_tanh", "gelu_erf"}))
+    different = special_ & (with_bits(y) != with_bits(expected))
+    assert not different.any(), [(*(x[different][:3] for x in xs), y[different][:3])]
+    assert special_.sum() >= 3
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_functions_agree_with_numpy_in_every_bit(name, dtype):
+    many = [samples("cbrt", dtype, 3000, s) for s in range(2)]
+    for xs in (pairs(special_values(dtype)), many):
+        y = native(name, dtype, arity(name), 8)(*xs[: arity(name)])
+        np.testing.assert_array_equal(with_bits(y), with_bits(eager(name, *xs[: arity(name)])))
+
+
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_float32_of_any_size_is_near_the_eager_result(name):
+    """Another implementation of everything: NumPy's or SciPy's, itself right to some ulp."""
+    xs = arguments(name, np.float32, 4000, seed=11)
+    y = native(name, np.float32, arity(name), 8)(*xs)
+    expected = eager(name, *(x.astype(np.float64) for x in xs))
+    if name == "exp_diff":
+        expected = np.exp(np.subtract(*xs).astype(np.float64))
+    with np.errstate(all="ignore"):
+        expected = expected.astype(np.float32)
+    if name == "gelu_tanh":  # the eager form cancels far to the left
+        expected = np.where(xs[0] < -1, y, expected)
+    np.testing.assert_allclose(y, expected, rtol=5e-7, atol=1e-44)
+
+
+USES = {
+    "EXP_F32": ("exp", np.float32),
+    "EXP_F64": ("exp", np.float64),
+    "LOG_F32": ("log", np.float32),
+    "LOG_F64": ("log", np.float64),
+    "LOG_TWICE": ("pow", np.float64),
+    "SIN_F32": ("sin", np.float32),
+    "COS_F32": ("cos", np.float32),
+    "SIN_F64": ("sin", np.float64),
+    "COS_F64": ("cos", np.float64),
+    "TAN_F64": ("tan", np.float64),
+    "ATAN_F64": ("atan", np.float64),
+    "ASIN_F64": ("asin", np.float64),
+    "ERF_F32": ("erf", np.float32),
+    "ERF_F64": ("erf", np.float64),
+    "ERFC_F32": ("erf", np.float32),
+    "ERFC_COARSE": ("erfc", np.float32),
+    "ERFC_F64": ("erfc", np.float64),
+    "TANH_F32": ("tanh", np.float32),
+}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("table", sorted(USES))
+def test_a_wrong_coefficient_is_noticed(table, which, monkeypatch):
+    """One part in a thousand of one coefficient breaks the bound: the test above can fail."""
+    good = getattr(coefficients, table)
+    bad = (*good[:which], good[which] * 1.001, *good[which + 1 :])
+    monkeypatch.setattr(coefficients, table, bad)
+    name, dtype = USES[table]
+    run = native.__wrapped__(name, dtype, arity(name), 8)
+    assert worst(name, dtype, 100, run)[0] > mathlib.bound(name, dtype)
+
+
+def test_every_polynomial_is_perturbed_above():
+    tables = {k for k, v in vars(coefficients).items() if isinstance(v, tuple) and len(v) > 2}
+    # CBRT is a first guess, which Newton's steps make good; pi in three parts is no polynomial.
+    assert tables == set(USES) | {"CBRT", "PI", "PI_F32"}
+
+
+def fitting():
+    path = Path(__file__).parents[2] / "scripts" / "fit_polynomials.py"
+    if not path.exists():
+        pytest.skip("the scripts are not part of an installed package")
+    spec = importlib.util.spec_from_file_location("fit_polynomials", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(__import__("sys").modules, "fit_polynomials", module)
+        spec.loader.exec_module(module)
+    return module
+
+
+def test_the_constants_are_those_of_the_script():
+    dps = mp.mp.dps
+    try:
+        fit = fitting()
+        for name, what in fit.NUMBERS.items():
+            assert tuple(fit.parts(*what)) == getattr(coefficients, name)
+        assert fit.inverse_turn() == coefficients.INVERSE_TURN
+        small = [f for f in fit.FITS if f.bits == 24 and f.degree <= 4]
+        assert len(small) >= 3
+        for f in small:
+            assert tuple(fit.solve(f)[0]) == getattr(coefficients, f.name)
+    finally:
+        mp.mp.dps = dps
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_nothing_is_called(name, dtype):
+    """No library function, neither in the IR nor after code generation."""
+    module = loop(name, dtype, arity(name), 8)
+    declared = re.findall(r'declare .*@"([^"]+)"', str(module))
+    assert all(d.startswith("llvm.") for d in declared), declared
+    text = machine().emit_assembly(binding.parse_assembly(str(module)))
+    called = set(re.findall(r"\b(?:callq?|movabsq)\s+\$?([A-Za-z_][\w.]*)", text))
+    assert all(s.startswith("chainrule.remainder_of_turn") for s in called), called
+
+
+def test_names_are_rows_of_the_op_table():
+    assert mathlib.names(mathlib.Target(fma=True, scalef=False)) == set(TABLE)
+    assert mathlib.names(mathlib.Target(fma=False, scalef=False)) == set()
+    for name in TABLE:
+        assert op_row(name).name == name
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(KeyError, match="airy"):
+        loop("airy", np.float64, 1, 8)
+
+
+def test_bounds_are_within_what_was_promised():
+    for name in TABLE:
+        assert mathlib.bound(name, np.float32) <= 2.0
+        assert mathlib.bound(name, np.float64) <= 1.5
