@@ -673,8 +673,7 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
     check_device(device)
     if isinstance(x, Tensor):
         if type(x.value) is Spec and x.value.weak:
-            dtype = dtype or _PYTHON.get(x.dtype, x.dtype)
-            x = x.astype(dtype)
+            x = graph.tracer().strong(x, np.dtype(dtype or _PYTHON.get(x.dtype, x.dtype)))
         if dtype is None or x.dtype == dtype:
             return x.copy() if copy else x
         if copy is False:

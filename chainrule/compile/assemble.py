@@ -11,8 +11,9 @@ from chainrule.compile.backend import build
 from chainrule.compile.convert import program, reached
 from chainrule.compile.derivative import Compiled, Derivative, standing_in
 from chainrule.compile.left import NUMBER, TENSOR, Left, State
+from chainrule.compile.lift import GradSlot
 from chainrule.compile.state import Draw, Held, HeldGrad, HeldNumber, Variant
-from chainrule.compile.trace import GradSlot, Tracer
+from chainrule.compile.trace import Tracer
 from chainrule.derive import pullback_nodes
 from chainrule.graph import constant, order, placeholder, variable
 from chainrule.node import Node
@@ -65,7 +66,7 @@ def assemble(name: str, tracer: Tracer, left: Left, states: Sequence[State], cal
     return Variant(
         run, [i for i, _ in args], [(i, index[arg[i]]) for i, _ in left.changed],
         [Held(s.tensor, s.spec, s.node, s.leaf in updates) for s in held],
-        [_held_grad(s, s.slot, used, updates) for s in grads if s.slot is not None],
+        [_held_grad(s, s.slot, {*walk, *back}, updates) for s in grads if s.slot is not None],
         [HeldNumber(n.read, n.check, n.truth, np.zeros(())) for n in numbers],
         [Draw(take, n in used) for take, n in tracer.draws],
         tracer.guards, left.truths, _finish(left), op,
@@ -77,7 +78,7 @@ def _held_grad(s: State, slot: GradSlot, used: set[Node], updates: Mapping[Node,
     first = (slot.first is not None) if slot.was_read else None
     last = (slot.now is not None) if slot.set else None
     written = slot.place in updates
-    read = slot.place in used and slot.was_read
+    read = slot.place in used
     return HeldGrad(s.tensor, s.spec, first, last, read=read, written=written)
 
 

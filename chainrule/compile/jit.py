@@ -110,8 +110,9 @@ class Jitted:
     def __init__(
         self, f: Callable[..., Any], static: frozenset[int], names: frozenset[str]
     ) -> None:
-        update_wrapper(self, f)
+        update_wrapper(self, f, updated=())
         self._f = f
+        self._name = getattr(f, "__qualname__", None) or type(f).__name__
         self._static = static
         self._names = names
         self._entries: dict[Any, Entry] = {}
@@ -123,7 +124,7 @@ class Jitted:
         return self if owner is None else MethodType(self, owner)
 
     def __repr__(self) -> str:
-        return f"<jit {getattr(self._f, '__qualname__', repr(self._f))}: {self.traces} traces>"
+        return f"<jit {self._name}: {self.traces} traces>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's value: compiled, if it can be."""
@@ -169,7 +170,7 @@ class Jitted:
                 positional[i] = x
             return self._f(*positional, **named, **fixed)
 
-        variant = record(self.__name__, leaves, call)  # type: ignore[attr-defined]
+        variant = record(self._name, leaves, call)
         self.traces += 1
         self._warn(leaves, key)
         entry.variants.insert(0, variant)
@@ -177,7 +178,7 @@ class Jitted:
         result = variant.call(leaves)
         if result is MISFIT:
             raise TraceError(
-                f"jit: {self.__name__} changes the Python objects that it depends on while it is "  # type: ignore[attr-defined]
+                f"jit: {self._name} changes the Python objects that it depends on while it is "
                 "traced (a setting of an optimizer, the mode of a module): do that outside"
             )
         return result
@@ -191,7 +192,7 @@ class Jitted:
             hash(key)
         except TypeError as cause:
             raise DtypeError(
-                f"jit: {self.__name__} is given an argument that is neither an array nor "  # type: ignore[attr-defined]
+                f"jit: {self._name} is given an argument that is neither an array nor "
                 f"hashable ({cause}): give it as a tuple, or as a tensor"
             ) from cause
         return key
@@ -213,7 +214,7 @@ class Jitted:
             seen.add(x)
             if len(seen) == MANY:
                 warnings.warn(
-                    f"jit: {self.__name__} was compiled for {MANY} values of one integer argument "  # type: ignore[attr-defined]
+                    f"jit: {self._name} was compiled for {MANY} values of one integer argument "
                     f"({', '.join([str(v) for v in sorted(seen)])}): each new one is compiled "
                     "again. If only its value matters, and no shape, give it as a tensor or float",
                     RetraceWarning,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 from weakref import ref
 
-from chainrule.compile.trace import GradSlot, Lift
+from chainrule.compile.lift import GradSlot, Lift
 from chainrule.node import Node
 from chainrule.tree import Structure
 

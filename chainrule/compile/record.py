@@ -15,8 +15,9 @@ import numpy as np
 
 from chainrule.compile.assemble import Call, assemble, note_derivative
 from chainrule.compile.left import NUMBER, TENSOR, Left, State
+from chainrule.compile.lift import Lift
 from chainrule.compile.state import Variant
-from chainrule.compile.trace import Lift, Tracer
+from chainrule.compile.trace import Tracer
 from chainrule.compile.weak import weak_placeholder
 from chainrule.errors import DtypeError, TraceError, describe
 from chainrule.graph import constant, is_recording, placeholder, traced

@@ -18,79 +18,18 @@ from weakref import ref
 
 import numpy as np
 
-from chainrule.compile.weak import apply_weak, is_weak, strengthened, weak_placeholder
+from chainrule.compile.lift import GradSlot, Lift, Number
+from chainrule.compile.weak import apply_weak, is_weak, strong, weak_placeholder
 from chainrule.errors import GradientError, ShapeError, TraceError, describe
 from chainrule.function import Call
 from chainrule.graph import apply, constant, interposed, leaf, placeholder, trace, variable
-from chainrule.node import Extra, Node, Variable
+from chainrule.node import Node, Variable
 from chainrule.op import Detach, Op, Pick, Spec
 from chainrule.ops.shaping import astype
 from chainrule.provenance import location, user_line
-from chainrule.tensor import Tensor, to_array
+from chainrule.tensor import Tensor, asarray, to_array
 
 _DETACH = Detach()
-
-
-@final
-@dataclass(eq=False)
-class Lift:
-    """A tensor that the function reaches by itself: what it was before the trace began."""
-
-    tensor: Any
-    value: Any
-    node: Node | None
-    leaf: Node
-    grad: GradSlot | None
-
-    @property
-    def spec(self) -> Spec:
-        """Shape and dtype."""
-        return Spec(self.value.shape, self.value.dtype)
-
-
-@final
-class GradSlot(Extra):
-    """The gradient of a lifted tensor: a placeholder once it is read, and what it is set to.
-
-    `first` is what it was; `was_read` whether that matters; `place` the node of the placeholder.
-    """
-
-    __slots__ = ("first", "now", "place", "set", "was_read")
-
-    def __init__(self, old: Extra) -> None:
-        self.first: Any = old.grad
-        self.was_read = self.set = False
-        self.now: Any = None
-        self.place: Node | None = None
-        self.retain, self.hooks, self.after = old.retain, old.hooks, old.after
-
-    @property
-    def grad(self) -> Any:  # type: ignore[override]
-        """The gradient as it is at this point of the trace."""
-        if not self.set and not self.was_read:
-            self.was_read = True
-            if self.first is not None:
-                self.now = placeholder(self.first.shape, self.first.dtype)
-                self.place = self.now.node
-        return self.now
-
-    @grad.setter
-    def grad(self, new: Any) -> None:
-        self.now, self.set = new, True
-
-
-@final
-@dataclass(eq=False)
-class Number:
-    """A Python number that is read again at every call: a setting of an optimizer.
-
-    `truth` is what `bool()` of it was, if the function asked: another answer needs another trace.
-    """
-
-    read: Callable[[], float]
-    check: Callable[[], None]
-    node: Node
-    truth: bool | None = None
 
 
 @final
@@ -161,8 +100,7 @@ class Tracer:
         if isinstance(data, Variable):
             self.touch(data)
         if isinstance(data, Variable) and data.value.__class__ is Spec:
-            y = apply(_DETACH, strengthened(data))
-            y = y if dtype is None else astype(y, dtype)
+            y = apply(_DETACH, asarray(data, dtype))
             new.value, new.node = y.value, y.node
         else:
             new.value = to_array(data, dtype, copy=True)
@@ -209,6 +147,10 @@ class Tracer:
             "numbers out of the function as results; a number that the code must know is a static "
             "argument: jit(f, static_argnames=...)"
         )
+
+    def strong(self, x: Any, dtype: np.dtype[Any]) -> Any:
+        """The placeholder `x` for a Python number as a tensor of `dtype`."""
+        return strong(x, dtype)
 
     def spend(self, walk: Sequence[Node]) -> None:
         """Note that a backward pass goes along `walk`, which a second one may not."""
@@ -288,12 +230,16 @@ class Tracer:
         self.sources.clear()
         self.known_truths.clear()
         self.spent.clear()
-        found = [v for r in self._made if (v := r()) is not None and _unknown(v, allowed)]
+        found = self._held(allowed)
         if found:
-            del found
+            found.clear()
             gc.collect()  # they may hang in cycles that nobody reaches
-            found = [v for r in self._made if (v := r()) is not None and _unknown(v, allowed)]
+            found = self._held(allowed)
         return found
+
+    def _held(self, allowed: set[int]) -> list[Any]:
+        alive = [r() for r in self._made]
+        return [v for v in alive if v is not None and _unknown(v, allowed)]
 
 
 def _passed(node: Node) -> Node | None:

@@ -18,8 +18,6 @@ from chainrule.op import Op, Spec
 from chainrule.ops.shaping import Astype
 
 _LIKE: dict[str, Any] = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
-_TENSORS: dict[str, np.dtype[Any]] = {"f": np.dtype(np.float32), "c": np.dtype(np.complex64)}
-"""What Python's floats and complex numbers become as tensors."""
 
 
 def weak_placeholder(dtype: np.dtype[Any]) -> Any:
@@ -54,15 +52,11 @@ def apply_weak(op: Op, xs: Sequence[Any]) -> Any:
 def _cast(x: Any, met: np.dtype[Any]) -> Any:
     """The Python number `x` beside arrays of dtype `met`."""
     wide = x.dtype.kind == "c" or met.kind not in INEXACT
-    return _strong(x, np.result_type(met, _LIKE[x.dtype.kind]) if wide else met)
+    return strong(x, np.result_type(met, _LIKE[x.dtype.kind]) if wide else met)
 
 
-def _strong(x: Any, dtype: np.dtype[Any]) -> Any:
+def strong(x: Any, dtype: np.dtype[Any]) -> Any:
+    """The Python number `x` as a tensor of `dtype`."""
     if x.dtype == dtype:
         return variable(Spec((), dtype), x.node)
     return apply(Astype(dtype), x)
-
-
-def strengthened(x: Any) -> Any:
-    """`x`; if it stands for a Python number, the tensor that one becomes."""
-    return _strong(x, np.dtype(_TENSORS.get(x.dtype.kind, x.dtype))) if is_weak(x) else x

@@ -1,0 +1,73 @@
+"""What a trace remembers of a function's state: tensors, their gradients, Python numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+from chainrule.graph import placeholder
+from chainrule.node import Extra, Node
+from chainrule.op import Spec
+
+
+@final
+@dataclass(eq=False)
+class Lift:
+    """A tensor that the function reaches by itself: what it was before the trace began."""
+
+    tensor: Any
+    value: Any
+    node: Node | None
+    leaf: Node
+    grad: GradSlot | None
+
+    @property
+    def spec(self) -> Spec:
+        """Shape and dtype."""
+        return Spec(self.value.shape, self.value.dtype)
+
+
+@final
+class GradSlot(Extra):
+    """The gradient of a lifted tensor: a placeholder once it is read, and what it is set to.
+
+    `first` is what it was; `was_read` whether that matters; `place` the node of the placeholder.
+    """
+
+    __slots__ = ("first", "now", "place", "set", "was_read")
+
+    def __init__(self, old: Extra) -> None:
+        self.first: Any = old.grad
+        self.was_read = self.set = False
+        self.now: Any = None
+        self.place: Node | None = None
+        self.retain, self.hooks, self.after = old.retain, old.hooks, old.after
+
+    @property
+    def grad(self) -> Any:  # type: ignore[override]
+        """The gradient as it is at this point of the trace."""
+        if not self.set and not self.was_read:
+            self.was_read = True
+            if self.first is not None:
+                self.now = placeholder(self.first.shape, self.first.dtype)
+                self.place = self.now.node
+        return self.now
+
+    @grad.setter
+    def grad(self, new: Any) -> None:
+        self.now, self.set = new, True
+
+
+@final
+@dataclass(eq=False)
+class Number:
+    """A Python number that is read again at every call: a setting of an optimizer.
+
+    `truth` is what `bool()` of it was, if the function asked: another answer needs another trace.
+    """
+
+    read: Callable[[], float]
+    check: Callable[[], None]
+    node: Node
+    truth: bool | None = None
