@@ -1,0 +1,60 @@
+"""Time several programs in turn, block by block, and compare the medians.
+
+As `bench.pairs`, for more than two: on a shared machine the speed drifts, so the programs take
+turns, and only times from one run are compared. The first call of each block is not counted.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.compiled import ours
+from bench.pairs import Row, seconds, show
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A program: `run()` does the work once, and waits for it. `before()` is not timed."""
+
+    name: str
+    run: Callable[[], Any]
+    before: Callable[[], Any] = lambda: None
+    note: str = ""
+    runs: int | None = None
+    """Counted calls a block, if not those of the race."""
+
+
+def race(runners: Sequence[Runner], *, blocks: int, runs: int) -> dict[str, float]:
+    """Median seconds of one call of each, from `blocks` blocks of `runs` counted calls each."""
+    times: dict[str, list[float]] = {r.name: [] for r in runners}
+    for _ in range(blocks):
+        for r in runners:
+            for i in range((r.runs or runs) + 1):
+                r.before()
+                took = seconds(r.run)
+                if i:
+                    times[r.name].append(took)
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
+def table(
+    what: str, runners: Sequence[Runner], times: dict[str, float], aim: str, *, per: float = 1
+) -> list[Row]:
+    """A row for each peer: our time, its time, ours / its; times divided by `per`."""
+    mine = times[ours.NAME]
+    return [
+        Row(
+            f"{what}: {ours.NAME} / {r.name}{r.note and f' ({r.note})'}",
+            show(mine / per), show(times[r.name] / per), f"{mine / times[r.name]:.2f}", aim,
+        )
+        for r in runners
+        if r.name != ours.NAME
+    ]  # fmt: skip
+
+
+def compiling(f: Callable[[], Any]) -> str:
+    """How long the first call takes, in words for a note."""
+    return f"first call {show(seconds(f))}"
