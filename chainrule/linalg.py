@@ -17,6 +17,7 @@ from chainrule.ops.linalg.functions import (
     trace,
     vector_norm,
 )
+from chainrule.ops.linalg.general import eig, eigvals
 from chainrule.ops.linalg.singular import eigh, eigvalsh, pinv, svd, svdvals
 from chainrule.ops.linalg.solving import cholesky, inv, solve, solve_triangular
 from chainrule.ops.shaping import matrix_transpose
@@ -27,7 +28,9 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "inv",
     "kron",

@@ -40,6 +40,7 @@ FOURIER: list[Callable[[], Any]] = [
 LINEAR: list[Callable[[], Any]] = [
     *[lambda f=f: f(BATCH) for f in (la.det, la.slogdet, la.inv, la.qr, la.svd)],
     *[lambda f=f: f(POSITIVE) for f in (la.cholesky, la.eigh, la.eigvalsh)],
+    *[lambda f=f: f(POSITIVE) for f in (la.eig, la.eigvals)],
     *[lambda f=f: f(X) for f in (la.qr, la.svd, la.svdvals, la.pinv, la.matrix_rank, la.trace)],
     *[lambda f=f: f(X) for f in (la.matrix_norm, la.vector_norm, la.diagonal)],
     lambda: la.qr(X, mode="complete"),

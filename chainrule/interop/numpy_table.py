@@ -190,6 +190,8 @@ _PLAIN: dict[Any, Call] = {
     np.linalg.solve:         lambda a, b: linalg.solve(A(a), A(b)),
     np.linalg.cholesky:      lambda a: linalg.cholesky(a),
     np.linalg.qr:            lambda a, mode="reduced": linalg.qr(a, mode=mode),
+    np.linalg.eig:           lambda a: linalg.eig(a),
+    np.linalg.eigvals:       lambda a: linalg.eigvals(a),
     np.linalg.eigh:          lambda a, UPLO="L": linalg.eigh(rows_.symmetric(a, UPLO)),
     np.linalg.eigvalsh:      lambda a, UPLO="L": linalg.eigvalsh(rows_.symmetric(a, UPLO)),
     np.linalg.svd:           rows_.svd,

@@ -180,6 +180,8 @@ CASES = [
     case(np.linalg.solve, lambda a, b: np.linalg.solve(a, b), S, M),
     case(np.linalg.cholesky, lambda x: np.linalg.cholesky(x @ x.T), S),
     case(np.linalg.qr, lambda x: np.linalg.qr(x), M.T),
+    case(np.linalg.eig, lambda x: np.abs(np.linalg.eig(x)[1]), S),
+    case(np.linalg.eigvals, lambda x: np.abs(np.linalg.eigvals(x)), S),
     case(np.linalg.eigh, lambda x: np.abs(np.linalg.eigh(x + x.T)[1]), S),
     case(np.linalg.eigvalsh, lambda x: np.linalg.eigvalsh(x), P),
     case(np.linalg.eigvalsh, lambda x: np.linalg.eigvalsh(x, "U"), P),
