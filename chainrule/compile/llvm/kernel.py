@@ -66,6 +66,7 @@ class Emitter:
         self._vectors: dict[Local, list[Value]] = {}
         self._memo: list[dict[Expr, Value]] = [{}]
         self._unsafe: dict[Expr, bool] = {}
+        self._sizes: dict[Size, Value] = {}
 
     def entry(self, block: Any) -> None:
         """Where sizes are computed: a block that comes before everything."""
@@ -476,14 +477,10 @@ class Emitter:
         """A size as a number."""
         if not isinstance(n, Size):
             return ir.Constant(I64, n)
-        b, total = self.b, ir.Constant(I64, 0)
-        with b.goto_block(self._entry):
-            for symbols, c in n.terms:
-                part: Value = ir.Constant(I64, c)
-                for s in symbols:
-                    part = b.mul(part, self._symbols[s])
-                total = b.add(total, part)
-        return total
+        if n not in self._sizes:
+            with self.b.goto_block(self._entry):
+                self._sizes[n] = size_of(self.b, n, self._symbols)
+        return self._sizes[n]
 
     def place(self, buffer: Buffer, at: Affine) -> Value:
         """The address of an element."""
@@ -532,6 +529,19 @@ class Emitter:
         self._memo.append({})
         yield
         self._memo.pop()
+
+
+def size_of(b: Any, n: Extent, symbols: dict[str, Value]) -> Value:
+    """A size as a number, computed where the builder stands."""
+    if not isinstance(n, Size):
+        return ir.Constant(I64, n)
+    total = ir.Constant(I64, 0)
+    for names, c in n.terms:
+        part: Value = ir.Constant(I64, c)
+        for s in names:
+            part = b.mul(part, symbols[s])
+        total = b.add(total, part)
+    return total
 
 
 def _align(dtype: Any) -> int:

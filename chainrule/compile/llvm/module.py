@@ -18,11 +18,12 @@ from typing import Any, final
 import numpy as np
 from llvmlite import ir
 
-from chainrule.compile import loops
-from chainrule.compile.llvm.functions import I64, declare
-from chainrule.compile.llvm.kernel import Emitter
+from chainrule.compile.llvm.functions import I64, declare, in_memory
+from chainrule.compile.llvm.kernel import Emitter, size_of
 from chainrule.compile.llvm.machine import Machine
 from chainrule.compile.loops import Buffer, Host, Kernel, Loops
+from chainrule.compile.rewrite import Canonical, canonical, sorted_buffers
+from chainrule.compile.sizes import Extent
 
 PTR = ir.PointerType()
 HOST = "chainrule_host"
@@ -108,25 +109,21 @@ def _call(
         _host(b, host, len(out.hosts))
         out.hosts.append(first)
         return
-    reads, writes = kernel.buffers()
-    buffers = list(dict.fromkeys([*reads, *writes]))
-    key = _canonical(kernel, buffers)
-    f = known.get(key)
+    form = canonical(kernel)
+    f = known.get(form.text)
     if f is None:
-        f = known[key] = _function(out.ir, kernel, buffers, list(symbols), machine)
-    b.call(f, [*[pointers[x] for x in buffers], *symbols.values()])
+        f = _function(out.ir, kernel.name, form, list(symbols), machine)
+        known[form.text] = f
+    args = [_from(b, pointers[x], x, start, symbols) for x, start in form.args]
+    b.call(f, [*args, *symbols.values()])
 
 
-def _canonical(kernel: Kernel, buffers: Sequence[Buffer]) -> str:
-    """The kernel's text with its buffers named by their places."""
-    names = [x.name for x in buffers]
-    for i, x in enumerate(buffers):
-        x.name = f"${i}:{x.dtype}$"
-    body = kernel.body
-    text = "\n".join(str(loops.Kernel("", body)).splitlines()[1:])
-    for x, name in zip(buffers, names, strict=True):
-        x.name = name
-    return text
+def _from(b: Any, pointer: Any, x: Buffer, start: Extent, symbols: dict[str, Any]) -> Any:
+    """The address of element `start` of a buffer."""
+    if start == 0:
+        return pointer
+    offset = size_of(b, start, symbols)
+    return b.gep(pointer, [offset], source_etype=in_memory(x.dtype))
 
 
 def _host(b: Any, host: Any, number: int) -> None:
@@ -136,10 +133,11 @@ def _host(b: Any, host: Any, number: int) -> None:
 
 
 def _function(
-    module: Any, kernel: Kernel, buffers: Sequence[Buffer], symbols: Sequence[str], machine: Machine
+    module: Any, name: str, form: Canonical, symbols: Sequence[str], machine: Machine
 ) -> Any:
+    buffers = sorted_buffers(form.kernel)
     kinds = [*[PTR] * len(buffers), *[I64] * len(symbols)]
-    f = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), kernel.name)
+    f = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
     f.linkage = "internal"
     f.attributes.add("noinline")
     f.attributes.add("nounwind")
@@ -153,8 +151,8 @@ def _function(
     b.branch(body)
     entry = b.block
     b.position_at_end(body)
-    emitter = Emitter(b, pointers, sizes, machine, kernel.body)
+    emitter = Emitter(b, pointers, sizes, machine, form.kernel.body)
     emitter.entry(entry)
-    emitter.run(kernel.body)
+    emitter.run(form.kernel.body)
     b.ret_void()
     return f
