@@ -46,6 +46,10 @@ from chainrule.op import Pick
 from chainrule.ops.shaping import Concat, Reshape
 
 
+NEAR = 32
+"""How many kernels back a term looks for company."""
+
+
 @final
 @dataclass(eq=False, slots=True)
 class Member:
@@ -155,6 +159,7 @@ class Scheduler:
     def _order(self, roots: list[Term], order: list[Term], held: set[Term]) -> None:
         """Put terms in order; what cannot be computed in place is copied at the end."""
         reads = {t: realize.read_by(t, held) for t in order if t in held}
+        self.reads = {t: set(xs) for t, xs in reads.items()}
         at = {t: realize.reads_at(t, held, self.views) for t in reads}
         self.reads_at = at
         waits: dict[Term, list[Term]] = {}
@@ -368,10 +373,29 @@ class Scheduler:
             self.group_of[x].number for x in self.before.get(m.term, []) if x in self.group_of
         ]
         last = max(waits, default=-1)
-        if last >= 0 and self._join(self.groups[last], m):
-            self.group_of[m.term] = self.groups[last]
-            return
+        for g in self._candidates(m, last):
+            if self._join(g, m):
+                self.group_of[m.term] = g
+                return
         self._open(m)
+
+    def _candidates(self, m: Member, last: int) -> list[Group]:
+        """The kernel of the last term that `m` reads; then later ones that do as much and read
+        something that `m` reads, too."""
+        first = [self.groups[last]] if last >= 0 else []
+        mine = self._sources(m.term)
+        rows = [m.own[a].extent for a in _kept(m)[0]]
+        later = [
+            g
+            for g in self.groups[last + 1 :][-NEAR:]
+            if g.kind == "rows" and g.rows == rows
+            and any(not mine.isdisjoint(self._sources(x.term)) for x in g.members)
+        ]  # fmt: skip
+        return [*first, *later]
+
+    def _sources(self, t: Term) -> set[Term]:
+        """What `t` reads in memory."""
+        return {x for x in self.reads[t] if x.shape}
 
     def _open(self, m: Member) -> None:
         axes, inside = _kept(m)
