@@ -106,7 +106,7 @@ class Renaming:
         return total
 
     def _counter(self, v: Var) -> Affine:
-        return self.vars.get(v) or Affine.of(v)
+        return self.vars[v] if v in self.vars else Affine.of(v)
 
     def _var(self, v: Var) -> Var:
         """The counter that stands for another one in a loop."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from chainrule.compile import lower, realize, views
+from chainrule.compile.collapse import collapsed
 from chainrule.compile.loops import (
     Affine,
     Buffer,
@@ -356,7 +357,10 @@ class Scheduler:
         symbols = sorted(
             {s for b in self.buffers for n in b.shape if not isinstance(n, int) for s in n.symbols}
         )
-        return _pruned(Loops(self.buffers, self.kernels, tuple(symbols)))
+        program = _pruned(Loops(self.buffers, self.kernels, tuple(symbols)))
+        for k in program.kernels:
+            k.body = collapsed(k.body)
+        return program
 
     def _member(self, t: Term) -> Member:
         red = reduction(t)
