@@ -265,6 +265,15 @@ FITS = [
         odd_weight(mp.atan),
     ),
     Fit(
+        "ATAN_COARSE",
+        "the same in float64 for results in float32",
+        odd_tail(mp.atan),
+        0,
+        mp.mpf("0.1717"),
+        5,
+        odd_weight(mp.atan),
+    ),
+    Fit(
         "ASIN_F64",
         "asin(s) = s + s^3 p(s^2), |s| <= 1 / 2",
         odd_tail(mp.asin),

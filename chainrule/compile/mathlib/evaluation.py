@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile.mathlib.emitter import Bits, Real
+from chainrule.compile.mathlib.emitter import Bits, Lanes, Real
 
 
 def nearest(x: Real, factor: float = 1.0) -> tuple[Real, Bits]:
@@ -28,13 +29,20 @@ def power_of_two(k: Bits) -> Real:
 def scale(y: Real, k: Bits) -> Real:
     """y 2^k, rounded once; k of any size that an exponential needs (|k| < 2 bias)."""
     at = y.at
+    if at.target.scalef and at.width * at.bits == 512:
+        return Real(at, _scalef(at, y.v, k.value().v))
     if at.target.scalef and at.width > 1:
-        n = k.v
-        if at.bits == 64:
-            n = at.builder.trunc(n, at.shaped(ir.IntType(32)))
+        n = k.v if at.bits == 32 else at.builder.trunc(k.v, at.shaped(ir.IntType(32)))
         return Real(at, at.call("ldexp", y.v, n))
     half = k.signed_shift(1)
     return y * power_of_two(half) * power_of_two(k - half)
+
+
+def _scalef(at: Lanes, y: Any, n: Any) -> Any:
+    """y 2^n in one instruction, all lanes, rounded to nearest (4: as the processor is set)."""
+    name = f"llvm.x86.avx512.mask.scalef.p{'s' if at.bits == 32 else 'd'}.512"
+    lanes, mode = ir.IntType(at.width)(-1), ir.IntType(32)(4)
+    return at.call_function(name, y.type, [y, n, y, lanes, mode])
 
 
 def polynomial(z: Real, coefficients: Sequence[float]) -> Real:

@@ -44,10 +44,11 @@ def exp_parts(x: Real) -> tuple[Real, Bits]:
 def exp_moderate(x: Real) -> tuple[Real, Bits]:
     """`exp_parts` of a number known to be in `RANGE`."""
     r, k = _reduced(x)
-    return _exp_near_0(r.hi), k
+    return exp_near_0(r.hi), k
 
 
-def _exp_near_0(r: Real) -> Real:
+def exp_near_0(r: Real) -> Real:
+    """exp(r), |r| <= ln(2) / 2."""
     if r.at.bits == 32:
         return polynomial(r, c.EXP_F32).fma(r, 1.0).fma(r, 1.0)
     return 1.0 + (r * r).fma(polynomial(r, c.EXP_F64), r)
@@ -89,7 +90,7 @@ def exp2_parts(x: Real) -> tuple[Real, Bits]:
     limited = x.clamp(low / hi, high / hi)
     n, k = nearest(limited)
     f = limited - n
-    return _exp_near_0(f.fma(hi, f * lo)), k
+    return exp_near_0(f.fma(hi, f * lo)), k
 
 
 def exp2(x: Real) -> Real:
@@ -101,6 +102,18 @@ def expm1(x: Real) -> Real:
     """e^x - 1, without cancellation near 0."""
     y, k = expm1_twofold(x)
     return scale(y.value(), k).copysign(x)
+
+
+def expm1_wide(x: Real) -> Real:
+    """e^x - 1 in float64 for a result in float32."""
+    r, k = _reduced(x.clamp(-60.0, 200.0))
+    power = power_of_two(k)
+    return _expm1_near_0(r).value().fma(power, power - 1.0)
+
+
+def expm1_f32(x: Real) -> Real:
+    """`expm1` of float32, computed in float64."""
+    return expm1_wide(x.widened()).narrowed().copysign(x)
 
 
 def exp_diff(a: Real, b: Real) -> Real:

@@ -6,9 +6,15 @@ import math
 
 from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.emitter import Bits, Real
-from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
-from chainrule.compile.mathlib.exponential import exp_moderate, exp_twofold, expm1_twofold
-from chainrule.compile.mathlib.logarithm import log_twofold, split_past_1
+from chainrule.compile.mathlib.evaluation import nearest, polynomial, power_of_two, scale
+from chainrule.compile.mathlib.exponential import (
+    exp_moderate,
+    exp_near_0,
+    exp_twofold,
+    expm1_twofold,
+    expm1_wide,
+)
+from chainrule.compile.mathlib.logarithm import log1p_wide, log_twofold, split_past_1
 from chainrule.compile.mathlib.twofold import Two, exactly, pick, product, root, total
 
 
@@ -22,10 +28,17 @@ def tanh(x: Real) -> Real:
 
 
 def _tanh_f32(x: Real) -> Real:
+    """A polynomial up to 0.6, then 1 - 2 / (e^(2 |x|) + 1).
+
+    There ln 2 needs no second part: its error counts only where e^(2 |x|) is large.
+    """
     a = abs(x)
     z = x * x
     near = (a * z).fma(polynomial(z, c.TANH_F32), a)
-    y, k = exp_moderate((x.lift(10.0) < a).where(x.lift(20.0), a + a))
+    limited = (x.lift(10.0) < a).where(x.lift(10.0), a)
+    n, k = nearest(limited, 2 / c.LN2[0])
+    r = n.fma(-c.LN2_F32[0] / 2, limited)
+    y = exp_near_0(r + r)
     far = 1.0 - 2.0 / y.fma(power_of_two(k), 1.0)
     return (a < 0.6).where(near, far).copysign(x)
 
@@ -53,6 +66,42 @@ def cosh(x: Real) -> Real:
     y, k = exp_twofold(exactly(abs(x)))
     one = exactly(x.lift(1.0))
     return scale((y + (one / y).times(_inverse_square(k))).value(), k - 1)
+
+
+def sinh_f32(x: Real) -> Real:
+    """`sinh` of float32, computed in float64."""
+    e = expm1_wide(abs(x.widened()))
+    return (0.5 * (e + e / (e + 1.0))).narrowed().copysign(x)
+
+
+def cosh_f32(x: Real) -> Real:
+    """`cosh` of float32, computed in float64."""
+    y, k = exp_moderate(abs(x.widened()).clamp(0.0, 200.0))
+    e = y * power_of_two(k)
+    return (0.5 * (e + 1.0 / e)).narrowed()
+
+
+def asinh_f32(x: Real) -> Real:
+    """`asinh` of float32, computed in float64."""
+    a = abs(x.widened())
+    square = a * a
+    y = log1p_wide(a + square / (1.0 + (1.0 + square).intrinsic("sqrt")))
+    return (a < math.inf).where(y, a).narrowed().copysign(x)
+
+
+def acosh_f32(x: Real) -> Real:
+    """`acosh` of float32, computed in float64."""
+    u = x.widened() - 1.0
+    y = log1p_wide(u + (u * (u + 2.0)).intrinsic("sqrt"))
+    return ((x >= 1.0) & (x < math.inf)).where(y.narrowed(), (x < 1.0).where(x.lift(math.nan), x))
+
+
+def atanh_f32(x: Real) -> Real:
+    """`atanh` of float32, computed in float64."""
+    a = abs(x.widened())
+    y = 0.5 * log1p_wide((a + a) / (1.0 - a))
+    end = a.same(1.0).where(a.lift(math.inf), a.lift(math.nan))
+    return (a < 1.0).where(y, end).narrowed().copysign(x)
 
 
 def _log_past_1(t: Two, large: Real) -> Real:

@@ -36,6 +36,37 @@ def _atan_ratio(low: Real, top: Real) -> Two:
     return base + v
 
 
+def _atan_ratio_f32(low: Real, top: Real) -> Real:
+    """The same, plainly, for a result in float32."""
+    big = low > TAN_PI_8 * top
+    t = big.where(low - top, low) / big.where(low + top, top)
+    z = t * t
+    return (t * z).fma(polynomial(z, c.ATAN_COARSE), t + big.where(t.lift(c.PI[0] / 4), 0.0))
+
+
+def atan_f32(x: Real) -> Real:
+    """`atan` of float32, computed in float64."""
+    a = abs(x.widened())
+    steep = a > 1.0
+    top = (a > 2.0**60).where(a.lift(2.0**60), steep.where(a, 1.0))
+    v = _atan_ratio_f32(steep.where(a.lift(1.0), a), top)
+    return steep.where(c.PI[0] / 2 - v, v).narrowed().copysign(x)
+
+
+def atan2_f32(y: Real, x: Real) -> Real:
+    """`atan2` of float32, computed in float64."""
+    a, b = abs(y.widened()), abs(x.widened())
+    steep = a > b
+    low, top = steep.where(b, a), steep.where(a, b)
+    inf = top.same(math.inf)
+    low = inf.where(low.same(math.inf).where(low.lift(1.0), 0.0), low)
+    top = (inf | top.same(0.0)).where(low.lift(1.0), top)
+    v = _atan_ratio_f32(low, top)
+    v = steep.where(c.PI[0] / 2 - v, v)
+    v = (x.bits().less(0)).where(c.PI[0] - v, v).narrowed().copysign(y)
+    return (x.is_nan() | y.is_nan()).where(x + y, v)
+
+
 def atan(x: Real) -> Real:
     """The angle whose tangent is x, between -pi / 2 and pi / 2."""
     a = x.at.real(2.0**60)

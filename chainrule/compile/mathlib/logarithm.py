@@ -133,12 +133,16 @@ def log10_f32(x: Real) -> Real:
     return _at_ends(x, y.narrowed())
 
 
+def log1p_wide(x: Real) -> Real:
+    """log(1 + x) in float64 for a result in float32; x > -1."""
+    k = exponent(x + 1.0)
+    down = power_of_two(x.at.int(0) - k)
+    return log_plain(x.fma(down, down - 1.0), k)
+
+
 def log1p_f32(x: Real) -> Real:
     """`log1p` of float32, computed in float64."""
-    w = x.widened()
-    k = exponent(w + 1.0)
-    down = power_of_two(w.at.int(0) - k)
-    y = log_plain(w.fma(down, down - 1.0), k).narrowed()
+    y = log1p_wide(x.widened()).narrowed()
     y = (abs(x) < 2.0**-30).where(x, y)
     end = x.same(-1.0).where(x.lift(-math.inf), (x < -1.0).where(x.lift(math.nan), x))
     return ((x > -1.0) & (x < math.inf)).where(y, end)

@@ -57,7 +57,7 @@ def _exact(fn: Fn) -> Function:
 
 # fmt: off
 TABLE: dict[str, Function] = {
-    "exp": _both(x.exp), "exp2": _both(x.exp2), "expm1": _wide(x.expm1),
+    "exp": _both(x.exp), "exp2": _both(x.exp2), "expm1": _wide(x.expm1, x.expm1_f32),
     "exp_diff": _both(x.exp_diff), "sigmoid": _both(x.sigmoid), "silu": _both(x.silu),
     "gelu_tanh": _both(x.gelu_tanh),
     "log": _both(l.log), "log2": _wide(l.log2, l.log2_f32), "log10": _wide(l.log10, l.log10_f32),
@@ -65,9 +65,11 @@ TABLE: dict[str, Function] = {
     "softplus": _wide(l.softplus, l.softplus_f32),
     "pow": _wide(p.pow, p.pow_f32), "cbrt": _wide(p.cbrt), "hypot": _wide(p.hypot, p.hypot_f32),
     "sin": _both(t.sin), "cos": _both(t.cos), "tan": _wide(t.tan),
-    "asin": _wide(i.asin), "acos": _wide(i.acos), "atan": _wide(i.atan), "atan2": _wide(i.atan2),
-    "sinh": _wide(h.sinh), "cosh": _wide(h.cosh), "tanh": _both(h.tanh),
-    "asinh": _wide(h.asinh), "acosh": _wide(h.acosh), "atanh": _wide(h.atanh),
+    "asin": _wide(i.asin), "acos": _wide(i.acos), "atan": _wide(i.atan, i.atan_f32),
+    "atan2": _wide(i.atan2, i.atan2_f32),
+    "sinh": _wide(h.sinh, h.sinh_f32), "cosh": _wide(h.cosh, h.cosh_f32), "tanh": _both(h.tanh),
+    "asinh": _wide(h.asinh, h.asinh_f32), "acosh": _wide(h.acosh, h.acosh_f32),
+    "atanh": _wide(h.atanh, h.atanh_f32),
     "erf": Function(e.erf, e.erf_f32), "erfc": _wide(e.erfc, e.erfc_f32),
     "gelu_erf": _wide(e.gelu_erf, e.gelu_erf_f32),
     "fmod": _exact(s.fmod), "remainder": _exact(s.remainder),
