@@ -326,6 +326,15 @@ def tracer() -> Any:
     return _tracer.get() if tracers else None
 
 
+def value_of(x: Any) -> Any:
+    """The array of a variable or array `x`, to look at its numbers; a `Spec` if it is traced."""
+    if not isinstance(x, Variable):
+        return x
+    if tracers and (t := _tracer.get()) is not None:
+        t.touch(x)
+    return x.value
+
+
 @contextmanager
 def traced(by: Any) -> Generator[None]:
     """Within it every op, every new variable and what is done to old ones is told to `by`."""

@@ -90,6 +90,7 @@ def _given(tracer: Tracer, left: Left, i: int, x: Any) -> Any:
         tracer.known_truths[given.node] = lambda: _truth_noted(left, i, bool(x))
     else:
         return x
+    tracer.made(given)  # so that it is missed if somebody keeps it
     left.args.append((i, given.node))
     return given
 

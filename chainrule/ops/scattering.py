@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.dtypes import INEXACT, REAL
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError, TraceError
-from chainrule.graph import Variable, apply
+from chainrule.graph import Variable, apply, value_of
 from chainrule.op import Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
@@ -298,7 +298,7 @@ def _neutral(reduce: Reduction, dtype: Any) -> Any:
 
 def _products(source: Any, places: Any, size: int) -> Any:
     """The product of the elements at each place: laid out as rows, filled up with ones."""
-    at = places.value if isinstance(places, Variable) else places
+    at = value_of(places)
     if type(at) is Spec:
         raise TraceError("scatter_reduce: 'prod' needs to know its indices; they are traced here")
     order = np.argsort(at, stable=True)

@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.dtypes import alike
-from chainrule.errors import DtypeError, ShapeError
-from chainrule.graph import Variable, apply
+from chainrule.errors import DtypeError, ShapeError, TraceError
+from chainrule.graph import Variable, apply, value_of
 from chainrule.op import Need, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Linear, accumulator, broadcast_to, sum_to
@@ -378,7 +378,12 @@ def nonzero(x: Any) -> tuple[Any, ...]:
 
     Shapes: (*s) -> [(k)] with len(result) == len(s).
     """
-    value = x.value if isinstance(x, Variable) else x
+    value = value_of(x)
+    if isinstance(value, Spec):
+        raise TraceError(
+            f"nonzero: how many elements of {value} are not 0 is not known while it is traced; "
+            "call it outside, or use where"
+        )
     found = np.nonzero(value)
     wrap = type(x) if isinstance(x, Variable) else np.asarray
     return tuple([wrap(i) for i in found])  # type: ignore[call-arg]

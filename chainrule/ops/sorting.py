@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.dtypes import REAL
 from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError
-from chainrule.graph import Variable, apply
+from chainrule.graph import Variable, apply, value_of
 from chainrule.op import Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import strong_mul
@@ -267,7 +267,7 @@ def unique_all(x: Any) -> UniqueAll:
     values, indices and counts have one axis, inverse_indices the shape of `x`. Each NaN is unique.
     The gradient of a value goes to its first element. Values must be known: not inside `jit`.
     """
-    value = x.value if isinstance(x, Variable) else x
+    value = value_of(x)
     if isinstance(value, Spec):
         raise TraceError(
             f"unique: how many values {value} has is not known while it is traced; call it outside"

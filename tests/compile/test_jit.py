@@ -220,24 +220,23 @@ def test_a_changing_integer_warns():
         compiled(numbers(2), 7)
 
 
-class Scaler:
-    def __init__(self, k: float) -> None:
-        self.k = k
-
-    @cr.jit
-    def scaled(self, x: Any) -> Any:
-        """Times k."""
-        return x * self.k
-
-
 def test_methods_names_and_docstrings():
+    class Scaler:
+        def __init__(self, k: float) -> None:
+            self.k = k
+
+        @cr.jit
+        def scaled(self, x: Any) -> Any:
+            """Times k."""
+            return x * self.k
+
     two, three = Scaler(2.0), Scaler(3.0)
     x = numbers(3)
     assert_same(two.scaled(x), x * 2)
     assert_same(three.scaled(x), x * 3)
     assert Scaler.scaled.__doc__ == "Times k."
     assert Scaler.scaled.__name__ == "scaled"
-    assert repr(Scaler.scaled) == "<jit Scaler.scaled: 2 traces>"
+    assert "Scaler.scaled: 2 traces>" in repr(Scaler.scaled)
 
 
 def test_results_share_memory_with_nothing():
