@@ -27,6 +27,7 @@ class Native:
     """
 
     def __init__(self, program: Program) -> None:
+        self.program = program
         scheduler = Scheduler(program)
         self.loops: Loops = scheduler.run()
         ins = [scheduler.views[t].buffer for t in program.inputs]
