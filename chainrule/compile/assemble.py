@@ -13,6 +13,7 @@ from chainrule.compile.derivative import Compiled, Derivative, standing_in
 from chainrule.compile.left import NUMBER, TENSOR, Left, State
 from chainrule.compile.lift import GradSlot
 from chainrule.compile.state import Draw, Held, HeldGrad, HeldNumber, Variant
+from chainrule.compile.terms import Program
 from chainrule.compile.trace import Tracer
 from chainrule.derive import pullback_nodes
 from chainrule.graph import constant, order, placeholder, variable
@@ -23,8 +24,15 @@ Call = Callable[[Mapping[int, Any]], Any]
 """Calls the function with these leaves of its arguments, by their places; the others as traced."""
 
 
-def assemble(name: str, tracer: Tracer, left: Left, states: Sequence[State], call: Call) -> Variant:
-    """The program of what was noted, and where its inputs come from."""
+def assemble(
+    name: str,
+    tracer: Tracer,
+    left: Left,
+    states: Sequence[State],
+    call: Call,
+    make: Callable[[Program], Any] | None,
+) -> Variant:
+    """The program of what was noted, which `make` makes run, and where its inputs come from."""
     for s in states:
         if s.tensor() is None:  # it was the function's own after all: a constant
             s.leaf.y = s.value
@@ -47,7 +55,7 @@ def assemble(name: str, tracer: Tracer, left: Left, states: Sequence[State], cal
     ]  # fmt: skip
     index = {n: k for k, n in enumerate(places)}
     news = [(index[n], to) for n, to in updates.items()]
-    run = build(program(tracer, walk, places, left.outs, news))
+    run = (make or build)(program(tracer, walk, places, left.outs, news))
     op = None
     if left.gs:
         pure = not (updates or tracer.draws or tracer.numbers or grads)

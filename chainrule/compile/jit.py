@@ -19,7 +19,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule import watch
-from chainrule.compile.record import record
+from chainrule.compile.axes import Axes, declared, record_sized, spread
 from chainrule.compile.state import MISFIT, Variant
 from chainrule.errors import ConfigError, DtypeError, TraceError
 from chainrule.graph import around, is_recording, tracer
@@ -41,6 +41,7 @@ def jit(
     *,
     static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (),
+    dynamic: Any = None,
 ) -> Any:
     """The function f, compiled: the first call traces it, further calls are one native call.
 
@@ -49,6 +50,10 @@ def jit(
     too, and promote as Python numbers do. Everything else (ints, bools, strings, None, what is
     hashable), and all arguments that are named static, is part of the program: a new value, a new
     shape or dtype has f traced again.
+
+    `dynamic` names axes of arguments whose size may change from call to call without another
+    compilation: {"tokens": ("B", "T")}, say, or {0: {1: "T"}}; axes of one name have one size. f is
+    then traced at several sizes, and must do the same at each.
 
     Tensors that f reaches by itself (parameters, buffers, gradients, an optimizer's state) are
     found, read anew at every call, and updated where f updates them; so a whole training step can
@@ -66,12 +71,14 @@ def jit(
     tensor([2., 4.], dtype=float32)
     """
     if f is None:
-        return partial(jit, static_argnums=static_argnums, static_argnames=static_argnames)
+        return partial(
+            jit, static_argnums=static_argnums, static_argnames=static_argnames, dynamic=dynamic
+        )
     if not callable(f):
         raise ConfigError(f"jit compiles functions, not {type(f).__name__}")
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return Jitted(f, *_static(f, nums, names))
+    return Jitted(f, *_static(f, nums, names), declared(f, dynamic))
 
 
 def _static(
@@ -108,13 +115,18 @@ class Jitted:
     """A compiled function; see `jit`. `traces` counts how often it was traced."""
 
     def __init__(
-        self, f: Callable[..., Any], static: frozenset[int], names: frozenset[str]
+        self,
+        f: Callable[..., Any],
+        static: frozenset[int],
+        names: frozenset[str],
+        dynamic: Mapping[str | int, Axes],
     ) -> None:
         update_wrapper(self, f, updated=())
         self._f = f
         self._name = getattr(f, "__qualname__", None) or type(f).__name__
         self._static = static
         self._names = names
+        self._dynamic = dynamic
         self._entries: dict[Any, Entry] = {}
         self._latest: tuple[tuple[Any, ...], bool, Variant] | None = None
         self._changing: dict[Any, set[Any]] = {}
@@ -151,7 +163,8 @@ class Jitted:
         )
         if any(_runs_as_it_is(x) for x in leaves) or not _plain_around():
             return self._f(*args, **kwargs)
-        key = self._key(leaves, structure, static, fixed)
+        axes = self._axes(args, kwargs, leaves)
+        key = self._key(leaves, axes, structure, static, fixed)
         entry = self._entries.setdefault(key, Entry())
         for variant in entry.variants:
             result = variant.call(leaves)
@@ -170,7 +183,7 @@ class Jitted:
                 positional[i] = x
             return self._f(*positional, **named, **fixed)
 
-        variant = record(self._name, leaves, call)
+        variant = record_sized(self._name, leaves, axes, call)
         self.traces += 1
         self._warn(leaves, key)
         entry.variants.insert(0, variant)
@@ -183,9 +196,20 @@ class Jitted:
             )
         return result
 
-    def _key(self, leaves: Sequence[Any], structure: Any, static: Any, fixed: Any) -> Any:
+    def _axes(self, args: Any, kwargs: Any, leaves: Sequence[Any]) -> list[Axes]:
+        """The dynamic axes of the leaves."""
+        if not self._dynamic:
+            return [{}] * len(leaves)
+        plain = [None if i in self._static else x for i, x in enumerate(args)]
+        return spread(
+            self._dynamic, plain, {k: v for k, v in kwargs.items() if k not in self._names}
+        )
+
+    def _key(
+        self, leaves: Sequence[Any], axes: Sequence[Axes], structure: Any, static: Any, fixed: Any
+    ) -> Any:
         """What must be the same for a trace to be used again."""
-        kinds = tuple([_kind(x) for x in leaves])
+        kinds = tuple([_kind(x, a) for x, a in zip(leaves, axes, strict=True)])
         rest = tuple(static), tuple(sorted(fixed.items()))
         key = kinds, structure, rest, is_recording(), around.get()
         try:
@@ -201,7 +225,8 @@ class Jitted:
         """Let the next call with the same kinds of arguments go the short way."""
         simple = not kwargs and not self._static and len(leaves) == len(args)
         if simple and all(a is b for a, b in zip(args, leaves, strict=True)):
-            wanted = tuple([_wanted(x) for x in args])
+            axes = self._axes(args, {}, leaves)
+            wanted = tuple([_wanted(x, a) for x, a in zip(args, axes, strict=True)])
             if around.get() is None and None not in wanted:
                 self._latest = (wanted, is_recording(), variant)
 
@@ -222,9 +247,9 @@ class Jitted:
                 )
 
 
-def _wanted(x: Any) -> Any:
+def _wanted(x: Any, axes: Axes) -> Any:
     """What an argument must be like for the short way, None if that is not for it."""
-    if x.__class__ is Tensor:
+    if x.__class__ is Tensor and not axes:
         return (x.value.shape, x.value.dtype)
     return None
 
@@ -264,16 +289,13 @@ def _is_traced(x: Any) -> bool:
     return isinstance(x, Tensor | np.ndarray | np.generic) or type(x) in (float, complex)
 
 
-def _array_kind(x: Any) -> Any:
-    return (np.ndarray, x.shape, x.dtype)
-
-
-def _kind(x: Any) -> Any:
+def _kind(x: Any, axes: Axes) -> Any:
     """What a leaf is, as far as the trace depends on it."""
-    if isinstance(x, Tensor):
-        return (Tensor, x.shape, x.dtype, x.requires_grad and is_recording())
-    if isinstance(x, np.ndarray | np.generic):
-        return _array_kind(x)
+    if isinstance(x, Tensor | np.ndarray | np.generic):
+        array: Any = x
+        shape = tuple([None if a in axes else n for a, n in enumerate(array.shape)])
+        needs = isinstance(x, Tensor) and x.requires_grad and is_recording()
+        return (Tensor if isinstance(x, Tensor) else np.ndarray, shape, array.dtype, needs)
     if type(x) is float or type(x) is complex:
         return type(x)
     return (type(x), x)

@@ -7,7 +7,7 @@ leaked: each step keeps nodes and specs, and lets tensors go.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -17,6 +17,7 @@ from chainrule.compile.assemble import Call, assemble, note_derivative
 from chainrule.compile.left import NUMBER, TENSOR, Left, State
 from chainrule.compile.lift import Lift
 from chainrule.compile.state import Variant
+from chainrule.compile.terms import Program
 from chainrule.compile.trace import Tracer
 from chainrule.compile.weak import weak_placeholder
 from chainrule.errors import DtypeError, TraceError, describe
@@ -28,8 +29,13 @@ from chainrule.tensor import Tensor
 from chainrule.tree import flatten
 
 
-def record(name: str, leaves: Sequence[Any], call: Call) -> Variant:
-    """Trace a function on placeholders for `leaves`; `call(given)` calls it with those instead."""
+def record(
+    name: str, leaves: Sequence[Any], call: Call, make: Callable[[Program], Any] | None = None
+) -> Variant:
+    """Trace a function on placeholders for `leaves`; `call(given)` calls it with those instead.
+
+    `make` makes of its program what runs it; by default that is native code.
+    """
     tracer = Tracer()
     left = Left()
     try:
@@ -39,7 +45,7 @@ def record(name: str, leaves: Sequence[Any], call: Call) -> Variant:
     states = [State(lift) for lift in tracer.lifts]
     slots = [lift.grad.now for lift in tracer.lifts if lift.grad is not None]
     tracer.lifts.clear()
-    variant = assemble(name, tracer, left, states, call)
+    variant = assemble(name, tracer, left, states, call, make)
     del left, states
     _refuse_leaks(tracer, name, {id(g) for g in slots})
     return variant
