@@ -1,1 +1,1 @@
-"""Compiled training steps beside other frameworks and beside code by hand; `python -m bench.compiled`."""
+"""Compiled training steps beside frameworks and code by hand: `python -m bench.compiled`."""

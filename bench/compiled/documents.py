@@ -56,16 +56,14 @@ def reference(steps: int = 1000) -> Run:
     for name, (rows, columns) in SHAPES.items():
         drawn = [rng.gauss(0, 0.08) for _ in range(rows * columns)]
         weights[name] = np.array(drawn, np.float32).reshape(rows, columns)
-    documents = [
-        np.array([26, *[letters[c] for c in n], 26][: BLOCK + 1]) for n in names[:steps]
-    ]
+    documents = [np.array([26, *[letters[c] for c in n], 26][: BLOCK + 1]) for n in names[:steps]]
     losses = json.loads(shared("microgpt_reference.json").read_text())["losses"]
     rates = [RATE * (1 - s / 1000) for s in range(steps)]
     return Run(documents, rates, weights, np.array(losses[:steps]))
 
 
 def padded(run: Run) -> tuple[Any, Any, Any]:
-    """Tokens, targets and mask, each (steps, 16): int32, int32, float32, 0 past a document's end."""
+    """Tokens, targets (int32), mask (float32), each (steps, 16): 0 past the end of a document."""
     n = len(run.documents)
     tokens, targets = np.zeros((n, BLOCK), np.int32), np.zeros((n, BLOCK), np.int32)
     mask = np.zeros((n, BLOCK), np.float32)

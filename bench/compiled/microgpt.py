@@ -1,8 +1,8 @@
 """How long does a compiled training step of microgpt take, beside frameworks and code by hand?
 
 float32, one document a step, Adam: the first 1,000 steps of the reference run, documents of
-different lengths. Every program must give the reference's losses. A block is the whole run; starting
-it over is not timed.
+different lengths. Every program must give the reference's losses. A block is the whole run;
+starting it over is not timed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def by_hand(run: Run) -> list[Runner]:
                 (microgpt_c.by_step(lib, run), "a call a step"),
                 (microgpt_c.at_once(lib, run), "1,000 steps in a call"),
             ):
-                runners.append(Runner(f"C by hand, AVX-512{word}, {how}", f, again, runs=5))
+                runners.append(Runner(f"C by hand, AVX-512{word}, {how}", f, again, runs=20))
     return runners
 
 
@@ -81,9 +81,7 @@ def by_frameworks(run: Run) -> list[Runner]:
         training = microgpt_torch.compiled(run, dynamic=dynamic)
         if training is not None:
             note = compiling(training)
-            runners.append(
-                Runner(f"torch.compile, {word}", training, training.reset, note=note)
-            )
+            runners.append(Runner(f"torch.compile, {word}", training, training.reset, note=note))
     for name, make in (
         ("JAX jit, padded", microgpt_jax.by_step),
         ("JAX, 1,000 steps in one scan", microgpt_jax.at_once),

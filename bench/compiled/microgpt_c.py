@@ -47,9 +47,7 @@ def reset(lib: Any, run: Run) -> None:
 def by_step(lib: Any, run: Run) -> Callable[[], Any]:
     """The whole run, one call a step."""
     documents = [d.astype(np.int32) for d in run.documents]
-    calls = [
-        (d.ctypes.data, len(d) - 1, r) for d, r in zip(documents, run.rates, strict=True)
-    ]
+    calls = [(d.ctypes.data, len(d) - 1, r) for d, r in zip(documents, run.rates, strict=True)]
 
     def go(keep: Any = documents) -> list[float]:
         return [lib.microgpt_step(*c) for c in calls]

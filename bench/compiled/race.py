@@ -55,6 +55,15 @@ def table(
     ]  # fmt: skip
 
 
+def same_losses(runners: Sequence[Runner], *, steps: int, tolerance: float) -> None:
+    """All programs give the losses of the first, step by step, or the benchmark ends."""
+    losses = [[float(r.run()) for _ in range(steps)] for r in runners]
+    for r, mine in zip(runners, losses, strict=True):
+        off = max([abs(a - b) for a, b in zip(mine, losses[0], strict=True)])
+        if not off <= tolerance:
+            raise AssertionError(f"{r.name}: losses {mine}, but {runners[0].name}: {losses[0]}")
+
+
 def compiling(f: Callable[[], Any]) -> str:
-    """How long the first call takes, in words for a note."""
-    return f"first call {show(seconds(f))}"
+    """How long the first block takes, in words for a note."""
+    return f"first block {show(seconds(f))}, compilation included"

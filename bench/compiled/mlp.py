@@ -1,0 +1,107 @@
+"""How long does a training step of an MLP take, beside PyTorch and JAX?
+
+784-256-128-10, ReLU, batches of 64, cross-entropy, Adam, float32. All start from the same weights
+and must give the same losses.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+import chainrule as cr
+from bench.compiled import ours
+from bench.compiled.race import Runner, race, same_losses, table
+from bench.pairs import Row
+from chainrule import optim
+from chainrule.models.mlp import MLP
+
+SIZES, BATCH, RATE = (784, 256, 128, 10), 64, 1e-3
+Steps = Callable[[], Any]
+
+
+def by_chainrule(model: MLP, x: Any, y: Any) -> Steps:
+    adam = optim.Adam(model.parameters(), lr=RATE)
+    tokens, targets = cr.asarray(x), cr.asarray(y)
+
+    def step(x: Any, y: Any) -> Any:
+        loss = cr.cross_entropy(model(x), y)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        return loss
+
+    call = ours.compiled(step)
+    return lambda: call(tokens, targets).detach()
+
+
+def by_torch(weights: list[Any], x: Any, y: Any) -> Steps:
+    ws = [torch.nn.Parameter(torch.tensor(w)) for w in weights]
+    adam = torch.optim.Adam(ws, lr=RATE, fused=True)
+    tx, ty = torch.tensor(x), torch.tensor(y)
+
+    def step() -> Any:
+        h = F.relu(F.linear(tx, ws[0], ws[1]))
+        h = F.relu(F.linear(h, ws[2], ws[3]))
+        loss = F.cross_entropy(F.linear(h, ws[4], ws[5]), ty)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        return loss
+
+    return step
+
+
+def by_jax(weights: list[Any], x: Any, y: Any) -> Steps:
+    def loss(ws: Any, x: Any, y: Any) -> Any:
+        h = jax.nn.relu(x @ ws[0].T + ws[1])
+        h = jax.nn.relu(h @ ws[2].T + ws[3])
+        scores = jax.nn.log_softmax(h @ ws[4].T + ws[5])
+        return -scores[jnp.arange(BATCH), y].mean()
+
+    def step(state: Any, x: Any, y: Any) -> Any:
+        ws, m, v, t = state
+        value, g = jax.value_and_grad(loss)(ws, x, y)
+        t = t + 1
+        m = [0.9 * a + 0.1 * b for a, b in zip(m, g, strict=True)]
+        v = [0.999 * a + 0.001 * b * b for a, b in zip(v, g, strict=True)]
+        rate, scale = RATE / (1 - 0.9**t), 1 / (1 - 0.999**t)
+        both = zip(ws, m, v, strict=True)
+        ws = [w - rate * a / (jnp.sqrt(b * scale) + 1e-8) for w, a, b in both]
+        return (ws, m, v, t), value
+
+    go = jax.jit(step, donate_argnums=0)
+    zeros = [[np.zeros_like(w) for w in weights] for _ in range(2)]
+    state: Any = ([jnp.asarray(w) for w in weights], *zeros, jnp.float32(0))
+    jx, jy = jnp.asarray(x), jnp.asarray(y)
+
+    def run() -> Any:
+        nonlocal state
+        state, value = go(state, jx, jy)
+        return jax.block_until_ready(value)
+
+    return run
+
+
+def run() -> list[Row]:
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((BATCH, SIZES[0]), dtype=np.float32)
+    y = rng.integers(0, SIZES[-1], BATCH)
+    model = MLP(SIZES, generator=cr.Generator(0))
+    weights = [p.detach().numpy().copy() for p in model.parameters()]
+    runners = [
+        Runner(ours.NAME, by_chainrule(model, x, y)),
+        Runner("PyTorch eager", by_torch(weights, x, y)),
+        Runner("JAX jit", by_jax(weights, x, y)),
+    ]
+    same_losses(runners, steps=5, tolerance=1e-4)
+    times = race(runners, blocks=15, runs=40)
+    return table("MLP 784-256-128-10, batch 64", runners, times, "≤ 0.50, 0.83")
