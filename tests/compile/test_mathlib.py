@@ -406,3 +406,16 @@ def test_bounds_are_within_what_was_promised():
     for name in TABLE:
         assert mathlib.bound(name, np.float32) <= 2.0
         assert mathlib.bound(name, np.float64) <= 1.5
+
+
+def test_the_documented_bounds_are_the_bounds():
+    page = Path(__file__).parents[2] / "docs" / "math.md"
+    rows = re.findall(
+        r"^\| (\w+) \| (float\d+) \| .*? \| (\S+) \| (\S+) \|$", page.read_text(), re.M
+    )
+    assert {(name, dtype) for name, dtype, _, _ in rows} == {
+        (name, np.dtype(d).name) for name in TABLE for d in DTYPES
+    }
+    for name, dtype, bound, seen in rows:
+        assert float(bound) == mathlib.bound(name, dtype)
+        assert float(seen) <= float(bound)
