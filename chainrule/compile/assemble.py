@@ -75,7 +75,7 @@ def assemble(
         run, [i for i, _ in args], [(i, index[arg[i]]) for i, _ in left.changed],
         [Held(s.tensor, s.spec, s.node, s.leaf in updates) for s in held],
         [_held_grad(s, s.slot, {*walk, *back}, updates) for s in grads if s.slot is not None],
-        [HeldNumber(n.read, n.check, n.truth, np.zeros(())) for n in numbers],
+        [HeldNumber(n.read, n.check, n.truth, np.zeros(()), n.name) for n in numbers],
         [Draw(take, n in used) for take, n in tracer.draws],
         tracer.guards, left.truths, _finish(left), op,
     )  # fmt: skip

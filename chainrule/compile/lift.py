@@ -65,9 +65,11 @@ class Number:
     """A Python number that is read again at every call: a setting of an optimizer.
 
     `truth` is what `bool()` of it was, if the function asked: another answer needs another trace.
+    `name` is for readers.
     """
 
     read: Callable[[], float]
     check: Callable[[], None]
     node: Node
+    name: str
     truth: bool | None = None

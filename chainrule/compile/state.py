@@ -102,6 +102,7 @@ class HeldNumber:
     check: Callable[[], None]
     truth: bool | None
     array: Array
+    name: str
     last: Any = None
 
     def fits(self, value: float) -> bool:

@@ -178,7 +178,7 @@ class Tracer:
         found = self._settings.get(key)
         if found is None:
             found = self._settings[key] = weak_placeholder(np.dtype(np.float64))
-            number = Number(read, check, found.node)
+            number = Number(read, check, found.node, " ".join(map(str, key[1:])))
             self.numbers.append(number)
             self.known_truths[found.node] = lambda: _truth(number)
         return found
