@@ -110,7 +110,8 @@ def border(f: Callable[_P, _R]) -> Callable[_P, _R]:
             return f(*args, **kwargs)
         except AttributeError as cause:
             given: list[Any] = [*args, *kwargs.values()]
-            for x in given:
+            inside: list[Any] = [x for xs in given if type(xs) in (list, tuple) for x in xs]
+            for x in given + inside:
                 if f"'{type(x).__name__}' object" in str(cause) and not hasattr(x, "dtype"):
                     raise DtypeError(
                         f"{f.__name__} takes tensors and arrays, not {describe(x)}: use tensor(...)"

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, TypeGuard, cast, final
 
 import numpy as np
 
 from chainrule import derive, graph, watch
-from chainrule.dtypes import DEVICE, INEXACT, check_device, holds_numbers
+from chainrule.dtypes import DEVICE, INEXACT, check_device, holds_numbers, result_type
 from chainrule.errors import (
     ConfigError,
     DtypeError,
@@ -50,8 +50,9 @@ class Tensor(Variable):
     """An n-dimensional array with a place in a graph.
 
     `Tensor(data, dtype=None, requires_grad=False)` copies `data` (a number, nested lists, an array,
-    a tensor). Python floats become float32, complex numbers complex64, ints int64, bools bool;
-    NumPy arrays keep their dtype. Only floating-point (and complex) tensors can require a gradient.
+    a tensor), without their graph: it refuses lists that hold a tensor which requires a gradient.
+    Python floats become float32, complex numbers complex64, ints int64, bools bool; NumPy arrays
+    keep their dtype. Only floating-point (and complex) tensors can require a gradient.
     Operators broadcast and promote dtypes as NumPy does; Python numbers take the dtype of the
     tensor that they meet. An assignment `t[key] = values` is differentiable.
 
@@ -287,6 +288,13 @@ class Tensor(Variable):
         return view
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if self.requires_grad:
+            raise GradientError(
+                "a NumPy array would leave the graph without a trace: this tensor requires a "
+                "gradient. In place of np.array([x, y]) write cr.stack([x, y]), of np.r_[x, y] "
+                "cr.concat([x, y]), of np.c_[x, y] cr.column_stack([x, y]); if no gradient is to "
+                "flow, x.detach().numpy()"
+            )
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
@@ -627,12 +635,20 @@ class Handle:
 def to_array(data: Any, dtype: Any = None, *, copy: bool) -> Array:
     """`data` as a NumPy array: Python's floats become float32, its complex numbers complex64,
     everything else as NumPy has it."""
+    if _holds_tensors(data):
+        data = _joined(data, dtype)
+        if data.requires_grad:
+            raise GradientError(
+                "a tensor in this list requires a gradient, which would not flow to a new tensor: "
+                "join them with cr.stack or cr.asarray, or, if none is to flow, detach() them"
+            )
     if isinstance(data, Variable):
         data = data.value
     if type(data) is Spec:
-        raise TraceError(f"a value that is not known yet ({data}) cannot be copied into a tensor")
-    if isinstance(data, list | tuple):
-        data = _plain(data)
+        raise TraceError(
+            f"a value that is not known yet ({data}) cannot be copied into a tensor: asarray and "
+            "stack take it as it is"
+        )
     typed = not isinstance(data, bool | int | float | complex | list | tuple)
     typed = typed or isinstance(data, np.generic)  # np.float64 is a Python float, too
     if not isinstance(data, np.ndarray | np.generic) and hasattr(data, "__dlpack__"):
@@ -648,14 +664,29 @@ def to_array(data: Any, dtype: Any = None, *, copy: bool) -> Array:
     return array
 
 
-def _plain(data: Any) -> Any:
-    """Nested lists with the tensors in them as arrays; typed arrays keep their dtype."""
-    if isinstance(data, Variable):
-        return data.value
-    if isinstance(data, list | tuple):
-        parts = [_plain(x) for x in data]  # pyright: ignore[reportUnknownVariableType]
-        return np.stack(parts) if parts and all(isinstance(p, np.ndarray) for p in parts) else parts
-    return data
+def _nested(data: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(data, list | tuple)
+
+
+def _holds_tensors(data: Any) -> bool:
+    """Whether `data` is nested lists with a tensor among their elements."""
+    return _nested(data) and any(isinstance(x, Variable) or _holds_tensors(x) for x in data)
+
+
+def _joined(data: Sequence[Any], dtype: Any) -> Tensor:
+    """Nested lists with tensors in them, stacked: so gradients flow. The dtype is that of an op on
+    all of them: Python numbers take that of the tensors."""
+    if dtype is None:
+        dtype = result_type(*[getattr(x, "dtype", x) for x in _elements(data)])
+    return shaping.stack([_joined(x, dtype) if _nested(x) else asarray(x, dtype) for x in data])
+
+
+def _elements(data: Sequence[Any]) -> Iterator[Any]:
+    for x in data:
+        if _nested(x):
+            yield from _elements(x)
+        else:
+            yield x
 
 
 def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tensor:
@@ -669,6 +700,11 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
     A tensor stays in its graph. Arrays are copied, so that changing them later changes nothing
     here: with `copy=False` only a tensor that needs no conversion is taken. `copy=True` gives a
     tensor of its own in any case. Objects with DLPack's or the buffer protocol count as arrays.
+    Lists that hold tensors are stacked, so gradients flow to these.
+
+    >>> t = Tensor(2.0, requires_grad=True)
+    >>> asarray([t, 3 * t, 1.0])
+    tensor([2., 6., 1.], dtype=float32, made by concat)
     """
     check_device(device)
     if isinstance(x, Tensor):
@@ -681,4 +717,6 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
         return x.astype(dtype)
     if copy is False:
         raise DtypeError(f"asarray: {describe(x)} cannot become a tensor without a copy")
+    if _holds_tensors(x):
+        return _joined(x, dtype)
     return variable(to_array(x, dtype, copy=True))

@@ -15,6 +15,8 @@ import pytest
 import torch
 
 import chainrule as cr
+from chainrule.graph import placeholder
+from chainrule.op import Spec
 
 X = np.array([[0.5, -1.25, 2.0], [3.5, 4.75, -6.0]])
 
@@ -92,6 +94,54 @@ def test_buffers_keep_their_dtype():
     assert cr.asarray(torch.tensor([1.5], dtype=torch.float64)).dtype == cr.float64
     assert cr.asarray([1.5]).dtype == cr.float32
     assert cr.asarray([1.5j]).dtype == cr.complex64
+
+
+# --- Lists of tensors ----------------------------------------------------------------------------
+
+
+def test_a_list_of_tensors_keeps_their_graphs():
+    t, u = [cr.tensor(v, requires_grad=True) for v in (0.5, -2.5)]
+    y = cr.asarray([[t, 3.0, u], (1, 2 * t, t * u)])
+    assert y.tolist() == [[0.5, 3.0, -2.5], [1.0, 1.0, -1.25]] and y.dtype == cr.float32
+    (y * np.array([[1.0, 7.0, 10.0], [7.0, 100.0, 1000.0]], np.float32)).sum().backward()
+    assert t.grad is not None and t.grad.item() == 1 + 2 * 100 + 1000 * -2.5
+    assert u.grad is not None and u.grad.item() == 10 + 1000 * 0.5
+
+
+def test_rows_in_a_list():
+    row = cr.tensor(X[0], requires_grad=True)
+    y = cr.asarray([row, X[1], [1, 2, 3]])
+    np.testing.assert_array_equal(y.detach().numpy(), [*X, [1, 2, 3]])
+    (y * y).sum().backward()
+    np.testing.assert_array_equal(row.grad.numpy(), 2 * X[0])  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([cr.tensor(1.0, cr.float64), 2.5], cr.float64),
+        ([cr.tensor(1.0, cr.float16), 2.5], cr.float16),
+        ([cr.tensor(1.0), cr.tensor(2.0, cr.float64)], cr.float64),
+        ([cr.tensor(1), 2], cr.int64),
+        ([[cr.tensor(1.0)], [2j]], cr.complex64),
+    ],
+)
+def test_the_dtype_of_a_list_is_that_of_an_op_on_its_tensors(values: Any, dtype: Any):
+    assert cr.asarray(values).dtype == cr.tensor(values).dtype == dtype
+    assert cr.asarray(values, cr.complex128).dtype == cr.complex128
+
+
+def test_a_list_of_what_is_not_known_yet():
+    x = placeholder((3,), np.float32)
+    y = cr.asarray([x, [1.0, 2.0, 3.0]])
+    assert (y.shape, y.dtype, type(y.value)) == ((2, 3), cr.float32, Spec)
+
+
+def test_a_copy_of_a_list_where_nothing_is_recorded():
+    t = cr.tensor(X, requires_grad=True)
+    with cr.no_grad():
+        assert not cr.tensor([t, t]).requires_grad
+    np.testing.assert_array_equal(cr.tensor([t.detach(), t.detach()]).numpy(), [X, X])
 
 
 @pytest.mark.parametrize("through", [lambda t: pickle.loads(pickle.dumps(t)), copy.deepcopy])

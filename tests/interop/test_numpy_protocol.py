@@ -342,7 +342,9 @@ REFUSED = {
     "reduceat": (lambda: np.add.reduceat(X, [0, 1]), cr.GradientError, ["np.add.reduceat"]),
     "at": (lambda: np.add.at(X, 0, 1.0), cr.GradientError, ["np.add.at"]),
     "reduce without a derivative": (lambda: np.hypot.reduce(X), cr.GradientError, ["hypot.reduce"]),
-    "an array of tensors": (lambda: np.array([X, X]), cr.GradientError, ["detach().numpy()"]),
+    "an array of tensors": (lambda: np.array([X, X]), cr.GradientError, ["cr.stack", "detach()"]),
+    "r_": (lambda: np.r_[X, X], cr.GradientError, ["np.r_[x, y] cr.concat([x, y])"]),
+    "c_": (lambda: np.c_[X, X], cr.GradientError, ["np.c_[x, y] cr.column_stack([x, y])"]),
 }
 
 
@@ -353,6 +355,14 @@ def test_refused(what: str):
         call()
     for word in words:
         assert word in str(caught.value)
+
+
+def test_what_a_refusal_says_to_write_is_what_numpy_would_have_given():
+    a, b = M[0], M[1]
+    t, u = cr.tensor(a), cr.tensor(b)
+    np.testing.assert_array_equal(cr.stack([t, u]).numpy(), np.array([a, b]))
+    np.testing.assert_array_equal(cr.concat([t, u]).numpy(), np.r_[a, b])
+    np.testing.assert_array_equal(cr.column_stack([t, u]).numpy(), np.c_[a, b])
 
 
 def test_in_place_addition_to_an_array_is_refused():
