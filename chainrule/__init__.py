@@ -386,6 +386,7 @@ if TYPE_CHECKING:  # what most programs do not need: imported when it is first a
         xlogy as xlogy,
     )
     from chainrule.scalar import Value as Value
+    from chainrule.scanning import scan as scan
 
 __version__ = "0.1.0"
 

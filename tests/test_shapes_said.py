@@ -306,6 +306,7 @@ def test_every_module_is_there():
 
 ELSEWHERE = {
     "chainrule.functional": "takes functions, and gives what they give",
+    "chainrule.scanning": "takes functions, and gives what they give",
     "chainrule.creation": "makes arrays: `shape`, or that of its argument",
     "chainrule.tensor": "numbers enter with the shape that they have",
     "chainrule.interop.standard": "the standard's own signatures of ops that stand above",

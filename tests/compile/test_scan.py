@@ -1,0 +1,101 @@
+"""`scan`: a carried loop, eager and compiled, differentiated, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from tests.compile.backends import backend as backend
+from tests.compile.test_jit import assert_same, numbers
+
+
+def decaying(c: Any, x: Any) -> Any:
+    new = {"s": c["s"] * 0.9 + x[0], "n": c["n"] + 1}
+    return new, (new["s"].tanh(), [x[1] * new["n"]])
+
+
+def start() -> Any:
+    return {"s": numbers(3), "n": cr.tensor(0)}
+
+
+XS = (numbers(5, 3, seed=1), numbers(5, seed=2))
+
+
+def test_it_is_a_loop():
+    carry, ys = cr.scan(decaying, start(), XS)
+    c, wanted = start(), []
+    for i in range(5):
+        c, y = decaying(c, (XS[0][i], XS[1][i]))
+        wanted.append(y)
+    assert_same(carry, c)
+    assert_same(ys[0], cr.stack([w[0] for w in wanted]))
+    assert_same(ys[1][0], cr.stack([w[1][0] for w in wanted]))
+
+
+def test_compiled():
+    f = cr.jit(lambda c, x: cr.scan(decaying, c, x))
+    assert_same(f(start(), XS), cr.scan(decaying, start(), XS))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_flow_through(compiled: bool):
+    def last(s: Any, decay: Any) -> Any:
+        carry, ys = cr.scan(lambda c, x: (c * decay + x, c * c), s, XS[0])
+        return (carry * carry).sum() + ys.sum()
+
+    def by_hand(s: Any, decay: Any) -> Any:
+        total = cr.tensor(0.0)
+        for i in range(5):
+            total, s = total + (s * s).sum(), s * decay + XS[0][i]
+        return total + (s * s).sum()
+
+    got = cr.grad(cr.jit(last) if compiled else last, (0, 1))(numbers(3), cr.tensor(0.7))
+    assert_same(got, cr.grad(by_hand, (0, 1))(numbers(3), cr.tensor(0.7)))
+
+
+def test_state_may_change_in_every_turn():
+    def run(wrap: Any) -> Any:
+        w = numbers(3).requires_grad_()
+
+        def turn(c: Any, x: Any) -> Any:
+            loss = ((w - x) ** 2).sum()
+            w.grad = None
+            loss.backward()
+            w.data = w - 0.1 * w.grad
+            return c + 1, loss.detach()
+
+        count, losses = wrap(lambda xs: cr.scan(turn, cr.tensor(0), xs))(XS[0])
+        return count, losses, w.detach()
+
+    assert_same(run(cr.jit), run(lambda f: f))
+
+
+def test_a_length_in_place_of_xs_and_no_turn_at_all():
+    carry, ys = cr.scan(lambda c, _: (c * 2, c), cr.tensor([1.0]), length=4)
+    assert carry.tolist() == [16.0]
+    assert ys.tolist() == [[1.0], [2.0], [4.0], [8.0]]
+    c = start()
+    carry, ys = cr.scan(decaying, c, (XS[0][:0], XS[1][:0]))
+    assert carry is c
+    assert (ys[0].shape, ys[0].dtype, ys[1][0].shape) == ((0, 3), np.float32, (0,))
+
+
+def test_what_it_refuses():
+    c = cr.tensor([1.0])
+    with pytest.raises(cr.ShapeError, match=r"xs are arrays of one length.*\(5, 3\), \(4,\)"):
+        cr.scan(lambda c, x: (c, c), c, (XS[0], XS[1][:4]))
+    with pytest.raises(cr.ShapeError, match=r"float32 \(1,\) is float32 \(2,\) after a turn"):
+        cr.scan(lambda c, x: (cr.concat([c, c]), c), c, length=2)
+    with pytest.raises(cr.DtypeError, match=r"float32 \(1,\) is float64 \(1,\) after a turn"):
+        cr.scan(lambda c, x: (c.astype(np.float64), c), c, length=2)
+    with pytest.raises(cr.ShapeError, match=r"the carry was \*, and is tuple\(\*, \*\)"):
+        cr.scan(lambda c, x: ((c, c), c), c, length=2)
+    with pytest.raises(cr.DtypeError, match=r"returns \(carry, y\)"):
+        cr.scan(lambda c, x: c, c, length=2)
+    with pytest.raises(cr.ShapeError, match="each of xs has a first axis"):
+        cr.scan(lambda c, x: (c, c), c, cr.tensor(1.0))
+    with pytest.raises(cr.TraceError, match="1000 turns are too many to be unrolled"):
+        cr.jit(lambda c: cr.scan(lambda c, _: (c * 2, None), c, length=1000))(c)
