@@ -75,8 +75,8 @@ def torch_both(f: Callable[..., Any], xs: list[Any], rest: list[Any], g: Any) ->
 
 def rows(what: str, runners: list[Runner], nbytes: int) -> list[Row]:
     """A row for each program: its time, the limit's, and which share of the limit it reaches."""
-    runs = max(1, min(50, 2 * 10**7 // nbytes))
-    times = race(runners, blocks=5, runs=runs)
+    runs = max(1, min(50, 10**6 // nbytes))
+    times = race(runners, blocks=3, runs=runs)
     limit = times[runners[-1].name]
     return [
         Row(
