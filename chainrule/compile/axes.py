@@ -188,20 +188,18 @@ def _sized(found: Sequence[tuple[Sample, Program, Variant]]) -> Variant:
     """One variant of all."""
     samples, programs, (variant, *_) = zip(*found, strict=True)
     program = unified([simplified(p, Terms()) for p in programs], samples)
-    symbols = list(samples[0])
-    places: list[tuple[str, int, int]] = []
-    for s in symbols:
-        place = _place_of(programs[0], programs, samples, s)
-        places.append((s, *place))
-    variant.run = Sized(Native(program), places)
+    native = Native(program)
+    variant.run = Sized(
+        native, [(s, *_place_of(programs, samples, s)) for s in native.loops.symbols]
+    )
     return variant
 
 
 def _place_of(
-    first: Program, programs: Sequence[Program], samples: Sequence[Sample], symbol: str
+    programs: Sequence[Program], samples: Sequence[Sample], symbol: str
 ) -> tuple[int, int]:
     """An input, and its axis, whose size the symbol is."""
-    for i, t in enumerate(first.inputs):
+    for i, t in enumerate(programs[0].inputs):
         for a in range(len(t.shape)):
             pairs = zip(programs, samples, strict=True)
             if all(p.inputs[i].shape[a] == s[symbol] for p, s in pairs):

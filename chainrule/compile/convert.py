@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from chainrule.compile.terms import Program, Term, Terms
-from chainrule.compile.trace import Tracer
 from chainrule.errors import TraceError
 from chainrule.node import Node
 from chainrule.op import Spec
 
 
-def reached(tracer: Tracer, roots: Sequence[Node]) -> list[Node]:
+class Scope(Protocol):
+    """What a program is made of: a whole trace, or a part of one."""
+
+    def origin(self, node: Node) -> Node:
+        """The node whose value `node` has."""
+        ...
+
+    def stops(self, node: Node) -> bool:
+        """Whether the value of `node` is given, not computed."""
+        ...
+
+
+def reached(scope: Scope, roots: Sequence[Node]) -> list[Node]:
     """The nodes whose values the program computes or is given, each after those that it needs."""
     done: dict[Node, None] = {}
-    stack: list[tuple[Node, bool]] = [(tracer.origin(r), False) for r in reversed(roots)]
+    stack: list[tuple[Node, bool]] = [(scope.origin(r), False) for r in reversed(roots)]
     while stack:
         node, ready = stack.pop()
         if node in done:
@@ -24,20 +35,20 @@ def reached(tracer: Tracer, roots: Sequence[Node]) -> list[Node]:
             done[node] = None
             continue
         stack.append((node, True))
-        stack += [(n, False) for n in reversed(_needed(tracer, node)) if n not in done]
+        stack += [(n, False) for n in reversed(_needed(scope, node)) if n not in done]
     return list(done)
 
 
-def _needed(tracer: Tracer, node: Node) -> list[Node]:
+def _needed(scope: Scope, node: Node) -> list[Node]:
     """The nodes of the inputs that are not known."""
-    if node.op is None:
+    if scope.stops(node):
         return []
     pairs = zip(node.inputs, node.xs, strict=True)
-    return [tracer.origin(n) for n, x in pairs if n is not None and isinstance(x, Spec | Node)]
+    return [scope.origin(n) for n, x in pairs if n is not None and isinstance(x, Spec | Node)]
 
 
 def program(
-    tracer: Tracer,
+    scope: Scope,
     order: Sequence[Node],
     places: Sequence[Node],
     results: Sequence[Node],
@@ -48,15 +59,15 @@ def program(
     known: dict[Node, Term] = {n: terms.input(i, n.shape, n.dtype) for i, n in enumerate(places)}
     for node in order:
         if node not in known:
-            known[node] = _term(tracer, terms, node, known)
+            known[node] = _term(scope, terms, node, known)
     return Program(
         tuple([known[n] for n in places]),
-        tuple([known[tracer.origin(n)] for n in results]),
-        tuple([(i, known[tracer.origin(n)]) for i, n in updates]),
+        tuple([known[scope.origin(n)] for n in results]),
+        tuple([(i, known[scope.origin(n)]) for i, n in updates]),
     )
 
 
-def _term(tracer: Tracer, terms: Terms, node: Node, known: Mapping[Node, Term]) -> Term:
+def _term(scope: Scope, terms: Terms, node: Node, known: Mapping[Node, Term]) -> Term:
     if node.op is None:
         if node.y is None:
             raise TraceError(
@@ -65,7 +76,7 @@ def _term(tracer: Tracer, terms: Terms, node: Node, known: Mapping[Node, Term]) 
             )
         return terms.constant(node.y)
     args = [
-        known[tracer.origin(n)]
+        known[scope.origin(n)]
         if isinstance(x, Spec | Node) and n is not None
         else terms.constant(x)
         for n, x in zip(node.inputs, node.xs, strict=True)

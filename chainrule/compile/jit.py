@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from inspect import signature
+from operator import is_
 from types import MethodType
 from typing import Any, final
 
@@ -21,6 +22,7 @@ import numpy as np
 from chainrule import watch
 from chainrule.compile.axes import Axes, declared, record_sized, spread
 from chainrule.compile.state import MISFIT, Variant
+from chainrule.compile.steady import Steady, steady
 from chainrule.errors import ConfigError, DtypeError, TraceError
 from chainrule.graph import around, is_recording, tracer
 from chainrule.op import Spec
@@ -128,7 +130,7 @@ class Jitted:
         self._names = names
         self._dynamic = dynamic
         self._entries: dict[Any, Entry] = {}
-        self._latest: tuple[tuple[Any, ...], bool, Variant] | None = None
+        self._latest: Steady | None = None
         self._changing: dict[Any, set[Any]] = {}
         self.traces = 0
 
@@ -142,11 +144,9 @@ class Jitted:
         """The function's value: compiled, if it can be."""
         latest = self._latest
         if latest is not None and not kwargs and around.get() is None and not watch.watches:
-            wanted, recording, variant = latest
-            if len(wanted) == len(args) and recording is is_recording() and _same(args, wanted):
-                result = variant.call(args)
-                if result is not MISFIT:
-                    return result
+            result = latest.call(args)
+            if result is not MISFIT:
+                return result
         return self._slowly(args, kwargs)
 
     def _slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -222,13 +222,12 @@ class Jitted:
         return key
 
     def _remember(self, args: Any, kwargs: Any, leaves: Sequence[Any], variant: Variant) -> None:
-        """Let the next call with the same kinds of arguments go the short way."""
-        simple = not kwargs and not self._static and len(leaves) == len(args)
-        if simple and all(a is b for a, b in zip(args, leaves, strict=True)):
-            axes = self._axes(args, {}, leaves)
-            wanted = tuple([_wanted(x, a) for x, a in zip(args, axes, strict=True)])
-            if around.get() is None and None not in wanted:
-                self._latest = (wanted, is_recording(), variant)
+        """Let the next call that is like this one go the short way."""
+        self._latest = None
+        if kwargs or self._static or len(leaves) != len(args) or around.get() is not None:
+            return
+        if all(map(is_, args, leaves)):
+            self._latest = steady(variant, args, self._axes(args, {}, leaves))
 
     def _warn(self, leaves: Sequence[Any], key: Any) -> None:
         """Warn when the function was traced for many values of one number."""
@@ -245,26 +244,6 @@ class Jitted:
                     RetraceWarning,
                     stacklevel=4,
                 )
-
-
-def _wanted(x: Any, axes: Axes) -> Any:
-    """What an argument must be like for the short way, None if that is not for it."""
-    if x.__class__ is Tensor and not axes:
-        return (x.value.shape, x.value.dtype)
-    return None
-
-
-def _same(args: Sequence[Any], wanted: Sequence[Any]) -> bool:
-    """Whether the arguments are tensors without a graph, of these shapes and dtypes."""
-    for x, (shape, dtype) in zip(args, wanted, strict=True):
-        if x.__class__ is not Tensor:
-            return False
-        value = x.value
-        if value.__class__ is not np.ndarray or value.shape != shape or value.dtype != dtype:
-            return False
-        if x.node is not None and x.node.needs:
-            return False
-    return True
 
 
 def _runs_as_it_is(x: Any) -> bool:

@@ -15,6 +15,7 @@ from chainrule.compile.loops import (
     For,
     Gemm,
     Kernel,
+    Let,
     Matrix,
     Product,
     Stmt,
@@ -91,7 +92,9 @@ def build(s: Scheduler, g: Group) -> list[Stmt]:
     e = s.exprs
     acc = s.local(acc_dtype)
     value = e.cast(e.local(acc), t.dtype)
-    body: list[Stmt] = [s.store(t, at, value)]
+    body: list[Stmt] = []
+    last: list[Stmt] = []  # stores in place: when all that reads the old values is computed
+    (last if s.views[t].buffer.role == "state" else body).append(s.store(t, at, value))
     s.held[t] = lambda _: value
     rows = {row: axes[x] for x, row in g.members[0].along.items()}
     for member in g.members[1:]:
@@ -102,11 +105,16 @@ def build(s: Scheduler, g: Group) -> list[Stmt]:
         done = e.cast(
             lower.MAPS[type(member.term.op)](s, member.term, tuple(index)), member.term.dtype
         )
-        body.append(s.store(member.term, tuple(index), done))
+        in_place = s.views[member.term].buffer.role == "state"
+        if in_place:
+            local = s.local(member.term.dtype)
+            body.append(Let(local, done))
+            done = e.local(local)
+        (last if in_place else body).append(s.store(member.term, tuple(index), done))
         s.held[member.term] = lambda _, done=done: done
     s.held = {}
     left, right = e.cast(left, acc_dtype), e.cast(right, acc_dtype)
-    out: list[Stmt] = [Product(i, j, (c,), left, right, acc, tuple(body))]
+    out: list[Stmt] = [Product(i, j, (c,), left, right, acc, (*body, *last))]
     for v in reversed(axes[:-2]):
         if v.extent != 1:
             out = [For(v, tuple(out))]

@@ -19,6 +19,75 @@ from chainrule.compile.schedule import Scheduler
 from chainrule.compile.sizes import bound
 from chainrule.compile.terms import Program
 
+
+@final
+class Block:
+    """Scratch memory of a program for certain sizes: its addresses, and the results' shapes."""
+
+    def __init__(self, program: Native, values: tuple[int, ...]) -> None:
+        symbols = dict(zip(program.loops.symbols, values, strict=True))
+        plan = memory.plan(program.buffers, program.lives, symbols)
+        arena = np.empty(plan.size + memory.ALIGN, np.uint8)
+        start = -arena.ctypes.data % memory.ALIGN
+        base = arena.ctypes.data + start
+        self.symbols = symbols
+        self.arrays: dict[Buffer, Any] = {}
+        if program.hosts:
+            for b, offset in zip(program.buffers, plan.offsets, strict=True):
+                shape = [bound(n, symbols) for n in b.shape]
+                size = int(np.prod(shape, dtype=np.int64)) * b.dtype.itemsize
+                part = arena[start + offset : start + offset + size]
+                self.arrays[b] = part.view(b.dtype).reshape(shape)
+        pointers = (ctypes.c_void_p * len(plan.offsets))(*[base + o for o in plan.offsets])
+        numbers = (ctypes.c_int64 * len(values))(*values)
+        self.scratch, self.sizes = ctypes.addressof(pointers), ctypes.addressof(numbers)
+        self.shapes = [
+            (tuple([bound(n, symbols) for n in b.shape]), b.dtype) for b in program.results
+        ]
+        self._kept = (arena, pointers, numbers)
+
+
+@final
+class Prepared:
+    """A program of which some inputs are always the same arrays; the first `count` are not.
+
+    `call(given, sizes)`: those inputs, and the values of the symbols. Returns the results.
+    """
+
+    def __init__(self, program: Native, count: int, fixed: Sequence[Any]) -> None:
+        # for eager ops only: whoever prepares keeps the arrays, and counts their references
+        self._program, self._fixed = program, fixed if program.hosts else ()
+        self._first = count + len(fixed)
+        self._table = (ctypes.c_void_p * len(program.objects))(
+            *[0] * count, *map(id, fixed), *[0] * len(program.results)
+        )
+        self._address = ctypes.addressof(self._table)
+        self._blocks: dict[tuple[int, ...], Block] = {}
+
+    def __call__(self, given: Sequence[Any], sizes: tuple[int, ...]) -> list[Any]:
+        """Run it."""
+        program, table = self._program, self._table
+        block = self._blocks.get(sizes)
+        if block is None:
+            block = self._blocks[sizes] = program.block(sizes)
+        results = [np.empty(shape, dtype) for shape, dtype in block.shapes]
+        i = 0
+        with program.lock:
+            for x in given:
+                table[i] = id(x)
+                i += 1
+            i = self._first
+            for x in results:
+                table[i] = id(x)
+                i += 1
+            if program.hosts:
+                program.now = ([*given, *self._fixed, *results], block)
+            program.run(self._address, block.scratch, block.sizes, program.number, None)
+            if program.hosts:
+                program.raise_failure()
+        return results
+
+
 @final
 class Native:
     """Machine code for a program.
@@ -33,34 +102,33 @@ class Native:
         ins = [scheduler.views[t].buffer for t in program.inputs]
         self.objects = [*ins, *scheduler.results]
         self.results = scheduler.results
-        self.scratch = [b for b in self.loops.buffers if b.role == "scratch"]
-        self._lives = memory.lifetimes(self.loops, self.scratch)
-        self.scratch = [b for b in self.scratch if b in self._lives]
-        module = emit(self.loops, self.objects, self.scratch, host())
+        self.buffers = [b for b in self.loops.buffers if b.role == "scratch"]
+        self.lives = memory.lifetimes(self.loops, self.buffers)
+        self.buffers = [b for b in self.buffers if b in self.lives]
+        module = emit(self.loops, self.objects, self.buffers, host())
         self._code = compiled(str(module.ir))
-        self._hosts = module.hosts
-        self._memory: dict[tuple[int, ...], Any] = {}
-        self._failure: BaseException | None = None
-        self._now: tuple[Sequence[Any], dict[Buffer, Any], dict[str, int]] = ((), {}, {})
-        self._table = (ctypes.c_void_p * len(self.objects))()
-        self._lock = threading.Lock()
-        self._run = self._code.call
-        self._pointer = native.number_of(self) if self._hosts else None
+        self.hosts = module.hosts
+        self._memory: dict[tuple[int, ...], Block] = {}
+        self.failure: BaseException | None = None
+        self.now: tuple[Sequence[Any], Any] = ((), None)
+        self.lock = threading.Lock()
+        self.run = self._code.call
+        self.number = native.number_of(self) if self.hosts else None
 
     def measured(
         self, objects: Sequence[Any], symbols: Mapping[str, int] | None = None, repeats: int = 100
     ) -> list[float]:
         """Cycles that each kernel takes, on average; runs the program `repeats` times."""
-        module = emit(self.loops, self.objects, self.scratch, host(), timed=True)
+        module = emit(self.loops, self.objects, self.buffers, host(), timed=True)
         code = compiled(str(module.ir))
         values = tuple([(symbols or {})[s] for s in self.loops.symbols])
-        block = self._memory.get(values) or self._reserve(values)
+        block = self.block(values)
         table = (ctypes.c_void_p * len(objects))(*map(id, objects))
         times = (ctypes.c_int64 * len(self.loops.kernels))()
         for n in range(-3, repeats):
             if n == 0:
                 ctypes.memset(times, 0, ctypes.sizeof(times))
-            code.call(table, block[1], block[2], self._pointer, times)
+            code.call(table, block.scratch, block.sizes, self.number, times)
         return [t / repeats for t in times]
 
     def __call__(
@@ -69,51 +137,37 @@ class Native:
         """Run it on arrays in the order of the program's inputs: C-contiguous, of their shapes and
         dtypes. Those that it updates are written to. Returns new arrays of the results."""
         values = tuple([symbols[s] for s in self.loops.symbols]) if symbols else ()
-        block = self._memory.get(values) or self._reserve(values)
-        arrays, scratch, sizes, shapes, _ = block
-        results = [np.empty(shape, dtype) for shape, dtype in shapes]
-        objects = [*inputs, *results]
-        with self._lock:
-            self._table[:] = [id(x) for x in objects]
-            if self._hosts:
-                self._now = (objects, arrays, dict(zip(self.loops.symbols, values, strict=True)))
-            self._run(self._table, scratch, sizes, self._pointer, None)
-            if self._failure is not None:
-                failure, self._failure = self._failure, None
-                raise failure
-        return results
+        return self.prepared(0, inputs)((), values)
 
-    def _reserve(self, values: tuple[int, ...]) -> Any:
+    def prepared(self, count: int, fixed: Sequence[Any]) -> Prepared:
+        """What runs it on `count` arrays, its first inputs; all other inputs are `fixed`."""
+        return Prepared(self, count, fixed)
+
+    def block(self, values: tuple[int, ...]) -> Block:
         """Scratch memory for these values of the symbols."""
-        symbols = dict(zip(self.loops.symbols, values, strict=True))
-        plan = memory.plan(self.scratch, self._lives, symbols)
-        arena = np.empty(plan.size + memory.ALIGN, np.uint8)
-        base = -(-arena.ctypes.data // memory.ALIGN) * memory.ALIGN
-        start = base - arena.ctypes.data
-        arrays: dict[Buffer, Any] = {}
-        if self._hosts:
-            for b, offset in zip(self.scratch, plan.offsets, strict=True):
-                shape = [bound(n, symbols) for n in b.shape]
-                size = int(np.prod(shape, dtype=np.int64)) * b.dtype.itemsize
-                part = arena[start + offset : start + offset + size]
-                arrays[b] = part.view(b.dtype).reshape(shape)
-        pointers = (ctypes.c_void_p * len(plan.offsets))(*[base + o for o in plan.offsets])
-        sizes = (ctypes.c_int64 * len(values))(*values)
-        shapes = [(tuple([bound(n, symbols) for n in b.shape]), b.dtype) for b in self.results]
-        block = self._memory[values] = (arrays, pointers, sizes, shapes, arena)
-        return block
+        found = self._memory.get(values)
+        if found is None:
+            found = self._memory[values] = Block(self, values)
+        return found
+
+    def raise_failure(self) -> None:
+        """Raise what an eager op within the program raised."""
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
 
     def host(self, number: int) -> None:
         """Run statement `number` in Python; what that raises is raised when the code returned."""
-        if self._failure is not None:
+        if self.failure is not None:
             return
         try:
-            self._eager(self._hosts[number])
+            self._eager(self.hosts[number])
         except BaseException as failure:
-            self._failure = failure
+            self.failure = failure
 
     def _eager(self, s: Host) -> None:
-        objects, arrays, symbols = self._now
+        objects, block = self.now
+        arrays, symbols = block.arrays, block.symbols
 
         def array(x: Strided) -> Any:
             b = x.buffer

@@ -16,6 +16,7 @@ import numpy as np
 from chainrule.compile.assemble import Call, assemble, note_derivative
 from chainrule.compile.left import NUMBER, TENSOR, Left, State
 from chainrule.compile.lift import Lift
+from chainrule.compile.looping import looped
 from chainrule.compile.state import Variant
 from chainrule.compile.terms import Program
 from chainrule.compile.trace import Tracer
@@ -36,7 +37,7 @@ def record(
 
     `make` makes of its program what runs it; by default that is native code.
     """
-    tracer = Tracer()
+    tracer = Tracer(loop=looped)
     left = Left()
     try:
         _run(tracer, left, leaves, call)

@@ -647,6 +647,8 @@ class Phase:
     axes: list[Var]
     before: list[Stmt] = field(default_factory=list[Stmt])
     body: list[Stmt] = field(default_factory=list[Stmt])
+    last: list[Stmt] = field(default_factory=list[Stmt])
+    """Stores in place: when everything that reads the old values has been computed."""
     after: list[Stmt] = field(default_factory=list[Stmt])
 
 
@@ -675,7 +677,7 @@ class Rows:
         out: list[Stmt] = []
         for p in self.phases:
             out += p.before
-            inner: list[Stmt] = list(p.body)
+            inner: list[Stmt] = [*p.body, *p.last]
             for n, v in enumerate(reversed(p.axes)):
                 mode: Mode = "lanes" if n == 0 and self.lanes_inside else "serial"
                 inner = [For(v, tuple(inner), mode)]
@@ -695,6 +697,8 @@ class Rows:
             same = other.reduces is None and self._same_place(m, other, index)
             same = same and self.phases[self.at[x]].inner == inner
             least = max(least, self.at[x] + (0 if same else 1))
+        for x in self.s.before.get(m.term, []):  # read before it is overwritten
+            least = max(least, self.at.get(x, 0))
         for i in range(least, len(self.phases)):
             if self.phases[i].inner == inner:
                 return i
@@ -727,11 +731,12 @@ class Rows:
             return
         where = tuple(index)
         value = s.exprs.cast(lower.MAPS[type(m.term.op)](s, m.term, where), m.term.dtype)
-        if not inner:  # a number of the row, which later phases need, too
+        in_place = s.views[m.term].buffer.role == "state"
+        if in_place or not inner:  # a number of the row is needed in later phases, too
             local = s.local(m.term.dtype)
             phase.body.append(Let(local, value))
             value = s.exprs.local(local)
-        phase.body.append(s.store(m.term, where, value))
+        (phase.last if in_place else phase.body).append(s.store(m.term, where, value))
         s.held[m.term] = lambda at: value if at == where else None
 
     def _reduce(self, m: Member, phase: Phase, index: Index) -> None:

@@ -51,6 +51,8 @@ class Tracer:
     )
     spent: set[Node] = field(default_factory=set[Node])
     """Nodes whose graph a backward pass has used up."""
+    loop: Any = None
+    """`looping.looped`, which stands above: what `scan` asks for a loop that is not unrolled."""
     _constants: set[int] = field(default_factory=set[int])
     _made: list[Any] = field(default_factory=list[Any])
     _settings: dict[tuple[Any, ...], Any] = field(default_factory=dict["tuple[Any, ...]", Any])
@@ -217,13 +219,17 @@ class Tracer:
 
     def origin(self, node: Node) -> Node:
         """The node whose value `node` has."""
-        while True:
-            if node in self.sources:
-                node = self.sources[node]
-            elif (inner := _passed(node)) is not None:
-                node = inner
-            else:
-                return node
+        while (inner := self.passed(node)) is not None:
+            node = inner
+        return node
+
+    def passed(self, node: Node) -> Node | None:
+        """The node whose value `node` takes over as it is; None if it has one of its own."""
+        return self.sources.get(node) or _passed(node)
+
+    def stops(self, node: Node) -> bool:
+        """Whether the value of `node` is given, not computed."""
+        return node.op is None
 
     def leaked(self, allowed: set[int]) -> list[Any]:
         """Placeholders that somebody still holds. The trace is over: nothing else can be asked."""

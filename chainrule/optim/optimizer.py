@@ -106,6 +106,9 @@ class Optimizer(ABC):
                     self._step(group, bucket)
                 else:
                     traced_step(by, bucket, group, partial(self.check, group), self.update)
+        if by is not None:  # the trace holds as long as these are the buckets
+            held = [list(buckets) for buckets in self._buckets]
+            by.guards.append(lambda: self._buckets == held)
 
     def _step(self, group: Group, bucket: Bucket) -> None:
         bucket.steps += 1
