@@ -122,6 +122,12 @@ class Bucket:
         flat = np.asarray(value).reshape(-1)
         _known(self.state[name])[self.starts[i] : self.ends[i]] = flat
 
+    def take(self, other: Bucket) -> None:
+        """Remember what another bucket of the same parameters does."""
+        self.steps = other.steps
+        for name, vector in other.state.items():
+            _known(self.state[name])[...] = _known(vector)
+
     def sub(self, indices: Sequence[int]) -> Bucket:
         """A bucket of some of the parameters, with their steps and what is remembered of them."""
         new = Bucket([self.params[i] for i in indices], list(self.state))

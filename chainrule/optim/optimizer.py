@@ -162,7 +162,13 @@ class Optimizer(ABC):
         numbers = self._numbers()
         for group, settings in zip(self.param_groups, new, strict=True):
             group.update(settings)
-        self._buckets = [self._loaded(g["params"], state, numbers) for g in self.param_groups]
+        loaded = [self._loaded(g["params"], state, numbers) for g in self.param_groups]
+        if [_members(b) for b in loaded] == [_members(b) for b in self._buckets]:
+            for old, fresh in zip(self._buckets, loaded, strict=True):
+                for mine, theirs in zip(old, fresh, strict=True):
+                    mine.take(theirs)  # so that a compiled step, which knows them, goes on
+        else:
+            self._buckets = loaded
 
     def _check_state(self, k: int, every: Sequence[Tensor], values: Mapping[str, Any]) -> None:
         wanted = {"step", *self.state_names}
@@ -224,6 +230,11 @@ def _with_gradients(buckets: list[Bucket]) -> list[Bucket]:
             buckets.append(without)
             ready.append(with_)
     return ready
+
+
+def _members(buckets: Sequence[Bucket]) -> list[list[int]]:
+    """Which parameters are in which bucket."""
+    return [[id(p) for p in bucket.params] for bucket in buckets]
 
 
 def check_range(
