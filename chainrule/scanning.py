@@ -1,6 +1,7 @@
 """scan: a loop whose state is carried from turn to turn, as a function of arrays.
 
-A Python loop in eager mode. While it is traced it is unrolled, so the program grows with its turns.
+A Python loop in eager mode. In a compiled function it is one op whose body is traced once, unless
+it is short or its results could be differentiated: then it is unrolled.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from chainrule.ops.shaping import stack
 from chainrule.tensor import Tensor, asarray
 from chainrule.tree import Structure, flatten
 
-UNROLLED = 256
-"""How many turns are unrolled, at most, in a function that is compiled."""
+SHORT, LONG = 4, 256
+"""How many turns are always unrolled in a compiled function, and how many can be at most."""
 
 
 def scan(
@@ -31,7 +32,8 @@ def scan(
     `carry`, `xs` and the ys are trees. The leaves of `xs` are arrays of one length (or `xs` is
     None, and f is called `length` times with None); the ys of all turns are stacked along a new
     first axis. A carry keeps its structure, shapes and dtypes, or that is a `ShapeError` or
-    `DtypeError`. Gradients flow through. A compiled function unrolls at most 256 turns.
+    `DtypeError`. Gradients flow through; where they could, a compiled function unrolls the turns,
+    at most 256.
 
     >>> import chainrule as cr
     >>> total, sums = scan(lambda c, x: (c + x, c + x), cr.tensor(0.0), cr.tensor([1.0, 2.0, 3.0]))
@@ -41,13 +43,12 @@ def scan(
     leaves, structure = flatten(xs)
     arrays = [asarray(x) for x in leaves]
     turns = _turns(arrays, length)
-    if tracer() is not None and turns > UNROLLED:
-        raise TraceError(
-            f"scan: {turns} turns are too many to be unrolled in a compiled function (at most "
-            f"{UNROLLED}): call a compiled function of one part after the other from Python"
-        )
     first, shape = flatten(carry)
     state = [asarray(x) for x in first]
+    if tracer() is not None and turns > SHORT:
+        found = _looped(f, state, shape, structure, arrays, turns)
+        if found is not None:
+            return found
     every: list[list[Any]] = []
     out: Structure | None = None
     for i in range(turns):
@@ -95,6 +96,32 @@ def _turn(
             )
     ys, out = flatten(y)
     return now, [asarray(v) for v in ys], out
+
+
+def _looped(
+    f: Callable[[Any, Any], Any], state: list[Any], shape: Structure, structure: Structure,
+    arrays: list[Any], turns: int,
+) -> tuple[Any, Any] | None:  # fmt: skip
+    """The result as that of one op; None if the loop is to be unrolled."""
+    outs: list[Structure] = []
+
+    def turn(given: list[Any], parts: list[Any]) -> tuple[list[Any], list[Any]]:
+        new, ys, out = _turn(f, given, shape, structure.unflatten(parts))
+        outs.append(out)
+        return new, ys
+
+    t = tracer()
+    found = t.loop(t, turn, state, arrays, turns)
+    if found is not None:
+        return shape.unflatten(found[0]), outs[0].unflatten(found[1])
+    if turns > LONG:
+        raise TraceError(
+            f"scan: {turns} turns are too many to be unrolled in a compiled function (at most "
+            f"{LONG}), and they cannot be a loop, because their results could be differentiated "
+            "or because gradients accumulate from turn to turn: detach the results, let zero_grad "
+            "come before backward, or call a compiled function for one part after the other"
+        )
+    return None
 
 
 def _none(

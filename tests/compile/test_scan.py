@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule import optim
 from tests.compile.backends import backend as backend
 from tests.compile.test_jit import assert_same, numbers
 
@@ -97,5 +98,68 @@ def test_what_it_refuses():
         cr.scan(lambda c, x: c, c, length=2)
     with pytest.raises(cr.ShapeError, match="each of xs has a first axis"):
         cr.scan(lambda c, x: (c, c), c, cr.tensor(1.0))
-    with pytest.raises(cr.TraceError, match="1000 turns are too many to be unrolled"):
-        cr.jit(lambda c: cr.scan(lambda c, _: (c * 2, None), c, length=1000))(c)
+    with pytest.raises(cr.TraceError, match=r"1000 turns are too many.*differentiated"):
+        cr.jit(lambda c: cr.scan(lambda c, _: (c * 2, None), c, length=1000))(c.requires_grad_())
+
+
+def test_many_turns_are_one_op_whose_body_is_traced_once():
+    calls: list[int] = []
+    g, w = cr.Generator(0), numbers(3).requires_grad_()
+    opt = optim.AdamW([w], lr=0.1)
+    scale = numbers(3, seed=5)
+
+    def turn(c: Any, x: Any) -> Any:
+        calls.append(1)
+        loss = (((w - x) * scale + 0.1 * g.normal((3,))) ** 2).sum()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return (c[0] + 1, loss), (loss, w.detach())
+
+    def run(wrap: Any) -> Any:
+        w.data, w.grad = numbers(3), None
+        opt.load_state_dict({"state": {}, "param_groups": opt.state_dict()["param_groups"]})
+        g.manual_seed(1)
+        compiled = wrap(lambda xs: cr.scan(turn, (cr.tensor(0), cr.tensor(0.0)), xs))
+        results = [compiled(numbers(n, 3, seed=n)) for n in (40, 40)]
+        moments = [cr.tensor(v) for v in list(opt.state_dict()["state"][0].values())[1:]]
+        return results, w.detach(), w.grad, moments, [opt.state_dict()["state"][0]["step"]]
+
+    eager = run(lambda f: f)
+    assert len(calls) == 80
+    calls.clear()
+    assert_same(run(cr.jit), eager)
+    assert len(calls) == 1
+
+
+def test_what_a_loop_reads_from_before_it_stays():
+    w = cr.tensor([1.0, 2.0])
+
+    def f(x: Any) -> Any:
+        old, twice = w.detach(), w * 2
+
+        def turn(c: Any, _: Any) -> Any:
+            w.data = w + old + x
+            return c + twice, w * 1
+
+        return cr.scan(turn, x * 0, length=20), w * 1
+
+    wanted = f(cr.tensor([0.5, 0.25])), w.detach()
+    w.data = cr.tensor([1.0, 2.0])
+    assert_same((cr.jit(f)(cr.tensor([0.5, 0.25])), w.detach()), wanted)
+
+
+def test_turns_that_leave_gradients_to_each_other_are_unrolled():
+    def run(wrap: Any, turns: int) -> Any:
+        w = numbers(3).requires_grad_()
+
+        def turn(c: Any, x: Any) -> Any:
+            (w * x).sum().backward()
+            return c, None
+
+        wrap(lambda xs: cr.scan(turn, cr.tensor(0), xs))(numbers(turns, 3, seed=1))
+        return w.grad
+
+    assert_same(run(cr.jit, 12), run(lambda f: f, 12))
+    with pytest.raises(cr.TraceError, match=r"300 turns are too many.*zero_grad"):
+        run(cr.jit, 300)
