@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from chainrule.errors import GradientError, ShapeError
-from chainrule.graph import Variable, apply, is_recording, variable
+from chainrule.graph import Variable, apply, is_recording, tracer, variable
 from chainrule.op import Need, Op, Spec, new_op
 from chainrule.ops.families import conj
 from chainrule.tensor import Handle
@@ -154,12 +154,12 @@ class _Gates:
 
 
 def _open(x: Any) -> bool:
-    """Whether x is a tensor through which a gradient flows, and has a value."""
+    """Whether x is a tensor through which a gradient flows, and has a value, now or in `jit`."""
     return (
         isinstance(x, Variable)
         and x.node is not None
         and x.node.needs
-        and type(x.value) is not Spec
+        and (type(x.value) is not Spec or tracer() is not None)
     )
 
 
