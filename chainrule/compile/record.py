@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
+from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ from chainrule.replay import noted
 from chainrule.tensor import Tensor
 from chainrule.tree import flatten
 
+_training = attrgetter("training")
+
 
 def record(
     name: str, leaves: Sequence[Any], call: Call, make: Callable[[Program], Any] | None = None
@@ -44,11 +47,13 @@ def record(
     finally:
         tracer.restore()
     states = [State(lift) for lift in tracer.lifts]
-    slots = [lift.grad.now for lift in tracer.lifts if lift.grad is not None]
+    slots = [lift.grad for lift in tracer.lifts if lift.grad is not None]
     tracer.lifts.clear()
     variant = assemble(name, tracer, left, states, call, make)
     del left, states
-    _refuse_leaks(tracer, name, {id(g) for g in slots})
+    for slot in slots:
+        slot.now = None
+    _refuse_leaks(tracer, name)
     return variant
 
 
@@ -123,9 +128,9 @@ def _modes_guarded(tracer: Tracer) -> Generator[None]:
 
     with hooks.watching(watcher):
         yield
-    pairs = list(modes.items())
-    if pairs:
-        tracer.guards.append(lambda: all(m.training is mode for m, mode in pairs))
+    if modes:
+        modules, were = list(modes), list(modes.values())
+        tracer.guards.append(lambda: all(map(is_, map(_training, modules), were)))
 
 
 def _noted(tracer: Tracer, left: Left, x: Any) -> Any:
@@ -155,8 +160,8 @@ def _note_updates(tracer: Tracer, left: Left, lift: Lift) -> None:
     left.updates[place] = node
 
 
-def _refuse_leaks(tracer: Tracer, name: str, allowed: set[int]) -> None:
-    leaked = tracer.leaked(allowed)
+def _refuse_leaks(tracer: Tracer, name: str) -> None:
+    leaked = tracer.leaked()
     if not leaked:
         return
     places = list(dict.fromkeys([v.node.where for v in leaked if v.node is not None]))

@@ -231,21 +231,21 @@ class Tracer:
         """Whether the value of `node` is given, not computed."""
         return node.op is None
 
-    def leaked(self, allowed: set[int]) -> list[Any]:
+    def leaked(self) -> list[Any]:
         """Placeholders that somebody still holds. The trace is over: nothing else can be asked."""
         self.sources.clear()
         self.known_truths.clear()
         self.spent.clear()
-        found = self._held(allowed)
+        found = self._held()
         if found:
             found.clear()
             gc.collect()  # they may hang in cycles that nobody reaches
-            found = self._held(allowed)
+            found = self._held()
         return found
 
-    def _held(self, allowed: set[int]) -> list[Any]:
+    def _held(self) -> list[Any]:
         alive = [r() for r in self._made]
-        return [v for v in alive if v is not None and _unknown(v, allowed)]
+        return [v for v in alive if v is not None and v.value.__class__ is Spec]
 
 
 def _passed(node: Node) -> Node | None:
@@ -259,10 +259,6 @@ def _passed(node: Node) -> Node | None:
     if op is None or not op.passes or not isinstance(node.xs[index], Spec | Node):
         return None
     return node.inputs[index]
-
-
-def _unknown(v: Any, allowed: set[int]) -> bool:
-    return v.value.__class__ is Spec and id(v) not in allowed
 
 
 def _truth(number: Number) -> bool:
