@@ -29,8 +29,17 @@ def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 def _fit(outer: For, inner: For) -> bool:
     if outer.mode != "serial" or any(isinstance(s, Product) for s in statements(inner.body)):
         return False
+    if _waits(inner.body):
+        return False
     i, j = outer.var, inner.var
     return all(at.coefficient(i) == at.coefficient(j) * j.extent for at in _offsets(inner.body))
+
+
+def _waits(body: Sequence[Stmt]) -> bool:
+    """Whether an element is read where another iteration may have written it: a running sum."""
+    written = {s.buffer: s.at for s in statements(body) if isinstance(s, Store)}
+    loads = [x for s in statements(body) for e in exprs_of(s) for x in within(e) if x.kind == "load"]
+    return any(x.of[0] in written and written[x.of[0]] != x.of[1] for x in loads)
 
 
 def _offsets(body: Sequence[Stmt]) -> Iterator[Affine]:

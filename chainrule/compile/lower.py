@@ -11,40 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, final
+from functools import cache
+from typing import Any, final
 
 import numpy as np
 
+from chainrule.compile.llvm.functions import known
 from chainrule.compile.loops import Affine, Expr, Exprs, Fold, computable
+from chainrule.compile.places import BOOL, I64, SCATTERS, Elements, read, wrapped
+from chainrule.compile.rewriter import number
+from chainrule.compile.scans import SCANS
 from chainrule.compile.sizes import Extent
 from chainrule.compile.terms import Term
 from chainrule.compile.views import ZERO, Index, bounds, expanded, fitted
-from chainrule.ops.families import Conj, Elementwise, SumTo
+from chainrule.compile.windowing import Seen, Spaced
+from chainrule.ops.families import Conj, Elementwise
+from chainrule.ops.linalg.base import Diagonally
 from chainrule.ops.reduction import Extremum, Found, Sum
+from chainrule.ops.selection import Index as IndexOp
 from chainrule.ops.selection import Take, TakeAlong, TakeAlongAdd, Where
 from chainrule.ops.shaping import Astype, Concat, Unslice
 
-I64 = np.dtype(np.int64)
-BOOL = np.dtype(bool)
-
-
-class Elements(Protocol):
-    """Who is asked for elements of arguments."""
-
-    exprs: Exprs
-
-    def element(self, t: Term, at: Index, when: Expr | None = None) -> Expr:
-        """The element of `t` at `at`; 0 where `when` is given and false."""
-        ...
-
-
 Map = Callable[[Elements, Term, Index], Expr]
-
-
-def number(x: Term) -> Any:
-    """The Python number that `x` is, None if it is none."""
-    plain = x.op is None and x.index is None and isinstance(x.value, bool | int | float)
-    return x.value if plain else None
 
 
 _SAME = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
@@ -131,6 +119,15 @@ def inside(e: Exprs, i: Affine, n: Extent, test: Expr | None = None) -> Expr | N
     return both if test is None else e.fn("logical_and", test, both, dtype=BOOL)
 
 
+def apart(e: Exprs, i: Affine, step: int, test: Expr | None) -> tuple[Affine, Expr]:
+    """i / step, and whether that is a whole number, and `test`."""
+    by = e.lit(step, I64)
+    whole = e.fn("floor_divide", e.index(i), by, dtype=I64)
+    rest = e.fn("remainder", e.index(i), by, dtype=I64)
+    hit = e.fn("equal", rest, e.lit(0, I64), dtype=BOOL)
+    return Affine.of(whole), hit if test is None else e.fn("logical_and", test, hit, dtype=BOOL)
+
+
 def _unslice(e: Elements, t: Term, at: Index) -> Expr:
     """The input's element where there is one, else 0. A step other than 1 takes a division."""
     (x,) = t.args
@@ -153,12 +150,7 @@ def _unslice(e: Elements, t: Term, at: Index) -> Expr:
         moved = i.plus(Affine(start).times(-1))
         size = x.shape[len(out)]
         if step != 1:
-            by = ex.lit(step, I64)
-            whole = ex.fn("floor_divide", ex.index(moved), by, dtype=I64)
-            rest = ex.fn("remainder", ex.index(moved), by, dtype=I64)
-            hit = ex.fn("equal", rest, ex.lit(0, I64), dtype=BOOL)
-            test = hit if test is None else ex.fn("logical_and", test, hit, dtype=BOOL)
-            moved = Affine.of(whole)
+            moved, test = apart(ex, moved, step, test)
         if step != 1 or start != 0 or size != n:
             test = inside(ex, moved, size, test)
         out.append(moved)
@@ -180,36 +172,6 @@ def _concat(e: Elements, t: Term, at: Index) -> Expr:
     return out
 
 
-def wrapped(e: Exprs, i: Expr, n: Extent) -> Affine:
-    """An index from data: a negative one counts from the end; one outside is the nearest."""
-    i = e.cast(i, I64)
-    size = e.index(Affine(n))
-    zero = e.lit(0, I64)
-    low = e.fn("less", i, zero, dtype=BOOL)
-    i = e.fn("where", low, e.fn("add", i, size, dtype=I64), i, dtype=I64)
-    i = e.fn("maximum", i, zero, dtype=I64)
-    last = e.index(Affine(n - 1))
-    return Affine.of(e.fn("minimum", i, last, dtype=I64))
-
-
-def _take(e: Elements, t: Term, at: Index) -> Expr:
-    x, index = t.args
-    axis: int = t.op.axis  # type: ignore[union-attr]
-    count = len(index.shape)
-    i = e.element(index, at[axis : axis + count])
-    place = wrapped(e.exprs, i, x.shape[axis])
-    return e.element(x, (*at[:axis], place, *at[axis + count :]))
-
-
-def _take_along(e: Elements, t: Term, at: Index) -> Expr:
-    x, index = t.args
-    axis: int = t.op.axis  # type: ignore[union-attr]
-    i = e.element(index, fitted(at, index.shape))
-    place = wrapped(e.exprs, i, x.shape[axis])
-    full = fitted(tuple([ZERO if a == axis else j for a, j in enumerate(at)]), x.shape)
-    return e.element(x, tuple([place if a == axis else j for a, j in enumerate(full)]))
-
-
 def _take_along_add(e: Elements, t: Term, at: Index) -> Expr:
     """Of one element along the axis: it is put where the index says, 0 elsewhere."""
     g, index = t.args
@@ -222,9 +184,56 @@ def _take_along_add(e: Elements, t: Term, at: Index) -> Expr:
     return ex.fn("where", here, ex.cast(value, t.dtype), ex.lit(0, t.dtype), dtype=t.dtype)
 
 
+def _diagonally(e: Elements, t: Term, at: Index) -> Expr:
+    """The element of the diagonal, 0 elsewhere."""
+    (x,), op, ex = t.args, t.op, e.exprs
+    *lead, row, col = at
+    k: int = op.offset  # type: ignore[union-attr]
+    on = ex.fn("equal", ex.index(col), ex.index(row.plus(Affine(k))), dtype=BOOL)
+    return e.element(x, (*lead, row.plus(Affine(min(0, k)))), on)
+
+
+def _seen(e: Elements, t: Term, at: Index) -> Expr:
+    """What kernel place k of window p sees: p stride + k dilation - padding."""
+    (x,), op, ex = t.args, t.op, e.exprs
+    w, fill = op.windows, op.fill  # type: ignore[union-attr]
+    lead = len(x.shape) - w.ndim
+    test: Expr | None = None
+    out = list(at[:lead])
+    for a, n in enumerate(w.size):
+        k, p = at[lead + a], at[lead + w.ndim + a]
+        before, after = w.padding[a]
+        i = p.times(w.stride[a]).plus(k.times(w.dilation[a])).plus(Affine(-before))
+        if before or after:
+            test = inside(ex, i, n, test)
+        out.append(i)
+    value = e.element(x, tuple(out), test)
+    if test is None or not fill:
+        return value
+    return ex.fn("where", test, value, ex.lit(fill, t.dtype), dtype=t.dtype)
+
+
+def _spaced(e: Elements, t: Term, at: Index) -> Expr:
+    """What the window at (i + padding - k dilation) / stride has, if that is one."""
+    (x,), op, ex = t.args, t.op, e.exprs
+    w = op.windows  # type: ignore[union-attr]
+    lead = len(x.shape) - 2 * w.ndim
+    test: Expr | None = None
+    out = list(at[: lead + w.ndim])
+    for a, n in enumerate(w.out):
+        k, i = at[lead + a], at[lead + w.ndim + a]
+        p = i.plus(Affine(w.padding[a][0])).plus(k.times(-w.dilation[a]))
+        if w.stride[a] != 1:
+            p, test = apart(ex, p, w.stride[a], test)
+        test = inside(ex, p, n, test)
+        out.append(p)
+    return e.element(x, tuple(out), test)
+
+
 MAPS: dict[type, Map] = {
     Elementwise: _elementwise, Where: _where, Astype: _astype, Conj: _conj, Unslice: _unslice,
-    Concat: _concat, Take: _take, TakeAlong: _take_along, TakeAlongAdd: _take_along_add,
+    Concat: _concat, Take: read, TakeAlong: read, IndexOp: read, TakeAlongAdd: _take_along_add,
+    Diagonally: _diagonally, Seen: _seen, Spaced: _spaced,
 }  # fmt: skip
 """By class of op: what an element of the result is."""
 
@@ -233,7 +242,25 @@ def is_map(t: Term) -> bool:
     """Whether each element of `t` is computed from elements of its arguments."""
     if type(t.op) not in MAPS or not in_loops(t):
         return False
-    return not isinstance(t.op, TakeAlongAdd) or t.args[0].shape[t.op.axis] == 1
+    if isinstance(t.op, TakeAlongAdd):
+        return t.args[0].shape[t.op.axis] == 1
+    return not isinstance(t.op, Elementwise) or _is_known(t.op.label, loop_dtype(t))
+
+
+@cache
+def _is_known(label: str, dtype: Any) -> bool:
+    """Whether there is code for the row of the op table; SciPy's special functions have none."""
+    return known(label, dtype)
+
+
+def is_scatter(t: Term) -> bool:
+    """Whether elements of `t`'s argument are written to places that indices name."""
+    return type(t.op) in SCATTERS and in_loops(t) and not is_map(t)
+
+
+def is_scan(t: Term) -> bool:
+    """Whether each element of `t` is computed from the one before it."""
+    return type(t.op) in SCANS and in_loops(t)
 
 
 def in_loops(t: Term) -> bool:
@@ -267,14 +294,10 @@ def reduction(t: Term) -> Reduction | None:
         return None
     match op:
         case Sum():
-            return Reduction(op.axes, op.keepdims, "add", _acc(t.dtype))
-        case SumTo():
-            lead = len(op.wide) - len(op.shape)
-            kept = [a for a in op.axes if a >= lead]
-            mixed = lead > 0 and bool(kept)
-            return None if mixed else Reduction(op.axes, lead == 0, "add", _acc(t.dtype))
+            fold: Fold = "logical_or" if t.dtype == BOOL else "add"
+            return Reduction(op.axes, op.keepdims, fold, _acc(t.dtype))
         case Extremum():
-            fold: Fold = "maximum" if op.largest else "minimum"
+            fold = "maximum" if op.largest else "minimum"
             return Reduction(op.axes, op.keepdims, fold, t.dtype)
         case Found(what="any" | "all"):
             fold = "logical_or" if op.what == "any" else "logical_and"

@@ -17,13 +17,14 @@ import numpy as np
 from chainrule.compile import views
 from chainrule.compile.loops import Buffer, strides_of
 from chainrule.compile.lower import in_loops, is_map, reduction
+from chainrule.compile.places import READS
 from chainrule.compile.sizes import Extent, product, typical
 from chainrule.compile.terms import Program, Term, in_order
 from chainrule.compile.views import View, is_view, placed_before, source
 from chainrule.op import Pick
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import Elementwise
-from chainrule.ops.selection import Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
+from chainrule.ops.selection import Where
 from chainrule.ops.shaping import Astype, Concat, Reshape
 
 _CHEAP = {
@@ -37,11 +38,6 @@ _SLOW = 8
 def is_product(t: Term) -> bool:
     """Whether `t` is a matrix product of real numbers."""
     return isinstance(t.op, MatMul) and t.dtype.kind == "f" and in_loops(t)
-
-
-def is_scatter(t: Term) -> bool:
-    """Whether elements of `t`'s argument are added to places that indices name."""
-    return isinstance(t.op, TakeAdd | TakeAlongAdd) and in_loops(t) and not is_map(t)
 
 
 def is_computed(t: Term) -> bool:
@@ -119,13 +115,9 @@ def to_realize(order: list[Term], roots: Iterable[Term], uses: dict[Term, list[T
     held: set[Term] = set(roots)
     needed: set[Term] = set()
     for t in order:
-        if (
-            is_product(t)
-            or is_scatter(t)
-            or (is_computed(t) and not is_map(t) and reduction(t) is None)
-        ):
+        if is_product(t) or (is_computed(t) and not is_map(t) and reduction(t) is None):
             needed |= {source(a) for a in t.args}
-        if isinstance(t.op, Take | TakeAlong):
+        if isinstance(t.op, READS):
             needed.add(source(t.args[0]))
         if isinstance(t.op, Concat) and is_map(t):
             needed |= {t, *[source(a) for a in t.args]}

@@ -37,9 +37,11 @@ from chainrule.compile.loops import (
     Var,
     strides_of,
 )
-from chainrule.compile.lower import Reduction, is_map, reduction
+from chainrule.compile.lower import Reduction, is_map, is_scan, is_scatter, reduction
 from chainrule.compile.patterns import Pattern, Ratio, Steps, Triangle, Uniform, recognized
-from chainrule.compile.realize import is_product, is_scatter
+from chainrule.compile.places import SCATTERS
+from chainrule.compile.realize import is_product
+from chainrule.compile.scans import SCANS, direction
 from chainrule.compile.sizes import Extent, Size, product, typical
 from chainrule.compile.terms import Program, Term, in_order
 from chainrule.compile.views import ZERO, Index, View, back, is_view, whole
@@ -345,8 +347,8 @@ class Scheduler:
                 products.schedule(self, t)
             elif is_map(t) or reduction(t) is not None:
                 self._place(self._member(t))
-            elif is_scatter(t):
-                self._fixed("scatter", t)
+            elif is_scatter(t) or is_scan(t):
+                self._fixed("scatter" if is_scatter(t) else "scan", t)
             else:
                 if t.op is not None and t.op.many:
                     self._outputs(t)
@@ -547,6 +549,8 @@ class Scheduler:
                 body = self._concat(g.members[0].term)
             case "scatter":
                 body = self._scatter(g.members[0].term)
+            case "scan":
+                body = self._scan(g.members[0].term)
             case "host":
                 body = self._host(g.members[0].term)
             case _:
@@ -558,12 +562,14 @@ class Scheduler:
         view = self.views[t]
         return Store(view.buffer, view.at(at), self.exprs.cast(value, view.buffer.dtype))
 
-    def nest(self, axes: Sequence[Var], body: Sequence[Stmt]) -> list[Stmt]:
-        """Loops over `axes`, the last one in lanes."""
+    def nest(
+        self, axes: Sequence[Var], body: Sequence[Stmt], inner: Mode = "lanes"
+    ) -> list[Stmt]:
+        """Loops over `axes`, the last one as `inner` says: in lanes."""
         out = list(body)
         for n, v in enumerate(reversed(axes)):
             if v.extent != 1:
-                out = [For(v, tuple(out), "lanes" if n == 0 else "serial")]
+                out = [For(v, tuple(out), inner if n == 0 else "serial")]
         return out
 
     def counters(self, shape: Sequence[Extent]) -> tuple[list[Var], Index]:
@@ -572,24 +578,48 @@ class Scheduler:
         return axes, tuple([ZERO if v.extent == 1 else Affine.of(v) for v in axes])
 
     def _scatter(self, t: Term) -> list[Stmt]:
-        """Zeros; then every element of the argument added to its place, in order."""
-        g, index = t.args
+        """The fill; then every element of the argument to its place, in order."""
         self._memo = {}
-        op: Any = t.op
+        how, e = SCATTERS[type(t.op)](self, t), self.exprs
         axes, at = self.counters(t.shape)
-        fill = self.nest(axes, [self.store(t, at, self.exprs.lit(0, t.dtype))])
-        axes, at = self.counters(g.shape)
-        axis, view = op.axis, self.views[t]
-        along = isinstance(op, lower.TakeAlongAdd)
-        count = 1 if along else len(index.shape)
-        where = views.fitted(at, index.shape) if along else at[axis : axis + count]
-        place = lower.wrapped(self.exprs, self.element(index, where), t.shape[axis])
-        target = (*at[:axis], place, *at[axis + count :])
-        if along:
-            target = tuple([place if a == axis else i for a, i in enumerate(at)])
-        value = self.exprs.cast(self.element(g, at), t.dtype)
-        add: list[Stmt] = [Store(view.buffer, view.at(target), value, add=True)]
-        return [*fill, *self.nest(axes, add)]
+        fill = self.nest(axes, [self.store(t, at, how.fill(at))])
+        axes, at = self.counters(how.shape)
+        buffer, place = self.views[t].buffer, self.views[t].at(how.place(at))
+        value = e.cast(how.value(at), t.dtype)
+        if how.fold in ("maximum", "minimum"):
+            value = e.fn(how.fold, e.load(buffer, place), value, dtype=t.dtype)
+        store = Store(buffer, place, value, add=how.fold == "add")
+        # one after the other where places may be equal, unless the backend adds in order
+        ordered: Mode = "lanes" if how.fold == "add" else "serial"
+        return [*fill, *self.nest(axes, [store], ordered)]
+
+    def _scan(self, t: Term) -> list[Stmt]:
+        """The first element along the axis, then each from the one before it."""
+        self._memo = {}
+        scan, (axis, back) = SCANS[type(t.op)], direction(t)
+        view, n = self.views[t], t.shape[axis]
+        inner: Mode = "serial" if axis == len(t.shape) - 1 else "lanes"
+
+        def along(i: Affine) -> Affine:
+            return Affine(n - 1).plus(i.times(-1)) if back else i
+
+        def body(axes: list[Var], at: Index, place: Affine, first: bool) -> list[Stmt]:
+            def moved(i: Affine) -> Index:
+                return tuple([along(i) if a == axis else x for a, x in enumerate(at)])
+
+            if first:
+                value = scan.first(self, t, moved(place))
+            else:
+                before = self.exprs.load(view.buffer, view.at(moved(place.plus(Affine(-1)))))
+                value = scan.step(self, t, moved(place), before)
+            return self.nest(axes, [self.store(t, moved(place), value)], inner)
+
+        axes, at = self.counters([1 if a == axis else m for a, m in enumerate(t.shape)])
+        out = body(axes, at, ZERO, first=True)
+        if n != 1:
+            axes, at = self.counters([m - 1 if a == axis else m for a, m in enumerate(t.shape)])
+            out += body(axes, at, at[axis].plus(Affine(1)), first=False)
+        return out
 
     def _host(self, t: Term) -> list[Stmt]:
         op: Any = t.op

@@ -75,9 +75,11 @@ class Emitter:
     # --- statements
 
     def run(self, body: Iterable[Stmt]) -> None:
-        """Emit `body`."""
+        """Emit `body`. A loop over nothing leaves nothing."""
         for s in body:
             match s:
+                case loops.For() if s.var.extent == 0:
+                    pass
                 case loops.For():
                     self._lanes_loop(s) if s.mode == "lanes" else self._loop(s)
                 case loops.Let():
