@@ -18,6 +18,10 @@ _BLAS = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
 Entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
 """void program(objects, scratch, sizes, host, times)."""
 
+# called with the lock of the interpreter, which keeps what it looks at as it is
+Unchanged = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+"""int64 unchanged(rows, count)."""
+
 
 @final
 class Code:
@@ -26,6 +30,7 @@ class Code:
     def __init__(self, engine: Any, text: str) -> None:
         self._engine = engine
         self.call = Entry(engine.get_function_address("program"))
+        self.unchanged = Unchanged(engine.get_function_address("unchanged"))
         self.text = text
 
 

@@ -71,15 +71,11 @@ class Prepared:
         if block is None:
             block = self._blocks[sizes] = program.block(sizes)
         results = [np.empty(shape, dtype) for shape, dtype in block.shapes]
-        i = 0
         with program.lock:
-            for x in given:
+            for i, x in enumerate(given):
                 table[i] = id(x)
-                i += 1
-            i = self._first
-            for x in results:
+            for i, x in enumerate(results, self._first):
                 table[i] = id(x)
-                i += 1
             if program.hosts:
                 program.now = ([*given, *self._fixed, *results], block)
             program.run(self._address, block.scratch, block.sizes, program.number, None)
@@ -112,7 +108,7 @@ class Native:
         self.failure: BaseException | None = None
         self.now: tuple[Sequence[Any], Any] = ((), None)
         self.lock = threading.Lock()
-        self.run = self._code.call
+        self.run, self.unchanged = self._code.call, self._code.unchanged
         self.number = native.number_of(self) if self.hosts else None
 
     def measured(

@@ -8,6 +8,7 @@ long way of `Variant.call` is taken.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from operator import attrgetter, is_
 from sys import getrefcount
@@ -16,6 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.axes import Axes, Sized
+from chainrule.compile.objects import slots, word
 from chainrule.compile.program import Native
 from chainrule.compile.state import MISFIT, HeldGrad, Variant
 from chainrule.graph import is_recording, variable
@@ -51,15 +53,49 @@ class Steady:
         run = variant.run
         self._native: Native = run.run if isinstance(run, Sized) else run
         self._sizes = [(i, a) for _, i, a in run.places] if isinstance(run, Sized) else []
+        self._unchanged = self._native.unchanged
         self._call = self._native.prepared(len(variant.args), fixed)
         more = bool(self._native.hosts)  # then the prepared call holds the arrays, too
         self._alone = [_ALONE + more] * len(self._written)
         self._alone_slots = [_ALONE] * len(used)
         self._alone_grads = [_ALONE - 1 + more] * len(used)
         self._finish = variant.finish
+        self._rows: Any = None
+
+    def watch(self) -> None:
+        """Note addresses, and the words that are there while the state is as it is: if what an
+        object holds can be seen."""
+        places = slots()
+        if places is None:
+            return
+        value, node, grad = places
+        rows: list[int] = []
+        t = a = n = x = g = None
+        for t, a, n in zip(self._tensors, self._arrays, self._nodes, strict=True):
+            rows += [id(t) + value, id(a), id(t) + node, id(n)]
+        for x, g in zip(self._extras, self._grads, strict=True):
+            rows += [id(x) + grad, id(g)]
+        del t, a, n, x, g  # they would count
+        counted = [*map(id, self._written), *map(id, self._slots), *map(id, self._slot_arrays)]
+        for address in counted:
+            rows += [address, word(address)]
+        self._rows = (ctypes.c_int64 * len(rows))(*rows)
 
     def holds(self) -> bool:
         """Whether the state is as the last call left it, and seen by nobody else."""
+        rows = self._rows
+        if rows is None:
+            if not self.is_alone():
+                return False
+        elif not self._unchanged(rows, len(rows) // 2):
+            return False
+        for read, value in zip(self._reads, self._numbers, strict=True):
+            if read() is not value:
+                return False
+        return all([guard() for guard in self._guards])  # noqa: C419: it is short, and faster
+
+    def is_alone(self) -> bool:
+        """The same of the tensors alone, asked in Python."""
         tensors = self._tensors
         return (
             all(map(is_, map(_value, tensors), self._arrays))
@@ -68,8 +104,6 @@ class Steady:
             and all(map(is_, map(_grad, self._extras), self._grads))
             and list(map(getrefcount, self._slots)) == self._alone_slots
             and list(map(getrefcount, self._slot_arrays)) == self._alone_grads
-            and all(map(is_, [read() for read in self._reads], self._numbers))
-            and all(guard() for guard in self._guards)
         )
 
     def call(self, args: Sequence[Any]) -> Any:
@@ -99,9 +133,12 @@ class Steady:
 
 def _fits(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
     """Whether a shape is the wanted one; None stands for any size."""
-    return len(shape) == len(wanted) and all(
-        m is None or n == m for n, m in zip(shape, wanted, strict=True)
-    )
+    if len(shape) != len(wanted):
+        return False
+    for n, m in zip(shape, wanted, strict=True):  # a loop: this is on the way of every call
+        if m is not None and n != m:
+            return False
+    return True
 
 
 def steady(variant: Variant, args: Sequence[Any], axes: Sequence[Axes]) -> Steady | None:
@@ -122,6 +159,9 @@ def steady(variant: Variant, args: Sequence[Any], axes: Sequence[Axes]) -> Stead
         for x, named in zip(args, axes, strict=True)
     ]
     found = Steady(variant, wanted)
+    if not found.is_alone():
+        return None
+    found.watch()
     return found if found.holds() else None
 
 

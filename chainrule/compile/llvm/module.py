@@ -21,6 +21,7 @@ from llvmlite import ir
 from chainrule.compile.llvm.functions import I64, declare, in_memory
 from chainrule.compile.llvm.kernel import Emitter, size_of
 from chainrule.compile.llvm.machine import Machine
+from chainrule.compile.llvm.watchman import unchanged
 from chainrule.compile.loops import Buffer, Host, Kernel, Loops
 from chainrule.compile.rewrite import Canonical, canonical, sorted_buffers
 from chainrule.compile.sizes import Extent
@@ -75,6 +76,7 @@ def emit(
             took = b.sub(b.call(clock, []), start)
             b.store(b.add(b.load(slot, typ=I64), took), slot)
     b.ret_void()
+    unchanged(out.ir)
     return out
 
 
