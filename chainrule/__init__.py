@@ -91,9 +91,12 @@ from chainrule.ops.complex import (
     imag as imag,
     real as real,
 )
-from chainrule.ops.composite import (
+from chainrule.ops.common_losses import (
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
     cross_entropy as cross_entropy,
+    mse_loss as mse_loss,
+)
+from chainrule.ops.composite import (
     dropout as dropout,
     elu as elu,
     embedding as embedding,
@@ -102,7 +105,6 @@ from chainrule.ops.composite import (
     leaky_relu as leaky_relu,
     linear as linear,
     log_softmax as log_softmax,
-    mse_loss as mse_loss,
     rms_norm as rms_norm,
     scaled_dot_product_attention as scaled_dot_product_attention,
     softmax as softmax,
@@ -190,6 +192,7 @@ from chainrule.ops.elementwise import (
     tanh as tanh,
     trunc as trunc,
 )
+from chainrule.ops.padding import pad as pad
 from chainrule.ops.reduction import (
     all as all,
     any as any,
@@ -239,7 +242,6 @@ from chainrule.ops.shaping import (
     flip as flip,
     matrix_transpose as matrix_transpose,
     moveaxis as moveaxis,
-    pad as pad,
     permute_dims as permute_dims,
     reshape as reshape,
     roll as roll,

@@ -635,7 +635,7 @@ class Handle:
 def to_array(data: Any, dtype: Any = None, *, copy: bool) -> Array:
     """`data` as a NumPy array: Python's floats become float32, its complex numbers complex64,
     everything else as NumPy has it."""
-    if _holds_tensors(data):
+    if holds_tensors(data):
         data = _joined(data, dtype)
         if data.requires_grad:
             raise GradientError(
@@ -668,9 +668,9 @@ def _nested(data: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(data, list | tuple)
 
 
-def _holds_tensors(data: Any) -> bool:
+def holds_tensors(data: Any) -> bool:
     """Whether `data` is nested lists with a tensor among their elements."""
-    return _nested(data) and any(isinstance(x, Variable) or _holds_tensors(x) for x in data)
+    return _nested(data) and any(isinstance(x, Variable) or holds_tensors(x) for x in data)
 
 
 def _joined(data: Sequence[Any], dtype: Any) -> Tensor:
@@ -717,6 +717,6 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
         return x.astype(dtype)
     if copy is False:
         raise DtypeError(f"asarray: {describe(x)} cannot become a tensor without a copy")
-    if _holds_tensors(x):
+    if holds_tensors(x):
         return _joined(x, dtype)
     return variable(to_array(x, dtype, copy=True))

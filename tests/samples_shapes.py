@@ -140,6 +140,8 @@ WINDOWS: list[Callable[[], Any]] = [
         IMAGE, apart(4, 3, 2, 3), stride=(2, 3), padding=(0, 1), output_padding=(1, 2)
     ),
     lambda: nnf.unfold(IMAGE, (2, 3), stride=2),
+    lambda: nnf.pad(IMAGE, (1, 2, 0, 3), "circular"),
+    lambda: nnf.pad(LINE, (4, -2, 1, 0)),
     lambda: nnf.max_pool1d(LINE, 3, stride=2, padding=1, dilation=2),
     lambda: nnf.max_pool2d(IMAGE, (2, 3), stride=(1, 2), padding=(0, 1), dilation=(2, 1)),
     lambda: nnf.avg_pool1d(LINE, 3, padding=1),

@@ -55,6 +55,10 @@ SHAPES: dict[str, Mistake] = {
     "split by 0": (lambda: cr.split(leaf(), 0), cr.ShapeError, ["must be positive"]),
     "repeat": (lambda: cr.repeat(leaf(), -1), cr.ShapeError, ["negative"]),
     "pad": (lambda: cr.pad(leaf(), [(1, 1)]), cr.ShapeError, ["2 pairs"]),
+    "pad of nothing": (lambda: cr.pad(cr.ones((0, 2)), [(1, 0), (0, 0)], mode="edge"), cr.ShapeError, ["axis 0 of (0, 2)"]),
+    "pad by pairs as PyTorch's": (lambda: cr.nn.functional.pad(leaf(), [(1, 1), (0, 0)]), cr.ShapeError, ["of the last axis", "cr.pad takes a pair"]),
+    "pad that takes too much": (lambda: cr.nn.functional.pad(leaf(), (-2, -2)), cr.ShapeError, ["(1, 3)", "take away"]),
+    "weights of classes": (lambda: cr.cross_entropy(leaf(), ints(1), weight=cr.ones(2)), cr.ShapeError, ["weights of shape (3,), not (2,)"]),
     "roll": (lambda: cr.roll(leaf(), (1, 2), axis=0), cr.ShapeError, ["2 shifts", "1 axes"]),
     "broadcast_to": (lambda: cr.broadcast_to(leaf(), (2, 2)), cr.ShapeError, ["broadcast_to", "(1, 3)"]),
     "broadcast_arrays": (lambda: cr.broadcast_arrays(leaf(), cr.ones(2)), cr.ShapeError, ["do not broadcast"]),
@@ -95,6 +99,7 @@ DTYPES: dict[str, Mistake] = {
     "a tensor of anything": (lambda: cr.tensor(object()), cr.DtypeError, ["numbers or bools"]),
     "an integer parameter": (lambda: leaf([1, 2]), cr.DtypeError, ["only floating-point", "int64 (2,)"]),
     "astype": (lambda: leaf().astype("blah"), cr.DtypeError, ["astype", "'blah'"]),
+    "a mode where a value belongs": (lambda: cr.pad(leaf(), [(0, 0), (1, 1)], "edge"), cr.DtypeError, ["write mode='edge'"]),  # type: ignore[arg-type]
     "float indices": (lambda: cr.take(leaf(), cr.ones(2)), cr.DtypeError, ["take", "must be integers", "float32"]),
     "one_hot": (lambda: cr.one_hot(cr.ones(3), 3), cr.DtypeError, ["one_hot", "integers"]),
     "a float as a key": (lambda: leaf()[1.5], cr.DtypeError, ["integers or bools"]),
@@ -144,6 +149,7 @@ DERIVATIVES: dict[str, Mistake] = {
 }
 SETTINGS: dict[str, Mistake] = {
     "gelu": (lambda: cr.gelu(leaf(), approximate="erf"), cr.ConfigError, ["'none' or 'tanh'", "'erf'"]),
+    "pad": (lambda: cr.pad(leaf(), [(0, 0), (1, 1)], mode="mirror"), cr.ConfigError, ["constant, edge, wrap, symmetric, reflect", "'mirror'"]),
     "dropout": (lambda: cr.dropout(leaf(), 1.5), cr.ConfigError, ["probability", "1.5"]),
     "reduction": (lambda: cr.mse_loss(leaf(), leaf(), reduction="avg"), cr.ConfigError, ["'mean', 'sum' or 'none'", "'avg'"]),
     "label_smoothing": (lambda: cr.cross_entropy(leaf(), ints(1), label_smoothing=2.0), cr.ConfigError, ["between 0 and 1"]),

@@ -51,6 +51,7 @@ INDEX = np.array([[2, 0, 1], [1, 1, 2]])
 ALONG = np.array([[[0, 2], [3, 1], [1, 1]], [[2, 2], [0, 3], [1, 0]]])
 MASK = np.array([[True, False, True, True], [False, True, True, False], [True, True, False, True]])
 LOGITS, LABELS = apart(5, 4, salt=4), np.array([2, 0, 3, 2, 1])
+WEIGHTS = apart(4, low=0.2, high=1.7, salt=6)
 SOFT = apart(5, 4, low=0.1, high=0.9, salt=5) / 2
 Q, K, U = apart(2, 3, 5), apart(2, 3, 5, salt=1), apart(2, 3, 6, salt=2)
 
@@ -99,6 +100,16 @@ SHAPING = [
         lambda x: F.pad(x, (0, 3, 1, 2), value=0.7),
         M,
     ),
+    *[
+        case(
+            f"pad {mode} {widths}",
+            lambda x, w=widths, m=mode: cr.nn.functional.pad(x, w, m),
+            lambda x, w=widths, m=mode: F.pad(x, w, m),
+            X,
+        )
+        for mode in ("reflect", "replicate", "circular")
+        for widths in ((3, 1, 2, 0), (-1, 2), (2, -1, -1, 1))
+    ],
     case(
         "concat",
         lambda a, b: cr.concat([a, b], axis=1),
@@ -243,7 +254,26 @@ def _indices(kw: dict[str, Any]) -> Case:
     )
 
 
+def _weighted(kw: dict[str, Any]) -> list[Case]:
+    def of(target: Any) -> list[Any]:
+        return [
+            lambda x, t=target, f=f, tensor=tensor: f(x, tensor(t), weight=tensor(WEIGHTS), **kw)
+            for f, tensor in ((cr.cross_entropy, cr.tensor), (F.cross_entropy, torch.tensor))
+        ]
+
+    made = [case(f"cross_entropy with weights {kw}", *of(LABELS), LOGITS)]
+    if "ignore_index" not in kw:
+        made.append(case(f"cross_entropy of probabilities with weights {kw}", *of(SOFT), LOGITS))
+    return made
+
+
 LOSSES = [
+    *[
+        c
+        for kw in CROSS_ENTROPY
+        for more in ({}, {"ignore_index": 2})
+        for c in _weighted(kw | more)
+    ],
     *[_indices(kw) for kw in CROSS_ENTROPY],
     *[_indices({"ignore_index": 2, **kw}) for kw in CROSS_ENTROPY],
     *[

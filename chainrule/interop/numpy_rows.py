@@ -23,9 +23,10 @@ from chainrule.graph import Variable
 from chainrule.ops import complex as cx
 from chainrule.ops import contraction as con
 from chainrule.ops import elementwise as ew
+from chainrule.ops import padding, scattering, selection, shaping, sorting
 from chainrule.ops import reduction as red
-from chainrule.ops import scattering, selection, shaping, sorting
 from chainrule.ops.shaping import Axis
+from chainrule.tensor import asarray, holds_tensors
 
 
 def A(x: Any) -> Any:  # noqa: N802 (short, because the table is full of it)
@@ -90,31 +91,18 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
 
 
 def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
-    """With a constant; every other mode repeats elements, so it moves them."""
-    if mode != "constant":
-        return move(np.pad)(array, pad_width, mode=mode)
-    number = not isinstance(constant_values, list | tuple | np.ndarray | Variable)
-    if not number:
+    """With one constant, or with the array's own elements."""
+    if isinstance(constant_values, list | tuple | np.ndarray | Variable):
         raise DtypeError("np.pad of a tensor: constant_values must be one number")
     widths = np.broadcast_to(np.asarray(pad_width), (array.ndim, 2)).tolist()
-    return shaping.pad(array, [tuple(w) for w in widths], constant_values)
+    return padding.pad(array, [tuple(w) for w in widths], constant_values, mode=mode)
 
 
 def array(object: Any, dtype: Any = None) -> Any:
     """Nested lists of tensors, arrays and numbers as one tensor, in the graphs of its parts."""
-    if isinstance(object, Variable):
-        made: Any = object
-    elif isinstance(object, list | tuple) and _holds_tensors(object):
-        made = shaping.stack([array(x) for x in cast(Sequence[Any], object)])
-    else:
-        made = np.asarray(object)
+    whole = isinstance(object, Variable) or holds_tensors(object)
+    made: Any = asarray(object) if whole else np.asarray(object)
     return made if dtype is None else shaping.astype(made, dtype)
-
-
-def _holds_tensors(tree: Any) -> bool:
-    if isinstance(tree, list | tuple):
-        return any(_holds_tensors(x) for x in cast(Sequence[Any], tree))
-    return isinstance(tree, Variable)
 
 
 def on_front_matrices(fn: Any, a: Any, offset: int) -> Any:
@@ -285,7 +273,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     n, m = a.shape[0], v.shape[0]
     if n < m:
         return convolve(v, a, mode)
-    padded = shaping.pad(a, [(m - 1, m - 1)])
+    padded = padding.pad(a, [(m - 1, m - 1)])
     windows = np.arange(n + m - 1).reshape(-1, 1) + np.arange(m)
     full = con.matmul(selection.take(padded, windows, axis=0), shaping.flip(v))
     cut = {"full": (0, n + m - 1), "same": ((m - 1) // 2, (m - 1) // 2 + n), "valid": (m - 1, n)}

@@ -22,7 +22,7 @@ from chainrule.errors import ConfigError, ShapeError
 from chainrule.functional import no_grad
 from chainrule.models.config import GPTConfig
 from chainrule.op import Array
-from chainrule.ops import composite
+from chainrule.ops import common_losses, composite
 from chainrule.random import Generator
 from chainrule.tensor import Tensor
 
@@ -127,7 +127,7 @@ class GPT(nn.Module):
 
         Positions whose target is `ignore_index` do not count.
         """
-        return composite.cross_entropy(self(tokens), _array(targets), ignore_index=ignore_index)
+        return common_losses.cross_entropy(self(tokens), _array(targets), ignore_index=ignore_index)
 
     def next_logits(self, tokens: Sequence[int]) -> list[float]:
         """V logits of the token that follows `tokens`, of which the last block_size are read."""

@@ -19,9 +19,12 @@ from chainrule.ops.activations import (
     tanhshrink as tanhshrink,
     threshold as threshold,
 )
-from chainrule.ops.composite import (
+from chainrule.ops.common_losses import (
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
     cross_entropy as cross_entropy,
+    mse_loss as mse_loss,
+)
+from chainrule.ops.composite import (
     dropout as dropout,
     elu as elu,
     embedding as embedding,
@@ -30,7 +33,6 @@ from chainrule.ops.composite import (
     leaky_relu as leaky_relu,
     linear as linear,
     log_softmax as log_softmax,
-    mse_loss as mse_loss,
     rms_norm as rms_norm,
     scaled_dot_product_attention as scaled_dot_product_attention,
     softmax as softmax,
@@ -77,6 +79,7 @@ from chainrule.ops.normalization import (
     group_norm as group_norm,
     instance_norm as instance_norm,
 )
+from chainrule.ops.padding_last import pad as pad
 from chainrule.ops.pooling import (
     adaptive_avg_pool as adaptive_avg_pool,
     avg_pool1d as avg_pool1d,
@@ -86,4 +89,3 @@ from chainrule.ops.pooling import (
 )
 from chainrule.ops.resizing import interpolate as interpolate
 from chainrule.ops.selection import one_hot as one_hot
-from chainrule.ops.shaping import pad as pad

@@ -1,6 +1,6 @@
 """Composites: functions of ops, whose derivatives are all derived.
 
-Activations, softmax, losses, normalisation, dropout, embedding, attention.
+Activations, softmax, normalisation, dropout, embedding, attention.
 
 Notation: B batch, T positions, C channels or classes, H heads, d width of a head.
 """
@@ -12,22 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import REAL
-from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
-from chainrule.graph import Variable
-from chainrule.op import Spec
+from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
-from chainrule.ops.accident import same_shapes
 from chainrule.ops.contraction import matmul, matmul_t
-from chainrule.ops.selection import take, take_along_axis, where
+from chainrule.ops.selection import take, where
 from chainrule.ops.shaping import (
-    astype,
     beside,
-    expand_dims,
-    normalize_axis,
     roomy,
-    squeeze,
 )
 from chainrule.random import Generator, default_generator
 
@@ -85,130 +77,6 @@ def log_softmax(x: Any, *, axis: int = -1) -> Any:
     Shapes: (*s) -> (*s).
     """
     return x - _finite(red.logsumexp(x, axis=axis, keepdims=True))
-
-
-# --- Losses --------------------------------------------------------------------------------------
-
-
-def reduce_loss(loss: Any, reduction: str, count: Any = None) -> Any:
-    """The loss of each element, their sum, or their mean: the sum divided by `count`, if given."""
-    if reduction == "none":
-        return loss
-    if reduction == "sum":
-        return red.sum(loss)
-    if reduction == "mean":
-        return red.mean(loss) if count is None else red.sum(loss) / count
-    raise ConfigError(f"reduction is 'mean', 'sum' or 'none', not {reduction!r}")
-
-
-@roomy
-def cross_entropy(
-    logits: Any,
-    target: Any,
-    *,
-    axis: int = -1,
-    ignore_index: int | None = None,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Any:
-    """-log softmax(logits) at the target, along `axis` of size C.
-
-    Shapes: (*s, axis: C), (*s) -> () if reduction != "none";
-        (*s, axis: C), (*s, axis: C) -> () if reduction != "none";
-        (*s, axis: C) -> (*s).
-    `target`: class indices (integers; the shape of `logits` without `axis`), or probabilities
-    (floats; the shape of `logits`). Positions whose index is `ignore_index` give loss 0 and do not
-    count in the mean. With label smoothing s the target is (1 - s) target + s / C. The mean is over
-    positions; NaN if all are ignored. Raises for an index outside 0..C-1.
-    """
-    if not 0 <= label_smoothing <= 1:
-        raise ConfigError(f"label_smoothing is between 0 and 1, not {label_smoothing}")
-    axis = normalize_axis(axis, logits.ndim)
-    if target.dtype.kind in REAL:
-        return _soft_cross_entropy(logits, target, axis, label_smoothing, reduction)
-    _check_targets(logits, target, axis)
-    used = None if ignore_index is None else target != ignore_index
-    index = target if used is None else where(used, target, 0)
-    check_classes("cross_entropy", index, logits.shape[axis])
-    total = red.logsumexp(logits, axis=axis)
-    picked = squeeze(take_along_axis(logits, expand_dims(index, axis), axis=axis), axis)
-    loss = total - picked
-    if label_smoothing:
-        flat = total - red.mean(logits, axis=axis)
-        loss = (1 - label_smoothing) * loss + label_smoothing * flat
-    if used is None:
-        return reduce_loss(loss, reduction)
-    loss = where(used, loss, 0)
-    return reduce_loss(loss, reduction, red.sum(astype(used, logits.dtype)))
-
-
-def _check_targets(logits: Any, target: Any, axis: int) -> None:
-    """Raise unless `target` is integers of the shape of `logits` without `axis`."""
-    if target.dtype.kind not in "iu":
-        raise DtypeError(f"cross_entropy: a target is integers or floats, not {target.dtype}")
-    rest = tuple([n for i, n in enumerate(logits.shape) if i != axis])
-    if tuple(target.shape) != rest:
-        raise ShapeError(
-            f"cross_entropy: logits {logits.shape} with classes along axis {axis} need class "
-            f"indices of shape {rest}, not {target.shape}"
-        )
-
-
-def check_classes(what: str, index: Any, count: int) -> None:
-    """Raise for a class outside 0..count - 1: a negative index would count from the end."""
-    value = index.value if isinstance(index, Variable) else index
-    if isinstance(value, Spec) or value.size == 0:
-        return
-    for wrong in (value.min(), value.max()):
-        if not 0 <= wrong < count:
-            raise IndexingError(
-                f"{what}: class {wrong} is not among 0..{count - 1}; positions to be left "
-                "out carry the number that is given as ignore_index"
-            )
-
-
-def _soft_cross_entropy(
-    logits: Any, target: Any, axis: int, label_smoothing: float, reduction: str
-) -> Any:
-    if tuple(target.shape) != tuple(logits.shape):
-        raise ShapeError(
-            f"cross_entropy: probabilities must have the shape of the logits, {logits.shape}, "
-            f"not {target.shape}"
-        )
-    classes = logits.shape[axis]
-    if label_smoothing:
-        target = (1 - label_smoothing) * target + label_smoothing / classes
-    logp = log_softmax(logits, axis=axis)
-    # a class of probability 0 costs nothing, even where its log probability is -inf
-    costless = ew.logical_and(target == 0, logp == -math.inf)
-    loss = -red.sum(target * where(costless, 0, logp), axis=axis)
-    return reduce_loss(loss, reduction)
-
-
-def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
-    """(x - target) squared; shapes must be equal, so that nothing is broadcast by accident.
-
-    Shapes: (*s), (*s) -> () if reduction != "none"; (*s), (*s) -> (*s).
-    """
-    same_shapes("mse_loss", x, target)
-    return reduce_loss(ew.square(x - target), reduction)
-
-
-def binary_cross_entropy_with_logits(
-    x: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
-) -> Any:
-    """-log of the probability of `target` (in [0, 1]) under sigmoid(x), without overflow.
-
-    Shapes: (...), (...), weight (...), pos_weight (...) -> () if reduction != "none";
-        (...), (...), weight (...), pos_weight (...) -> (...).
-    `weight` multiplies each element's loss, `pos_weight` its part for the target 1; both broadcast.
-    """
-    same_shapes("binary_cross_entropy_with_logits", x, target)
-    if pos_weight is None:
-        loss = ew.softplus(x) - x * target
-    else:
-        loss = (1 - target) * x + (1 + (pos_weight - 1) * target) * ew.softplus(-x)
-    return reduce_loss(loss if weight is None else loss * weight, reduction)
 
 
 # --- Normalisation -------------------------------------------------------------------------------

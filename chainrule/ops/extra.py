@@ -13,6 +13,7 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.contraction import matmul, tensordot
 from chainrule.ops.linalg.base import diagonal
+from chainrule.ops.padding import pad
 from chainrule.ops.scan import cumsum
 from chainrule.ops.scattering import diag_embed, diff
 from chainrule.ops.selection import getitem, take, where
@@ -24,7 +25,6 @@ from chainrule.ops.shaping import (
     flatten,
     flip,
     normalize_axis,
-    pad,
     permute_dims,
     reshape,
     split,

@@ -18,13 +18,13 @@ from chainrule.graph import apply, variable
 from chainrule.op import Need, Spec
 from chainrule.ops.complex import complex_dtype, real_dtype
 from chainrule.ops.families import Linear, conj
+from chainrule.ops.padding import pad
 from chainrule.ops.shaping import (
     Shape,
     Slice,
     astype,
     normalize_axes,
     normalize_axis,
-    pad,
     roll,
 )
 

@@ -1,4 +1,4 @@
-"""Losses beside cross_entropy and mse_loss: functions of ops.
+"""Losses beside those of `common_losses`: functions of ops.
 
 `reduction` is "mean", "sum" or "none". Shapes must be equal where nothing else is said, so that
 nothing is broadcast by accident.
@@ -18,7 +18,7 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.accident import same_shapes
 from chainrule.ops.activations import logsigmoid
-from chainrule.ops.composite import check_classes, reduce_loss
+from chainrule.ops.common_losses import check_classes, reduce_loss
 from chainrule.ops.distances import cosine_similarity, pairwise_distance
 from chainrule.ops.selection import take, take_along_axis, where
 from chainrule.ops.shaping import astype, expand_dims, normalize_axis, squeeze

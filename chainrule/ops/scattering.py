@@ -20,6 +20,7 @@ from chainrule.op import Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.families import broadcast_to
+from chainrule.ops.padding import pad
 from chainrule.ops.selection import (
     Take,
     TakeAdd,
@@ -34,7 +35,6 @@ from chainrule.ops.shaping import (
     concat,
     flatten,
     normalize_axis,
-    pad,
     reshape,
 )
 

@@ -288,23 +288,6 @@ def flip(x: Any, *, axis: Axis = None) -> Any:
     return apply(Slice(tuple([back if i in axes else whole for i in range(x.ndim)])), x)
 
 
-def pad(x: Any, widths: Sequence[tuple[int, int]], value: float = 0) -> Any:
-    """`x` with `widths[i] = (before, after)` elements of `value` added along axis i.
-
-    Shapes: (*s) -> (*[n + a + b for n, (a, b) in zip(s, widths)]).
-    """
-    if len(widths) != x.ndim or any(n < 0 for pair in widths for n in pair):
-        raise ShapeError(f"pad: needs {x.ndim} pairs of sizes >= 0 for {x.shape}, not {widths}")
-    shape = tuple([n + a + b for n, (a, b) in zip(x.shape, widths, strict=True)])
-    key = tuple([(a, a + n, None) for n, (a, _) in zip(x.shape, widths, strict=True)])
-    padded = apply(Unslice(key, shape), x)
-    if value == 0:
-        return padded
-    border = np.full(shape, value, x.dtype)
-    border[_slices(key)] = 0
-    return padded + border
-
-
 def roll(x: Any, shift: int | tuple[int, ...], *, axis: Axis = None) -> Any:
     """`x` shifted by `shift` along `axis`; what leaves at the end returns at the front.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import chainrule as cr
+from chainrule.nn import functional
 from chainrule.ops import extra, scattering
 from opdb.harness import Row
 from opdb.translate import Unlike, words
@@ -70,12 +71,7 @@ def _repeated(x: Any, repeats: Any, dim: int | None = None, *, output_size: Any 
 
 
 def _padded(x: Any, widths: Any, mode: str = "constant", value: float | None = 0) -> Any:
-    """PyTorch's widths are those of the last axis first; negative ones cut."""
-    pairs = list(zip(widths[::2], widths[1::2], strict=True))[::-1]
-    pairs = [(0, 0)] * (x.ndim - len(pairs)) + pairs
-    grown = cr.pad(x, [(max(a, 0), max(b, 0)) for a, b in pairs], value or 0)
-    ends = [(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(pairs, grown.shape, strict=True)]
-    return grown[tuple(slice(a, b) for a, b in ends)]
+    return functional.pad(x, widths, mode, value or 0)
 
 
 def _split(x: Any, size: Any, dim: int = 0) -> Any:
@@ -196,7 +192,10 @@ ARRAYS = [
     Row("repeat", lambda x, *reps: cr.tile(x, _sizes(reps[0], reps[1:]))),
     Row("repeat_interleave", _repeated),
     Row("constant_pad_nd", lambda x, widths, value=0: _padded(x, widths, value=value)),
-    Row("nn.functional.pad.constant", _padded),
+    *[
+        Row(f"nn.functional.pad.{mode}", _padded)
+        for mode in ("constant", "reflect", "replicate", "replicate_negative", "circular")
+    ],
     Row("cat", _cat),
     Row("stack", _stacked(cr.stack)),
     Row("hstack", lambda xs: extra.hstack(xs)),

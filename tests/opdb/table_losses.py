@@ -36,11 +36,10 @@ def _nll(
 def _cross_entropy(
     x: Any, target: Any, *, weight: Any = None, ignore_index: int = -100, **options: Any
 ) -> Any:
-    only("cross_entropy", {"weight": weight is not None})
-    axis = _classes(x)
+    options = {"axis": _classes(x), "weight": weight, **options}
     if target.dtype.kind == "f":
-        return cr.cross_entropy(x, target, axis=axis, **options)
-    return cr.cross_entropy(x, target, axis=axis, ignore_index=ignore_index, **options)
+        return cr.cross_entropy(x, target, **options)
+    return cr.cross_entropy(x, target, ignore_index=ignore_index, **options)
 
 
 def _l1(f: Any) -> Any:

@@ -19,6 +19,7 @@ MASK = np.array([[True, False, True, True], [False, True, True, False], [True, T
 ALONG = np.array([[[0, 2], [3, 1], [1, 1]], [[2, 2], [0, 3], [-1, 0]]])  # (2, 3, 2) into (2, 3, 4)
 LABELS = np.array([2, 0, 3, 2, 1])
 LOGITS = apart(5, 4, salt=4)
+WEIGHTS = apart(4, low=0.2, high=1.7, salt=6)
 SOFT = apart(5, 4, low=0.1, high=0.9, salt=5) / 2
 PROBABILITIES = apart(3, 4, low=0.1, high=0.9, salt=6)
 BCE = "binary_cross_entropy_with_logits"
@@ -53,6 +54,10 @@ SHAPING = [
     case("flip", lambda x: cr.flip(x, axis=(0, -1)), X, note="axes"),
     case("pad", lambda x: cr.pad(x, [(1, 2), (0, 3)], 0.7), M),
     case("pad", lambda x: cr.pad(x, [(2, 1), (1, 0)]), EMPTY),
+    *[
+        case("pad", lambda x, m=m: cr.pad(x, [(4, 2), (0, 3)], mode=m), M, note=m)
+        for m in ("edge", "wrap", "reflect", "symmetric")
+    ],
     case("roll", lambda x: cr.roll(x, 3), X, note="flat"),
     case("roll", lambda x: cr.roll(x, (1, -2), axis=(1, -1)), X, note="axes"),
     case("roll", lambda x: cr.roll(x, 2, axis=0) * 1.5, EMPTY),
@@ -255,6 +260,18 @@ COMPOSITE = [
             {"ignore_index": 2, "label_smoothing": 0.3},
             {"label_smoothing": 0.2},
         )
+    ],
+    *[
+        case(
+            "cross_entropy",
+            lambda x, t, w, kw=kw: cr.cross_entropy(x, t, weight=w, **kw),
+            LOGITS,
+            target,
+            WEIGHTS,
+            note=f"weight {kw}",
+        )
+        for kw in ({}, {"label_smoothing": 0.3, "reduction": "none"}, {"label_smoothing": 0.2})
+        for target in (LABELS, SOFT)
     ],
     case(
         "cross_entropy",

@@ -1,0 +1,178 @@
+"""The losses of most training: cross entropy, of classes and of yes or no, and mean squares.
+
+Notation: C classes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from chainrule.dtypes import REAL
+from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
+from chainrule.graph import Variable
+from chainrule.op import Spec
+from chainrule.ops import elementwise as ew
+from chainrule.ops import reduction as red
+from chainrule.ops.accident import same_shapes
+from chainrule.ops.composite import log_softmax
+from chainrule.ops.selection import take, take_along_axis, where
+from chainrule.ops.shaping import astype, expand_dims, normalize_axis, reshape, roomy, squeeze
+
+
+def reduce_loss(loss: Any, reduction: str, count: Any = None) -> Any:
+    """The loss of each element, their sum, or their mean: the sum divided by `count`, if given."""
+    if reduction == "none":
+        return loss
+    if reduction == "sum":
+        return red.sum(loss)
+    if reduction == "mean":
+        return red.mean(loss) if count is None else red.sum(loss) / count
+    raise ConfigError(f"reduction is 'mean', 'sum' or 'none', not {reduction!r}")
+
+
+# --- Cross entropy -------------------------------------------------------------------------------
+
+
+@roomy
+def cross_entropy(
+    logits: Any,
+    target: Any,
+    *,
+    axis: int = -1,
+    weight: Any = None,
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> Any:
+    """-log softmax(logits) at the target, along `axis` of size C.
+
+    Shapes: (*s, axis: C), (*s), weight (C) -> () if reduction != "none";
+        (*s, axis: C), (*s, axis: C), weight (C) -> () if reduction != "none";
+        (*s, axis: C), weight (C) -> (*s).
+    `target`: class indices (integers; the shape of `logits` without `axis`), or probabilities
+    (floats; the shape of `logits`). Positions whose index is `ignore_index` give loss 0 and do not
+    count in the mean. With label smoothing s the target is (1 - s) target + s / C. What a class
+    costs is multiplied by its `weight`. The mean is over positions; for class indices with weights
+    it is, as in PyTorch, the sum divided by the weights of the targets; NaN if all are ignored.
+    Raises for an index outside 0..C-1.
+    """
+    if not 0 <= label_smoothing <= 1:
+        raise ConfigError(f"label_smoothing is between 0 and 1, not {label_smoothing}")
+    axis = normalize_axis(axis, logits.ndim)
+    if weight is not None and tuple(weight.shape) != (logits.shape[axis],):
+        raise ShapeError(
+            f"cross_entropy: logits {logits.shape} with classes along axis {axis} need weights of "
+            f"shape ({logits.shape[axis]},), not {tuple(weight.shape)}"
+        )
+    if target.dtype.kind in REAL:
+        return _of_probabilities(logits, target, axis, weight, label_smoothing, reduction)
+    _check_targets(logits, target, axis)
+    return _of_classes(logits, target, axis, weight, ignore_index, label_smoothing, reduction)
+
+
+def _of_classes(
+    logits: Any, target: Any, axis: int, weight: Any, ignore: int | None, smooth: float, how: str
+) -> Any:
+    """The cross entropy of class indices."""
+    used = None if ignore is None else target != ignore
+    index = target if used is None else where(used, target, 0)
+    check_classes("cross_entropy", index, logits.shape[axis])
+    total = red.logsumexp(logits, axis=axis)
+    picked = squeeze(take_along_axis(logits, expand_dims(index, axis), axis=axis), axis)
+    loss = total - picked
+    counts: Any = None if used is None else astype(used, logits.dtype)
+    if weight is not None:
+        share = take(weight, index, axis=0)
+        loss, counts = loss * share, share if used is None else where(used, share, 0)
+    if smooth:
+        flat = _of_all_classes(logits, total, axis, weight)
+        loss = (1 - smooth) * loss + smooth * flat
+    loss = loss if used is None else where(used, loss, 0)
+    return reduce_loss(loss, how, None if counts is None else red.sum(counts))
+
+
+def _of_all_classes(logits: Any, total: Any, axis: int, weight: Any) -> Any:
+    """The mean over classes of what each would cost as the target."""
+    if weight is None:
+        return total - red.mean(logits, axis=axis)
+    return red.mean((expand_dims(total, axis) - logits) * _along(weight, logits, axis), axis=axis)
+
+
+def _along(weight: Any, logits: Any, axis: int) -> Any:
+    """The weights of the classes, lying along `axis`."""
+    return reshape(weight, (-1, *[1] * (logits.ndim - 1 - axis)))
+
+
+def _check_targets(logits: Any, target: Any, axis: int) -> None:
+    """Raise unless `target` is integers of the shape of `logits` without `axis`."""
+    if target.dtype.kind not in "iu":
+        raise DtypeError(f"cross_entropy: a target is integers or floats, not {target.dtype}")
+    rest = tuple([n for i, n in enumerate(logits.shape) if i != axis])
+    if tuple(target.shape) != rest:
+        raise ShapeError(
+            f"cross_entropy: logits {logits.shape} with classes along axis {axis} need class "
+            f"indices of shape {rest}, not {target.shape}"
+        )
+
+
+def check_classes(what: str, index: Any, count: int) -> None:
+    """Raise for a class outside 0..count - 1: a negative index would count from the end."""
+    value = index.value if isinstance(index, Variable) else index
+    if isinstance(value, Spec) or value.size == 0:
+        return
+    for wrong in (value.min(), value.max()):
+        if not 0 <= wrong < count:
+            raise IndexingError(
+                f"{what}: class {wrong} is not among 0..{count - 1}; positions to be left "
+                "out carry the number that is given as ignore_index"
+            )
+
+
+def _of_probabilities(
+    logits: Any, target: Any, axis: int, weight: Any, smooth: float, how: str
+) -> Any:
+    """The cross entropy of probabilities of all classes."""
+    if tuple(target.shape) != tuple(logits.shape):
+        raise ShapeError(
+            f"cross_entropy: probabilities must have the shape of the logits, {logits.shape}, "
+            f"not {target.shape}"
+        )
+    if smooth:
+        target = (1 - smooth) * target + smooth / logits.shape[axis]
+    logp = log_softmax(logits, axis=axis)
+    # a class of probability 0 costs nothing, even where its log probability is -inf
+    costless = ew.logical_and(target == 0, logp == -math.inf)
+    loss = target * where(costless, 0, logp)
+    if weight is not None:
+        loss = loss * _along(weight, logits, axis)
+    return reduce_loss(-red.sum(loss, axis=axis), how)
+
+
+def binary_cross_entropy_with_logits(
+    x: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
+) -> Any:
+    """-log of the probability of `target` (in [0, 1]) under sigmoid(x), without overflow.
+
+    Shapes: (...), (...), weight (...), pos_weight (...) -> () if reduction != "none";
+        (...), (...), weight (...), pos_weight (...) -> (...).
+    `weight` multiplies each element's loss, `pos_weight` its part for the target 1; both broadcast.
+    """
+    same_shapes("binary_cross_entropy_with_logits", x, target)
+    if pos_weight is None:
+        loss = ew.softplus(x) - x * target
+    else:
+        loss = (1 - target) * x + (1 + (pos_weight - 1) * target) * ew.softplus(-x)
+    return reduce_loss(loss if weight is None else loss * weight, reduction)
+
+
+# --- Squares -------------------------------------------------------------------------------------
+
+
+def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
+    """(x - target) squared; shapes must be equal, so that nothing is broadcast by accident.
+
+    Shapes: (*s), (*s) -> () if reduction != "none"; (*s), (*s) -> (*s).
+    """
+    same_shapes("mse_loss", x, target)
+    return reduce_loss(ew.square(x - target), reduction)
