@@ -10,13 +10,16 @@ import os
 import sys
 from types import CodeType
 
-_HERE = os.path.dirname(__file__) + os.sep  # noqa: PTH120 (pathlib takes long to import)
+import numpy as np
+
+_HERE = tuple([os.path.dirname(f) + os.sep for f in (__file__, np.__file__)])  # noqa: PTH120
+"""This package, and NumPy's, which hands ops on. (pathlib takes long to import.)"""
 _inside: set[str] = set()
 _outside: set[str] = set()
 
 
 def user_line() -> tuple[CodeType, int]:
-    """Code object and instruction offset of the innermost frame outside this package.
+    """Code object and instruction offset of the innermost frame outside this package and NumPy.
 
     If every frame is inside (a command of ours is running), it is the outermost one.
     """

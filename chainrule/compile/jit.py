@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from inspect import signature
 from operator import is_
+from pathlib import Path
 from types import MethodType
 from typing import Any, final
 
@@ -131,6 +132,7 @@ class Jitted:
         self._dynamic = dynamic
         self._entries: dict[Any, Entry] = {}
         self._latest: Steady | None = None
+        self._given: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self._changing: dict[Any, set[Any]] = {}
         self.traces = 0
 
@@ -155,12 +157,7 @@ class Jitted:
             return self._f(*args, **kwargs)
         static = [args[i] if i in self._static else None for i in range(len(args))]
         fixed = {k: v for k, v in kwargs.items() if k in self._names}
-        leaves, structure = flatten(
-            (
-                [None if i in self._static else x for i, x in enumerate(args)],
-                {k: v for k, v in kwargs.items() if k not in self._names},
-            )
-        )
+        leaves, structure = self._leaves(args, kwargs)
         if any(_runs_as_it_is(x) for x in leaves) or not _plain_around():
             return self._f(*args, **kwargs)
         axes = self._axes(args, kwargs, leaves)
@@ -173,18 +170,9 @@ class Jitted:
                 return result
         entry.variants = [v for v in entry.variants if not v.gone]
 
-        template = [None if _is_traced(x) else x for x in leaves]
-        named_static = {i: args[i] for i in self._static if i < len(args)}
-
-        def call(given: Mapping[int, Any]) -> Any:
-            filled = [given.get(i, x) for i, x in enumerate(template)]
-            positional, named = structure.unflatten(filled)
-            for i, x in named_static.items():
-                positional[i] = x
-            return self._f(*positional, **named, **fixed)
-
-        variant = record_sized(self._name, leaves, axes, call)
+        variant = self._recorded(args, kwargs)
         self.traces += 1
+        self._given = args, kwargs
         self._warn(leaves, key)
         entry.variants.insert(0, variant)
         self._remember(args, kwargs, leaves, variant)
@@ -195,6 +183,31 @@ class Jitted:
                 "traced (a setting of an optimizer, the mode of a module): do that outside"
             )
         return result
+
+    def _leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Any]:
+        """The leaves of the arguments that are not static, and their structure."""
+        return flatten(
+            (
+                [None if i in self._static else x for i, x in enumerate(args)],
+                {k: v for k, v in kwargs.items() if k not in self._names},
+            )
+        )
+
+    def _recorded(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Variant:
+        """A new variant for these arguments."""
+        leaves, structure = self._leaves(args, kwargs)
+        template = [None if _is_traced(x) else x for x in leaves]
+        static = {i: args[i] for i in self._static if i < len(args)}
+        fixed = {k: v for k, v in kwargs.items() if k in self._names}
+
+        def call(given: Mapping[int, Any]) -> Any:
+            filled = [given.get(i, x) for i, x in enumerate(template)]
+            positional, named = structure.unflatten(filled)
+            for i, x in static.items():
+                positional[i] = x
+            return self._f(*positional, **named, **fixed)
+
+        return record_sized(self._name, leaves, self._axes(args, kwargs, leaves), call)
 
     def _axes(self, args: Any, kwargs: Any, leaves: Sequence[Any]) -> list[Axes]:
         """The dynamic axes of the leaves."""
@@ -244,6 +257,36 @@ class Jitted:
                     RetraceWarning,
                     stacklevel=4,
                 )
+
+    def to_c(
+        self,
+        path: str | Path,
+        *args: Any,
+        batches: Iterable[Sequence[Any]] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Write what a call would run as a C99 program that needs only the C library.
+
+        `path` is the file, `step.c`, or the folder to write it to. The arguments are those of a
+        call; without any, those that the function was traced with last. Beside the file goes a
+        `.bin` with the state as it is now (parameters, an optimizer's moments) and what each call
+        is given. The program calls the function as often as it is told, prints its results that
+        are single numbers, and updates its state as Python does: same losses, to rounding.
+
+        `batches` gives the arguments of several calls, which are made in turn, over and over. It
+        may be a generator that does what a training loop does between calls: settings of an
+        optimizer are read, and random numbers drawn, for each. Returns the paths (source, data).
+
+        Raises `TraceError` for an op that has no loops, `DtypeError` for numbers that C has not.
+        """
+        from chainrule.compile.c.export import Call, export, spread_first
+
+        if batches is None:
+            args, kwargs = (args, kwargs) if args or kwargs else self._given or ((), {})
+        first, calls = spread_first([args] if batches is None else batches)
+        variant = self._recorded(first, kwargs)
+        given = (self._leaves(batch, kwargs)[0] for batch in calls)
+        return export(path, self._f, variant, Call(*self._leaves(first, kwargs)), given)
 
 
 def _runs_as_it_is(x: Any) -> bool:

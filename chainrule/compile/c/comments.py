@@ -1,0 +1,96 @@
+"""What comments say: which ops, on which lines of the user's."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from types import CodeType
+
+from chainrule.compile.loops import Kernel
+from chainrule.compile.terms import Term
+from chainrule.provenance import line_of
+
+_MEMBER = re.compile(r"^(?P<op>.+?) (?P<dtype>\w+)(?P<shape>\[.*?\])(?:  (?P<place>.*))?$")
+_LONG = 60
+
+
+def kernel_words(kernel: Kernel) -> list[str]:
+    """The names of the ops of a kernel, each once; of one that only moves numbers, what it does."""
+    ops = [m["op"] for m in map(_MEMBER.match, kernel.about) if m]
+    moving = "transpose" if kernel.name.endswith("_pack") else "copy"
+    return list(dict.fromkeys(ops)) or [moving]
+
+
+def kernel_comment(kernels: Sequence[Kernel]) -> list[str]:
+    """What a function computes that these kernels have in common, and on which lines."""
+    members = [m for m in map(_MEMBER.match, kernels[0].about) if m]
+    said = [m["op"] + _shape(m["shape"]) for m in members]
+    head = said or [f"{kernel_words(kernels[0])[0]}, for what follows"]
+    places = {m["place"]: None for k in kernels for m in map(_MEMBER.match, k.about) if m}
+    times = f"; {len(kernels)} calls" if len(kernels) > 1 else ""
+    return [*listed("", head, times), *[quoted(p) for p in places if p]]
+
+
+def _shape(text: str) -> str:
+    return f" ({text[1:-1]})" if text != "[]" else ""
+
+
+def listed(start: str, words: Sequence[str], end: str) -> list[str]:
+    """`start`, the words with commas between them, and `end`, on as many lines as it takes."""
+    lines = [start]
+    for n, word in enumerate(words):
+        last = n + 1 == len(words)
+        if len(lines[-1]) + len(word) > 96 and lines[-1].strip() != start.strip():
+            lines[-1] = lines[-1].rstrip()
+            lines.append(" " * len(start))
+        lines[-1] += word + (end if last else ", ")
+    return lines if words else [start + end]
+
+
+def quoted(place: str) -> str:
+    """`train.py:12  loss = model.loss(x, y)` of the place `/home/me/train.py:12`."""
+    file, _, line = place.rpartition(":")
+    text = _plain(linecache.getline(file, int(line)).strip())
+    text = text if len(text) <= _LONG else text[: _LONG - 2] + " .."
+    return f"{Path(file).name}:{line}" + (f"  {text}" if text else "")
+
+
+def _plain(text: str) -> str:
+    """Without what would end a comment, or is not ASCII."""
+    return text.replace("*/", "* /").replace("/*", "/ *").encode("ascii", "replace").decode()
+
+
+def where(t: Term) -> str:
+    """The user's line that made `t`, as `train.py:12`; nothing where that is not known."""
+    if t.code is None:
+        return ""
+    return f"{Path(t.code.co_filename).name}:{line_of(t.code, t.at)}"
+
+
+def assigned(order: Sequence[Term]) -> dict[Term, str]:
+    """By term that is the value of a line `h = ..` of the user's: the name on its left."""
+    last: dict[tuple[CodeType, int], Term] = {}
+    for t in order:
+        if t.code is not None:
+            last[t.code, line_of(t.code, t.at)] = t
+    out: dict[Term, str] = {}
+    for (code, line), t in last.items():
+        name = _target(linecache.getline(code.co_filename, line))
+        if name is not None:
+            out[t] = name
+    return out
+
+
+def _target(line: str) -> str | None:
+    try:
+        (statement,) = ast.parse(line.strip()).body
+    except (SyntaxError, ValueError):
+        return None
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+        case _:
+            return None

@@ -1,0 +1,95 @@
+"""`main` and what it reads: the text of the end of the file.
+
+The data's file is three int64 (a number that tells what it is, the bytes of the state, how many
+batches there are), the state, and the batches, each array as it lies in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from chainrule.compile.c.arrays import Array
+
+MAGIC = int.from_bytes(b"chainrul", "little")
+
+_READ = """\
+/* Reads so many bytes from the data's file. */
+static void read_bytes(FILE *file, void *to, size_t bytes) {
+    if (fread(to, 1, bytes, file) != bytes) {
+        fprintf(stderr, "the data ends too soon\\n");
+        exit(1);
+    }
+}
+"""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read once, what is read at every step, and what is printed."""
+
+    once: list[Array]
+    each_step: list[Array]
+    results: list[Array]
+
+
+def main_text(reading: Reading, phases: Sequence[str], symbols: Sequence[str], data: str) -> str:
+    """The functions that read, and `main`, which reads the file `data` unless told of another."""
+    sizes = ", ".join(symbols)
+    lines = [
+        *_opened(data),
+        "    read_state(file);",
+        "    const long batches_start = ftell(file);",
+        "    for (int step = 0; step < steps; step++) {",
+        "        if (step % header[2] == 0) fseek(file, batches_start, SEEK_SET);",
+        *[f"        int64_t {s};\n        read_bytes(file, &{s}, sizeof {s});" for s in symbols],
+        *([f"        read_batch({', '.join(['file', *symbols])});"] if reading.each_step else []),
+        *[f"        {name}({sizes});" for name in phases],
+        f"        {_printed(reading.results)}",
+        "    }",
+        "    fclose(file);",
+        "    return 0;",
+    ]  # fmt: skip
+    arguments = "".join([f", int {s}" for s in symbols])
+    batch = _reader("read_batch", reading.each_step, arguments) if reading.each_step else ""
+    return "\n".join([
+        "/* ---- main ---- */\n", _READ, _reader("read_state", reading.once, ""),
+        *([batch] if batch else []),
+        "int main(int argc, char **argv) {\n" + "\n".join(lines) + "\n}\n",
+    ])  # fmt: skip
+
+
+def _reader(name: str, arrays: Sequence[Array], arguments: str) -> str:
+    lines = [f"    read_bytes(file, {a.name}, {a.bytes()});\n" for a in arrays]
+    body = "".join(lines) or "    (void)file;\n"
+    return f"static void {name}(FILE *file{arguments}) {{\n{body}}}\n"
+
+
+def _opened(data: str) -> list[str]:
+    return [
+        "    const int steps = argc > 1 ? atoi(argv[1]) : 100;",
+        f'    const char *path = argc > 2 ? argv[2] : "{data}";',
+        '    FILE *file = fopen(path, "rb");',
+        "    int64_t header[3];",
+        "    if (!file) {",
+        '        fprintf(stderr, "%s cannot be read: give its path after the number of steps\\n",',
+        "                path);",
+        "        return 1;",
+        "    }",
+        "    read_bytes(file, header, sizeof header);",
+        f"    if (header[0] != INT64_C({MAGIC}) || header[2] < 1) {{",
+        '        fprintf(stderr, "%s is not the data of this program\\n", path);',
+        "        return 1;",
+        "    }",
+    ]
+
+
+def _printed(results: Sequence[Array]) -> str:
+    """Prints the results that are single numbers."""
+    numbers = [a for a in dict.fromkeys(results) if a.shape == ()]
+    words = "".join([f"  {a.path} %.17g" if a.dtype.itemsize == 8 else f"  {a.path} %.9g"
+                     for a in numbers])  # fmt: skip
+    values = "".join([f", (double)*{a.name}" for a in numbers])
+    return f'printf("step %d{words}\\n", step + 1{values});'

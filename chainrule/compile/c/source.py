@@ -1,0 +1,226 @@
+"""A program as one C file: arrays, helpers, a function for each kernel, phases, `main`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from chainrule.compile.c import comments
+from chainrule.compile.c import functions as fn
+from chainrule.compile.c.arrays import SPOKEN, Array, described
+from chainrule.compile.c.main import Reading, main_text
+from chainrule.compile.c.names import Namer
+from chainrule.compile.c.phases import Phase, split
+from chainrule.compile.c.statements import Function, Helpers, function
+from chainrule.compile.loops import Buffer, Host, Kernel, Loops
+from chainrule.compile.schedule import Scheduler
+from chainrule.compile.terms import Program, Term, in_order
+from chainrule.errors import TraceError
+
+_HEADERS = ("math", "stdbool", "stdint", "stdio", "stdlib")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An input of a program: what the user calls it, what it is, and whether every step has its
+    own; what is not `read` is only written. A `gradient` holds one after the step."""
+
+    path: str
+    about: str
+    each_step: bool
+    gradient: bool = False
+    read: bool = True
+
+
+@final
+@dataclass(slots=True)
+class _Called:
+    """A function of the file, and the kernels that are calls of it."""
+
+    name: str
+    function: Function
+    kernels: list[Kernel] = field(default_factory=list[Kernel])
+
+
+@final
+class Source:
+    """`text()` is the file. `state` and `each_step` are the inputs that `main` reads, by number, in
+    order: once, and at every step; `constants` are read after the state."""
+
+    def __init__(
+        self,
+        program: Program,
+        given: Sequence[Given],
+        results: Sequence[str],
+        *,
+        largest: Mapping[str, int],
+    ) -> None:
+        self.program, self.given, self.largest = program, given, largest
+        gradients = frozenset([i for i, g in enumerate(given) if g.gradient])
+        self.phases = split(program, gradients)
+        self.namer = Namer()
+        self.helpers: Helpers = {}
+        self.slots: dict[Term, Array] = {}
+        self.temporary: dict[str, list[Array]] = {p.name: [] for p in self.phases}
+        self.constants: list[Array] = []
+        self._calls: dict[str, list[str]] = {}
+        self._functions: dict[str, dict[Any, _Called]] = {p.name: {} for p in self.phases}
+        self.symbols: tuple[str, ...] = ()
+        self.state = [i for i, g in enumerate(given) if g.read and not g.each_step]
+        self.each_step = [i for i, g in enumerate(given) if g.each_step]
+        for t, g in zip(program.inputs, given, strict=True):
+            self.slots[t] = Array(self.namer(g.path), g.path, t.dtype, t.shape, f"; {g.about}")
+        self.results = self._results(results)
+        for p in self.phases:
+            self._keep(p)
+        for p in self.phases:
+            self._write(p)
+
+    # --- memory
+
+    def _results(self, names: Sequence[str]) -> list[Array]:
+        out: list[Array] = []
+        for t, name in zip(self.program.results, names, strict=True):
+            if t not in self.slots:
+                made = f"; {t.name}, {comments.where(t)}".rstrip(", ")
+                self.slots[t] = Array(self.namer(name), name, t.dtype, t.shape, made)
+            out.append(self.slots[t])
+        return out
+
+    def _keep(self, p: Phase) -> None:
+        """Arrays for what `p` leaves to others."""
+        names = comments.assigned(in_order(self.program.roots))
+        for t in p.results:
+            if t not in self.slots:
+                path = names.get(t, SPOKEN.get(t.name, t.name))
+                made = f"; {t.name}, {comments.where(t)}".rstrip(", ")
+                self.slots[t] = Array(self.namer(path), path, t.dtype, t.shape, made)
+
+    def _arrays(self, p: Phase, scheduler: Scheduler, program: Loops) -> dict[Buffer, Array]:
+        """By buffer of a phase, its array."""
+        ins = [self.slots[s] for s in p.inputs]
+        known: dict[Buffer, Array] = {}
+        for t, array in zip(p.program.inputs, ins, strict=True):
+            known[scheduler.views[t].buffer] = array
+        for b, t in zip(scheduler.results, p.results, strict=True):
+            known[b] = self.slots[t]
+        for b in [b for b in program.buffers if b not in known]:
+            path = (
+                described(b.label or b.name, b.shape, ins) if b.role != "constant" else "constant"
+            )
+            array = Array(self.namer(path), path, b.dtype, b.shape, "", b.value)
+            known[b] = array
+            (self.temporary[p.name] if b.value is None else self.constants).append(array)
+        return known
+
+    # --- kernels
+
+    def _write(self, p: Phase) -> None:
+        scheduler = Scheduler(p.program)
+        program = scheduler.run()
+        self.symbols = tuple(sorted({*self.symbols, *program.symbols}))
+        arrays = self._arrays(p, scheduler, program)
+        self._calls[p.name] = [
+            line
+            for kernel in program.kernels
+            for line in self._call(p, kernel, arrays, program.symbols)
+        ]
+
+    def _call(
+        self, p: Phase, kernel: Kernel, arrays: Mapping[Buffer, Array], symbols: Sequence[str]
+    ) -> list[str]:
+        """The call of a kernel; kernels that do the same to different arrays share a function."""
+        _refuse_hosts(kernel)
+        read, written = kernel.buffers()
+        plain = {b: f"array{i}" for i, b in enumerate(dict.fromkeys([*written, *read]))}
+        same = function(kernel, plain, symbols, self.helpers)
+        known = self._functions[p.name]
+        key = (same.parameters, same.lines)
+        if key not in known:
+            words = "_".join(comments.kernel_words(kernel)[:3])
+            name = self.namer(f"{words}_{p.name}")
+            paths = {b: arrays[b].path for b in plain}
+            known[key] = _Called(name, function(kernel, paths, symbols, self.helpers))
+        known[key].kernels.append(kernel)
+        passed = [f"{arrays[b].name} + {n}" if n else arrays[b].name for b, n in same.passed]
+        return comments.listed(f"{known[key].name}(", [*passed, *symbols], ");")
+
+    # --- the file
+
+    def text(self, title: Sequence[str], data: str) -> str:
+        """The file; `title` are lines of its first comment, `data` is the name of the data's."""
+        parts = [
+            _comment(title),
+            "".join(
+                [f"#include <{h}.h>\n" for h in ("math", "stdbool", "stdint", "stdio", "stdlib")]
+            ),
+            self._memory(),
+            *self._helper_texts(),
+            *[self._phase_text(p) for p in self.phases],
+            main_text(self._reading(), [p.name for p in self.phases], self.symbols, data),
+        ]
+        return "\n".join([p for p in parts if p])
+
+    def _reading(self) -> Reading:
+        inputs = [self.slots[t] for t in self.program.inputs]
+        once = [inputs[i] for i in self.state] + self.read_constants
+        return Reading(once, [inputs[i] for i in self.each_step], self.results)
+
+    @property
+    def read_constants(self) -> list[Array]:
+        """The constants that are too large for the text."""
+        return [a for a in self.constants if not a.is_inline]
+
+    def _memory(self) -> str:
+        inputs = [self.slots[t] for t in self.program.inputs]
+        kept = [a for a in self.slots.values() if a not in inputs and a not in self.results]
+        results = [a for a in self.results if a not in inputs]
+        unread = [x for x, g in zip(inputs, self.given, strict=True) if not g.read]
+        sections = [
+            ("given anew at every step", [inputs[i] for i in self.each_step]),
+            ("the state, which lives on from step to step", [inputs[i] for i in self.state]),
+            ("written anew at every step", unread),
+            ("constants", self.constants),
+            ("results", results),
+            ("kept for later parts of the step", kept),
+            *[(f"used within {name}() only", found) for name, found in self.temporary.items()],
+        ]
+        return "\n".join([self._section(head, list(dict.fromkeys(a))) for head, a in sections if a])
+
+    def _section(self, head: str, arrays: Iterable[Array]) -> str:
+        lines = [f"{a.declared(self.largest)}\n" for a in arrays]
+        return f"/* {head} */\n{''.join(lines)}"
+
+    def _helper_texts(self) -> list[str]:
+        return [fn.helper(name, dtype) for name, dtype in self.helpers]
+
+    def _phase_text(self, p: Phase) -> str:
+        functions = [self._function_text(c) for c in self._functions[p.name].values()]
+        arguments = ", ".join([f"int {s}" for s in self.symbols]) or "void"
+        head = f"static void {p.name}({arguments}) {{\n"
+        calls = "".join([f"    {line}\n" for line in self._calls[p.name]])
+        return "\n".join([f"/* ---- {p.name} ---- */\n", *functions, f"{head}{calls}}}\n"])
+
+    def _function_text(self, c: _Called) -> str:
+        head = "\n".join(comments.listed(f"static void {c.name}(", c.function.parameters, ")"))
+        body = "".join([f"    {line}\n" for line in c.function.lines])
+        return f"{_comment(comments.kernel_comment(c.kernels))}{head} {{\n{body}}}\n"
+
+
+def _comment(lines: Sequence[str]) -> str:
+    text = "\n".join([f"   {line}".rstrip() for line in lines])
+    return f"/* {text.strip()} */\n"
+
+
+def _refuse_hosts(kernel: Kernel) -> None:
+    """An error for an op that has no loops."""
+    for s in kernel.body:
+        if isinstance(s, Host):
+            _, _, place = kernel.about[0].partition("  ")
+            raise TraceError(
+                f"to_c: {s.op.name} has no loops that could be written in C; it is computed at "
+                f"{place or 'a line that is not known'}. Take it out of the compiled function, or "
+                "compute it with other ops"
+            )
