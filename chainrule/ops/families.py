@@ -164,10 +164,16 @@ class Elementwise(Op):
         return self.read[i] if self.read else None
 
     def strong_vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-        """The vjp where a cotangent of 0 met an infinity or a NaN: it contributes exactly 0."""
+        """The vjp where a cotangent of 0 meets, or may meet, an infinity: it contributes exactly 0.
+
+        A partial that is a number is multiplied as ever.
+        """
+        parts = zip(self.partials, self.rules, self.read, need, xs, strict=True)
         return [
-            sum_to(strong_mul(g, p.value(y, xs)), x.shape) if needed else None
-            for p, needed, x in zip(self.partials, need, xs, strict=True)
+            sum_to(_strong(g, p.value(y, xs)) if read else rule(g, y, xs), x.shape)
+            if needed
+            else None
+            for p, rule, read, needed, x in parts
         ]
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
