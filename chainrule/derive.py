@@ -41,6 +41,7 @@ def pullback_nodes(
     cotangents = {node: conj(g) for node, g in seeds.items()}
     wrap = record or any(isinstance(g, Variable) for g in seeds.values())
     take, get = cotangents.pop, cotangents.get
+    traced = tracer() is not None
     seen = watch.invalid.seen
     seen.clear()
     with recording(record), watch.quietly():
@@ -67,7 +68,9 @@ def pullback_nodes(
             if xs.__class__ is Freed:
                 raise _used_twice(node)
             y, xs = _as_variables(node) if wrap else (node.y, xs)
-            if op.states_vjp:
+            if traced and isinstance(op, Elementwise):
+                bars = op.strong_vjp(need, g, y, xs)  # values are not known: it may be needed
+            elif op.states_vjp:
                 bars = op.vjp(need, g, y, xs)
             else:
                 bars = _transposed_jvp(op, need, g, _shaped(y, node), xs)

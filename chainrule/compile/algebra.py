@@ -7,7 +7,7 @@ infinities and NaN.
 | `x * -1`, `x / -1` | `-x` | `0 - x` |
 | `x + (-y)`, `x - (-y)`, `(-x) * (-y)` | `x - y`, `x + y`, `x * y` | `-(x - y)`: a zero's sign |
 | `|-x|`, `(-x)^2` | `|x|`, `x^2` | |
-| `strong_mul(g, d)` where d cannot be infinite | `g * d` | |
+| `strong_mul(g, d)` where g cannot be 0, or d not infinite | `g * d` | |
 | `where(c, x, x)`, `where(not c, x, y)` | `x`, `where(c, y, x)` | |
 | a cast of a cast that lost nothing | one cast | |
 
@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compile.rewriter import Rewriter, Rule, number, uniform
+from chainrule.compile.rewriter import Rewriter, Rule, is_constant, uniform
 from chainrule.compile.terms import Term
 from chainrule.ops import elementwise as ew
-from chainrule.ops.families import BroadcastTo, Elementwise, strong_mul
+from chainrule.ops.families import BroadcastTo, Elementwise
 from chainrule.ops.selection import Where
 from chainrule.ops.shaping import Astype
 
@@ -119,7 +119,8 @@ def _not(r: Rewriter, t: Term, xs: tuple[Term, ...]) -> Term | None:
 
 def _strong(r: Rewriter, t: Term, xs: tuple[Term, ...]) -> Term | None:
     g, d = xs
-    return r.op(ew.mul, g, d) if largest(d) < np.inf else None
+    plain = largest(d) < np.inf or (is_constant(g) and np.all(g.value))
+    return r.op(ew.mul, g, d) if plain else None
 
 
 LABELS: dict[str, Labelled] = {
@@ -216,5 +217,3 @@ def _astype(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
 
 ALGEBRA: dict[type, Rule] = {Elementwise: elementwise, Where: _where, Astype: _astype}
 """The rules, by class of op."""
-
-__all__ = ["ALGEBRA", "holds", "largest", "number", "strong_mul"]
