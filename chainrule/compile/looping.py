@@ -28,9 +28,8 @@ from chainrule.op import Op, Spec, new_op
 @final
 @dataclass(eq=False)
 class Body:
-    """One turn. Its inputs: the carries, one element of each of the xs, what it only reads.
-
-    Its results: the carries, `last` values of which only those of the last turn count, the ys.
+    """One turn. Its inputs: the carries, which it updates, one element of each of the xs, and what
+    it only reads. Its results: `last` values of which only those of the last turn count, the ys.
     """
 
     program: Program
@@ -42,25 +41,30 @@ class Body:
 
     def specs(self) -> tuple[Spec, ...]:
         """Of the last carries, of the last values, and of the ys of all turns."""
+        carried = self.program.inputs[: self.carries]
+        outs = [Spec(t.shape, t.dtype) for t in (*carried, *self.program.results)]
         head = self.carries + self.last
-        outs = [Spec(t.shape, t.dtype) for t in self.program.results]
         return (*outs[:head], *[Spec((self.turns, *s.shape), s.dtype) for s in outs[head:]])
 
     def loop(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """All turns, one after the other."""
         if self._run is None:
             self._run = build(self.program)
-        n, head = self.carries, self.carries + self.last
-        state, xs, rest = list(values[:n]), values[n : n + self.xs], list(values[n + self.xs :])
-        ys = [np.empty(s.shape, s.dtype) for s in self.specs()[head:]]
+        n, m, run = self.carries, self.carries + self.xs, self._run
+        state = [np.array(a, order="C") for a in values[:n]]  # the program writes into these
+        xs, rest = [[_contiguous(a) for a in part] for part in (values[n:m], values[m:])]
+        ys = [np.empty(s.shape, s.dtype) for s in self.specs()[n + self.last :]]
         ends: list[Any] = []
         for i in range(self.turns):
-            given = [np.require(a, requirements="C") for a in [*state, *[x[i] for x in xs], *rest]]
-            out = self._run(given)
-            state, ends = out[:n], out[n:head]
-            for y, part in zip(ys, out[head:], strict=True):
+            out = run([*state, *[x[i, ...] for x in xs], *rest])
+            ends = out[: self.last]
+            for y, part in zip(ys, out[self.last :], strict=True):
                 y[i] = part
         return (*state, *ends, *ys)
+
+
+def _contiguous(a: Any) -> Any:
+    return np.ascontiguousarray(a).reshape(a.shape)
 
 
 class Loop(Op):
@@ -222,11 +226,11 @@ class _Turned:
         """The program of the turn, and what it only reads."""
         own = [*self.comes_in, *self.parts, *[n for _, n in self.draws]]
         scope = _Scope(tracer, start, set(own))
-        roots = [*self.goes_out, *self.ends, *self.ys]
-        walk = reached(scope, roots)
+        walk = reached(scope, [*self.goes_out, *self.ends, *self.ys])
         consts = [n for n in walk if scope.stops(n) and n not in scope.places and n.y is None]
         consts += [n for n in walk if scope.is_older(n) and n not in consts]
-        made = program(scope, walk, [*own, *consts], roots, [])
+        news = list(enumerate(self.goes_out))
+        made = program(scope, walk, [*own, *consts], [*self.ends, *self.ys], news)
         xs = len(self.parts) + len(self.draws)
         return Body(made, turns, len(self.comes_in), xs, len(self.ends)), consts
 
