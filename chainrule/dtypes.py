@@ -208,19 +208,29 @@ def _single(x: Any) -> Any:
     return x.astype(float32) if hasattr(x, "dtype") and x.dtype.char in NARROW else x
 
 
+_NUMBERS: dict[str, Any] = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
+
+
+def number_of(x: Any) -> Any:
+    """A Python number in place of a `Spec` that stands for one (`weak`), of its kind; else `x`."""
+    return _NUMBERS[x.dtype.kind] if getattr(x, "weak", False) else x
+
+
 def weakly(values: Sequence[Any], y: Any) -> Any:
     """`y`, rounded where NumPy took a Python number among `values` for more than a bfloat16.
 
     Its rule that such a number takes the dtype of the array that it meets holds for its own dtypes
-    only: beside a bfloat16 it computes in float32 or float64, and what is left to do is to round.
+    only: beside a bfloat16 it computes in float32 or float64, and what is left to do is to round. A
+    whole number it makes a bfloat16 first: `x * 257` is `x * 256`; `x * 257.0` is rounded last.
     """
     for v in values:
         if not isinstance(v, int | float) and getattr(v, "dtype", float32).kind == "V":
             break
     else:
         return y
-    typed = [v for v in values if hasattr(v, "dtype")]
-    plain = [v for v in values if isinstance(v, int | float | complex) and not hasattr(v, "dtype")]
+    known = [number_of(v) for v in values]
+    typed = [v for v in known if hasattr(v, "dtype")]
+    plain = [v for v in known if isinstance(v, int | float | complex) and not hasattr(v, "dtype")]
     want = result_type(*[v.dtype for v in typed], *plain)
     wider = getattr(y, "dtype", None) in (float32, float64)
     return y.astype(want) if wider and want.kind == "V" else y

@@ -13,7 +13,9 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn, optim
+from chainrule.graph import placeholder
 from chainrule.nn import functional as F  # noqa: N812
+from chainrule.op import Spec
 from chainrule.ops.families import rows
 
 BRAIN, HALF, SINGLE, DOUBLE = cr.bfloat16, cr.float16, cr.float32, cr.float64
@@ -131,6 +133,44 @@ def test_placeholders_promote_as_values_do():
     for f in (lambda v: v * 0.5, lambda v: cr.where(v > 0, v, 0.0), lambda v: cr.clip(v, -0.5, 1)):
         rowwise = cr.vmap(f)(x)
         assert rowwise.dtype == BRAIN and rowwise.tolist() == f(x).tolist()
+
+
+MEETINGS: dict[str, Any] = {
+    "a factor": lambda x, s: x * s,
+    "from the left": lambda x, s: s - x,
+    "a power": lambda x, s: x**s,
+    "the larger": cr.maximum,
+    "a choice": lambda x, s: cr.where(x > 0, x, s),
+    "a limit": lambda x, s: cr.clip(x, None, s),
+}
+
+
+@pytest.mark.parametrize("dtype", [BRAIN, HALF, SINGLE, DOUBLE])
+@pytest.mark.parametrize("meeting", MEETINGS)
+def test_a_number_that_is_not_known_yet_takes_the_dtype_of_what_it_meets(meeting: str, dtype: Any):
+    f = MEETINGS[meeting]
+    known = cr.tensor([0.5, 1.5], dtype)
+    x, s = placeholder((2,), dtype), placeholder((), np.float64)
+    s.value = Spec((), np.dtype(np.float64), weak=True)
+    assert f(known, 0.75).dtype == dtype
+    assert f(x, 0.75).dtype == dtype
+    assert f(x, s).dtype == f(x, cr.tensor(0.75, dtype)).dtype == dtype
+    s.value = Spec((), np.dtype(np.float64))  # an array of that dtype is another matter
+    assert f(x, s).dtype == f(known, cr.tensor(0.75, DOUBLE)).dtype == DOUBLE
+
+
+def test_a_whole_number_beside_a_bfloat16_becomes_one_a_float_does_not():
+    x = brain([1.0, 3.0])
+    assert (x * 257).tolist() == (x * brain([257.0])).tolist() == [256.0, 768.0]
+    assert (x * 257.0).tolist() == [256.0, 772.0]  # of 771 the nearest
+
+
+@pytest.mark.parametrize("f", [lambda x, s: x * s, lambda x, s: cr.where(x > s, x, s)])
+def test_a_compiled_function_promotes_as_the_function(f: Any):
+    x = brain([1.0, 3.0])
+    for g in (f, lambda x, s: f(x, 2.5)):
+        y = cr.jit(g)(x, 2.5)
+        assert y.dtype == BRAIN and y.tolist() == f(x, 2.5).tolist()
 
 
 # --- Gradients -----------------------------------------------------------------------------------

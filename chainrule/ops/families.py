@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chainrule.dtypes import NARROW, float32
+from chainrule.dtypes import NARROW, float32, number_of, weakly
 from chainrule.graph import apply
 from chainrule.op import Need, Op, Spec, derived
 
@@ -154,10 +154,10 @@ class Elementwise(Op):
         return self.fn(*xs)
 
     def spec(self, *xs: Any) -> Spec:
-        """Broadcast shape; the dtype that NumPy gives."""
+        """Broadcast shape; the dtype that NumPy gives, bfloat16 beside Python numbers itself."""
         shape = np.broadcast_shapes(*[x.shape for x in xs if isinstance(x, Spec)])
-        empty = [np.empty(0, x.dtype) if isinstance(x, Spec) else x for x in xs]
-        return Spec(shape, self.fn(*empty).dtype)
+        empty = empties(xs)
+        return Spec(shape, weakly(empty, self.fn(*empty)).dtype)
 
     def reads(self, i: int) -> tuple[int, ...] | None:
         """What the partial's parameters name; None where there is no partial."""
@@ -265,6 +265,16 @@ class Multilinear(Op):
             if t is not None
         ]
         return sum(parts[1:], parts[0])
+
+
+def empties(xs: Sequence[Any]) -> list[Any]:
+    """Arrays without elements, and numbers, whose dtypes promote as those of `xs` (Specs, numbers).
+
+    A Spec that stands for a number is one beside others; by itself it is an array.
+    """
+    some = any(isinstance(x, Spec) and not x.weak for x in xs)
+    known = [number_of(x) if some else x for x in xs]
+    return [np.empty(0, x.dtype) if isinstance(x, Spec) else x for x in known]
 
 
 def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.dtypes import alike
+from chainrule.dtypes import alike, weakly
 from chainrule.errors import DtypeError, ShapeError, TraceError
 from chainrule.graph import Variable, apply, value_of
 from chainrule.op import Need, Spec
 from chainrule.ops import elementwise as ew
-from chainrule.ops.families import Linear, accumulator, broadcast_to, sum_to
+from chainrule.ops.families import Linear, accumulator, broadcast_to, empties, sum_to
 from chainrule.ops.shaping import Shape, Slice, flatten, normalize_axis, reshape
 
 
@@ -37,8 +37,8 @@ class Where(Linear):
     def spec(self, *xs: Any) -> Spec:
         """Broadcast shape, promoted dtype."""
         shape = np.broadcast_shapes(*[x.shape for x in xs if isinstance(x, Spec)])
-        empty = [np.empty(0, x.dtype) if isinstance(x, Spec) else x for x in xs[1:]]
-        return Spec(shape, self.eval(np.empty(0, bool), *empty).dtype)
+        empty = empties(xs[1:])
+        return Spec(shape, weakly(empty, self.eval(np.empty(0, bool), *empty)).dtype)
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` where it was chosen."""
