@@ -18,6 +18,9 @@ _BLAS = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
 Entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
 """void program(objects, scratch, sizes, host, times)."""
 
+_P, _I = ctypes.c_void_p, ctypes.c_int64
+Repeat = ctypes.CFUNCTYPE(None, _P, _P, _P, _I, _I, _P)
+"""void repeat(objects, places, rows, moving, turns, host)."""
 # called with the lock of the interpreter, which keeps what it looks at as it is
 Unchanged = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 """int64 unchanged(rows, count)."""
@@ -30,6 +33,7 @@ class Code:
     def __init__(self, engine: Any, text: str) -> None:
         self._engine = engine
         self.call = Entry(engine.get_function_address("program"))
+        self.repeat = Repeat(engine.get_function_address("repeat"))
         self.unchanged = Unchanged(engine.get_function_address("unchanged"))
         self.text = text
 

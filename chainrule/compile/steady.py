@@ -9,7 +9,7 @@ long way of `Variant.call` is taken.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter, is_
 from sys import getrefcount
 from typing import Any, final
@@ -18,7 +18,7 @@ import numpy as np
 
 from chainrule.compile.axes import Axes, Sized
 from chainrule.compile.objects import slots, word
-from chainrule.compile.program import Native
+from chainrule.compile.program import Moving, Native, Parts
 from chainrule.compile.state import MISFIT, HeldGrad, Variant
 from chainrule.graph import is_recording, variable
 from chainrule.tensor import Tensor
@@ -46,7 +46,6 @@ class Steady:
         self._slots = used
         self._slot_arrays = [g.value for g in used]
         self._reads = [n.read for n in variant.numbers]
-        self._numbers = [n.last for n in variant.numbers]
         self._guards = variant.guards
         numbers = [n.array for n in variant.numbers]
         fixed = [*self._arrays, *self._slot_arrays, *numbers]
@@ -89,8 +88,9 @@ class Steady:
                 return False
         elif not self._unchanged(rows, len(rows) // 2):
             return False
-        for read, value in zip(self._reads, self._numbers, strict=True):
-            if read() is not value:
+        for n in self.variant.numbers:
+            value = n.read()
+            if value is not n.last and not n.fits(value):
                 return False
         return all([guard() for guard in self._guards])  # noqa: C419: it is short, and faster
 
@@ -108,27 +108,66 @@ class Steady:
 
     def call(self, args: Sequence[Any]) -> Any:
         """The result, or `MISFIT` if the arguments or the state are not as before."""
-        if len(args) != len(self._wanted) or is_recording() is not self._recording:
+        given = self._given(args)
+        if given is None or not self.holds():
             return MISFIT
+        sizes = tuple([given[i].shape[a] for i, a in self._sizes])
+        return self._finish(self._call(given, sizes))
+
+    def _given(self, args: Sequence[Any]) -> list[Any] | None:
+        """The arrays of arguments that are like those before; None if they are not."""
+        if len(args) != len(self._wanted) or is_recording() is not self._recording:
+            return None
         values: list[Any] = []
         for x, (kind, shape, dtype) in zip(args, self._wanted, strict=True):
             if x.__class__ is not kind:
-                return MISFIT
+                return None
             a = x
             if kind is Tensor:
                 a = x.value
                 if a.__class__ is not np.ndarray or (x.node is not None and x.node.needs):
-                    return MISFIT
+                    return None
             if a.shape != shape and not _fits(a.shape, shape):
-                return MISFIT
+                return None
             if a.dtype != dtype or not a.flags.c_contiguous:
-                return MISFIT
+                return None
             values.append(a)
-        if not self.holds():
-            return MISFIT
-        given = [values[i] for i in self.variant.args]
-        sizes = tuple([given[i].shape[a] for i, a in self._sizes])
-        return self._finish(self._call(given, sizes))
+        return [values[i] for i in self.variant.args]
+
+    # --- many calls as one
+
+    def loop(self, batches: Iterator[Sequence[Any]]) -> tuple[list[Any] | None, Any]:
+        """What calls with `batches` return, up to the first that is not like the one before: the
+        results' arrays, stacked (None if there was not one call), and that batch, if there is."""
+        rows: list[list[Any]] = []
+        numbers: list[list[float]] = []
+        rest, reads = None, self._reads
+        for batch in batches:
+            given = self._given(batch)
+            if given is None:
+                rest = batch
+                break
+            rows.append(given)
+            numbers.append([read() for read in reads])
+        if not rows:
+            return None, rest
+        return self._turns(rows, numbers), rest
+
+    def _turns(self, rows: list[list[Any]], numbers: list[list[float]]) -> list[Any]:
+        native, count = self._native, len(rows[0])
+        shapes = [tuple([given[i].shape[a] for i, a in self._sizes]) for given in rows]
+        blocks = {s: native.block(s) for s in set(shapes)}
+        every = [blocks[s] for s in shapes]
+        outs = [np.empty((len(rows), *shape), dtype) for shape, dtype in every[0].shapes]
+        settings = [np.array(column, np.float64) for column in zip(*numbers, strict=True)]
+        kept = [Parts(x) for x in [*settings, *outs]]
+        stay = [*self._arrays, *self._slot_arrays]
+        columns = [
+            *[[id(given[k]) for given in rows] for k in range(count)],
+            *[p.addresses for p in kept],
+        ]
+        Moving(native, dict(enumerate(stay, count)))(columns, every)
+        return outs
 
 
 def _fits(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:

@@ -21,6 +21,7 @@ from llvmlite import ir
 from chainrule.compile.llvm.functions import I64, declare, in_memory
 from chainrule.compile.llvm.kernel import Emitter, size_of
 from chainrule.compile.llvm.machine import Machine
+from chainrule.compile.llvm.repeating import repeat
 from chainrule.compile.llvm.watchman import unchanged
 from chainrule.compile.loops import Buffer, Host, Kernel, Loops
 from chainrule.compile.rewrite import Canonical, canonical, sorted_buffers
@@ -77,6 +78,7 @@ def emit(
             b.store(b.add(b.load(slot, typ=I64), took), slot)
     b.ret_void()
     unchanged(out.ir)
+    repeat(out.ir, main)
     return out
 
 
