@@ -18,6 +18,7 @@ import numpy as np
 from chainrule.compile.backend import build
 from chainrule.compile.convert import program, reached
 from chainrule.compile.lift import GradSlot
+from chainrule.compile.program import Moving, Parts
 from chainrule.compile.terms import Program
 from chainrule.compile.trace import Tracer
 from chainrule.graph import apply, constant, leaf, order, placeholder, variable
@@ -54,13 +55,28 @@ class Body:
         state = [np.array(a, order="C") for a in values[:n]]  # the program writes into these
         xs, rest = [[_contiguous(a) for a in part] for part in (values[n:m], values[m:])]
         ys = [np.empty(s.shape, s.dtype) for s in self.specs()[n + self.last :]]
+        if run.hosts:  # a turn needs Python
+            return (*state, *self._one_by_one(run, state, xs, rest, ys), *ys)
+        ends = [np.empty(s.shape, s.dtype) for s in self.specs()[n : n + self.last]]
+        first = m + len(rest)
+        fixed = {
+            **dict(enumerate(state)),
+            **dict(enumerate(rest, m)),
+            **dict(enumerate(ends, first)),
+        }
+        parts = [Parts(a) for a in [*xs, *ys]]
+        Moving(run, fixed)([p.addresses for p in parts], [run.block(())] * self.turns)
+        return (*state, *ends, *ys)
+
+    def _one_by_one(self, run: Any, state: Any, xs: Any, rest: Any, ys: Any) -> list[Any]:
+        """All turns, each a call; the last values."""
         ends: list[Any] = []
         for i in range(self.turns):
             out = run([*state, *[x[i, ...] for x in xs], *rest])
             ends = out[: self.last]
             for y, part in zip(ys, out[self.last :], strict=True):
                 y[i] = part
-        return (*state, *ends, *ys)
+        return ends
 
 
 def _contiguous(a: Any) -> Any:

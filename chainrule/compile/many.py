@@ -28,7 +28,7 @@ def looped(
         parts.append([stack([asarray(x)]) for x in leaves])
         short = latest()
         batch = None
-        if short is not None and around.get() is None and short.holds():
+        if short is not None and short.repeats and around.get() is None and short.holds():
             found, batch = short.loop(batches)
             if found is not None:
                 parts.append([variable(x) for x in found])

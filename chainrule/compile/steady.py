@@ -53,6 +53,7 @@ class Steady:
         self._native: Native = run.run if isinstance(run, Sized) else run
         self._sizes = [(i, a) for _, i, a in run.places] if isinstance(run, Sized) else []
         self._unchanged = self._native.unchanged
+        self.repeats = not self._native.hosts
         self._call = self._native.prepared(len(variant.args), fixed)
         more = bool(self._native.hosts)  # then the prepared call holds the arrays, too
         self._alone = [_ALONE + more] * len(self._written)
