@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.compile.rewriter import Rewriter, Rule, is_constant, uniform
+from chainrule.compile.softmaxes import softmax
 from chainrule.compile.terms import Term
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import BroadcastTo, Elementwise
@@ -126,6 +127,7 @@ def _strong(r: Rewriter, t: Term, xs: tuple[Term, ...]) -> Term | None:
 LABELS: dict[str, Labelled] = {
     "neg": _neg, "positive": _same, "mul": _mul, "div": _div, "add": _add, "sub": _sub,
     "abs": _even, "square": _even, "logical_not": _not, "strong_mul": _strong,
+    "exp_diff": softmax,
 }  # fmt: skip
 
 
