@@ -276,7 +276,10 @@ from chainrule.tensor import (
 )
 from chainrule.tree import tree_map as tree_map
 from chainrule.vmap import vmap as vmap
-from chainrule.errors import border as _border
+from chainrule.errors import (
+    border as _border,
+    no_function as _no_function,
+)
 from chainrule.interop import standard as _standard
 
 if TYPE_CHECKING:  # what most programs do not need: imported when it is first asked for
@@ -308,6 +311,7 @@ if TYPE_CHECKING:  # what most programs do not need: imported when it is first a
         saved_bytes as saved_bytes,
         strict as strict,
         trap_nan as trap_nan,
+        who_keeps as who_keeps,
         why as why,
     )
     from chainrule.ops.distances import (
@@ -421,7 +425,7 @@ def __getattr__(name: str) -> Any:
         return __dir__()
     home = _homes().get(name)
     if home is None:
-        raise AttributeError(f"module 'chainrule' has no attribute {name!r}")
+        raise _no_function(name)
     if home == "chainrule":  # a part of the package
         return import_module(f"chainrule.{name}")
     found = globals()[name] = _public(getattr(import_module(home), name))

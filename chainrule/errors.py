@@ -154,6 +154,18 @@ METHODS: dict[str, str] = {
     "zero_": "x = cr.zeros_like(x)", "fill_": "x = cr.full_like(x, value)", "copy_": "x = y.copy()",
 }
 """What to write for a method of PyTorch's tensors; a test runs each."""
+FUNCTIONS: dict[str, str] = {
+    "cat": "cr.concat(xs, axis=axis)", "concatenate": "cr.concat(xs, axis=axis)",
+    "array": "cr.tensor(data)", "as_tensor": "cr.asarray(data)", "from_numpy": "cr.asarray(data)",
+    "transpose": "cr.swapaxes(x, axis1, axis2)",
+    "rand": "cr.Generator(seed).uniform(shape)", "randn": "cr.Generator(seed).normal(shape)",
+    "randint": "cr.Generator(seed).integers(low, high, shape)",
+    "randperm": "cr.Generator(seed).permutation(n)",
+    "float": "cr.float32", "double": "cr.float64", "half": "cr.float16", "int": "cr.int32",
+    "long": "cr.int64", "arcsin": "cr.asin(x)", "arccos": "cr.acos(x)", "arctan": "cr.atan(x)",
+    "arctan2": "cr.atan2(y, x)", "power": "cr.pow(x, y)",
+}
+"""What to write for a function of PyTorch's or NumPy's, besides those above; a test runs each."""
 LEFT_OUT: dict[str, str] = {
     "cuda": _NOWHERE, "cpu": _NOWHERE, "mps": _NOWHERE, "xpu": _NOWHERE, "pin_memory": _NOWHERE,
     "is_cuda": "x.device is always 'cpu'", "get_device": "x.device is always 'cpu'",
@@ -167,6 +179,8 @@ ARGUMENTS: dict[str, tuple[str, str]] = {
     "ddof": ("correction", "correction="),
 }
 """For an argument of PyTorch's (or NumPy's) functions: which it is here, and what to write."""
+_PARTS = ("nn.functional", "linalg", "fft", "special", "nn", "optim", "explain")
+"""Parts of the package in which a name may stand that was looked for in the package itself."""
 # fmt: on
 
 
@@ -180,6 +194,29 @@ def no_attribute(x: Any, name: str) -> AttributeError:
     if hint is None:
         return AttributeError(said, name=name, obj=x)  # Python adds names that are similar
     return AttributeError(f"{said}: {hint}")
+
+
+def no_function(name: str) -> AttributeError:
+    """The error for a function that `chainrule` lacks, with what to write if it is known.
+
+    Known are PyTorch's and NumPy's spellings, and what stands in a part of the package.
+    """
+    said = f"module 'chainrule' has no attribute '{name}'"
+    hint = None if name.startswith("_") else _function(name)
+    return AttributeError(f"{said}: {hint}" if hint else said)
+
+
+def _function(name: str) -> str | None:
+    if name in LEFT_OUT:
+        return LEFT_OUT[name]
+    for table in (FUNCTIONS, METHODS):
+        if name in table:
+            return f"write {table[name]}"
+    for part in _PARTS:
+        found = vars(import_module(f"chainrule.{part}")).get(name)
+        if getattr(found, "__module__", "").startswith("chainrule"):
+            return f"write cr.{part}.{name}"
+    return None
 
 
 def _method(name: str) -> str | None:

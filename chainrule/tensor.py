@@ -205,7 +205,8 @@ class Tensor(Variable):
         """Add the derivative of this tensor to `grad` of every leaf that it depends on.
 
         `gradient` is the cotangent, of this tensor's shape; it may be left out for one number. The
-        graph is freed unless `retain_graph`; with `create_graph` the gradients can themselves be
+        graph is freed unless `retain_graph`, or unless this number is not finite, so that
+        `first_bad` can tell why; with `create_graph` the gradients can themselves be
         differentiated.
         """
         if gradient is None:
@@ -276,16 +277,14 @@ class Tensor(Variable):
         return self.value
 
     def numpy(self) -> Array:
-        """The elements as a NumPy array that shares memory and cannot be written to."""
+        """The elements as a NumPy array that shares memory and cannot be made writeable."""
         value = self._known("numpy()")
         if self.requires_grad:
             raise GradientError(
                 "numpy() would leave the graph without a trace: this tensor requires a gradient; "
                 "say detach().numpy() if that is what you want"
             )
-        view = value.view()
-        view.flags.writeable = False
-        return view
+        return _unwritable(value)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self.requires_grad:
@@ -662,6 +661,16 @@ def to_array(data: Any, dtype: Any = None, *, copy: bool) -> Array:
     if not typed and dtype is None and array.dtype in _PYTHON:
         return array.astype(_PYTHON[array.dtype])
     return array
+
+
+def _unwritable(value: Array) -> Array:
+    """A view of `value` whose `writeable` flag nobody can set: its base is a read-only buffer.
+
+    There are no buffers of bfloat16, so that goes as integers of its size.
+    """
+    if value.dtype.kind == "V":
+        return _unwritable(value.view(np.uint16)).view(value.dtype)
+    return np.asarray(memoryview(cast(Any, value)).toreadonly())
 
 
 def _nested(data: Any) -> TypeGuard[Sequence[Any]]:

@@ -97,9 +97,11 @@ def size(count: int) -> str:
 
 def owner(array: Any) -> Any:
     """The object whose memory an array shows: itself, or the last of its bases."""
-    while is_array(array) and array.base is not None:
-        array = array.base
-    return array
+    while True:
+        below = array.base if is_array(array) else getattr(array, "obj", None)
+        if below is None:
+            return array
+        array = below  # of an array, or of the read-only buffer that `numpy()` is a view of
 
 
 def kept(node: Node) -> Iterator[tuple[Any, bool]]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.errors import LEFT_OUT, METHODS, DtypeError
+from chainrule.errors import FUNCTIONS, LEFT_OUT, METHODS, DtypeError
 
 SQUARE = np.array([[2.0, 0.5], [0.25, 3.0]], np.float32)
 
@@ -22,7 +22,8 @@ def tensor() -> Any:
 PLACES: dict[str, Any] = {
     "cr": cr, "y": cr.tensor(SQUARE), "w": cr.tensor(SQUARE), "shape": (2, 2), "axes": (1, 0),
     "axis": 1, "axis1": 0, "axis2": 1, "source": 0, "destination": 1, "counts": (2, 2), "min": 0.0,
-    "max": 1.0, "dtype": np.float64, "value": 3.0, "data": [1.0],
+    "max": 1.0, "dtype": np.float64, "value": 3.0, "data": [1.0], "xs": [SQUARE, SQUARE], "seed": 3,
+    "low": 0, "high": 4, "n": 5,
 }  # fmt: skip
 """What stands for the names in the hints."""
 
@@ -33,6 +34,44 @@ def test_what_a_hint_says_works(name: str):
     if name == "repeat_interleave":
         places["counts"] = 2
     exec(METHODS[name], places)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_a_hint_for_a_function_says_works(name: str):
+    exec(FUNCTIONS[name], {**PLACES, "x": cr.tensor(SQUARE / 4)})
+
+
+@pytest.mark.parametrize("name", [*METHODS, *FUNCTIONS, *LEFT_OUT])
+def test_a_function_of_pytorch_names_ours(name: str):
+    if hasattr(cr, name):
+        assert name in METHODS  # a method that is a function here: of the same name
+        return
+    hint = LEFT_OUT.get(name) or f"write {FUNCTIONS.get(name) or METHODS[name]}"
+    said = f"module 'chainrule' has no attribute '{name}': {hint}"
+    assert message(lambda: getattr(cr, name)) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("conv2d", "nn.functional.conv2d"),
+        ("relu6", "nn.functional.relu6"),
+        ("cholesky", "linalg.cholesky"),
+        ("rfft", "fft.rfft"),
+        ("expit", "special.expit"),
+        ("AdamW", "optim.AdamW"),
+        ("Linear", "nn.Linear"),
+    ],
+)
+def test_what_stands_in_a_part_of_the_package(name: str, hint: str):
+    assert message(lambda: getattr(cr, name)).endswith(f": write cr.{hint}")
+    eval(f"cr.{hint}")
+
+
+def test_a_function_that_nobody_has():
+    for name in ("nonsense", "__wrapped__", "_cat"):
+        said = f"module 'chainrule' has no attribute '{name}'"
+        assert message(lambda name=name: getattr(cr, name)) == said
 
 
 @pytest.mark.parametrize("name", [*METHODS, *LEFT_OUT])

@@ -123,3 +123,27 @@ def test_what_numpy_gives_is_a_plain_array():
     changed = array.copy()
     changed[0] = 5.0
     assert changed.tolist() == [5.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        cr.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),
+        cr.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).T[::-1],
+        cr.tensor(2.5),
+        cr.zeros((0, 3)),
+        cr.broadcast_to(cr.tensor([1.0, 2.0]), (5000, 2)),
+        *[cr.ones((2, 3), t) for t in (bool, np.int8, cr.float16, np.complex64, cr.bfloat16)],
+    ],
+    ids=lambda x: f"{x.dtype}{x.shape}",
+)
+def test_an_array_that_came_from_a_tensor_cannot_be_made_writeable(x: cr.Tensor):
+    array = x.numpy()
+    assert (array.dtype, array.shape) == (x.dtype, x.shape)
+    assert array.tolist() == x.tolist()
+    assert x.size == 0 or np.shares_memory(array, x.value)
+    for view in (array, array[...], array.T):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            view.flags.writeable = True
+        with pytest.raises(ValueError, match="read-only"):
+            view[...] = 7
