@@ -41,17 +41,23 @@ def race(runners: Sequence[Runner], *, blocks: int, runs: int) -> dict[str, floa
 
 
 def table(
-    what: str, runners: Sequence[Runner], times: dict[str, float], aim: str, *, per: float = 1
+    what: str,
+    runners: Sequence[Runner],
+    times: dict[str, float],
+    aim: str,
+    *,
+    per: float = 1,
+    name: str = ours.NAME,
 ) -> list[Row]:
-    """A row for each peer: our time, its time, ours / its; times divided by `per`."""
-    mine = times[ours.NAME]
+    """A row for each peer of `name`: our time, its time, ours / its; times divided by `per`."""
+    mine = times[name]
     return [
         Row(
-            f"{what}: {ours.NAME} / {r.name}{r.note and f' ({r.note})'}",
+            f"{what}: {name} / {r.name}{r.note and f' ({r.note})'}",
             show(mine / per), show(times[r.name] / per), f"{mine / times[r.name]:.2f}", aim,
         )
         for r in runners
-        if r.name != ours.NAME
+        if not r.name.startswith(ours.NAME)
     ]  # fmt: skip
 
 

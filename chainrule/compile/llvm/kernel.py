@@ -296,18 +296,25 @@ class Emitter:
     def _across(self, v: Value, fold: str, dtype: Any) -> Value:
         """All lanes folded into one number, halves with halves: the same order in every run."""
         b, width = self.b, fn.lanes_of(v)
+        i32, whole = ir.IntType(32), v
+        plain = dtype.kind == "f" and fold in ("maximum", "minimum")
         while width > 1:
             width //= 2
-            i32 = ir.IntType(32)
             low, high = (
                 ir.Constant(ir.VectorType(i32, width), list(range(a, a + width)))
                 for a in (0, width)
             )
             nothing = ir.Constant(v.type, ir.Undefined)
-            v = fn.call(
-                b, fold, dtype,
-                [b.shuffle_vector(v, nothing, low), b.shuffle_vector(v, nothing, high)],
-            )  # fmt: skip
+            x, y = b.shuffle_vector(v, nothing, low), b.shuffle_vector(v, nothing, high)
+            if plain:  # NaN is looked for at the end
+                v = b.select(b.fcmp_ordered(">" if fold == "maximum" else "<", x, y), x, y)
+            else:
+                v = fn.call(b, fold, dtype, [x, y])
+        if plain:
+            odd = b.bitcast(b.fcmp_unordered("uno", whole, whole), ir.IntType(fn.lanes_of(whole)))
+            some = b.icmp_unsigned("!=", odd, ir.Constant(odd.type, 0))
+            one = b.extract_element(v, ir.Constant(i32, 0))
+            return b.select(some, fn.constant(float("nan"), dtype), one)
         return b.extract_element(v, ir.Constant(ir.IntType(32), 0))
 
     def width(self, body: Sequence[Stmt], n: Extent) -> int:
@@ -320,6 +327,8 @@ class Emitter:
             if isinstance(s, loops.Store):
                 sizes.add(s.buffer.dtype.itemsize)
         width = self.machine.lanes(max(sizes))
+        if not isinstance(n, int) and width > 4:
+            width //= 2  # such loops are often short: half a vector wastes less of the last one
         while isinstance(n, int) and width // 2 >= n and width > 1:
             width //= 2
         return width

@@ -28,6 +28,7 @@ def product(e: Emitter, s: Product) -> None:
     while isinstance(n, int) and width // 2 >= n and width > 1:
         width //= 2
     if not isinstance(n, int):
+        width = max(width // 2, min(width, 4))
         end = e.extent(n)
         with e.counting(end, width) as base:
             mask = e.below(end, base, width)
