@@ -127,6 +127,16 @@ def _their_eigh(x: Any, UPLO: str = "L") -> Any:
     return w, v.abs()
 
 
+def _ours_eig(x: Any) -> Any:
+    w, v = la.eig(x)
+    return w, cr.abs(v)
+
+
+def _their_eig(x: Any) -> Any:
+    w, v = torch.linalg.eig(x)
+    return w, v.abs()
+
+
 def _qr(x: Any, mode: str = "reduced") -> Any:
     if mode == "r":
         raise Unlike("R alone")
@@ -237,6 +247,8 @@ LINALG = [
     Row("qr", lambda x, some=True: _qr(x, "reduced" if some else "complete")),
     Row("linalg.svdvals", la.svdvals),
     Row("linalg.svd", _ours_svd, _their_svd),
+    Row("linalg.eig", _ours_eig, _their_eig),
+    Row("linalg.eigvals", la.eigvals),
     _symmetric("linalg.eigh", _ours_eigh, _their_eigh),
     _symmetric("linalg.eigvalsh", lambda x, UPLO="L": la.eigvalsh(x), torch.linalg.eigvalsh),
     Row("linalg.pinv", _pinv),
