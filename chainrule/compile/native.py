@@ -5,15 +5,17 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from itertools import count
 from typing import Any, final
 from weakref import WeakValueDictionary
 
-import llvmlite.binding as llvm
+import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
 
 from chainrule.compile.llvm.machine import start, target
 from chainrule.compile.llvm.module import HOST
 
+llvm: Any = llvmlite.binding
 _BLAS = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
 Entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
 """void program(objects, scratch, sizes, host, times)."""
@@ -30,18 +32,19 @@ Unchanged = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 class Code:
     """Machine code, which lives as long as this object; `call` runs it."""
 
-    def __init__(self, engine: Any, text: str) -> None:
+    def __init__(self, engine: Any) -> None:
         self._engine = engine
         self.call = Entry(engine.get_function_address("program"))
         self.repeat = Repeat(engine.get_function_address("repeat"))
         self.unchanged = Unchanged(engine.get_function_address("unchanged"))
-        self.text = text
 
 
-def compiled(text: str) -> Code:
-    """The machine code of a module in LLVM's language."""
+def compiled(text: str) -> bytes:
+    """An object file, for this machine, of a module in LLVM's language.
+
+    It names what it calls by symbols, so that any process can load it.
+    """
     start()
-    _link()
     module = llvm.parse_assembly(text)
     module.verify()
     machine = target()
@@ -51,10 +54,19 @@ def compiled(text: str) -> Code:
     options.loop_unrolling = True
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
-    optimized = str(module)
-    engine = llvm.create_mcjit_compiler(module, machine)
+    return machine.emit_object(module)
+
+
+def loaded(code: bytes) -> Code:
+    """The functions of an object file, in this process."""
+    start()
+    _link_python()
+    if any(symbol.encode() in code for symbol in _BLAS):
+        _link_blas()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return Code(engine, optimized)
+    return Code(engine)
 
 
 _programs: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -74,12 +86,15 @@ def _host(program: int, statement: int) -> None:
 
 
 @cache
-def _link() -> None:
-    """Let machine code find SciPy's BLAS, and Python."""
-    from scipy.linalg import cython_blas
-
+def _link_python() -> None:
+    """Let machine code find Python."""
     llvm.add_symbol(HOST, ctypes.cast(_host, ctypes.c_void_p).value)
-    table: Any = cython_blas.__pyx_capi__
+
+
+@cache
+def _link_blas() -> None:
+    """Let machine code find SciPy's BLAS; importing it takes 0.2 s."""
+    table: Any = import_module("scipy.linalg.cython_blas").__pyx_capi__
     name_of = ctypes.pythonapi.PyCapsule_GetName
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer = ctypes.pythonapi.PyCapsule_GetPointer

@@ -5,19 +5,39 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from chainrule.compile import memory, native
+from chainrule.compile.cache import Entry
 from chainrule.compile.llvm.machine import host
 from chainrule.compile.llvm.module import HEADER, emit
 from chainrule.compile.loops import Buffer, Host, Loops, Strided
-from chainrule.compile.native import compiled
+from chainrule.compile.native import compiled, loaded
 from chainrule.compile.schedule import Scheduler
 from chainrule.compile.sizes import bound
 from chainrule.compile.terms import Program
+
+CHECKING = False
+"""Whether loops are checked as soon as they are made: in tests they are."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The memory of a program: the caller's arrays, which end with the results, and scratch memory
+    with the numbers of the kernels between which each buffer lives. It is known without the loops.
+    """
+
+    symbols: tuple[str, ...]
+    objects: list[Buffer]
+    results: list[Buffer]
+    scratch: list[Buffer]
+    lives: dict[Buffer, tuple[int, int]]
 
 
 @final
@@ -25,15 +45,16 @@ class Block:
     """Scratch memory of a program for certain sizes: its addresses, and the results' shapes."""
 
     def __init__(self, program: Native, values: tuple[int, ...]) -> None:
-        symbols = dict(zip(program.loops.symbols, values, strict=True))
-        plan = memory.plan(program.buffers, program.lives, symbols)
+        layout = program.layout
+        symbols = dict(zip(layout.symbols, values, strict=True))
+        plan = memory.plan(layout.scratch, layout.lives, symbols)
         arena = np.empty(plan.size + memory.ALIGN, np.uint8)
         start = -arena.ctypes.data % memory.ALIGN
         base = arena.ctypes.data + start
         self.symbols = symbols
         self.arrays: dict[Buffer, Any] = {}
         if program.hosts:
-            for b, offset in zip(program.buffers, plan.offsets, strict=True):
+            for b, offset in zip(layout.scratch, plan.offsets, strict=True):
                 shape = [bound(n, symbols) for n in b.shape]
                 size = int(np.prod(shape, dtype=np.int64)) * b.dtype.itemsize
                 part = arena[start + offset : start + offset + size]
@@ -42,7 +63,7 @@ class Block:
         numbers = (ctypes.c_int64 * len(values))(*values)
         self.scratch, self.sizes = ctypes.addressof(pointers), ctypes.addressof(numbers)
         self.shapes = [
-            (tuple([bound(n, symbols) for n in b.shape]), b.dtype) for b in program.results
+            (tuple([bound(n, symbols) for n in b.shape]), b.dtype) for b in layout.results
         ]
         self._kept = (arena, pointers, numbers)
 
@@ -58,8 +79,9 @@ class Prepared:
         # for eager ops only: whoever prepares keeps the arrays, and counts their references
         self._program, self._fixed = program, fixed if program.hosts else ()
         self._first = count + len(fixed)
-        self._table = (ctypes.c_void_p * len(program.objects))(
-            *[0] * count, *map(id, fixed), *[0] * len(program.results)
+        layout = program.layout
+        self._table = (ctypes.c_void_p * len(layout.objects))(
+            *[0] * count, *map(id, fixed), *[0] * len(layout.results)
         )
         self._address = ctypes.addressof(self._table)
         self._blocks: dict[tuple[int, ...], Block] = {}
@@ -95,7 +117,7 @@ class Moving:
     def __init__(self, program: Native, fixed: Mapping[int, Any]) -> None:
         self._program = program
         self._fixed = dict(fixed)
-        self.places = [i for i in range(len(program.objects)) if i not in fixed]
+        self.places = [i for i in range(len(program.layout.objects)) if i not in fixed]
 
     def __call__(self, columns: Sequence[Any], blocks: Sequence[Block]) -> None:
         """Run it once for each of `blocks`; `columns` are, by place, addresses of objects."""
@@ -106,8 +128,9 @@ class Moving:
         rows[:, -2] = [b.scratch for b in blocks]
         rows[:, -1] = [b.sizes for b in blocks]
         places = np.array(self.places, np.int64)
-        table = (ctypes.c_void_p * len(program.objects))(
-            *[id(self._fixed[i]) if i in self._fixed else 0 for i in range(len(program.objects))]
+        count = len(program.layout.objects)
+        table = (ctypes.c_void_p * count)(
+            *[id(self._fixed[i]) if i in self._fixed else 0 for i in range(count)]
         )
         with program.lock:
             program.repeat(
@@ -133,24 +156,23 @@ class Parts:
 
 @final
 class Native:
-    """Machine code for a program.
+    """Machine code for a program, from the cache where it has it.
 
     Kernels' scratch memory belongs to it, so that one thread runs it at a time.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        scheduler = Scheduler(program)
-        self.loops: Loops = scheduler.run()
-        ins = [scheduler.views[t].buffer for t in program.inputs]
-        self.objects = [*ins, *scheduler.results]
-        self.results = scheduler.results
-        self.buffers = [b for b in self.loops.buffers if b.role == "scratch"]
-        self.lives = memory.lifetimes(self.loops, self.buffers)
-        self.buffers = [b for b in self.buffers if b in self.lives]
-        module = emit(self.loops, self.objects, self.buffers, host())
-        self._code = compiled(str(module.ir))
-        self.hosts = module.hosts
+        entry = Entry(program)
+        made = entry.get()
+        if made is None:
+            loops, layout = self._scheduled
+            module = emit(loops, layout.objects, layout.scratch, host())
+            made = layout, module.hosts, compiled(str(module.ir))
+            entry.put(made)
+        self.layout: Layout = made[0]
+        self.hosts: list[Host] = made[1]
+        self._code = loaded(made[2])
         self._memory: dict[tuple[int, ...], Block] = {}
         self.failure: BaseException | None = None
         self.now: tuple[Sequence[Any], Any] = ((), None)
@@ -159,16 +181,38 @@ class Native:
         self.repeat = self._code.repeat
         self.number = native.number_of(self) if self.hosts else None
 
+    @cached_property
+    def _scheduled(self) -> tuple[Loops, Layout]:
+        scheduler = Scheduler(self.program)
+        loops = scheduler.run()
+        objects = [*[scheduler.views[t].buffer for t in self.program.inputs], *scheduler.results]
+        scratch = [b for b in loops.buffers if b.role == "scratch"]
+        lives = memory.lifetimes(loops, scratch)
+        scratch = [b for b in scratch if b in lives]
+        layout = Layout(loops.symbols, objects, scheduler.results, scratch, lives)
+        return loops, layout
+
+    @property
+    def loops(self) -> Loops:
+        """What the code was made of: where it came from the cache, made again when first asked."""
+        return self._scheduled[0]
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The sizes that a call says, in the order in which it says them."""
+        return self.layout.symbols
+
     def measured(
         self, objects: Sequence[Any], symbols: Mapping[str, int] | None = None, repeats: int = 100
     ) -> list[float]:
         """Cycles that each kernel takes, on average; runs the program `repeats` times."""
-        module = emit(self.loops, self.objects, self.buffers, host(), timed=True)
-        code = compiled(str(module.ir))
-        values = tuple([(symbols or {})[s] for s in self.loops.symbols])
+        loops, layout = self._scheduled
+        module = emit(loops, layout.objects, layout.scratch, host(), timed=True)
+        code = loaded(compiled(str(module.ir)))
+        values = tuple([(symbols or {})[s] for s in self.symbols])
         block = self.block(values)
         table = (ctypes.c_void_p * len(objects))(*map(id, objects))
-        times = (ctypes.c_int64 * len(self.loops.kernels))()
+        times = (ctypes.c_int64 * len(loops.kernels))()
         for n in range(-3, repeats):
             if n == 0:
                 ctypes.memset(times, 0, ctypes.sizeof(times))
@@ -180,7 +224,7 @@ class Native:
     ) -> list[Any]:
         """Run it on arrays in the order of the program's inputs: C-contiguous, of their shapes and
         dtypes. Those that it updates are written to. Returns new arrays of the results."""
-        values = tuple([symbols[s] for s in self.loops.symbols]) if symbols else ()
+        values = tuple([symbols[s] for s in self.symbols]) if symbols else ()
         return self.prepared(0, inputs)((), values)
 
     def prepared(self, count: int, fixed: Sequence[Any]) -> Prepared:
@@ -218,7 +262,7 @@ class Native:
             if b.role == "constant":
                 whole = b.value
             else:
-                whole = arrays[b] if b.role == "scratch" else objects[self.objects.index(b)]
+                whole = arrays[b] if b.role == "scratch" else objects[self.layout.objects.index(b)]
             flat = whole.reshape(-1)[bound(x.offset, symbols) :]
             steps = [bound(n, symbols) * b.dtype.itemsize for n in x.strides]
             return as_strided(flat, [bound(n, symbols) for n in x.shape], steps)
