@@ -31,15 +31,16 @@ def cross(a: Any, b: Any) -> Any:
 def rotated(rotation: Any, x: Any) -> Any:
     """x turned by |rotation| around rotation: (3), (3) -> (3)."""
     square = cr.sum(rotation * rotation)
-    angle = cr.sqrt(square)
+    # the formula is 0 / 0 at no rotation; its first order is what the suite asks for there
+    still = square == 0
+    angle = cr.sqrt(cr.where(still, 1.0, square))
     axis = rotation / angle
     turned = (
         x * cr.cos(angle)
         + cross(axis, x) * cr.sin(angle)
         + axis * (cr.sum(axis * x) * (1 - cr.cos(angle)))
     )
-    # the formula is 0 / 0 at no rotation; its first order is what the suite asks for there
-    return cr.where(square == 0, x + cross(rotation, x), turned)
+    return cr.where(still, x + cross(rotation, x), turned)
 
 
 def residual(camera: Any, point: Any, weight: Any, seen: Any) -> Any:

@@ -73,7 +73,9 @@ def turns(angles: Any) -> Any:
 
 def rotation(r: Any) -> Any:
     """The rotation by |r| around r: (3) -> (3, 3); none below 1e-4."""
-    angle = cr.sqrt(cr.sum(r * r))
+    square = cr.sum(r * r)
+    still = square < 1e-8
+    angle = cr.sqrt(cr.where(still, 1.0, square))
     x, y, z = cr.unstack(r / angle)
     s, c = cr.sin(angle), cr.cos(angle)
     turned = matrix(
@@ -83,7 +85,7 @@ def rotation(r: Any) -> Any:
             [x * z * (1 - c) - y * s, z * y * (1 - c) + x * s, z * z + (1 - z * z) * c],
         ]
     )
-    return cr.where(angle < 1e-4, np.eye(3), turned)
+    return cr.where(still, np.eye(3), turned)
 
 
 def absolutes(relatives: Any, parents: Sequence[int]) -> Any:

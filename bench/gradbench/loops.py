@@ -1,54 +1,30 @@
-"""Loops of compiled blocks, and their derivatives in both modes.
+"""Loops that are one compiled program, and their derivatives in both modes.
 
-A loop of a thousand turns makes one program too long to compile, and where its length depends on
-values no program at all. So a block of some turns is one program, and Python goes from block to
-block: forwards with tangents, or backwards through the states that each block began with, by the
-block's own vjp. That computes each block twice and keeps nothing inside it.
+A thousand turns unrolled are too long to compile, so they are a `cr.scan` over blocks of a few
+turns, each of which the compiler fuses. A scan that is to be compiled must not be differentiated
+from outside; so the derivative is taken inside, block by block: tangents go forwards with the
+state; cotangents go backwards through the states that each block began with, by the block's own
+vjp. That computes each block twice and keeps nothing inside it.
 
-Notation: a turn takes (params, state, x) to the next state, all trees of arrays; `bars` are
-cotangents and `dots` tangents of (params, state).
+Notation: a block takes (params, state, x) to the next state, all trees of arrays; `bars` are
+cotangents and `dots` tangents of (params, state); a `loop` is a block for each of xs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 import chainrule as cr
 from bench.gradbench.problem import Function, Jit
 
 
-@dataclass(frozen=True)
-class Block:
-    """Some turns of a loop, as compiled programs.
-
-    run:  (params, state, x) -> state
-    push: (params, state, x, dots) -> (state, dots); dots have a first axis of directions
-    pull: (params, state, x, bars) -> bars; the bar of params is added to
-    """
-
-    run: Function
-    push: Function
-    pull: Function
-
-
-def block(turns: Function, jit: Jit) -> Block:
-    """A block from what it does: (params, state, x) -> state."""
-
-    def push(params: Any, state: Any, x: Any, dots: Any) -> Any:
-        def along(dot: Any) -> Any:
-            return cr.jvp(lambda p, s: turns(p, s, x), (params, state), dot)[1]
-
-        params_dots = dots[0]
-        return turns(params, state, x), (params_dots, cr.vmap(along)(dots))
-
-    def pull(params: Any, state: Any, x: Any, bars: Any) -> Any:
-        _, back = cr.vjp(lambda p, s: turns(p, s, x), params, state)
-        params_bar, state_bar = back(bars[1])
-        return cr.tree_map(lambda a, b: a + b, bars[0], params_bar), state_bar
-
-    return Block(jit(turns), jit(push), jit(pull))
+def alone(tree: Any) -> Any:
+    """The same numbers, through which nothing is differentiated."""
+    return cr.tree_map(lambda x: x.detach() if isinstance(x, cr.Tensor) else x, tree)
 
 
 def repeated(turn: Function, times: int) -> Function:
@@ -62,38 +38,94 @@ def repeated(turn: Function, times: int) -> Function:
     return turns
 
 
-def states(block: Block, params: Any, state: Any, xs: Iterable[Any]) -> list[Any]:
-    """What each block of a loop begins with, and what the last one leaves."""
-    seen = [state]
-    for x in xs:
-        seen.append(block.run(params, seen[-1], x))
-    return seen
+def run(block: Function, params: Any, state: Any, xs: Any) -> tuple[Any, Any]:
+    """The last state, and what each block begins with."""
+
+    def step(s: Any, x: Any) -> tuple[Any, Any]:
+        return block(params, s, x), s
+
+    return cr.scan(step, state, xs)
 
 
-def states_while(
-    block: Block, params: Any, state: Any, live: Callable[[Any], bool], x: Any = None
-) -> list[Any]:
-    """The same of a loop that goes on while the state is live; turns leave other states alone."""
-    seen = [state]
-    while live(seen[-1]):
-        seen.append(block.run(params, seen[-1], x))
-    return seen
+def push(block: Function, params: Any, state: Any, xs: Any, dots: Any) -> tuple[Any, Any]:
+    """The last state and its dots; dots have a first axis of directions."""
+    params_dots, state_dots = dots
+
+    def step(both: Any, x: Any) -> tuple[Any, None]:
+        state, state_dots = both
+
+        def along(dot: Any) -> Any:
+            return cr.jvp(lambda p, s: block(p, s, x), (params, state), dot)[1]
+
+        return alone((block(params, state, x), cr.vmap(along)((params_dots, state_dots)))), None
+
+    return cr.scan(step, (state, state_dots), xs)[0]
 
 
-def gradient(
-    block: Block, params: Any, seen: Sequence[Any], xs: Sequence[Any], state_bar: Any
-) -> tuple[Any, Any]:
-    """The bars of params and of the first state, from the bar of the last."""
-    bars = cr.tree_map(cr.zeros_like, params), state_bar
-    for state, x in zip(reversed(seen[:-1]), reversed(xs), strict=True):
-        bars = block.pull(params, state, x, bars)
-    return bars
+def pull(block: Function, params: Any, seen: Any, xs: Any, bars: Any) -> Any:
+    """The bars before the blocks, from those behind them; what arrives at params is added up."""
+
+    def step(bars: Any, at: Any) -> tuple[Any, None]:
+        state, x = at
+        params_bar, state_bar = cr.vjp(lambda p, s: block(p, s, x), params, state)[1](bars[1])
+        return alone((cr.tree_map(lambda a, b: a + b, bars[0], params_bar), state_bar)), None
+
+    last_first = cr.tree_map(lambda a: cr.flip(a, axis=0), (seen, xs))
+    return cr.scan(step, bars, last_first)[0]
 
 
-def tangents_while(
-    block: Block, params: Any, state: Any, live: Callable[[Any], bool], dots: Any, x: Any = None
-) -> tuple[Any, Any]:
-    """The last state of such a loop, and its dots."""
-    while live(state):
-        state, dots = block.push(params, state, x, dots)
-    return state, dots[1]
+def gradient(block: Function, params: Any, state: Any, xs: Any, state_bar: Any) -> Any:
+    """The bar of params, from that of the last state."""
+    _, seen = run(block, params, state, xs)
+    return pull(block, params, seen, xs, (cr.tree_map(cr.zeros_like, params), state_bar))[0]
+
+
+def block_size(turns: int, most: int) -> int:
+    """How many turns a block has, so that blocks are alike: the largest divisor up to `most`."""
+    return max(d for d in range(1, most + 1) if turns % d == 0)
+
+
+@dataclass(frozen=True)
+class While:
+    """A loop as long as `live` says: `blocks` blocks at a time are one program.
+
+    Blocks leave a state alone that is not live.
+    """
+
+    block: Function
+    live: Callable[[Any], bool]
+    blocks: int
+    jit: Jit
+
+    def __post_init__(self) -> None:
+        block = self.block
+        programs = {
+            "_run": lambda p, s, xs: run(block, p, s, xs),
+            "_push": lambda p, s, xs, dots: push(block, p, s, xs, dots),
+            "_pull": lambda p, seen, xs, bars: pull(block, p, seen, xs, bars),
+        }
+        for name, program in programs.items():
+            object.__setattr__(self, name, self.jit(program))
+        object.__setattr__(self, "_xs", np.zeros(self.blocks))
+
+    def states(self, params: Any, state: Any) -> tuple[Any, list[Any]]:
+        """The last state, and what each block began with, program by program."""
+        seen: list[Any] = []
+        while self.live(state):
+            state, more = self._run(params, state, self._xs)
+            seen.append(more)
+        return state, seen
+
+    def tangents(self, params: Any, state: Any, dots: Any) -> tuple[Any, Any]:
+        """The last state, and its dots, from those of params and the first."""
+        while self.live(state):
+            state, state_dots = self._push(params, state, self._xs, dots)
+            dots = dots[0], state_dots
+        return state, dots[1]
+
+    def cotangents(self, params: Any, seen: list[Any], state_bar: Any) -> tuple[Any, Any]:
+        """The bars of params and of the first state, from that of the last."""
+        bars = cr.tree_map(cr.zeros_like, params), state_bar
+        for some in reversed(seen):
+            bars = self._pull(params, some, self._xs, bars)
+        return bars

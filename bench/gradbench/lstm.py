@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 import chainrule as cr
-from bench.gradbench.loops import block, gradient, states
+from bench.gradbench.loops import block_size, gradient, run
 from bench.gradbench.problem import Function, Input, Jit, Problem, array
 
 BLOCK = 4
-"""Characters that are compiled into one program."""
+"""At most so many characters are fused."""
 
 
 def layer(weight: Any, bias: Any, hidden: Any, cell: Any, x: Any) -> tuple[Any, Any]:
@@ -30,7 +30,7 @@ def layer(weight: Any, bias: Any, hidden: Any, cell: Any, x: Any) -> tuple[Any, 
 
 
 def score(params: Any, state: Any, texts: Any) -> Any:
-    """The state and the sum of log likelihoods after some more characters.
+    """A block: the state and the sum of log likelihoods after some more characters.
 
     params: main (l, 2, 4, b), extra (3, b); state: (l, 2, b), (); texts (t + 1, b).
     """
@@ -48,23 +48,32 @@ def score(params: Any, state: Any, texts: Any) -> Any:
     return cr.stack([cr.stack(pair) for pair in pairs]), total
 
 
+def objective(main: Any, extra: Any, memory: Any, texts: Any) -> Any:
+    first = memory, cr.zeros((), dtype=memory.dtype)
+    (_, total), _ = run(score, (main, extra), first, texts)
+    return -total / characters(texts)
+
+
+def slope(main: Any, extra: Any, memory: Any, texts: Any) -> Any:
+    first = memory, cr.zeros((), dtype=memory.dtype)
+    bar = cr.zeros_like(memory), cr.full((), -1 / characters(texts), dtype=memory.dtype)
+    return gradient(score, (main, extra), first, texts, bar)
+
+
+def characters(texts: Any) -> int:
+    """How many are to be said."""
+    return texts.shape[0] * (texts.shape[1] - 1)
+
+
 def functions(jit: Jit) -> dict[str, Function]:
-    some = block(score, jit)
+    return {"objective": jit(objective), "jacobian": jit(slope)}
 
-    def run(main: Any, extra: Any, memory: Any, parts: Any) -> tuple[Any, list[Any], int]:
-        seen = states(some, (main, extra), (memory, cr.zeros((), dtype=cr.float64)), parts)
-        return seen[-1], seen, sum(len(p) - 1 for p in parts)
 
-    def objective(main: Any, extra: Any, memory: Any, parts: Any) -> Any:
-        (_, total), _, count = run(main, extra, memory, parts)
-        return -total / count
-
-    def slope(main: Any, extra: Any, memory: Any, parts: Any) -> Any:
-        last, seen, count = run(main, extra, memory, parts)
-        bar = cr.zeros_like(last[0]), cr.full((), -1 / count, dtype=cr.float64)
-        return gradient(some, (main, extra), seen, parts, bar)[0]
-
-    return {"objective": objective, "jacobian": slope}
+def parts(text: Any) -> Any:
+    """A text for each block, each beginning with the last character of the one before:
+    (c, b) -> (blocks, turns + 1, b)."""
+    turns = block_size(len(text) - 1, BLOCK)
+    return np.stack([text[i : i + turns + 1] for i in range(0, len(text) - 1, turns)])
 
 
 def read(message: Input) -> tuple[Any, ...]:
@@ -74,8 +83,7 @@ def read(message: Input) -> tuple[Any, ...]:
         main.reshape(l, 2, 4, b),
         array(message["extra_params"]),
         array(message["state"]).reshape(l, 2, b),
-        # the last character of a part is what its last turn is to say, and the next part's first
-        tuple([text[i : i + BLOCK + 1] for i in range(0, len(text) - 1, BLOCK)]),
+        parts(text),
     )
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 import chainrule as cr
-from bench.gradbench.loops import block, gradient, states
+from bench.gradbench.loops import block_size, gradient, repeated, run
 from bench.gradbench.problem import Function, Input, Jit, Problem, array
 
 END = 2.0
 BLOCK = 10
-"""Steps that are compiled into one program."""
+"""At most so many steps are fused."""
 
 
 def slope(x: Any, y: Any) -> Any:
@@ -34,31 +34,22 @@ def turn(x: Any, y: Any, h: float) -> Any:
 
 
 def functions(jit: Jit) -> dict[str, Function]:
-    def turns(x: Any, y: Any, steps: tuple[int, int]) -> Any:
-        here, all_of_them = steps
-        for _ in range(here):
-            y = turn(x, y, END / all_of_them)
-        return y
-
-    some = block(turns, jit)
-
-    def run(x: Any, steps: int) -> list[Any]:
-        return states(some, x, cr.zeros_like(x), parts(steps))
+    def loop(steps: int) -> tuple[Function, Any]:
+        size = block_size(steps, BLOCK)
+        block = repeated(lambda x, y, _: turn(x, y, END / steps), size)
+        return block, np.zeros(steps // size)
 
     def primal(x: Any, steps: int) -> Any:
-        return run(x, steps)[-1]
+        block, xs = loop(steps)
+        return run(block, x, cr.zeros_like(x), xs)[0]
 
     def last(x: Any, steps: int) -> Any:
+        block, xs = loop(steps)
         y_bar = np.zeros(len(x))
         y_bar[-1] = 1
-        return gradient(some, x, run(x, steps), parts(steps), cr.tensor(y_bar))[0]
+        return gradient(block, x, cr.zeros_like(x), xs, y_bar)
 
-    return {"primal": primal, "gradient": last}
-
-
-def parts(steps: int) -> list[tuple[int, int]]:
-    """How many steps each block has, of how many in all."""
-    return [(min(BLOCK, steps - done), steps) for done in range(0, steps, BLOCK)]
+    return {"primal": jit(primal), "gradient": jit(last)}
 
 
 def read(message: Input) -> tuple[Any, ...]:

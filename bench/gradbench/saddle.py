@@ -13,11 +13,11 @@ import numpy as np
 
 import chainrule as cr
 from bench.gradbench.descent import Descent, argmin, live, start, turn
-from bench.gradbench.loops import block, gradient, repeated, states_while, tangents_while
+from bench.gradbench.loops import While, repeated
 from bench.gradbench.problem import Function, Input, Jit, Problem, array
 
-BLOCK = 24
-"""Turns of the inner descent that are compiled into one program."""
+BLOCK, BLOCKS = 15, 16
+"""Turns of the inner descent that are fused, and how many such blocks are one program."""
 
 
 def height(x: Any, y: Any) -> Any:
@@ -41,27 +41,26 @@ def down(mode: str, x: Any) -> Function:
 def tops(jit: Jit, inner: str) -> dict[str, Function]:
     """Of x and where y starts: the highest height over y, and its derivative in x, either mode."""
 
-    def turns(x: Any, state: Any, _: Any) -> Any:
-        return tuple(
-            repeated(lambda p, s, _: turn(down(inner, p), s), BLOCK)(x, Descent(*state), _)
-        )
+    def descend(x: Any, state: Any, _: Any) -> Any:
+        return tuple(turn(down(inner, x), Descent(*state)))
 
-    some = block(turns, jit)
     begin = jit(lambda x, y: tuple(start(down(inner, x), y)))
 
     def going(state: Any) -> bool:
         return live(Descent(*[np.asarray(part) for part in state]))
 
+    descent = While(repeated(descend, BLOCK), going, BLOCKS, jit)
+
     def forward(x: Any, y: Any) -> Any:
         dots = cr.tensor(np.eye(2)), begin_dots(x, y)
-        state, dots = tangents_while(some, x, begin(x, y), going, dots)
+        state, dots = descent.tangents(x, begin(x, y), dots)
         return top(x, state[0]), top_dot(x, state[0], dots[0])
 
     def reverse(x: Any, y: Any) -> Any:
-        seen = states_while(some, x, begin(x, y), going)
-        value, (x_bar, y_bar) = top_bar(x, seen[-1][0])
-        bar = (y_bar, *[cr.zeros_like(part) for part in seen[-1][1:]])
-        through, first = gradient(some, x, seen, [None] * (len(seen) - 1), bar)
+        state, seen = descent.states(x, begin(x, y))
+        value, (x_bar, y_bar) = top_bar(x, state[0])
+        bar = (y_bar, *[cr.zeros_like(part) for part in state[1:]])
+        through, first = descent.cotangents(x, seen, bar)
         return value, x_bar + through + begin_bar(x, y, first)
 
     eye = cr.tensor(np.eye(2))
