@@ -184,22 +184,6 @@ class Unfold(Linear):
 # --- Functions -----------------------------------------------------------------------------------
 
 
-def _padding(
-    padding: Sizes | str, kernel: Shape, stride: Shape, dilation: Shape
-) -> tuple[tuple[int, int], ...]:
-    """Pairs (before, after). "same": as many outputs as inputs, the odd one added after."""
-    if padding == "valid":
-        return ((0, 0),) * len(kernel)
-    if padding == "same":
-        if max(stride) > 1:
-            raise ConfigError(f"conv: padding 'same' needs stride 1, not {stride}")
-        total = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
-        return tuple([(n // 2, n - n // 2) for n in total])
-    if isinstance(padding, str):
-        raise ConfigError(f"conv: padding is 'same', 'valid' or sizes, not {padding!r}")
-    return tuple([(n, n) for n in sizes_of("conv", "padding", padding, len(kernel), 0)])
-
-
 def _check(what: str, x: Any, weight: Any, ndim: int) -> None:
     if x.ndim != ndim + 2 or weight.ndim != ndim + 2:
         raise ShapeError(
@@ -227,10 +211,7 @@ def _conv(
             f"{what}: x {tuple(x.shape)} has {x.shape[1]} channels; weight {tuple(weight.shape)} "
             f"in {g} groups takes {channels * g}, and gives {outs}, which must divide by {g}"
         )
-    kernel, s = tuple(weight.shape[2:]), sizes_of(what, "stride", stride, ndim)
-    d = sizes_of(what, "dilation", dilation, ndim)
-    windows = Windows(tuple(x.shape[2:]), kernel, s, _padding(padding, kernel, s, d), d)
-    windows.check(what)
+    windows = Windows.over(what, x, weight.shape[2:], stride, padding, dilation)
     return _with_bias(what, apply(Convolve(windows, g), x, weight), bias)
 
 
@@ -357,12 +338,5 @@ def unfold(
     """
     if x.ndim < 3:
         raise ShapeError(f"unfold: x is (N, C, ...) with at least 3 axes, not {tuple(x.shape)}")
-    n = x.ndim - 2
-    k, s, d = [
-        sizes_of("unfold", name, value, n)
-        for name, value in (("kernel", kernel), ("stride", stride), ("dilation", dilation))
-    ]
-    p = sizes_of("unfold", "padding", padding, n, 0)
-    windows = Windows(tuple(x.shape[2:]), k, s, tuple([(a, a) for a in p]), d)
-    windows.check("unfold")
-    return apply(Unfold(windows, False), x)
+    k = sizes_of("unfold", "kernel", kernel, x.ndim - 2)
+    return apply(Unfold(Windows.over("unfold", x, k, stride, padding, dilation), False), x)

@@ -103,14 +103,10 @@ def _windows(
 ) -> Windows:
     if x.ndim != ndim + 2:
         raise ShapeError(f"{what}: x is (N, C, *size) with {ndim + 2} axes, not {tuple(x.shape)}")
-    k = sizes_of(what, "kernel", kernel, ndim)
-    s = k if stride is None else sizes_of(what, "stride", stride, ndim)
-    d, p = sizes_of(what, "dilation", dilation, ndim), sizes_of(what, "padding", padding, ndim, 0)
+    k, p = sizes_of(what, "kernel", kernel, ndim), sizes_of(what, "padding", padding, ndim, 0)
     if [1 for n, m in zip(p, k, strict=True) if 2 * n > m]:
         raise ConfigError(f"{what}: padding {p} is more than half of the kernel {k}")
-    windows = Windows(tuple(x.shape[2:]), k, s, tuple([(n, n) for n in p]), d)
-    windows.check(what)
-    return windows
+    return Windows.over(what, x, k, k if stride is None else stride, p, dilation)
 
 
 def _max_pool(x: Any, windows: Windows) -> Any:

@@ -31,6 +31,27 @@ class Windows:
     padding: tuple[tuple[int, int], ...]
     dilation: Shape
 
+    @classmethod
+    def over(
+        cls,
+        what: str,
+        x: Any,
+        kernel: Sequence[int],
+        stride: Sizes,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
+    ) -> Windows:
+        """The windows of `kernel` over all axes of `x` but the first two.
+
+        `padding` is sizes for both sides, "valid" (none) or "same": as many windows as elements,
+        the odd one added after. Raises, in the name of `what`, unless there is a window.
+        """
+        k, n = tuple(kernel), len(kernel)
+        s, d = sizes_of(what, "stride", stride, n), sizes_of(what, "dilation", dilation, n)
+        windows = cls(tuple(x.shape[2:]), k, s, _padding(what, padding, k, s, d), d)
+        windows.check(what)
+        return windows
+
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
@@ -109,6 +130,21 @@ class Windows:
         for part, place in zip(parts, self.places(), strict=True):
             out[place] += part
         return out[self._inner()]
+
+
+def _padding(
+    what: str, padding: Sizes | str, kernel: Shape, stride: Shape, dilation: Shape
+) -> tuple[tuple[int, int], ...]:
+    if padding == "valid":
+        return ((0, 0),) * len(kernel)
+    if padding == "same":
+        if max(stride) > 1:
+            raise ConfigError(f"{what}: padding 'same' needs stride 1, not {stride}")
+        total = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+        return tuple([(n // 2, n - n // 2) for n in total])
+    if isinstance(padding, str):
+        raise ConfigError(f"{what}: padding is 'same', 'valid' or sizes, not {padding!r}")
+    return tuple([(n, n) for n in sizes_of(what, "padding", padding, len(kernel), 0)])
 
 
 def sizes_of(what: str, name: str, value: Sizes, ndim: int, least: int = 1) -> Shape:
