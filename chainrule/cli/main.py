@@ -16,7 +16,11 @@ import chainrule
 from chainrule.cli.options import Parser
 from chainrule.errors import ChainruleError
 
-COMMANDS = {"train": "chainrule.cli.train", "sample": "chainrule.cli.sample"}
+COMMANDS = {
+    "train": "chainrule.cli.train",
+    "sample": "chainrule.cli.sample",
+    "export": "chainrule.cli.export",
+}
 """Modules with HELP, EXAMPLES, add_options(parser), and command(asked, console): an exit code."""
 
 

@@ -38,6 +38,16 @@ class TensorEngine(Engine):
             eps=settings.eps,
         )
 
+    @property
+    def model(self) -> GPT:
+        """What it trains."""
+        return self._model
+
+    @property
+    def optimizer(self) -> optim.AdamW:
+        """What trains it."""
+        return self._optimizer
+
     def update(self, batch: Batch, lr: float) -> float:
         """Forward, backward, AdamW."""
         loss = self._model.loss(batch.tokens, batch.targets, ignore_index=ignored(batch))

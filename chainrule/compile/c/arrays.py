@@ -19,7 +19,7 @@ INLINE = 64
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Array:
     """Memory of its own: `name` in C, `path` as the user would say it, `about` for the comment."""
 

@@ -11,10 +11,11 @@ from types import CodeType
 
 from chainrule.compile.loops import Kernel
 from chainrule.compile.terms import Term
-from chainrule.provenance import line_of
+from chainrule.provenance import line_of, location
 
 _MEMBER = re.compile(r"^(?P<op>.+?) (?P<dtype>\w+)(?P<shape>\[.*?\])(?:  (?P<place>.*))?$")
 _LONG = 60
+_HERE = str(Path(__file__).parents[2])
 
 
 def kernel_words(kernel: Kernel) -> list[str]:
@@ -31,7 +32,13 @@ def kernel_comment(kernels: Sequence[Kernel]) -> list[str]:
     head = said or [f"{kernel_words(kernels[0])[0]}, for what follows"]
     places = {m["place"]: None for k in kernels for m in map(_MEMBER.match, k.about) if m}
     times = f"; {len(kernels)} calls" if len(kernels) > 1 else ""
-    return [*listed("", head, times), *[quoted(p) for p in places if p]]
+    return [*listed("", head, times), *[quoted(p) for p in places if _is_users(p)]]
+
+
+def _is_users(place: str | None) -> bool:
+    """Whether there is a line to quote: a command of ours that is running has none."""
+    file = (place or "").rpartition(":")[0]
+    return file.endswith(".py") and not file.startswith(_HERE)
 
 
 def _shape(text: str) -> str:
@@ -65,7 +72,7 @@ def _plain(text: str) -> str:
 
 def where(t: Term) -> str:
     """The user's line that made `t`, as `train.py:12`; nothing where that is not known."""
-    if t.code is None:
+    if t.code is None or not _is_users(location(t.code, t.at)):
         return ""
     return f"{Path(t.code.co_filename).name}:{line_of(t.code, t.at)}"
 

@@ -73,7 +73,8 @@ def export(
     name = re.sub(r"\W+", "_", getattr(f, "__name__", "step")).strip("_") or "program"
     file = Path(path) if Path(path).suffix == ".c" else Path(path) / f"{name}.c"
     data = file.with_suffix(".bin")
-    text = source.text(_title(f, file, program, source), data.name)
+    steps = len(batches) if len(batches) > 1 else 100
+    text = source.text(_title(f, file, program, source), data.name, steps)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     with data.open("wb") as out:
@@ -200,10 +201,9 @@ def _result_names(f: Callable[..., Any], count: int) -> list[str]:
     for x in ast.walk(tree):
         if isinstance(x, ast.Return) and x.value is not None:
             parts = x.value.elts if isinstance(x.value, ast.Tuple) else [x.value]
-            found.append([p.id for p in parts if isinstance(p, ast.Name)])
-    if len(found) == 1 and len(found[0]) == count:
-        return found[0]
-    return ["result"] if count == 1 else [f"result{i}" for i in range(count)]
+            found.append([p.id if isinstance(p, ast.Name) else "" for p in parts])
+    names = found[0] if len(found) == 1 and len(found[0]) == count else [""] * count
+    return [n or ("result" if count == 1 else f"result{i}") for i, n in enumerate(names)]
 
 
 def _title(f: Callable[..., Any], file: Path, program: Program, source: Source) -> list[str]:
@@ -218,9 +218,11 @@ def _title(f: Callable[..., Any], file: Path, program: Program, source: Source) 
     return [
         f"{getattr(f, '__name__', 'a function')}(){place} in C, written by chainrule{made}.",
         "",
-        f"  gcc -O2 -std=c99 {file.name} -o {stem} -lm && ./{stem} 100",
+        f"  gcc -O2 -std=c99 {file.name} -o {stem} -lm && ./{stem}",
         "",
-        f"Reads {file.with_suffix('.bin').name}: what there was when it was written, and the data.",
+        f"Reads {stem}.bin: what there was when it was written, and the data. After the name can",
+        f"come the number of steps, another path of {stem}.bin, and a file for the state that is",
+        "left at the end. With -O3 -march=native it is faster.",
     ]
 
 

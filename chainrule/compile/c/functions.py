@@ -89,6 +89,18 @@ _WHOLE: Final = {
 }  # fmt: skip
 """The same for integers."""
 
+_UNSIGNED: Final = _WHOLE | {
+    "sign": "0 or 1|REAL x|return x > 0;",
+    "floor_divide": "a / b; 0 for a divisor of 0|REAL a, REAL b|return b == 0 ? 0 : a / b;",
+    "remainder": "what is left of a / b; 0 for a divisor of 0|REAL a, REAL b"
+    "|return b == 0 ? 0 : a % b;",
+    "bitwise_left_shift": "a * 2^n, 0 if all bits are gone|REAL a, REAL n"
+    "|return n >= 8 * sizeof a ? 0 : (REAL)((uint64_t)a << n);",
+    "bitwise_right_shift": "a / 2^n, rounded down|REAL a, REAL n"
+    "|return n >= 8 * sizeof a ? 0 : a >> n;",
+}  # fmt: skip
+"""The same for integers that are never negative."""
+
 INDEX: Final = "index_in"
 _INDEX_TEXT = (
     "/* where i is along an axis of n: a negative one counts from the end, one outside is the\n"
@@ -175,7 +187,13 @@ def suffix(dtype: Any) -> str:
 
 def has_helper(name: str, dtype: Any) -> bool:
     """Whether `name` is written out for numbers of `dtype`."""
-    return name in (_HELPERS if dtype.kind == "f" else _WHOLE)
+    return name in _helpers(dtype)
+
+
+def _helpers(dtype: Any) -> dict[str, str]:
+    if dtype.kind == "f":
+        return _HELPERS
+    return _WHOLE if dtype.kind == "i" else _UNSIGNED
 
 
 def helper_names() -> set[str]:
@@ -198,7 +216,7 @@ def helper(name: str, dtype: Any) -> str:
         return _INDEX_TEXT
     if name == "matmul":
         return _MATMUL.replace("matmul", helper_name(name, dtype)).replace("REAL", type_of(dtype))
-    about, parameters, body = (_HELPERS if dtype.kind == "f" else _WHOLE)[name].split("|", 2)
+    about, parameters, body = _helpers(dtype)[name].split("|", 2)
     real = type_of(dtype)
     body = re.sub("#", suffix(dtype), body)
     for word, value in _CONSTANTS.items():

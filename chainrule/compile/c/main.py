@@ -28,28 +28,32 @@ static void read_bytes(FILE *file, void *to, size_t bytes) {
 @final
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is read once, what is read at every step, and what is printed."""
+    """What is read once, what of it lives on, what is read at every step, and what is printed."""
 
     once: list[Array]
+    state: list[Array]
     each_step: list[Array]
     results: list[Array]
 
 
-def main_text(reading: Reading, phases: Sequence[str], symbols: Sequence[str], data: str) -> str:
-    """The functions that read, and `main`, which reads the file `data` unless told of another."""
-    sizes = ", ".join(symbols)
+def main_text(
+    reading: Reading, calls: Sequence[str], symbols: Sequence[str], data: str, steps: int
+) -> str:
+    """The functions that read, and `main`, which makes these `calls` at every step. It takes so
+    many `steps`, and reads the file `data`, unless it is told otherwise."""
     lines = [
-        *_opened(data),
+        *_opened(data, steps),
         "    read_state(file);",
         "    const long batches_start = ftell(file);",
         "    for (int step = 0; step < steps; step++) {",
         "        if (step % header[2] == 0) fseek(file, batches_start, SEEK_SET);",
         *[f"        int64_t {s};\n        read_bytes(file, &{s}, sizeof {s});" for s in symbols],
         *([f"        read_batch({', '.join(['file', *symbols])});"] if reading.each_step else []),
-        *[f"        {name}({sizes});" for name in phases],
-        f"        {_printed(reading.results)}",
+        *[f"        {call}" for call in calls],
+        *[f"        {line}" for line in _printed(reading.results)],
         "    }",
         "    fclose(file);",
+        "    if (argc > 3) write_state(argv[3]);",
         "    return 0;",
     ]  # fmt: skip
     arguments = "".join([f", int {s}" for s in symbols])
@@ -57,6 +61,7 @@ def main_text(reading: Reading, phases: Sequence[str], symbols: Sequence[str], d
     return "\n".join([
         "/* ---- main ---- */\n", _READ, _reader("read_state", reading.once, ""),
         *([batch] if batch else []),
+        _writer([*reading.state, *dict.fromkeys(reading.results)]),
         "int main(int argc, char **argv) {\n" + "\n".join(lines) + "\n}\n",
     ])  # fmt: skip
 
@@ -67,9 +72,22 @@ def _reader(name: str, arrays: Sequence[Array], arguments: str) -> str:
     return f"static void {name}(FILE *file{arguments}) {{\n{body}}}\n"
 
 
-def _opened(data: str) -> list[str]:
+def _writer(arrays: Sequence[Array]) -> str:
+    lines = [f"    fwrite({a.name}, 1, sizeof {a.name}, file);\n" for a in arrays]
+    return (
+        "/* Writes the state and the results as they are now, each array as it lies in memory. */\n"
+        "static void write_state(const char *path) {\n"
+        '    FILE *file = fopen(path, "wb");\n'
+        "    if (!file) {\n"
+        '        fprintf(stderr, "%s cannot be written\\n", path);\n'
+        "        exit(1);\n"
+        "    }\n" + "".join(lines) + "    fclose(file);\n}\n"
+    )
+
+
+def _opened(data: str, steps: int) -> list[str]:
     return [
-        "    const int steps = argc > 1 ? atoi(argv[1]) : 100;",
+        f"    const int steps = argc > 1 ? atoi(argv[1]) : {steps};",
         f'    const char *path = argc > 2 ? argv[2] : "{data}";',
         '    FILE *file = fopen(path, "rb");',
         "    int64_t header[3];",
@@ -86,10 +104,10 @@ def _opened(data: str) -> list[str]:
     ]
 
 
-def _printed(results: Sequence[Array]) -> str:
+def _printed(results: Sequence[Array]) -> list[str]:
     """Prints the results that are single numbers."""
-    numbers = [a for a in dict.fromkeys(results) if a.shape == ()]
-    words = "".join([f"  {a.path} %.17g" if a.dtype.itemsize == 8 else f"  {a.path} %.9g"
-                     for a in numbers])  # fmt: skip
-    values = "".join([f", (double)*{a.name}" for a in numbers])
-    return f'printf("step %d{words}\\n", step + 1{values});'
+    lines = ['printf("step %d", step + 1);']
+    for a in [a for a in dict.fromkeys(results) if a.shape == ()]:
+        digits = "%.17g" if a.dtype.itemsize == 8 else "%.9g"
+        lines.append(f'printf("  {a.path} {digits}", (double)*{a.name});')
+    return [*lines, 'printf("\\n");']

@@ -8,14 +8,18 @@ from types import ModuleType
 from typing import Any, Final, cast, final
 
 from chainrule.compile.c import functions as fn
+from chainrule.errors import ConfigError
 
 _KEYWORDS: Final = (  # noqa: SIM905 (shorter to read)
     "auto break case char const continue default do double else enum extern float for goto if "
     "inline int long register restrict return short signed sizeof static struct switch typedef "
     "union unsigned void volatile while bool true false main printf forward backward update file "
     "step steps data read read_bytes read_state read_batch header argc argv path j0 j1 y0 y1 yn "
-    "gamma signgam errno stdin stdout stderr time clock remainder div abs round exit fread fopen"
+    "gamma signgam errno stdin stdout stderr time clock remainder div abs round exit fread fopen "
+    "write_state fwrite fclose batches_start"
 ).split()
+COUNTERS: Final = "ijklmnpqrs"
+"""What loops call their counters, by depth."""
 RESERVED: Final = frozenset(
     [*_KEYWORDS, *[f + end for f in fn.LIBRARY.values() for end in ("", "f", "l")], *fn.TESTS,
      *fn.helper_names()]
@@ -26,6 +30,16 @@ def identifier(text: str) -> str:
     """`text` with everything that C does not take in a name as a single `_`."""
     word = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
     return f"x{word}" if not word or word[0].isdigit() else word
+
+
+def check_symbols(symbols: Iterable[str]) -> None:
+    """Raise `ConfigError` for the name of a dynamic axis that C cannot have."""
+    for s in symbols:
+        if s != identifier(s) or s in RESERVED or s in COUNTERS:
+            raise ConfigError(
+                f"to_c: a dynamic axis is called {s!r}, which is no name for a number in C: take a "
+                'word or a letter, such as "T"'
+            )
 
 
 @final

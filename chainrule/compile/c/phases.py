@@ -10,12 +10,13 @@ is kept there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
 from chainrule.compile.terms import Program, Term, in_order
 from chainrule.compile.views import is_view
+from chainrule.ops.shaping import Astype
 
 NAMES = ("forward", "backward", "update")
 
@@ -33,7 +34,7 @@ class Phase:
 
 def split(program: Program, gradients: frozenset[int]) -> list[Phase]:
     """The parts of `program` that compute anything; `gradients` are the inputs that hold gradients
-    of the loss after the call."""
+    of the loss after the call. Each result of `program` is a term of its own that is computed."""
     kept = {t: program.inputs[i] for i, t in program.updates if i in gradients}
     splitter = _Splitter(program, gradients, _phases(program, gradients), kept)
     phases = [splitter.phase(p) for p in (2, 1, 0)]
@@ -140,6 +141,11 @@ class _Splitter:
         return t
 
 
-def kept_terms(phases: Iterable[Phase]) -> list[Term]:
-    """The terms that phases keep in memory, in the order in which they are made."""
-    return [t for p in phases for t in p.results]
+def with_own_results(program: Program) -> Program:
+    """The program with copies in the place of results that are given, or stand there twice."""
+    out: list[Term] = []
+    for t in program.results:
+        if t.op is None or t in out:
+            t = Term(Astype(t.dtype), (t,), t.shape, t.dtype, None, None, t.code, t.at)
+        out.append(t)
+    return replace(program, results=tuple(out))

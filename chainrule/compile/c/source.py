@@ -10,11 +10,12 @@ from chainrule.compile.c import comments
 from chainrule.compile.c import functions as fn
 from chainrule.compile.c.arrays import SPOKEN, Array, described
 from chainrule.compile.c.main import Reading, main_text
-from chainrule.compile.c.names import Namer
-from chainrule.compile.c.phases import Phase, split
-from chainrule.compile.c.statements import Function, Helpers, function
+from chainrule.compile.c.names import Namer, check_symbols
+from chainrule.compile.c.phases import Phase, split, with_own_results
+from chainrule.compile.c.statements import Function, Helpers, function, mentions
 from chainrule.compile.loops import Buffer, Host, Kernel, Loops
 from chainrule.compile.schedule import Scheduler
+from chainrule.compile.sizes import Size
 from chainrule.compile.terms import Program, Term, in_order
 from chainrule.errors import TraceError
 
@@ -57,10 +58,14 @@ class Source:
         *,
         largest: Mapping[str, int],
     ) -> None:
+        program = with_own_results(program)
         self.program, self.given, self.largest = program, given, largest
         gradients = frozenset([i for i, g in enumerate(given) if g.gradient])
         self.phases = split(program, gradients)
-        self.namer = Namer()
+        sizes = [n for t in program.inputs for n in t.shape if isinstance(n, Size)]
+        symbols = sorted({s for n in sizes for s in n.symbols})
+        check_symbols(symbols)
+        self.namer = Namer(symbols)
         self.helpers: Helpers = {}
         self.slots: dict[Term, Array] = {}
         self.temporary: dict[str, list[Array]] = {p.name: [] for p in self.phases}
@@ -145,12 +150,13 @@ class Source:
             known[key] = _Called(name, function(kernel, paths, symbols, self.helpers))
         known[key].kernels.append(kernel)
         passed = [f"{arrays[b].name} + {n}" if n else arrays[b].name for b, n in same.passed]
-        return comments.listed(f"{known[key].name}(", [*passed, *symbols], ");")
+        return comments.listed(f"{known[key].name}(", [*passed, *same.symbols], ");")
 
     # --- the file
 
-    def text(self, title: Sequence[str], data: str) -> str:
-        """The file; `title` are lines of its first comment, `data` is the name of the data's."""
+    def text(self, title: Sequence[str], data: str, steps: int) -> str:
+        """The file; `title` are lines of its first comment, `data` is the name of the data's,
+        `steps` how many `main` takes unless it is told."""
         parts = [
             _comment(title),
             "".join(
@@ -159,14 +165,19 @@ class Source:
             self._memory(),
             *self._helper_texts(),
             *[self._phase_text(p) for p in self.phases],
-            main_text(self._reading(), [p.name for p in self.phases], self.symbols, data),
+            main_text(self._reading(), self._phase_calls(), self.symbols, data, steps),
         ]
         return "\n".join([p for p in parts if p])
 
+    def _phase_calls(self) -> list[str]:
+        return [f"{p.name}({', '.join(self._told(p.name))});" for p in self.phases]
+
     def _reading(self) -> Reading:
         inputs = [self.slots[t] for t in self.program.inputs]
-        once = [inputs[i] for i in self.state] + self.read_constants
-        return Reading(once, [inputs[i] for i in self.each_step], self.results)
+        state = [inputs[i] for i in self.state]
+        return Reading(
+            [*state, *self.read_constants], state, [inputs[i] for i in self.each_step], self.results
+        )
 
     @property
     def read_constants(self) -> list[Array]:
@@ -198,10 +209,14 @@ class Source:
 
     def _phase_text(self, p: Phase) -> str:
         functions = [self._function_text(c) for c in self._functions[p.name].values()]
-        arguments = ", ".join([f"int {s}" for s in self.symbols]) or "void"
+        arguments = ", ".join([f"int {s}" for s in self._told(p.name)]) or "void"
         head = f"static void {p.name}({arguments}) {{\n"
         calls = "".join([f"    {line}\n" for line in self._calls[p.name]])
         return "\n".join([f"/* ---- {p.name} ---- */\n", *functions, f"{head}{calls}}}\n"])
+
+    def _told(self, phase: str) -> list[str]:
+        """The sizes that a phase is told."""
+        return [s for s in self.symbols if mentions(self._calls[phase], s)]
 
     def _function_text(self, c: _Called) -> str:
         head = "\n".join(comments.listed(f"static void {c.name}(", c.function.parameters, ")"))

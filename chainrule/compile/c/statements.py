@@ -12,7 +12,7 @@ from chainrule.compile.c import blocks
 from chainrule.compile.c import functions as fn
 from chainrule.compile.c.blocks import Cell, Row, Stamp
 from chainrule.compile.c.expressions import Printer, extent, wrapped_index
-from chainrule.compile.c.names import Namer, short
+from chainrule.compile.c.names import COUNTERS, Namer, short
 from chainrule.compile.loops import (
     Buffer,
     Expr,
@@ -31,7 +31,6 @@ _FOLDS = {"add": "sum", "mul": "product", "maximum": "largest", "minimum": "smal
 _SIGNS = {"add": "+=", "mul": "*="}
 _WORDS = {"add": "sum", "sub": "difference", "mul": "product", "div": "ratio", "sqrt": "root",
           "exp": "power", "log": "logarithm", "neg": "negative"}  # fmt: skip
-_COUNTERS = "ijklmnpqrs"
 _WIDTH = 96
 _BREAKS = re.compile(r" (?=[-+*/?:=|&<>]+ )|(?<=, )")
 """Where a line can be broken."""
@@ -48,6 +47,8 @@ class Function:
     lines: tuple[str, ...]
     passed: tuple[tuple[Buffer, Any], ...]
     """Buffers, and from which element on."""
+    symbols: tuple[str, ...]
+    """The sizes that it is told."""
 
 
 def function(
@@ -59,7 +60,7 @@ def function(
     order = list(dict.fromkeys([*written, *read]))
     body = blocks.lowered(kernel.body)
     starts = _starts(body)
-    namer = Namer([*_COUNTERS, *symbols])
+    namer = Namer([*COUNTERS, *symbols])
     printer = Printer(helpers)
     parameters: list[str] = []
     for b in order:
@@ -70,20 +71,32 @@ def function(
     folds = {s.local: s.fold for s in blocks.every(body) if isinstance(s, Into)}
     lines = [x for y in _Body(printer, namer, folds).lines(body) for x in _wrapped(y)]
     passed = tuple([(b, starts.get(b, 0)) for b in order])
-    return Function((*parameters, *[f"int {s}" for s in symbols]), tuple(lines), passed)
+    told = tuple([s for s in symbols if mentions(lines, s)])
+    return Function((*parameters, *[f"int {s}" for s in told]), tuple(lines), passed, told)
+
+
+def mentions(lines: Iterable[str], word: str) -> bool:
+    """Whether `word` stands in a text."""
+    return any(re.search(rf"\b{word}\b", line) for line in lines)
 
 
 def _wrapped(line: str) -> list[str]:
-    """A line, broken before an operator or after a comma if it is long."""
+    """A line; if it is long, in several, broken outside of as many brackets as possible."""
     pad = " " * (len(line) - len(line.lstrip()) + 4)
     out: list[str] = []
     while len(line) > _WIDTH:
         ends = [m.start() for m in _BREAKS.finditer(line, len(pad) + 16, _WIDTH)]
         if not ends:
             break
-        out.append(line[: ends[-1]].rstrip())
-        line = pad + line[ends[-1] :].lstrip()
+        end = min(ends, key=lambda n: (_depth(line[:n]), -n))
+        out.append(line[:end].rstrip())
+        line = pad + line[end:].lstrip()
     return [*out, line]
+
+
+def _depth(text: str) -> int:
+    """How many brackets are open at the end of a text; those of an offset count more."""
+    return text.count("(") - text.count(")") + 4 * (text.count("[") - text.count("]"))
 
 
 def _starts(body: Sequence[Any]) -> dict[Buffer, int]:
@@ -165,7 +178,7 @@ class _Body:
                 raise AssertionError(f"{type(s).__name__} is not a kernel's statement")
 
     def _loop(self, s: For) -> list[str]:
-        name = _COUNTERS[self._depth] if self._depth < len(_COUNTERS) else f"i{self._depth}"
+        name = COUNTERS[self._depth] if self._depth < len(COUNTERS) else f"i{self._depth}"
         self.printer.names[s.var] = name
         self._wrote(blocks.writes(s.body))
         with self._scope():
@@ -228,7 +241,7 @@ class _Body:
         kind = fn.type_of(s.buffer.dtype)
         if isinstance(n, int):
             return [f"{kind} {name}[{n}] = {{0}};"]
-        i = _COUNTERS[self._depth]
+        i = COUNTERS[self._depth]
         return [f"{kind} {name}[{extent(n)}];",
                 f"for (int {i} = 0; {i} < {extent(n)}; {i}++) {name}[{i}] = 0;"]  # fmt: skip
 
