@@ -1,8 +1,12 @@
-"""Settings of the suite: hypothesis runs small and repeatable unless HYPOTHESIS_PROFILE=dev."""
+"""Settings of the suite: hypothesis runs small and repeatable unless HYPOTHESIS_PROFILE=dev;
+compiled code is cached in a folder of the run's own.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
+import tempfile
 
 from hypothesis import HealthCheck, settings
 
@@ -16,3 +20,7 @@ settings.register_profile(
 )
 settings.register_profile("dev", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+_CACHE = tempfile.TemporaryDirectory(prefix="chainrule-tests-")
+atexit.register(_CACHE.cleanup)
+os.environ["CHAINRULE_CACHE_DIR"] = _CACHE.name
