@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compile.patterns import Pattern, Ratio, Steps, Triangle, Uniform, recognized
+from chainrule.compile.patterns import Ratio, Steps, Triangle, Uniform, recognized
 from chainrule.compile.sizes import Extent, Size
 from chainrule.compile.terms import Program, Term, in_order
 from chainrule.errors import TraceError
@@ -42,9 +42,7 @@ def samples_near(now: Sample, taken: frozenset[int], count: int) -> list[Sample]
     out: list[Sample] = [dict(now)]
     for i in range(1, 4 * count):
         # each symbol at a pace of its own, so that no two go together
-        out.append(
-            {s: xs[(i * (k + 1) + k) % len(xs)] for k, (s, xs) in enumerate(near.items())}
-        )
+        out.append({s: xs[(i * (k + 1) + k) % len(xs)] for k, (s, xs) in enumerate(near.items())})
     unique = {tuple(sorted(x.items())): x for x in out}
     return list(unique.values())
 
@@ -117,7 +115,9 @@ def number_fitted(values: Sequence[Any], samples: Sequence[Sample], dtype: Any) 
             if np.abs(scales - scales[0]).max() <= near * abs(scales[0]):
                 scale = float(np.median(scales))
                 short = round(scale, 12)
-                return Ratio(short if abs(short - scale) <= near * abs(scale) else scale, _size(m), over)
+                return Ratio(
+                    short if abs(short - scale) <= near * abs(scale) else scale, _size(m), over
+                )
     return None
 
 
@@ -131,7 +131,7 @@ def _size(m: Monomial) -> Extent:
 # --- programs ------------------------------------------------------------------------------------
 
 
-class _Differ(Exception):
+class _DifferError(Exception):
     """The traces cannot be one program."""
 
 
@@ -139,12 +139,12 @@ def unified(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:
     """The one program that all of `programs` are, with sizes in the symbols of `samples`."""
     try:
         return _unified(programs, samples)
-    except _Differ as cause:
+    except _DifferError as cause:
         sizes = ", ".join(samples[0])
         raise TraceError(
             f"jit: with {sizes} dynamic the function does not do the same at every size: {cause}. "
             "A Python loop or branch over a dynamic size gives another program for each size: use "
-            "scan, or whole-array operations; or leave that size out of `dynamic`, and the function "
+            "scan, or whole-array operations; or leave that size out of `dynamic`: then the function "
             "is compiled once for each size."
         ) from cause
 
@@ -153,16 +153,17 @@ def same_structure(a: Program, b: Program) -> bool:
     """Whether two traces consist of the same ops in the same order."""
     x, y = in_order(a.roots), in_order(b.roots)
     return len(x) == len(y) and all(
-        type(s.op) is type(t.op) and len(s.args) == len(t.args)
-        for s, t in zip(x, y, strict=True)
+        type(s.op) is type(t.op) and len(s.args) == len(t.args) for s, t in zip(x, y, strict=True)
     )
 
 
 def _unified(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:
     orders = [in_order([*p.roots, *p.inputs]) for p in programs]
     if len({len(o) for o in orders}) != 1:
-        counts = ", ".join([f"{len(o)} steps at {dict(s)}" for o, s in zip(orders, samples, strict=True)])
-        raise _Differ(f"it takes {counts}")
+        counts = ", ".join(
+            [f"{len(o)} steps at {dict(s)}" for o, s in zip(orders, samples, strict=True)]
+        )
+        raise _DifferError(f"it takes {counts}")
     new: dict[Term, Term] = {}
     for ts in zip(*orders, strict=True):
         made = _term(ts, [[new[a] for a in t.args] for t in ts], samples)
@@ -179,16 +180,14 @@ def _unified(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:
 def _term(ts: Sequence[Term], args: Sequence[list[Term]], samples: Sequence[Sample]) -> Term:
     t = ts[0]
     if any(type(x.op) is not type(t.op) or x.index != t.index for x in ts):
-        raise _Differ(f"{t.name} at one size is {ts[-1].name} at another{_where(t)}")
+        raise _DifferError(f"{t.name} at one size is {ts[-1].name} at another{_where(t)}")
     if any(a != args[0] for a in args):
-        raise _Differ(f"{t.name} is of other values at another size{_where(t)}")
+        raise _DifferError(f"{t.name} is of other values at another size{_where(t)}")
     shape = _value([x.shape for x in ts], samples, t)
     if t.op is None:
         value = t.value if t.index is not None else _constant(ts, samples)
         return Term(None, (), shape, t.dtype, value, t.index, t.code, t.at)
-    fields = [
-        _value([getattr(x.op, name) for x in ts], samples, t) for name in t.op.fields
-    ]
+    fields = [_value([getattr(x.op, name) for x in ts], samples, t) for name in t.op.fields]
     op: Op = t.op if all(x.op is t.op for x in ts) else type(t.op)(*fields)
     return Term(op, tuple(args[0]), shape, t.dtype, None, None, t.code, t.at)
 
@@ -203,8 +202,9 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
     """What a field or a shape is at all sizes."""
     first = values[0]
     if isinstance(first, tuple):
-        if len({len(v) for v in values}) != 1:
-            raise _Differ(f"{t.name} has {len(first)} sizes, then {len(values[-1])}{_where(t)}")
+        counts = [len(v) for v in values]
+        if len(set(counts)) != 1:
+            raise _DifferError(f"{t.name} has {counts[0]} sizes, then {counts[-1]}{_where(t)}")
         return tuple([_value(list(vs), samples, t) for vs in zip(*values, strict=True)])
     if all(type(v) is type(first) and v == first for v in values):
         return first
@@ -213,37 +213,40 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
         if found is not None:
             return found
     shown = ", ".join([f"{v} at {dict(s)}" for v, s in zip(values, samples, strict=True)])
-    raise _Differ(f"{t.name} takes {shown}: no polynomial{_where(t)}")
+    raise _DifferError(f"{t.name} takes {shown}: no polynomial{_where(t)}")
 
 
 def _constant(ts: Sequence[Term], samples: Sequence[Sample]) -> Any:
     """A constant at all sizes: the same array, or one pattern."""
     first: Any = ts[0].value
-    plain = not isinstance(first, np.ndarray)
+    plain = isinstance(first, bool | int | float | complex)
     if plain:
         found = number_fitted([x.value for x in ts], samples, ts[0].dtype)
         if found is not None:
-            return found if found is first or not isinstance(found, Size | Ratio) else Uniform(found)
+            return (
+                found if found is first or not isinstance(found, Size | Ratio) else Uniform(found)
+            )
     elif all(np.array_equal(x.value, first) and x.shape == ts[0].shape for x in ts):
         return first
     shapes = [recognized(x.value) for x in ts]
     made = None if plain else _pattern(shapes, samples, ts[0].dtype)
     if made is None:
-        raise _Differ(
+        raise _DifferError(
             f"a constant of shape {ts[0].shape} depends on it in a way that no formula here says"
             f"{_where(ts[0])}; make it of arange and comparisons inside the function"
         )
     return made
 
 
-def _pattern(found: Sequence[Pattern | None], samples: Sequence[Sample], dtype: Any) -> Any:
-    if all(isinstance(p, Uniform) for p in found):
-        value = number_fitted([p.value for p in found], samples, dtype)  # type: ignore[union-attr]
+def _pattern(found: Sequence[Any], samples: Sequence[Sample], dtype: Any) -> Any:
+    kinds: set[Any] = {type(p) for p in found}
+    if kinds == {Uniform}:
+        value = number_fitted([p.value for p in found], samples, dtype)
         return None if value is None else Uniform(value)
-    if all(isinstance(p, Triangle) for p in found):
-        k = fitted([p.k for p in found], samples)  # type: ignore[union-attr]
+    if kinds == {Triangle}:
+        k = fitted([p.k for p in found], samples)
         return None if k is None else Triangle(k)
-    if all(isinstance(p, Steps) for p in found) and len({p.axis for p in found}) == 1:  # type: ignore[union-attr]
+    if kinds == {Steps} and len({p.axis for p in found}) == 1:
         parts = [fitted([getattr(p, n) for p in found], samples) for n in ("start", "step")]
-        return None if None in parts else Steps(found[0].axis, *parts)  # type: ignore[union-attr]
+        return None if None in parts else Steps(found[0].axis, *parts)
     return None

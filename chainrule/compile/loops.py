@@ -278,7 +278,7 @@ class Product:
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class Matrix:
-    """Where BLAS finds a matrix: rows a stride `row` apart, columns `col` apart; one of them is 1."""
+    """Where BLAS finds a matrix: rows are `row` apart, columns `col`; one of them is 1."""
 
     buffer: Buffer
     at: Affine

@@ -16,14 +16,14 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.compile.guarded import diagonally, inside, seen, spaced, unslice
 from chainrule.compile.llvm.functions import known
 from chainrule.compile.loops import Affine, Expr, Exprs, Fold, computable
-from chainrule.compile.places import BOOL, I64, SCATTERS, Elements, read, wrapped
+from chainrule.compile.places import BOOL, SCATTERS, Elements, read, wrapped
 from chainrule.compile.rewriter import number
 from chainrule.compile.scans import SCANS
-from chainrule.compile.sizes import Extent
 from chainrule.compile.terms import Term
-from chainrule.compile.views import ZERO, Index, bounds, expanded, fitted
+from chainrule.compile.views import ZERO, Index, fitted
 from chainrule.compile.windowing import Seen, Spaced
 from chainrule.ops.families import Conj, Elementwise
 from chainrule.ops.linalg.base import Diagonally
@@ -42,7 +42,7 @@ _TRUTH = {"logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "i
 
 def loop_dtype(t: Term) -> np.dtype[Any]:
     """The dtype in which NumPy computes the elementwise op `t`."""
-    label = t.op.label  # type: ignore[union-attr]
+    label = t.op.label
     if label in _SAME or label in _TRUTH:
         plain = [number(a) for a in t.args]
         return np.result_type(
@@ -52,13 +52,15 @@ def loop_dtype(t: Term) -> np.dtype[Any]:
 
 
 def _elementwise(e: Elements, t: Term, at: Index) -> Expr:
-    dtype, label = loop_dtype(t), t.op.label  # type: ignore[union-attr]
+    dtype, label = loop_dtype(t), t.op.label
     if label == "pow" and (power := number(t.args[1])) is not None:
         x = e.exprs.cast(e.element(t.args[0], fitted(at, t.args[0].shape)), dtype)
         short = _power(e.exprs, x, power)
         if short is not None:
             return short
     xs = [e.exprs.cast(e.element(a, fitted(at, a.shape)), dtype) for a in t.args]
+    if dtype == BOOL:
+        label = {"add": "logical_or", "mul": "logical_and"}.get(label, label)
     if label == "div" and dtype.kind == "f" and xs[1].kind == "lit" and _exact(xs[1].of):
         label, xs = "mul", [xs[0], e.exprs.lit(1 / xs[1].of, dtype)]
     if label in ("mul", "div") and xs[1].kind == "lit" and xs[1].of == 1:
@@ -111,54 +113,8 @@ def _conj(e: Elements, t: Term, at: Index) -> Expr:
     return e.element(t.args[0], at)
 
 
-def inside(e: Exprs, i: Affine, n: Extent, test: Expr | None = None) -> Expr | None:
-    """Whether 0 <= i < n, and `test`."""
-    low = e.fn("less_equal", e.lit(0, I64), e.index(i), dtype=BOOL)
-    high = e.fn("less", e.index(i), e.index(Affine(n)), dtype=BOOL)
-    both = e.fn("logical_and", low, high, dtype=BOOL)
-    return both if test is None else e.fn("logical_and", test, both, dtype=BOOL)
-
-
-def apart(e: Exprs, i: Affine, step: int, test: Expr | None) -> tuple[Affine, Expr]:
-    """i / step, and whether that is a whole number, and `test`."""
-    by = e.lit(step, I64)
-    whole = e.fn("floor_divide", e.index(i), by, dtype=I64)
-    rest = e.fn("remainder", e.index(i), by, dtype=I64)
-    hit = e.fn("equal", rest, e.lit(0, I64), dtype=BOOL)
-    return Affine.of(whole), hit if test is None else e.fn("logical_and", test, hit, dtype=BOOL)
-
-
-def _unslice(e: Elements, t: Term, at: Index) -> Expr:
-    """The input's element where there is one, else 0. A step other than 1 takes a division."""
-    (x,) = t.args
-    test: Expr | None = None
-    out: list[Affine] = []
-    ex = e.exprs
-    axis = 0
-    for k in expanded(t.op.key, len(t.shape)):  # type: ignore[union-attr]
-        if k is None:
-            out.append(ZERO)
-            continue
-        i, n = at[axis], t.shape[axis]
-        axis += 1
-        if not isinstance(k, tuple):
-            here = k + n if k < 0 else k
-            equal = ex.fn("equal", ex.index(i), ex.index(Affine(here)), dtype=BOOL)
-            test = equal if test is None else ex.fn("logical_and", test, equal, dtype=BOOL)
-            continue
-        start, step = bounds(k, n)
-        moved = i.plus(Affine(start).times(-1))
-        size = x.shape[len(out)]
-        if step != 1:
-            moved, test = apart(ex, moved, step, test)
-        if step != 1 or start != 0 or size != n:
-            test = inside(ex, moved, size, test)
-        out.append(moved)
-    return e.element(x, tuple(out), test)
-
-
 def _concat(e: Elements, t: Term, at: Index) -> Expr:
-    axis: int = t.op.axis  # type: ignore[union-attr]
+    axis: int = t.op.axis
     ex, start = e.exprs, 0
     out: Expr | None = None
     for x in t.args:
@@ -175,7 +131,7 @@ def _concat(e: Elements, t: Term, at: Index) -> Expr:
 def _take_along_add(e: Elements, t: Term, at: Index) -> Expr:
     """Of one element along the axis: it is put where the index says, 0 elsewhere."""
     g, index = t.args
-    axis: int = t.op.axis  # type: ignore[union-attr]
+    axis: int = t.op.axis
     ex = e.exprs
     one = tuple([ZERO if a == axis else j for a, j in enumerate(at)])
     i = wrapped(ex, e.element(index, fitted(one, index.shape)), t.shape[axis])
@@ -184,56 +140,10 @@ def _take_along_add(e: Elements, t: Term, at: Index) -> Expr:
     return ex.fn("where", here, ex.cast(value, t.dtype), ex.lit(0, t.dtype), dtype=t.dtype)
 
 
-def _diagonally(e: Elements, t: Term, at: Index) -> Expr:
-    """The element of the diagonal, 0 elsewhere."""
-    (x,), op, ex = t.args, t.op, e.exprs
-    *lead, row, col = at
-    k: int = op.offset  # type: ignore[union-attr]
-    on = ex.fn("equal", ex.index(col), ex.index(row.plus(Affine(k))), dtype=BOOL)
-    return e.element(x, (*lead, row.plus(Affine(min(0, k)))), on)
-
-
-def _seen(e: Elements, t: Term, at: Index) -> Expr:
-    """What kernel place k of window p sees: p stride + k dilation - padding."""
-    (x,), op, ex = t.args, t.op, e.exprs
-    w, fill = op.windows, op.fill  # type: ignore[union-attr]
-    lead = len(x.shape) - w.ndim
-    test: Expr | None = None
-    out = list(at[:lead])
-    for a, n in enumerate(w.size):
-        k, p = at[lead + a], at[lead + w.ndim + a]
-        before, after = w.padding[a]
-        i = p.times(w.stride[a]).plus(k.times(w.dilation[a])).plus(Affine(-before))
-        if before or after:
-            test = inside(ex, i, n, test)
-        out.append(i)
-    value = e.element(x, tuple(out), test)
-    if test is None or not fill:
-        return value
-    return ex.fn("where", test, value, ex.lit(fill, t.dtype), dtype=t.dtype)
-
-
-def _spaced(e: Elements, t: Term, at: Index) -> Expr:
-    """What the window at (i + padding - k dilation) / stride has, if that is one."""
-    (x,), op, ex = t.args, t.op, e.exprs
-    w = op.windows  # type: ignore[union-attr]
-    lead = len(x.shape) - 2 * w.ndim
-    test: Expr | None = None
-    out = list(at[: lead + w.ndim])
-    for a, n in enumerate(w.out):
-        k, i = at[lead + a], at[lead + w.ndim + a]
-        p = i.plus(Affine(w.padding[a][0])).plus(k.times(-w.dilation[a]))
-        if w.stride[a] != 1:
-            p, test = apart(ex, p, w.stride[a], test)
-        test = inside(ex, p, n, test)
-        out.append(p)
-    return e.element(x, tuple(out), test)
-
-
 MAPS: dict[type, Map] = {
-    Elementwise: _elementwise, Where: _where, Astype: _astype, Conj: _conj, Unslice: _unslice,
+    Elementwise: _elementwise, Where: _where, Astype: _astype, Conj: _conj, Unslice: unslice,
     Concat: _concat, Take: read, TakeAlong: read, IndexOp: read, TakeAlongAdd: _take_along_add,
-    Diagonally: _diagonally, Seen: _seen, Spaced: _spaced,
+    Diagonally: diagonally, Seen: seen, Spaced: spaced,
 }  # fmt: skip
 """By class of op: what an element of the result is."""
 
@@ -283,7 +193,7 @@ class Reduction:
     dtype: np.dtype[Any]
 
 
-def _acc(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if dtype.char == "e" else dtype
 
 
@@ -295,7 +205,7 @@ def reduction(t: Term) -> Reduction | None:
     match op:
         case Sum():
             fold: Fold = "logical_or" if t.dtype == BOOL else "add"
-            return Reduction(op.axes, op.keepdims, fold, _acc(t.dtype))
+            return Reduction(op.axes, op.keepdims, fold, accumulator(t.dtype))
         case Extremum():
             fold = "maximum" if op.largest else "minimum"
             return Reduction(op.axes, op.keepdims, fold, t.dtype)

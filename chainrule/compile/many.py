@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from chainrule.compile.steady import Steady
 from chainrule.errors import ConfigError
@@ -39,7 +39,7 @@ def looped(
 
 def _arguments(batch: Any) -> Sequence[Any]:
     if isinstance(batch, tuple | list):
-        return batch
+        return cast("Sequence[Any]", batch)
     what = "a tensor" if isinstance(batch, Tensor) else type(batch).__name__
     raise ConfigError(f"loop: each batch is a tuple of arguments, not {what}: write (x,)")
 

@@ -87,10 +87,8 @@ def _steps(x: Any) -> Steps | None:
     for axis in wide:
         line = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)[:, 0]
         start, step = int(line[0]), int(line[1]) - int(line[0])
-        want = (start + step * np.arange(x.shape[axis])).reshape(
-            [-1 if a == axis else 1 for a in range(x.ndim)]
-        )
-        if (x == want).all():
+        want: Any = start + step * np.arange(x.shape[axis])
+        want = np.expand_dims(want, [a for a in range(x.ndim) if a != axis])
+        if np.array_equal(x, np.broadcast_to(want, x.shape)):
             return Steps(axis, start, step)
     return None
-

@@ -36,7 +36,7 @@ BLAS_FROM = 64 * 64 * 64
 def sizes(t: Term) -> tuple[Extent, Extent, Extent]:
     """m, n, k."""
     a = t.args[0].shape
-    k = a[-2] if t.op.turn_a else a[-1]  # type: ignore[union-attr]
+    k = a[-2] if t.op.turn_a else a[-1]
     return t.shape[-2], t.shape[-1], k
 
 
@@ -74,14 +74,14 @@ def build(s: Scheduler, g: Group) -> list[Stmt]:
     t = g.members[0].term
     op: Any = t.op
     a, b = t.args
-    m, n, k = sizes(t)
-    s._memo, s.held = {}, {}
+    _, n, k = sizes(t)
+    s.forget()
     axes = [s.var(x) for x in t.shape]
     at = tuple([ZERO if v.extent == 1 else Affine.of(v) for v in axes])
     i, j, c = axes[-2], axes[-1], s.var(k)
     ck = ZERO if k == 1 else Affine.of(c)
     left = operand(s, a, op.turn_a, (*at[:-1], ck))
-    acc_dtype = lower._acc(t.dtype)
+    acc_dtype = lower.accumulator(t.dtype)
     right_at = (*at[:-2], ck, at[-1])
     right = operand(s, b, op.turn_b, right_at)
     if n != 1 and not _along(right, j):
@@ -101,7 +101,7 @@ def build(s: Scheduler, g: Group) -> list[Stmt]:
         index: list[Affine] = [ZERO] * len(member.own)
         for x, row in member.along.items():
             index[x] = Affine.of(rows[row])
-        s._memo = {}
+        s.memo = {}
         done = e.cast(
             lower.MAPS[type(member.term.op)](s, member.term, tuple(index)), member.term.dtype
         )
@@ -148,7 +148,7 @@ def build_gemm(s: Scheduler, g: Group) -> list[Stmt]:
     t = g.members[0].term
     op: Any = t.op
     m, n, k = sizes(t)
-    s._memo, s.held = {}, {}
+    s.forget()
     lead = [s.var(x) for x in t.shape[:-2]]
     at = tuple([ZERO if v.extent == 1 else Affine.of(v) for v in lead])
     a, b = (

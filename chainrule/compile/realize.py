@@ -1,7 +1,7 @@
 """Which terms get memory of their own, where their elements lie, and in what order they come.
 
-A map that is used once, or is cheap, is computed where it is used; views are never computed. Where a
-realized term lies is wished for by its users: a part of an array that is put together is computed
+A map that is used once, or is cheap, is computed where it is used; views are never computed. Where
+a realized term lies is wished for by its users: a part of an array that is put together is computed
 into its place, and a term that is to be reshaped after its axes were exchanged is laid out so that
 the reshape is a view.
 """
@@ -270,7 +270,7 @@ def part_views(t: Term, view: View, held: set[Term]) -> dict[Term, View]:
     not among them: it will be copied.
     """
     out: dict[Term, View] = {}
-    axis: int = t.op.axis  # type: ignore[union-attr]
+    axis: int = t.op.axis
     start: Extent = 0
     for a in t.args:
         strides: tuple[Extent, ...] | None = view.strides

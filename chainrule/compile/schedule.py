@@ -48,7 +48,6 @@ from chainrule.compile.views import ZERO, Index, View, back, is_view, whole
 from chainrule.op import Pick
 from chainrule.ops.shaping import Concat, Reshape
 
-
 NEAR = 32
 """How many kernels back a term looks for company."""
 
@@ -104,7 +103,7 @@ class Scheduler:
         self.group_of: dict[Term, Group] = {}
         self.requests: list[tuple[Term, Index]] = []
         self.held: dict[Term, Callable[[Index], Expr | None]] = {}
-        self._memo: dict[Any, Expr] = {}
+        self.memo: dict[Any, Expr] = {}
         self._guard: Expr | None = None
         self._patterns: dict[Term, Pattern | None] = {}
         self._names = 0
@@ -191,18 +190,19 @@ class Scheduler:
 
     def _unplaced(self, t: Term) -> list[int]:
         """Which parts of a concatenation are not computed into their places."""
-        view, out = self.views[t], []
+        view = self.views[t]
+        out: list[int] = []
         start: Extent = 0
         for i, a in enumerate(t.args):
-            offset = start * view.strides[t.op.axis] + view.offset  # type: ignore[union-attr]
-            start = a.shape[t.op.axis] + start  # type: ignore[union-attr]
+            offset = start * view.strides[t.op.axis] + view.offset
+            start = a.shape[t.op.axis] + start
             mine = self.views.get(views.source(a))
             if mine is None or mine.buffer is not view.buffer or mine.offset != offset:
                 out.append(i)
         return out
 
     def _scratch(self, t: Term) -> None:
-        if isinstance(t.shape, tuple) and t.shape and isinstance(t.shape[0], tuple):
+        if t.many:
             return  # several outputs: each has a buffer when the op is called
         self.views[t] = whole(self.buffer(t, "scratch"))
 
@@ -255,14 +255,18 @@ class Scheduler:
                 self._request_through(t, at)
             return self.exprs.load(view.buffer, view.at(at), self._guard)
         key = (t, at, self._guard)
-        if key not in self._memo:
+        if key not in self.memo:
             if is_view(t):
                 index = back(t, at)
                 assert index is not None, f"{t} has an index that is not affine"
-                self._memo[key] = self.element(t.args[0], index)
+                self.memo[key] = self.element(t.args[0], index)
             else:
-                self._memo[key] = lower.MAPS[type(t.op)](self, t, at)
-        return self._memo[key]
+                self.memo[key] = lower.MAPS[type(t.op)](self, t, at)
+        return self.memo[key]
+
+    def forget(self) -> None:
+        """Begin a kernel: nothing is in registers, and no expression is known."""
+        self.memo, self.held = {}, {}
 
     def _guarded(self, t: Term, at: Index, when: Expr) -> Expr:
         e, outer = self.exprs, self._guard
@@ -368,7 +372,7 @@ class Scheduler:
         red = reduction(t)
         own = tuple([self.var(n) for n in realize.space(t)])
         self.requests = []
-        self._memo = {}
+        self.memo = {}
         at = tuple([ZERO if v.extent == 1 else Affine.of(v) for v in own])
         self.element(t.args[0], at) if red else lower.MAPS[type(t.op)](self, t, at)
         return Member(t, own, list(dict.fromkeys(self.requests)), {}, red)
@@ -422,11 +426,11 @@ class Scheduler:
 
     def _concat(self, t: Term) -> list[Stmt]:
         """Copies of those parts that are not in their places."""
-        axis: int = t.op.axis  # type: ignore[union-attr]
+        axis: int = t.op.axis
         out: list[Stmt] = []
         missing = self._unplaced(t)
         start: Extent = 0
-        self._memo, self.held = {}, {}
+        self.forget()
         for i, a in enumerate(t.args):
             if i in missing:
                 axes, at = self.counters(a.shape)
@@ -562,11 +566,9 @@ class Scheduler:
         view = self.views[t]
         return Store(view.buffer, view.at(at), self.exprs.cast(value, view.buffer.dtype))
 
-    def nest(
-        self, axes: Sequence[Var], body: Sequence[Stmt], inner: Mode = "lanes"
-    ) -> list[Stmt]:
+    def nest(self, axes: Sequence[Var], body: Sequence[Stmt], inner: Mode = "lanes") -> list[Stmt]:
         """Loops over `axes`, the last one as `inner` says: in lanes."""
-        out = list(body)
+        out: list[Stmt] = list(body)
         for n, v in enumerate(reversed(axes)):
             if v.extent != 1:
                 out = [For(v, tuple(out), inner if n == 0 else "serial")]
@@ -579,7 +581,7 @@ class Scheduler:
 
     def _scatter(self, t: Term) -> list[Stmt]:
         """The fill; then every element of the argument to its place, in order."""
-        self._memo = {}
+        self.memo = {}
         how, e = SCATTERS[type(t.op)](self, t), self.exprs
         axes, at = self.counters(t.shape)
         fill = self.nest(axes, [self.store(t, at, how.fill(at))])
@@ -595,7 +597,7 @@ class Scheduler:
 
     def _scan(self, t: Term) -> list[Stmt]:
         """The first element along the axis, then each from the one before it."""
-        self._memo = {}
+        self.memo = {}
         scan, (axis, back) = SCANS[type(t.op)], direction(t)
         view, n = self.views[t], t.shape[axis]
         inner: Mode = "serial" if axis == len(t.shape) - 1 else "lanes"
@@ -652,7 +654,7 @@ class Scheduler:
             if view.buffer.size == size:
                 return view.buffer
         b = self.buffer(t, "scratch", f"copy of {t.name}")
-        self._memo, self.held = {}, {}
+        self.forget()
         axes, at = self.counters(t.shape)
         value = self.element(t, at)
         store = Store(b, whole(b).at(at), self.exprs.cast(value, b.dtype))
@@ -665,7 +667,9 @@ class Scheduler:
             axes, at = self.counters(t.shape)
             value = self.exprs.load(self.views[t].buffer, self.views[t].at(at))
             store = Store(target.buffer, target.at(at), value)
-            self.kernels.append(Kernel(f"k{len(self.kernels)}_copy", tuple(self.nest(axes, [store]))))
+            self.kernels.append(
+                Kernel(f"k{len(self.kernels)}_copy", tuple(self.nest(axes, [store])))
+            )
 
 
 @final
@@ -755,7 +759,7 @@ class Rows:
             index[a] = Affine.of(self.rows[i])
         for a, v in zip(free, phase.axes, strict=True):
             index[a] = Affine.of(v)
-        s._memo = {}
+        s.memo = {}
         if m.reduces is not None:
             self._reduce(m, phase, tuple(index))
             return

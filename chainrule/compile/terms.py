@@ -28,7 +28,7 @@ class Term:
     `at` tell the user's line.
     """
 
-    op: Op | None
+    op: Any
     args: tuple[Term, ...]
     shape: Any
     dtype: Any
@@ -36,6 +36,11 @@ class Term:
     index: int | None = None
     code: CodeType | None = None
     at: int = 0
+
+    @property
+    def many(self) -> bool:
+        """Whether it stands for several outputs."""
+        return isinstance(self.dtype, tuple)
 
     @property
     def spec(self) -> Spec:
@@ -101,7 +106,7 @@ def _plain(value: Any) -> bool:
 
 def _spec(t: Term) -> Any:
     """What an op's `spec` is to be told of `t`: for several outputs, their specs."""
-    if isinstance(t.shape, tuple) and t.shape and isinstance(t.shape[0], tuple):
+    if t.many:
         return tuple([Spec(s, d) for s, d in zip(t.shape, t.dtype, strict=True)])
     return t.spec
 

@@ -4,6 +4,10 @@ Arguments have been converted to one dtype, and are vectors or single numbers al
 the table is mathematics, which `chainrule.compile.mathlib` emits.
 """
 
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -251,11 +255,11 @@ def _whole(b: Builder, d: Any, xs: list[Value]) -> tuple[Value, Value]:
 
 
 def _floor_divide(b: Builder, d: Any, xs: list[Value]) -> Value:
-    return _math("floor_divide", b, *xs) if d.kind == "f" else _whole(b, d, xs)[0]
+    return _real("floor_divide", b, d, xs) if d.kind == "f" else _whole(b, d, xs)[0]
 
 
 def _remainder(b: Builder, d: Any, xs: list[Value]) -> Value:
-    return _math("remainder", b, *xs) if d.kind == "f" else _whole(b, d, xs)[1]
+    return _real("remainder", b, d, xs) if d.kind == "f" else _whole(b, d, xs)[1]
 
 
 def _shift(right: bool) -> Row:
@@ -275,7 +279,7 @@ def _shift(right: bool) -> Row:
 
 
 def _power(b: Builder, d: Any, xs: list[Value]) -> Value:
-    return _math("pow", b, *xs)
+    return _real("pow", b, d, xs)
 
 
 # fmt: off
@@ -312,10 +316,12 @@ def known(name: str, dtype: Any) -> bool:
 
 
 def call(b: Builder, name: str, dtype: Any, xs: list[Value]) -> Value:
-    """The function `name` of `xs`, numbers of `dtype`. Half-precision mathematics is done in
-    float32, which is how NumPy does it."""
-    if name in ROWS:
-        return ROWS[name](b, dtype, xs)
+    """The function `name` of `xs`, numbers of `dtype`."""
+    return ROWS[name](b, dtype, xs) if name in ROWS else _real(name, b, dtype, xs)
+
+
+def _real(name: str, b: Builder, dtype: Any, xs: list[Value]) -> Value:
+    """Mathematics; of half precision in float32, which is how NumPy does it."""
     if dtype.char != "e":
         return _math(name, b, *xs)
     wide = [b.fpext(x, type_of(np.dtype(np.float32), lanes_of(x))) for x in xs]

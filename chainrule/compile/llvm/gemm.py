@@ -3,6 +3,10 @@
 BLAS counts columns first, so it is asked for the transpose, right.T @ left.T, of what lies in rows.
 """
 
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from typing import Any

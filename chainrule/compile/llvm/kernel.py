@@ -1,11 +1,15 @@
 """One kernel in LLVM's words: loops, vectors, masks.
 
-A loop over lanes runs W iterations at a time. Within it an expression that depends on its counter is
-a vector: a load along it is one load of W numbers, any other load a gather; what remains beyond the
+A loop over lanes runs W iterations at a time. Within it an expression that depends on its counter
+is a vector: a load along it is one load of W numbers, any other load a gather; what remains beyond the
 last full vector is masked off.
 
 Notation: W lanes of a vector; `b` the builder.
 """
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -163,7 +167,7 @@ class Emitter:
         if lanes is not None and lanes.mask is not None and fn.lanes_of(new):
             new = b.select(lanes.mask, new, old)
         b.store(new, slot)
-        self._forget(lambda e: s.local in e.free)
+        self._forget_local(s.local)
 
     def _store(self, s: loops.Store) -> None:
         b, value, dtype = self.b, self.value(s.value), s.buffer.dtype
@@ -227,7 +231,9 @@ class Emitter:
         width = self.width(s.body, n)
         folds = [x.local for x in loops.statements(s.body) if isinstance(x, loops.Into)]
         outer = [x for x in dict.fromkeys(folds) if x in self.locals]
-        kinds = {x.local: x.fold for x in loops.statements(s.body) if isinstance(x, loops.Into)}
+        kinds: dict[Local, loops.Fold] = {
+            x.local: x.fold for x in loops.statements(s.body) if isinstance(x, loops.Into)
+        }
         full = n // width if isinstance(n, int) else 0
         copies = 4 if outer and full >= 8 else 1
         for local in outer:
@@ -274,7 +280,7 @@ class Emitter:
         self.run(s.body)
         self.lanes = None
 
-    def _started(self, local: Local, fold: str, width: int) -> Value:
+    def _started(self, local: Local, fold: loops.Fold, width: int) -> Value:
         start = fn.constant(identity(fold, local.dtype), local.dtype, width)
         slot = self.slot(start.type)
         self.b.store(start, slot)
@@ -291,7 +297,7 @@ class Emitter:
         slot = self.locals[local]
         old = b.load(slot, typ=slot.allocated_type)
         b.store(fn.call(b, fold, dtype, [old, one]), slot)
-        self._forget(lambda e: local in e.free)
+        self._forget_local(local)
 
     def _across(self, v: Value, fold: str, dtype: Any) -> Value:
         """All lanes folded into one number, halves with halves: the same order in every run."""
@@ -525,6 +531,11 @@ class Emitter:
     def _forget(self, stale: Any) -> None:
         for frame in self._memo:
             for e in [e for e in frame if stale(e)]:
+                del frame[e]
+
+    def _forget_local(self, local: Local) -> None:
+        for frame in self._memo:
+            for e in [e for e in frame if local in e.free]:
                 del frame[e]
 
     def _reads_written(self, e: Expr) -> bool:

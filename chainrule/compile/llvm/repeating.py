@@ -6,6 +6,10 @@ Before each turn the words of its row are put where the program looks for them: 
 the `places` of the table, then the addresses of scratch memory and of the symbols' values.
 """
 
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Generator

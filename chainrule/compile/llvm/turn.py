@@ -4,9 +4,13 @@ Reading along one side and writing along the other, number by number, costs an i
 for each; a square takes 8 loads, 24 shuffles and 8 stores.
 """
 
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from llvmlite import ir
 
@@ -20,7 +24,7 @@ _I32 = ir.IntType(32)
 
 
 def is_turn(s: loops.For) -> bool:
-    """Whether `s` is such a copy: out[.., i, j] = x[.., j, i], both sides at least a square long."""
+    """Whether `s` is such a copy: out[.., i, j] = x[.., j, i], sides at least a square."""
     inner = s.body[0]
     if len(s.body) != 1 or not isinstance(inner, loops.For) or inner.mode != "lanes":
         return False
@@ -43,12 +47,16 @@ def turn(e: Emitter, s: loops.For) -> None:
     """Emit `s`, which is one."""
     inner: Any = s.body[0]
     store: Any = inner.body[0]
-    i, j = s.var, inner.var
-    rows, cols = i.extent // SIDE * SIDE, j.extent // SIDE * SIDE
-    with e.counting(ir.Constant(I64, rows), SIDE) as a, e.counting(ir.Constant(I64, cols), SIDE) as b:
+    i, j = cast(Any, s.var), inner.var
+    m, n = int(i.extent), int(j.extent)
+    rows, cols = m // SIDE * SIDE, n // SIDE * SIDE
+    with (
+        e.counting(ir.Constant(I64, rows), SIDE) as a,
+        e.counting(ir.Constant(I64, cols), SIDE) as b,
+    ):
         _square(e, store, (i, a), (j, b))
-    _rest(e, inner.body, (i, 0, i.extent), (j, cols, j.extent))
-    _rest(e, inner.body, (i, rows, i.extent), (j, 0, cols))
+    _rest(e, inner.body, (i, 0, m), (j, cols, n))
+    _rest(e, inner.body, (i, rows, m), (j, 0, cols))
 
 
 def _rest(e: Emitter, body: Any, *ranges: tuple[loops.Var, int, Any]) -> None:

@@ -3,6 +3,10 @@
 Each row is an address and the word that is to be there.
 """
 
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from typing import Any
@@ -19,7 +23,9 @@ def unchanged(module: Any) -> None:
     pointer = ir.PointerType()
     f = ir.Function(module, ir.FunctionType(I64, [pointer, I64]), NAME)
     rows, count = f.args
-    entry, loop, on, yes, no = [f.append_basic_block(n) for n in ("entry", "row", "on", "yes", "no")]
+    entry, loop, on, yes, no = [
+        f.append_basic_block(n) for n in ("entry", "row", "on", "yes", "no")
+    ]
     b = ir.IRBuilder(entry)
     zero, one, two = (ir.Constant(I64, n) for n in (0, 1, 2))
     b.cbranch(b.icmp_signed("==", count, zero), yes, loop)
