@@ -11,6 +11,8 @@ infinities and NaN.
 | `where(c, x, x)`, `where(not c, x, y)` | `x`, `where(c, y, x)` | |
 | a cast of a cast that lost nothing | one cast | |
 
+Only a zero's sign may differ where a strong product becomes a plain one: 0 times -1 is -0.0 then.
+
 Notation: a rule of an elementwise op is found by the op's label.
 """
 
@@ -214,6 +216,7 @@ def _astype(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     (y,) = x.args
     # a negative float as an unsigned integer is undefined, so that there the way matters
     direct = op.dtype == y.dtype or op.dtype.kind in "fb" or x.dtype.kind != "f"
+    direct = direct or y.dtype == bool
     return r.cast(y, op.dtype) if direct and holds(x.dtype, y.dtype) else None
 
 

@@ -39,9 +39,10 @@ def _permute(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     if op.axes == tuple(range(len(op.axes))):
         return x
     if isinstance(x.op, Permute):
-        inner = x.op.axes
-        return r.op(Permute(tuple([inner[a] for a in op.axes])), *x.args)
-    wide = [a for a in op.axes if x.shape[a] != 1]
+        inner: tuple[int, ...] = x.op.axes
+        axes: tuple[int, ...] = op.axes
+        return r.op(Permute(tuple([inner[a] for a in axes])), *x.args)
+    wide: list[int] = [a for a in op.axes if x.shape[a] != 1]
     if wide == sorted(wide):  # only axes of size 1 move
         return r.op(Reshape(tuple([x.shape[a] for a in op.axes])), x)
     return None

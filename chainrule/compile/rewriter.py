@@ -66,9 +66,10 @@ class Rewriter:
         if all(is_constant(a) for a in args) and not op.many:
             return self._folded(op, args)
         if _is_nothing(op, args):
-            spec = op.spec(*[a.spec for a in args])
+            spec: Any = op.spec(*[a.spec for a in args])
             return self.constant(np.zeros(spec.shape, spec.dtype))
-        for rule in self._rules.get(type(op), ()):
+        kind: type = op.__class__
+        for rule in self._rules.get(kind, ()):
             found = rule(self, op, args)
             if found is not None:
                 return found
@@ -87,7 +88,11 @@ class Rewriter:
         """`x` as a `dtype`."""
         from chainrule.ops.shaping import Astype
 
-        return x if x.dtype == dtype else self.op(Astype(np.dtype(dtype)), x)
+        if x.dtype == dtype:
+            return x
+        if number(x) is not None:  # a Python number, which is no array that could be cast
+            return self.constant(np.asarray(x.value, dtype))
+        return self.op(Astype(np.dtype(dtype)), x)
 
     def program(self, program: Program) -> Program:
         """The same program in simpler terms. An update to the value that was there is none."""

@@ -112,7 +112,7 @@ def first(r: Rewriter, x: Term, axes: tuple[int, ...], largest: bool, keep: bool
     (axis,) = axes
     if x.dtype == bool:
         x = r.cast(x, np.dtype(np.int8))
-    n = x.shape[axis]
+    n: int = x.shape[axis]
     hit = is_top(r, x, r.op(Extremum(largest, axes, True), x))
     steps = np.arange(n).reshape([-1 if a == axis else 1 for a in range(len(x.shape))])
     place = where(r, hit, r.constant(steps), r.constant(n))
@@ -138,6 +138,8 @@ def _extremum(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
 def _sum(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     """Not over axes of size 1; of what is the same along an axis, a multiple."""
     (x,) = args
+    if not op.axes:
+        return x
     ones = tuple([a for a in op.axes if x.shape[a] == 1])
     if not ones:
         return _multiple(r, op, x)
