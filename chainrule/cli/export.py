@@ -8,6 +8,7 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from chainrule.cli import train
@@ -67,14 +68,17 @@ def _write(run: Run, folder: Path, console: Console) -> None:
         return loss
 
     lengths = {"tokens": (None, "T"), "targets": (None, "T")}
-    files = jit(step, dynamic=lengths).to_c(folder, batches=_batches(run, engine))
+    # traced at a length at which no axis is a whole one by chance
+    like = np.zeros((run.settings.batch, run.settings.block_size // 2 + 1), np.int64)
+    batches = _batches(run, engine)
+    files = jit(step, dynamic=lengths).to_c(folder, like, like, batches=batches)
     size = files.source.stat().st_size + files.data.stat().st_size
     where = shlex.quote(str(folder))
-    console.print(f"{files.source} and {files.data.name}, {size:,} bytes", highlight=False)
-    console.print(
+    for line in (
+        f"{files.source} and {files.data.name}, {size:,} bytes",
         f"cd {where} && gcc -O2 -std=c99 {files.source.name} -o step -lm && ./step",
-        highlight=False, markup=False, soft_wrap=True,
-    )  # fmt: skip
+    ):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _batches(run: Run, engine: TensorEngine) -> Generator[tuple[Any, Any]]:

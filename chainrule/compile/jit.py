@@ -289,7 +289,8 @@ class Jitted:
         is given. The program calls the function as often as it is told, prints its results that
         are single numbers, and updates its state as Python does: same losses, to rounding.
 
-        `batches` gives the arguments of several calls, which are made in turn, over and over. It
+        `batches` gives the arguments of several calls, which are made in turn, over and over; the
+        function is traced with the first of them, unless other arguments are given for that. It
         may be a generator that does what a training loop does between calls: settings of an
         optimizer are read, and random numbers drawn, for each. Returns the paths (source, data).
 
@@ -300,9 +301,10 @@ class Jitted:
         if batches is None:
             args, kwargs = (args, kwargs) if args or kwargs else self._given or ((), {})
         first, calls = spread_first([args] if batches is None else batches)
-        variant = self._recorded(first, kwargs)
+        like = args or first
+        variant = self._recorded(like, kwargs)
         given = (self._leaves(batch, kwargs)[0] for batch in calls)
-        return export(path, self._f, variant, Call(*self._leaves(first, kwargs)), given)
+        return export(path, self._f, variant, Call(*self._leaves(like, kwargs)), given)
 
 
 def _runs_as_it_is(x: Any) -> bool:
