@@ -14,6 +14,7 @@ from typing import Any, cast, final
 import numpy as np
 
 from chainrule.compile.assemble import Call
+from chainrule.compile.bounds import checked
 from chainrule.compile.dynamic import Sample, count_needed, same_structure, samples_near, unified
 from chainrule.compile.program import Native
 from chainrule.compile.record import record
@@ -187,8 +188,9 @@ def _sizes_of(leaves: Sequence[Any], axes: Sequence[Axes]) -> frozenset[int]:
 def _sized(found: Sequence[tuple[Sample, Program, Variant]]) -> Variant:
     """One variant of all."""
     samples, programs, (variant, *_) = zip(*found, strict=True)
-    program = unified([simplified(p, Terms()) for p in programs], samples)
-    native = Native(program)
+    looked_at = [checked(p, Terms()) for p in programs]
+    program = unified([simplified(p, Terms()) for p, _ in looked_at], samples)
+    native = Native(program, looked_at[0][1])
     variant.run = Sized(
         native, [(s, *_place_of(programs, samples, s)) for s in native.loops.symbols]
     )

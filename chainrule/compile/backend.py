@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from chainrule.compile.bounds import checked
 from chainrule.compile.program import Native
 from chainrule.compile.simplify import simplified
 from chainrule.compile.terms import Program, Terms
@@ -16,5 +17,13 @@ place: nobody else sees them. All results and updates are of the inputs' old val
 
 
 def build(program: Program) -> Native:
-    """What runs `program`; `updates` name an input at most once."""
+    """What runs `program`; `updates` name an input at most once. An index that is outside raises
+    `IndexingError` after the run."""
+    terms = Terms()
+    program, checks = checked(program, terms)
+    return Native(simplified(program, terms), checks)
+
+
+def build_unchecked(program: Program) -> Native:
+    """The same without a look at indices: results are those of the program and no more."""
     return Native(simplified(program, Terms()))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from chainrule.compile.backend import build
+from chainrule.compile.backend import build_unchecked
 from chainrule.compile.convert import program, reached
 from chainrule.compile.lift import GradSlot
 from chainrule.compile.program import Moving, Parts
@@ -50,7 +50,7 @@ class Body:
     def loop(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """All turns, one after the other."""
         if self._run is None:
-            self._run = build(self.program)
+            self._run = build_unchecked(self.program)
         n, m, run = self.carries, self.carries + self.xs, self._run
         state = [np.array(a, order="C") for a in values[:n]]  # the program writes into these
         xs, rest = [[_contiguous(a) for a in part] for part in (values[n:m], values[m:])]

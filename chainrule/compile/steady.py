@@ -17,6 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.axes import Axes, Sized
+from chainrule.compile.bounds import refuse
 from chainrule.compile.objects import slots, word
 from chainrule.compile.program import Moving, Native, Parts
 from chainrule.compile.state import MISFIT, HeldGrad, Variant
@@ -50,7 +51,7 @@ class Steady:
         self._guards = variant.guards
         numbers = [n.array for n in variant.numbers]
         fixed = [*self._arrays, *self._slot_arrays, *numbers]
-        run = variant.run
+        run: Any = variant.run
         self._native: Native = run.run if isinstance(run, Sized) else run
         self._sizes = [(i, a) for _, i, a in run.places] if isinstance(run, Sized) else []
         self._unchanged = self._native.unchanged
@@ -169,6 +170,10 @@ class Steady:
             *[p.addresses for p in kept],
         ]
         Moving(native, dict(enumerate(stay, count)))(columns, every)
+        if native.checks:
+            flags = int(np.bitwise_or.reduce(outs.pop()))
+            if flags:
+                refuse(flags, native.checks)
         return outs
 
 

@@ -1,0 +1,75 @@
+"""An index that is outside is an error of a compiled call, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.compile.bounds import checked
+from chainrule.compile.terms import Program, Terms, Values
+from chainrule.errors import IndexingError
+from chainrule.ops.selection import Take, TakeAlong
+
+TABLE = np.arange(15.0).reshape(5, 3)
+
+
+def rows(i: Any) -> Any:
+    return cr.take(cr.tensor(TABLE), i, axis=0)
+
+
+@pytest.mark.parametrize("bad", [[0, 5], [-6, 1], [2, 1 << 40]])
+def test_an_index_that_is_outside(bad: list[int]):
+    f = cr.jit(rows)
+    np.testing.assert_array_equal(f(cr.tensor([0, -5])).numpy(), TABLE[[0, 0]])
+    with pytest.raises(IndexingError, match=r"'take' at .*test_bounds.py:\d+ is outside 0..4"):
+        f(cr.tensor(bad))
+    np.testing.assert_array_equal(f(cr.tensor([4, 1])).numpy(), TABLE[[4, 1]])
+
+
+def test_a_class_that_does_not_exist():
+    logits = cr.tensor(np.zeros((2, 3)))
+    loss = cr.jit(lambda t: cr.nn.functional.cross_entropy(logits, t))
+    assert loss(cr.tensor([0, 2])).item() == pytest.approx(np.log(3))
+    with pytest.raises(IndexingError, match=r"outside 0..2"):
+        loss(cr.tensor([0, 3]))
+
+
+def test_of_a_size_that_is_not_known():
+    f = cr.jit(rows, dynamic={"i": ("N",)})
+    assert f(cr.tensor([0, 4])).shape == (2, 3)
+    assert f(cr.tensor([0, 4, 1])).shape == (3, 3)
+    with pytest.raises(IndexingError, match="outside"):
+        f(cr.tensor([7]))
+
+
+def test_in_one_of_many_calls():
+    f = cr.jit(rows)
+    good, bad = (cr.tensor([0, 1]),), (cr.tensor([5, 1]),)
+    assert f.loop([good] * 4).shape == (4, 2, 3)
+    with pytest.raises(IndexingError, match="outside"):
+        f.loop([good, good, bad, good])
+
+
+def test_each_index_has_a_bit():
+    terms = Terms()
+    x = terms.constant(TABLE)
+    i, j = (terms.input(k, (5, 3), np.dtype(np.int64)) for k in (0, 1))
+    y, z = terms.op(Take(0), [x, i]), terms.op(TakeAlong(1), [x, j])
+    program, words = checked(Program((i, j), (y, z)), terms)
+    assert len(words) == 2
+    inside, outside = np.zeros((5, 3), np.int64), np.full((5, 3), 9)
+    for bits, given in ((0, (inside, inside)), (1, (outside, inside)), (2, (inside, outside))):
+        tame = [np.clip(g, 0, 2) for g in given]
+        flags = Program(program.inputs, program.results[-1:])
+        assert int(Values(flags).run(given)[0][0]) == bits
+        assert int(Values(flags).run(tame)[0][0]) == 0
+
+
+def test_indices_that_are_known_are_not_looked_at():
+    terms = Terms()
+    x, i = terms.constant(TABLE), terms.constant(np.array([0, 1]))
+    program = Program((), (terms.op(Take(0), [x, i]),))
+    assert checked(program, terms) == (program, [])
