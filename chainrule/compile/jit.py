@@ -15,21 +15,27 @@ from functools import partial, update_wrapper
 from inspect import signature
 from operator import is_
 from pathlib import Path
+from time import perf_counter
 from types import MethodType
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import numpy as np
 
 from chainrule import watch
 from chainrule.compile.axes import Axes, declared, record_sized, spread
-from chainrule.compile.state import MISFIT, Variant
+from chainrule.compile.inputs import Inputs, inputs, native_of, nothing
 from chainrule.compile.many import looped
+from chainrule.compile.state import MISFIT, Variant
 from chainrule.compile.steady import Steady, steady
 from chainrule.errors import ConfigError, DtypeError, TraceError
 from chainrule.graph import around, is_recording, tracer
 from chainrule.op import Spec
 from chainrule.tensor import Tensor
 from chainrule.tree import flatten
+
+if TYPE_CHECKING:
+    from chainrule.compile.explain import Explanation
+    from chainrule.compile.source import Language
 
 Names = int | str | Iterable[int] | Iterable[str]
 MANY = 8
@@ -223,7 +229,10 @@ class Jitted:
                 positional[i] = x
             return self._f(*positional, **named, **fixed)
 
-        return record_sized(self._name, leaves, self._axes(args, kwargs, leaves), call)
+        began = perf_counter()
+        variant = record_sized(self._name, leaves, self._axes(args, kwargs, leaves), call)
+        variant.seconds = perf_counter() - began
+        return variant
 
     def _axes(self, args: Any, kwargs: Any, leaves: Sequence[Any]) -> list[Axes]:
         """The dynamic axes of the leaves."""
@@ -273,6 +282,51 @@ class Jitted:
                     RetraceWarning,
                     stacklevel=4,
                 )
+
+    def loops(self, *args: Any, **kwargs: Any) -> str:
+        """The loops that a call runs, as text, with the user's lines; of the arguments see
+        `explain`."""
+        return str(native_of(self._variant(args, kwargs)[0]).loops)
+
+    def source_of(
+        self, kernel: str, *args: Any, language: Language = "assembly", **kwargs: Any
+    ) -> str:
+        """The code of one kernel, by its name in `loops()`: "assembly" of this machine, "llvm" for
+        LLVM's language after its optimizations, or "loops". Raises `ConfigError` for other names;
+        of the arguments see `explain`."""
+        from chainrule.compile.source import source_of
+
+        return source_of(native_of(self._variant(args, kwargs)[0]), kernel, language)
+
+    def explain(self, *args: Any, repeats: int = 100, **kwargs: Any) -> Explanation:
+        """What a call does, kernel by kernel: which ops of which lines were fused, bytes moved,
+        operations, measured time, and the fraction of what this machine can do at best. `str()` is
+        a table, `.rows` are its numbers.
+
+        The arguments are those of a call; without any, those that the function was traced with
+        last. The program runs `repeats` times on copies: nothing that you hold is changed. Raises
+        `ConfigError` if the function was never called, and no arguments are given.
+        """
+        from chainrule.compile.explain import explained
+
+        variant, given = self._variant(args, kwargs)
+        return explained(self._name, native_of(variant), given, variant.seconds, repeats)
+
+    def _variant(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Variant, Inputs]:
+        """The variant that a call would run, and copies of what it would be given."""
+        if not args and not kwargs:
+            args, kwargs = self._given or nothing(self._f, self._name)
+        leaves, structure = self._leaves(args, kwargs)
+        static = [args[i] if i in self._static else None for i in range(len(args))]
+        fixed = {k: v for k, v in kwargs.items() if k in self._names}
+        key = self._key(leaves, self._axes(args, kwargs, leaves), structure, static, fixed)
+        for variant in self._entries.get(key, Entry()).variants:
+            if (found := inputs(variant, leaves)) is not None:
+                return variant, found
+        variant = self._recorded(args, kwargs)
+        found = inputs(variant, leaves)
+        assert found is not None, f"{self._name} cannot be run on what it was traced with"
+        return variant, found
 
     def to_c(
         self,
@@ -332,7 +386,7 @@ def _is_traced(x: Any) -> bool:
 def _kind(x: Any, axes: Axes) -> Any:
     """What a leaf is, as far as the trace depends on it."""
     if isinstance(x, Tensor | np.ndarray | np.generic):
-        array: Any = x
+        array = cast("Any", x)
         shape = tuple([None if a in axes else n for a, n in enumerate(array.shape)])
         needs = isinstance(x, Tensor) and x.requires_grad and is_recording()
         return (Tensor if isinstance(x, Tensor) else np.ndarray, shape, array.dtype, needs)

@@ -44,6 +44,12 @@ def compiled(text: str) -> bytes:
 
     It names what it calls by symbols, so that any process can load it.
     """
+    module, machine = optimized(text)
+    return machine.emit_object(module)
+
+
+def optimized(text: str) -> tuple[Any, Any]:
+    """A module in LLVM's language as it is before it becomes machine code, and the machine."""
     start()
     module = llvm.parse_assembly(text)
     module.verify()
@@ -54,7 +60,7 @@ def compiled(text: str) -> bytes:
     options.loop_unrolling = True
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
-    return machine.emit_object(module)
+    return module, machine
 
 
 def loaded(code: bytes) -> Code:

@@ -141,6 +141,8 @@ class Variant:
     """What a call is recorded as, if its results can be differentiated; otherwise None."""
     gone: bool = False
     """Whether a tensor that it needs does not exist any more."""
+    seconds: float = 0.0
+    """How long tracing and compiling took."""
 
     def call(self, leaves: Sequence[Any]) -> Any:
         """Run on the leaves of the arguments, or give `MISFIT` before anything is changed."""
