@@ -88,8 +88,11 @@ class Convolve(Convolution):
     def eval(self, *xs: Any) -> Any:
         """One matrix product for each example and group."""
         x, w = xs
-        columns = self._grouped(self.windows.columns(x))
-        return np.matmul(self._matrix(w), columns).reshape(len(x), len(w), *self.windows.out)
+        y = np.empty(self.shape(x, w), result_type(x.dtype, w.dtype))
+        for run in self.windows.runs(x):
+            columns = self._grouped(self.windows.columns(x[run]))
+            np.matmul(self._matrix(w), columns, out=self._flat(y[run]))
+        return y
 
     def shape(self, *xs: Any) -> Shape:
         """(N, O, *out)."""
@@ -112,8 +115,11 @@ class ConvolveInput(Convolution):
     def eval(self, *xs: Any) -> Any:
         """A matrix product gives the columns, which are added to where they came from."""
         g, w = xs
-        columns = np.matmul(self._matrix(w).swapaxes(1, 2), self._flat(g))
-        return self.windows.folded(columns)
+        x = np.empty(self.shape(g, w), result_type(g.dtype, w.dtype))
+        for run in self.windows.runs(x):
+            columns = np.matmul(self._matrix(w).swapaxes(1, 2), self._flat(g[run]))
+            x[run] = self.windows.folded(columns)
+        return x
 
     def shape(self, *xs: Any) -> Shape:
         """(N, C, *size)."""
@@ -136,10 +142,12 @@ class ConvolveWeight(Convolution):
     def eval(self, *xs: Any) -> Any:
         """A matrix product for each example, then their sum."""
         x, g = xs
-        columns = self._grouped(self.windows.columns(x))
-        each = np.matmul(self._flat(g), columns.swapaxes(2, 3))
-        total = np.add.reduce(each, axis=0)  # (groups, O / groups, C / groups K)
-        return total.reshape(g.shape[1], x.shape[1] // self.groups, *self.windows.kernel)
+        w = np.zeros(self.shape(x, g), result_type(x.dtype, g.dtype))
+        for run in self.windows.runs(x):
+            columns = self._grouped(self.windows.columns(x[run]))
+            each = np.matmul(self._flat(g[run]), columns.swapaxes(2, 3))
+            w += np.add.reduce(each, axis=0).reshape(w.shape)
+        return w
 
     def shape(self, *xs: Any) -> Shape:
         """(O, C / groups, *kernel)."""

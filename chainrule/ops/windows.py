@@ -18,6 +18,10 @@ Sizes = int | Sequence[int]
 """One size for every dimension, or one for each."""
 
 
+_CACHE = 1 << 21
+"""Bytes of columns that are made at a time: about what stays in a core's cache."""
+
+
 @dataclass(frozen=True)
 class Windows:
     """The windows that slide over an array: a field per dimension of the last axes.
@@ -115,6 +119,12 @@ class Windows:
         )
         n, c = lead
         return seen.reshape(n, c * math.prod(self.kernel), math.prod(self.out))
+
+    def runs(self, x: Array) -> list[slice]:
+        """The examples of x (N, C, *size), so many at a time that their columns stay in a cache."""
+        size = x.shape[1] * math.prod(self.kernel) * math.prod(self.out) * x.itemsize
+        step = max(_CACHE // max(size, 1), 1)
+        return [slice(i, i + step) for i in range(0, len(x), step)]
 
     def folded(self, columns: Array) -> Array:
         """The columns added to where they came from: the transpose of `columns`."""

@@ -10,6 +10,7 @@ import pytest
 import chainrule as cr
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import convolution as conv
+from chainrule.ops import windows
 from ops.against_torch import Pair, forward, generic, second_order, torch, value_and_vjp
 
 F = torch.nn.functional
@@ -142,3 +143,22 @@ def test_messages_name_the_shapes() -> None:
         conv.conv2d(x, generic(8, 4, 3, 2), generic(3))
     with pytest.raises(ConfigError, match="output_padding"):
         conv.conv_transpose2d(x, generic(4, 2, 3, 3), output_padding=1)
+
+
+@pytest.mark.parametrize("examples", [1, 2, 5])
+def test_columns_are_made_for_some_examples_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, examples: int
+) -> None:
+    x, w = generic(5, 4, 7, 6), generic(8, 2, 3, 2)
+
+    def answers() -> list[Any]:
+        y, pull = cr.vjp(lambda x, w: conv.conv2d(x, w, padding=1, groups=2), x, w)
+        return [y.numpy(), *[bar.numpy() for bar in pull(generic(*y.shape, salt=3))]]
+
+    whole = answers()
+    size = 4 * 6 * 7 * 7 * 8  # channels, kernel places, windows, bytes
+    monkeypatch.setattr(windows, "_CACHE", examples * size)
+    place = windows.Windows((7, 6), (3, 2), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    assert len(place.runs(x)) == -(-5 // examples)
+    for ours, want in zip(answers(), whole, strict=True):
+        np.testing.assert_allclose(ours, want, rtol=1e-12)
