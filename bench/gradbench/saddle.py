@@ -16,7 +16,7 @@ from bench.gradbench.descent import Descent, argmin, live, start, turn
 from bench.gradbench.loops import While, repeated
 from bench.gradbench.problem import Function, Input, Jit, Problem, array
 
-BLOCK, BLOCKS = 15, 16
+BLOCK, BLOCKS = 4, 60
 """Turns of the inner descent that are fused, and how many such blocks are one program."""
 
 
