@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from chainrule.compile import memory, native
+from chainrule.compile.bounds import refuse
 from chainrule.compile.cache import Entry
 from chainrule.compile.llvm.machine import host
 from chainrule.compile.llvm.module import HEADER, emit
@@ -103,6 +104,8 @@ class Prepared:
             program.run(self._address, block.scratch, block.sizes, program.number, None)
             if program.hosts:
                 program.raise_failure()
+        if program.checks and (flags := results.pop()):
+            refuse(int(flags), program.checks)
         return results
 
 
@@ -161,8 +164,10 @@ class Native:
     Kernels' scratch memory belongs to it, so that one thread runs it at a time.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, checks: Sequence[str] = ()) -> None:
+        """`checks` are what the bits of the last result say of indices; see `bounds`."""
         self.program = program
+        self.checks = list(checks)
         entry = Entry(program)
         made = entry.get()
         if made is None:
