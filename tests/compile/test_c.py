@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
+import runpy
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -233,6 +236,14 @@ def test_without_arguments_it_takes_those_of_the_latest_trace(tmp_path: Path) ->
     assert losses(double.to_c(tmp_path / "double.c").source, 1) == [want]
 
 
+def test_the_readme_shows_what_step_23_writes() -> None:
+    root = Path(__file__).parents[2]
+    shown = re.search(r"```c\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)
+    assert shown is not None
+    step = runpy.run_path(str(root / "docs" / "steps" / "23_the_same_in_c.py"))
+    assert shown[1] in step["text"]
+
+
 # --- what is refused -----------------------------------------------------------------------------
 
 
@@ -282,9 +293,18 @@ def test_gradients_that_pile_up_are_refused_until_there_are_some(tmp_path: Path)
     np.testing.assert_array_equal(left(files.source, like, steps=2)[1], [9, 12])
 
 
-def test_data_that_is_cut_or_another_programs(tmp_path: Path) -> None:
-    import subprocess
+def test_an_index_that_is_outside_stops_the_program(tmp_path: Path) -> None:
+    table = cr.tensor([1.0, 2.0, 3.0])
+    rows = cr.jit(lambda i: cr.take(table, i, axis=0).sum())
+    files = rows.to_c(tmp_path / "rows.c", batches=[(np.array([0, -1]),), (np.array([1, 3]),)])
+    done = subprocess.run(
+        [built(files.source), "2"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "step 1  result 4\n")
+    assert re.fullmatch(r"an index of 'take' at test_c\.py:\d+ is outside 0\.\.2\n", done.stderr)
 
+
+def test_data_that_is_cut_or_another_programs(tmp_path: Path) -> None:
     files = cr.jit(lambda x: x.sum()).to_c(tmp_path / "sum.c", cr.tensor([1.0, 2.0]))
     program = built(files.source)
 

@@ -68,7 +68,11 @@ def export(
     batches = [_batch(variant, program, leaves, places) for leaves in calls]
     largest = {s: max([b.sizes[s] for b in batches]) for s, _, _ in places}
     source = Source(
-        program, _given(f, variant, first), _result_names(f, len(program.results)), largest=largest
+        program,
+        _given(f, variant, first),
+        _result_names(f, len(program.results) - bool(native.checks)),
+        largest=largest,
+        checks=native.checks,
     )
     name = re.sub(r"\W+", "_", getattr(f, "__name__", "step")).strip("_") or "program"
     file = Path(path) if Path(path).suffix == ".c" else Path(path) / f"{name}.c"

@@ -6,6 +6,7 @@ batches there are), the state, and the batches, each array as it lies in memory.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -34,6 +35,9 @@ class Reading:
     state: list[Array]
     each_step: list[Array]
     results: list[Array]
+    outside: Array | None
+    checks: list[str]
+    """What to say for each bit of `outside`, which tells of indices that were."""
 
 
 def main_text(
@@ -50,6 +54,8 @@ def main_text(
         *[f"        int64_t {s};\n        read_bytes(file, &{s}, sizeof {s});" for s in symbols],
         *([f"        read_batch({', '.join(['file', *symbols])});"] if reading.each_step else []),
         *[f"        {call}" for call in calls],
+        *([f"        if (*{reading.outside.name}) return refuse(*{reading.outside.name});"]
+          if reading.outside else []),
         *[f"        {line}" for line in _printed(reading.results)],
         "    }",
         "    fclose(file);",
@@ -61,6 +67,7 @@ def main_text(
     return "\n".join([
         "/* ---- main ---- */\n", _READ, _reader("read_state", reading.once, ""),
         *([batch] if batch else []),
+        *([_refusal(reading.checks)] if reading.outside else []),
         _writer([*reading.state, *dict.fromkeys(reading.results)]),
         "int main(int argc, char **argv) {\n" + "\n".join(lines) + "\n}\n",
     ])  # fmt: skip
@@ -83,6 +90,23 @@ def _writer(arrays: Sequence[Array]) -> str:
         "        exit(1);\n"
         "    }\n" + "".join(lines) + "    fclose(file);\n}\n"
     )
+
+
+def _refusal(checks: Sequence[str]) -> str:
+    lines = [
+        f'    if (outside >> {bit} & 1) fputs("{_quoted(words)}\\n", stderr);\n'
+        for bit, words in enumerate(checks)
+    ]
+    return (
+        "/* Says which indices were outside. */\n"
+        "static int refuse(int64_t outside) {\n" + "".join(lines) + "    return 1;\n}\n"
+    )
+
+
+def _quoted(words: str) -> str:
+    """What a check says in a string of C, with the name of the file alone."""
+    plain = re.sub(r" at \S*[/\\]", " at ", words).encode("ascii", "replace").decode()
+    return plain.replace("\\", "/").replace('"', "'").replace("?", ".")
 
 
 def _opened(data: str, steps: int) -> list[str]:

@@ -16,7 +16,7 @@ _KEYWORDS: Final = (  # noqa: SIM905 (shorter to read)
     "union unsigned void volatile while bool true false main printf forward backward update file "
     "step steps data read read_bytes read_state read_batch header argc argv path j0 j1 y0 y1 yn "
     "gamma signgam errno stdin stdout stderr time clock remainder div abs round exit fread fopen "
-    "write_state fwrite fclose batches_start"
+    "refuse fputs write_state fwrite fclose batches_start"
 ).split()
 COUNTERS: Final = "ijklmnpqrs"
 """What loops call their counters, by depth."""

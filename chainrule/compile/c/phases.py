@@ -44,7 +44,8 @@ def split(program: Program, gradients: frozenset[int]) -> list[Phase]:
 def _phases(program: Program, gradients: frozenset[int]) -> dict[Term, int]:
     """The number of the phase of each computed term."""
     losses = [t for t in program.results if t.shape == () and t.dtype.kind == "f"]
-    forward = set(in_order(losses[:1] or program.results))
+    counts = [t for t in program.results if t.dtype.kind in "biu"]  # they have no derivative
+    forward = set(in_order([*losses[:1], *counts] or program.results))
     backward = set(in_order([t for i, t in program.updates if i in gradients]))
     others = [t for i, t in program.updates if i not in gradients]
     places = {_place(t) for t in others if t not in forward and t not in backward}

@@ -47,8 +47,13 @@ class _Called:
 
 @final
 class Source:
-    """`text()` is the file. `state` and `each_step` are the inputs that `main` reads, by number, in
-    order: once, and at every step; `constants` are read after the state."""
+    """`text()` is the file.
+
+    `state` and `each_step` are the inputs that `main` reads, by number, in order: once, and at
+    every step; constants are read after the state. With `checks`, the last result of `program`
+    tells of indices that were outside, and they say what of each of its bits; `results` are the
+    names of the others.
+    """
 
     def __init__(
         self,
@@ -57,8 +62,10 @@ class Source:
         results: Sequence[str],
         *,
         largest: Mapping[str, int],
+        checks: Sequence[str] = (),
     ) -> None:
         program = with_own_results(program)
+        self.checks = list(checks)
         self.program, self.given, self.largest = program, given, largest
         gradients = frozenset([i for i, g in enumerate(given) if g.gradient])
         self.phases = split(program, gradients)
@@ -77,7 +84,9 @@ class Source:
         self.each_step = [i for i, g in enumerate(given) if g.each_step]
         for t, g in zip(program.inputs, given, strict=True):
             self.slots[t] = Array(self.namer(g.path), g.path, t.dtype, t.shape, f"; {g.about}")
-        self.results = self._results(results)
+        found = self._results([*results, *(["outside"] if checks else [])])
+        self.outside = found[-1] if checks else None
+        self.results = found[: len(results)]
         for p in self.phases:
             self._keep(p)
         for p in self.phases:
@@ -175,9 +184,9 @@ class Source:
     def _reading(self) -> Reading:
         inputs = [self.slots[t] for t in self.program.inputs]
         state = [inputs[i] for i in self.state]
-        return Reading(
-            [*state, *self.read_constants], state, [inputs[i] for i in self.each_step], self.results
-        )
+        once = [*state, *self.read_constants]
+        each_step = [inputs[i] for i in self.each_step]
+        return Reading(once, state, each_step, self.results, self.outside, self.checks)
 
     @property
     def read_constants(self) -> list[Array]:
