@@ -194,6 +194,7 @@ class Reduction:
 
 
 def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What sums of numbers of `dtype` are added up in: float32 for float16."""
     return np.dtype(np.float32) if dtype.char == "e" else dtype
 
 
