@@ -14,6 +14,8 @@ import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
 
 from chainrule.compile.llvm.machine import start, target
 from chainrule.compile.llvm.module import HOST
+from chainrule.compile.llvm.pool import NAME as PARALLEL
+from chainrule.compile.threads import Pool, single, the_pool
 
 llvm: Any = llvmlite.binding
 _BLAS = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
@@ -32,8 +34,9 @@ Unchanged = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 class Code:
     """Machine code, which lives as long as this object; `call` runs it."""
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Any, pool: Pool | None) -> None:
         self._engine = engine
+        self.pool = pool
         self.call = Entry(engine.get_function_address("program"))
         self.repeat = Repeat(engine.get_function_address("repeat"))
         self.unchanged = Unchanged(engine.get_function_address("unchanged"))
@@ -69,10 +72,11 @@ def loaded(code: bytes) -> Code:
     _link_python()
     if any(symbol.encode() in code for symbol in _BLAS):
         _link_blas()
+    pool = the_pool() if PARALLEL.encode() in code else None
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return Code(engine)
+    return Code(engine, pool)
 
 
 _programs: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -100,7 +104,9 @@ def _link_python() -> None:
 @cache
 def _link_blas() -> None:
     """Let machine code find SciPy's BLAS; importing it takes 0.2 s."""
-    table: Any = import_module("scipy.linalg.cython_blas").__pyx_capi__
+    blas: Any = import_module("scipy.linalg.cython_blas")
+    single(blas.__file__)
+    table = blas.__pyx_capi__
     name_of = ctypes.pythonapi.PyCapsule_GetName
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer = ctypes.pythonapi.PyCapsule_GetPointer

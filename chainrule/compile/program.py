@@ -19,8 +19,10 @@ from chainrule.compile.llvm.machine import host
 from chainrule.compile.llvm.module import HEADER, emit
 from chainrule.compile.loops import Buffer, Host, Loops, Strided
 from chainrule.compile.native import compiled, loaded
+from chainrule.compile.parallel import split
 from chainrule.compile.schedule import Scheduler
 from chainrule.compile.sizes import bound
+from chainrule.compile.spec import check
 from chainrule.compile.terms import Program
 
 CHECKING = False
@@ -90,6 +92,8 @@ class Prepared:
     def __call__(self, given: Sequence[Any], sizes: tuple[int, ...]) -> list[Any]:
         """Run it."""
         program, table = self._program, self._table
+        if program.pool is not None:
+            program.pool.run()
         block = self._blocks.get(sizes)
         if block is None:
             block = self._blocks[sizes] = program.block(sizes)
@@ -125,6 +129,8 @@ class Moving:
     def __call__(self, columns: Sequence[Any], blocks: Sequence[Block]) -> None:
         """Run it once for each of `blocks`; `columns` are, by place, addresses of objects."""
         program, turns = self._program, len(blocks)
+        if program.pool is not None:
+            program.pool.run()
         rows = np.empty((turns, len(columns) + 2), np.int64)
         for k, column in enumerate(columns):
             rows[:, k] = column
@@ -183,18 +189,20 @@ class Native:
         self.now: tuple[Sequence[Any], Any] = ((), None)
         self.lock = threading.Lock()
         self.run, self.unchanged = self._code.call, self._code.unchanged
-        self.repeat = self._code.repeat
+        self.repeat, self.pool = self._code.repeat, self._code.pool
         self.number = native.number_of(self) if self.hosts else None
 
     @cached_property
     def _scheduled(self) -> tuple[Loops, Layout]:
         scheduler = Scheduler(self.program)
-        loops = scheduler.run()
+        loops = split(scheduler.run())
         objects = [*[scheduler.views[t].buffer for t in self.program.inputs], *scheduler.results]
         scratch = [b for b in loops.buffers if b.role == "scratch"]
         lives = memory.lifetimes(loops, scratch)
         scratch = [b for b in scratch if b in lives]
         layout = Layout(loops.symbols, objects, scheduler.results, scratch, lives)
+        if CHECKING:
+            check(loops)
         return loops, layout
 
     @property
@@ -218,6 +226,8 @@ class Native:
     ) -> list[float]:
         """Cycles that each kernel takes: the mean over the quicker half of `repeats` runs."""
         code = self._timed
+        if code.pool is not None:
+            code.pool.run()
         block = self.block(tuple([(symbols or {})[s] for s in self.symbols]))
         table = (ctypes.c_void_p * len(objects))(*map(id, objects))
         times = (ctypes.c_int64 * len(self.loops.kernels))()

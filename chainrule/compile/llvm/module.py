@@ -5,9 +5,13 @@
 `objects` are the addresses of the caller's arrays and Python floats, as `id` gives them: what they
 hold begins with the same number of bytes of bookkeeping, then the address of the data or the
 number itself. `scratch` are addresses of memory for what lives in between, `sizes` the values of
-the symbols; `host` is a number by which Python knows the program, should a statement need it. If the module is `timed`, the
-cycles that kernel i takes are added to times[i].
+the symbols; `host` is a number by which Python knows the program, should a statement need it. If
+the module is `timed`, the cycles that kernel i takes are added to times[i].
 """
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -18,12 +22,14 @@ from typing import Any, final
 import numpy as np
 from llvmlite import ir
 
+from chainrule.compile.llvm import splitting
 from chainrule.compile.llvm.functions import I64, declare, in_memory
 from chainrule.compile.llvm.kernel import Emitter, size_of
 from chainrule.compile.llvm.machine import Machine
 from chainrule.compile.llvm.repeating import repeat
 from chainrule.compile.llvm.watchman import unchanged
 from chainrule.compile.loops import Buffer, Host, Kernel, Loops
+from chainrule.compile.parallel import is_parallel, iterations, least
 from chainrule.compile.rewrite import Canonical, canonical, sorted_buffers
 from chainrule.compile.sizes import Extent
 
@@ -91,7 +97,7 @@ def _data(b: Any, given: Any, i: int, x: Buffer) -> Any:
 def _constant(module: Any, x: Buffer) -> Any:
     data = np.ascontiguousarray(x.value).tobytes()
     kind = ir.ArrayType(ir.IntType(8), len(data))
-    g = ir.GlobalVariable(module, kind, x.name)
+    g: Any = ir.GlobalVariable(module, kind, x.name)
     g.linkage, g.global_constant, g.align = "internal", True, 64
     g.initializer = ir.Constant(kind, bytearray(data))
     return g
@@ -117,9 +123,15 @@ def _call(
     f = known.get(form.text)
     if f is None:
         f = _function(out.ir, kernel.name, form, list(symbols), machine)
+        if is_parallel(kernel):
+            f = splitting.task(out.ir, f)
         known[form.text] = f
     args = [_from(b, pointers[x], x, start, symbols) for x, start in form.args]
-    b.call(f, [*args, *symbols.values()])
+    args += symbols.values()
+    if is_parallel(kernel):
+        splitting.run(b, f, args, size_of(b, iterations(kernel), symbols), least(kernel))
+    else:
+        b.call(f, args)
 
 
 def _from(b: Any, pointer: Any, x: Buffer, start: Extent, symbols: dict[str, Any]) -> Any:
@@ -140,7 +152,8 @@ def _function(
     module: Any, name: str, form: Canonical, symbols: Sequence[str], machine: Machine
 ) -> Any:
     buffers = sorted_buffers(form.kernel)
-    kinds = [*[PTR] * len(buffers), *[I64] * len(symbols)]
+    split = is_parallel(form.kernel)
+    kinds = [*[PTR] * len(buffers), *[I64] * len(symbols), *[I64] * (2 * split)]
     f = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
     f.linkage = "internal"
     f.attributes.add("noinline")
@@ -151,12 +164,15 @@ def _function(
     b = ir.IRBuilder(f.append_basic_block("entry"))
     body = f.append_basic_block("body")
     pointers = dict(zip(buffers, f.args, strict=False))
-    sizes = dict(zip(symbols, f.args[len(buffers) :], strict=True))
+    sizes = dict(zip(symbols, f.args[len(buffers) :], strict=False))
     b.branch(body)
     entry = b.block
     b.position_at_end(body)
     emitter = Emitter(b, pointers, sizes, machine, form.kernel.body)
     emitter.entry(entry)
-    emitter.run(form.kernel.body)
+    if split:
+        splitting.iterations(emitter, form.kernel, *f.args[-2:])
+    else:
+        emitter.run(form.kernel.body)
     b.ret_void()
     return f
