@@ -31,7 +31,7 @@ from chainrule.models.config import GPTConfig
 from chainrule.scalar import Value
 from chainrule.tensor import Tensor
 
-ENGINES = ("tensor", "value")
+ENGINES = ("tensor", "compiled", "value")
 TINY: dict[str, Any] = {"n_layer": 1, "n_head": 2, "n_embd": 4, "block_size": 9}
 DOCS = load_names()[:60]
 
@@ -67,11 +67,17 @@ def trained(run: Run, until: int | None = None) -> Run:
 # --- the published run of microgpt
 
 
-@pytest.mark.parametrize(("engine", "steps"), [("tensor", 1000), ("value", 30)])
-def test_the_published_run(engine: str, steps: int):
+@pytest.mark.parametrize(
+    ("engine", "dtype", "steps"),
+    [("tensor", "float64", 1000), ("compiled", "float64", 1000), ("compiled", "float32", 1000),
+     ("value", "float64", 30)],
+)  # fmt: skip
+def test_the_published_run(engine: str, dtype: str, steps: int):
     reference = json.loads(shared("microgpt_reference.json").read_text())
     names = shared("names.txt")
-    asked = {"preset": "microgpt", "seed": 42, "engine": engine, "data": str(names)}
+    asked = {
+        "preset": "microgpt", "seed": 42, "engine": engine, "dtype": dtype, "data": str(names),
+    }  # fmt: skip
     run = trained(Run.begin(planned(asked), read_documents(names)), steps)
     losses = np.array(reference["losses"][:steps])
     assert np.abs(np.array(run.losses) - losses).max() < 1e-4
@@ -109,13 +115,15 @@ def test_engines_agree(preset: str, batch: int):
     asked: dict[str, Any] = {
         "preset": preset, "batch": batch, "dtype": "float64", "warmup": 2, "weight_decay": 0.1,
     }  # fmt: skip
-    a, b = (trained(Run.begin(settings(engine=e, **asked), DOCS)) for e in ENGINES)
-    assert a.losses == pytest.approx(b.losses, rel=1e-9)
-    assert np.array(a.held_out) == pytest.approx(np.array(b.held_out), rel=1e-9)
-    assert a.samples(5, 1.0) == b.samples(5, 1.0)
-    theirs = b.engine.state()
-    for name, w in a.engine.state().weights.items():
-        np.testing.assert_allclose(w, theirs.weights[name], rtol=1e-7, atol=1e-10)
+    a, *others = (trained(Run.begin(settings(engine=e, **asked), DOCS)) for e in ENGINES)
+    samples = a.samples(5, 1.0)
+    for b in others:
+        assert a.losses == pytest.approx(b.losses, rel=1e-9)
+        assert np.array(a.held_out) == pytest.approx(np.array(b.held_out), rel=1e-9)
+        assert samples == b.samples(5, 1.0)
+        theirs = b.engine.state()
+        for name, w in a.engine.state().weights.items():
+            np.testing.assert_allclose(w, theirs.weights[name], rtol=1e-7, atol=1e-10)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -171,6 +179,7 @@ def test_engines_forget_the_gradient_of_the_step_before():
 @pytest.mark.parametrize(
     ("engine", "dtype", "batch"),
     [("tensor", "float32", 1), ("tensor", "float32", 5), ("tensor", "float64", 1),
+     ("compiled", "float32", 1), ("compiled", "float64", 5),
      ("value", "float64", 1), ("value", "float64", 2)],
 )  # fmt: skip
 @pytest.mark.parametrize("stop", [1, 7, 17])
@@ -202,7 +211,7 @@ def test_gpt2_resumes_bit_for_bit_too(tmp_path: Path):
 def test_an_engine_continues_what_the_other_began(tmp_path: Path, engine: str):
     first = settings(engine=engine, dtype="float64")
     path = checkpoints.write(tmp_path, trained(Run.begin(first, DOCS), 6).checkpoint())
-    other = "value" if engine == "tensor" else "tensor"
+    other = {"tensor": "compiled", "compiled": "tensor", "value": "compiled"}[engine]
     again = trained(Run.resume(checkpoints.load(path), DOCS, {"engine": other}))
     assert again.losses == pytest.approx(trained(Run.begin(first, DOCS)).losses, rel=1e-9)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def command(asked: Mapping[str, Any], console: Console) -> int:
     if settings.engine == "value":
         raise CommandError("the value engine has no arrays to write in C: leave --engine out")
     documents = load_names() if settings.data is None else read_documents(settings.data)
-    run = Run.begin(settings, documents)
+    run = Run.begin(replace(settings, engine="tensor"), documents)
     stem = Path(settings.data).stem if settings.data else "names"
     fresh = Path("exports") / f"{stem}-{settings.preset}"
     folder = fresh_folder(fresh) if out is None else empty_folder(Path(out))

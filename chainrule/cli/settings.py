@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from importlib.util import find_spec
 from typing import Any, final
 
 from chainrule.errors import ConfigError
 from chainrule.models.config import GPTConfig
 from chainrule.optim import Cosine, Linear, WarmUp
 
-ENGINES = ("value", "tensor")
+ENGINES = ("compiled", "tensor", "value")
 DTYPES = ("float32", "float64")
 SCHEDULES = {"linear": Linear, "cosine": Cosine}
 
@@ -145,18 +146,25 @@ PRESETS = {
 """What `--preset` names; single options change single settings of it."""
 
 
+def best_engine() -> str:
+    """The fastest engine that runs here: the compiled one needs LLVM."""
+    return "compiled" if find_spec("llvmlite") else "tensor"
+
+
 def planned(asked: Mapping[str, Any]) -> Settings:
     """The settings of a new run, from the options that were given (all others absent).
 
     Without a preset: `gpt2` for the names in the package, `microgpt` for a file or the value
     engine. Of the names in the package a tenth is held out; of a file, whose run may have to match
-    another one's number for number, nothing is. The value engine implies float64.
+    another one's number for number, nothing is. The value engine implies float64. Steps are
+    compiled where there is a compiler.
     """
     own_names = asked.get("data") is None
+    implied: dict[str, Any] = {"engine": best_engine()}
     value = asked.get("engine") == "value"
     preset = asked.get("preset") or ("gpt2" if own_names and not value else "microgpt")
     _one_of("preset", preset, tuple(PRESETS))
-    implied: dict[str, Any] = {"holdout": 0.1 if own_names else 0.0}
+    implied["holdout"] = 0.1 if own_names else 0.0
     if value:
         implied["dtype"] = "float64"
     return replace(PRESETS[preset], **{**implied, **asked, "preset": preset})

@@ -50,7 +50,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "32 documents a step (default: gpt2 for the names in the package, microgpt otherwise)",
     )
     parser.add_argument(
-        "--engine", choices=ENGINES, help="tensors (default), or single numbers: slow, all visible"
+        "--engine",
+        choices=ENGINES,
+        help="compiled steps (default), tensors op by op, or single numbers: slow, all visible",
     )
     parser.add_argument("--dtype", choices=DTYPES, help="default: the preset's")
     parser.add_argument("--steps", type=whole, metavar="N", help="how many steps (default: 1000)")

@@ -28,6 +28,7 @@ EVALUATION = 256
 """Documents that are evaluated at a time."""
 
 _ENGINES = {
+    "compiled": ("chainrule.cli.compiled_engine", "CompiledEngine"),
     "tensor": ("chainrule.cli.tensor_engine", "TensorEngine"),
     "value": ("chainrule.cli.value_engine", "ValueEngine"),
 }

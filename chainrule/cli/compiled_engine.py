@@ -1,0 +1,68 @@
+"""The engine that runs each training step as one call of native code.
+
+The model, its optimizer and what is saved are the tensor engine's; only what happens in a step is
+compiled, once for all lengths of documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, final
+
+from chainrule.cli.engine import Engine, State
+from chainrule.cli.settings import Settings
+from chainrule.cli.tensor_engine import TensorEngine
+from chainrule.compile.jit import jit
+from chainrule.data import IGNORE, Batch
+from chainrule.models.gpt import Draw, GPTConfig
+
+LENGTHS = 16
+"""From which block size on one program serves all lengths; below, each length has its own."""
+
+
+@final
+class CompiledEngine(Engine):
+    """The model on tensors, whole steps at a time, in `settings.dtype`."""
+
+    def __init__(self, settings: Settings, config: GPTConfig, draw: Draw) -> None:
+        self._eager = TensorEngine(settings, config, draw)
+        model, self._optimizer = self._eager.model, self._eager.optimizer
+        self._steps = 0
+        # documents of a step are filled up to one length; a single one has nothing to fill
+        filled = IGNORE if settings.batch > 1 else None
+
+        def update(tokens: Any, targets: Any) -> Any:
+            loss = model.loss(tokens, targets, ignore_index=filled)
+            self._optimizer.zero_grad()
+            loss.backward()
+            self._optimizer.step()
+            return loss
+
+        axes = (None, "T") if config.block_size >= LENGTHS else (None, None)
+        self._update = jit(update, dynamic={"tokens": axes, "targets": axes})
+
+    def update(self, batch: Batch, lr: float) -> float:
+        """Forward, backward, AdamW: one native call."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = lr
+        loss = self._update(batch.tokens, batch.targets)
+        self._steps += 1
+        return float(loss.item())
+
+    def loss(self, batch: Batch) -> float:
+        """The model's own, op by op: large batches now and then, of a shape each."""
+        return self._eager.loss(batch)
+
+    def next_logits(self, tokens: list[int]) -> Sequence[float]:
+        """The model's own, op by op: a sample is over before it would have been compiled."""
+        return self._eager.next_logits(tokens)
+
+    def state(self) -> State:
+        """Names are those of the model's `state_dict`."""
+        return replace(self._eager.state(), step=self._steps)
+
+    def load(self, state: State) -> None:
+        """Convert to this engine's dtype where it is another."""
+        self._eager.load(state)
+        self._steps = state.step
