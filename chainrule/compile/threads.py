@@ -22,7 +22,8 @@ from chainrule.compile.llvm.machine import start, target
 from chainrule.errors import ConfigError
 
 llvm: Any = llvmlite.binding
-VARIABLE = "CHAINRULE_NUM_THREADS"
+VARIABLES = ("CHAINRULE_NUM_THREADS", "OMP_NUM_THREADS")
+"""Of the environment: ours, and the one that most numerical libraries follow."""
 _Plain = ctypes.CFUNCTYPE(None)
 _Count = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
@@ -117,8 +118,9 @@ _chosen: list[int] = []
 def set_num_threads(n: int) -> None:
     """Let compiled programs use `n` threads, the calling one included.
 
-    Results do not depend on it. Without a call it is what the environment's `CHAINRULE_NUM_THREADS`
-    says, or the number of cores that this process may use.
+    Results do not depend on it. Without a call it is what `CHAINRULE_NUM_THREADS` or, next,
+    `OMP_NUM_THREADS` in the environment says, or the number of cores that this process may use.
+    Matrix products are divided among these threads, too: the BLAS that SciPy brings is set to one.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"set_num_threads({n!r}): the number of threads is an int, at least 1")
@@ -134,12 +136,13 @@ def get_num_threads() -> int:
 
 @cache
 def _default() -> int:
-    said = os.environ.get(VARIABLE)
-    if said is None:
-        return _cores()
-    if not said.isdecimal() or int(said) < 1:
-        raise ConfigError(f"{VARIABLE}={said!r}: the number of threads is an integer, at least 1")
-    return int(said)
+    for name in VARIABLES:
+        said = os.environ.get(name, "")
+        if said.isdecimal() and int(said) >= 1:
+            return int(said)
+        if said and name == VARIABLES[0]:
+            raise ConfigError(f"{name}={said!r}: the number of threads is an integer, at least 1")
+    return _cores()
 
 
 _SETTERS = ("scipy_openblas_set_num_threads", "openblas_set_num_threads")

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import chainrule as cr
 from chainrule import optim
 from chainrule.compile import parallel, threads
+from chainrule.compile.apart import independent
 from chainrule.compile.llvm import pool
 from chainrule.compile.loops import (
     Affine,
@@ -166,6 +167,9 @@ def test_rows_apart_are_split_and_rows_that_meet_are_not():
     assert is_split(filling(Store(Y, at(1, 64), ONE)))
     assert is_split(filling(Store(Y, at(8192, 1), E.load(X, at(0, 1)))))
     assert is_split(filling(Store(Y, at(8192, 1), ONE, add=True)))
+    far = Store(Y, at(64, 0, 8192 * 40), ONE)
+    assert is_split(filling(Store(Y, at(4, 0), E.lit(2.0, F32)), far))
+    assert not is_split(filling(Store(Y, at(4, 0), ONE), Store(Y, at(64, 0, 250), ONE), far))
     assert not is_split(filling(Store(Y, at(8192, 1), E.load(Y, at(8192, 1, 1)))))
     assert not is_split(filling(Store(Y, at(4096, 1), ONE)))
     assert not is_split(filling(Store(Y, at(0, 1), ONE, add=True)))
@@ -212,7 +216,7 @@ def test_iterations_said_to_be_apart_are(i: int, j: int, load: int, shift: int, 
     body = For(rows, (For(cols, (
         Store(Y, place(i, j, 9), E.load(Y, place(i, load, 9 + shift))),
     ), "lanes"),))  # fmt: skip
-    if parallel._independent(rows, [body]):
+    if independent(rows, [body]):
         wrote = [{i * a + j * b for b in range(n)} for a in range(m)]
         read = [{i * a + load * b + shift for b in range(n)} for a in range(m)]
         for a, b in product(range(m), repeat=2):
@@ -350,7 +354,9 @@ def test_a_process_ends_well(code: str):
 
 
 def test_the_environment_says_how_many():
-    assert in_a_process("print(threads.get_num_threads())", CHAINRULE_NUM_THREADS="3") == "3"
+    ask = "print(threads.get_num_threads())"
+    assert in_a_process(ask, CHAINRULE_NUM_THREADS="3", OMP_NUM_THREADS="2") == "3"
+    assert in_a_process(ask, CHAINRULE_NUM_THREADS="", OMP_NUM_THREADS="2") == "2"
 
     wrong = "os.environ['CHAINRULE_NUM_THREADS'] = 'many'\nthreads._default.cache_clear()\ntry:\n"
     wrong += "    threads.get_num_threads()\nexcept cr.ConfigError as e:\n    print(e)\n"
