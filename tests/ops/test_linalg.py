@@ -62,6 +62,17 @@ def t_upper_factor(x: Any) -> Any:
     return t_size(tl.qr(x).R)
 
 
+def general(x: Any) -> Any:
+    """Of values and vectors what depends on no phase."""
+    w, v = la.eig(x)
+    return cr.abs(v) * cr.expand_dims(cr.abs(w), -2)
+
+
+def t_general(x: Any) -> Any:
+    w, v = tl.eig(x)
+    return v.abs() * w.abs()[..., None, :]
+
+
 def spectral(x: Any) -> Any:
     """Values and vectors together: V diag(sin w) VH, and the sizes of the elements of V."""
     w, v = la.eigh(hermitian(x))
@@ -181,6 +192,7 @@ def pairs_of(c: bool) -> list[Pair]:
         Pair("qr square", upper_factor, t_upper_factor, (square,)),
         Pair("qr wide Q", columns, lambda x: t_size(tl.qr(x).Q), (wide,)),
         Pair("qr wide R", upper_factor, t_upper_factor, (wide,)),
+        Pair("eig", general, t_general, (square,), 1e-8),
         Pair("eigh", spectral, t_spectral, (square,), 1e-9),
         Pair("eigh", spectral, t_spectral, (batch,), 1e-9),
         Pair(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
 from collections.abc import Callable
@@ -231,7 +232,13 @@ STANDARD = {
 
 
 def test_the_names_of_the_standard_and_no_others_but_ours() -> None:
-    assert set(la.__all__) == STANDARD | {"kron", "solve_triangular", "MatrixError"}
+    assert set(la.__all__) == STANDARD | {
+        "kron",
+        "solve_triangular",
+        "MatrixError",
+        "eig",
+        "eigvals",
+    }
     results = la.eigh(cr.eye(2)), la.qr(cr.eye(2)), la.slogdet(cr.eye(2)), la.svd(cr.eye(2))
     fields = [getattr(r, "_fields", None) for r in results]
     assert fields[0] == ("eigenvalues", "eigenvectors")
@@ -252,5 +259,6 @@ def test_no_op_of_these_families_goes_untested() -> None:
         roots = [x.grad.node for x in xs if x.grad is not None]
         nodes = order([n for n in [y.node, *roots] if n is not None])
         seen |= {type(n.op) for n in nodes}
+    kinds = {c for c in kinds if not inspect.isabstract(c)}
     assert kinds
     assert kinds - seen == set()
