@@ -261,6 +261,8 @@ def constant(value: Any) -> Node:
 
 def alias(x: Any) -> Any:
     """A variable of the same value that is a place of its own to differentiate at."""
+    if (by := tracer()) is not None:
+        by.touch(x)  # the alias stands for whatever value x has at a later call
     node = leaf(x.value.shape, x.value.dtype, needs=True)
     if x.node is not None:
         node.op = _ALIAS

@@ -106,10 +106,9 @@ def build(s: Scheduler, g: Group) -> list[Stmt]:
             lower.MAPS[type(member.term.op)](s, member.term, tuple(index)), member.term.dtype
         )
         in_place = s.views[member.term].buffer.role == "state"
-        if in_place:
-            local = s.local(member.term.dtype)
-            body.append(Let(local, done))
-            done = e.local(local)
+        local = s.local(member.term.dtype)  # computed once; expressions stay small
+        body.append(Let(local, done))
+        done = e.local(local)
         (last if in_place else body).append(s.store(member.term, tuple(index), done))
         s.held[member.term] = lambda _, done=done: done
     s.held = {}

@@ -33,6 +33,8 @@ _CHEAP = {
     "logical_not", "at_least", "at_most", "strong_mul", "sign", "isnan", "isfinite", "isinf",
 }  # fmt: skip
 _SLOW = 8
+LARGE = 64
+"""How much work an expression may be: beyond it, what it is computed from has a name of its own."""
 
 
 def is_product(t: Term) -> bool:
@@ -96,18 +98,13 @@ def users(order: Iterable[Term]) -> dict[Term, list[Term]]:
     return out
 
 
-def work(t: Term, held: set[Term]) -> int:
-    """Roughly how many instructions an element of the map `t` takes where it is inlined."""
-    if t.op is None or source(t) in held:
-        return 0
-    if is_view(t):
-        return work(source(t), held)
-    if not is_map(t):
-        return 0
+def work(t: Term, held: set[Term], known: dict[Term, int]) -> int:
+    """Roughly how many instructions an element of the map `t` takes where it is inlined, with the
+    arguments that are inlined into it, whose work is `known`."""
     own = 1
     if isinstance(t.op, Elementwise) and t.op.label not in _CHEAP:
         own = _SLOW
-    return own + sum([work(a, held) for a in t.args])
+    return own + sum([known.get(source(a), 0) for a in t.args if source(a) not in held])
 
 
 def to_realize(order: list[Term], roots: Iterable[Term], uses: dict[Term, list[Term]]) -> set[Term]:
@@ -123,6 +120,7 @@ def to_realize(order: list[Term], roots: Iterable[Term], uses: dict[Term, list[T
             needed |= {t, *[source(a) for a in t.args]}
         if isinstance(t.op, Reshape) and is_hard(t):
             needed.add(source(t))
+    known: dict[Term, int] = {}
     for t in order:
         if not is_computed(t):
             continue
@@ -130,9 +128,9 @@ def to_realize(order: list[Term], roots: Iterable[Term], uses: dict[Term, list[T
             held.add(t)
             continue
         readers = uses.get(t, [])
-        cost = work(t, held)
+        cost = known[t] = work(t, held, known)
         repeated = any(typical(product(space(u))) > typical(product(t.shape)) for u in readers)
-        if (repeated and cost) or (len(readers) > 1 and cost > 2):
+        if (repeated and cost) or (len(readers) > 1 and cost > 2) or cost > LARGE:
             held.add(t)
     return held
 

@@ -509,6 +509,8 @@ class Scheduler:
         for x, index in m.requests:
             member = next((y for y in g.members if y.term is x), None)
             if member is None:
+                if self.group_of.get(x) is g:
+                    return False  # put together of members, each in a phase of its own
                 continue
             if not index and x.shape:
                 return False
@@ -766,10 +768,9 @@ class Rows:
         where = tuple(index)
         value = s.exprs.cast(lower.MAPS[type(m.term.op)](s, m.term, where), m.term.dtype)
         in_place = s.views[m.term].buffer.role == "state"
-        if in_place or not inner:  # a number of the row is needed in later phases, too
-            local = s.local(m.term.dtype)
-            phase.body.append(Let(local, value))
-            value = s.exprs.local(local)
+        local = s.local(m.term.dtype)  # computed once; expressions stay small
+        phase.body.append(Let(local, value))
+        value = s.exprs.local(local)
         (phase.last if in_place else phase.body).append(s.store(m.term, where, value))
         s.held[m.term] = lambda at: value if at == where else None
 

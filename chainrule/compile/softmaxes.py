@@ -1,11 +1,13 @@
 """The softmax without a second exponential: exp(x - lse) is exp(x - top) divided by its sum, and
 both of these were computed for lse = log(sum(exp(x - top))) + top.
 
-It is more exact, too: the logarithm and the addition round. The sum is at least 1, unless all of a
-row are -inf; then it is 0, and so is the softmax.
+It is more exact, too: the logarithm and the addition round. Where x is -inf the softmax is 0, also
+in a row whose sum is 0, because all of it is -inf, or NaN.
 """
 
 from __future__ import annotations
+
+import math
 
 from chainrule.compile.rewriter import Rewriter
 from chainrule.compile.terms import Term
@@ -28,7 +30,7 @@ def softmax(r: Rewriter, t: Term, xs: tuple[Term, ...]) -> Term | None:
         return None
     if len(total.shape) != len(x.shape):
         return None
-    nothing = r.op(ew.equal, total, r.constant(0.0))
+    nothing = r.op(ew.equal, x, r.constant(-math.inf))
     return r.op(Where(), nothing, r.constant(0.0), r.op(ew.div, shifted, total))
 
 

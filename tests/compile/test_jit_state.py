@@ -399,3 +399,17 @@ def test_the_function_may_cache_what_it_made_of_numbers():
     x = numbers(3, 3)
     for _ in range(2):
         assert_same(compiled(x), x * cr.tensor(np.tri(3, dtype=np.float32)))
+
+
+def test_a_closure_that_is_differentiated_within_is_read_at_every_call():
+    w = cr.tensor(np.arange(12.0).reshape(4, 3) / 10)
+
+    @cr.jit
+    def step(x: Any) -> Any:
+        loss, slope = cr.value_and_grad(lambda v: (cr.tanh(x @ v) ** 2).sum())(w)
+        w.data = w - 0.1 * slope
+        return loss
+
+    x = cr.tensor(np.ones((2, 4)))
+    losses = [step(x).item() for _ in range(3)]
+    assert losses[0] > losses[1] > losses[2]

@@ -240,3 +240,51 @@ def test_pooling_of_every_kind(size: Any, stride: Any, made: list[Any]):
     for got, want in zip(cr.jit(f)(cr.asarray(x)), f(cr.asarray(x)), strict=True):
         np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
     assert not eager_ops(made)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [-np.inf, np.nan, 1.0, 2.0], [-np.inf] * 4, [np.inf, 1.0, 2.0, -np.inf],
+        [np.nan, np.nan, 0.0, -np.inf], [1.0, 2.0, 3.0, -np.inf], [1e200, 0.0, 1.0, 2.0],
+    ],
+)  # fmt: skip
+def test_a_softmax_of_what_is_not_finite(row: list[float]):
+    x = cr.tensor(np.array([row]))
+    np.testing.assert_allclose(
+        cr.jit(cr.softmax)(x).numpy(), cr.softmax(x).numpy(), rtol=1e-15, equal_nan=True
+    )
+
+
+def test_parts_that_are_read_where_they_are_put_together():
+    """A kernel reads an array only when all of its parts are there."""
+
+    def cross(a: Any, b: Any) -> Any:
+        return cr.stack(
+            [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+        )
+
+    def f(c: Any, x: Any) -> Any:
+        x = x * cr.cos(c[0]) + cross(c[:3], x) * cr.sin(c[0])
+        flat = x[:2] / x[2]
+        r = cr.sum(flat * flat)
+        return flat * (1 + c[9] * r + c[10] * r * r)
+
+    rng = np.random.default_rng(7)
+    c = cr.tensor(rng.normal(size=(7, 11)))
+    x = cr.tensor(rng.normal(size=(7, 3)) + [0, 0, 5])
+
+    def jac(c: Any, x: Any) -> Any:
+        return cr.vmap(cr.jacobian(f, argnums=1))(c, x)
+
+    np.testing.assert_allclose(cr.jit(jac)(c, x).numpy(), jac(c, x).numpy(), rtol=1e-12)
+
+
+def test_a_long_chain_takes_no_deep_calls():
+    def f(x: Any) -> Any:
+        for _ in range(1500):
+            x = x * 0.999 + 0.001
+        return x
+
+    x = cr.tensor(np.arange(5.0))
+    np.testing.assert_array_equal(cr.jit(f)(x).numpy(), f(x).numpy())
