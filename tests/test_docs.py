@@ -71,8 +71,8 @@ def run(
 # --- README and CONTRIBUTING
 
 
-def test_readme_has_the_four_faces():
-    assert len(EXAMPLES) == 4
+def test_readme_has_the_four_faces_and_the_compiler():
+    assert len(EXAMPLES) == 5
     assert all(printed for _, printed in EXAMPLES)
 
 
