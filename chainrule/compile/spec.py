@@ -8,6 +8,7 @@
 | products | left knows no j, right no i; right's elements are neighbours along j |
 | places | offsets are within their buffers, where intervals of counters and clamped indices tell |
 | order | what is computed is written before it is read; what is given is never written |
+| cores | turns of a parallel loop do not touch what another one writes |
 | memory | buffers that live at the same time lie apart |
 
 Sizes with symbols are tried with numbers: there must be some with which all of it holds.
@@ -43,6 +44,7 @@ from chainrule.compile.loops import (
     within,
 )
 from chainrule.compile.sizes import Extent
+from chainrule.compile.spec_parallel import side_by_side
 from chainrule.compile.spec_places import SpecError, apart, inside, ordered, refuse
 
 __all__ = ["SpecError", "check"]
@@ -59,6 +61,7 @@ def check(program: Loops) -> None:
         _Names(program, k).body(k.body, _Scope())
     ordered(program)
     symbols = inside(program)
+    side_by_side(program, symbols)
     lives = memory.lifetimes(program, [b for b in program.buffers if b.role == "scratch"])
     plan = memory.plan(list(lives), lives, symbols)
     apart(program, dict(zip(lives, plan.offsets, strict=True)), symbols)

@@ -399,6 +399,35 @@ def result_that_nobody_writes(p: Parts) -> Loops:
     return p.loops(p.scaled)
 
 
+@mistake("turns 0 and 1 of z meet in m")
+def turns_that_write_to_the_same_place(p: Parts) -> Loops:
+    n, z = Var("n", 6), Var("z", 4)
+    fill = For(n, (Store(p.m, p.place(z, 5, n), p.e.lit(1.0, F64)),))
+    return p.fine([For(z, (fill,), "parallel")])
+
+
+@mistake("turns 0 and 3 of z meet in m")
+def turns_that_read_what_another_one_writes(p: Parts) -> Loops:
+    z = Var("z", 4)
+    last = p.load(p.m, Affine(3, ((z, -1),)))
+    return p.fine([For(z, (Store(p.m, Affine.of(z), last),), "parallel")])
+
+
+@mistake("turns 0 and 1 of z meet in u")
+def products_that_write_to_the_same_place(p: Parts) -> Loops:
+    z = Var("z", 2)
+    out = Matrix(p.u, Affine(0, ((z, 6),)), 6, 1)
+    left = Matrix(p.s, Affine(0, ((z, 16),)), 8, 1)
+    return p.fine([For(z, tuple(gemm(p, m=2, left=left, out=out)), "parallel")])
+
+
+@mistake("is not all that its kernel, or loop, is")
+def parallel_loop_beside_others(p: Parts) -> Loops:
+    z = Var("z", 4)
+    loop = For(z, (Store(p.m, Affine.of(z), p.e.lit(1.0, F64)),), "parallel")
+    return p.fine([loop, *gemm(p)])
+
+
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes_are_found(name: str):
     make, says = MISTAKES[name]
@@ -447,6 +476,17 @@ def test_a_size_for_which_all_is_well_is_enough():
 def test_a_product_by_blas():
     p = Parts()
     check(p.fine(gemm(p), gemm(p, add=True)))
+
+
+def test_parallel_loops_that_keep_apart():
+    p = Parts()
+    z, n = Var("z", 2), Var("n", 6)
+    out, left = Affine(0, ((z, 12),)), Affine(0, ((z, 16),))
+    product = gemm(p, m=2, left=Matrix(p.s, left, 8, 1), out=Matrix(p.u, out, 6, 1))
+    i = Var("i", 4)
+    own = p.place(i, 6, n)
+    fill = For(n, (Store(p.m, own, p.load(p.m, own)),), "lanes")
+    check(p.fine([For(z, tuple(product), "parallel")], [For(i, (fill,), "parallel")]))
 
 
 # --- memory --------------------------------------------------------------------------------------
