@@ -327,6 +327,7 @@ SMALL: dict[str, tuple[str, dict[str, int]]] = {
     "gmm": ("jacobian", {"d": 3, "k": 2, "n": 6}),
     "kmeans": ("dir", {"k": 4, "n": 40, "d": 3}),
     "det": ("gradient", {"ell": 4}),
+    "ba": ("jacobian", {"n": 2, "m": 3, "p": 7}),
     "ht": ("jacobian", {"c": 4, "v": 9}),
     "lstm": ("jacobian", {"l": 1, "c": 6}),
     "ode": ("gradient", {"n": 5, "s": 2}),
