@@ -5,6 +5,7 @@ Where two turns reach is counted out, element by element, and compared.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, final
@@ -14,6 +15,7 @@ import numpy as np
 from chainrule.compile.loops import (
     Affine,
     Buffer,
+    Expr,
     For,
     Gemm,
     Kernel,
@@ -29,7 +31,7 @@ from chainrule.compile.loops import (
 from chainrule.compile.sizes import Extent, bound
 from chainrule.compile.spec_places import refuse
 
-MOST = 1 << 18
+MOST = 1 << 16
 """So many elements of a place are counted out at most; a larger one is not looked at."""
 
 
@@ -47,7 +49,7 @@ def _kernel(k: Kernel, loops: Sequence[For], symbols: Mapping[str, int]) -> None
         if body != (loop,):
             refuse(k, loop, "a parallel loop is not all that its kernel, or loop, is")
         body = loop.body
-    turns = _Turns([x.var for x in loops], body, symbols)
+    turns = _Turns(body, symbols)
     for loop in loops:
         n = bound(loop.var.extent, symbols)
         for other in {1, n - 1} if n > 1 else ():
@@ -58,10 +60,9 @@ def _kernel(k: Kernel, loops: Sequence[For], symbols: Mapping[str, int]) -> None
 
 @final
 class _Turns:
-    """Where turns of a nest of parallel loops reach; those that are not named are in turn 0."""
+    """Where turns of a nest of parallel loops reach; all but one of the loops are in turn 0."""
 
-    def __init__(self, counters: list[Var], body: Sequence[Stmt], symbols: Mapping[str, int]):
-        self._counters = counters
+    def __init__(self, body: Sequence[Stmt], symbols: Mapping[str, int]) -> None:
         self._symbols = symbols
         self._sizes = {v: bound(v.extent, symbols) for v in _counters(body)}
         self._writes = list(_writes(body))
@@ -69,32 +70,33 @@ class _Turns:
 
     def clash(self, v: Var, turn: int) -> str | None:
         """A buffer in which turn 0 writes what another turn touches."""
-        first, second = (dict.fromkeys(self._counters, 0) for _ in range(2))
-        second[v] = turn
-        for b, at, block in self._writes:
-            mine = self._elements(at, block, first)
-            for other, to, shape in chain(self._writes, self._reads):
-                if other is not b or mine is None:
-                    continue
-                theirs = self._elements(to, shape, second)
-                if theirs is not None and np.intersect1d(mine, theirs).size:
+        for b in {b for b, _, _ in self._writes}:
+            mine = [self._elements(at, block, v, 0) for x, at, block in self._writes if x is b]
+            touched = np.concatenate(mine)
+            for other, at, block in chain(self._writes, self._reads):
+                if other is b and np.isin(self._elements(at, block, v, turn), touched).any():
                     return b.name
         return None
 
-    def _elements(self, at: Affine, block: _Block, turns: Mapping[Var, int]) -> Any:
-        """The elements of a place in some turn, None where data decides, or they are too many."""
-        total = np.array([bound(at.const, self._symbols)])
-        steps = [(v, bound(c, self._symbols)) for v, c in at.terms if isinstance(v, Var)]
-        if len(steps) < len(at.terms):
-            return None
-        axes = [(self._sizes[v], c) for v, c in steps if v not in turns]
+    def _elements(self, at: Affine, block: _Block, v: Var, turn: int) -> Any:
+        """The elements of a place in a turn of `v`: none where data decides, or they are many."""
+        none = np.array([], np.int64)
+        if any(isinstance(x, Expr) for x, _ in at.terms):
+            return none
+        steps = [(x, bound(c, self._symbols)) for x, c in at.terms if isinstance(x, Var)]
+        axes = [(self._sizes[x], c) for x, c in steps if x in self._sizes]
         axes += [(bound(n, self._symbols), bound(c, self._symbols)) for n, c in block]
-        total = total + sum([turns[v] * c for v, c in steps if v in turns])
+        if math.prod([n for n, _ in axes]) > MOST:
+            return none
+        total = np.array([bound(at.const, self._symbols) + turn * _factor(steps, v)])
         for n, c in axes:
-            if total.size * n > MOST:
-                return None
-            total = np.unique(np.add.outer(total, c * np.arange(n)))
+            total = np.add.outer(total, c * np.arange(n)).reshape(-1)
         return total
+
+
+def _factor(steps: Sequence[tuple[Var, int]], v: Var) -> int:
+    """What `v` is multiplied by."""
+    return sum([c for x, c in steps if x is v])
 
 
 _Block = tuple[tuple[Extent, Extent], ...]
