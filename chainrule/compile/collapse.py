@@ -1,6 +1,7 @@
 """Two loops as one, where together they run through memory without a gap.
 
-    for i < m: for j < n lanes: y[n*i + j] = f(x[n*i + j])   becomes   for k < m*n lanes: y[k] = f(x[k])
+    for i < m: for j < n lanes: y[n*i + j] = f(x[n*i + j])
+    for k < m*n lanes: y[k] = f(x[k])
 
 which leaves at most one vector that is not full, instead of one in each row.
 """
@@ -9,7 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from chainrule.compile.loops import Affine, For, Product, Stmt, Store, Var, exprs_of, statements, within
+from chainrule.compile.loops import (
+    Affine,
+    For,
+    Product,
+    Stmt,
+    Store,
+    Var,
+    exprs_of,
+    statements,
+    within,
+)
 from chainrule.compile.rewrite import Renaming
 
 
@@ -38,7 +49,8 @@ def _fit(outer: For, inner: For) -> bool:
 def _waits(body: Sequence[Stmt]) -> bool:
     """Whether an element is read where another iteration may have written it: a running sum."""
     written = {s.buffer: s.at for s in statements(body) if isinstance(s, Store)}
-    loads = [x for s in statements(body) for e in exprs_of(s) for x in within(e) if x.kind == "load"]
+    found = [x for s in statements(body) for e in exprs_of(s) for x in within(e)]
+    loads = [x for x in found if x.kind == "load"]
     return any(x.of[0] in written and written[x.of[0]] != x.of[1] for x in loads)
 
 

@@ -144,8 +144,8 @@ def unified(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:
         raise TraceError(
             f"jit: with {sizes} dynamic the function does not do the same at every size: {cause}. "
             "A Python loop or branch over a dynamic size gives another program for each size: use "
-            "scan, or whole-array operations; or leave that size out of `dynamic`: then the function "
-            "is compiled once for each size."
+            "scan, or whole-array operations; or leave that size out of `dynamic`: then the "
+            "function is compiled once for each size."
         ) from cause
 
 

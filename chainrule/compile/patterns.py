@@ -85,10 +85,10 @@ def _steps(x: Any) -> Steps | None:
         return None
     wide = [a for a, n in enumerate(x.shape) if n > 1]
     for axis in wide:
-        line = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)[:, 0]
+        line: Any = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)[:, 0]
         start, step = int(line[0]), int(line[1]) - int(line[0])
-        want: Any = start + step * np.arange(x.shape[axis])
-        want = np.expand_dims(want, [a for a in range(x.ndim) if a != axis])
-        if np.array_equal(x, np.broadcast_to(want, x.shape)):
+        column: Any = np.arange(start, start + step * x.shape[axis], step) if step else line
+        others = [a for a in range(x.ndim) if a != axis]
+        if np.array_equal(x, np.broadcast_to(np.expand_dims(column, others), x.shape)):
             return Steps(axis, start, step)
     return None

@@ -186,4 +186,3 @@ def _starts(kernel: Kernel) -> dict[Buffer, Extent]:
             for m in (s.left, s.right, s.out):
                 found.setdefault(m.buffer, set()).add(m.at.const)
     return {b: next(iter(starts)) for b, starts in found.items() if len(starts) == 1}
-

@@ -192,10 +192,11 @@ class Scheduler:
         """Which parts of a concatenation are not computed into their places."""
         view = self.views[t]
         out: list[int] = []
+        axis: int = t.op.axis
         start: Extent = 0
         for i, a in enumerate(t.args):
-            offset = start * view.strides[t.op.axis] + view.offset
-            start = a.shape[t.op.axis] + start
+            offset = start * view.strides[axis] + view.offset
+            start = a.shape[axis] + start
             mine = self.views.get(views.source(a))
             if mine is None or mine.buffer is not view.buffer or mine.offset != offset:
                 out.append(i)
@@ -652,9 +653,9 @@ class Scheduler:
         """Memory in which the elements of `t` lie in order; copied there if they do not yet."""
         view = self.view(t)
         size = product(t.shape)
-        if view is not None and view.offset == 0 and _ordered(view.strides, t.shape):
-            if view.buffer.size == size:
-                return view.buffer
+        lies = view is not None and view.offset == 0 and _ordered(view.strides, t.shape)
+        if view is not None and lies and view.buffer.size == size:
+            return view.buffer
         b = self.buffer(t, "scratch", f"copy of {t.name}")
         self.forget()
         axes, at = self.counters(t.shape)

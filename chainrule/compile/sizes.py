@@ -1,7 +1,8 @@
 """Sizes: numbers of elements, known now or when the program is called.
 
 A size is an int, or a `Size`: a polynomial with integer coefficients in symbols such as T.
-Arithmetic with a `Size` gives an int wherever the symbols cancel, so that code need not tell them apart.
+Arithmetic with a `Size` gives an int wherever the symbols cancel, so that code need not tell them
+apart.
 """
 
 from __future__ import annotations

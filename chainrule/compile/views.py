@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, final
 
 from chainrule.compile.loops import Affine, Buffer, Var, strides_of
@@ -255,7 +256,7 @@ def reshaped(
         return None
     out: list[Extent] = [0] * len(new)
     for left, right in groups:
-        for a, b in zip(right, right[1:], strict=False):
+        for a, b in pairwise(right):
             if strides[a] != strides[b] * old[b]:
                 return None
         step = strides[right[-1]]

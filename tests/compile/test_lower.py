@@ -272,7 +272,7 @@ def test_parts_that_are_read_where_they_are_put_together():
 
     rng = np.random.default_rng(7)
     c = cr.tensor(rng.normal(size=(7, 11)))
-    x = cr.tensor(rng.normal(size=(7, 3)) + [0, 0, 5])
+    x = cr.tensor(rng.normal(size=(7, 3)) + np.array([0, 0, 5]))
 
     def jac(c: Any, x: Any) -> Any:
         return cr.vmap(cr.jacobian(f, argnums=1))(c, x)

@@ -1,8 +1,8 @@
 """One kernel in LLVM's words: loops, vectors, masks.
 
 A loop over lanes runs W iterations at a time. Within it an expression that depends on its counter
-is a vector: a load along it is one load of W numbers, any other load a gather; what remains beyond the
-last full vector is masked off.
+is a vector: a load along it is one load of W numbers, any other load a gather; what remains beyond
+the last full vector is masked off.
 
 Notation: W lanes of a vector; `b` the builder.
 """
@@ -34,7 +34,7 @@ Value = Any
 @final
 @dataclass(slots=True)
 class Lanes:
-    """The vector that is being computed: `var` is `base`, base + 1, ...; `mask` says which count."""
+    """The vector that is computed: `var` is `base`, base + 1, ...; `mask` says which count."""
 
     var: Var
     width: int
