@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from chainrule.compile import mathlib
 from chainrule.compile.apart import independent
 from chainrule.compile.llvm.turn import is_turn
 from chainrule.compile.loops import (
@@ -31,6 +32,7 @@ from chainrule.compile.loops import (
     Stmt,
     Store,
     Var,
+    within,
 )
 from chainrule.compile.rewrite import Renaming
 from chainrule.compile.sizes import Extent, product, typical
@@ -44,6 +46,10 @@ ENOUGH = 64
 """So many iterations are enough: a loop within a parallel loop is not made parallel, too."""
 UNIT = 64
 """Blocks are a multiple of this: whole vectors, whole tiles, whole cache lines."""
+
+MOST, NARROW, TILE, CALL = 8, 96, 4, 100_000.0
+"""Of blocks of a call of BLAS: how many there are at most, their rows or columns at least and a
+number that divides these, and nanoseconds of work in a block at least; a call takes some 10 µs."""
 
 
 def split(program: Loops) -> Loops:
@@ -174,14 +180,16 @@ def _part(s: For | Product, v: Var, start: Affine, size: int) -> For | Product:
 
 
 def _gemm(s: Gemm, around: int) -> Split | None:
-    """A product in blocks of rows or columns, about eight in all: each packs what it reads anew."""
+    """A product in blocks of rows or columns, eight or fewer: each costs a call, and packs anew."""
     by_rows = typical(s.m) >= typical(s.n)
     n = s.m if by_rows else s.n
     if not isinstance(n, int) or s.out.buffer in (s.left.buffer, s.right.buffer):
         return None
-    size = max(2 * UNIT, -(-n * around // (8 * UNIT)) * UNIT)
-    if size > n // 2:
+    count = min(MOST // around, n // NARROW, int(nanoseconds([s]) / CALL))
+    if count < 2:
         return None
+    even = [n // c for c in range(count, count // 2, -1) if n % (c * TILE) == 0]
+    size = even[0] if even else n // count // TILE * TILE
     outer = Var("block", n // size)
 
     def part(start: Affine, m: int) -> Gemm:
@@ -202,9 +210,10 @@ def _from(x: Matrix, start: Affine, axis: int) -> Matrix:
 # --- how much work -------------------------------------------------------------------------------
 
 _PER_BYTE = 0.05
-_PER_MULTIPLICATION = 0.0025
-"""Nanoseconds on one core with AVX-512 for each byte of a number that is computed, and in products
-of one that is multiplied."""
+_PER_MATH = 0.15
+_PER_MULTIPLICATION = 0.005
+"""Nanoseconds on one core with AVX-512 for each byte of a number that is computed, of one for which
+a function like `exp` is, and in products of one that is multiplied."""
 
 
 def nanoseconds(body: Sequence[Stmt]) -> float:
@@ -224,9 +233,8 @@ def _taken(s: Stmt) -> float:
         case Gemm():
             count = typical(s.m) * typical(s.n) * typical(s.k)
             return count * s.out.buffer.dtype.itemsize * _PER_MULTIPLICATION
-        case Let() | Into():
-            return s.local.dtype.itemsize * _PER_BYTE
-        case Store():
-            return s.buffer.dtype.itemsize * _PER_BYTE
+        case Let() | Into() | Store():
+            math = len(mathlib.names() & {x.of[0] for x in within(s.value) if x.kind == "fn"})
+            return s.value.dtype.itemsize * (_PER_BYTE + math * _PER_MATH)
         case Host():
             return 0

@@ -72,7 +72,7 @@ CASES = {
     "both": (lambda x: (cr.softmax(x, axis=-1) * x).sum(axis=0), [(515, 640)]),
     "turned": (lambda x: cr.reshape(cr.permute_dims(x, (1, 0)), (-1,)), [(515, 643)]),
     "BLAS, rows": (lambda a, b: a @ b, [(650, 70), (70, 300)]),
-    "BLAS, columns": (lambda a, b: cr.permute_dims(a, (1, 0)) @ b, [(70, 130), (70, 900)]),
+    "BLAS, columns": (lambda a, b: cr.permute_dims(a, (1, 0)) @ b, [(170, 130), (170, 901)]),
     "BLAS, batches": (lambda a, b: a @ b, [(6, 5, 70, 64), (6, 5, 64, 80)]),
     "tiles, rows": (lambda a, b: cr.relu(a @ b), [(5000, 6), (6, 50)]),
     "tiles, columns": (lambda a, b: a @ b, [(7, 90), (90, 4000)]),
