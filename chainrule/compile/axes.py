@@ -192,7 +192,7 @@ def _sized(found: Sequence[tuple[Sample, Program, Variant]]) -> Variant:
     program = unified([simplified(p, Terms()) for p, _ in looked_at], samples)
     native = Native(program, looked_at[0][1])
     variant.run = Sized(
-        native, [(s, *_place_of(programs, samples, s)) for s in native.loops.symbols]
+        native, [(s, *_place_of(programs, samples, s)) for s in native.symbols]
     )
     return variant
 

@@ -87,7 +87,8 @@ def _steps(x: Any) -> Steps | None:
     for axis in wide:
         line: Any = np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)[:, 0]
         start, step = int(line[0]), int(line[1]) - int(line[0])
-        column: Any = np.arange(start, start + step * x.shape[axis], step) if step else line
+        count: int = x.shape[axis]
+        column = start + step * np.arange(count)
         others = [a for a in range(x.ndim) if a != axis]
         if np.array_equal(x, np.broadcast_to(np.expand_dims(column, others), x.shape)):
             return Steps(axis, start, step)
