@@ -15,6 +15,7 @@ from chainrule.cli.settings import Settings
 from chainrule.cli.tensor_engine import TensorEngine
 from chainrule.compile.jit import jit
 from chainrule.data import IGNORE, Batch
+from chainrule.functional import no_grad
 from chainrule.models.gpt import Draw, GPTConfig
 
 LENGTHS = 16
@@ -39,8 +40,13 @@ class CompiledEngine(Engine):
             self._optimizer.step()
             return loss
 
+        def measured(tokens: Any, targets: Any) -> Any:
+            with no_grad():
+                return model.loss(tokens, targets, ignore_index=IGNORE)
+
         axes = (None, "T") if config.block_size >= LENGTHS else (None, None)
-        self._update = jit(update, dynamic={"tokens": axes, "targets": axes})
+        dynamic = {"tokens": axes, "targets": axes}
+        self._update, self._loss = jit(update, dynamic=dynamic), jit(measured, dynamic=dynamic)
 
     def update(self, batch: Batch, lr: float) -> float:
         """Forward, backward, AdamW: one native call."""
@@ -51,8 +57,8 @@ class CompiledEngine(Engine):
         return float(loss.item())
 
     def loss(self, batch: Batch) -> float:
-        """The model's own, op by op: large batches now and then, of a shape each."""
-        return self._eager.loss(batch)
+        """Forward only."""
+        return float(self._loss(batch.tokens, batch.targets).item())
 
     def next_logits(self, tokens: list[int]) -> Sequence[float]:
         """The model's own, op by op: a sample is over before it would have been compiled."""
