@@ -210,7 +210,7 @@ def _from(x: Matrix, start: Affine, axis: int) -> Matrix:
 # --- how much work -------------------------------------------------------------------------------
 
 _PER_BYTE = 0.05
-_PER_MATH = 0.15
+_PER_MATH = 0.2
 _PER_MULTIPLICATION = 0.005
 """Nanoseconds on one core with AVX-512 for each byte of a number that is computed, of one for which
 a function like `exp` is, and in products of one that is multiplied."""
