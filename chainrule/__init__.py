@@ -304,6 +304,10 @@ if TYPE_CHECKING:  # what most programs do not need: imported when it is first a
         keep_products as keep_products,
     )
     from chainrule.compile.jit import jit as jit
+    from chainrule.compile.threads import (
+        get_num_threads as get_num_threads,
+        set_num_threads as set_num_threads,
+    )
     from chainrule.dtypes import bfloat16 as bfloat16
     from chainrule.explain import (
         first_bad as first_bad,

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from chainrule.compile.loops import (
     Affine,
     For,
+    Gemm,
     Product,
     Stmt,
     Store,
@@ -58,6 +59,8 @@ def _offsets(body: Sequence[Stmt]) -> Iterator[Affine]:
     for s in statements(body):
         if isinstance(s, Store):
             yield s.at
+        if isinstance(s, Gemm):
+            yield from (s.left.at, s.right.at, s.out.at)
         for e in exprs_of(s):
             for x in within(e):
                 if x.kind == "load":

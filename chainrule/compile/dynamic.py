@@ -40,7 +40,7 @@ def samples_near(now: Sample, taken: frozenset[int], count: int) -> list[Sample]
         free = [x for x in ranked if x not in taken]
         near[s] = [n, *free[: 4 * count]]
     out: list[Sample] = [dict(now)]
-    for i in range(1, 4 * count):
+    for i in range(1, 12 * count):
         # each symbol at a pace of its own, so that no two go together
         out.append({s: xs[(i * (k + 1) + k) % len(xs)] for k, (s, xs) in enumerate(near.items())})
     unique = {tuple(sorted(x.items())): x for x in out}

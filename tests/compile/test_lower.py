@@ -280,6 +280,19 @@ def test_parts_that_are_read_where_they_are_put_together():
     np.testing.assert_allclose(cr.jit(jac)(c, x).numpy(), jac(c, x).numpy(), rtol=1e-12)
 
 
+def test_large_products_that_are_put_elsewhere():
+    """One for each head of each example: their results lie in the order that a reshape wants."""
+    rng = np.random.default_rng(0)
+    a = cr.tensor(rng.normal(size=(3, 4, 64, 64)).astype(np.float32))
+    v = cr.tensor(rng.normal(size=(3, 64, 4, 64)).astype(np.float32))
+
+    def f(a: Any, v: Any) -> Any:
+        y = cr.matmul(a, cr.permute_dims(v, (0, 2, 1, 3)))
+        return cr.reshape(cr.permute_dims(y, (0, 2, 1, 3)), (3, 64, 256)) * 2
+
+    np.testing.assert_allclose(cr.jit(f)(a, v).numpy(), f(a, v).numpy(), rtol=1e-4, atol=1e-4)
+
+
 def test_a_long_chain_takes_no_deep_calls():
     def f(x: Any) -> Any:
         for _ in range(1500):
