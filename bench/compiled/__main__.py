@@ -20,13 +20,16 @@ from dataclasses import asdict
 from bench.__main__ import HEAD, line, write
 from bench.pairs import Row
 
-QUESTIONS = ("microgpt", "mlp", "gpt", "gpt@2", "gpt2", "fused", "hvp")
+QUESTIONS = ("microgpt", "mlp", "gpt", "gpt@2", "gpt2", "fused", "hvp", "threads@2")
 
 
 def environment(threads: str) -> dict[str, str]:
     """The variables under which every library uses so many threads."""
     many = "true" if int(threads) > 1 else "false"
-    names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NPROC")
+    names = (
+        "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NPROC",
+        "CHAINRULE_NUM_THREADS",
+    )  # fmt: skip
     return {
         **os.environ,
         **dict.fromkeys(names, threads),

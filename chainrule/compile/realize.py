@@ -52,21 +52,47 @@ def space(t: Term) -> tuple[Extent, ...]:
     return t.args[0].shape if reduction(t) is not None else t.shape
 
 
-def with_copies(program: Program) -> tuple[list[Term], dict[Term, Term]]:
-    """Roots that are computed and are roots once; and which input each of them becomes."""
+@final
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A result, or the new value of the input `given`: a term that is computed to where it is
+    wanted, an array of `shape`, of which it is a view with these strides."""
+
+    term: Term
+    shape: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
+    given: Term | None
+
+
+def roots_of(program: Program) -> list[Root]:
+    """The roots, each computed, each once: what is not is copied."""
     taken: set[Term] = set()
-    roots: list[Term] = []
-    becomes: dict[Term, Term] = {}
-    count = len(program.results)
-    for n, t in enumerate(program.roots):
-        fresh = is_computed(t) and t not in taken and not isinstance(t.op, Pick)
-        if not fresh:
-            t = Term(Astype(t.dtype), (t,), t.shape, t.dtype, None, None, t.code, t.at)
-        taken.add(t)
-        roots.append(t)
-        if n >= count:
-            becomes[t] = program.inputs[program.updates[n - count][0]]
-    return roots, becomes
+    roots: list[Root] = []
+    inputs: list[Term | None] = [None] * len(program.results)
+    inputs += [program.inputs[place] for place, _ in program.updates]
+    for t, given in zip(program.roots, inputs, strict=True):
+        x, strides = t, placed_at_source(t, strides_of(t.shape))
+        if strides is not None:
+            x = source(t)
+        if strides is None or not is_computed(x) or x in taken or isinstance(x.op, Pick):
+            x = Term(Astype(t.dtype), (t,), t.shape, t.dtype, None, None, t.code, t.at)
+            strides = strides_of(t.shape)
+        taken.add(x)
+        roots.append(Root(x, t.shape, strides, given))
+    return roots
+
+
+def placed_at_source(t: Term, strides: tuple[Extent, ...]) -> tuple[Extent, ...] | None:
+    """The strides that the source of the view `t` must have for `t` to have `strides`."""
+    found: tuple[Extent, ...] | None = strides
+    while is_view(t) and found is not None:
+        found, t = placed_before(t, found), t.args[0]
+    return found if found is None or can_have(t, found) else None
+
+
+def can_have(t: Term, strides: Sequence[Extent]) -> bool:
+    """Whether `t` can be computed to where it has such strides: BLAS wants one of 1."""
+    return not is_product(t) or 1 in strides[-2:]
 
 
 def copied(program: Program, shown: set[Term]) -> Program:
@@ -155,7 +181,7 @@ def layouts(order: list[Term], held: set[Term]) -> dict[Term, tuple[Extent, ...]
             if before is None:
                 break
             x, strides = x.args[0], before
-        if x in held and x not in wish and is_computed(x):
+        if x in held and x not in wish and is_computed(x) and can_have(x, strides):
             wish[x] = strides
     return wish
 
@@ -271,11 +297,9 @@ def part_views(t: Term, view: View, held: set[Term]) -> dict[Term, View]:
     axis: int = t.op.axis
     start: Extent = 0
     for a in t.args:
-        strides: tuple[Extent, ...] | None = view.strides
-        offset, x = start * view.strides[axis] + view.offset, a
+        offset, x = start * view.strides[axis] + view.offset, source(a)
         start = a.shape[axis] + start
-        while strides is not None and is_view(x):
-            strides, x = placed_before(x, strides), x.args[0]
+        strides = placed_at_source(a, view.strides)
         if strides is None or x not in held or x in out or x.dtype != t.dtype:
             continue
         if not (is_map(x) or is_product(x) or reduction(x) is not None):
@@ -310,6 +334,20 @@ def ordered(
             return order, before, late
         late.add(stuck)
         del before[stuck]
+
+
+def numbers_first(
+    order: list[Term], reads: dict[Term, list[Term]], before: dict[Term, list[Term]]
+) -> list[Term]:
+    """The same order, but single numbers that depend on nothing but inputs and each other (an
+    optimizer's step size, say) come first: who needs one can then run with what came before."""
+    first: dict[Term, None] = {}
+    for t in order:
+        single = not t.many and all(n == 1 for n in t.shape)
+        known = all(x.op is None or x in first for x in reads[t])
+        if single and known and all(x in first for x in before.get(t, [])):
+            first[t] = None
+    return [*first, *[t for t in order if t not in first]]
 
 
 def _reach(t: Term, readers: dict[Term, list[Term]]) -> set[Term]:

@@ -114,17 +114,21 @@ class Scheduler:
 
     def _plan(self) -> set[Term]:
         """Returns reshapes of what does not lie so that they are views: it must be copied."""
-        roots, becomes = realize.with_copies(self.program)
+        wanted = realize.roots_of(self.program)
+        roots = [r.term for r in wanted]
         order = in_order(roots)
         held = realize.to_realize(order, roots, realize.users(order))
-        self._inputs(becomes)
+        self._inputs({r.given for r in wanted if r.given is not None})
         self._constants(order)
-        results = {t: i for i, t in enumerate(roots[: len(self.program.results)])}
+        self.results = [self._root(r, n) for n, r in enumerate(wanted) if r.given is None]
+        for r in wanted:
+            if r.given is not None:
+                self._root(r, 0)
+        fixed = frozenset(roots)
         wish = realize.layouts(order, held)
         for t in reversed(order):
             if t in held and not isinstance(t.op, Pick):
-                self._settle(t, becomes, results, wish, held)
-        self.results = [self.views[t].buffer for t in results]
+                self._settle(t, fixed, wish, held)
         shown = {
             t for t in order
             if isinstance(t.op, Reshape) and realize.is_hard(t) and self.view(t) is None
@@ -134,28 +138,34 @@ class Scheduler:
             self._order(roots, order, held)
         return shown
 
+    def _root(self, r: realize.Root, number: int) -> Buffer:
+        """The memory that a root is computed to."""
+        if r.given is not None:
+            b = self.views[r.given].buffer
+        else:
+            name = f"b{len(self.buffers)}"
+            b = Buffer(name, r.term.dtype, r.shape, "result", None, f"result {number}")
+            self.buffers.append(b)
+        self.views[r.term] = View(b, 0, r.strides)
+        return b
+
     def _settle(
         self,
         t: Term,
-        becomes: dict[Term, Term],
-        results: dict[Term, int],
+        roots: frozenset[Term],
         wish: dict[Term, tuple[Extent, ...]],
         held: set[Term],
     ) -> None:
         """Decide where `t` lies, and with it the parts of which it is put together."""
         strides = wish.get(t)
-        if t in becomes:
-            self.views[t] = self.views[becomes[t]]
-        elif t in results:
-            self.views[t] = whole(self.buffer(t, "result", f"result {results[t]}"))
-        elif t in self.views:
-            pass  # a part of something that has its place
+        if t in self.views:
+            pass  # a root, or a part of something that has its place
         elif strides is None or not realize.is_dense(strides, t.shape):
             self._scratch(t)
         else:
             self.views[t] = View(self.buffer(t, "scratch"), 0, strides)
         if isinstance(t.op, Concat) and is_map(t):
-            free = held - self.views.keys() - becomes.keys() - results.keys()
+            free = held - self.views.keys() - roots
             self.views |= realize.part_views(t, self.views[t], free)
 
     def _order(self, roots: list[Term], order: list[Term], held: set[Term]) -> None:
@@ -174,6 +184,7 @@ class Scheduler:
             clash = [r for r in reads if self._clash(r, view, t)]
             waits[t] = clash
         self.order, self.before, late = realize.ordered(roots, reads, waits)
+        self.order = realize.numbers_first(self.order, reads, self.before)
         self.late: list[tuple[Term, View]] = []
         for t in late:
             self.late.append((t, self.views[t]))
@@ -207,8 +218,7 @@ class Scheduler:
             return  # several outputs: each has a buffer when the op is called
         self.views[t] = whole(self.buffer(t, "scratch"))
 
-    def _inputs(self, becomes: dict[Term, Term]) -> None:
-        written = set(becomes.values())
+    def _inputs(self, written: set[Term]) -> None:
         for t in self.program.inputs:
             role = "state" if t in written else "input"
             b = Buffer(f"x{t.index}", t.dtype, t.shape, role)
