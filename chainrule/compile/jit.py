@@ -139,6 +139,7 @@ class Jitted:
         self._dynamic = dynamic
         self._entries: dict[Any, Entry] = {}
         self._latest: Steady | None = None
+        self._numbers: Any = None
         self._given: tuple[tuple[Any, ...], dict[str, Any]] | None = None
         self._changing: dict[Any, set[Any]] = {}
         self.traces = 0
@@ -182,6 +183,8 @@ class Jitted:
         leaves, structure = self._leaves(args, kwargs)
         if any(_runs_as_it_is(x) for x in leaves) or not _plain_around():
             return self._f(*args, **kwargs)
+        if self._of_values(leaves):
+            return self._by_numbers(args, kwargs)
         axes = self._axes(args, kwargs, leaves)
         key = self._key(leaves, axes, structure, static, fixed)
         entry = self._entries.setdefault(key, Entry())
@@ -204,6 +207,23 @@ class Jitted:
                 f"jit: {self._name} changes the Python objects that it depends on while it is "
                 "traced (a setting of an optimizer, the mode of a module): do that outside"
             )
+        return result
+
+    def _of_values(self, leaves: Sequence[Any]) -> bool:
+        """Whether this is a call of a function of single numbers, `Value`s."""
+        from chainrule.compile.scalars.call import takes
+
+        if self._numbers is None and self._entries:
+            return takes(None, leaves)
+        return takes(self._f, leaves)
+
+    def _by_numbers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The value of a function of `Value`s; see `scalars`."""
+        from chainrule.compile.scalars.call import Scalars
+
+        self._numbers = self._numbers or Scalars(self._f, self._name)
+        result, fresh = self._numbers(args, kwargs)
+        self.traces += fresh
         return result
 
     def _leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Any]:

@@ -1,0 +1,200 @@
+"""A compiled function of `Value`s: run once to record what it does, then run as a tape."""
+
+# Results are put into the graph by what Value keeps to itself.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isclose, isnan
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.compile.scalars.tape import Tape
+from chainrule.errors import TraceError
+from chainrule.scalar import Value
+from chainrule.scalar.rules import Made
+from chainrule.tensor import Tensor
+from chainrule.tree import Structure, flatten
+
+_MADE = "jit"
+
+
+@final
+class _Handed:
+    """Stands where a local derivative does: multiplied with the gradient of a compiled result, it
+    hands that on to all leaves at once, where a link for each would cost more than the program."""
+
+    __slots__ = ("leaves", "slopes")
+
+    def __init__(self, leaves: Sequence[Value], slopes: Sequence[float]) -> None:
+        self.leaves = leaves
+        self.slopes = slopes
+
+    def __rmul__(self, g: Any) -> int:
+        if g:
+            for leaf, d in zip(self.leaves, self.slopes, strict=True):
+                leaf._g += g * d
+        return 0
+
+
+def _result(data: float, leaves: Sequence[Value], slopes: Sequence[float]) -> Value:
+    """A Value with `leaves` for children; those that were computed themselves get links."""
+    apart = [i for i, v in enumerate(leaves) if v._made is not None]
+    inner = [leaves[i] for i in apart]
+    outer = list(leaves)
+    steep = list(slopes)
+    for i in reversed(apart):
+        del outer[i], steep[i]
+    if not inner and not outer:
+        return Value(data)
+    first, none = (inner, [slopes[i] for i in apart]) if inner else (outer[:1], [0.0])
+    v = Value(data, first, none)
+    v._made = Made(_MADE, children=tuple(leaves), partials=tuple(slopes))
+    v._d_a = _Handed(outer, steep)
+    return v
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The tape for one structure of arguments, and the structure of what it returns."""
+
+    tape: Tape
+    structure: Structure
+
+    def call(self, leaves: Sequence[Any]) -> Any:
+        """The function's value for arguments with these leaves."""
+        traced = [x for x in leaves if isinstance(x, Value) or type(x) is float]
+        numbers = [x.data if isinstance(x, Value) else x for x in traced]
+        data, slopes = self.tape.run(numbers)
+        places = [i for i, x in enumerate(traced) if isinstance(x, Value)]
+        places += range(len(traced), self.tape.leaves)
+        among = [*[x for x in traced if isinstance(x, Value)], *self.tape.state]
+        out = [_result(y, among, [d[i] for i in places]) for y, d in zip(data, slopes, strict=True)]
+        return self.structure.unflatten(out)
+
+
+@final
+class Scalars:
+    """The compiled forms of a function `f` of Values, by structure and static arguments."""
+
+    def __init__(self, f: Callable[..., Any], name: str) -> None:
+        self._f = f
+        self._name = name
+        self._variants: dict[Any, Variant] = {}
+
+    def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, bool]:
+        """The value of f, and whether it was traced for it."""
+        leaves, structure = flatten((list(args), kwargs))
+        key = structure, tuple([_kind(x) for x in leaves])
+        try:
+            variant = self._variants.get(key)
+        except TypeError as cause:
+            raise TraceError(
+                f"jit: {self._name} is given an argument that is neither a Value, a number nor "
+                f"hashable ({cause})"
+            ) from cause
+        if fresh := variant is None:
+            variant = self._variants[key] = self._record(leaves, structure)
+        return variant.call(leaves), fresh
+
+    def _record(self, leaves: Sequence[Any], structure: Structure) -> Variant:
+        """Run f once, on Values of its own in place of those that it is given, and of floats."""
+        given = [
+            Value(x.data if isinstance(x, Value) else x) if _is_number(x) else x for x in leaves
+        ]
+        args, kwargs = structure.unflatten(given)
+        results, shape = flatten(self._f(*args, **kwargs))
+        for y in results:
+            if not isinstance(y, Value):
+                raise TraceError(
+                    f"jit: {self._name} is a function of Values and also returns {y!r}, which "
+                    "would be the same at every call: return Values only, and compute numbers "
+                    "from their data outside"
+                )
+            if hasattr(y, "_epoch"):
+                raise TraceError(
+                    f"jit: {self._name} calls backward on its result, which would happen only "
+                    "while it is traced: return the Value, and call backward on that"
+                )
+        inputs = [v for v in given if isinstance(v, Value)]
+        tape = Tape(inputs, results)
+        self._check(tape, [v.data for v in inputs], results)
+        return Variant(tape, shape)
+
+    def _check(self, tape: Tape, numbers: Sequence[float], results: Sequence[Value]) -> None:
+        """The tape must give what f gave: else f changed the numbers that it used."""
+        for y, again in zip(results, tape.run(numbers)[0], strict=True):
+            if not (isclose(y.data, again, rel_tol=1e-9) or (isnan(y.data) and isnan(again))):
+                raise TraceError(
+                    f"jit: {self._name} returned {y.data}, and {again} when what it did was done "
+                    "again: it changes data of Values that it uses, which jit cannot see. Do that "
+                    "outside"
+                )
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, Value) or type(x) is float
+
+
+def _kind(x: Any) -> Any:
+    """What a leaf is, as far as the tape depends on it."""
+    return type(x) if _is_number(x) else (type(x), x)
+
+
+def takes(f: Callable[..., Any], leaves: Sequence[Any]) -> bool:
+    """Whether a call is one of Values: one is among the arguments, or, where these have neither
+    tensors nor arrays, f reaches one by itself."""
+    if any(isinstance(x, Value) for x in leaves):
+        return True
+    if any(isinstance(x, Tensor | np.ndarray | np.generic) for x in leaves):
+        return False
+    return _reaches(f)
+
+
+def _reaches(f: Any) -> bool:
+    """Whether there is a Value in what f refers to: closure, names of its module, objects."""
+    queue, seen = [f], {id(f)}
+    for x in queue:
+        for y in _parts(x):
+            if isinstance(y, Value):
+                return True
+            if id(y) not in seen and not isinstance(y, _PLAIN):
+                seen.add(id(y))
+                queue.append(y)
+    return False
+
+
+_PLAIN = (str, bytes, int, float, complex, type(None), type, ModuleType, BuiltinFunctionType)
+_PLAIN_TOO = (Tensor, np.ndarray, np.generic)
+
+
+def _parts(x: Any) -> Sequence[Any]:
+    """What x refers to, as far as a function may find Values there."""
+    match x:
+        case FunctionType():
+            used = [x.__globals__[n] for n in x.__code__.co_names if n in x.__globals__]
+            ours = (x.__module__ or "").startswith("chainrule.")
+            cells = [c.cell_contents for c in x.__closure__ or () if _filled(c)]
+            return [*cells, *(x.__defaults__ or ()), *([] if ours else used)]
+        case MethodType():
+            return [x.__self__, x.__func__]
+        case list() | tuple() | set() | frozenset():
+            return list(x)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case dict():
+            return list(x.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case _ if isinstance(x, _PLAIN_TOO):
+            return []
+        case _:
+            return list(getattr(x, "__dict__", {}).values())
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:  # a name that has no value yet
+        return False

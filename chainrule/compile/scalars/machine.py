@@ -1,0 +1,280 @@
+"""Two loops in machine code, forward and backward along a tape, with a branch for each op.
+
+A tape is arrays: of each instruction its code, and the places of its operands; its result goes to
+the next free place. Nothing is compiled for a graph, so that one of a million nodes costs no more
+to prepare than to read. The branches are written from the op table: its partial derivatives are
+called with symbols that emit what is done to them. Functions are the C library's, as Python's
+`math` has them, so that numbers are the same bits.
+
+Notation: `x` the numbers by place, `g` their gradients, `a b` places of operands.
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, final
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+
+from chainrule.compile.llvm.machine import target
+from chainrule.compile.native import compiled
+from chainrule.graph import kinds
+from chainrule.op import Op
+from chainrule.ops import special as special  # its rows belong to the table too
+from chainrule.ops.families import Elementwise, rows
+
+_F64, _I64, _I32 = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
+_LIBM = {
+    name: name
+    for name in (
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign",
+        "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "floor", "hypot", "log", "log10",
+        "log1p", "log2", "pow", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    )
+} | {"abs": "fabs"}  # fmt: skip
+"""What the C library calls the ops that it has."""
+
+
+@final
+class Emitted:
+    """A number in machine code; arithmetic on it emits more."""
+
+    __slots__ = ("b", "v")
+    __hash__ = object.__hash__
+
+    def __init__(self, b: Any, v: Any) -> None:
+        self.b = b
+        self.v = v
+
+    def _with(self, name: str, a: Any, b: Any) -> Emitted:
+        return Emitted(self.b, getattr(self.b, name)(self._of(a), self._of(b)))
+
+    def _of(self, x: Any) -> Any:
+        return x.v if isinstance(x, Emitted) else ir.Constant(_F64, float(x))
+
+    def is_(self, sign: str, x: Any) -> Any:
+        """The bit that says whether a comparison holds; none does with NaN but `!=`."""
+        compare = self.b.fcmp_unordered if sign == "!=" else self.b.fcmp_ordered
+        return compare(sign, self.v, self._of(x))
+
+    def select(self, bit: Any, a: Any, b: Any) -> Emitted:
+        """a where the bit is set, else b."""
+        return Emitted(self.b, self.b.select(bit, self._of(a), self._of(b)))
+
+    def _number(self, sign: str, x: Any) -> Emitted:
+        return Emitted(self.b, self.b.uitofp(self.is_(sign, x), _F64))
+
+    def call(self, name: str, *xs: Any) -> Emitted:
+        """A function of the C library, by its address: LLVM may not put another in its place."""
+        kind = ir.FunctionType(_F64, [_F64] * len(xs)).as_pointer()
+        f = self.b.inttoptr(ir.Constant(_I64, _address(name)), kind)
+        return Emitted(self.b, self.b.call(f, [self._of(x) for x in xs]))
+
+    # fmt: off
+    def __add__(self, x: Any) -> Emitted: return self._with("fadd", self, x)
+    def __radd__(self, x: Any) -> Emitted: return self._with("fadd", x, self)
+    def __sub__(self, x: Any) -> Emitted: return self._with("fsub", self, x)
+    def __rsub__(self, x: Any) -> Emitted: return self._with("fsub", x, self)
+    def __mul__(self, x: Any) -> Emitted: return self._with("fmul", self, x)
+    def __rmul__(self, x: Any) -> Emitted: return self._with("fmul", x, self)
+    def __truediv__(self, x: Any) -> Emitted: return self._with("fdiv", self, x)
+    def __rtruediv__(self, x: Any) -> Emitted: return self._with("fdiv", x, self)
+    def __pow__(self, x: Any) -> Emitted: return self.call("pow", self, x)
+    def __neg__(self) -> Emitted: return Emitted(self.b, self.b.fneg(self.v))
+    def __lt__(self, x: Any) -> Emitted: return self._number("<", x)
+    def __le__(self, x: Any) -> Emitted: return self._number("<=", x)
+    def __gt__(self, x: Any) -> Emitted: return self._number(">", x)
+    def __ge__(self, x: Any) -> Emitted: return self._number(">=", x)
+    def __eq__(self, x: Any) -> Any: return self._number("==", x)
+    # fmt: on
+
+    def __bool__(self) -> bool:
+        raise TypeError("a formula with a branch cannot be emitted")
+
+
+@cache
+def _address(name: str) -> int:
+    f = getattr(ctypes.CDLL(None), name)
+    return int(ctypes.cast(f, ctypes.c_void_p).value or 0)
+
+
+# --- The values of rows --------------------------------------------------------------------------
+
+
+def _divide(a: Emitted, b: Emitted) -> Emitted:
+    """a * b**-1, as `Value` has it; where the power is not finite, IEEE's quotient."""
+    inverse = b.call("pow", b, -1.0)
+    return a.select(b.call("fabs", inverse).is_("==", float("inf")), a / b, a * inverse)
+
+
+def _sigmoid(x: Emitted) -> Emitted:
+    e = x.call("exp", x.select(x.is_(">=", 0.0), -x, x))
+    return x.select(x.is_(">=", 0.0), 1.0 / (1.0 + e), e / (1.0 + e))
+
+
+def _larger(sign: str) -> Callable[[Emitted, Emitted], Emitted]:
+    return lambda a, b: a.select(a.b.or_(a.is_(sign, b), a.is_("!=", a)), a, b)
+
+
+_BRANCHING: dict[str, Callable[..., Emitted]] = {
+    "div": _divide,
+    "sigmoid": _sigmoid,
+    "relu": lambda x: x.select(x.b.or_(x.is_(">", 0.0), x.is_("!=", x)), x, 0.0),
+    "sign": lambda x: x.select(x.is_("!=", x), x, (x > 0.0) - (x < 0.0)),
+    "maximum": _larger(">="),
+    "minimum": _larger("<="),
+    "at_least": _larger(">="),
+    "at_most": _larger("<="),
+}
+"""Values whose Python has a branch, or is another than the row's."""
+
+
+def _value(row: Elementwise, xs: Sequence[Emitted]) -> Emitted:
+    if (branching := _BRANCHING.get(row.label)) is not None:
+        return branching(*xs)
+    if (name := _LIBM.get(row.label)) is not None:
+        return xs[0].call(name, *xs)
+    return row.scalar(*xs)  # pyright: ignore[reportReturnType]  # symbols in, a symbol out
+
+
+def _apply(op: Op, *xs: Any) -> Emitted:
+    first = next(x for x in xs if isinstance(x, Emitted))
+    if not isinstance(op, Elementwise):
+        raise TypeError(f"{op} in a formula of single numbers")
+    return _value(op, [x if isinstance(x, Emitted) else Emitted(first.b, first._of(x)) for x in xs])  # pyright: ignore[reportPrivateUsage]
+
+
+kinds[Emitted] = _apply
+
+
+# --- The loops -----------------------------------------------------------------------------------
+
+
+def _partial(row: Elementwise, i: int, y: Emitted, xs: Sequence[Emitted]) -> Emitted:
+    d: Any = row.partials[i].value(y, xs)
+    return d if isinstance(d, Emitted) else Emitted(y.b, ir.Constant(_F64, float(d)))
+
+
+@cache
+def codes() -> dict[str, int]:
+    """The code of each op that the loops have: those whose row can be emitted."""
+    known: dict[str, int] = {}
+    for label, row in sorted(rows.items()):
+        if not row.partials:
+            continue
+        scratch = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "f")
+        b = ir.IRBuilder(scratch.append_basic_block())
+        xs = [Emitted(b, ir.Constant(_F64, 1.0)) for _ in row.partials]
+        try:
+            y = _value(row, xs)
+            for i in range(len(xs)):
+                _partial(row, i, y, xs)
+        except (TypeError, AttributeError, ValueError):
+            continue  # what calls NumPy or branches has no machine code
+        known[label] = len(known)
+    return known
+
+
+@final
+class _Frame:
+    """One of the two loops as it is being written: `at(array, i)` is an element's address."""
+
+    def __init__(self, module: Any, name: str) -> None:
+        pointer = [_I32.as_pointer()] * 4 + [_F64.as_pointer()] * 2
+        f = ir.Function(module, ir.FunctionType(ir.VoidType(), [*pointer, _I64, _I64]), name)
+        self.code, self.need, self.left, self.right, self.x, self.g, self.n, self.base = f.args
+        for arg in f.args[:6]:
+            arg.add_attribute("noalias")
+        self.b = ir.IRBuilder(f.append_basic_block("entry"))
+        self.f = f
+
+    def at(self, array: Any, i: Any) -> Any:
+        return self.b.gep(array, [i])
+
+    def load(self, array: Any, i: Any) -> Any:
+        return self.b.load(self.at(array, i))
+
+
+def _loop(module: Any, name: str, branch: Callable[[_Frame, Elementwise, Any], None]) -> None:
+    """void name(code, need, left, right, x, g, n, base): forward upwards, backward downwards."""
+    s = _Frame(module, name)
+    up = name == "forward"
+    head, body, step, end = [s.f.append_basic_block(w) for w in ("head", "body", "step", "end")]
+    entry, one = s.b.block, ir.Constant(_I64, 1)
+    s.b.branch(head)
+    s.b.position_at_end(head)
+    k = s.b.phi(_I64)
+    k.add_incoming(ir.Constant(_I64, 0), entry)
+    s.b.cbranch(s.b.icmp_signed("<", k, s.n), body, end)
+    s.b.position_at_end(body)
+    i = k if up else s.b.sub(s.b.sub(s.n, one), k)
+    choice = s.b.switch(s.load(s.code, i), step)
+    for label, number in codes().items():
+        block = s.f.append_basic_block(label)
+        choice.add_case(ir.Constant(_I32, number), block)
+        s.b.position_at_end(block)
+        branch(s, rows[label], i)
+        s.b.branch(step)
+    s.b.position_at_end(step)
+    k.add_incoming(s.b.add(k, one), step)
+    s.b.branch(head)
+    s.b.position_at_end(end)
+    s.b.ret_void()
+
+
+def _operands(s: _Frame, row: Elementwise, i: Any) -> tuple[list[Any], list[Emitted]]:
+    sides = (s.left, s.right)[: len(row.partials)]
+    places = [s.b.sext(s.load(side, i), _I64) for side in sides]
+    return places, [Emitted(s.b, s.load(s.x, p)) for p in places]
+
+
+def _ahead(s: _Frame, row: Elementwise, i: Any) -> None:
+    _, xs = _operands(s, row, i)
+    s.b.store(_value(row, xs).v, s.at(s.x, s.b.add(s.base, i)))
+
+
+def _back(s: _Frame, row: Elementwise, i: Any) -> None:
+    """g[operand] += g * d, for the operands that `need` has a bit for; nothing of a zero."""
+    place = s.b.add(s.base, i)
+    g = s.load(s.g, place)
+    need = s.load(s.need, i)
+    with s.b.if_then(s.b.fcmp_unordered("!=", g, ir.Constant(_F64, 0.0))):
+        places, xs = _operands(s, row, i)
+        y = Emitted(s.b, s.load(s.x, place))
+        for n, p in enumerate(places):
+            bit = s.b.and_(need, ir.Constant(_I32, 1 << n))
+            with s.b.if_then(s.b.icmp_signed("!=", bit, ir.Constant(_I32, 0))):
+                to = s.at(s.g, p)
+                more = Emitted(s.b, g) * _partial(row, n, y, xs)
+                s.b.store((Emitted(s.b, s.b.load(to)) + more).v, to)
+
+
+@final
+class Loops:
+    """The machine code of both loops: `forward` and `backward`, of addresses and two counts."""
+
+    def __init__(self) -> None:
+        module = ir.Module("scalars")
+        module.triple = llvm.get_process_triple()
+        _loop(module, "forward", _ahead)
+        _loop(module, "backward", _back)
+        code = compiled(str(module))
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 6, ctypes.c_int64, ctypes.c_int64)
+        self.forward = kind(self._engine.get_function_address("forward"))
+        self.backward = kind(self._engine.get_function_address("backward"))
+
+
+@cache
+def loops() -> Loops:
+    """Both loops, compiled once in a process."""
+    return Loops()

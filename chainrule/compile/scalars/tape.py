@@ -1,0 +1,163 @@
+"""A graph of `Value`s as a tape: leaves and constants first, then an instruction for each op.
+
+A sum that grew from a sum shares its instructions; a product inside a sum, which is no node of the
+graph (see `scalar.walk.Sum`), becomes one again. The order of operations is the one in which they
+were done, so that the numbers are the same.
+"""
+
+# The tape is read off what Value keeps to itself.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.compile.scalars.machine import codes, loops
+from chainrule.errors import TraceError
+from chainrule.ops.families import rows
+from chainrule.scalar import Value
+from chainrule.scalar.rules import MARKS
+from chainrule.scalar.walk import SUMMED
+
+_LABELS = {MARKS.get(label, label): label for label in rows}
+
+
+@final
+class Tape:
+    """What computes `results` from numbers given for `given`, and for the leaves that the graph
+    has besides, `state`, whose `data` is read at every run."""
+
+    def __init__(self, given: Sequence[Value], results: Sequence[Value]) -> None:
+        self.state: list[Value] = []
+        known = {id(v) for v in given}
+        order = _order(results)
+        self.state = [v for v in order if v._made is None and id(v) not in known]
+        self.leaves = len(given) + len(self.state)
+        self._at: dict[Any, int] = {id(v): i for i, v in enumerate([*given, *self.state])}
+        self._constants: dict[str, int] = {}
+        self._numbers: list[float] = []
+        self._lines: list[tuple[int, Any, Any]] = []
+        for v in order:
+            if v._made is not None:
+                self._at[id(v)] = self._sum(v) if v._made is SUMMED else self._op(v)
+        self._finish([self._at[id(v)] for v in results])
+
+    # While it is read, leaves are at 0, 1, ...; results of instructions at -1, -2, ...; constants
+    # are complex numbers n*1j, which `_finish` moves between the two.
+    def _constant(self, x: float) -> Any:
+        n = self._constants.setdefault(repr(float(x)), len(self._numbers))
+        if n == len(self._numbers):
+            self._numbers.append(float(x))
+        return n * 1j
+
+    def _emit(self, label: str, a: Any, b: Any = 0) -> int:
+        code = codes().get(label)
+        if code is None:
+            raise TraceError(
+                f"jit: {label} of Values has no machine code; there is: {', '.join(codes())}. "
+                "Call the function without jit"
+            )
+        self._lines.append((code, a, b))
+        return -len(self._lines)
+
+    def _place(self, x: Any) -> Any:
+        return self._at[id(x)] if isinstance(x, Value) else self._constant(x)
+
+    def _op(self, v: Value) -> int:
+        made: Any = v._made
+        if made.children is not None:
+            raise TraceError(
+                f"jit: a Value made by hand, Value(data, children, {made.mark or 'partials'!r}), "
+                "does not say how its number is computed: write it with operations on Values"
+            )
+        return self._emit(_LABELS[made.mark], *map(self._place, v._operands))
+
+    def _sum(self, v: Value) -> Any:
+        """The instructions of a sum, from the largest part of it that is there already on."""
+        s, end = v._chain, v._at
+        at = next((n for n in range(end, 0, -4) if (id(s), n) in self._at), 0)
+        total = self._at[id(s), at] if at else None if s.start is None else self._place(s.start)
+        for n in range(at, end, 4):
+            a, _, b, _ = s[n : n + 4]
+            x = (
+                self._at[id(a)]
+                if b is None
+                else self._emit("mul", self._at[id(a)], self._at[id(b)])
+            )
+            total = x if total is None else self._emit("add", total, x)
+            self._at[id(s), n + 4] = total
+        return total
+
+    def _finish(self, results: Sequence[Any]) -> None:
+        """The arrays: leaves, then constants, then what instructions compute."""
+        first = self.leaves
+        self.base = first + len(self._numbers)
+
+        def final_place(p: Any) -> int:
+            return (
+                first + int(p.imag)
+                if isinstance(p, complex)
+                else p
+                if p >= 0
+                else self.base - 1 - p
+            )
+
+        self.size = self.base + len(self._lines)
+        self.code = np.array([c for c, _, _ in self._lines], np.int32)
+        self.left = np.array([final_place(a) for _, a, _ in self._lines], np.int32)
+        self.right = np.array([final_place(b) for _, _, b in self._lines], np.int32)
+        fixed = (self.left >= first) & (self.left < self.base)
+        also = (self.right >= first) & (self.right < self.base)
+        self.need = np.where(fixed, 0, 1).astype(np.int32) + np.where(also, 0, 2).astype(np.int32)
+        self.results = [final_place(p) for p in results]
+        self._constant_data = np.array(self._numbers, np.float64)
+        del self._at, self._constants, self._numbers, self._lines
+
+    def run(self, numbers: Sequence[float]) -> tuple[list[float], list[list[float]]]:
+        """The results, and of each its derivatives with respect to all leaves, in order."""
+        x = np.empty(self.size)
+        x[: self.leaves] = [*numbers, *[v.data for v in self.state]]
+        x[self.leaves : self.base] = self._constant_data
+        g = np.empty(self.size)
+        arrays = [a.ctypes.data for a in (self.code, self.need, self.left, self.right, x, g)]
+        code = loops()
+        code.forward(*arrays, len(self.code), self.base)
+        slopes: list[list[float]] = []
+        for place in self.results:
+            g[:] = 0.0
+            g[place] = 1.0
+            code.backward(*arrays, len(self.code), self.base)
+            slopes.append(g[: self.leaves].tolist())
+        return x[self.results].tolist(), slopes
+
+
+def _below(v: Value) -> list[Any]:
+    """The Values that `v` was computed from."""
+    made: Any = v._made
+    if made is None:
+        return []
+    if made.children is not None:
+        return list(made.children)
+    inner = v._chain[: v._at : 2] if made is SUMMED else (v._a, v._b)
+    return [x for x in inner if isinstance(x, Value)]
+
+
+def _order(results: Sequence[Value]) -> list[Value]:
+    """All Values below `results`, operands first; graphs of any depth."""
+    out: list[Value] = []
+    state: dict[int, bool] = {}
+    stack: list[Value] = list(reversed(results))
+    while stack:
+        v = stack[-1]
+        if id(v) in state:
+            stack.pop()
+            if not state[id(v)]:
+                state[id(v)] = True
+                out.append(v)
+            continue
+        state[id(v)] = False
+        stack += [x for x in reversed(_below(v)) if id(x) not in state]
+    return out

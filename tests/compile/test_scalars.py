@@ -1,0 +1,125 @@
+"""Compiled functions of `Value`s against the same functions as they are."""
+
+# The functions that are compiled have no annotations, as a user writes them.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pytest
+
+import chainrule as cr
+from chainrule.compile.scalars.machine import codes
+from chainrule.errors import TraceError
+from chainrule.models.config import GPTConfig
+from chainrule.models.gpt import python_draw
+from chainrule.models.scalar_gpt import ScalarGPT
+from chainrule.ops.families import rows
+from chainrule.scalar import Value
+
+POINTS = {"acosh": 1.7, "log": 0.4}
+_W = [Value(0.3), Value(-0.7), Value(1.1)]
+
+
+def gradients(y: Value, leaves: list[Value]) -> list[float]:
+    """The gradients of `leaves`, which are cleared before and after."""
+    for v in leaves:
+        v.grad = 0
+    y.backward()
+    out = [v.grad for v in leaves]
+    for v in leaves:
+        v.grad = 0
+    return out
+
+
+def alike(f: Any, numbers: list[float], state: list[Value], compiled: Any = None) -> None:
+    """f and jit(f): values to the bit, gradients to rounding."""
+    compiled = compiled or cr.jit(f)
+    a, b = [[Value(x) for x in numbers] for _ in range(2)]
+    y, z = f(*a), compiled(*b)
+    assert y.data == z.data or (math.isnan(y.data) and math.isnan(z.data))
+    want, got = gradients(y, a + state), gradients(z, b + state)
+    assert got == pytest.approx(want, rel=1e-12, abs=1e-300, nan_ok=True)
+
+
+@pytest.mark.parametrize("label", sorted(codes()))
+def test_every_op_of_the_loops(label: str) -> None:
+    op: Any = getattr(cr, label, None) or rows[label]
+    numbers = [POINTS.get(label, 0.37), 0.61][: len(rows[label].partials)]
+    compiled = cr.jit(lambda *xs: op(*xs) * _W[0])
+    assert isinstance(compiled(*map(Value, numbers)), Value)
+    alike(lambda *xs: op(*xs) * _W[0], numbers, _W[:1], compiled)
+    if label not in ("acosh", "hypot", "erf", "erfc"):
+        alike(lambda *xs: op(*xs) * _W[0], [-x for x in numbers], _W[:1], compiled)
+
+
+def test_sums_that_share_and_numbers_that_change() -> None:
+    def f(a: Any, b: Any) -> Value:
+        part = sum([x * w for x, w in zip((a, b, a * b), _W, strict=True)])
+        more = part + a
+        return (more.tanh() / a + part**2 + 2 ** (-part) - 3 / b) * more.relu() + part
+
+    compiled = cr.jit(f)
+    for numbers in ([1.5, 2.0], [-0.4, 0.9], [0.0, 1.0]):
+        alike(f, numbers, _W, compiled)
+    assert compiled.traces == 1
+    _W[0].data = 0.9
+    alike(f, [1.5, 2.0], _W, compiled)
+
+
+def test_what_comes_before_and_after() -> None:
+    f = cr.jit(lambda a, b: {"y": a * b * _W[1], "z": a + b})
+    a = Value(1.5)
+    out = f(a * 2, a)
+    (out["y"] * out["z"]).backward()
+    assert a.grad == pytest.approx(3 * 2 * 3 * 1.5**2 * _W[1].data)
+    _W[1].grad = 0
+
+
+def test_floats_are_traced_and_ints_are_not() -> None:
+    f = cr.jit(lambda a, x, n: a * x**n)
+    assert [f(Value(2.0), x, 2).data for x in (3.0, 4.0)] == [18.0, 32.0]
+    assert f.traces == 1
+    assert f(Value(2.0), 3.0, 3).data == 54.0
+    assert f.traces == 2
+
+
+def test_a_gpt_by_its_closure() -> None:
+    config = GPTConfig(vocab_size=7, block_size=4, n_layer=1, n_head=2, n_embd=4)
+    model = ScalarGPT(config, python_draw(random.Random(1)))
+    compiled = cr.jit(model.loss)
+    tokens, parameters = (1, 4, 2, 6), model.parameters()
+    y, z = model.loss(tokens), compiled(tokens)
+    assert y.data == z.data
+    want, got = gradients(y, parameters), gradients(z, parameters)
+    assert got == pytest.approx(want, rel=1e-11, abs=1e-15)
+
+
+def test_a_graph_of_any_depth() -> None:
+    def f(a: Value) -> Value:
+        for _ in range(20_000):
+            a = (a * 0.999).tanh() * 1.001
+        return a
+
+    alike(f, [0.5], [])
+
+
+def test_what_cannot_be_compiled_is_said() -> None:
+    a = Value(1.0)
+    with pytest.raises(TraceError, match=r"also returns 2\.0"):
+        cr.jit(lambda a: (a, a.data * 2))(a)
+    with pytest.raises(TraceError, match="by hand"):
+        cr.jit(lambda a: Value(3.0, (a,), (3.0,)) * a)(a)
+
+    def steps(a: Value) -> Value:
+        y = a * _W[2]
+        y.backward()
+        return y
+
+    with pytest.raises(TraceError, match="backward"):
+        cr.jit(steps)(a)
+    _W[2].grad = 0
