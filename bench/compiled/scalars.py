@@ -21,7 +21,7 @@ from chainrule.models.scalar_gpt import ScalarGPT
 from chainrule.scalar import Value
 
 
-def mlp() -> Callable[[], Value]:
+def mlp() -> Callable[[], Any]:
     """The loss of micrograd's MLP on points of two rings."""
     rng = random.Random(1)
     sizes = (2, 16, 16, 1)
@@ -37,7 +37,7 @@ def mlp() -> Callable[[], Value]:
             x = x if i == 2 else [a.relu() for a in x]
         return x[0]
 
-    def loss() -> Value:
+    def loss() -> Any:
         margins = [
             (1 - (1 if a * a + b * b > 0.5 else -1) * score([a, b])).relu() for a, b in points
         ]
@@ -55,7 +55,7 @@ def gpt() -> Callable[[], Value]:
     return lambda: model.loss(tokens)
 
 
-def measured(name: str, loss: Callable[[], Value], aim: str) -> list[Row]:
+def measured(name: str, loss: Callable[[], Any], aim: str) -> list[Row]:
     compiled = cr.jit(loss)
     if compiled().data != loss().data:
         raise AssertionError(f"{name}: the numbers differ")

@@ -73,6 +73,9 @@ def jit(
     raises `TraceError`. What else it does to Python objects happens only while it is traced.
     What f returns can be differentiated like any result, with respect to arguments and state.
 
+    A function of `Value`s, among its arguments or by itself, is compiled too: numbers taken from
+    their `data` inside f (a branch, the largest of several) stay what they were when it was traced.
+
     Also a decorator, `@jit` or `@jit(static_argnames="n")`, of functions and of methods.
 
     >>> import chainrule as cr
@@ -213,9 +216,7 @@ class Jitted:
         """Whether this is a call of a function of single numbers, `Value`s."""
         from chainrule.compile.scalars.call import takes
 
-        if self._numbers is None and self._entries:
-            return takes(None, leaves)
-        return takes(self._f, leaves)
+        return takes(None if self._numbers is None and self._entries else self._f, leaves)
 
     def _by_numbers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The value of a function of `Value`s; see `scalars`."""

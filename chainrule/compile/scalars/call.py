@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isclose, isnan
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -143,10 +143,11 @@ def _is_number(x: Any) -> bool:
 
 def _kind(x: Any) -> Any:
     """What a leaf is, as far as the tape depends on it."""
-    return type(x) if _is_number(x) else (type(x), x)
+    kind = cast("type[object]", type(x))
+    return kind if _is_number(x) else (kind, x)
 
 
-def takes(f: Callable[..., Any], leaves: Sequence[Any]) -> bool:
+def takes(f: Callable[..., Any] | None, leaves: Sequence[Any]) -> bool:
     """Whether a call is one of Values: one is among the arguments, or, where these have neither
     tensors nor arrays, f reaches one by itself."""
     if any(isinstance(x, Value) for x in leaves):

@@ -119,6 +119,14 @@ def _sigmoid(x: Emitted) -> Emitted:
     return x.select(x.is_(">=", 0.0), 1.0 / (1.0 + e), e / (1.0 + e))
 
 
+def _relu(x: Emitted) -> Emitted:
+    return x.select(x.b.or_(x.is_(">", 0.0), x.is_("!=", x)), x, 0.0)
+
+
+def _sign(x: Emitted) -> Emitted:
+    return x.select(x.is_("!=", x), x, (x > 0.0) - (x < 0.0))
+
+
 def _larger(sign: str) -> Callable[[Emitted, Emitted], Emitted]:
     return lambda a, b: a.select(a.b.or_(a.is_(sign, b), a.is_("!=", a)), a, b)
 
@@ -126,8 +134,8 @@ def _larger(sign: str) -> Callable[[Emitted, Emitted], Emitted]:
 _BRANCHING: dict[str, Callable[..., Emitted]] = {
     "div": _divide,
     "sigmoid": _sigmoid,
-    "relu": lambda x: x.select(x.b.or_(x.is_(">", 0.0), x.is_("!=", x)), x, 0.0),
-    "sign": lambda x: x.select(x.is_("!=", x), x, (x > 0.0) - (x < 0.0)),
+    "relu": _relu,
+    "sign": _sign,
     "maximum": _larger(">="),
     "minimum": _larger("<="),
     "at_least": _larger(">="),
