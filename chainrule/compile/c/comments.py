@@ -50,7 +50,7 @@ def listed(start: str, words: Sequence[str], end: str) -> list[str]:
     lines = [start]
     for n, word in enumerate(words):
         last = n + 1 == len(words)
-        if len(lines[-1]) + len(word) > 96 and lines[-1].strip() != start.strip():
+        if len(lines[-1]) + len(word) > 94 and lines[-1].strip() != start.strip():
             lines[-1] = lines[-1].rstrip()
             lines.append(" " * len(start))
         lines[-1] += word + (end if last else ", ")
