@@ -20,7 +20,7 @@ from dataclasses import asdict
 from bench.__main__ import HEAD, line, write
 from bench.pairs import Row
 
-QUESTIONS = ("microgpt", "mlp", "gpt", "gpt@2", "gpt2", "fused", "hvp", "threads@2")
+QUESTIONS = ("microgpt", "mlp", "gpt", "gpt@2", "gpt2", "fused", "hvp", "threads@2", "scalars")
 
 
 def environment(threads: str) -> dict[str, str]:

@@ -191,9 +191,7 @@ def _sized(found: Sequence[tuple[Sample, Program, Variant]]) -> Variant:
     looked_at = [checked(p, Terms()) for p in programs]
     program = unified([simplified(p, Terms()) for p, _ in looked_at], samples)
     native = Native(program, looked_at[0][1])
-    variant.run = Sized(
-        native, [(s, *_place_of(programs, samples, s)) for s in native.symbols]
-    )
+    variant.run = Sized(native, [(s, *_place_of(programs, samples, s)) for s in native.symbols])
     return variant
 
 

@@ -25,9 +25,7 @@ def word(address: int) -> int:
 def _slot(thing: Any, held: Any) -> int | None:
     """At which distance from its address `thing` keeps a reference to `held`."""
     found = [
-        at
-        for at in range(0, type(thing).__basicsize__, _WORD)
-        if word(id(thing) + at) == id(held)
+        at for at in range(0, type(thing).__basicsize__, _WORD) if word(id(thing) + at) == id(held)
     ]
     return found[0] if len(found) == 1 else None
 
@@ -54,4 +52,3 @@ def _counts() -> bool:
     more = [thing] * 3
     after = word(id(thing)), getrefcount(thing)
     return len(more) == 3 and after == (before[0] + 3, before[1] + 3)
-
