@@ -25,6 +25,7 @@ from chainrule.compile.sizes import bound
 from chainrule.compile.spec import check
 from chainrule.compile.terms import Program
 
+_empty = np.empty
 CHECKING = False
 """Whether loops are checked as soon as they are made: in tests they are."""
 
@@ -97,19 +98,23 @@ class Prepared:
         block = self._blocks.get(sizes)
         if block is None:
             block = self._blocks[sizes] = program.block(sizes)
-        results = [np.empty(shape, dtype) for shape, dtype in block.shapes]
+        results = [_empty(shape, dtype) for shape, dtype in block.shapes]
         with program.lock:
-            for i, x in enumerate(given):
+            i = 0  # counted by hand: this is on the way of every call
+            for x in given:
                 table[i] = id(x)
-            for i, x in enumerate(results, self._first):
+                i += 1
+            i = self._first
+            for x in results:
                 table[i] = id(x)
+                i += 1
             if program.hosts:
                 program.now = ([*given, *self._fixed, *results], block)
             program.run(self._address, block.scratch, block.sizes, program.number, None)
             if program.hosts:
                 program.raise_failure()
-        if program.checks and (flags := results.pop()):
-            refuse(int(flags), program.checks)
+        if program.checks and (flags := results.pop().item()):
+            refuse(flags, program.checks)
         return results
 
 

@@ -31,11 +31,15 @@ _value, _node, _grad = attrgetter("value"), attrgetter("node"), attrgetter("grad
 class Steady:
     """A variant, and the arrays that its state had when it was called last."""
 
-    def __init__(self, variant: Variant, wanted: Sequence[tuple[Any, Any, Any]]) -> None:
-        """`wanted` are class, shape and dtype of each argument; None is any size."""
+    def __init__(
+        self, variant: Variant, wanted: Sequence[tuple[Any, Any, Any, int | None]]
+    ) -> None:
+        """`wanted` are class, shape and dtype of each argument, in which None is any size; and the
+        number of axes where all of them are."""
         self.variant = variant
         self._wanted = wanted
         self._recording = is_recording()
+        self._all = variant.args == list(range(len(wanted)))
         self._tensors: list[Any] = [h.tensor() for h in variant.held]
         self._arrays = [t.value for t in self._tensors]
         self._nodes = [t.node for t in self._tensors]
@@ -122,20 +126,22 @@ class Steady:
         if len(args) != len(self._wanted) or is_recording() is not self._recording:
             return None
         values: list[Any] = []
-        for x, (kind, shape, dtype) in zip(args, self._wanted, strict=True):
+        for x, (kind, shape, dtype, loose) in zip(args, self._wanted, strict=False):
             if x.__class__ is not kind:
                 return None
             a = x
             if kind is Tensor:
                 a = x.value
-                if a.__class__ is not np.ndarray or (x.node is not None and x.node.needs):
+                n = x.node
+                if (n is not None and n.needs) or a.__class__ is not np.ndarray:
                     return None
-            if a.shape != shape and not _fits(a.shape, shape):
-                return None
+            if a.shape != shape and len(a.shape) != loose:
+                if loose is not None or not _fits(a.shape, shape):
+                    return None
             if a.dtype != dtype or not a.flags.c_contiguous:
                 return None
             values.append(a)
-        return [values[i] for i in self.variant.args]
+        return values if self._all else [values[i] for i in self.variant.args]
 
     # --- many calls as one
 
@@ -144,9 +150,9 @@ class Steady:
         results' arrays, stacked (None if there was not one call), and that batch, if there is."""
         rows: list[list[Any]] = []
         numbers: list[list[float]] = []
-        rest, reads = None, self._reads
+        rest, reads, given_of = None, self._reads, self._given
         for batch in batches:
-            given = self._given(batch)
+            given = given_of(batch)
             if given is None:
                 rest = batch
                 break
@@ -158,17 +164,16 @@ class Steady:
 
     def _turns(self, rows: list[list[Any]], numbers: list[list[float]]) -> list[Any]:
         native, count = self._native, len(rows[0])
-        shapes = [tuple([given[i].shape[a] for i, a in self._sizes]) for given in rows]
+        given = list(zip(*rows, strict=True))
+        sizes = [[x.shape[a] for x in given[i]] for i, a in self._sizes]
+        shapes = list(zip(*sizes, strict=True)) if sizes else [()] * len(rows)
         blocks = {s: native.block(s) for s in set(shapes)}
         every = [blocks[s] for s in shapes]
         outs = [np.empty((len(rows), *shape), dtype) for shape, dtype in every[0].shapes]
         settings = [np.array(column, np.float64) for column in zip(*numbers, strict=True)]
         kept = [Parts(x) for x in [*settings, *outs]]
         stay = [*self._arrays, *self._slot_arrays]
-        columns = [
-            *[[id(given[k]) for given in rows] for k in range(count)],
-            *[p.addresses for p in kept],
-        ]
+        columns = [*[list(map(id, xs)) for xs in given], *[p.addresses for p in kept]]
         Moving(native, dict(enumerate(stay, count)))(columns, every)
         if native.checks:
             flags = int(np.bitwise_or.reduce(outs.pop()))
@@ -181,7 +186,10 @@ def _fits(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
     """Whether a shape is the wanted one; None stands for any size."""
     if len(shape) != len(wanted):
         return False
-    return not [n for n, m in zip(shape, wanted, strict=True) if m is not None and n != m]
+    for n, m in zip(shape, wanted, strict=False):  # noqa: SIM110: on the way of every call
+        if m is not None and n != m:
+            return False
+    return True
 
 
 def steady(variant: Variant, args: Sequence[Any], axes: Sequence[Axes]) -> Steady | None:
@@ -197,8 +205,13 @@ def steady(variant: Variant, args: Sequence[Any], axes: Sequence[Axes]) -> Stead
         return None
     if not all(map(_stays, variant.grads)):
         return None
-    wanted: list[tuple[Any, Any, Any]] = [
-        (type(x), tuple([None if a in named else n for a, n in enumerate(x.shape)]), x.dtype)
+    wanted: list[tuple[Any, Any, Any, int | None]] = [
+        (
+            type(x),
+            tuple([None if a in named else n for a, n in enumerate(x.shape)]),
+            x.dtype,
+            x.ndim if len(named) == x.ndim else None,
+        )
         for x, named in zip(args, axes, strict=True)
     ]
     found = Steady(variant, wanted)
