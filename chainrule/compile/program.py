@@ -100,14 +100,10 @@ class Prepared:
             block = self._blocks[sizes] = program.block(sizes)
         results = [_empty(shape, dtype) for shape, dtype in block.shapes]
         with program.lock:
-            i = 0  # counted by hand: this is on the way of every call
-            for x in given:
+            for i, x in enumerate(given):
                 table[i] = id(x)
-                i += 1
-            i = self._first
-            for x in results:
+            for i, x in enumerate(results, self._first):
                 table[i] = id(x)
-                i += 1
             if program.hosts:
                 program.now = ([*given, *self._fixed, *results], block)
             program.run(self._address, block.scratch, block.sizes, program.number, None)

@@ -135,9 +135,10 @@ class Steady:
                 n = x.node
                 if (n is not None and n.needs) or a.__class__ is not np.ndarray:
                     return None
-            if a.shape != shape and len(a.shape) != loose:
-                if loose is not None or not _fits(a.shape, shape):
-                    return None
+            if a.shape != shape and not (
+                len(a.shape) == loose if loose is not None else _fits(a.shape, shape)
+            ):
+                return None
             if a.dtype != dtype or not a.flags.c_contiguous:
                 return None
             values.append(a)
@@ -183,10 +184,10 @@ class Steady:
 
 
 def _fits(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
-    """Whether a shape is the wanted one; None stands for any size."""
+    """Whether a shape is the wanted one; None stands for any size. Short: every call asks."""
     if len(shape) != len(wanted):
         return False
-    for n, m in zip(shape, wanted, strict=False):  # noqa: SIM110: on the way of every call
+    for n, m in zip(shape, wanted, strict=False):  # noqa: SIM110
         if m is not None and n != m:
             return False
     return True
