@@ -110,7 +110,7 @@ class Prepared:
             if program.hosts:
                 program.raise_failure()
         if program.checks and (flags := results.pop().item()):
-            refuse(flags, program.checks)
+            refuse(int(flags), program.checks)
         return results
 
 
