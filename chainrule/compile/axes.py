@@ -15,7 +15,14 @@ import numpy as np
 
 from chainrule.compile.assemble import Call
 from chainrule.compile.bounds import checked
-from chainrule.compile.dynamic import Sample, count_needed, same_structure, samples_near, unified
+from chainrule.compile.dynamic import (
+    Sample,
+    count_needed,
+    holds_at,
+    same_structure,
+    samples_near,
+    unified,
+)
 from chainrule.compile.program import Native
 from chainrule.compile.record import record
 from chainrule.compile.simplify import simplified
@@ -94,7 +101,20 @@ class Sized:
     run: Any
     places: list[tuple[str, int, int]]
     """Symbol, input, axis."""
+    confirm: Callable[[dict[str, int]], bool]
+    """Whether the program holds at these sizes: the function is traced at them."""
+    known: dict[tuple[int, ...], bool]
+    """By sizes, what `confirm` said."""
     last: tuple[tuple[int, ...], dict[str, int]] = field(default=((), {}))
+
+    def fits(self, inputs: Sequence[Any]) -> bool:
+        """Whether the program holds at the sizes of these arrays. What the function raises there
+        is raised."""
+        sizes = tuple([inputs[i].shape[a] for _, i, a in self.places])
+        if sizes not in self.known:
+            names = [s for s, _, _ in self.places]
+            self.known[sizes] = self.confirm(dict(zip(names, sizes, strict=True)))
+        return self.known[sizes]
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Run it on arrays."""
@@ -118,24 +138,42 @@ def sizes_now(name: str, leaves: Sequence[Any], axes: Sequence[Axes]) -> dict[st
     return now
 
 
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Trace:
+    """What a function does at certain sizes; `checks` as `bounds.checked` gives them."""
+
+    sample: Sample
+    program: Program
+    checks: list[str]
+    variant: Variant
+
+
 def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: Call) -> Variant:
-    """A variant for all sizes of the dynamic axes; see `record`."""
+    """A variant for all sizes of the dynamic axes; see `record`.
+
+    At present sizes that are a special case (an axis that happens to be 1, or as long as another
+    one, may make a program of its own) it is one for these sizes alone.
+    """
     now = sizes_now(name, leaves, axes)
     if not now:
         return record(name, leaves, call)
-    programs: list[tuple[Sample, Program, Variant]] = []
+    traces: list[Trace] = []
     needed = count_needed(len(now))
     for sample in samples_near(now, _sizes_of(leaves, axes), needed):
-        found = _traced(name, leaves, axes, sample, call, first=not programs)
+        found = _traced(name, leaves, axes, sample, call, first=not traces)
         if found is None:
             continue
-        programs.append(found)
-        like = [p for p in programs if same_structure(p[1], found[1])]
+        traces.append(found)
+        like = [t for t in traces if same_structure(t.program, found.program)]
         if len(like) == needed:
-            return _sized(like)
-    several = [p for p in programs if not same_structure(p[1], programs[0][1])]
-    if several:
-        unified([programs[0][1], several[0][1]], [programs[0][0], several[0][0]])
+            if traces[0] not in like:
+                return _alone(traces[0], leaves)
+            return _sized(name, leaves, axes, call, like)
+    first = traces[0]
+    other = next((t for t in traces if not same_structure(t.program, first.program)), None)
+    if other is not None:
+        unified([first.program, other.program], [first.sample, other.sample])
     raise TraceError(
         f"jit: {name} runs at too few sizes of {', '.join(now)} near {now} to tell how it depends "
         "on them: leave them out of `dynamic`"
@@ -150,8 +188,8 @@ def _traced(
     call: Call,
     *,
     first: bool,
-) -> tuple[Sample, Program, Variant] | None:
-    """The program at the sizes `sample`; None if the function refuses them."""
+) -> Trace | None:
+    """What the function does at the sizes `sample`; None if it refuses them."""
     kept: list[Program] = []
     resized = [_resized(x, a, sample) if a else x for x, a in zip(leaves, axes, strict=True)]
     try:
@@ -167,7 +205,9 @@ def _traced(
         )
     if variant.draws:
         raise TraceError(f"jit: {name} draws random numbers, which needs sizes that are known")
-    return sample, kept[0], variant
+    terms = Terms()
+    program, checks = checked(kept[0], terms)
+    return Trace(sample, simplified(program, terms), checks, variant)
 
 
 def _resized(x: Any, axes: Axes, sample: Sample) -> Any:
@@ -185,13 +225,39 @@ def _sizes_of(leaves: Sequence[Any], axes: Sequence[Axes]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _sized(found: Sequence[tuple[Sample, Program, Variant]]) -> Variant:
+def _alone(found: Trace, leaves: Sequence[Any]) -> Variant:
+    """A variant for the present sizes."""
+    variant = found.variant
+    variant.run = Native(found.program, found.checks)
+    shapes = [leaves[i].shape for i in variant.args]
+    variant.fits = lambda inputs: [x.shape for x in inputs[: len(shapes)]] == shapes
+    return variant
+
+
+def _sized(
+    name: str,
+    leaves: Sequence[Any],
+    axes: Sequence[Axes],
+    call: Call,
+    found: Sequence[Trace],
+) -> Variant:
     """One variant of all."""
-    samples, programs, (variant, *_) = zip(*found, strict=True)
-    looked_at = [checked(p, Terms()) for p in programs]
-    program = unified([simplified(p, Terms()) for p, _ in looked_at], samples)
-    native = Native(program, looked_at[0][1])
-    variant.run = Sized(native, [(s, *_place_of(programs, samples, s)) for s in native.symbols])
+    samples, programs = [t.sample for t in found], [t.program for t in found]
+    variant = found[0].variant
+    program = unified(programs, samples)
+    native = Native(program, found[0].checks)
+    # of the leaves only what a trace needs is kept
+    specs = [_resized(x, a, samples[0]) if a else x for x, a in zip(leaves, axes, strict=True)]
+
+    def confirm(sizes: dict[str, int]) -> bool:
+        sample = {**samples[0], **sizes}
+        again = _traced(name, specs, axes, sample, call, first=True)
+        return again is not None and holds_at(program, again.program, sample)
+
+    places = [(s, *_place_of(programs, samples, s)) for s in native.symbols]
+    known = {tuple([sample[s] for s, _, _ in places]): True for sample in samples}
+    run = Sized(native, places, confirm, known)
+    variant.run, variant.fits = run, run.fits
     return variant
 
 

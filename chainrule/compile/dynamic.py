@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -250,3 +250,63 @@ def _pattern(found: Sequence[Any], samples: Sequence[Sample], dtype: Any) -> Any
         parts = [fitted([getattr(p, n) for p in found], samples) for n in ("start", "step")]
         return None if None in parts else Steps(found[0].axis, *parts)
     return None
+
+
+# --- whether a program is right at other sizes ---------------------------------------------------
+
+
+def holds_at(whole: Program, traced: Program, sample: Sample) -> bool:
+    """Whether the program with symbols is the one that was traced at the sizes `sample`."""
+    ours, theirs = (in_order([*p.roots, *p.inputs]) for p in (whole, traced))
+    if len(ours) != len(theirs):
+        return False
+    place = {t: i for i, t in enumerate(ours)}
+    also = {t: i for i, t in enumerate(theirs)}
+    return all(
+        _is_at(x, y, sample) and [place[a] for a in x.args] == [also[a] for a in y.args]
+        for x, y in zip(ours, theirs, strict=True)
+    )
+
+
+def _is_at(x: Term, y: Term, sample: Sample) -> bool:
+    """Whether the term `x`, with symbols, is `y` where they have the values `sample`."""
+    if type(x.op) is not type(y.op) or x.index != y.index or x.dtype != y.dtype:
+        return False
+    if _bound(x.shape, sample) != y.shape:
+        return False
+    if x.op is not None:
+        names = x.op.fields
+        return all(_bound(getattr(x.op, n), sample) == getattr(y.op, n) for n in names)
+    return x.index is not None or _same_constant(x.value, y.value, y.dtype, sample)
+
+
+def _bound(value: Any, sample: Sample) -> Any:
+    """A field, a shape or a number where the symbols have these values."""
+    match value:
+        case tuple():
+            return tuple([_bound(v, sample) for v in cast("tuple[Any, ...]", value)])
+        case Size():
+            return value.bind(sample)
+        case Ratio():
+            size = _bound(value.size, sample)
+            return value.scale / size if value.over else value.scale * size
+        case _:
+            return value
+
+
+def _same_constant(ours: Any, theirs: Any, dtype: Any, sample: Sample) -> bool:
+    if not isinstance(ours, Uniform | Triangle | Steps):
+        return np.array_equal(ours, theirs, equal_nan=dtype.kind == "f")
+    found = recognized(theirs)
+    match ours:
+        case Uniform():
+            if not isinstance(found, Uniform):
+                return False
+            near = 4 * np.finfo(dtype).eps if dtype.kind == "f" else 0
+            wanted = _bound(ours.value, sample)
+            return bool(np.isclose(found.value, wanted, rtol=near, atol=0, equal_nan=True))
+        case Triangle():
+            return found == Triangle(_bound(ours.k, sample))
+        case Steps():
+            parts = _bound((ours.start, ours.step), sample)
+            return found == Steps(ours.axis, *parts)

@@ -139,6 +139,8 @@ class Variant:
     """From the results, arrays or tensors, to what the function returns."""
     op: Any
     """What a call is recorded as, if its results can be differentiated; otherwise None."""
+    fits: Callable[[Sequence[Any]], bool] | None = None
+    """Whether the program holds for the sizes of these inputs, if it is not for all."""
     gone: bool = False
     """Whether a tensor that it needs does not exist any more."""
     seconds: float = 0.0
@@ -170,6 +172,8 @@ class Variant:
             put(a)
         graded: list[tuple[Any, Any]] = []
         if not (self._grads(put, graded) and self._numbers(put) and self._fits(leaves)):
+            return MISFIT
+        if self.fits is not None and not self.fits(inputs):
             return MISFIT
         for draw in self.draws:
             x = draw.take()

@@ -57,6 +57,8 @@ class Steady:
         fixed = [*self._arrays, *self._slot_arrays, *numbers]
         run: Any = variant.run
         self._native: Native = run.run if isinstance(run, Sized) else run
+        # sizes at which the program is known to hold, at others the long way asks
+        self._known = run.known if isinstance(run, Sized) else {(): True}
         self._sizes = [(i, a) for _, i, a in run.places] if isinstance(run, Sized) else []
         self._unchanged = self._native.unchanged
         self.repeats = not self._native.hosts
@@ -119,6 +121,8 @@ class Steady:
         if given is None or not self.holds():
             return MISFIT
         sizes = tuple([given[i].shape[a] for i, a in self._sizes])
+        if sizes not in self._known:
+            return MISFIT
         return self._finish(self._call(given, sizes))
 
     def _given(self, args: Sequence[Any]) -> list[Any] | None:
@@ -154,7 +158,7 @@ class Steady:
         rest, reads, given_of = None, self._reads, self._given
         for batch in batches:
             given = given_of(batch)
-            if given is None:
+            if given is None or not self._fitting(given):
                 rest = batch
                 break
             rows.append(given)
@@ -162,6 +166,9 @@ class Steady:
         if not rows:
             return None, rest
         return self._turns(rows, numbers), rest
+
+    def _fitting(self, given: Sequence[Any]) -> bool:
+        return tuple([given[i].shape[a] for i, a in self._sizes]) in self._known
 
     def _turns(self, rows: list[list[Any]], numbers: list[list[float]]) -> list[Any]:
         native, count = self._native, len(rows[0])

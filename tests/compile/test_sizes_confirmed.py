@@ -1,0 +1,43 @@
+"""A size that a compiled function has not seen is tried on the function first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.errors import ShapeError
+
+TABLE = cr.tensor(np.arange(30.0).reshape(10, 3))
+
+
+def rows(x: Any) -> Any:
+    if x.shape[0] > 10:
+        raise ShapeError(f"{x.shape[0]} rows are too many")
+    return x * 2 + TABLE[: x.shape[0]]
+
+
+def test_what_the_function_refuses_is_refused():
+    """Nothing is read beyond the table."""
+    f = cr.jit(rows, dynamic={"x": ("T", None)})
+    for n in (7, 3, 10, 1, 9, 10, 5):
+        x = cr.tensor(np.random.default_rng(n).normal(size=(n, 3)))
+        np.testing.assert_array_equal(f(x).numpy(), rows(x).numpy())
+    assert f.traces == 2, "10 rows, the whole table, are a program of their own"
+    for _ in range(2):
+        with pytest.raises(ShapeError, match="19 rows are too many"):
+            f(cr.tensor(np.ones((19, 3))))
+    with pytest.raises(ShapeError, match="19 rows are too many"):
+        f.loop([(cr.tensor(np.ones((n, 3))),) for n in (3, 3, 19)])
+
+
+def test_a_branch_over_the_size_is_another_program():
+    def f(x: Any) -> Any:
+        return x * 2 if x.shape[0] < 12 else x * 3
+
+    g = cr.jit(f, dynamic={"x": ("T",)})
+    for n in (7, 15, 8, 20, 7, 12):
+        x = cr.tensor(np.arange(float(n)))
+        np.testing.assert_array_equal(g(x).numpy(), f(x).numpy())
