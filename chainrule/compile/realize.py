@@ -8,7 +8,7 @@ the reshape is a view.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -64,8 +64,9 @@ class Root:
     given: Term | None
 
 
-def roots_of(program: Program) -> list[Root]:
-    """The roots, each computed, each once: what is not is copied."""
+def roots_of(program: Program, apart: Set[Term]) -> list[Root]:
+    """The roots, each computed, each once: what is not is copied; and so is what becomes one of
+    the inputs `apart`, whose parts cannot be computed in place."""
     taken: set[Term] = set()
     roots: list[Root] = []
     inputs: list[Term | None] = [None] * len(program.results)
@@ -74,7 +75,8 @@ def roots_of(program: Program) -> list[Root]:
         x, strides = t, placed_at_source(t, strides_of(t.shape))
         if strides is not None:
             x = source(t)
-        if strides is None or not is_computed(x) or x in taken or isinstance(x.op, Pick):
+        fresh = is_computed(x) and x not in taken and not isinstance(x.op, Pick)
+        if strides is None or not fresh or given in apart:
             x = Term(Astype(t.dtype), (t,), t.shape, t.dtype, None, None, t.code, t.at)
             strides = strides_of(t.shape)
         taken.add(x)

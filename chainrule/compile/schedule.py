@@ -86,10 +86,12 @@ class Scheduler:
     """Turns a program into loops."""
 
     def __init__(self, program: Program) -> None:
+        self._apart: set[Term] = set()
         while True:
             self._start(program)
+            known = len(self._apart)
             shown = self._plan()
-            if not shown:
+            if not shown and len(self._apart) == known:
                 return
             program = realize.copied(program, shown)
 
@@ -114,7 +116,7 @@ class Scheduler:
 
     def _plan(self) -> set[Term]:
         """Returns reshapes of what does not lie so that they are views: it must be copied."""
-        wanted = realize.roots_of(self.program)
+        wanted = realize.roots_of(self.program, self._apart)
         roots = [r.term for r in wanted]
         order = in_order(roots)
         held = realize.to_realize(order, roots, realize.users(order))
@@ -186,7 +188,10 @@ class Scheduler:
         self.order, self.before, late = realize.ordered(roots, reads, waits)
         self.order = realize.numbers_first(self.order, reads, self.before)
         self.late: list[tuple[Term, View]] = []
+        given = {self.views[x].buffer: x for x in self.program.inputs}
         for t in late:
+            if t not in roots:  # a part: what it belongs to is put together elsewhere, then copied
+                self._apart.add(given[self.views[t].buffer])
             self.late.append((t, self.views[t]))
             self._scratch(t)
 

@@ -293,6 +293,27 @@ def test_large_products_that_are_put_elsewhere():
     np.testing.assert_allclose(cr.jit(f)(a, v).numpy(), f(a, v).numpy(), rtol=1e-4, atol=1e-4)
 
 
+def test_a_part_that_cannot_be_computed_in_place():
+    """The product reads the old value and depends on the new one."""
+    start = np.random.default_rng(0).normal(size=(6, 4))
+    v = cr.tensor(start)
+
+    @cr.jit
+    def f() -> Any:
+        a = v[:3] * 2 + 1
+        new = cr.concat([a, v[3:] * 3], axis=0)
+        out = cr.matmul(v[:3], a.T)
+        v.data = new
+        return out, cr.sum(new) + cr.sum(v)
+
+    out, total = f()
+    a = start[:3] * 2 + 1
+    new = np.concatenate([a, start[3:] * 3])
+    np.testing.assert_allclose(out.numpy(), start[:3] @ a.T)
+    np.testing.assert_array_equal(v.numpy(), new)
+    np.testing.assert_allclose(total.numpy(), 2 * new.sum())
+
+
 def test_a_long_chain_takes_no_deep_calls():
     def f(x: Any) -> Any:
         for _ in range(1500):
