@@ -27,7 +27,8 @@ from chainrule.compile.terms import Term
 from chainrule.compile.views import ZERO, Index, View, whole
 
 if TYPE_CHECKING:
-    from chainrule.compile.schedule import Group, Scheduler
+    from chainrule.compile.members import Group
+    from chainrule.compile.schedule import Scheduler
 
 BLAS_FROM = 64 * 64 * 64
 """From how many multiplications on a product goes to BLAS."""
@@ -49,7 +50,7 @@ def for_blas(t: Term) -> bool:
 
 def schedule(s: Scheduler, t: Term) -> None:
     """Open a kernel for `t`."""
-    from chainrule.compile.schedule import Group, Member
+    from chainrule.compile.members import Group, Member
 
     kind = "gemm" if for_blas(t) else "product"
     own = tuple([s.var(n) for n in t.shape])

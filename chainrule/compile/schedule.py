@@ -12,10 +12,9 @@ Notation: `rows` the counters of the shared axes; `inner` the sizes of a member'
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, final
 
-from chainrule.compile import lower, realize, views
+from chainrule.compile import lower, realize, rows, views
 from chainrule.compile.collapse import collapsed
 from chainrule.compile.loops import (
     Affine,
@@ -23,11 +22,8 @@ from chainrule.compile.loops import (
     Expr,
     Exprs,
     For,
-    Gemm,
     Host,
-    Into,
     Kernel,
-    Let,
     Local,
     Loops,
     Mode,
@@ -37,9 +33,11 @@ from chainrule.compile.loops import (
     Var,
     strides_of,
 )
-from chainrule.compile.lower import Reduction, is_map, is_scan, is_scatter, reduction
+from chainrule.compile.lower import is_map, is_scan, is_scatter, reduction
+from chainrule.compile.members import Group, Member, kept_axes, mapping, result_axis, runs_along
 from chainrule.compile.patterns import Pattern, Ratio, Steps, Triangle, Uniform, recognized
 from chainrule.compile.places import SCATTERS
+from chainrule.compile.prune import pruned
 from chainrule.compile.realize import is_product
 from chainrule.compile.scans import SCANS, direction
 from chainrule.compile.sizes import Extent, Size, product, typical
@@ -50,35 +48,6 @@ from chainrule.ops.shaping import Concat, Reshape
 
 NEAR = 32
 """How many kernels back a term looks for company."""
-
-
-@final
-@dataclass(eq=False, slots=True)
-class Member:
-    """A term of a kernel. `lead` are its axes that are not 1, in order, and its own counters are
-    `own`, one for each axis; axis a is along the kernel's row `along[a]`, if there.
-    """
-
-    term: Term
-    own: tuple[Var, ...]
-    requests: list[tuple[Term, Index]]
-    along: dict[int, int]
-    reduces: Reduction | None
-
-
-@final
-@dataclass(eq=False, slots=True)
-class Group:
-    """A kernel in the making."""
-
-    number: int
-    kind: str
-    rows: list[Extent]
-    members: list[Member]
-    inside: bool = False
-    """Whether lanes run along inner axes, because a reduction there needs them."""
-    across: bool = False
-    """Whether a reduction over outer axes needs lanes along the rows."""
 
 
 @final
@@ -379,7 +348,7 @@ class Scheduler:
         symbols = sorted(
             {s for b in self.buffers for n in b.shape if not isinstance(n, int) for s in n.symbols}
         )
-        program = _pruned(Loops(self.buffers, self.kernels, tuple(symbols)))
+        program = pruned(Loops(self.buffers, self.kernels, tuple(symbols)))
         for k in program.kernels:
             k.body = collapsed(k.body)
         return program
@@ -410,7 +379,7 @@ class Scheduler:
         something that `m` reads, too."""
         first = [self.groups[last]] if last >= 0 else []
         mine = self._sources(m.term)
-        rows = [m.own[a].extent for a in _kept(m)[0]]
+        rows = [m.own[a].extent for a in kept_axes(m)[0]]
         later = [
             g
             for g in self.groups[last + 1 :][-NEAR:]
@@ -424,7 +393,7 @@ class Scheduler:
         return {x for x in self.reads[t] if x.shape}
 
     def _open(self, m: Member) -> None:
-        axes, inside = _kept(m)
+        axes, inside = kept_axes(m)
         g = Group(len(self.groups), "rows", [m.own[a].extent for a in axes], [m])
         if m.reduces is not None:
             g.inside, g.across = inside, not inside
@@ -466,7 +435,7 @@ class Scheduler:
             return self._join_product(g, m)
         if g.kind != "rows":
             return False
-        axes, inside = _kept(m)
+        axes, inside = kept_axes(m)
         own = [m.own[a].extent for a in axes]
         common = 0
         while common < min(len(own), len(g.rows)) and own[common] == g.rows[common]:
@@ -506,7 +475,7 @@ class Scheduler:
         along: dict[int, int] = {}
         for x, index in m.requests:
             if x in members and index:
-                found = _mapping(m, members[x], index)
+                found = mapping(m, members[x], index)
                 if found is None:
                     return False
                 along = found
@@ -533,7 +502,7 @@ class Scheduler:
             if [
                 i
                 for a, i in member.along.items()
-                if i < rows and not _is(index, _axis(member, a), mine.get(i))
+                if i < rows and not runs_along(index, result_axis(member, a), mine.get(i))
             ]:
                 return False
             if len([i for i in member.along.values() if i < rows]) < rows:
@@ -576,7 +545,7 @@ class Scheduler:
             case "host":
                 body = self._host(g.members[0].term)
             case _:
-                body = Rows(self, g).body()
+                body = rows.Rows(self, g).body()
         self.kernels.append(Kernel(name, tuple(body), tuple([_about(m.term) for m in g.members])))
 
     def store(self, t: Term, at: Index, value: Expr) -> Store:
@@ -690,163 +659,7 @@ class Scheduler:
             )
 
 
-@final
-@dataclass(eq=False, slots=True)
-class Phase:
-    """One loop within a row: over `axes`, which have the sizes `inner`."""
-
-    inner: tuple[Extent, ...]
-    axes: list[Var]
-    before: list[Stmt] = field(default_factory=list[Stmt])
-    body: list[Stmt] = field(default_factory=list[Stmt])
-    last: list[Stmt] = field(default_factory=list[Stmt])
-    """Stores in place: when everything that reads the old values has been computed."""
-    after: list[Stmt] = field(default_factory=list[Stmt])
-
-
-@final
-class Rows:
-    """Builds a kernel of rows."""
-
-    def __init__(self, s: Scheduler, g: Group) -> None:
-        self.s, self.g = s, g
-        self.rows = [s.var(n) for n in g.rows]
-        self.phases: list[Phase] = []
-        self.at: dict[Term, int] = {}
-        self.lanes_inside = g.inside or not (g.across or self._flat())
-
-    def _flat(self) -> bool:
-        """Whether every member is computed once for each row: lanes may run along the rows."""
-        return all(len(m.along) == len([v for v in m.own if v.extent != 1]) for m in self.g.members)
-
-    def body(self) -> list[Stmt]:
-        """The statements."""
-        s = self.s
-        s.held = {}
-        for m in self.g.members:
-            self._add(m)
-        s.held = {}
-        out: list[Stmt] = []
-        for p in self.phases:
-            out += p.before
-            inner: list[Stmt] = [*p.body, *p.last]
-            for n, v in enumerate(reversed(p.axes)):
-                mode: Mode = "lanes" if n == 0 and self.lanes_inside else "serial"
-                inner = [For(v, tuple(inner), mode)]
-            out += [*inner, *p.after]
-        for n, v in enumerate(reversed(self.rows)):
-            mode = "lanes" if n == 0 and not self.lanes_inside else "serial"
-            out = [For(v, tuple(out), mode)]
-        return out
-
-    def _phase(self, m: Member, inner: tuple[Extent, ...]) -> int:
-        least = 0
-        terms = {x.term: x for x in self.g.members}
-        for x, index in m.requests:
-            if x not in terms or x not in self.at:
-                continue
-            other = terms[x]
-            same = other.reduces is None and self._same_place(m, other, index)
-            same = same and self.phases[self.at[x]].inner == inner
-            least = max(least, self.at[x] + (0 if same else 1))
-        for x in self.s.before.get(m.term, []):  # read before it is overwritten
-            least = max(least, self.at.get(x, 0))
-        for i in range(least, len(self.phases)):
-            if self.phases[i].inner == inner:
-                return i
-        self.phases.append(Phase(inner, [self.s.var(n) for n in inner]))
-        return len(self.phases) - 1
-
-    def _same_place(self, m: Member, other: Member, index: Index) -> bool:
-        """Whether `m` reads `other` only where it is itself."""
-        free = [v for a, v in enumerate(m.own) if a not in m.along and v.extent != 1]
-        theirs = [a for a, v in enumerate(other.own) if a not in other.along and v.extent != 1]
-        if len(free) != len(theirs):
-            return False
-        return all(_is(index, a, v) for a, v in zip(theirs, free, strict=True))
-
-    def _add(self, m: Member) -> None:
-        s = self.s
-        free = [a for a, v in enumerate(m.own) if a not in m.along and v.extent != 1]
-        inner = tuple([m.own[a].extent for a in free])
-        number = self._phase(m, inner)
-        phase = self.phases[number]
-        self.at[m.term] = number
-        index: list[Affine] = [ZERO] * len(m.own)
-        for a, i in m.along.items():
-            index[a] = Affine.of(self.rows[i])
-        for a, v in zip(free, phase.axes, strict=True):
-            index[a] = Affine.of(v)
-        s.memo = {}
-        if m.reduces is not None:
-            self._reduce(m, phase, tuple(index))
-            return
-        where = tuple(index)
-        value = s.exprs.cast(lower.MAPS[type(m.term.op)](s, m.term, where), m.term.dtype)
-        in_place = s.views[m.term].buffer.role == "state"
-        local = s.local(m.term.dtype)  # computed once; expressions stay small
-        phase.body.append(Let(local, value))
-        value = s.exprs.local(local)
-        (phase.last if in_place else phase.body).append(s.store(m.term, where, value))
-        s.held[m.term] = lambda at: value if at == where else None
-
-    def _reduce(self, m: Member, phase: Phase, index: Index) -> None:
-        s, red = self.s, m.reduces
-        assert red is not None
-        e = s.exprs
-        acc = s.local(red.dtype)
-        from chainrule.compile.llvm.kernel import identity
-
-        phase.before.append(Let(acc, e.lit(identity(red.fold, red.dtype), red.dtype)))
-        value = e.cast(s.element(m.term.args[0], index), red.dtype)
-        phase.body.append(Into(acc, red.fold, value))
-        total = s.local(m.term.dtype)
-        phase.after.append(Let(total, e.cast(e.local(acc), m.term.dtype)))
-        kept = [i for a, i in enumerate(index) if a not in red.axes]
-        at = (
-            tuple([ZERO if a in red.axes else i for a, i in enumerate(index)])
-            if red.keepdims
-            else tuple(kept)
-        )
-        if len(at) != len(m.term.shape):
-            at = tuple([i for i in at if i != ZERO])
-        phase.after.append(s.store(m.term, at, e.local(total)))
-        s.held[m.term] = lambda _: e.local(total)
-
-
 # --- small questions -----------------------------------------------------------------------------
-
-
-def _kept(m: Member) -> tuple[list[int], bool]:
-    """The axes of `m` that are not reduced, without those of size 1; and whether a reduction runs
-    along the last axis, along which elements usually are neighbours."""
-    gone = m.reduces.axes if m.reduces is not None else ()
-    wide = [a for a, v in enumerate(m.own) if v.extent != 1]
-    axes = [a for a in wide if a not in gone]
-    return axes, m.reduces is not None and (not wide or wide[-1] in gone)
-
-
-def _axis(member: Member, a: int) -> int:
-    """Axis `a` of the space of `member` as an axis of its result."""
-    red = member.reduces
-    if red is None or red.keepdims:
-        return a
-    return a - len([x for x in red.axes if x < a])
-
-
-def _is(index: Index, axis: int, var: Var | None) -> bool:
-    return bool(index) and var is not None and index[axis] == Affine.of(var)
-
-
-def _mapping(m: Member, p: Member, index: Index) -> dict[int, int] | None:
-    """By axis of `m` the row of the product that it runs along."""
-    out: dict[int, int] = {}
-    for a, row in p.along.items():
-        found = [b for b, v in enumerate(m.own) if index[a] == Affine.of(v)]
-        if len(found) != 1:
-            return None
-        out[found[0]] = row
-    return out
 
 
 def _ordered(strides: Sequence[Extent], shape: Sequence[Extent]) -> bool:
@@ -862,55 +675,3 @@ def _about(t: Term) -> str:
 
     where = f"  {location(t.code, t.at)}" if t.code is not None else ""
     return f"{t.name} {t.dtype}{list(t.shape)}{where}"
-
-
-def _pruned(program: Loops) -> Loops:
-    """Without stores to scratch memory that nobody reads, and without that memory."""
-    while True:
-        read = {b for k in program.kernels for b in k.buffers()[0]}
-        dead = {b for b in program.buffers if b.role == "scratch" and b not in read}
-        dead -= _kept_alive(program, dead)
-        changed = False
-        for k in program.kernels:
-            body = _without(k.body, dead)
-            changed = changed or len(body) != len(k.body) or body != k.body
-            k.body = body
-        program.kernels = [k for k in program.kernels if k.body]
-        program.buffers = [b for b in program.buffers if b not in dead]
-        if not changed:
-            return program
-
-
-def _kept_alive(program: Loops, dead: set[Buffer]) -> set[Buffer]:
-    """Outputs of eager ops that are dead, but not all of them: the op writes them all."""
-    hosts = [s for k in program.kernels for s in k.body if isinstance(s, Host)]
-    outputs = [[x.buffer for x in s.outputs] for s in hosts]
-    return {b for bs in outputs if not all(b in dead for b in bs) for b in bs}
-
-
-def _without(body: tuple[Stmt, ...], dead: set[Buffer]) -> tuple[Stmt, ...]:
-    from chainrule.compile.loops import Product
-
-    out: list[Stmt] = []
-    for s in body:
-        if isinstance(s, Store) and s.buffer in dead:
-            continue
-        if isinstance(s, Gemm) and s.out.buffer in dead:
-            continue
-        if isinstance(s, Host) and all(x.buffer in dead for x in s.outputs):
-            continue
-        if isinstance(s, For | Product):
-            inner = _without(s.body, dead)
-            if not inner:
-                continue
-            if inner != s.body:
-                s = (
-                    For(s.var, inner, s.mode)
-                    if isinstance(s, For)
-                    else Product(s.i, s.j, s.k, s.left, s.right, s.acc, inner)
-                )
-        out.append(s)
-    return tuple(out)
-
-
-__all__ = ["Group", "Member", "Scheduler"]
