@@ -1,0 +1,99 @@
+"""What the verifier says about one mistake. Values only: `report.py` shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from chainrule.verify.mistakes import MISTAKES, Mistake
+from chainrule.verify.place import Place
+from chainrule.verify.subject import Array
+
+Level = Literal["error", "warning", "note"]
+"""`error`: a gradient is wrong. `warning`: probably not what was meant. `note`: good to know, and no
+finding (a kink, a straight-through estimator)."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """One name that fits, and why."""
+
+    code: str
+    because: str
+    """In words and numbers: "A = 2.000 N, spread 3e-12"."""
+    detail: str = ""
+    """What exactly: "the factor is sqrt(d) = 2.828, d = 8"."""
+    apart: str = ""
+    """What would tell it from the other names that fit."""
+
+    @property
+    def mistake(self) -> Mistake:
+        """The row of the table."""
+        return MISTAKES[self.code]
+
+
+@dataclass(frozen=True)
+class Correction:
+    """How to put it right, and whether that was tried."""
+
+    formula: str
+    """The right gradient of the input, or what to do with the wrong one: "x_bar = g @ W.T"."""
+    before: str = ""
+    """The lines of the user's code that change, as they are."""
+    after: str = ""
+    """The same lines, changed; empty if the code is not known."""
+    place: Place | None = None
+    """The first of these lines."""
+    rechecked: bool = False
+    """Whether the changed backward was run on the captured values, and on others, and is right."""
+    error: float | None = None
+    """Relative error after the correction."""
+
+
+@dataclass(frozen=True, eq=False)
+class Heat:
+    """Jacobians of one output by one input, for pictures: (size of y, size of x), both flat."""
+
+    analytic: Array
+    numeric: Array
+    y_shape: tuple[int, ...]
+    x_shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """One mistake: where, which, how sure, what to do."""
+
+    level: Level
+    subject: str
+    """Name of what is wrong: "Attention", "blocks.0.norm"."""
+    kind: str
+    """What that is: "torch.autograd.Function"."""
+    input: str
+    """The input or parameter whose gradient is wrong; empty if it is none in particular."""
+    names: tuple[Name, ...]
+    """Names that fit, the best first; at least one ("unnamed")."""
+    place: Place | None = None
+    """The line to look at."""
+    error: float | None = None
+    """How wrong: relative to the gradient's own size."""
+    tolerance: float | None = None
+    """What rounding and differences explain."""
+    evidence: tuple[str, ...] = ()
+    """Sentences with numbers."""
+    correction: Correction | None = None
+    victims: tuple[str, ...] = ()
+    """What is wrong only because this is."""
+    heat: Heat | None = None
+    table: tuple[tuple[str, ...], ...] = field(default=())
+    """Rows to show with it (a flow table), the first one its heading."""
+
+    @property
+    def name(self) -> Name:
+        """The best name."""
+        return self.names[0]
+
+    @property
+    def title(self) -> str:
+        """The best name in words."""
+        return self.name.mistake.title

@@ -1,0 +1,65 @@
+"""The names of mistakes: one table, from which findings, reports and their rules take their words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A kind of mistake: `code` for machines, `title` for people, `means` for who never met it."""
+
+    code: str
+    title: str
+    means: str
+
+
+_ROWS: list[tuple[str, str, str]] = [
+    ("transposed", "Jacobian transposed", "the backward applies J where J^T belongs"),
+    ("factor", "wrong constant factor", "the gradient is right up to a factor"),
+    ("sign", "sign flipped", "the gradient points the other way"),
+    ("overwritten", "`=` where `+=` belongs", "one path's contribution replaces another's"),
+    ("missing_term", "a term is missing", "a path through the forward has no part in the backward"),
+    ("extra_term", "a term too much", "the backward adds what the forward does not have"),
+    ("wrong_axis", "sum over the wrong axis", "a reduction runs along another axis than it must"),
+    ("not_summed", "broadcast not summed", "an argument was broadcast; its gradient is not summed"),
+    ("stale", "saved value changed", "what was saved for the backward was changed afterwards"),
+    ("wrong_value", "wrong value used", "the backward reads another value than the rule needs"),
+    ("ignores_cotangent", "cotangent ignored", "the backward does not depend on what comes in"),
+    ("not_linear", "not linear in the cotangent", "a backward is linear by definition"),
+    ("dropped", "gradient dropped", "None or zero for an input that has a gradient"),
+    ("detached", "detached", "the graph was cut, so that no gradient flows"),
+    ("partly_detached", "one path detached", "the graph was cut on one of the ways to the result"),
+    ("contiguity", "right only for contiguous cotangents", "strides or memory order are ignored"),
+    ("size", "right only for some sizes", "a size is written into the backward"),
+    ("one_sided", "right only for one sign", "a case of the input is not handled"),
+    ("region", "wrong in one region", "some elements get a wrong gradient, others do not"),
+    ("precision", "loses precision", "wrong in this dtype by more than its rounding explains"),
+    ("wrong_shape", "wrong shape returned", "the gradient has not the shape of its input"),
+    ("wrong_input", "gradients in the wrong order", "one input gets what belongs to another"),
+    ("not_deterministic", "not deterministic", "two runs on the same values differ"),
+    ("writes", "writes into what is not its own", "an argument or cotangent is changed in place"),
+    ("raises", "backward raises", "the backward fails where the forward works"),
+    ("nan", "not a number", "the gradient is NaN or infinite where the derivative is finite"),
+    ("kink", "no derivative here", "the forward has a kink; no finding, said so that it is known"),
+    ("straight_through", "straight-through", "the forward is a step; its gradient is made up"),
+    ("unnamed", "wrong, unnamed", "wrong for certain; no known mistake explains it"),
+    # Training.
+    ("not_reset", "gradients not reset", "this step's gradients are added to the last one's"),
+    ("reset_misplaced", "reset at the wrong place", "gradients are dropped before they are used"),
+    ("accumulation", "wrong denominator", "accumulated gradients are not divided as they should"),
+    ("no_gradient", "no gradient", "a parameter gets no gradient"),
+    ("not_optimized", "not in the optimizer", "a parameter has a gradient but is never updated"),
+    ("graph_kept", "graph kept over steps", "something holds the graph of steps that are over"),
+    ("first_bad", "first NaN or infinity", "the op at which finite values became others"),
+    ("vanishing", "vanishing gradient", "the gradient shrinks from layer to layer"),
+    ("exploding", "exploding gradient", "the gradient grows from layer to layer"),
+    ("dead", "dead units", "units that pass no gradient"),
+    ("underflow", "underflow", "gradients too small for the dtype become zero"),
+    ("scaler_skips", "scaler keeps skipping", "every step is dropped because of infinities"),
+    ("recomputed", "recomputation differs", "checkpointed code gives other values when run again"),
+    ("unseen_change", "change that autograd does not see", "a kept value changed behind its back"),
+]
+
+MISTAKES: dict[str, Mistake] = {code: Mistake(code, title, means) for code, title, means in _ROWS}
+"""By code. A rule that names a new mistake adds its row here."""

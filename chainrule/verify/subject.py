@@ -1,0 +1,158 @@
+"""What is verified, as the verifier sees it: a forward and a backward on plain arrays.
+
+Whatever the user has (an op, a function, a `Function` of ours or of PyTorch's, a hand-written NumPy
+pair, a module), an adapter makes it a `Subject`. All that follows (measuring, naming, correcting,
+reporting) knows subjects only, so that every face of the verifier finds the same mistakes by the
+same code.
+
+Notation: xs are the inputs, ys the outputs, gs cotangents of the outputs, x_bars what the backward
+gives for the inputs: x_bar[k] = sum over outputs of J[k]^T g.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chainrule.verify.place import Place
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Input:
+    """One input of a subject, at the point where it is verified.
+
+    `value` is an array for everything that can be perturbed or cast (float or complex arrays,
+    integer and bool arrays too), and any Python object otherwise (an axis, a mode).
+    """
+
+    name: str
+    value: Any
+    wanted: bool
+    """Whether a gradient is expected: a float or complex array that may need one."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One use of a value by one primitive op of a forward pass."""
+
+    op: str
+    """Name of the op: "exp", "mul", "sum"."""
+    argument: int
+    """Which of the op's arguments."""
+    place: Place | None
+    """The user's line that ran the op."""
+    inputs: frozenset[int]
+    """Inputs of the subject that reach the op over this edge."""
+    settings: str = ""
+    """What else the op was given, to read: `axis=-1`."""
+
+
+class Flow(abc.ABC):
+    """The forward pass as a graph of primitive ops whose derivatives are known.
+
+    It knows the right gradient, and what the gradient would be if single edges were weighted:
+    0 forgets a path, -1 turns a sign, 2 counts it twice. The gradient is affine in the weight of
+    any one edge, so that one evaluation tells of every factor that this edge could have got.
+    """
+
+    edges: tuple[Edge, ...]
+
+    @abc.abstractmethod
+    def pull(
+        self, gs: Sequence[Array], weights: Mapping[int, float] | None = None
+    ) -> tuple[Array | None, ...]:
+        """x_bars, one for each input (None where not wanted), edge i weighted by `weights[i]`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The code of a subject's backward, and how to run it changed."""
+
+    file: str
+    first_line: int
+    text: str
+    """The source of the function, as it stands in the file, with its indentation."""
+    function: Callable[..., Any]
+    """The function object: its globals and closure are what changed code runs in."""
+    replaced: Callable[[Callable[..., Any]], Subject]
+    """The same subject with another function as its backward (same signature)."""
+
+
+class Subject(abc.ABC):
+    """One differentiable thing at one point. Adapters derive from it; nothing else does."""
+
+    name: str
+    """As the user calls it: "Attention", "model.blocks[0].norm"."""
+    kind: str
+    """What it is, to read: "torch.autograd.Function", "NumPy pair", "op"."""
+    inputs: tuple[Input, ...]
+    """The point: the values that really flowed, of the dtypes that they had."""
+    place: Place | None = None
+    """Where the forward is defined, or called if that is not known."""
+    backward_place: Place | None = None
+    """Where the backward is defined, if the user wrote it."""
+
+    @abc.abstractmethod
+    def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
+        """Outputs at xs (one value for each input), computed in the dtype of xs.
+
+        Random streams start where they started at the point, and are put back: the same xs give
+        the same outputs if that is possible at all. xs are never written to: the subject gets
+        copies, unless `forward` is watched for just that (see `changes`). Whatever the user's code
+        raises comes out as it is.
+        """
+
+    @abc.abstractmethod
+    def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
+        """x_bars of the subject's own backward, after its own forward at xs.
+
+        gs reach the backward with the strides that they have. What comes back is as the backward
+        returned it: None, a wrong shape and a wrong dtype included.
+        """
+
+    def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
+        """Names of arrays that a forward or backward wrote into though they are not its own:
+        inputs, cotangents, parameters. Empty if none, or if the adapter cannot see it."""
+        return ()
+
+    def flow(self, xs: Sequence[Any]) -> Flow | None:
+        """The forward as a graph of known ops, or None if it cannot be traced."""
+        return None
+
+    @property
+    def source(self) -> Source | None:
+        """The backward's code, or None if there is none or it cannot be read."""
+        return None
+
+    @property
+    def fixed(self) -> str:
+        """Why inputs cannot get other shapes ("its parameters have sizes of their own"); empty if
+        they can be tried."""
+        return ""
+
+
+def wanted(subject: Subject) -> tuple[int, ...]:
+    """Indices of the inputs for which a gradient is expected."""
+    return tuple([i for i, x in enumerate(subject.inputs) if x.wanted])
+
+
+def values(subject: Subject, dtype: np.dtype[Any] | type | None = None) -> tuple[Any, ...]:
+    """The inputs' values, float arrays as `dtype` (complex ones as its complex partner)."""
+    return tuple([_as(x.value, dtype) for x in subject.inputs])
+
+
+def _as(value: Any, dtype: np.dtype[Any] | type | None) -> Any:
+    if dtype is None or not isinstance(value, np.ndarray):
+        return value
+    kind = np.dtype(dtype)
+    if value.dtype.kind == "c":
+        return value.astype(np.result_type(kind, np.complex64))
+    floating = value.dtype.kind == "f" or value.dtype.name == "bfloat16"
+    return value.astype(kind) if floating else value
