@@ -1,4 +1,4 @@
-"""The names of mistakes: one table, from which findings, reports and their rules take their words."""
+"""The names of mistakes: one table, from which findings, rules and reports take their words."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,8 +151,9 @@ def values(subject: Subject, dtype: np.dtype[Any] | type | None = None) -> tuple
 def _as(value: Any, dtype: np.dtype[Any] | type | None) -> Any:
     if dtype is None or not isinstance(value, np.ndarray):
         return value
+    array = cast("Array", value)
     kind = np.dtype(dtype)
-    if value.dtype.kind == "c":
-        return value.astype(np.result_type(kind, np.complex64))
-    floating = value.dtype.kind == "f" or value.dtype.name == "bfloat16"
-    return value.astype(kind) if floating else value
+    if array.dtype.kind == "c":
+        return array.astype(np.result_type(kind, np.complex64))
+    floating = array.dtype.kind == "f" or array.dtype.name == "bfloat16"
+    return array.astype(kind) if floating else array
