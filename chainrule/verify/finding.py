@@ -10,8 +10,8 @@ from chainrule.verify.place import Place
 from chainrule.verify.subject import Array
 
 Level = Literal["error", "warning", "note"]
-"""`error`: a gradient is wrong. `warning`: probably not what was meant. `note`: good to know, but not
-wrong (a kink, a straight-through estimator): a report with notes only is ok."""
+"""`error`: a gradient is wrong. `warning`: probably not what was meant. `note`: good to know, but
+not wrong (a kink, a straight-through estimator): a report with notes only is ok."""
 
 
 @dataclass(frozen=True)
