@@ -1,0 +1,206 @@
+"""A report in words, line by line. Each line is pieces of text with a style that `rich` knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+import numpy as np
+
+from chainrule.verify.finding import Correction, Finding, Heat
+from chainrule.verify.ledger import Ledger
+from chainrule.verify.subject import Array
+
+Line = list[tuple[str, str]]
+
+WIDTH = 100
+"""Columns that a line of words fills at most; code is not broken."""
+LABEL = 13
+"""Columns of the labels on the left."""
+CELLS = 12
+"""Rows and columns of a picture of a Jacobian at most."""
+SHADES = " ░▒▓█"
+
+_BADGE = {
+    "error": ("WRONG", "bold red"),
+    "warning": ("LOOK", "bold yellow"),
+    "note": ("note", "dim"),
+}
+
+
+def plain(text: Sequence[Line]) -> str:
+    """Without styles."""
+    return "\n".join(["".join([words for words, _ in line]).rstrip() for line in text])
+
+
+def lines(what: str, findings: Sequence[Finding], ledger: Ledger) -> list[Line]:
+    """The whole report."""
+    return [*_headline(what, findings, ledger), *_bodies(findings), *_ledger(ledger)]
+
+
+def _headline(what: str, findings: Sequence[Finding], ledger: Ledger) -> Iterator[Line]:
+    wrong = [f for f in findings if f.level != "note"]
+    if wrong:
+        said = "1 finding" if len(wrong) == 1 else f"{len(wrong)} findings"
+        yield [(f"verify {what}: ", "bold"), (said, "bold red")]
+    elif ledger.checked:
+        count = "gradient" if len(ledger.checked) == 1 else f"{len(ledger.checked)} gradients"
+        yield [(f"verify {what}: ", "bold"), (f"{count} certified, nothing wrong", "green")]
+    else:
+        yield [(f"verify {what}: ", "bold"), ("nothing could be checked", "bold yellow")]
+
+
+def _bodies(findings: Sequence[Finding]) -> Iterator[Line]:
+    for finding in findings:
+        yield []
+        yield from _title(finding)
+        yield from _why(finding)
+        if finding.correction:
+            yield from _correction(finding.correction)
+        yield from _others(finding)
+        yield from _table(finding.table)
+        if finding.heat and finding.level == "error":
+            yield from _pictures(finding.heat)
+
+
+def _title(finding: Finding) -> Iterator[Line]:
+    badge, style = _BADGE[finding.level]
+    of = f", gradient of {finding.input}" if finding.input else ""
+    yield [
+        (f"{badge:<6} ", style),
+        (finding.title, "bold"),
+        (f"  in {finding.subject}{of}", ""),
+        (f"  ({finding.kind})" if finding.kind else "", "dim"),
+    ]
+    if finding.place:
+        around = f"  in {finding.place.function}" if finding.place.function else ""
+        yield [(" " * 7, ""), (str(finding.place), "cyan"), (around, "dim")]
+        if finding.place.text:
+            yield [(" " * 11 + finding.place.text, "")]
+
+
+def _why(finding: Finding) -> Iterator[Line]:
+    if finding.error is not None:
+        allowed = (
+            f"; rounding explains {finding.tolerance:.1e}" if finding.tolerance is not None else ""
+        )
+        yield from _labelled("how wrong", f"relative error {finding.error:.3g}{allowed}")
+    yield from _labelled("what it is", finding.name.mistake.means)
+    said = "; ".join([s for s in (finding.name.detail, finding.name.because) if s])
+    yield from _labelled("how we know", said)
+    for sentence in finding.evidence:
+        yield from _labelled("", sentence)
+
+
+def _correction(correction: Correction) -> Iterator[Line]:
+    yield from _labelled("correction", correction.formula)
+    if correction.place and (correction.before or correction.after):
+        yield from _labelled("", str(correction.place))
+    for sign, style, code in (("-", "red", correction.before), ("+", "green", correction.after)):
+        for line in code.splitlines():
+            yield [(" " * (LABEL + 2) + sign + " ", style), (line, style)]
+    if correction.rechecked:
+        error = "" if correction.error is None else f", error {correction.error:.1e}"
+        yield [
+            (" " * (LABEL + 2), ""),
+            (f"tried on the same values and on others: right{error}", "green"),
+        ]
+    else:
+        yield from _labelled("", "not tried: what the code computes could not be replaced")
+
+
+def _others(finding: Finding) -> Iterator[Line]:
+    for name in finding.names[1:]:
+        said = "; ".join([s for s in (name.detail, name.because, name.apart) if s])
+        yield from _labelled("or", f"{name.mistake.title}: {said}")
+    if finding.victims:
+        yield from _labelled("victims", "wrong because of it: " + ", ".join(finding.victims))
+
+
+def _labelled(label: str, text: str) -> Iterator[Line]:
+    """Words after a label, broken at the width; nothing without words."""
+    for i, part in enumerate(wrap(text, WIDTH - LABEL - 2)):
+        yield [(f"  {label if i == 0 else '':<{LABEL}}", "dim"), (part, "")]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[Line]:
+    if not rows:
+        return
+    wide = [max([len(row[i]) for row in rows]) for i in range(len(rows[0]))]
+    for n, (first, *others) in enumerate(rows):
+        cells = [c.rjust(w) for c, w in zip(others, wide[1:], strict=True)]
+        yield [("    " + "  ".join([first.ljust(wide[0]), *cells]), "bold" if n == 0 else "")]
+
+
+def _pictures(heat: Heat) -> Iterator[Line]:
+    """Both Jacobians and their difference side by side, each as shades of its largest element."""
+    columns: list[list[str]] = []
+    for name, matrix in three(heat):
+        column = [name, *_shaded(matrix), f"max {_peak(matrix):.3g}"]
+        wide = max([len(row) for row in column])
+        columns.append([row.ljust(wide) for row in column])
+    rows = ["    " + "   ".join(row) for row in zip(*columns, strict=True)]
+    for i, row in enumerate(rows):
+        yield [(row, "dim" if i in (0, len(rows) - 1) else "")]
+
+
+def three(heat: Heat) -> list[tuple[str, Array]]:
+    """What pictures show, with their titles."""
+    return [
+        ("backward says", heat.analytic),
+        ("differences say", heat.numeric),
+        ("disagreement", heat.analytic - heat.numeric),
+    ]
+
+
+def _peak(matrix: Array) -> float:
+    finite = np.abs(matrix)[np.isfinite(matrix)]
+    return float(finite.max()) if finite.size else 0.0
+
+
+def _shaded(matrix: Array) -> list[str]:
+    """Two columns a cell, so that cells look square; a larger matrix is shown by its blocks."""
+    peak = _peak(matrix) or 1.0
+    return ["".join([_shade(cell, peak) * 2 for cell in row]) for row in blocks(matrix, CELLS)]
+
+
+def blocks(matrix: Array, most: int) -> list[list[complex]]:
+    """The matrix by at most `most` rows and columns: of each block the element furthest from 0."""
+    if not matrix.size:
+        return []
+    rows = np.array_split(matrix, min(most, matrix.shape[0]), axis=0)
+    cells = [np.array_split(row, min(most, matrix.shape[1]), axis=1) for row in rows]
+    return [[_furthest(cell) for cell in row] for row in cells]
+
+
+def _furthest(cell: Array) -> complex:
+    bad = cell[~np.isfinite(cell)]
+    return (bad[0] if bad.size else cell.flat[np.abs(cell).argmax()]).item()
+
+
+def _shade(cell: complex, peak: float) -> str:
+    if not np.isfinite(cell):
+        return "!"
+    return SHADES[int(np.ceil(min(1.0, abs(cell) / peak) * (len(SHADES) - 1)))]
+
+
+def _ledger(ledger: Ledger) -> Iterator[Line]:
+    yield []
+    done = f"{len(ledger.checked)} things, {ledger.evaluations} evaluations, {ledger.seconds:.2f} s"
+    yield from _labelled("checked", done)
+    for why, names in _grouped(ledger):
+        yield from _labelled("skipped", f"{', '.join(names)}: {why}")
+    if ledger.planted:
+        caught = (
+            f"caught, named '{ledger.planted.named}'" if ledger.planted.caught else "NOT caught"
+        )
+        yield from _labelled("planted", f"{ledger.planted.what}: {caught}")
+
+
+def _grouped(ledger: Ledger) -> list[tuple[str, list[str]]]:
+    """What was skipped, by reason."""
+    by: dict[str, list[str]] = {}
+    for skipped in ledger.skipped:
+        if skipped.subject not in by.setdefault(skipped.why, []):
+            by[skipped.why].append(skipped.subject)
+    return list(by.items())

@@ -1,0 +1,99 @@
+"""What a run of the verifier comes to: findings, and the ledger of what was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chainrule.verify.as_text import lines, plain
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Ledger
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+class Report:
+    """Findings, the worst and the first in the order of the forward pass before others.
+
+    `str()` is what the terminal shows, without colours; `rich` shows it with them.
+
+    Args:
+        what: What was verified, as the user called it: "Attention", "train.py".
+        findings: What was found, in order.
+        ledger: What was looked at, and what was not.
+    """
+
+    def __init__(self, what: str, findings: Sequence[Finding], ledger: Ledger) -> None:
+        self.what = what
+        self.findings = tuple(findings)
+        self.ledger = ledger
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong: notes do not count."""
+        return all(f.level == "note" for f in self.findings)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        return plain(lines(self.what, self.findings, self.ledger))
+
+    def __repr__(self) -> str:
+        return f"<Report of {self.what}: {len(self.findings)} findings, ok={self.ok}>"
+
+    def __rich__(self) -> Text:
+        from rich.text import Text
+
+        text = Text(no_wrap=False)
+        for line in lines(self.what, self.findings, self.ledger):
+            for words, style in line:
+                text.append(words, style)
+            text.append("\n")
+        return text
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """The whole report as JSON; docs/verify.md lists its fields."""
+        from chainrule.verify.as_json import report_json
+
+        return report_json(self.what, self.ok, self.findings, self.ledger, indent)
+
+    def to_sarif(self) -> str:
+        """SARIF 2.1.0, which code review shows beside the lines."""
+        from chainrule.verify.as_sarif import report_sarif
+
+        return report_sarif(self.findings)
+
+    def to_html(self) -> str:
+        """One page that needs nothing else, with pictures of both Jacobians."""
+        from chainrule.verify.as_html import report_html
+
+        return report_html(self.what, self.ok, self.findings, self.ledger)
+
+    def save(self, path: str | Path) -> Path:
+        """Write to `path`: .json, .sarif, .html or .txt.
+
+        Raises:
+            ValueError: For another ending.
+        """
+        path = Path(path)
+        writers = {
+            ".json": self.to_json,
+            ".sarif": self.to_sarif,
+            ".html": self.to_html,
+            ".txt": self.__str__,
+        }
+        if path.suffix not in writers:
+            raise ValueError(
+                f"cannot tell the format from '{path.name}': end it in {', '.join(writers)}"
+            )
+        return replace(path, writers[path.suffix]())
+
+
+def replace(path: Path, text: str) -> Path:
+    """Write a file whole or not at all."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(text, encoding="utf-8")
+    return new.replace(path)
