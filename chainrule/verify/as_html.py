@@ -124,18 +124,18 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 def _pictures(heat: Heat) -> Iterator[str]:
     sizes = f"y {heat.y_shape} by x {heat.x_shape}"
-    for title, matrix in three(heat):
-        yield f"<figure>{_svg(blocks(matrix, CELLS), matrix.shape)}"
-        yield f"<figcaption>{escape(title)}, {escape(sizes)}</figcaption></figure>"
+    for title, matrix, peak in three(heat):
+        yield f"<figure>{_svg(blocks(matrix, CELLS), matrix.shape, peak or 1.0)}"
+        yield f"<figcaption>{escape(title)}, {escape(sizes)}; strongest {peak:.3g}</figcaption>"
+        yield "</figure>"
 
 
-def _svg(cells: list[list[complex]], shape: tuple[int, ...]) -> str:
+def _svg(cells: list[list[complex]], shape: tuple[int, ...], peak: float) -> str:
     """One square for each cell, or block of cells."""
     if not cells:
         return ""
     high, wide = len(cells), len(cells[0])
     side = SIDE / max(high, wide)
-    peak = max([abs(c) for row in cells for c in row if np.isfinite(c)], default=0.0) or 1.0
     rows, columns = _starts(shape[0], high), _starts(shape[1], wide)
     squares = [
         f'<rect x="{j * side:.2f}" y="{i * side:.2f}" width="{side:.2f}" height="{side:.2f}" '

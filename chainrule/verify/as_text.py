@@ -133,10 +133,10 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[Line]:
 
 
 def _pictures(heat: Heat) -> Iterator[Line]:
-    """Both Jacobians and their difference side by side, each as shades of its largest element."""
+    """Both Jacobians and their difference side by side, as shades."""
     columns: list[list[str]] = []
-    for name, matrix in three(heat):
-        column = [name, *_shaded(matrix), f"max {_peak(matrix):.3g}"]
+    for name, matrix, peak in three(heat):
+        column = [name, *_shaded(matrix, peak), f"max {_peak(matrix):.3g}"]
         wide = max([len(row) for row in column])
         columns.append([row.ljust(wide) for row in column])
     rows = ["    " + "   ".join(row) for row in zip(*columns, strict=True)]
@@ -144,12 +144,17 @@ def _pictures(heat: Heat) -> Iterator[Line]:
         yield [(row, "dim" if i in (0, len(rows) - 1) else "")]
 
 
-def three(heat: Heat) -> list[tuple[str, Array]]:
-    """What pictures show, with their titles."""
+def three(heat: Heat) -> list[tuple[str, Array, float]]:
+    """What pictures show: title, matrix, and the size that is drawn strongest.
+
+    Both Jacobians have one scale, so that a wrong factor shows; their difference has its own.
+    """
+    peak = max(_peak(heat.analytic), _peak(heat.numeric))
+    difference = heat.analytic - heat.numeric
     return [
-        ("backward says", heat.analytic),
-        ("differences say", heat.numeric),
-        ("disagreement", heat.analytic - heat.numeric),
+        ("backward says", heat.analytic, peak),
+        ("differences say", heat.numeric, peak),
+        ("disagreement", difference, _peak(difference)),
     ]
 
 
@@ -158,10 +163,11 @@ def _peak(matrix: Array) -> float:
     return float(finite.max()) if finite.size else 0.0
 
 
-def _shaded(matrix: Array) -> list[str]:
+def _shaded(matrix: Array, peak: float) -> list[str]:
     """Two columns a cell, so that cells look square; a larger matrix is shown by its blocks."""
-    peak = _peak(matrix) or 1.0
-    return ["".join([_shade(cell, peak) * 2 for cell in row]) for row in blocks(matrix, CELLS)]
+    return [
+        "".join([_shade(cell, peak or 1.0) * 2 for cell in row]) for row in blocks(matrix, CELLS)
+    ]
 
 
 def blocks(matrix: Array, most: int) -> list[list[complex]]:
@@ -186,7 +192,8 @@ def _shade(cell: complex, peak: float) -> str:
 
 def _ledger(ledger: Ledger) -> Iterator[Line]:
     yield []
-    done = f"{len(ledger.checked)} things, {ledger.evaluations} evaluations, {ledger.seconds:.2f} s"
+    things = "1 thing" if len(ledger.checked) == 1 else f"{len(ledger.checked)} things"
+    done = f"{things}, {ledger.evaluations} evaluations, {ledger.seconds:.2f} s"
     yield from _labelled("checked", done)
     for why, names in _grouped(ledger):
         yield from _labelled("skipped", f"{', '.join(names)}: {why}")
