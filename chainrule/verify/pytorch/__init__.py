@@ -1,0 +1,9 @@
+"""The verifier's face for PyTorch: functions, calls and whole models as subjects.
+
+Importing this package imports torch. The rest of the verifier sees only `Subject`s, made of NumPy
+arrays; what is here turns one into the other.
+"""
+
+from chainrule.verify.pytorch.functions import subject_of_function
+
+__all__ = ["subject_of_function"]

@@ -1,0 +1,224 @@
+"""A `torch.autograd.Function` at the arguments of one call, as a subject.
+
+Forward and backward are those that PyTorch runs: through `apply` and through its engine, with saved
+tensors checked, hooks run, cotangents materialised. What `backward` itself returned is recorded on
+the way, before the engine sums, casts or refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from chainrule.errors import ConfigError
+from chainrule.verify.pytorch.convert import Array, is_float, plain, tensor_like, to_numpy, to_torch
+from chainrule.verify.pytorch.parameters import argument_names
+from chainrule.verify.pytorch.places import defined, plainest, source
+from chainrule.verify.pytorch.recorded import Recorded
+from chainrule.verify.pytorch.replays import Replay
+from chainrule.verify.subject import Flow, Input, Source, Subject
+
+KIND = "torch.autograd.Function"
+
+
+def subject_of_function(
+    function: Any,
+    args: Sequence[Any],
+    *,
+    name: str | None = None,
+    backward: Callable[..., Any] | None = None,
+) -> Subject:
+    """`function`, a subclass of `torch.autograd.Function`, at the arguments of one `apply`.
+
+    A gradient is expected for the float and complex tensors that require one. If none does, for
+    all of them. A tensor that requires none is looked at as well if the backward gives it a
+    gradient. Arguments are copied, never written to. `backward` replaces the function's own.
+
+    Raises `ConfigError` for anything that is not such a class, or a class without a backward.
+    """
+    if not (isinstance(function, type) and issubclass(function, torch.autograd.Function)):
+        raise ConfigError(
+            f"{function!r} is no subclass of torch.autograd.Function: give the class itself, "
+            f"and the arguments of its apply"
+        )
+    return FunctionSubject(function, args, name=name, backward=backward)
+
+
+class FunctionSubject(Subject):
+    """See `subject_of_function`."""
+
+    kind = KIND
+
+    def __init__(
+        self,
+        function: type[torch.autograd.Function],
+        args: Sequence[Any],
+        *,
+        name: str | None = None,
+        backward: Callable[..., Any] | None = None,
+        wants: Sequence[bool] | None = None,
+        replay: Replay | None = None,
+    ) -> None:
+        self.function = function
+        self.recorded = Recorded(function, backward)
+        args = self.recorded.bound(args)
+        self._like = tuple(args)
+        self._replay = replay or Replay.of(args)
+        self.name = name or function.__name__
+        self.place = defined(function.forward)
+        self.backward_place = defined(backward or self.recorded.user)
+        names = argument_names(function.forward, len(args), skip=0 if self.recorded.split else 1)
+        values = [plain(x) for x in args]
+        self._outputs: tuple[bool, ...] | None = None
+        self.inputs = tuple(
+            [Input(n, v, is_float(x)) for n, v, x in zip(names, values, args, strict=True)]
+        )
+        chosen = self._chosen(args) if wants is None else tuple(wants)
+        self.inputs = tuple(
+            [Input(x.name, x.value, w) for x, w in zip(self.inputs, chosen, strict=True)]
+        )
+
+    def _chosen(self, args: Sequence[Any]) -> tuple[bool, ...]:
+        """For which arguments a gradient is expected."""
+        floats = [is_float(x) for x in args]
+        required = [f and bool(x.requires_grad) for f, x in zip(floats, args, strict=True)]
+        if not any(required) or required == floats:
+            return tuple(floats)
+        try:
+            ys = self.forward(self.values)
+            given = self.pull(self.values, [np.ones_like(y) for y in ys])
+        except Exception:  # as the user's code raises it, where no gradient was ever asked for
+            return tuple(required)
+        return tuple([r or g is not None for r, g in zip(required, given, strict=True)])
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The point."""
+        return tuple([x.value for x in self.inputs])
+
+    def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
+        """`apply` on copies, without a graph."""
+        args = self._tensors(xs)
+        if self._outputs is None:
+            ys, leaves = self._applied(args)
+            self._outputs = tuple([bool(y.requires_grad) for y in ys])
+            del leaves
+        else:
+            with torch.no_grad(), self._replay.running(args):
+                ys = _tensors_in(self.recorded.apply(args))
+        keep = self._outputs if len(self._outputs) == len(ys) else [is_float(y) for y in ys]
+        return tuple([to_numpy(y) for y, k in zip(ys, keep, strict=True) if k])
+
+    def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
+        """What `backward` returns when PyTorch's engine calls it."""
+        args = self._tensors(xs)
+        raw = self._pulled(args, [to_torch(g) for g in gs])
+        return tuple([_given(r, x.wanted) for r, x in zip(raw, self.inputs, strict=True)])
+
+    def _tensors(self, xs: Sequence[Any]) -> list[Any]:
+        return [tensor_like(x, like) for x, like in zip(xs, self._like, strict=True)]
+
+    def _applied(self, args: Sequence[Any]) -> tuple[list[Tensor], list[Any]]:
+        """Outputs with their graph, and the leaves that they come from.
+
+        The function gets copies of the leaves: what is changed in place must not be a leaf.
+        """
+        leaves = [
+            x.requires_grad_() if i.wanted and is_float(x) else x
+            for x, i in zip(args, self.inputs, strict=True)
+        ]
+        with torch.enable_grad(), self._replay.running(args):
+            given = [x.clone() if isinstance(x, Tensor) else x for x in leaves]
+            ys = _tensors_in(self.recorded.apply(given))
+        return ys, leaves
+
+    def _pulled(self, args: Sequence[Any], gs: Sequence[Tensor]) -> tuple[Any, ...]:
+        ys, leaves = self._applied(args)
+        out = [y for y in ys if y.requires_grad]
+        self._outputs = self._outputs or tuple([y.requires_grad for y in ys])
+        wrt = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
+        if not out or not wrt:
+            return (None,) * len(leaves)
+        self.recorded.returned = None
+        try:
+            with self._replay.running(args):
+                torch.autograd.grad(out, wrt, list(gs), allow_unused=True)
+        except Exception:  # the engine refuses what backward returned; that is looked at here
+            if self.recorded.fits(len(leaves)) is None:
+                raise
+        raw = self.recorded.fits(len(leaves))
+        if raw is None:
+            raise RuntimeError(f"{self.name}: PyTorch never called its backward")
+        return raw
+
+    def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
+        """Arguments that changed without `ctx.mark_dirty`, and cotangents that changed at all."""
+        args, tensors = self._tensors(xs), [to_torch(g) for g in gs]
+        before = [x.clone() if isinstance(x, Tensor) else x for x in args]
+        self.recorded.watched = True
+        try:
+            self._pulled(args, tensors)
+            given, dirty = self.recorded.given, self.recorded.dirty
+        finally:
+            self.recorded.watched = False
+            self.recorded.given = []
+        names: list[str] = []
+        for i, (old, new) in enumerate(zip(before, given, strict=True)):
+            changed = isinstance(new, Tensor) and not _same(cast("Tensor", old), new)
+            if changed and i not in dirty:
+                names.append(self.inputs[i].name)
+        several = len(gs) > 1
+        for i, (g, t) in enumerate(zip(gs, tensors, strict=True)):
+            if not _same(to_torch(g), t):
+                names.append(f"cotangent of output {i}" if several else "the cotangent")
+        return tuple(names)
+
+    def flow(self, xs: Sequence[Any]) -> Flow | None:
+        """The forward's own code, run under autograd."""
+        return None
+
+    @property
+    def source(self) -> Source | None:
+        """The code of `backward`."""
+        user = self.recorded.backward
+        found = source(user)
+        if found is None or self.backward_place is None:
+            return None
+        text, first = found
+        return Source(self.backward_place.file, first, text, plainest(user), self._replaced)
+
+    def _replaced(self, backward: Callable[..., Any]) -> Subject:
+        return FunctionSubject(
+            self.function,
+            self._like,
+            name=self.name,
+            backward=backward,
+            wants=[x.wanted for x in self.inputs],
+            replay=self._replay,
+        )
+
+
+def _tensors_in(ys: Any) -> list[Tensor]:
+    outputs = cast("Sequence[Any]", ys) if isinstance(ys, tuple | list) else (ys,)
+    return [y for y in outputs if isinstance(y, Tensor)]
+
+
+def _given(x: Any, wanted: bool) -> Array | None:
+    if not wanted or x is None:
+        return None
+    if isinstance(x, Tensor):
+        return to_numpy(x)
+    return np.asarray(x)
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    """Equal bit for bit, or NaN in the same places."""
+    return (
+        a.shape == b.shape
+        and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+        and (torch.equal(torch.isnan(a), torch.isnan(b)))
+    )

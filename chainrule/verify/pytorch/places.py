@@ -1,0 +1,67 @@
+"""Lines of the user's: where a function is defined, where a call comes from."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from chainrule.verify.place import Place
+
+_TORCH = str(Path(torch.__file__).parent)
+_OURS = str(Path(__file__).parent.parent.parent)
+_LIBRARIES = (
+    _TORCH,
+    _OURS,
+    "<frozen",
+    "<string",
+    str(Path(inspect.__file__).parent / "contextlib"),
+)
+
+
+def plainest(f: Any) -> Any:
+    """The function under decorators and bindings: what the user wrote with `def`."""
+    f = inspect.unwrap(f)
+    while hasattr(f, "__func__"):
+        f = inspect.unwrap(f.__func__)
+    return f
+
+
+def defined(f: Callable[..., Any]) -> Place | None:
+    """The line of the `def` of f, None if f is not written in Python."""
+    f = plainest(f)
+    code = getattr(f, "__code__", None)
+    if code is None:
+        return None
+    line: int = code.co_firstlineno
+    try:
+        lines, first = inspect.getsourcelines(f)
+    except (OSError, TypeError):
+        return Place(code.co_filename, line, f.__qualname__)
+    heads = [i for i, text in enumerate(lines) if text.lstrip().startswith(("def ", "async def "))]
+    return Place(code.co_filename, first + (heads[0] if heads else 0), f.__qualname__)
+
+
+def source(f: Callable[..., Any]) -> tuple[str, int] | None:
+    """The text of f as it stands in its file, decorators included, and its first line."""
+    try:
+        lines, first = inspect.getsourcelines(plainest(f))
+    except (OSError, TypeError):
+        return None
+    text = "".join(lines)
+    return (text, first) if textwrap.dedent(text).lstrip("@").strip() else None
+
+
+def calling() -> Place | None:
+    """The innermost line on the stack that belongs neither to PyTorch nor to us."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)

@@ -1,0 +1,88 @@
+"""A subclass of a user's `Function` that keeps what goes through it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from torch.autograd import Function
+
+from chainrule.errors import ConfigError
+
+_BASE = Function.__mro__[1]
+
+
+class Recorded:
+    """`function`, run by PyTorch as it is, with the returned gradients and the arguments kept.
+
+    `backward` takes the place of its own backward. `split` says that the function has a
+    `setup_context`, so that its forward gets no `ctx`.
+    """
+
+    def __init__(self, function: type[Function], backward: Callable[..., Any] | None) -> None:
+        key = "vjp" if _own(function, "vjp") else "backward"
+        if not _own(function, key):
+            raise ConfigError(
+                f"{function.__name__} has neither backward nor vjp: there is no gradient to verify"
+            )
+        self.function = function
+        self.user: Callable[..., Any] = getattr(function, key)
+        self.backward = backward or self.user
+        self.split = _own(function, "setup_context")
+        self.returned: Any = None
+        self.watched = False
+        self.given: list[Any] = []
+        self.dirty: frozenset[int] = frozenset()
+        methods = {key: staticmethod(self._backward), **self._forwards()}
+        self._class = cast("Any", type(function.__name__, (function,), methods))
+
+    def bound(self, args: Sequence[Any]) -> list[Any]:
+        """args, with the defaults of a forward that gets no `ctx`, as `apply` fills them in."""
+        if not self.split:
+            return list(args)
+        call = inspect.signature(self.function.forward).bind(*args)
+        call.apply_defaults()
+        return list(call.args)
+
+    def apply(self, args: Sequence[Any]) -> Any:
+        """What `function.apply` returns."""
+        if self.watched:
+            self.given = list(args)
+        return self._class.apply(*args)
+
+    def fits(self, count: int) -> tuple[Any, ...] | None:
+        """What backward returned, one for each of `count` arguments; None if it did not, or if
+        their number is wrong, which PyTorch refuses."""
+        if self.returned is None:
+            return None
+        raw: tuple[Any, ...] = self.returned
+        if len(raw) < count or any(x is not None for x in raw[count:]):
+            return None
+        return raw[:count]
+
+    def _backward(self, ctx: Any, *gs: Any) -> Any:
+        out = self.backward(ctx, *gs)
+        self.returned = (
+            tuple(cast("Sequence[Any]", out)) if isinstance(out, tuple | list) else (out,)
+        )
+        return cast("Any", out)
+
+    def _forwards(self) -> dict[str, Any]:
+        """The method after which what was marked dirty is known."""
+        key = "setup_context" if self.split else "forward"
+        user = cast("Callable[..., Any]", getattr(self.function, key))
+
+        def watching(ctx: Any, *args: Any) -> Any:
+            out = user(ctx, *args)
+            if self.watched:
+                marked = [id(x) for x in getattr(ctx, "dirty_tensors", None) or ()]
+                self.dirty = frozenset([i for i, x in enumerate(self.given) if id(x) in marked])
+            return out
+
+        return {key: staticmethod(watching)}
+
+
+def _own(function: type[Function], method: str) -> bool:
+    """Whether the user stated it."""
+    return getattr(function, method) is not getattr(_BASE, method)

@@ -1,0 +1,39 @@
+"""The state in which a call was made, and how to be in it again."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from chainrule.verify.pytorch.streams import Streams
+from chainrule.verify.pytorch.widened import running_in, widest
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """Random streams and dtype at the point. Autocast is off when something is run again: a
+    derivative is a statement about the function, not about the dtypes it was rounded to."""
+
+    streams: Streams
+    dtype: torch.dtype | None
+
+    @classmethod
+    def of(cls, args: Any) -> Replay:
+        """For a call with these arguments that is about to be made now."""
+        generators = [x for x in pytree.tree_leaves(args) if isinstance(x, torch.Generator)]
+        return cls(Streams(generators), widest(args))
+
+    @contextmanager
+    def running(self, args: Sequence[Any]) -> Generator[None]:
+        """Inside, the call with `args`, of the same or a wider dtype, runs as it did."""
+        with (
+            self.streams.again(),
+            torch.autocast("cpu", enabled=False),
+            running_in(widest(args), self.dtype),
+        ):
+            yield
