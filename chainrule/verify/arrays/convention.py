@@ -1,0 +1,240 @@
+"""How a hand-written backward wants to be called: found from names, then by trying, else asked for.
+
+`backward(g, x, w)`, `backward(x, w, g)`, `backward(dout, cache)`, `backward(g, y)`, `backward()`:
+each parameter of the backward is bound to a `Slot`, something that a call of the forward has.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from chainrule.errors import ConfigError, describe
+from chainrule.verify.arrays.naming import is_cotangent, is_output, is_saved, returned_names
+from chainrule.verify.reading import name_of, parameters_of
+
+Side = Literal["first", "last"]
+Kind = Literal["cotangent", "cotangents", "input", "result", "rest"]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What a parameter of the backward gets: cotangent `index`, all of them as a tuple, argument
+    `index` of the forward, its result `index`, or (`rest`) all that it returned after its outputs.
+    """
+
+    kind: Kind
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How to call a backward. `outputs` of the forward's results are outputs, the others saved."""
+
+    slots: tuple[tuple[str, Slot], ...]
+    """Names of parameters that get something, and what."""
+    outputs: int
+    by_name: bool
+    """Whether a parameter is left out in between, so that those after it go by name."""
+
+    @property
+    def takes_cotangent(self) -> bool:
+        """Whether any parameter gets a cotangent; if not, it is 1 by convention."""
+        return any(slot.kind in ("cotangent", "cotangents") for _, slot in self.slots)
+
+    def call(
+        self,
+        backward: Callable[..., Any],
+        xs: Sequence[Any],
+        results: Sequence[Any],
+        gs: Sequence[Any],
+    ) -> Any:
+        """What `backward` returns for the cotangents `gs` after a forward at `xs`."""
+        given = [(name, _filled(slot, xs, results, gs, self.outputs)) for name, slot in self.slots]
+        if self.by_name:
+            return backward(**dict(given))
+        return backward(*[value for _, value in given])
+
+
+def _filled(
+    slot: Slot, xs: Sequence[Any], results: Sequence[Any], gs: Sequence[Any], outputs: int
+) -> Any:
+    if slot.kind == "cotangent":
+        return gs[slot.index]
+    if slot.kind == "cotangents":
+        return tuple(gs)
+    if slot.kind == "input":
+        return xs[slot.index]
+    if slot.kind == "result":
+        return results[slot.index]
+    rest = results[outputs:]
+    return rest[0] if len(rest) == 1 else tuple(rest)
+
+
+def listed(result: Any) -> list[Any]:
+    """What a forward returned, one thing or several."""
+    return list(cast("tuple[Any, ...]", result)) if isinstance(result, tuple) else [result]
+
+
+@dataclass(eq=False)
+class _Search:
+    """One search: what is known of forward and backward."""
+
+    forward: Any
+    backward: Any
+    inputs: tuple[str, ...]
+    results: list[Any]
+    side: Side | None
+    cache: bool | None
+
+    def parameters(self) -> list[inspect.Parameter]:
+        """The backward's parameters that a call can fill; made up for `*args`."""
+        found = list(parameters_of(self.backward) or ())
+        if not found or any(p.kind is p.VAR_POSITIONAL for p in found):
+            fixed = [p for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
+            more = self.inputs if fixed else ["g", *self.inputs]
+            rest = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in _names(more)]
+            known = {p.name for p in fixed}
+            return [*fixed, *[p for p in rest if p.name not in known]]
+        return [p for p in found if p.kind is not p.VAR_KEYWORD]
+
+    def roles(self, parameters: Sequence[inspect.Parameter]) -> list[str]:
+        """A word for each parameter: `x3` (an input), `g`, `rest`, `r0` (a result), `?`, `-`."""
+        named = returned_names(self.forward)
+        named = named if len(named) == len(self.results) else ()
+        roles: list[str] = []
+        for i, p in enumerate(parameters):
+            last = len(parameters) - 1
+            if (self.side == "first" and i == 0) or (self.side == "last" and i == last):
+                roles.append("g")
+            elif p.name in self.inputs:
+                roles.append(f"x{self.inputs.index(p.name)}")
+            elif is_saved(p.name) and self.cache is not False:
+                roles.append("rest")
+            elif p.name in named:
+                roles.append(f"r{named.index(p.name)}")
+            elif is_cotangent(p.name) and self.side is None:
+                roles.append("g")
+            elif is_output(p.name):
+                roles.append("r0")
+            else:
+                roles.append("?" if p.default is p.empty else "-")
+        return roles
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    """Names that can be a parameter's."""
+    return [n if n.isidentifier() else f"p{i}" for i, n in enumerate(names)]
+
+
+def candidates(search: _Search) -> list[Convention]:
+    """The conventions that the names allow, the likelier first."""
+    parameters = search.parameters()
+    roles = search.roles(parameters)
+    if "g" in roles or "?" not in roles:
+        return [_settled(search, parameters, roles)]
+    unknown = [i for i, role in enumerate(roles) if role == "?"]
+    found: list[Convention] = []
+    for place in dict.fromkeys((unknown[0], unknown[-1])):
+        tried = list(roles)
+        tried[place] = "g"
+        found.append(_settled(search, parameters, tried))
+    return found
+
+
+def _settled(
+    search: _Search, parameters: Sequence[inspect.Parameter], roles: Sequence[str]
+) -> Convention:
+    """The convention in which parameters whose names say nothing get what nobody else got."""
+    outputs = _outputs(search, roles)
+    gs = [i for i, r in enumerate(roles) if r == "g"]
+    used = {int(r[1:]) for r in roles if r[0] == "x"}
+    if roles.count("?") <= len(search.results) - outputs:
+        left = [Slot("result", outputs + k) for k in range(len(search.results) - outputs)]
+    else:
+        left = [Slot("input", k) for k in range(len(search.inputs)) if k not in used]
+    free = iter(left)
+    slots: list[tuple[str, Slot]] = []
+    gap = by_name = False
+    for i, (p, role) in enumerate(zip(parameters, roles, strict=True)):
+        slot = _slot(role, gs.index(i) if role == "g" else 0, len(gs), outputs, free)
+        if slot is None:
+            gap = True
+            continue
+        by_name = by_name or gap or p.kind is p.KEYWORD_ONLY
+        slots.append((p.name, slot))
+    return Convention(tuple(slots), outputs, by_name)
+
+
+def _slot(role: str, k: int, cotangents: int, outputs: int, free: Any) -> Slot | None:
+    if role == "g":
+        return Slot("cotangents") if cotangents == 1 and outputs > 1 else Slot("cotangent", k)
+    if role == "rest":
+        return Slot("rest")
+    if role == "?":
+        return next(free, None)
+    if role == "-":
+        return None
+    return Slot("input" if role[0] == "x" else "result", int(role[1:]))
+
+
+def _outputs(search: _Search, roles: Sequence[str]) -> int:
+    """How many of the forward's results are outputs; those after them were kept for backward."""
+    count = len(search.results)
+    if count == 1:
+        return 1
+    if search.cache or "rest" in roles:
+        return count - 1 if search.cache or count == 2 else 1
+    cotangents = roles.count("g")
+    if cotangents > 1:
+        return min(cotangents, count)
+    bound = [int(r[1:]) for r in roles if r[0] == "r" and r != "r0" and r != "rest"]
+    if bound:
+        return min(bound)
+    unnamed = max(roles.count("?") - (len(search.inputs) - len(set(roles) & _xs(search))), 0)
+    if unnamed or not all(isinstance(r, np.ndarray | np.generic | float) for r in search.results):
+        return 1
+    return count
+
+
+def _xs(search: _Search) -> set[str]:
+    return {f"x{i}" for i in range(len(search.inputs))}
+
+
+def find(
+    forward: Any,
+    backward: Any,
+    inputs: tuple[str, ...],
+    results: list[Any],
+    attempt: Callable[[Convention], tuple[int, str]],
+    *,
+    side: Side | None = None,
+    cache: bool | None = None,
+) -> Convention:
+    """The convention of `backward`, after a forward that returned `results`.
+
+    `attempt` runs the backward and says how badly it does not fit (0: it does), and why. It decides
+    only where the names do not. Raises `ConfigError` where it decides nothing either.
+    """
+    found = candidates(_Search(forward, backward, inputs, results, side, cache))
+    if len(found) == 1:
+        return found[0]
+    said = [attempt(c) for c in found]
+    best = min([badness for badness, _ in said])
+    fitting = [c for c, (badness, _) in zip(found, said, strict=True) if badness == best]
+    if len(fitting) == 1 and best < 2:
+        return fitting[0]
+    takes = ", ".join([p.name for p in parameters_of(backward) or ()])
+    returned = ", ".join([describe(r) for r in results])
+    whys = "; ".join([why for _, why in said])
+    reason = f"no way works: {whys}" if best else "several ways of calling it work"
+    raise ConfigError(
+        f"pair: cannot tell how to call {name_of(backward)}({takes}) after a forward of "
+        f"({', '.join(inputs)}) that returned {returned}: {reason}. Name the cotangent's parameter "
+        'g or dout, or say cotangent="first" or "last"; say cache=True if the last thing that the '
+        "forward returns was kept for the backward"
+    )

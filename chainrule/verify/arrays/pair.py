@@ -1,0 +1,167 @@
+"""A forward and a backward of NumPy arrays as a subject."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from chainrule.errors import describe
+from chainrule.verify.arrays import convention
+from chainrule.verify.arrays.convention import Convention, Side, listed
+from chainrule.verify.arrays.naming import gradient_of, returned_names
+from chainrule.verify.arrays.values import as_gradient, as_output, inputs_of, times
+from chainrule.verify.copies import twins, written
+from chainrule.verify.place import Place
+from chainrule.verify.reading import argument_names, name_of, place_of, source_of
+from chainrule.verify.streams import Stream, drawn, replayed
+from chainrule.verify.subject import Array, Flow, Input, Source, Subject, values
+
+
+@dataclass(frozen=True, eq=False)
+class Pair(Subject):
+    """`forward(*xs)` and `backward`, called as `convention` says."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    forward_function: Callable[..., Any]
+    backward_function: Callable[..., Any]
+    convention: Convention
+    streams: tuple[Stream, ...] = ()
+    kind: str = "NumPy pair"
+    place: Place | None = None
+    backward_place: Place | None = None
+
+    def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
+        """The forward's outputs, without what it keeps for the backward."""
+        with replayed(self.streams):
+            results = listed(self.forward_function(*twins(xs)))
+        return self._outputs(results)
+
+    def _outputs(self, results: Sequence[Any]) -> tuple[Array, ...]:
+        what = name_of(self.forward_function)
+        return tuple([as_output(y, what) for y in results[: self.convention.outputs]])
+
+    def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
+        """What the backward returns, after a forward on the same arrays."""
+        return self._run(twins(xs), twins(gs))
+
+    def _run(self, xs: list[Any], gs: list[Any]) -> tuple[Array | None, ...]:
+        with replayed(self.streams):
+            results = listed(self.forward_function(*xs))
+            self._outputs(results)
+            returned = self.convention.call(self.backward_function, xs, results, gs)
+        bars = assigned(returned, self.inputs, self.backward_function)
+        if not self.convention.takes_cotangent:
+            bars = [times(gs[0], b) for b in bars]
+        return tuple([as_gradient(b) for b in bars])
+
+    def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
+        """Arguments and cotangents that forward or backward wrote into."""
+        given, sent = twins(xs), twins(gs)
+        self._run(given, sent)
+        cotangents = [f"the cotangent of output {i}" for i in range(len(gs))]
+        names = [x.name for x in self.inputs]
+        return (*written(names, xs, given), *written(cotangents, gs, sent))
+
+    def flow(self, xs: Sequence[Any]) -> Flow | None:
+        """The forward, run on tensors."""
+        from chainrule.verify.flow import trace
+
+        wanted = [x.wanted for x in self.inputs]
+        with replayed(self.streams):
+            return trace(self._traced, xs, wanted)
+
+    def _traced(self, *xs: Any) -> Sequence[Any]:
+        return listed(self.forward_function(*xs))[: self.convention.outputs]
+
+    @property
+    def source(self) -> Source | None:
+        """The backward's text."""
+        return source_of(self.backward_function, lambda f: replace(self, backward_function=f))
+
+
+def assigned(returned: Any, inputs: Sequence[Input], backward: Any) -> list[Any]:
+    """What a backward returned, by input: None for those that got nothing.
+
+    A dict goes by names. A tuple has one gradient for each input, or one for each wanted input, or
+    fewer, which then go by the names in the backward's `return`, else in order.
+    """
+    out: list[Any] = [None] * len(inputs)
+    names = [x.name for x in inputs]
+    wanted = [i for i, x in enumerate(inputs) if x.wanted]
+    if isinstance(returned, dict):
+        for key, bar in cast("dict[Any, Any]", returned).items():
+            owner = gradient_of(str(key), names)
+            if owner is not None:
+                out[names.index(owner)] = bar
+        return out
+    parts = list(cast("list[Any]", returned)) if isinstance(returned, tuple | list) else [returned]
+    for i, bar in zip(_places(len(parts), names, wanted, backward), parts, strict=False):
+        out[i] = bar
+    return out
+
+
+def _places(count: int, names: list[str], wanted: list[int], backward: Any) -> Sequence[int]:
+    """The input to which each of `count` returned gradients belongs."""
+    if count >= len(names):
+        return range(len(names))
+    if count == len(wanted):
+        return wanted
+    said = [gradient_of(n, names) if n else None for n in returned_names(backward)]
+    known = [names.index(n) for n in said if n is not None]
+    if len(known) == count and len(set(known)) == count:
+        return known
+    return wanted if count < len(wanted) else range(count)
+
+
+def subject_of_pair(
+    forward: Callable[..., Any],
+    backward: Callable[..., Any],
+    args: Sequence[Any],
+    *,
+    name: str | None = None,
+    cotangent: Side | None = None,
+    cache: bool | None = None,
+    wrt: Sequence[str | int] | None = None,
+) -> Pair:
+    """The subject of a hand-written pair at `args`; see `verify.pair` for what is understood."""
+    names = argument_names(forward, len(args))
+    inputs = inputs_of(names, args, wrt)
+    xs = [x.value for x in inputs]
+    results, streams = drawn(lambda: listed(forward(*twins(xs))), (forward, backward))
+
+    def made(c: Convention) -> Pair:
+        return Pair(
+            name or name_of(forward),
+            inputs,
+            forward,
+            backward,
+            c,
+            streams,
+            place=place_of(forward),
+            backward_place=place_of(backward),
+        )
+
+    found = convention.find(
+        forward, backward, names, results, lambda c: _why_not(made(c)), side=cotangent, cache=cache
+    )
+    return made(found)
+
+
+def _why_not(pair: Pair) -> tuple[int, str]:
+    """Why a convention cannot be right: 2, the backward raises; 1, a gradient has another shape."""
+    xs = values(pair)
+    try:
+        ys = pair.forward(xs)
+        rng = np.random.Generator(np.random.PCG64(7))
+        gs = [np.asarray(rng.normal(size=y.shape)).astype(y.dtype) for y in ys]
+        bars = pair.pull(xs, gs)
+    except Exception as error:
+        return 2, f"{type(error).__name__}: {error}"
+    for x, bar in zip(pair.inputs, bars, strict=True):
+        if x.wanted and (bar is None or bar.shape != x.value.shape):
+            return 1, f"it gives {describe(bar)} for {x.name}, which is {describe(x.value)}"
+    return 0, ""
