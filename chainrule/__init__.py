@@ -7,7 +7,9 @@ An op states its derivative once; everything else is derived from that statement
 from dis import get_instructions
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from inspect import isfunction
+from sys import _getframe  # pyright: ignore[reportPrivateUsage]
 from typing import TYPE_CHECKING, Any
 
 from chainrule.creation import (
@@ -279,6 +281,7 @@ from chainrule.vmap import vmap as vmap
 from chainrule.errors import (
     border as _border,
     no_function as _no_function,
+    put_elsewhere as _put_elsewhere,
 )
 from chainrule.interop import standard as _standard
 
@@ -445,6 +448,10 @@ def _public(f: Any) -> Any:
 def __dir__() -> list[str]:
     return sorted(_homes())
 
+
+_linalg: Any = find_spec("chainrule.linalg")
+for _code in (_getframe().f_code, _linalg.loader.get_code("chainrule.linalg")):
+    _put_elsewhere(Tensor, _code.co_names)  # what is a function here is a method there
 
 for _name, _f in list(globals().items()):
     globals()[_name] = _public(_f)

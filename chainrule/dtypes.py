@@ -195,9 +195,12 @@ def rounded_once(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(fn)
     def computed(*xs: Any) -> Any:
-        typed = [x for x in xs if hasattr(x, "dtype")]
-        if not [x for x in typed if x.dtype.char in NARROW]:
+        for x in xs:
+            if hasattr(x, "dtype") and x.dtype.char in NARROW:
+                break
+        else:
             return fn(*xs)
+        typed = [x for x in xs if hasattr(x, "dtype")]
         y = fn(*[_single(x) for x in xs])
         return y.astype(result_type(*[x.dtype for x in typed]), copy=False)
 

@@ -8,7 +8,7 @@ once and adds what was asked, the shapes and dtypes. Every error of this package
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import signature
@@ -194,6 +194,28 @@ def no_attribute(x: Any, name: str) -> AttributeError:
     if hint is None:
         return AttributeError(said, name=name, obj=x)  # Python adds names that are similar
     return AttributeError(f"{said}: {hint}")
+
+
+class Elsewhere:
+    """What a class holds under a name that it lacks: asking for it raises, with what to write.
+
+    A `__getattr__` would do the same for every name, and make each look at any attribute slower,
+    those that are there included.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, x: Any, cls: type) -> Any:
+        raise no_attribute(cls if x is None else x, self.name)
+
+
+def put_elsewhere(cls: type, names: Iterable[str]) -> None:
+    """Let `cls` say what to write for those of `names`, and for `name_`, that it does not have."""
+    for name in [*METHODS, *LEFT_OUT, *names]:
+        for spelling in (name, f"{name}_"):
+            if spelling[0] != "_" and not hasattr(cls, spelling):
+                setattr(cls, spelling, Elsewhere(spelling))
 
 
 def no_function(name: str) -> AttributeError:

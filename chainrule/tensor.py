@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeGuard, cast, final
+from typing import Any, TypeGuard, cast, final
 
 import numpy as np
 
@@ -19,12 +19,12 @@ from chainrule.dtypes import DEVICE, INEXACT, check_device, holds_numbers, resul
 from chainrule.errors import (
     ConfigError,
     DtypeError,
+    Elsewhere,
     GradientError,
     ShapeError,
     TraceError,
     border,
     describe,
-    no_attribute,
 )
 from chainrule.graph import Extra, Node, Variable, apply, bind, is_recording, leaf, variable
 from chainrule.op import Alias, Array, Detach, Spec
@@ -299,11 +299,8 @@ class Tensor(Variable):
             return array.astype(dtype)
         return array.copy() if copy else array
 
-    if not TYPE_CHECKING:  # checkers are to go on finding names that do not exist
-
-        def __getattr__(self, name: str) -> Any:
-            """Only asked for what is not there: PyTorch's spellings get a hint."""
-            raise no_attribute(self, name)
+    def __dir__(self) -> list[str]:
+        return [n for n in super().__dir__() if not isinstance(vars(Tensor).get(n), Elsewhere)]
 
     # --- other libraries, in the words of `chainrule.interop`
 
