@@ -16,10 +16,12 @@ from torch import Tensor
 
 from chainrule.errors import ConfigError
 from chainrule.verify.pytorch.convert import Array, is_float, plain, tensor_like, to_numpy, to_torch
+from chainrule.verify.pytorch.flow import traced
 from chainrule.verify.pytorch.parameters import argument_names
 from chainrule.verify.pytorch.places import defined, plainest, source
 from chainrule.verify.pytorch.recorded import Recorded
 from chainrule.verify.pytorch.replays import Replay
+from chainrule.verify.pytorch.standin import StandIn
 from chainrule.verify.subject import Flow, Input, Source, Subject
 
 KIND = "torch.autograd.Function"
@@ -179,7 +181,16 @@ class FunctionSubject(Subject):
 
     def flow(self, xs: Sequence[Any]) -> Flow | None:
         """The forward's own code, run under autograd."""
-        return None
+        return traced(self, self._outside, self._tensors(xs), self._replay)
+
+    def _outside(self, args: Sequence[Any]) -> list[Tensor]:
+        """The outputs that have a gradient, of the forward run outside the function."""
+        ctx = StandIn(tuple([x.wanted for x in self.inputs]))
+        first = [] if self.recorded.split else [ctx]
+        ys = _tensors_in(self.function.forward(*first, *args))
+        if self.recorded.split:
+            return ys
+        return [y for y in ys if not any(y is c for c in ctx.constant)]
 
     @property
     def source(self) -> Source | None:

@@ -60,7 +60,7 @@ class Widened(TorchFunctionMode):
             return x.to(torch.complex128 if x.is_complex() else torch.float64)
         if func in _DRAWN:
             drawn = func(*args, **{**kwargs, **self._dtype_for(func, kwargs)})
-            return _widened(drawn)
+            return wide(drawn)
         if func in _FILLED:
             return self._filled(func, args, kwargs)
         given = _mapped(torch.dtype, _wide, (args, kwargs))
@@ -69,7 +69,7 @@ class Widened(TorchFunctionMode):
         except RuntimeError as cause:
             if not any(word in str(cause) for word in _MISMATCH):
                 raise
-            given = _mapped(Tensor, _widened, given)
+            given = _mapped(Tensor, wide, given)
             return func(*given[0], **given[1])
 
     def _dtype_for(self, func: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +88,8 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
     return _WIDE.get(dtype, dtype)
 
 
-def _widened(x: Tensor) -> Tensor:
+def wide(x: Tensor) -> Tensor:
+    """x in float64 or complex128 if its dtype is narrower, else x itself."""
     return x.to(_WIDE[x.dtype]) if x.dtype in _WIDE else x
 
 

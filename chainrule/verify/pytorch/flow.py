@@ -1,0 +1,127 @@
+"""The forward of a subject as a graph of PyTorch's own ops, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from chainrule.verify.pytorch.convert import Array, to_numpy, to_torch
+from chainrule.verify.pytorch.replays import Replay
+from chainrule.verify.pytorch.tapped import Tapped
+from chainrule.verify.pytorch.widened import wide
+from chainrule.verify.subject import Flow, Subject
+
+_STEP = 1e-5
+_RELATIVE = 1e-3
+
+
+class TorchFlow(Flow):
+    """A recorded forward: `pull` runs PyTorch's backward with the edges' weights."""
+
+    def __init__(
+        self,
+        run: Callable[[Sequence[Any]], Sequence[Tensor]],
+        args: Sequence[Any],
+        wanted: Sequence[bool],
+        replay: Replay,
+    ) -> None:
+        """`run`: outputs of the forward from `args`, tensors of float64 among them."""
+        self._leaves = [
+            x.requires_grad_() if w and isinstance(x, Tensor) else None
+            for x, w in zip(args, wanted, strict=True)
+        ]
+        given = [x.clone() if isinstance(x, Tensor) else x for x in args]
+        inputs = [
+            g if leaf is not None else None for g, leaf in zip(given, self._leaves, strict=True)
+        ]
+        self._tapped = Tapped(inputs)
+        with replay.running(args), torch.enable_grad(), _kept_apart(), self._tapped:
+            self._ys = [y for y in run(given) if y.is_floating_point() or y.is_complex()]
+        self.edges = tuple(self._tapped.edges)
+
+    def pull(
+        self, gs: Sequence[Array], weights: Mapping[int, float] | None = None
+    ) -> tuple[Array | None, ...]:
+        """x_bars in float64, one for each input."""
+        pairs = [
+            (y, to_torch(np.asarray(g)).to(y.dtype))
+            for y, g in zip(self._ys, gs, strict=True)
+            if y.requires_grad
+        ]
+        wrt = [x for x in self._leaves if x is not None]
+        with self._tapped.weighted(dict(weights or {})):
+            found = iter(
+                torch.autograd.grad(
+                    [y for y, _ in pairs],
+                    wrt,
+                    [g for _, g in pairs],
+                    retain_graph=True,
+                    allow_unused=True,
+                )
+                if pairs and wrt
+                else [None] * len(wrt)
+            )
+        return tuple([None if x is None else _or_zero(next(found), x) for x in self._leaves])
+
+
+def traced(
+    subject: Subject,
+    run: Callable[[Sequence[Any]], Sequence[Tensor]],
+    args: Sequence[Any],
+    replay: Replay,
+) -> Flow | None:
+    """The flow of `run` at `args`, or None if what it says is not the derivative of `subject`."""
+    args = [wide(x) if isinstance(x, Tensor) else x for x in args]
+    values = [to_numpy(x) if isinstance(x, Tensor) else x for x in args]
+    try:
+        flow = TorchFlow(run, args, [x.wanted for x in subject.inputs], replay)
+        return flow if _agrees(subject, flow, values) else None
+    except Exception:  # the forward does what a graph of ops cannot hold
+        return None
+
+
+def _agrees(subject: Subject, flow: TorchFlow, xs: Sequence[Any]) -> bool:
+    """Whether the flow's gradient is that of the forward, in one direction for each input.
+
+    What left the graph unseen (`.item()`, NumPy) would make it another function's.
+    """
+    draw = np.random.default_rng(7)
+    ys = subject.forward(xs)
+    gs = [_noise(draw, y) for y in ys]
+    x_bars = flow.pull(gs)
+    for i, x_bar in enumerate(x_bars):
+        if x_bar is None or not x_bar.size:
+            continue
+        t = _noise(draw, xs[i])
+        h = _STEP * max(1e-3, float(np.abs(xs[i]).mean()))
+        high, low = [subject.forward([*xs[:i], xs[i] + s * h * t, *xs[i + 1 :]]) for s in (1, -1)]
+        rates = [_inner(g, (a - b) / (2 * h)) for g, a, b in zip(gs, high, low, strict=True)]
+        size = sum([float(np.abs(g * y).sum()) for g, y in zip(gs, ys, strict=True)])
+        noise = 10 * float(np.finfo(float).eps) * size / h
+        numeric, analytic = sum(rates), _inner(x_bar, t)
+        if not abs(numeric - analytic) <= _RELATIVE * max(abs(numeric), abs(analytic)) + noise:
+            return False
+    return True
+
+
+def _kept_apart() -> saved_tensors_hooks:
+    """Inside, what a backward will need is copied: a forward may write over its own values."""
+    return saved_tensors_hooks(lambda x: x.clone(), lambda x: x)
+
+
+def _noise(draw: np.random.Generator, like: Array) -> Array:
+    real = draw.normal(size=like.shape)
+    return real + 1j * draw.normal(size=like.shape) if like.dtype.kind == "c" else real
+
+
+def _inner(a: Array, b: Array) -> float:
+    return float(np.vdot(a, b).real)
+
+
+def _or_zero(x: Tensor | None, like: Tensor) -> Array:
+    return to_numpy(torch.zeros_like(like) if x is None else x)
