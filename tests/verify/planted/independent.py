@@ -1,0 +1,119 @@
+"""Is a backward right? Differences of the forward say so, without the verifier.
+
+Central differences of fourth order in float64 of `sum(g * forward(xs))`, one element at a time: no
+code of the package takes part, so that a wrong engine or a wrong verifier cannot hide a dud.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from . import modules
+from .case import Call
+
+Run = Callable[..., tuple[Any, Callable[[Any], tuple[Any, ...]]]]
+"""From arguments to the output and its pullback."""
+
+
+def runner(face: str, made: ModuleType, call: Call) -> Run:
+    """How code of a face is run, on NumPy arrays."""
+    if face == "numpy":
+        return _layer(made, call) if not call.backward else _pair(made, call)
+    from . import tensors
+
+    return tensors.runner(face, made, call)
+
+
+def _pair(made: ModuleType, call: Call) -> Run:
+    forward, backward = getattr(made, call.forward), getattr(made, call.backward)
+
+    def run(*args: Any) -> Any:
+        own = copy.deepcopy(args)
+        y = forward(*own)
+        if call.order == "cache":
+            y, kept = y
+            return copy.deepcopy(y), lambda g: backward(g, kept)
+        if call.order == "g last":
+            return copy.deepcopy(y), lambda g: backward(*own, g)
+        return copy.deepcopy(y), lambda g: backward(g, *own)
+
+    return run
+
+
+def _entry(thing: Any, path: str) -> Any:
+    """`dW` or `grads.W` of a layer."""
+    for word in path.split("."):
+        thing = thing.get(word) if isinstance(thing, dict) else getattr(thing, word, None)
+    return thing
+
+
+def _layer(made: ModuleType, call: Call) -> Run:
+    def run(*args: Any) -> Any:
+        one, own = modules.layer(made, call, copy.deepcopy(args))
+        y = copy.deepcopy(one.forward(*own))
+
+        def pull(g: Any) -> tuple[Any, ...]:
+            bars = one.backward(g)
+            listed = list(bars) if isinstance(bars, tuple) else [bars]
+            listed += [None] * (len(own) - len(listed))
+            return (*listed, *[_entry(one, path) for path in call.grads])
+
+        return y, pull
+
+    return run
+
+
+def _floating(x: Any) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype.kind in "fc"
+
+
+def differences(run: Run, args: Sequence[Any], i: int, g: Any) -> Any:
+    """The gradient of `sum(g * y)` by argument i, from values of the forward only."""
+    grad = np.zeros_like(args[i])
+    h = 1e-3
+    for at in np.ndindex(*args[i].shape):
+        total = 0.0
+        for step, weight in ((1, 8), (-1, -8), (2, -1), (-2, 1)):
+            moved = list(copy.deepcopy(args))
+            moved[i][at] += step * h
+            total += weight * float(np.sum(g * run(*moved)[0]))
+        grad[at] = total / (12 * h)
+    return grad
+
+
+def cotangent(y: Any, seed: int, how: str = "") -> Any:
+    """A random cotangent; `strided`: with the axes' order in memory turned round."""
+    g = np.random.default_rng(seed).normal(size=np.shape(y))
+    return np.asfortranarray(g) if how == "strided" else g
+
+
+def _error(bar: Any, right: Any) -> float:
+    """Relative disagreement; infinite if what came back is not even comparable."""
+    if bar is None:
+        return float(np.max(np.abs(right), initial=0.0) > 0)
+    bar = np.asarray(bar, dtype=np.float64)
+    if bar.shape != right.shape or not np.isfinite(bar).all():
+        return np.inf
+    scale = max(float(np.linalg.norm(right)), float(np.linalg.norm(bar)), 1e-300)
+    return float(np.linalg.norm(bar - right)) / scale
+
+
+def errors(run: Run, args: Sequence[Any], how: str = "") -> dict[int, float]:
+    """Relative error of the backward, by float argument; all infinite if the backward raises."""
+    y, _ = run(*args)
+    wanted = [i for i, x in enumerate(args) if _floating(x)]
+    g = cotangent(y, 7, how)
+    right = {i: differences(run, args, i, g) for i in wanted}
+    try:
+        bars = run(*args)[1](copy.deepcopy(g) if how != "strided" else g.copy(order="F"))
+    except (ValueError, TypeError, RuntimeError, IndexError):
+        return dict.fromkeys(wanted, np.inf)
+    if isinstance(bars, dict):
+        bars = tuple(bars.values())
+    listed = bars if isinstance(bars, tuple | list) else (bars,)
+    return {i: _error(listed[i], right[i]) for i in wanted}
