@@ -4,6 +4,7 @@ Importing this package imports torch. The rest of the verifier sees only `Subjec
 arrays; what is here turns one into the other.
 """
 
+from chainrule.verify.pytorch.calls import subject_of_call, subjects_of_call
 from chainrule.verify.pytorch.functions import subject_of_function
 
-__all__ = ["subject_of_function"]
+__all__ = ["subject_of_call", "subject_of_function", "subjects_of_call"]

@@ -1,0 +1,151 @@
+"""Derivatives of any order in the three ways in which PyTorch computes them.
+
+A `Run` takes a flat list of arguments and gives a list of tensors. The derivative of a run, with
+fixed cotangents or tangents, is a run again: its derivative is one order higher.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+Run = Callable[[Sequence[Any]], list[Tensor]]
+Mode = Literal["reverse", "func", "forward"]
+"""`reverse`: torch.autograd.grad. `func`: torch.func.vjp, which takes other ways inside some ops.
+`forward`: torch.func.jvp."""
+
+
+def derived(run: Run, wanted: Sequence[int], mode: Mode, order: int) -> Run:
+    """The derivative of `run` of this order by the arguments `wanted`, along fixed directions."""
+    for level in range(order):
+        run = _STEPS[mode](run, wanted, level)
+    return run
+
+
+def pulled(
+    run: Run, args: Sequence[Any], wanted: Sequence[int], mode: Mode, gs: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """J^T g of `run`, one for each of `wanted`; None where PyTorch says that there is no path."""
+    if mode == "reverse":
+        with torch.enable_grad():
+            wrt, full = _leaves(args, wanted)
+            return _grad(run(full), wrt, gs, keep=False)
+    apply, xs = _at(run, args, wanted)
+    if mode == "func":
+        return list(_vjp(apply, xs)[1](tuple(gs)))
+    return [_by_columns(apply, xs, i, gs) for i in range(len(xs))]
+
+
+def _by_columns(
+    apply: Callable[..., Any], xs: list[Tensor], index: int, gs: Sequence[Tensor]
+) -> Tensor:
+    """J^T g from one forward sweep for each element of an input."""
+    x = xs[index]
+    x_bar = torch.zeros_like(x, memory_format=torch.contiguous_format)
+    for j in range(x.numel()):
+        ts = [torch.zeros_like(z, memory_format=torch.contiguous_format) for z in xs]
+        ts[index].view(-1)[j] = 1
+        x_bar.view(-1)[j] = sum(
+            [(g * y).sum() for g, y in zip(gs, _jvp(apply, xs, ts), strict=True)]
+        )
+    return x_bar
+
+
+def _vjp(
+    apply: Callable[..., Any], xs: Sequence[Tensor]
+) -> tuple[Sequence[Tensor], Callable[..., Sequence[Tensor]]]:
+    found: Any = torch.func.vjp(apply, *xs)
+    return found[0], found[1]
+
+
+def _jvp(apply: Callable[..., Any], xs: Sequence[Tensor], ts: Sequence[Tensor]) -> Sequence[Tensor]:
+    with warnings.catch_warnings():  # PyTorch's own, when forward mode is first used
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return torch.func.jvp(apply, tuple(xs), tuple(ts))[1]
+
+
+def _at(
+    run: Run, args: Sequence[Any], wanted: Sequence[int]
+) -> tuple[Callable[..., tuple[Tensor, ...]], list[Tensor]]:
+    """`run` as a function of the wanted tensors alone, and these."""
+
+    def apply(*xs: Tensor) -> tuple[Tensor, ...]:
+        full = list(args)
+        for i, x in zip(wanted, xs, strict=True):
+            full[i] = x.clone()
+        return tuple(run(full))
+
+    return apply, [args[i] for i in wanted]
+
+
+def _reverse(run: Run, wanted: Sequence[int], level: int) -> Run:
+    def bars(args: Sequence[Any]) -> list[Tensor]:
+        with torch.enable_grad():
+            wrt, full = (
+                _leaves(args, wanted)
+                if not all(args[i].requires_grad for i in wanted)
+                else ([args[i] for i in wanted], [_copied(x) for x in args])
+            )
+            ys = run(full)
+            found = _grad(ys, wrt, _fixed(ys, level), keep=True)
+        return [torch.zeros_like(x) if b is None else b for x, b in zip(wrt, found, strict=True)]
+
+    return bars
+
+
+def _func(run: Run, wanted: Sequence[int], level: int) -> Run:
+    def bars(args: Sequence[Any]) -> list[Tensor]:
+        apply, xs = _at(run, args, wanted)
+        ys, back = _vjp(apply, xs)
+        return list(back(tuple(_fixed(ys, level))))
+
+    return bars
+
+
+def _forward(run: Run, wanted: Sequence[int], level: int) -> Run:
+    def dots(args: Sequence[Any]) -> list[Tensor]:
+        apply, xs = _at(run, args, wanted)
+        return list(_jvp(apply, xs, _fixed(xs, level)))
+
+    return dots
+
+
+_STEPS: dict[Mode, Callable[[Run, Sequence[int], int], Run]] = {
+    "reverse": _reverse,
+    "func": _func,
+    "forward": _forward,
+}
+
+
+def _leaves(args: Sequence[Any], wanted: Sequence[int]) -> tuple[list[Tensor], list[Any]]:
+    """Leaves of a graph, and the arguments made of them: copies, so that they may be changed."""
+    made = [x.detach().requires_grad_() if i in wanted else x for i, x in enumerate(args)]
+    return [made[i] for i in wanted], [_copied(x) for x in made]
+
+
+def _copied(x: Any) -> Any:
+    return x.clone() if isinstance(x, Tensor) else x
+
+
+def _grad(
+    ys: Sequence[Tensor], wrt: Sequence[Tensor], gs: Sequence[Tensor], *, keep: bool
+) -> list[Tensor | None]:
+    pairs = [(y, g) for y, g in zip(ys, gs, strict=True) if y.requires_grad]
+    if not pairs or not wrt:
+        return [None] * len(wrt)
+    outputs, cotangents = [y for y, _ in pairs], [g for _, g in pairs]
+    return list(torch.autograd.grad(outputs, wrt, cotangents, create_graph=keep, allow_unused=True))
+
+
+def _fixed(likes: Sequence[Tensor], level: int) -> list[Tensor]:
+    """The directions of one order: the same at each call, for each dtype."""
+    out: list[Tensor] = []
+    for i, like in enumerate(likes):
+        own = torch.Generator().manual_seed(1000 * (level + 1) + i)
+        noise = torch.randn(like.shape, generator=own, dtype=torch.float64)
+        out.append(noise.to(like.dtype))
+    return out
