@@ -89,7 +89,7 @@ def differences(run: Run, args: Sequence[Any], i: int, g: Any) -> Any:
 def cotangent(y: Any, seed: int, how: str = "") -> Any:
     """A random cotangent; `strided`: with the axes' order in memory turned round."""
     g = np.random.default_rng(seed).normal(size=np.shape(y))
-    return np.asfortranarray(g) if how == "strided" else g
+    return np.asfortranarray(g) if how == "strided" and np.ndim(g) else g
 
 
 def _error(bar: Any, right: Any) -> float:

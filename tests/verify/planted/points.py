@@ -86,7 +86,12 @@ POINTS: dict[str, Points] = {
     ),
     "self_attention": Points(
         _self_attention,
-        {"generic": (2, 3, 4), "square": (2, 4, 4), "long": (1, 6, 3), "many": (4, 2, 3)},
+        {
+            "generic": (2, 3, 4),
+            "square": (2, 4, 4),
+            "long": (1, 6, 3),
+            "many": (4, 2, 3),
+        },
     ),
     "layer_norm": Points(
         _norm, {"generic": (4, 6), "square": (5, 5), "wide": (2, 9), "one": (1, 4)}

@@ -1,7 +1,7 @@
 """A convolution by unfolding images into columns."""
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812
 
 
 class Conv(torch.autograd.Function):

@@ -1,7 +1,7 @@
 """Maximum over windows of 2 by 2."""
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812
 
 
 class MaxPool2x2(torch.autograd.Function):
