@@ -1,0 +1,22 @@
+"""Mistakes of training loops, found while they run: resets, accumulation, parameters that are left
+out, graphs that stay, the first NaN, layers without gradient, numbers that are too small.
+
+Taps (`torchtap.py`, `owntap.py`) publish what happens as events; parts listen, each for one kind of
+mistake. Nothing is imported before a tap is put in place.
+"""
+
+from __future__ import annotations
+
+from chainrule.verify.observer import Observer
+from chainrule.verify.training.bus import Bus
+from chainrule.verify.training.resets import Resets
+
+__all__ = ["observers"]
+
+
+def observers() -> list[Observer]:
+    """What looks at a PyTorch training loop; torch is imported when the first of them starts."""
+    from chainrule.verify.training.torchtap import TorchTap
+
+    bus = Bus([TorchTap()])
+    return [Resets(bus)]

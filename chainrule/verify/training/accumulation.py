@@ -1,0 +1,242 @@
+"""Accumulation: several backward passes for one step, and what their losses are divided by.
+
+Passes are taken for one accumulation only if they come from the same line, each with a forward pass
+of its own: two losses, or one loss for each head, are none. A loss that is a sum needs no division.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from chainrule.verify.finding import Correction, Finding, Level, Name
+from chainrule.verify.ledger import Ledger, Skipped
+from chainrule.verify.place import Place
+from chainrule.verify.training import events
+from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.events import Engine, Scale
+from chainrule.verify.training.where import Site
+
+
+@dataclass(frozen=True)
+class _Micro:
+    """One backward pass, as one optimizer sees it."""
+
+    site: Site
+    place: Place | None
+    scale: Scale | None
+    touched: frozenset[int]
+    alone: bool
+    """Whether its forward pass is its own, and not kept for another one."""
+    first: bool
+    """Whether the gradients were empty before it."""
+
+
+@dataclass(eq=False)
+class _Optimizer:
+    optimizer: Any
+    group: list[_Micro] = field(default_factory=list[_Micro])
+    groups: list[tuple[_Micro, ...]] = field(default_factory=list[tuple[_Micro, ...]])
+    looks: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    """How its gradients looked after the last event that may change them, by id."""
+    changed: bool = False
+    """Whether the program changed gradients by itself."""
+
+
+@final
+class Accumulation(Part):
+    """Finds `accumulation`, and resets within an accumulation."""
+
+    title = "accumulation of gradients"
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._rows: dict[int, _Optimizer] = {}
+        self._newest = 0
+
+    def listens(self) -> Handlers:
+        """Steps and backward passes, and what changes gradients besides."""
+        return {
+            events.Built: self._built,
+            events.BackwardBegins: self._begins,
+            events.BackwardEnds: self._ends,
+            events.Clipped: self._clipped,
+            events.Unscaled: self._unscaled,
+            events.StepBegins: self._steps,
+            events.StepEnds: self._stepped,
+        }
+
+    def _built(self, e: events.Built) -> None:
+        self._rows[id(e.optimizer)] = _Optimizer(e.optimizer)
+
+    def _row(self, optimizer: Any) -> _Optimizer:
+        return self._rows.setdefault(id(optimizer), _Optimizer(optimizer))
+
+    def _begins(self, e: events.BackwardBegins) -> None:
+        self._empty = {
+            key
+            for key, row in self._rows.items()
+            if not any(e.engine.norms(_grads(e.engine, row.optimizer)))
+        }
+
+    def _ends(self, e: events.BackwardEnds) -> None:
+        begin = e.begin
+        alone = begin.graph.oldest > self._newest and not begin.retained
+        self._newest = max(self._newest, begin.graph.newest)
+        for key, row in self._rows.items():
+            own = frozenset([id(p) for p in begin.engine.params(row.optimizer)]) & e.touched
+            if own:
+                first = key in self._empty
+                row.group.append(
+                    _Micro(begin.site, begin.place, begin.scale, own, alone, first)
+                )  # fmt: skip
+            row.looks = _looks(begin.engine, row.optimizer)
+
+    def _clipped(self, e: events.Clipped) -> None:
+        for row in self._rows.values():
+            row.looks = _looks(e.engine, row.optimizer)
+
+    def _unscaled(self, e: events.Unscaled) -> None:
+        row = self._row(e.optimizer)
+        row.looks = _looks(e.engine, row.optimizer)
+
+    def _steps(self, e: events.StepBegins) -> None:
+        row = self._row(e.optimizer)
+        row.changed |= e.closure or row.looks != _looks(e.engine, row.optimizer)
+
+    def _stepped(self, e: events.StepEnds) -> None:
+        row = self._row(e.optimizer)
+        if row.group:
+            row.groups.append(tuple(row.group))
+        row.group = []
+
+    # --- findings
+
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """At most one for each optimizer."""
+        found: list[Finding] = []
+        for row in self._rows.values():
+            if row.changed or len(row.groups) < 2 or not _is_accumulation(row.groups):
+                continue
+            if any(m.scale is None for group in row.groups for m in group):
+                why = "how the loss was scaled cannot be read from its graph"
+                ledger.skipped.append(Skipped(self.title, why))
+                continue
+            finding = _dropped(row.groups) or _wrong(row.groups)
+            if finding is not None:
+                found.append(finding)
+        return found
+
+
+def _grads(engine: Engine, optimizer: Any) -> list[Any]:
+    return [p.grad for p in engine.params(optimizer) if p.grad is not None]
+
+
+def _looks(engine: Engine, optimizer: Any) -> dict[int, tuple[int, ...]]:
+    params = engine.params(optimizer)
+    return {id(p): engine.token(p.grad) for p in params if p.grad is not None}
+
+
+def _is_accumulation(groups: list[tuple[_Micro, ...]]) -> bool:
+    every = [m for group in groups for m in group]
+    first = every[0]
+    several = sum([len(group) > 1 for group in groups]) >= 2
+    return several and all(
+        m.alone and m.site == first.site and m.touched == first.touched for m in every
+    )
+
+
+def _divisors(groups: list[tuple[_Micro, ...]]) -> list[tuple[int, float]]:
+    """Size and divisor of each group; -1 where the divisor differs within one."""
+    rows: list[tuple[int, float]] = []
+    for group in groups:
+        found = {round(m.scale.divisor, 6) for m in group if m.scale is not None}
+        rows.append((len(group), found.pop() if len(found) == 1 else -1.0))
+    return rows
+
+
+def _dropped(groups: list[tuple[_Micro, ...]]) -> Finding | None:
+    """A reset in front of every backward pass, though several are meant for one step."""
+    if not all(m.first for group in groups for m in group):
+        return None
+    k, d = Counter(_divisors(groups)).most_common(1)[0][0]
+    certain = abs(d - k) < 1e-6
+    because = (
+        f"{k} backward passes go before each step, and the gradients are reset in front of each of "
+        f"them: {k - 1} of {k} gradients are dropped"
+    )
+    detail = f"the loss is divided by {d:g}, as if all {k} counted" if certain else ""
+    return _finding(
+        "reset_misplaced",
+        "error" if certain else "warning",
+        because,
+        detail,
+        groups[0][0].place,
+        "reset once for every step: behind optimizer.step(), not in front of each backward pass",
+    )
+
+
+def _wrong(groups: list[tuple[_Micro, ...]]) -> Finding | None:
+    rows = _divisors(groups)
+    sizes = [k for k, _ in rows]
+    usual = Counter(sizes).most_common(1)[0][0]
+    divisors = {d for _, d in rows}
+    scale = groups[0][0].scale
+    if scale is None or -1.0 in divisors or all(abs(d - k) < 1e-6 for k, d in rows):
+        return None
+    place = groups[0][0].place
+    if len(divisors) > 1 or usual < 2:
+        return None
+    d = divisors.pop()
+    if abs(d - usual) < 1e-6:
+        return _uneven(sizes, usual, place)
+    if scale.reduction != "mean":
+        return None
+    certain = scale.by_division and d >= 2 and abs(d - round(d)) < 1e-6 and round(d) % usual != 0
+    by = "not divided" if abs(d - 1) < 1e-6 else f"divided by {d:g}"
+    because = (
+        f"{usual} backward passes are added up for each step, each of a mean over its batch; the "
+        f"loss is {by}: the gradient is {usual / d:.4g} times the mean's"
+    )
+    return _finding(
+        "accumulation",
+        "error" if certain else "warning",
+        because,
+        f"the divisor is {d:g}, the number of backward passes {usual}",
+        place,
+        f"divide the loss by the number of backward passes: (loss / {usual}).backward()",
+    )
+
+
+def _uneven(sizes: list[int], usual: int, place: Place | None) -> Finding | None:
+    """Groups that are larger (gradients left over from before) or smaller (the last of an epoch)."""
+    larger = [k for k in sizes if k > usual]
+    because = f"backward passes for each step: {', '.join(map(str, sizes))}; all divided by {usual}"
+    if larger:
+        detail = (
+            f"a step has used {larger[0]} of them: what was left over was neither used nor reset"
+        )
+        correction = "step (or reset) at the end of the epoch, too, so that nothing is left over"
+        return _finding("accumulation", "warning", because, detail, place, correction)
+    detail = (
+        f"a group of {min(sizes)} is divided by {usual}: its step is {min(sizes)}/{usual} as long"
+    )
+    correction = "divide the last group of an epoch by its own size"
+    return _finding("accumulation", "note", because, detail, place, correction)
+
+
+def _finding(
+    code: str, level: Level, because: str, detail: str, place: Place | None, correction: str
+) -> Finding:
+    before = place.text if place else ""
+    return Finding(
+        level,
+        "training loop",
+        "training",
+        "",
+        (Name(code, because, detail),),
+        place,
+        evidence=(because,),
+        correction=Correction(correction, before, "", place),
+    )

@@ -1,0 +1,141 @@
+"""Bus and Part: what taps publish reaches the parts; a part that fails is dropped, nobody else."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast, final
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Ledger, Skipped
+from chainrule.verify.observer import Observer
+
+Handlers = Mapping[type, Callable[[Any], None]]
+
+
+class Tap(abc.ABC):
+    """Hooks in a framework, which publish events on a bus while they are in place."""
+
+    @abc.abstractmethod
+    def put(self, bus: Bus) -> None:
+        """Put the hooks in place."""
+
+    @abc.abstractmethod
+    def take(self) -> None:
+        """Take them away again."""
+
+
+@final
+class Bus:
+    """Hands events to the parts that listen. Its taps are in place while it has parts."""
+
+    def __init__(self, taps: Sequence[Tap]) -> None:
+        self._taps = taps
+        self._parts: list[Part] = []
+        self._handlers: dict[type, list[tuple[Part, Callable[[Any], None]]]] = {}
+        self._within = False
+
+    def add(self, part: Part) -> None:
+        """Let a part listen."""
+        if not self._parts:
+            self._put()
+        self._parts.append(part)
+        for kind, handler in part.listens().items():
+            self._handlers.setdefault(kind, []).append((part, handler))
+
+    def _put(self) -> None:
+        put: list[Tap] = []
+        try:
+            for tap in self._taps:
+                put.append(tap)
+                tap.put(self)
+        except BaseException:
+            for tap in reversed(put):
+                with contextlib.suppress(Exception):
+                    tap.take()
+            raise
+
+    def drop(self, part: Part) -> None:
+        """A part listens no longer."""
+        if part not in self._parts:
+            return
+        self._parts.remove(part)
+        for kind, rows in list(self._handlers.items()):
+            self._handlers[kind] = [row for row in rows if row[0] is not part]
+        if not self._parts:
+            for tap in reversed(self._taps):
+                tap.take()
+
+    def hears(self, kind: type) -> bool:
+        """Whether anybody listens to events of a kind, so that they are worth making."""
+        return bool(self._handlers.get(kind)) and not self._within
+
+    def tell(self, event: Any) -> None:
+        """Hand on an event. What handlers run publishes nothing itself."""
+        if self._within:
+            return
+        self._within = True
+        try:
+            for part, handler in tuple(self._handlers.get(cast("type", type(event)), ())):
+                self._call(part, handler, event)
+        finally:
+            self._within = False
+
+    def _call(self, part: Part, handler: Callable[[Any], None], event: Any) -> None:
+        try:
+            handler(event)
+        except Exception as error:
+            part.failed(error)
+            for kind, rows in list(self._handlers.items()):
+                self._handlers[kind] = [row for row in rows if row[0] is not part]
+
+
+class Part(Observer):
+    """One kind of mistake, found from events."""
+
+    title: str
+    """What is looked at, for the ledger: "resets of gradients"."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._error: Exception | None = None
+
+    @abc.abstractmethod
+    def listens(self) -> Handlers:
+        """Which events are wanted, and what they are given to."""
+
+    @abc.abstractmethod
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """What was found in all that was heard."""
+
+    @final
+    def failed(self, error: Exception) -> None:
+        """Note why this part looks no further."""
+        self._error = error
+
+    @final
+    def start(self) -> None:
+        """Listen from now on."""
+        self._bus.add(self)
+
+    @final
+    def step_done(self, step: int) -> None:
+        """Nothing: steps are events."""
+
+    @final
+    def stop(self) -> None:
+        """Listen no longer."""
+        self._bus.drop(self)
+
+    @final
+    def findings(self, ledger: Ledger) -> list[Finding]:
+        """What was found; a part that failed says so in the ledger instead."""
+        try:
+            if self._error is None:
+                return self.found(ledger)
+        except Exception as error:
+            self._error = error
+        why = f"an error of the verifier: {type(self._error).__name__}: {self._error}"
+        ledger.skipped.append(Skipped(self.title, why))
+        return []

@@ -1,0 +1,216 @@
+"""What happens in a training loop, as values: taps publish them, parts listen.
+
+A tap knows a framework and no mistakes; a part knows one kind of mistake and no framework beyond
+what these values say. Parameters are the framework's own tensors: what all of them have is `grad`
+and `shape`; for the rest there is `Engine`.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chainrule.verify.place import Place
+from chainrule.verify.training.where import Site
+
+
+class Engine(abc.ABC):
+    """What parts ask of a framework's tensors. None of it changes anything."""
+
+    @abc.abstractmethod
+    def token(self, tensor: Any) -> tuple[int, ...]:
+        """Something that changes when the tensor is replaced or written to."""
+
+    @abc.abstractmethod
+    def norms(self, tensors: Sequence[Any]) -> list[float]:
+        """Euclidean norms, NaN or inf if an element is."""
+
+    @abc.abstractmethod
+    def params(self, optimizer: Any) -> list[Any]:
+        """Parameters of an optimizer, each once, in its order."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What was done to a loss last: it was divided by `divisor`; before that it was a mean or a
+    sum over its batch, or something else."""
+
+    divisor: float
+    reduction: str
+    """"mean", "sum" or ""."""
+    by_division: bool = False
+    """Whether that was written as a division."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The graph of a loss, by the serial numbers of its nodes (leaves have none)."""
+
+    serials: tuple[int, ...]
+    truncated: bool = False
+
+    @property
+    def oldest(self) -> int:
+        """Serial number of the node that was made first, 0 if there are none."""
+        return self.serials[0] if self.serials else 0
+
+    @property
+    def newest(self) -> int:
+        """Serial number of the node that was made last, 0 if there are none."""
+        return self.serials[-1] if self.serials else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """An optimizer was made."""
+
+    engine: Engine
+    optimizer: Any
+    place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class Zeroed:
+    """Gradients are about to be reset."""
+
+    engine: Engine
+    params: Sequence[Any]
+    place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class BackwardBegins:
+    """A backward pass is about to run, not within another one."""
+
+    engine: Engine
+    serial: int
+    """Which one, counted from 1."""
+    roots: Sequence[Any]
+    site: Site
+    place: Place | None
+    retained: bool
+    graph: Graph
+    scale: Scale | None
+    """None if it cannot be read."""
+
+
+@dataclass(frozen=True, eq=False)
+class BackwardEnds:
+    """It is over; `touched` are ids of parameters whose gradients it made or changed."""
+
+    begin: BackwardBegins
+    touched: frozenset[int]
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class StepBegins:
+    """An optimizer is about to take a step. With a closure, gradients come only now."""
+
+    engine: Engine
+    optimizer: Any
+    closure: bool
+    place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class ClosureEnds:
+    """A closure that an optimizer called has returned."""
+
+    engine: Engine
+    optimizer: Any
+
+
+@dataclass(frozen=True, eq=False)
+class StepEnds:
+    """An optimizer has taken a step."""
+
+    engine: Engine
+    optimizer: Any
+    place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class Entered:
+    """A module is being called; `depth` 0 is a call from outside of all modules."""
+
+    engine: Engine
+    module: Any
+    depth: int
+    recording: bool
+    """Whether a graph is recorded."""
+    inputs: tuple[Any, ...]
+    at: Any
+    """What `where.placed` makes a place of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Left:
+    """The call of a module is over."""
+
+    engine: Engine
+    module: Any
+    depth: int
+    recording: bool
+    inputs: tuple[Any, ...]
+    output: Any
+    at: Any
+
+
+@dataclass(frozen=True, eq=False)
+class OpRan:
+    """An op ran on tensors, outside of backward passes and of optimizers."""
+
+    engine: Engine
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
+    y: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Clipped:
+    """Gradients were clipped."""
+
+    engine: Engine
+    params: Sequence[Any]
+    place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """A loss was multiplied by a scaler's number, for gradients that would be too small."""
+
+    scaler: Any
+    scale: float
+
+
+@dataclass(frozen=True, eq=False)
+class Unscaled:
+    """A scaler has divided the gradients of an optimizer by its number."""
+
+    scaler: Any
+    optimizer: Any
+
+
+@dataclass(frozen=True, eq=False)
+class ScalerStepped:
+    """A scaler was asked for a step; `skipped` because gradients were not finite."""
+
+    engine: Engine
+    scaler: Any
+    optimizer: Any
+    skipped: bool
+    scale: float
+    place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class Scheduled:
+    """A schedule of learning rates took a step (not the first one, that building it takes)."""
+
+    scheduler: Any
+    optimizer: Any
+    place: Place | None

@@ -1,0 +1,93 @@
+"""What the graph of a PyTorch loss tells before it runs back: ages of nodes, the loss's scale.
+
+Nodes carry serial numbers in the order in which they were made (`_sequence_nr`), so that a graph
+that reaches into an earlier step is seen without remembering any node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from chainrule.verify.training.events import Graph, Scale
+
+MOST = 20_000
+"""Nodes that are visited at most."""
+_LEAF = 1 << 63
+"""Leaves have serial numbers from here on."""
+
+
+def graph_of(roots: Sequence[Any]) -> Graph:
+    """The nodes that the roots (tensors) reach."""
+    seen: set[Any] = set()
+    stack: list[Any] = [root.grad_fn for root in roots if getattr(root, "grad_fn", None)]
+    serials: list[int] = []
+    while stack and len(seen) < MOST:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        serial: int = node._sequence_nr()
+        if serial < _LEAF:
+            serials.append(serial)
+        stack.extend([n for n, _ in node.next_functions if n is not None])
+    return Graph(tuple(sorted(serials)), bool(stack))
+
+
+_REDUCTIONS = {1: "mean", 2: "sum"}
+_PLAIN: dict[str, str] = {"MeanBackward0": "mean", "MeanBackward1": "mean", "SumBackward0": "sum"}
+
+
+def scale_of(root: Any, scaler: float | None, readable: bool) -> Scale | None:
+    """How a loss was scaled after it was reduced, or None if its terms differ in that.
+
+    `scaler`: the factor that a gradient scaler multiplied it by, which does not count. `readable`:
+    whether kept numbers may be looked at (hooks on them could run the user's code).
+    """
+    node = getattr(root, "grad_fn", None)
+    if node is None or not readable:
+        return None
+    found: list[Scale] = []
+    _descend(node, 1.0, False, scaler, found.append, 0)
+    if not found or any(abs(s.divisor - found[0].divisor) > 1e-6 * s.divisor for s in found):
+        return None
+    reductions = {s.reduction for s in found}
+    reduction = reductions.pop() if len(reductions) == 1 else ""
+    return Scale(found[0].divisor, reduction, all(s.by_division for s in found))
+
+
+def _descend(
+    node: Any,
+    divisor: float,
+    divided: bool,
+    scaler: float | None,
+    note: Callable[[Scale], None],
+    depth: int,
+) -> None:
+    """Go through constant factors and sums of terms to what was reduced."""
+    name: str = node.name()
+    below = [n for n, _ in node.next_functions if n is not None]
+    if depth < 12 and name in ("AddBackward0", "SubBackward0", "NegBackward0") and below:
+        for n in below:
+            _descend(n, divisor, divided, scaler, note, depth + 1)
+        return
+    number = _number(node) if name in ("MulBackward0", "DivBackward0") and len(below) == 1 else None
+    if depth < 12 and number:
+        if name == "DivBackward0":
+            _descend(below[0], divisor * number, True, scaler, note, depth + 1)
+        elif scaler is not None and abs(number - scaler) <= 1e-6 * scaler:
+            _descend(below[0], divisor, divided, None, note, depth + 1)
+        else:
+            _descend(below[0], divisor / number, divided, scaler, note, depth + 1)
+        return
+    reduction = _PLAIN.get(name, _REDUCTIONS.get(getattr(node, "_saved_reduction", 0), ""))
+    note(Scale(abs(divisor), reduction, divided))
+
+
+def _number(node: Any) -> float | None:
+    """The constant that the one argument was multiplied or divided by, None if it is no number."""
+    for name in ("_saved_other", "_saved_self"):
+        kept = getattr(node, name, None)
+        if kept is not None and kept.numel() == 1 and not kept.requires_grad:
+            return float(kept)
+    return None

@@ -1,0 +1,254 @@
+"""PyTorch's training loop as events: optimizers, backward passes, resets, modules.
+
+Only the few functions through which every loop goes are replaced, for as long as somebody listens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from importlib import import_module
+from typing import Any, final
+
+from chainrule.verify.training import events, torchgraph
+from chainrule.verify.training.bus import Bus, Tap
+from chainrule.verify.training.events import Engine
+from chainrule.verify.training.patching import Patched
+from chainrule.verify.training.where import here, place, site
+
+
+@final
+class TorchEngine(Engine):
+    """PyTorch's tensors, optimizers and modules."""
+
+    def __init__(self) -> None:
+        self._torch: Any = import_module("torch")
+
+    def token(self, tensor: Any) -> tuple[int, ...]:
+        """Its object, memory and version."""
+        if tensor.layout is not self._torch.strided:
+            return (id(tensor), tensor._version)
+        return (id(tensor), tensor.data_ptr(), tensor._version)
+
+    def norms(self, tensors: Sequence[Any]) -> list[float]:
+        """In float32 at least; sparse tensors by their values."""
+        torch = self._torch
+        with torch.no_grad():
+            plain = [_dense(t) for t in tensors]
+            wide = [t.float() if t.dtype.itemsize < 4 else t for t in plain]
+            found = [torch.linalg.vector_norm(t) for t in wide]
+            return [float(n) for n in found]
+
+    def params(self, optimizer: Any) -> list[Any]:
+        """Those of all groups."""
+        every = {id(p): p for group in optimizer.param_groups for p in group["params"]}
+        return list(every.values())
+
+
+def _dense(tensor: Any) -> Any:
+    tensor = tensor.detach()
+    if not tensor.is_sparse:
+        return tensor
+    return (tensor if tensor.is_coalesced() else tensor.coalesce()).values()
+
+
+@final
+class TorchTap(Tap):
+    """Puts events of a PyTorch program on the bus."""
+
+    def __init__(self) -> None:
+        self._patched = Patched()
+        self._serial = 0
+        self._inside = 0  # backward passes that are running
+        self._stepping = 0
+        self._stack: list[Any] = []  # modules that are being called
+        self._hidden = False  # whether kept values have hooks, which looking at them would run
+        self._scale: float | None = None
+        self._known: dict[int, Any] = {}  # parameters of optimizers and modules, by id
+
+    def put(self, bus: Bus) -> None:
+        """Replace functions of torch by ones that tell."""
+        torch: Any = import_module("torch")
+        self._bus, self._torch, self._engine = bus, torch, TorchEngine()
+        optimizer = torch.optim.Optimizer
+        module = torch.nn.modules.module
+        kept = torch.autograd.graph.saved_tensors_hooks
+        self._patched.put(torch.autograd, "backward", self._backward)
+        self._patched.put(optimizer, "__init__", self._built)
+        self._patched.put(optimizer, "zero_grad", self._zeroing)
+        self._patched.put(torch.nn.Module, "zero_grad", self._zeroing)
+        self._patched.put(optimizer, "_optimizer_step_code", self._stepped)
+        self._patched.put(kept, "__enter__", self._hiding)
+        self._hooks = [
+            import_module("torch.optim.optimizer").register_optimizer_step_pre_hook(self._steps),
+            module.register_module_forward_pre_hook(self._enters),
+            module.register_module_forward_hook(self._leaves, always_call=True),
+        ]
+
+    def take(self) -> None:
+        """Put everything back."""
+        self._patched.undo()
+        for hook in self._hooks:
+            hook.remove()
+        self._known.clear()
+        self._stack.clear()
+
+    # --- backward passes
+
+    def _backward(self, run: Callable[..., None]) -> Callable[..., None]:
+        @wraps(run)
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
+            if self._inside or not self._patched.on:
+                return run(tensors, *args, **kwargs)
+            self._inside += 1
+            try:
+                self._observed(run, tensors, args, kwargs)
+            finally:
+                self._inside -= 1
+
+        return backward
+
+    def _observed(self, run: Callable[..., None], tensors: Any, args: Any, kwargs: Any) -> None:
+        self._serial += 1
+        begin = before = None
+        if self._bus.hears(events.BackwardBegins) or self._bus.hears(events.BackwardEnds):
+            begin = self._patched.tried(lambda: self._begin(tensors, args, kwargs))
+            before = self._tokens()
+        try:
+            run(tensors, *args, **kwargs)
+        except BaseException as error:
+            self._end(begin, before, error)
+            raise
+        self._end(begin, before, None)
+
+    def _begin(self, tensors: Any, args: Any, kwargs: Any) -> events.BackwardBegins:
+        roots = [tensors] if hasattr(tensors, "grad_fn") else list(tensors)
+        scale = None
+        if len(roots) == 1:
+            scale = torchgraph.scale_of(roots[0], self._scale, not self._hidden)
+        self._hidden, self._scale = False, None
+        retain = kwargs.get("retain_graph", args[1] if len(args) > 1 else None)
+        create = kwargs.get("create_graph", args[2] if len(args) > 2 else False)
+        begin = events.BackwardBegins(
+            self._engine, self._serial, roots, site(), place(), bool(retain or create),
+            torchgraph.graph_of(roots), scale,
+        )  # fmt: skip
+        self._bus.tell(begin)
+        return begin
+
+    def _end(self, begin: Any, before: Any, error: BaseException | None) -> None:
+        if begin is None or before is None or not self._patched.on:
+            return
+        after = self._tokens()
+        touched = frozenset([key for key, token in after.items() if before.get(key) != token])
+        self._bus.tell(events.BackwardEnds(begin, touched, error))
+
+    def _tokens(self) -> dict[int, tuple[int, ...]]:
+        token = self._engine.token
+        return {key: token(grad) for key, p in self._known.items() if (grad := p.grad) is not None}
+
+    # --- optimizers
+
+    def _knows(self, params: Iterable[Any]) -> None:
+        """Remember leaves; others (of a functional call) have no `.grad`, and live for a moment."""
+        for p in params:
+            if p.is_leaf:
+                self._known.setdefault(id(p), p)
+
+    def _built(self, run: Callable[..., None]) -> Callable[..., None]:
+        @wraps(run)
+        def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            run(optimizer, *args, **kwargs)
+            if self._patched.on:
+                self._patched.tried(lambda: self._knows(self._engine.params(optimizer)))
+                self._bus.tell(events.Built(self._engine, optimizer, place()))
+
+        return init
+
+    def _steps(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+        self._stepping += 1
+        return self._patched.tried(lambda: self._step(optimizer, args, kwargs))
+
+    def _step(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+        self._knows(self._engine.params(optimizer))
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        told = callable(closure)
+        self._bus.tell(events.StepBegins(self._engine, optimizer, told, place()))
+        if not told:
+            return None
+        heard = self._closure(optimizer, closure)
+        if "closure" in kwargs:
+            return args, {**kwargs, "closure": heard}
+        return (args[0], heard, *args[2:]), kwargs
+
+    def _closure(self, optimizer: Any, run: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(run)
+        def closure(*args: Any, **kwargs: Any) -> Any:
+            result = run(*args, **kwargs)
+            if self._patched.on:
+                self._bus.tell(events.ClosureEnds(self._engine, optimizer))
+            return result
+
+        return closure
+
+    def _stepped(self, run: Callable[..., None]) -> Callable[..., None]:
+        @wraps(run)
+        def step_code(optimizer: Any) -> None:
+            run(optimizer)
+            self._stepping = max(0, self._stepping - 1)
+            if self._patched.on:
+                self._bus.tell(events.StepEnds(self._engine, optimizer, place()))
+
+        return step_code
+
+    def _zeroing(self, run: Callable[..., None]) -> Callable[..., None]:
+        @wraps(run)
+        def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> None:
+            if self._patched.on and self._bus.hears(events.Zeroed):
+                self._patched.tried(lambda: self._zero(owner))
+            run(owner, *args, **kwargs)
+
+        return zero_grad
+
+    def _zero(self, owner: Any) -> None:
+        optimizer = hasattr(owner, "param_groups")
+        params = self._engine.params(owner) if optimizer else list(owner.parameters())
+        self._bus.tell(events.Zeroed(self._engine, params, place()))
+
+    def _hiding(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(run)
+        def enter(hooks: Any) -> Any:
+            self._hidden = True
+            return run(hooks)
+
+        return enter
+
+    # --- modules
+
+    def _enters(self, module: Any, inputs: Any) -> None:
+        depth = len(self._stack)
+        self._stack.append(module)
+        if depth == 0:
+            self._patched.tried(lambda: self._knows(self._own(module)))
+        if self._bus.hears(events.Entered):
+            self._bus.tell(
+                events.Entered(
+                    self._engine, module, depth, self._torch.is_grad_enabled(), inputs, here()
+                )
+            )
+
+    def _own(self, module: Any) -> list[Any]:
+        return [p for p in module.parameters() if isinstance(p, self._torch.nn.Parameter)]
+
+    def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
+        while self._stack and self._stack[-1] is not module:
+            self._stack.pop()
+        if self._stack:
+            self._stack.pop()
+        if self._bus.hears(events.Left):
+            self._bus.tell(
+                events.Left(
+                    self._engine, module, len(self._stack), self._torch.is_grad_enabled(), inputs,
+                    output, here(),
+                )
+            )  # fmt: skip
