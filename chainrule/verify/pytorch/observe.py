@@ -1,0 +1,156 @@
+"""Calls of user-defined `Function`s, recorded while a program runs.
+
+The hook sits below `Function.apply`, where calls through an `apply` that somebody kept in a
+variable come by as well. It is in place only while somebody records, and costs a few microseconds
+for a call of a kind that has been seen.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from chainrule.verify.ledger import Skipped
+from chainrule.verify.place import Place
+from chainrule.verify.pytorch.functions import FunctionSubject
+from chainrule.verify.pytorch.places import calling
+from chainrule.verify.pytorch.recorded import Recorded
+from chainrule.verify.pytorch.replays import Replay
+from chainrule.verify.subject import Subject
+
+_LEVEL: Any = Function.__mro__[1]
+"""The class between `Function` and what is compiled: where `Function.apply` finds its `super`'s."""
+_MAX_CALLS = 8
+_lock = threading.Lock()
+_active: list[Capture] = []
+
+
+@dataclass(frozen=True, eq=False)
+class Captured:
+    """One call of `function`, as it was about to be made: arguments are copies."""
+
+    function: type[Function]
+    args: tuple[Any, ...]
+    replay: Replay
+    place: Place | None
+    """The line that called it."""
+    owner: str
+    """Where in the model, if the recorder knows."""
+    order: int
+    """Number of the call among all that were recorded."""
+
+    def subject(self, name: str | None = None) -> Subject:
+        """The call, to be verified."""
+        return FunctionSubject(self.function, self.args, name=name, replay=self.replay)
+
+
+@dataclass(eq=False)
+class Capture:
+    """What was recorded: each class once for all calls of the same shapes, dtypes and settings, and
+    at most eight times."""
+
+    max_bytes: int
+    owner: Callable[[], str] = field(default=lambda: "")
+    calls: list[Captured] = field(default_factory=list[Captured])
+    skipped: list[Skipped] = field(default_factory=list[Skipped])
+    bytes: int = 0
+    hidden: int = 0
+    """Calls made without a graph, as those of a checkpointed forward are."""
+    _seen: set[Any] = field(default_factory=set[Any])
+
+    def subjects(self) -> list[Subject]:
+        """A subject for each call, in the order of the calls; classes that cannot be verified are
+        noted in `skipped`."""
+        out: list[Subject] = []
+        for call in self.calls:
+            try:
+                out.append(call.subject())
+            except Exception as error:
+                self.skipped.append(Skipped(call.function.__name__, f"{error}"))
+        return out
+
+    def note(self, function: type[Function], args: Sequence[Any]) -> None:
+        """Record a call that is about to be made."""
+        if not torch.is_grad_enabled():
+            self.hidden += 1
+            return
+        key = (function, tuple([_signature(x) for x in args]))
+        if key in self._seen or self._full(function):
+            return
+        self._seen.add(key)
+        if not any(isinstance(x, Tensor) and x.requires_grad for x in args):
+            return
+        size = sum([x.numel() * x.element_size() for x in args if isinstance(x, Tensor)])
+        if self.bytes + size > self.max_bytes:
+            why = f"{size / 1e6:.0f} MB of arguments: more than is kept while a program runs"
+            self.skipped.append(Skipped(function.__name__, why))
+            return
+        self.bytes += size
+        replay = Replay.of(args)
+        copies = tuple([_copy(x) for x in args])
+        number = len(self.calls)
+        self.calls.append(Captured(function, copies, replay, calling(), self.owner(), number))
+
+    def _full(self, function: type[Function]) -> bool:
+        """Whether enough calls of a class were recorded whose shapes or settings vary."""
+        return sum([c.function is function for c in self.calls]) >= _MAX_CALLS
+
+
+def _signature(x: Any) -> tuple[Any, ...]:
+    if isinstance(x, Tensor):
+        return (x.shape, x.dtype, x.requires_grad)
+    kind: Any = type(x)
+    return (kind, x) if isinstance(x, int | float | str | None) else (kind,)
+
+
+def _copy(x: Any) -> Any:
+    if not isinstance(x, Tensor):
+        return x
+    return x.detach().clone().requires_grad_(x.requires_grad)
+
+
+@contextmanager
+def capturing(
+    *, max_bytes: int = 256_000_000, owner: Callable[[], str] | None = None
+) -> Generator[Capture]:
+    """Inside, calls of `autograd.Function`s that users define are recorded, in every thread.
+
+    At most `max_bytes` of arguments are copied; calls that would exceed it are noted as skipped.
+    `owner` says where a call is made, for its name. Nothing about the calls changes.
+    """
+    capture = Capture(max_bytes, owner or (lambda: ""))
+    with _lock:
+        _active.append(capture)
+        if len(_active) == 1:
+            _LEVEL.apply = classmethod(_applied)
+    try:
+        yield capture
+    finally:
+        with _lock:
+            _active.remove(capture)
+            if not _active:
+                del _LEVEL.apply
+
+
+def _applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    if not cls.__module__.startswith("torch.") and cls.__module__ != Recorded.__module__:
+        for capture in tuple(_active):
+            _noted(capture, cls, args)
+    compiled: Any = super(_LEVEL, cls)
+    return compiled.apply(*args, **kwargs)
+
+
+def _noted(capture: Capture, function: type[Function], args: Sequence[Any]) -> None:
+    """Our failure is not the program's."""
+    try:
+        capture.note(function, args)
+    except Exception as error:
+        why = f"the call could not be recorded: {type(error).__name__}: {error}"
+        capture.skipped.append(Skipped(function.__name__, why))
