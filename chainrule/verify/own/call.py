@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +12,6 @@ from chainrule.derive import pullback_nodes
 from chainrule.dtypes import INEXACT
 from chainrule.errors import GradientError, describe
 from chainrule.graph import Node, order, recording, variable
-from chainrule.scalar import Value
 from chainrule.ops.families import zeros_like
 from chainrule.tensor import Tensor, asarray
 from chainrule.tree import Structure, flatten
@@ -34,9 +33,12 @@ class Call(Subject):
     name: str
     inputs: tuple[Input, ...]
     f: Leaves
+    followed: Leaves | None
+    """What is run to see its flow; None for an op, which has nothing inside."""
     kind: str = "function"
     streams: tuple[Stream, ...] = ()
     place: Place | None = None
+    backward_place: Place | None = None
     held: str = ""
     """See `fixed`."""
 
@@ -75,8 +77,10 @@ class Call(Subject):
 
     def flow(self, xs: Sequence[Any]) -> Flow | None:
         """The graph of the function, ops that users define looked into."""
+        if self.followed is None:
+            return None
         with replayed(self.streams):
-            return trace(self.f, xs, [i.wanted for i in self.inputs])
+            return trace(self.followed, xs, [i.wanted for i in self.inputs])
 
 
 def _bar(node: Node | None, got: dict[Node, Any]) -> Array | None:
@@ -165,9 +169,8 @@ def on_leaves(f: Callable[..., Any], structure: Structure) -> Leaves:
 def subject_of_call(f: Callable[..., Any], args: Sequence[Any], *, name: str | None = None) -> Call:
     """The subject of a function of tensors (or of arrays, by NumPy's protocols) at `args`."""
     inputs, structure = leaves_of(argument_names(f, len(args)), args)
-    if any(isinstance(x.value, Value) for x in inputs):
-        raise GradientError("give numbers, not Values: verify makes the Values that f is called on")
-    made = Call(name or name_of(f), inputs, on_leaves(f, structure), place=place_of(f))
+    flat = on_leaves(f, structure)
+    made = Call(name or name_of(f), inputs, flat, flat, place=place_of(f))
     xs = [x.value for x in inputs]
     _, streams = drawn(lambda: made.forward(xs), (f,))
-    return Call(made.name, inputs, made.f, streams=streams, place=made.place)
+    return replace(made, streams=streams)

@@ -1,0 +1,282 @@
+"""An object with a forward and a backward as a subject: its arguments and its parameters.
+
+Such objects remember between the two. Each run is one of a fresh copy, so that nothing that was
+measured depends on what was measured before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MethodType
+from typing import Any, cast
+
+import numpy as np
+
+from chainrule.errors import ConfigError, describe
+from chainrule.verify.arrays import convention, parameters
+from chainrule.verify.arrays.convention import Convention, Side, listed
+from chainrule.verify.arrays.members import attributes, duplicate, walk
+from chainrule.verify.arrays.naming import gradient_of
+from chainrule.verify.arrays.parameters import Parameter
+from chainrule.verify.arrays.values import as_gradient, as_output, inputs_of, is_float, times
+from chainrule.verify.copies import twins, written
+from chainrule.verify.place import Place
+from chainrule.verify.reading import argument_names, place_of, source_of
+from chainrule.verify.streams import Stream, drawn, replayed
+from chainrule.verify.subject import Array, Flow, Input, Source, Subject
+
+METHODS = (
+    ("forward", "backward"),
+    ("__call__", "backward"),
+    ("loss", "backward"),
+    ("forward", "backprop"),
+    ("forward", "gradient"),
+    ("loss", "gradient"),
+)
+"""How people call the two, the most usual first."""
+_OUTPUTS = ("output", "out", "outputs", "y", "result")
+
+
+def methods_of(x: Any) -> tuple[str, str] | None:
+    """The names of the forward and the backward of an object, None if it has not both."""
+    cls = cast(Any, type(x))
+    for forward, backward in METHODS:
+        if callable(getattr(cls, forward, None)) and callable(getattr(cls, backward, None)):
+            return forward, backward
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Layer(Subject):
+    """`owner`, run by the methods `names`; the first `count` inputs are arguments."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    owner: Any
+    names: tuple[str, str]
+    count: int
+    parameters: Mapping[str, Parameter]
+    convention: Convention
+    backward_function: Callable[..., Any] | None = None
+    """Takes the place of the class's backward."""
+    streams: tuple[Stream, ...] = ()
+    kind: str = "NumPy layer"
+    place: Place | None = None
+    backward_place: Place | None = None
+
+    def _copy(self, xs: Sequence[Any]) -> Any:
+        """The object as it was, with the values of its parameters from xs."""
+        layer = duplicate(self.owner)
+        for p, x in zip(self.parameters.values(), xs[self.count :], strict=True):
+            p.put(layer, x)
+        parameters.cleared(layer, self.parameters)
+        if self.backward_function is not None:
+            setattr(layer, self.names[1], MethodType(self.backward_function, layer))
+        return layer
+
+    def _forward(self, layer: Any, xs: Sequence[Any]) -> list[Any]:
+        return results_of(layer, getattr(layer, self.names[0])(*xs[: self.count]))
+
+    def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
+        """The forward's outputs."""
+        given = twins(xs)
+        with replayed(self.streams):
+            results = self._forward(self._copy(given), given)
+        return self._outputs(results)
+
+    def _outputs(self, results: Sequence[Any]) -> tuple[Array, ...]:
+        what = f"{self.name}.{self.names[0]}"
+        return tuple([as_output(y, what) for y in results[: self.convention.outputs]])
+
+    def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
+        """What the backward returns for the arguments and leaves for the parameters."""
+        return self._run(twins(xs), twins(gs))
+
+    def _run(self, xs: list[Any], gs: list[Any]) -> tuple[Array | None, ...]:
+        with replayed(self.streams):
+            layer = self._copy(xs)
+            results = self._forward(layer, xs)
+            self._outputs(results)
+            backward = getattr(layer, self.names[1])
+            returned = self.convention.call(backward, xs[: self.count], results, gs)
+        arguments = [x.name for x in self.inputs[: self.count]]
+        of_arguments, rest = split(returned, arguments, layer)
+        bars = [*of_arguments, *self._of_parameters(layer, rest)]
+        if not self.convention.takes_cotangent:
+            bars = [times(gs[0], b) for b in bars]
+        return tuple([as_gradient(b) for b in bars])
+
+    def _of_parameters(self, layer: Any, rest: Mapping[str, Any]) -> list[Any]:
+        """What was returned by name or in order; else what was left in the layer."""
+        unnamed = iter([rest[k] for k in rest if k.isdigit()])
+        out: list[Any] = []
+        for p in self.parameters.values():
+            key = parameters.gradient_owner(p, rest)
+            left = rest[key] if key is not None else p.gradient(layer)
+            out.append(next(unnamed, None) if left is None else left)
+        return out
+
+    def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
+        """Arguments, parameters and cotangents that were written into."""
+        given, sent = twins(xs), twins(gs)
+        self._run(given, sent)
+        cotangents = [f"the cotangent of output {i}" for i in range(len(gs))]
+        names = [x.name for x in self.inputs]
+        return (*written(names, xs, given), *written(cotangents, gs, sent))
+
+    def flow(self, xs: Sequence[Any]) -> Flow | None:
+        """The forward, run on tensors in place of arguments and parameters."""
+        from chainrule.verify.flow import trace
+
+        def run(*leaves: Any) -> list[Any]:
+            return self._forward(self._copy(leaves), leaves)[: self.convention.outputs]
+
+        with replayed(self.streams):
+            return trace(run, xs, [x.wanted for x in self.inputs])
+
+    @property
+    def source(self) -> Source | None:
+        """The text of the backward's method."""
+        method = self.backward_function or getattr(cast(Any, type(self.owner)), self.names[1])
+        return source_of(method, lambda f: replace(self, backward_function=f))
+
+    @property
+    def fixed(self) -> str:
+        """An object that remembers a size of its own works for this size only."""
+        sizes = {n for x in self.inputs for n in np.shape(x.value) if n > 1}
+        for way, x in walk(self.owner):
+            if isinstance(x, int) and not isinstance(x, bool) and x in sizes:
+                return f"the object keeps a size of its own: {way} = {x}"
+        return ""
+
+
+def results_of(layer: Any, result: Any) -> list[Any]:
+    """What a forward returned; what it left in the layer, if it returned nothing."""
+    if result is not None:
+        return listed(result)
+    kept = attributes(layer)
+    left = [kept[name] for name in _OUTPUTS if kept.get(name) is not None]
+    if not left:
+        raise ConfigError(
+            f"pair: the forward of {type(layer).__name__} returned None and left no array named "
+            f"{', '.join(_OUTPUTS)}: return the output"
+        )
+    return left[:1]
+
+
+def split(returned: Any, arguments: Sequence[str], layer: Any) -> tuple[list[Any], dict[str, Any]]:
+    """The gradients of the arguments, and the others that were returned, by name or number.
+
+    A tuple begins with those of the arguments. An argument for which nothing was returned may have
+    its gradient left in the layer, `dinputs`, say.
+    """
+    rest: dict[str, Any] = {}
+    out: list[Any] = [None] * len(arguments)
+    parts = list(cast("list[Any]", returned)) if isinstance(returned, tuple | list) else [returned]
+    for i, part in enumerate(parts):
+        if isinstance(part, dict):
+            rest.update({str(k): v for k, v in cast("dict[Any, Any]", part).items()})
+        elif i < len(out):
+            out[i] = part
+        else:
+            rest[str(i)] = part
+    kept = {**attributes(layer), **rest}
+    for key, value in kept.items():
+        owner = gradient_of(key, list(arguments))
+        if owner is not None and is_float(value) and key not in arguments:
+            i = arguments.index(owner)
+            out[i] = value if out[i] is None else out[i]
+    return out, rest
+
+
+# --- From an object to its subject ---------------------------------------------------------------
+
+
+def subject_of_layer(
+    owner: Any,
+    args: Sequence[Any],
+    *,
+    name: str | None = None,
+    cotangent: Side | None = None,
+    cache: bool | None = None,
+    wrt: Sequence[str | int] | None = None,
+) -> Layer:
+    """The subject of an object with `forward` and `backward` at `args`.
+
+    Raises `ConfigError` if it has no such methods.
+    """
+    names = methods_of(owner)
+    if names is None:
+        raise ConfigError(
+            f"pair: {describe(owner)} has no forward and backward; give an object with both "
+            "methods, or two functions: verify.pair(forward, backward, *args)"
+        )
+    cls = cast(Any, type(owner))
+    forward, backward = getattr(cls, names[0]), getattr(cls, names[1])
+    arguments = argument_names(getattr(owner, names[0]), len(args))
+    made = Layer(
+        name or cls.__name__,
+        tuple([Input(n, x, wanted=is_float(x)) for n, x in zip(arguments, args, strict=True)]),
+        duplicate(owner),
+        names,
+        len(args),
+        {},
+        Convention((), 1, by_name=False),
+        place=place_of(forward),
+        backward_place=place_of(backward),
+    )
+    results, streams = drawn(lambda: made._forward(made._copy(args), twins(args)), (forward,))  # pyright: ignore[reportPrivateUsage]
+    made = replace(made, streams=streams)
+    found = convention.find(
+        getattr(owner, names[0]),
+        getattr(owner, names[1]),
+        arguments,
+        results,
+        lambda c: _why_not(replace(made, convention=c)),
+        side=cotangent,
+        cache=cache,
+    )
+    return _with_parameters(replace(made, convention=found), arguments, args, wrt)
+
+
+def _with_parameters(
+    made: Layer, arguments: Sequence[str], args: Sequence[Any], wrt: Sequence[str | int] | None
+) -> Layer:
+    """The same with the parameters that a first backward shows, as inputs."""
+    after, returned = _tried(made)
+    of_arguments, rest = split(returned, arguments, after)
+    found = parameters.find(made.owner, after, rest)
+    values = [parameters.value_of(p, made.owner) for p in found.values()]
+    inputs = inputs_of((*arguments, *found), (*args, *values), wrt)
+    given = [b is not None for b in of_arguments] + [True] * len(found)
+    if found and not any(given[: len(args)]):  # a first layer: nobody asks for its input's gradient
+        inputs = tuple(
+            [replace(x, wanted=x.wanted and g) for x, g in zip(inputs, given, strict=True)]
+        )
+    return replace(made, inputs=inputs, parameters=found)
+
+
+def _tried(made: Layer) -> tuple[Any, Any]:
+    """The object after one run, and what its backward returned."""
+    xs = twins([x.value for x in made.inputs])
+    with replayed(made.streams):
+        layer = made._copy(xs)  # pyright: ignore[reportPrivateUsage]
+        results = made._forward(layer, xs)  # pyright: ignore[reportPrivateUsage]
+        ys = made._outputs(results)  # pyright: ignore[reportPrivateUsage]
+        gs = [np.ones(y.shape, y.dtype) for y in ys]
+        returned = made.convention.call(getattr(layer, made.names[1]), xs, results, gs)
+    return layer, returned
+
+
+def _why_not(made: Layer) -> tuple[int, str]:
+    """As for pairs of functions: 2 if the backward raises, 1 if a gradient has another shape."""
+    try:
+        after, returned = _tried(made)
+        bars, _ = split(returned, [x.name for x in made.inputs], after)
+    except Exception as error:
+        return 2, f"{type(error).__name__}: {error}"
+    for x, bar in zip(made.inputs, bars, strict=True):
+        if bar is not None and np.shape(bar) != np.shape(x.value):
+            return 1, f"it gives {describe(bar)} for {x.name}, which is {describe(x.value)}"
+    return 0, ""

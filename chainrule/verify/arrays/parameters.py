@@ -1,0 +1,172 @@
+"""The parameters of a hand-written layer, and where its backward leaves their gradients.
+
+Nobody declares them. A parameter is an array that the object holds before it runs, for which its
+backward leaves a gradient: beside it (`dW`, `grad_W`, `W_grad`), under the same key of a container
+of gradients (`grads["W"]`), in the `grad` of what holds it, or among what backward returns. An
+array that is called like a parameter, or stands among those that are, is one too: its gradient was
+dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from chainrule.verify.arrays.members import Way, walk
+from chainrule.verify.arrays.naming import gradient_of
+from chainrule.verify.arrays.values import is_float
+from chainrule.verify.copies import twin
+
+_CONTAINER = re.compile(r"^_*(params?|parameters|weights|trainables?|learnables?|theta)$")
+_GRADIENTS = re.compile(
+    r"^_*(d_?(params?|parameters|weights|theta)|grads?|gradients?|gs|derivatives"
+    r"|(params?|parameters|weights)_?(grads?|gradients)|grads?_?(of_)?(params?|parameters|weights))$"
+)
+_LIKELY = re.compile(
+    r"^_*([WUV]|[wbuv]|[WUVwbuv]_?\w{1,3}|weights?|bias(es)?|kernels?|gamma|beta|gain|shift|theta"
+    r"|(weight|bias)_\w+|embeddings?|table|filters?)$"
+)
+_HOLDS = ("data", "value", "val", "tensor", "array", "weight", "w", "param")
+_LEFT = ("grad", "gradient", "g", "diff", "dw", "d")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An array that the layer learns. `grad` is where its gradient is left, None if nowhere."""
+
+    way: Way
+    grad: Way | None
+    also: tuple[Way, ...] = ()
+    """Other ways to the very same array (tied weights)."""
+
+    @property
+    def name(self) -> str:
+        """As the user would write it, without the container that holds all."""
+        steps = self.way.steps
+        if len(steps) == 2 and _CONTAINER.match(str(steps[0][1])):
+            return str(steps[1][1]) if isinstance(steps[1][1], str) else str(self.way)
+        return str(self.way)
+
+    def put(self, layer: Any, value: Any) -> None:
+        """Give the layer (a copy of it) this value."""
+        for way in (self.way, *self.also):
+            way.put(layer, value)
+
+    def gradient(self, layer: Any) -> Any:
+        """What backward left, None if it left nothing."""
+        return None if self.grad is None else self.grad.find(layer)
+
+
+def cleared(layer: Any, parameters: Mapping[str, Parameter]) -> None:
+    """Set the gradients of a layer (a copy) to zero, where there are any."""
+    for p in parameters.values():
+        old = p.gradient(layer)
+        if is_float(old) and p.grad is not None:
+            p.grad.put(layer, np.zeros_like(old))
+
+
+def find(before: Any, after: Any, returned: Mapping[str, Any]) -> dict[str, Parameter]:
+    """The parameters of a layer by name, in the order in which it holds them.
+
+    `before` is the layer as it was, `after` what it is after a backward, `returned` what that
+    returned by name.
+    """
+    arrays = {way: x for way, x in walk(before) if is_float(x) and np.ndim(x) >= 0}
+    left = {way: x for way, x in walk(after) if is_float(x)}
+    grads = {way: _left_for(way, left) for way in arrays}
+    taken = {g for g in grads.values() if g is not None}
+    found: dict[str, Parameter] = {}
+    seen: dict[int, str] = {}
+    for way, x in arrays.items():
+        if way in taken or _is_gradient(way, arrays):
+            continue
+        p = Parameter(way, grads[way])
+        if p.grad is None and gradient_owner(p, returned) is None and not _is_likely(p, grads):
+            continue
+        if id(x) in seen:  # tied: one parameter that is reached twice
+            first = found[seen[id(x)]]
+            found[first.name] = Parameter(first.way, first.grad or p.grad, (*first.also, way))
+            continue
+        seen[id(x)] = p.name
+        found[p.name] = p
+    return found
+
+
+def gradient_owner(p: Parameter, returned: Mapping[str, Any]) -> str | None:
+    """The key among what a backward returned that is the gradient of `p`, None if none is."""
+    for key in returned:
+        if gradient_of(key, [str(p.way.last), p.name]) is not None:
+            return key
+    return None
+
+
+def _left_for(way: Way, left: Mapping[Way, Any]) -> Way | None:
+    """Where the gradient of the array at `way` was left."""
+    for candidate in (*_same_key(way, left), *_beside(way, left), *_held(way, left)):
+        if candidate != way and candidate in left:
+            return candidate
+    return None
+
+
+def _same_key(way: Way, left: Mapping[Way, Any]) -> Iterator[Way]:
+    """`grads["W"]` for `params["W"]`, for `.W`, and for entry i of a list of parameters."""
+    steps = way.steps
+    for there in left:
+        other = there.steps
+        if len(other) < 2 or other[:-2] != steps[: len(other) - 2]:
+            continue
+        if not _GRADIENTS.match(str(other[-2][1])):
+            continue
+        of_item = len(other) == len(steps) and (
+            other[-1] == steps[-1] or _matches(other[-1][1], steps[-1][1])
+        )
+        of_attribute = len(other) == len(steps) + 1 and (
+            other[-1][1] == steps[-1][1] or _matches(other[-1][1], steps[-1][1])
+        )
+        if of_item or of_attribute:
+            yield there
+
+
+def _matches(gradient: Any, name: Any) -> bool:
+    both = isinstance(gradient, str) and isinstance(name, str)
+    return both and gradient_of(cast(str, gradient), [cast(str, name)]) is not None
+
+
+def _beside(way: Way, left: Mapping[Way, Any]) -> Iterator[Way]:
+    """`.dW` for `.W`: the one whose name says so."""
+    for there in left:
+        if there.steps[:-1] == way.steps[:-1] and there != way and _matches(there.last, way.last):
+            yield there
+
+
+def _held(way: Way, left: Mapping[Way, Any]) -> Iterator[Way]:
+    """`.grad` of an object whose `.data` is the array."""
+    if way.last in _HOLDS:
+        for name in _LEFT:
+            yield way.parent.attribute(name)
+
+
+def _is_gradient(way: Way, arrays: Mapping[Way, Any]) -> bool:
+    """Whether an array is itself a gradient that somebody initialised."""
+    if any(_GRADIENTS.match(str(key)) for _, key in way.steps[:-1]):
+        return True
+    names = [str(w.last) for w in arrays if w.parent == way.parent and w != way]
+    owner = gradient_of(str(way.last), names)
+    return owner is not None and len(str(way.last)) > len(owner)
+
+
+def _is_likely(p: Parameter, grads: Mapping[Way, Way | None]) -> bool:
+    """Whether an array without a gradient is a parameter all the same."""
+    if any(_CONTAINER.match(str(key)) for _, key in p.way.steps[:-1]):
+        return True
+    others = [w for w, g in grads.items() if g is not None and w.parent == p.way.parent]
+    return bool(others) and _LIKELY.match(str(p.way.last)) is not None
+
+
+def value_of(p: Parameter, layer: Any) -> Any:
+    """A copy of the parameter's array."""
+    return twin(np.asarray(p.way.get(layer)))

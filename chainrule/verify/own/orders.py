@@ -1,0 +1,64 @@
+"""Higher derivatives: each order is a function of its own, whose derivative is verified.
+
+The function of order 2 is the pull of the function itself with fixed cotangents, as the engine
+records it to be differentiated again; that of order 3 is the pull of this one. A wrong rule that is
+right at first order (a value that it takes off the graph, say) shows there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from chainrule.dtypes import INEXACT
+from chainrule.functional import vjp
+from chainrule.graph import variable
+from chainrule.tensor import Tensor
+from chainrule.verify.own.call import Call, Leaves
+from chainrule.verify.own.forward_mode import sixteenths
+from chainrule.verify.subject import Subject
+
+_ORDINALS = {1: "first", 2: "second", 3: "third"}
+
+
+def orders_of(call: Call, order: int) -> list[Subject]:
+    """Derivatives of `call` as subjects, so that those of the orders 2 to `order` are checked."""
+    out: list[Subject] = []
+    for k in range(2, order + 1):
+        f = _pulled(call, k)
+        before = _ORDINALS.get(k - 1, f"{k - 1}th")
+        call = replace(
+            call,
+            name=f"{before} derivative of {_base(call.name)}",
+            f=f,
+            followed=f,
+            kind="derivative",
+        )
+        out.append(call)
+    return out
+
+
+def _base(name: str) -> str:
+    return name.rpartition(" derivative of ")[2]
+
+
+def _pulled(call: Call, order: int) -> Leaves:
+    """The pull of `call` with fixed cotangents, as a function of its wanted inputs."""
+    wanted = [i for i, x in enumerate(call.inputs) if x.wanted]
+    below = call.f
+
+    def pulled(*leaves: Any) -> list[Tensor]:
+        def some(*xs: Any) -> list[Tensor]:
+            full = list(leaves)
+            for i, x in zip(wanted, xs, strict=True):
+                full[i] = x
+            return below(*full)
+
+        ys, pull = vjp(some, *[leaves[i] for i in wanted])
+        rng = np.random.Generator(np.random.PCG64(order))
+        gs = [variable(sixteenths(rng, y.shape).astype(y.dtype)) for y in ys]
+        return [b for b in pull(gs) if b.dtype.kind in INEXACT]
+
+    return pulled
