@@ -1,0 +1,212 @@
+"""What can be told of a backward without differences: by comparing it with itself.
+
+A correct one is linear in its cotangent, blind to memory layout, the same when run twice, returns
+arrays of its inputs' shapes and leaves alone what is not its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from chainrule.verify import cotangents
+from chainrule.verify.noise import Base, pull_noise
+from chainrule.verify.run import Run, norm, said
+from chainrule.verify.subject import Array
+
+_LOOSE = 1e-9
+"""Relative difference that float64 rounding in another order can make, generously."""
+
+Bars = tuple[Array | None, ...]
+
+
+def sound(run: Run, base: Base) -> bool:
+    """Whether the backward gives finite gradients of the right shapes; says what it does if not."""
+    gs = cotangents.random(run, base)
+    kept = [g.copy() for g in gs]
+    try:
+        bars = run.pull(base.xs, gs)
+    except Exception as error:
+        run.behaves("raises", None, f"the backward raises {said(error)}", error=said(error))
+        return False
+    if len(bars) != len(run.subject.inputs):
+        said_ = f"{len(bars)} gradients came back for {len(run.subject.inputs)} inputs"
+        run.behaves("wrong_shape", None, said_, count=len(bars))
+        return False
+    _written(run, base, gs, kept)
+    fine = [_shaped(run, base, k, bars[k]) for k in run.wanted]
+    return all(fine)
+
+
+def _written(run: Run, base: Base, gs: Sequence[Array], kept: Sequence[Array]) -> None:
+    """Whether the pull just made, or another watched one, wrote into what is not its own."""
+    names = [
+        f"cotangent of output {o}"
+        for o, (g, k) in enumerate(zip(gs, kept, strict=True))
+        if not np.array_equal(g, k, equal_nan=True)
+    ]
+    run.evidence.evaluations += 1
+    with np.errstate(all="ignore"):
+        names += [n for n in run.subject.changes(base.xs, kept) if n not in names]
+    if names:
+        run.behaves("writes", None, f"writes into {', '.join(names)}", names=tuple(names))
+
+
+def _shaped(run: Run, base: Base, k: int, bar: Array | None) -> bool:
+    x = np.asarray(base.xs[k])
+    if bar is not None and bar.shape != x.shape:
+        says = f"the input has shape {x.shape}, its gradient {bar.shape}"
+        run.behaves("wrong_shape", k, says, got=bar.shape, expected=x.shape)
+        return False
+    return True
+
+
+def twice(run: Run, base: Base) -> bool:
+    """Whether two pulls agree, with another pull elsewhere between them."""
+    gs = cotangents.random(run, base)
+    first = run.pull(base.xs, gs)
+    second = run.pull(base.xs, gs)
+    if not _compared(run, "not_deterministic", first, second, base, gs, "two runs differ"):
+        return False
+    try:
+        run.pull(_elsewhere(run, base), gs)
+    except Exception:
+        return True  # no word on the point in between is asked for
+    third = run.pull(base.xs, gs)
+    says = "the result changes after the backward ran on other values"
+    return _compared(run, "stale", first, third, base, gs, says)
+
+
+def _elsewhere(run: Run, base: Base) -> list[object]:
+    return [
+        (x * 1.25).astype(x.dtype) if k in run.wanted and isinstance(x, np.ndarray) else x
+        for k, x in enumerate(base.xs)
+    ]
+
+
+def _compared(
+    run: Run, code: str, a: Bars, b: Bars, base: Base, gs: Sequence[Array], says: str
+) -> bool:
+    same = True
+    for k in run.wanted:
+        error = apart(a[k], b[k])
+        if error > _LOOSE and error > 30 * _level(run, base, gs, k):
+            same = False
+            says_ = f"{says}: by {error:.2g} of the gradient's size"
+            run.behaves(code, k, says_, error=error, ratio=_ratio(a[k], b[k]))
+    return same
+
+
+def linear(run: Run, base: Base) -> bool:
+    """Whether B(0) = 0, B(2g) = 2 B(g), B(g + h) = B(g) + B(h)."""
+    g, h = cotangents.random(run, base), cotangents.random(run, base)
+    of_g = run.pull(base.xs, g)
+    of_h = run.pull(base.xs, h)
+    both = run.pull(base.xs, [a + b for a, b in zip(g, h, strict=True)])
+    double = run.pull(base.xs, [2 * a for a in g])
+    none = run.pull(base.xs, [np.zeros_like(a) for a in g])
+    return all(_linear(run, base, g, k, of_g, of_h, both, double, none) for k in run.wanted)
+
+
+def _linear(
+    run: Run,
+    base: Base,
+    g: Sequence[Array],
+    k: int,
+    of_g: Bars,
+    of_h: Bars,
+    both: Bars,
+    double: Bars,
+    none: Bars,
+) -> bool:
+    one, other = _number(of_g[k]), _number(of_h[k])
+    wholes = _number(both[k]), _number(double[k]), _number(none[k])
+    if any(w.shape != one.shape for w in (other, *wholes)):
+        return True  # shapes are another matter
+    zero = float(np.nan_to_num(norm(wholes[2]) / (norm(one) or 1.0)))
+    errors = {
+        "sum": apart(one + other, wholes[0]),
+        "double": apart(2 * one, wholes[1]),
+        "zero": zero,
+    }
+    bad = {name: e for name, e in errors.items() if e > max(1e-8, 100 * _level(run, base, g, k))}
+    if not bad:
+        return True
+    if apart(one, other) < 1e-6 and apart(one, wholes[1]) < 1e-6:
+        says = "the gradient is the same for every cotangent"
+        run.behaves("ignores_cotangent", k, says, **errors)
+    else:
+        said_ = {
+            "sum": "B(g + h) differs from B(g) + B(h)",
+            "double": "B(2g) differs from 2 B(g)",
+            "zero": "B(0) is not 0, but",
+        }
+        says = "; ".join([f"{said_[name]} by {e:.2g} of its size" for name, e in bad.items()])
+        run.behaves("not_linear", k, says, **errors)
+    return False
+
+
+def layouts(run: Run, base: Base) -> bool:
+    """Whether cotangents of the same numbers give the same gradient, however they are stored."""
+    gs = cotangents.random(run, base)
+    plain = run.pull(base.xs, gs)
+    same = [_layout(run, base, gs, plain, name, other) for name, other in cotangents.layouts(gs)]
+    wide = cotangents.expanded(run, base)
+    if any(g.size > 1 for g in wide):
+        copied = [np.array(g) for g in wide]
+        plain = run.pull(base.xs, copied)
+        same.append(_layout(run, base, copied, plain, "expanded (all strides 0)", wide))
+    return all(same)
+
+
+def _layout(
+    run: Run, base: Base, gs: Sequence[Array], plain: Bars, name: str, other: Sequence[Array]
+) -> bool:
+    try:
+        bars = run.pull(base.xs, other)
+    except Exception as error:
+        says = f"raises {said(error)} for a cotangent {name}"
+        run.behaves("contiguity", None, says, layout=name, error=said(error))
+        return False
+    same = True
+    for k in run.wanted:
+        error = apart(plain[k], bars[k])
+        if error > _LOOSE and error > 30 * _level(run, base, gs, k):
+            same = False
+            says = f"differs by {error:.2g} of its size when the cotangent is stored {name}"
+            run.behaves("contiguity", k, says, layout=name, error=error)
+    return same
+
+
+def apart(a: Array | None, b: Array | None) -> float:
+    """How far two gradients are from each other, relative to the larger; NaNs count as equal."""
+    left, right = _number(a), _number(b)
+    if left.shape != right.shape:
+        if left.size and right.size and norm(left) == 0 == norm(right):
+            return 0.0
+        return 1.0
+    odd = ~(np.isfinite(left) | np.isfinite(right))
+    left, right = np.where(odd, 0, left), np.where(odd, 0, right)
+    with np.errstate(all="ignore"):
+        scale = max(norm(left), norm(right))
+        error = norm(left - right) / scale if scale else 0.0
+    return error if np.isfinite(error) else 1.0
+
+
+def _number(a: Array | None) -> Array:
+    return np.zeros(()) if a is None else a
+
+
+def _ratio(a: Array | None, b: Array | None) -> float:
+    left, right = _number(a), _number(b)
+    return norm(right) / norm(left) if norm(left) else 0.0
+
+
+def _level(run: Run, base: Base, gs: Sequence[Array], k: int) -> float:
+    """The backward's own noise, relative: asked only when something differs."""
+    bars = run.pull(base.xs, gs)
+    noise, bar = pull_noise(run, base, gs, bars)[k], bars[k]
+    if noise is None or bar is None or not norm(bar):
+        return 0.0
+    return norm(noise) / norm(bar)

@@ -1,0 +1,178 @@
+"""`examine`: measure a subject. Cheap things first; what costs much only after something failed."""
+
+from __future__ import annotations
+
+import warnings
+from time import perf_counter
+
+import numpy as np
+
+from chainrule.verify import conduct, points, precision, shrink, sizes
+from chainrule.verify.evidence import Evidence
+from chainrule.verify.noise import Base, based
+from chainrule.verify.probes import Probe, probe
+from chainrule.verify.run import Point, Run, UnusableError, inexact, said
+from chainrule.verify.subject import Subject, values
+
+SECONDS = 10.0
+"""After so long, points besides the captured one are left out."""
+_NOTES = ("straight_through",)
+"""Behaviours that are not wrong."""
+
+
+def examine(subject: Subject) -> Evidence:
+    """All that can be measured of a subject.
+
+    Never raises: what could not be looked at is noted as skipped, with its reason.
+    """
+    evidence = Evidence(subject)
+    start = perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _Examination(Run(subject, evidence)).all()
+    except UnusableError as error:
+        evidence.skipped.append(("everything", str(error)))
+    except Exception as error:
+        evidence.skipped.append(("the rest", f"the verifier failed with {said(error)}"))
+    evidence.seconds = perf_counter() - start
+    return evidence
+
+
+def captured(run: Run) -> Base:
+    """The captured point, in float64 if the subject runs in it, in its own dtypes otherwise.
+
+    `UnusableError` if its forward fails, or is random for itself.
+    """
+    exact = Point("as captured", values(run.subject, np.float64), "captured")
+    own = Point("as captured", values(run.subject), "captured")
+    try:
+        base = based(run, exact)
+        if _raises(run, base) and not _raises(run, based(run, own)):
+            raise UnusableError("the backward does not run in float64")
+    except UnusableError as error:
+        run.skip("float64", str(error))
+        base = based(run, own)
+    again = [np.where(np.isfinite(y), y, 0) for y in run.forward(base.xs)]
+    for y, z, dtype in zip(base.ys, again, base.dtypes, strict=True):
+        if inexact(np.empty(0, dtype)) and not np.array_equal(np.where(np.isfinite(y), y, 0), z):
+            raise UnusableError(
+                "the forward gives other results each time it is run on the same values"
+            )
+    return base
+
+
+def _raises(run: Run, base: Base) -> bool:
+    gs = [
+        np.ones(y.shape, d if d.kind in "fcV" else float)
+        for y, d in zip(base.ys, base.dtypes, strict=False)
+    ]
+    try:
+        run.pull(base.xs, gs)
+    except Exception:
+        return True
+    return False
+
+
+class _Examination:
+    """The order in which things are looked at."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.start = perf_counter()
+        self.seen: list[tuple[Base, Probe]] = []
+
+    def all(self) -> None:
+        """Look at everything that makes sense."""
+        run = self.run
+        if not run.wanted:
+            run.skip("gradients", "no input needs one")
+            return
+        base = captured(run)
+        if not conduct.sound(run, base):
+            return
+        steady = conduct.twice(run, base)
+        if steady and conduct.linear(run, base):
+            conduct.layouts(run, base)
+        self._captured(base)
+        if steady:
+            self._varied(base)
+            if not self._wrong():
+                precision.compare(run, base)
+        shrink.jacobians(run, [(b, p.wrong) for b, p in self.seen])
+
+    def _wrong(self) -> bool:
+        evidence = self.run.evidence
+        told = [b for b in evidence.behaviours if b.code not in _NOTES]
+        return bool(told) or any(t.verdict == "wrong" for t in evidence.trials)
+
+    def _captured(self, base: Base) -> None:
+        found = self._probe(base, thorough=True)
+        if found.kinked:
+            try:
+                self._probe(based(self.run, points.nearby(self.run, base.point)), thorough=True)
+            except UnusableError as error:
+                self.run.skip("a point off the kinks", str(error))
+
+    def _probe(self, base: Base, thorough: bool) -> Probe:
+        found = probe(self.run, base, thorough)
+        self.run.note(*found.trials)
+        self.seen.append((base, found))
+        return found
+
+    def _varied(self, base: Base) -> None:
+        """Other sizes, then other values: at a small size, if there is one, for they are many."""
+        right = not self._wrong()
+        small = self._sizes(base, right)
+        for point in points.varied(self.run, small.point, base.point):
+            self._elsewhere(point, "one_sided" if point.kind == "sign" else "region", right)
+
+    def _sizes(self, base: Base, right: bool) -> Base:
+        """Try two other sizes; the smallest point at which all is as it was."""
+        run, best = self.run, base
+        if run.subject.fixed:
+            run.skip("other sizes", run.subject.fixed)
+            return best
+        count = 0
+        for point in sizes.others(run, base.point):
+            other = self._elsewhere(point, "size", right)
+            count += other is not None
+            if other is not None and sum([y.size for y in other.ys]) < sum(
+                [y.size for y in best.ys]
+            ):
+                best = other
+            if count == 2 or self._late():
+                break
+        if not count:
+            run.skip("other sizes", "the forward works at none that was tried")
+        return best
+
+    def _late(self) -> bool:
+        if perf_counter() - self.start < SECONDS:
+            return False
+        self.run.skip("more points", f"it took more than {SECONDS:.0f} s so far")
+        return True
+
+    def _elsewhere(self, point: Point, code: str, right: bool) -> Base | None:
+        """Probe at another point; where the captured one is right and this wrong, `code` says so."""
+        run = self.run
+        if self._late():
+            return None
+        try:
+            base = based(run, point)
+            found = probe(run, base, False)
+        except UnusableError as error:
+            run.skip(point.name, str(error))
+            return None
+        except Exception as error:
+            if right and point.kind == "size":
+                says = f"{point.name}: the backward raises {said(error)}, the forward works"
+                run.behaves(code, None, says, point=point.name, error=said(error))
+            return None
+        run.note(*found.trials)
+        self.seen.append((base, found))
+        for k in found.wrong if right else ():
+            trial = next(t for t in found.trials if t.input == k and t.verdict == "wrong")
+            says = f"right as captured, off by {trial.error:.2g} of its size at: {point.name}"
+            run.behaves(code, k, says, point=point.name, error=trial.error)
+        return base

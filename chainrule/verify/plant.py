@@ -1,0 +1,62 @@
+"""A wrong gradient that the same trials must catch: what shows that they can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify.evidence import Evidence
+from chainrule.verify.examine import captured
+from chainrule.verify.ledger import Planted
+from chainrule.verify.probes import probe
+from chainrule.verify.run import Run, UnusableError
+from chainrule.verify.subject import Array, Subject, wanted
+
+FACTOR = 1.001
+
+
+class Spoiled(Subject):
+    """A subject whose gradient for one input is multiplied by `FACTOR`."""
+
+    def __init__(self, subject: Subject, k: int) -> None:
+        self.name, self.kind, self.inputs = subject.name, subject.kind, subject.inputs
+        self.place, self.backward_place = subject.place, subject.backward_place
+        self._subject, self._k = subject, k
+
+    def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
+        """The subject's."""
+        return self._subject.forward(xs)
+
+    def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
+        """The subject's, spoiled."""
+        bars = list(self._subject.pull(xs, gs))
+        bar = bars[self._k]
+        if bar is not None:
+            bars[self._k] = np.asarray(bar) * np.asarray(FACTOR).astype(np.asarray(bar).dtype)
+        return tuple(bars)
+
+    @property
+    def fixed(self) -> str:
+        """The subject's."""
+        return self._subject.fixed
+
+
+def planted(subject: Subject) -> Planted:
+    """Spoil one gradient of a subject that is right, and say whether the trials catch it.
+
+    The input is the last one whose gradient is wanted and not zero.
+    """
+    what = f"a gradient of {subject.name}"
+    for k in reversed(wanted(subject)):
+        spoiled = Spoiled(subject, k)
+        run = Run(spoiled, Evidence(spoiled))
+        what = f"the gradient of {subject.inputs[k].name} of {subject.name} times {FACTOR}"
+        try:
+            trials = probe(run, captured(run), False).trials
+        except UnusableError as error:
+            return Planted(what, False, f"could not be tried: {error}")
+        if any(t.input == k and t.verdict == "wrong" for t in trials):
+            return Planted(what, True, "factor")
+    return Planted(what, False, "")

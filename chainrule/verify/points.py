@@ -1,0 +1,98 @@
+"""Where a backward is tried besides the captured values: other signs, zeros, ties, other scales.
+
+A point is made from the captured values and changes no more than it must, so that what the values
+are (probabilities, counts, rows that sum to one) stays true of them. Only inputs whose gradient is
+wanted change; whoever takes nothing but positive numbers is not asked about zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify.noise import tangent
+from chainrule.verify.run import Point, Run
+from chainrule.verify.subject import Array
+
+
+def nearby(run: Run, point: Point) -> Point:
+    """The point moved a little, off every kink."""
+    xs = _mapped(run, point.xs, lambda x: x + tangent(run.rng, x) / 64)
+    return Point(f"{point.name}, moved", xs, "moved")
+
+
+def varied(run: Run, point: Point, captured: Point) -> Iterator[Point]:
+    """The points that are tried besides `point`, of the same shapes.
+
+    What the values may be is judged by the captured ones.
+    """
+    free = [k for k in run.wanted if _signed(captured.xs[k])]
+    positive = [k for k in run.wanted if _positive(captured.xs[k])]
+    both = [k for k in run.wanted if k in free or k in positive]
+    kinds: list[tuple[str, str, list[int], Callable[[Array], Array]]] = [
+        ("negative", "sign", both, lambda x: -np.abs(x)),
+        ("positive", "sign", free, np.abs),
+        ("zeros in places", "value", free, lambda x: _zeros(run, x)),
+        ("ties", "value", free, lambda x: _ties(run, x)),
+        ("8 times larger", "value", free, lambda x: 8 * x),
+        ("8 times smaller", "value", free, lambda x: x / 8),
+    ]
+    for name, kind, which, change in kinds:
+        if which:
+            yield Point(_named(point, name), _mapped(run, point.xs, change, which), kind)
+
+
+def _named(point: Point, name: str) -> str:
+    return name if point.kind == "captured" else f"{point.name}, {name}"
+
+
+def _mapped(
+    run: Run,
+    xs: Sequence[Any],
+    change: Callable[[Array], Array],
+    which: Sequence[int] | None = None,
+) -> tuple[Any, ...]:
+    chosen = run.wanted if which is None else which
+    return tuple(
+        [
+            change(x).astype(x.dtype) if k in chosen and isinstance(x, np.ndarray) else x
+            for k, x in enumerate(xs)
+        ]
+    )
+
+
+def _signed(x: Array) -> bool:
+    """Whether x takes numbers of either sign, as far as it shows."""
+    if x.dtype.kind == "c" or not np.isfinite(x).all() or _normalised(x):
+        return False
+    return bool((x < 0).any() and (x > 0).any())
+
+
+def _positive(x: Array) -> bool:
+    """Whether x has positive numbers only, and is no probability."""
+    if x.dtype.kind == "c" or not np.isfinite(x).all() or not x.size:
+        return False
+    return bool((x > 0).all() and (x > 1).any()) and not _normalised(x)
+
+
+def _normalised(x: Array) -> bool:
+    """Whether x is made of rows (along any one axis) that sum to the same."""
+    if not x.size or bool((x < 0).any()):
+        return False
+    for axis in range(x.ndim):
+        sums = x.sum(axis=axis)
+        if x.shape[axis] > 1 and np.allclose(sums, sums.reshape(-1)[0], rtol=1e-3, atol=0):
+            return True
+    return False
+
+
+def _zeros(run: Run, x: Array) -> Array:
+    """A quarter of the elements set to 0."""
+    return np.where(run.rng.random(x.shape) < 0.25, np.zeros((), x.dtype), x)
+
+
+def _ties(run: Run, x: Array) -> Array:
+    """A third of the elements given the value of their neighbour in memory."""
+    return np.where(run.rng.random(x.shape) < 0.34, np.roll(x.reshape(-1), 1).reshape(x.shape), x)

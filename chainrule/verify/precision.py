@@ -1,0 +1,118 @@
+"""The backward in the captured dtype against the subject's own float64 replay of the same values.
+
+What rounding explains is measured on the replay: how far its gradients move when inputs and
+cotangents are perturbed by as much as the dtype rounds. What goes beyond happens in this dtype only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify import cotangents
+from chainrule.verify.evidence import Trial
+from chainrule.verify.noise import Base
+from chainrule.verify.run import Run, epsilon, inexact, norm, said
+from chainrule.verify.subject import Array, values
+
+_SAMPLES = 4
+_SAFETY = 16.0
+_BLURRED = 0.3
+
+
+def compare(run: Run, base: Base) -> None:
+    """Compare, and note a trial for each input."""
+    xs = values(run.subject)
+    eps = max([epsilon(np.asarray(xs[k]).dtype) for k in run.wanted], default=0.0)
+    if eps <= float(np.finfo(np.float64).eps):
+        return
+    try:
+        ys = run.raw(xs)
+        off = _relative([_wide(y) for y in ys], base.ys)
+        gs = _rounded(cotangents.random(run, base), ys)
+        low = run.pull(xs, gs)
+    except Exception as error:
+        run.skip("the captured dtype", said(error))
+        return
+    exact = [g.astype(d) for g, d in zip(gs, base.dtypes, strict=True)]
+    high = run.pull(base.xs, exact)
+    moves = [_perturbed(run, base, exact, eps) for _ in range(_SAMPLES)]
+    for k in run.wanted:
+        _judge(run, k, eps, off, (low[k], high[k]), [m[k] for m in moves])
+
+
+def _rounded(gs: Sequence[Array], ys: Sequence[Array]) -> list[Array]:
+    return [g.astype(y.dtype) if inexact(y) else g for g, y in zip(gs, ys, strict=True)]
+
+
+def _perturbed(run: Run, base: Base, gs: Sequence[Array], eps: float) -> tuple[Array | None, ...]:
+    xs = [_jittered(run, x, eps) if k in run.wanted else x for k, x in enumerate(base.xs)]
+    return run.pull(xs, [_jittered(run, g, eps) for g in gs])
+
+
+def _jittered(run: Run, x: Any, eps: float) -> Any:
+    if not inexact(x):
+        return x
+    return (x * (1 + eps * run.rng.uniform(-1, 1, x.shape))).astype(x.dtype)
+
+
+def _judge(
+    run: Run,
+    k: int,
+    eps: float,
+    off: float,
+    bars: tuple[Array | None, Array | None],
+    moves: Sequence[Array | None],
+) -> None:
+    low, high = bars
+    if low is None or high is None or low.shape != high.shape:
+        return
+    name = np.asarray(run.subject.inputs[k].value).dtype.name
+    size = norm(high)
+    if not np.isfinite(size) or size == 0 or not np.isfinite(low).all():
+        verdict = "unsure" if size or norm(np.nan_to_num(low)) else "right"
+        run.note(Trial(name, "random", k, 0.0, 1.0, verdict))
+        return
+    moved = max([norm(m - high) / size for m in moves if m is not None], default=0.0)
+    growth = 1 + np.log2(1 + max(high.size, *[y.size for y in _outputs(run)]))
+    tolerance = float(_SAFETY * (moved + off) + 2 * eps * growth) + _underflow(name) / size
+    error = norm(low - high) / size
+    if tolerance > _BLURRED:
+        run.note(Trial(name, "random", k, error, tolerance, "unsure"))
+        return
+    verdict = "wrong" if error > tolerance else "right"
+    run.note(Trial(name, "random", k, error, tolerance, verdict))
+    if verdict == "wrong":
+        factor = float((np.vdot(high, low) / np.vdot(high, high)).real)
+        says = f"in {name} off by {error:.2g} of its size; rounding explains {tolerance:.2g}"
+        run.behaves(
+            "precision", k, says, dtype=name, error=error, tolerance=tolerance, factor=factor
+        )
+
+
+def _outputs(run: Run) -> list[Array]:
+    return [x.value for x in run.subject.inputs if isinstance(x.value, np.ndarray)]
+
+
+def _underflow(name: str) -> float:
+    """What is lost below the smallest numbers, as a size of one element."""
+    return 1e-7 if name == "float16" else 0.0
+
+
+def _relative(low: Sequence[Array], high: Sequence[Array]) -> float:
+    """How far the forward's own results are off in the dtype."""
+    worst = 0.0
+    for a, b in zip(low, high, strict=True):
+        if a.shape == b.shape and b.size:
+            fine = np.isfinite(a) & np.isfinite(b)
+            size = norm(b[fine])
+            worst = max(worst, norm(a[fine] - b[fine]) / size if size else 0.0)
+    return worst
+
+
+def _wide(y: Array) -> Array:
+    if not inexact(y):
+        return np.zeros(y.shape)
+    return y.astype(np.complex128 if y.dtype.kind == "c" else np.float64)

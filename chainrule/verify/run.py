@@ -1,0 +1,121 @@
+"""A subject while it is examined: every call of its forward or backward goes through here.
+
+Calls are counted, their floating-point warnings are nobody's business, and what comes out is copied
+and widened to float64 or complex128, so that all that follows is float64 arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chainrule import dtypes
+from chainrule.verify.evidence import Behaviour, Evidence, Trial
+from chainrule.verify.subject import Array, Subject, wanted
+
+SEED = 20_240_229
+
+
+class UnusableError(Exception):
+    """A point at which nothing can be measured; the message says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Values of all inputs at which the backward is compared."""
+
+    name: str
+    """To read: "as captured"."""
+    xs: tuple[Any, ...]
+    kind: str
+    """captured, moved, size, sign, value or dtype: what it varies."""
+
+
+class Run:
+    """A subject, the evidence that is gathered of it, and a random stream of its own."""
+
+    def __init__(self, subject: Subject, evidence: Evidence) -> None:
+        self.subject = subject
+        self.evidence = evidence
+        self.wanted = wanted(subject)
+        self.rng = np.random.default_rng(SEED)
+
+    def raw(self, xs: Sequence[Any]) -> tuple[Array, ...]:
+        """Outputs as they are; whatever the forward raises becomes `UnusableError`."""
+        self.evidence.evaluations += 1
+        try:
+            with np.errstate(all="ignore"):
+                ys = self.subject.forward(xs)
+            return tuple([np.asarray(y) for y in ys])
+        except Exception as error:
+            raise UnusableError(f"forward raises {said(error)}") from error
+
+    def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
+        """Outputs, widened. A forward may hand out the same buffer every time, so they are copied."""
+        return tuple([wide(y) for y in self.raw(xs)])
+
+    def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
+        """x_bars, widened, None where none came; what the backward raises comes out."""
+        self.evidence.evaluations += 1
+        with np.errstate(all="ignore"):
+            bars = self.subject.pull(xs, gs)
+        return tuple([None if b is None else wide(np.asarray(b)) for b in bars])
+
+    def note(self, *trials: Trial) -> None:
+        """Keep trials."""
+        self.evidence.trials.extend(trials)
+
+    def behaves(self, code: str, k: int | None, says: str, **data: Any) -> None:
+        """Keep a behaviour, one of a kind for each input."""
+        if not self.known(code, k):
+            self.evidence.behaviours.append(Behaviour(code, k, says, data))
+
+    def known(self, code: str, k: int | None) -> bool:
+        """Whether that behaviour has been seen."""
+        return any(b.code == code and b.input == k for b in self.evidence.behaviours)
+
+    def skip(self, what: str, why: str) -> None:
+        """Say what was not looked at."""
+        if (what, why) not in self.evidence.skipped:
+            self.evidence.skipped.append((what, why))
+
+
+def wide(x: Array) -> Array:
+    """A copy as float64 or complex128; whole numbers and bools too."""
+    return np.array(x, dtype=np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def inexact(x: Any) -> bool:
+    """Whether x is an array of floats (bfloat16 too) or complex numbers."""
+    return isinstance(x, np.ndarray) and x.dtype.kind in dtypes.INEXACT
+
+
+def epsilon(dtype: np.dtype[Any]) -> float:
+    """The spacing of numbers near 1, relative."""
+    if dtype.kind == "V":
+        return 2.0**-7  # bfloat16, of which NumPy's finfo knows nothing
+    return float(np.finfo(dtype).eps) if dtype.kind in "fc" else 0.0
+
+
+def norm(x: Array) -> float:
+    """Euclidean norm over all elements."""
+    return float(np.linalg.norm(x.reshape(-1)))
+
+
+def inner(a: Array, b: Array) -> float:
+    """Real inner product Re<a, b>, in which gradients of complex arrays are gradients."""
+    return float(np.vdot(a, b).real)
+
+
+def rms(x: Array) -> float:
+    """Root of the mean square; 0 for nothing."""
+    return norm(x) / float(np.sqrt(x.size)) if x.size else 0.0
+
+
+def said(error: BaseException) -> str:
+    """An exception in one line."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

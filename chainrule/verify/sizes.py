@@ -1,0 +1,156 @@
+"""The captured point at other sizes: every extent gets another length, the same one everywhere.
+
+Values come from the captured ones by taking leading parts, or by repeating with small changes, so
+that what is positive, normalised, sorted, triangular or a valid index stays so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify.noise import signs
+from chainrule.verify.run import Point, Run, UnusableError, inexact
+from chainrule.verify.subject import Array
+
+_SMALL = ((3, 5, 7), (3, 4, 5, 7), (2, 3, 4, 5, 7, 9, 11))
+"""In order: factors that are sizes are told apart best where sizes are odd primes."""
+_PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+_LARGEST = 40_000
+"""Elements of an input that is made larger."""
+
+Renaming = Mapping[int, int]
+
+
+def extents(xs: Sequence[Any]) -> tuple[int, ...]:
+    """The lengths of axes that can be changed, each once, the shortest first."""
+    return tuple(sorted({n for x in xs if isinstance(x, np.ndarray) for n in x.shape if n > 1}))
+
+
+def smaller(run: Run, point: Point) -> Iterator[Point]:
+    """Small versions of the point at which the forward works, all lengths different."""
+    lengths = extents(point.xs)
+    for small in _SMALL:
+        if 0 < len(lengths) <= len(small):
+            yield from _tried(run, point, dict(zip(lengths, small, strict=False)))
+    yield from _one_by_one(run, point, lambda n: [m for m in (2, 3, 5) if m < n])
+
+
+def others(run: Run, point: Point) -> Iterator[Point]:
+    """Versions of the point of other lengths than its own: small ones, then larger ones."""
+    lengths = extents(point.xs)
+    for small in _SMALL:
+        if not 0 < len(lengths) <= len(small):
+            continue
+        renaming = dict(zip(lengths, small, strict=False))
+        if all(a != b for a, b in renaming.items()):
+            yield from _tried(run, point, renaming)
+    yield from _tried(run, point, _larger(lengths))
+    yield from _one_by_one(run, point, lambda n: [m for m in (3, 5) if m != n] + [n + 1])
+
+
+def _larger(lengths: Sequence[int]) -> dict[int, int]:
+    renaming: dict[int, int] = {}
+    for n in lengths:
+        free = [p for p in _PRIMES if p > n and p not in renaming.values()]
+        renaming[n] = free[0] if free else n
+    return renaming
+
+
+def _one_by_one(run: Run, point: Point, lengths_for: Any) -> Iterator[Point]:
+    """Lengths that can change by themselves, all of them together, and else each alone."""
+    able: dict[int, int] = {}
+    for n in extents(point.xs):
+        for m in lengths_for(n):
+            if m not in able.values() and any(True for _ in _tried(run, point, {n: m})):
+                able[n] = m
+                break
+    together = list(_tried(run, point, able)) if able else []
+    yield from together
+    if not together:
+        for n, m in able.items():
+            yield from _tried(run, point, {n: m})
+
+
+def _tried(run: Run, point: Point, renaming: Renaming) -> Iterator[Point]:
+    """The point renamed, if the forward gives finite numbers there."""
+    try:
+        xs = tuple([resized(run, x, k, renaming) for k, x in enumerate(point.xs)])
+        if sum([x.size for x in xs if isinstance(x, np.ndarray)]) > max(_LARGEST, _size(point.xs)):
+            return
+        if all(np.isfinite(y).all() for y in run.forward(xs)):
+            yield Point(f"other sizes {_shapes(xs)}", xs, "size")
+    except UnusableError:
+        return
+
+
+def _size(xs: Sequence[Any]) -> int:
+    return sum([x.size for x in xs if isinstance(x, np.ndarray)])
+
+
+def _shapes(xs: Sequence[Any]) -> str:
+    return " ".join([str(x.shape) for x in xs if isinstance(x, np.ndarray) and x.ndim])
+
+
+def resized(run: Run, x: Any, k: int, renaming: Renaming) -> Any:
+    """An input whose axes have their new lengths."""
+    if not isinstance(x, np.ndarray) or not set(x.shape) & renaming.keys():
+        return _within(x, renaming) if isinstance(x, np.ndarray) else x
+    grown = x
+    for axis, n in enumerate(x.shape):
+        m = renaming.get(n, n)
+        grown = np.take(grown, np.arange(m) % n, axis=axis)
+    if x.dtype.kind in "iu":
+        return _indices(run, x, grown, renaming)
+    if not inexact(x):
+        return grown
+    if grown.size > x.size and k in run.wanted:
+        grown = (grown * (1 + 0.1 * signs(run.rng, grown.shape))).astype(x.dtype)
+    return _as_rows(x, grown)
+
+
+def _within(x: Array, renaming: Renaming) -> Array:
+    """Indices kept inside of axes that shrink."""
+    if x.dtype.kind not in "iu" or not x.size:
+        return x
+    return _inside(x, x, renaming)
+
+
+def _inside(x: Array, new: Array, renaming: Renaming) -> Array:
+    longer = [m for n, m in renaming.items() if n > int(x.max())]
+    if not longer:
+        return new
+    return np.where(new < 0, new, new % min(longer)).astype(x.dtype)
+
+
+def _indices(run: Run, x: Array, new: Array, renaming: Renaming) -> Array:
+    """Distinct numbers stay distinct, sorted ones sorted, all of them within their axis."""
+    new = _inside(x, new, renaming)
+    flat = x.reshape(-1)
+    if flat.size > 1 and np.unique(flat).size == flat.size:
+        room = [m for n, m in renaming.items() if n > int(x.max())]
+        count = max(min(room, default=new.size), 1)
+        if count < new.size:
+            raise UnusableError("distinct indices do not fit into the other size")
+        new = run.rng.permutation(count)[: new.size].reshape(new.shape).astype(x.dtype)
+    if flat.size > 1 and x.ndim == 1 and bool((np.diff(flat) >= 0).all()):
+        new = np.sort(new)
+    return new
+
+
+def _as_rows(x: Array, new: Array) -> Array:
+    """Rows that summed to one (one-hot ones, too) sum to one again, along the same axis."""
+    if x.dtype.kind == "c" or bool((x < 0).any()):
+        return new
+    for axis in reversed(range(x.ndim)):
+        sums = x.sum(axis=axis, keepdims=True)
+        total = float(sums.reshape(-1)[0])
+        if x.shape[axis] > 1 and total > 0 and np.allclose(sums, total, rtol=1e-3, atol=0):
+            short = new.sum(axis=axis, keepdims=True)
+            empty = np.zeros_like(new)
+            np.put_along_axis(empty, np.zeros_like(short, np.int64), total, axis)
+            with np.errstate(all="ignore"):
+                return np.where(short > 0, new / short * total, empty).astype(x.dtype)
+    return new
