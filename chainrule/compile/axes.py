@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from inspect import signature
 from typing import Any, cast, final
 
@@ -139,14 +140,21 @@ def sizes_now(name: str, leaves: Sequence[Any], axes: Sequence[Axes]) -> dict[st
 
 
 @final
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """What a function does at certain sizes; `checks` as `bounds.checked` gives them."""
 
     sample: Sample
-    program: Program
+    stated: Program
+    """As the function says it."""
+    terms: Terms
     checks: list[str]
     variant: Variant
+
+    @cached_property
+    def program(self) -> Program:
+        """Simplified."""
+        return simplified(self.stated, self.terms)
 
 
 def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: Call) -> Variant:
@@ -161,8 +169,11 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
     traces: list[Trace] = []
     needed = count_needed(len(now))
     for sample in samples_near(now, _sizes_of(leaves, axes), needed):
-        found = _traced(name, leaves, axes, sample, call, first=not traces)
-        if found is None:
+        try:
+            found = _traced(name, leaves, axes, sample, call)
+        except ChainruleError:
+            if not traces:
+                raise
             continue
         traces.append(found)
         like = [t for t in traces if same_structure(t.program, found.program)]
@@ -186,18 +197,11 @@ def _traced(
     axes: Sequence[Axes],
     sample: Sample,
     call: Call,
-    *,
-    first: bool,
-) -> Trace | None:
-    """What the function does at the sizes `sample`; None if it refuses them."""
+) -> Trace:
+    """What the function does at the sizes `sample`. What it raises there is raised."""
     kept: list[Program] = []
     resized = [_resized(x, a, sample) if a else x for x, a in zip(leaves, axes, strict=True)]
-    try:
-        variant = record(name, resized, call, kept.append)
-    except ChainruleError:
-        if first:
-            raise
-        return None
+    variant = record(name, resized, call, kept.append)
     if variant.op is not None:
         raise TraceError(
             f"jit: what {name} returns depends on something that requires a gradient, which "
@@ -206,8 +210,8 @@ def _traced(
     if variant.draws:
         raise TraceError(f"jit: {name} draws random numbers, which needs sizes that are known")
     terms = Terms()
-    program, checks = checked(kept[0], terms)
-    return Trace(sample, simplified(program, terms), checks, variant)
+    stated, checks = checked(kept[0], terms)
+    return Trace(sample, stated, terms, checks, variant)
 
 
 def _resized(x: Any, axes: Axes, sample: Sample) -> Any:
@@ -249,16 +253,28 @@ def _sized(
     # of the leaves only what a trace needs is kept
     specs = [_resized(x, a, samples[0]) if a else x for x, a in zip(leaves, axes, strict=True)]
 
+    together = cache(lambda: _together(found))  # only asked for at another size
+
     def confirm(sizes: dict[str, int]) -> bool:
         sample = {**samples[0], **sizes}
-        again = _traced(name, specs, axes, sample, call, first=True)
-        return again is not None and holds_at(program, again.program, sample)
+        again = _traced(name, specs, axes, sample, call)
+        # Equal as stated is equal when simplified, and is cheaper to see.
+        as_stated = (all_stated := together()) and holds_at(all_stated, again.stated, sample)
+        return bool(as_stated) or holds_at(program, again.program, sample)
 
     places = [(s, *_place_of(programs, samples, s)) for s in native.symbols]
     known = {tuple([sample[s] for s, _, _ in places]): True for sample in samples}
     run = Sized(native, places, confirm, known)
     variant.run, variant.fits = run, run.fits
     return variant
+
+
+def _together(found: Sequence[Trace]) -> Program | None:
+    """All traces as stated as one program, None if they say it differently."""
+    try:
+        return unified([t.stated for t in found], [t.sample for t in found])
+    except TraceError:
+        return None
 
 
 def _place_of(
