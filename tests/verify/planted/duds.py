@@ -14,7 +14,7 @@ WRONG = 1e-6
 """Relative error from which on a gradient is wrong."""
 
 
-def _arguments(case: Case) -> tuple[Any, ...]:
+def witness(case: Case) -> tuple[Any, ...]:
     """The arguments at which the mistake must show."""
     wrong = case.slip.wrong
     if wrong in ("", "strided"):
@@ -29,7 +29,7 @@ def shown(case: Case) -> dict[int, float]:
     """Relative error by argument, where the slip says that it shows."""
     made = modules.of_case(case)
     run = independent.runner(case.right.face, made, case.right.call)
-    found = independent.errors(run, _arguments(case), case.slip.wrong)
+    found = independent.errors(run, witness(case), case.slip.wrong)
     modules.forget(made)
     return found
 
