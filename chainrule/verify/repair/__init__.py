@@ -1,0 +1,113 @@
+"""Repair: the user's backward, changed until it is right.
+
+A wrong backward is a program with an oracle: the independent derivative. So it is repaired like
+any program that has tests: small edits of its own text, each the inverse of a slip that people
+make, are run on the captured values and at other points. An edit after which everything agrees is
+the correction; the slip that it undoes is the name of the mistake, found without any rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from time import perf_counter
+from weakref import WeakKeyDictionary
+
+from chainrule.verify.evidence import Evidence
+from chainrule.verify.finding import Correction, Finding
+from chainrule.verify.repair.draft import Draft, Unreadable
+from chainrule.verify.repair.present import correction
+from chainrule.verify.repair.problem import Problem, problem
+from chainrule.verify.repair.search import Version, versions
+
+SECONDS = 6.0
+"""Time for one subject's search, without the last check."""
+_CHECKS = 6
+"""Versions that get the last, full check."""
+
+
+@dataclass(frozen=True, eq=False)
+class Repaired:
+    """A correction, and the mistakes that its edits undo."""
+
+    correction: Correction
+    codes: tuple[str, ...]
+    """By edit: rows of `mistakes.MISTAKES`."""
+    inputs: frozenset[int]
+    """Inputs whose gradients are right with it, and were not before."""
+    whole: bool
+    """Whether nothing is wrong any more."""
+
+
+def repair(evidence: Evidence, finding: Finding | None = None) -> Correction | None:
+    """The change of the user's code that puts right what was found, run and checked; None if there
+    is no source, or no edit was found that does.
+
+    Without a finding: for all that is wrong at once.
+    """
+    found = repairs(evidence, finding)
+    if finding is not None and finding.input:
+        names = [x.name for x in evidence.subject.inputs]
+        mine = [r for r in found if any(names[i] == finding.input for i in r.inputs)]
+        found = mine or [r for r in found if r.whole]
+    if not found:
+        return None
+    best = found[0].correction
+    stated = finding.correction.formula if finding and finding.correction else ""
+    return replace(best, formula=stated or best.formula)
+
+
+_known: WeakKeyDictionary[Evidence, tuple[Repaired, ...]] = WeakKeyDictionary()
+
+
+def repairs(evidence: Evidence, finding: Finding | None = None) -> tuple[Repaired, ...]:
+    """Corrections that passed the full check, the best first. One search serves all findings of an
+    evidence; the first finding's names say what is tried first."""
+    if evidence not in _known:
+        _known[evidence] = tuple(_repairs(evidence, finding))
+    return _known[evidence]
+
+
+def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
+    posed = problem(evidence)
+    if posed is None:
+        return
+    posed.stop = perf_counter() + SECONDS
+    codes = [n.code for n in finding.names] if finding is not None else []
+    try:
+        first = Draft.of(posed.source)
+    except Unreadable:
+        return
+    checks, mended = 0, set[int]()
+    for version in versions(posed, codes):
+        inputs = frozenset(i for s in version.steps for i in s.mended)
+        if inputs <= mended or checks >= _CHECKS:
+            continue
+        if not posed.right(version.draft.compiled(), set(inputs)):
+            continue
+        checks += 1
+        error = _checked(posed, version, inputs)
+        if error is not None:
+            mended |= inputs
+            yield _repaired(first, version, inputs, error)
+            if version.right:
+                return
+
+
+def _checked(posed: Problem, version: Version, inputs: frozenset[int]) -> float | None:
+    """The largest error left after a full examination; None if something is wrong still."""
+    from chainrule.verify.examine import examine
+
+    evidence = examine(posed.source.replaced(version.draft.compiled()))
+    wrong = set(evidence.wrong_inputs())
+    general = any(b.input is None for b in evidence.behaviours)
+    if wrong & inputs or (version.right and (wrong or general)):
+        return None
+    errors = [t.error for t in evidence.trials if t.input in inputs and t.verdict == "right"]
+    return max(errors) if errors else None
+
+
+def _repaired(first: Draft, version: Version, inputs: frozenset[int], error: float) -> Repaired:
+    shown = correction(first, version.draft, version.steps, error)
+    codes = tuple([s.edit.code for s in version.steps])
+    return Repaired(shown, codes, inputs, version.right)

@@ -1,0 +1,263 @@
+"""A version of the user's function: text that can be edited, and run where the original runs.
+
+Edits are made to the text, at the positions of syntax nodes, so that all that does not change stays
+as the user wrote it. A version is compiled with the globals and the closure of the original and
+with its file name and line numbers. `while` loops get a limit: an edited loop must end.
+"""
+
+from __future__ import annotations
+
+import __future__
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any, TypeAlias
+
+from chainrule.verify.subject import Source
+
+Def: TypeAlias = ast.FunctionDef | ast.Lambda
+TURNS = 20_000
+"""Turns that a `while` loop of a changed function may take."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of the text between two offsets, and the mistake that it undoes."""
+
+    start: int
+    end: int
+    text: str
+    code: str
+    cost: float = 1.0
+    """How unlikely it is: what is tried first costs least."""
+    says: str = ""
+    """To read: "`g @ w` becomes `g @ w.T`"."""
+
+
+class Unreadable(Exception):
+    """The source is not of a kind that can be changed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """One version: `body` is the function's text, `head` and `tail` what else its lines hold."""
+
+    source: Source
+    head: str
+    body: str
+    tail: str
+    is_lambda: bool
+
+    @staticmethod
+    def of(source: Source) -> Draft:
+        """The version that the user wrote."""
+        plain_function(source.function)
+        draft = Draft(source, "", source.text.rstrip("\n") + "\n", "", False)
+        if source.function.__name__ == "<lambda>":
+            return _lambda_of(source)
+        try:
+            _ = draft.root
+        except (SyntaxError, StopIteration) as e:
+            raise Unreadable(f"the source of {source.function.__name__} cannot be parsed") from e
+        return draft
+
+    @property
+    def text(self) -> str:
+        """The lines as they would stand in the file."""
+        return self.head + self.body + self.tail
+
+    def edited(self, edit: Edit) -> Draft:
+        """The version after an edit."""
+        return replace(self, body=self.body[: edit.start] + edit.text + self.body[edit.end :])
+
+    # Syntax.
+
+    def parse(self) -> tuple[ast.Module, Def]:
+        """A fresh tree, and the function in it."""
+        tree = ast.parse(self._prefix + self.body + (")" if self.is_lambda else ""))
+        kinds = ast.Lambda if self.is_lambda else ast.FunctionDef
+        return tree, next(n for n in ast.walk(tree) if isinstance(n, kinds))
+
+    @property
+    def _prefix(self) -> str:
+        if self.is_lambda:
+            return "("
+        return "if True:\n" if self.body[:1].isspace() else ""
+
+    @cached_property
+    def root(self) -> Def:
+        """The function's node."""
+        return self.parse()[1]
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the function, in an order that depends on nothing but the text."""
+        return list(ast.walk(self.root))
+
+    @cached_property
+    def index(self) -> dict[ast.AST, int]:
+        """Where each node stands in `nodes`."""
+        return {n: i for i, n in enumerate(self.nodes)}
+
+    @cached_property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        """The node around each node."""
+        return {c: p for p in self.nodes for c in ast.iter_child_nodes(p)}
+
+    @cached_property
+    def _starts(self) -> list[tuple[int, bytes]]:
+        """Of each line of what is parsed: its offset in `body`, and its bytes."""
+        offset, starts = -len(self._prefix), list[tuple[int, bytes]]()
+        for line in (self._prefix + self.body).splitlines(keepends=True):
+            starts.append((offset, line.encode()))
+            offset += len(line)
+        return starts
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        """Offsets in `body` at which a node starts and ends, without parentheses around it."""
+
+        def at(line: int, column: int) -> int:
+            start, content = self._starts[line - 1]
+            return start + len(content[:column].decode())
+
+        n: Any = node
+        return at(n.lineno, n.col_offset), at(n.end_lineno, n.end_col_offset)
+
+    def src(self, node: ast.AST) -> str:
+        """A node's text."""
+        start, end = self.span(node)
+        return self.body[start:end]
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the function's arguments."""
+        a = self.root.args
+        every = [*a.posonlyargs, *a.args, *([a.vararg] if a.vararg else []), *a.kwonlyargs]
+        return tuple([x.arg for x in every])
+
+    # Running.
+
+    def compiled(
+        self,
+        names: Mapping[str, object] | None = None,
+        change: Callable[[Def], Def] | None = None,
+    ) -> Callable[..., Any]:
+        """The function of this version. `names` are further names that it can read, `change` a last
+        change of its tree, made before it is compiled."""
+        _, root = self.parse()
+        extra = dict(names or {})
+        if change is not None:
+            root = change(root)
+        if any(isinstance(n, ast.While) for n in ast.walk(root)):
+            extra["__turn__"] = _limit()
+            root = _Guard().visit(root)
+        original = plain_function(self.source.function)
+        code = _code_of(root, original, extra, self)
+        cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
+        closure = tuple([CellType(extra[n]) if n in extra else cells[n] for n in code.co_freevars])
+        made = FunctionType(
+            code, original.__globals__, original.__name__, original.__defaults__, closure
+        )
+        made.__kwdefaults__ = original.__kwdefaults__
+        made.__qualname__ = original.__qualname__
+        asked = self.source.function
+        return MethodType(made, asked.__self__) if isinstance(asked, MethodType) else made
+
+
+def plain_function(function: Callable[..., Any]) -> FunctionType:
+    """The Python function under methods and decorators."""
+    inner = inspect.unwrap(function)
+    inner = inner.__func__ if isinstance(inner, MethodType) else inner
+    if not isinstance(inner, FunctionType):
+        raise Unreadable(f"{inner!r} is not a function written in Python")
+    return inner
+
+
+def _code_of(
+    root: Def, original: FunctionType, extra: Mapping[str, object], draft: Draft
+) -> CodeType:
+    """Code of `root` as it would be compiled where the original stands: below a function that has
+    the closure's names, and in a class if it is a method (for names like `__x`)."""
+    if isinstance(root, ast.FunctionDef):
+        root.decorator_list = []
+        inner: ast.stmt = root
+    else:
+        inner = ast.Expr(root)
+    path = original.__qualname__.split(".")
+    owner = path[-2] if len(path) > 1 else "<locals>"
+    if owner != "<locals>":
+        inner = ast.ClassDef(owner, [], [], [inner], [])
+    free = [*[n for n in original.__code__.co_freevars if n != "__class__"], *extra]
+    arguments = ast.arguments([], [ast.arg(n) for n in free], None, [], [], None, [])
+    outer = ast.FunctionDef("__make__", arguments, [inner], [])
+    module = ast.fix_missing_locations(ast.Module([outer], []))
+    lines = draft._prefix.count("\n")  # pyright: ignore[reportPrivateUsage]
+    ast.increment_lineno(module, draft.source.first_line - 1 - lines + draft.head.count("\n"))
+    flags = original.__code__.co_flags & __future__.annotations.compiler_flag
+    code = compile(module, draft.source.file, "exec", dont_inherit=True, flags=flags)
+    name = "<lambda>" if isinstance(root, ast.Lambda) else root.name
+    return next(c for c in _codes(code) if c.co_name == name)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for c in code.co_consts:
+        if isinstance(c, CodeType):
+            yield c
+            yield from _codes(c)
+
+
+class _Guard(ast.NodeTransformer):
+    """Every `while test` becomes `while __turn__() and test`."""
+
+    def visit_While(self, node: ast.While) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        turn = ast.Call(ast.Name("__turn__", ast.Load()), [], [])
+        node.test = ast.BoolOp(ast.And(), [turn, node.test])
+        return ast.fix_missing_locations(ast.copy_location(node, node))
+
+
+def _limit() -> Callable[[], bool]:
+    left = [TURNS]
+
+    def turn() -> bool:
+        left[0] -= 1
+        if left[0] < 0:
+            raise RuntimeError(f"a loop took more than {TURNS} turns")
+        return True
+
+    return turn
+
+
+def _lambda_of(source: Source) -> Draft:
+    """The lambda among the source's lines whose code is the function's."""
+    text, wanted = source.text, plain_function(source.function).__code__
+    start = text.find("lambda")
+    while start >= 0:
+        for end in range(len(text), start + 6, -1):
+            if (draft := _as_lambda(source, start, end)) is not None:
+                made = plain_function(draft.compiled()).__code__
+                if (made.co_code, made.co_names) == (wanted.co_code, wanted.co_names):
+                    return draft
+                break
+        start = text.find("lambda", start + 6)
+    raise Unreadable("the lambda cannot be told from the others of its line")
+
+
+def _as_lambda(source: Source, start: int, end: int) -> Draft | None:
+    text = source.text
+    try:
+        tree = ast.parse(f"({text[start:end]})", mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    if not isinstance(tree, ast.Lambda):
+        return None
+    return Draft(source, text[:start], text[start:end].rstrip(), text[end:], True)
+
+
+def dedented(lines: list[str]) -> str:
+    """Lines as text, without the indentation that all of them share."""
+    return textwrap.dedent("\n".join(lines))

@@ -1,0 +1,90 @@
+"""Where parentheses are needed: text of expressions put together as a person would write it."""
+
+from __future__ import annotations
+
+import ast
+
+from chainrule.verify.repair.draft import Draft, Edit
+
+ADD, MUL, UNARY, POW, ATOM = 10, 11, 12, 13, 15
+"""How tightly an expression binds."""
+
+_BINDS: dict[type[ast.operator], int] = {
+    ast.BitOr: 6,
+    ast.BitXor: 7,
+    ast.BitAnd: 8,
+    ast.LShift: 9,
+    ast.RShift: 9,
+    ast.Add: ADD,
+    ast.Sub: ADD,
+    ast.Pow: POW,
+}
+
+
+def binds(node: ast.AST) -> int:
+    """How tightly an expression's own operator binds."""
+    match node:
+        case ast.BinOp():
+            return _BINDS.get(type(node.op), MUL)
+        case ast.UnaryOp():
+            return 4 if isinstance(node.op, ast.Not) else UNARY
+        case ast.Compare():
+            return 5
+        case ast.BoolOp():
+            return 3 if isinstance(node.op, ast.And) else 2
+        case ast.IfExp():
+            return 1
+        case ast.Lambda():
+            return 0
+        case ast.Tuple() | ast.NamedExpr() | ast.Starred():
+            return -1
+        case _:
+            return ATOM
+
+
+def needs(parent: ast.AST, child: ast.AST) -> int:
+    """How tightly an expression must bind to stand without parentheses where `child` stands."""
+    match parent:
+        case ast.BinOp() if isinstance(parent.op, ast.Pow):
+            return ATOM if parent.left is child else UNARY
+        case ast.BinOp():
+            return binds(parent) + (parent.right is child)
+        case ast.UnaryOp():
+            return binds(parent)
+        case ast.Compare():
+            return 6
+        case ast.BoolOp():
+            return binds(parent) + 1
+        case ast.IfExp():
+            return 0 if parent.orelse is child else 2
+        case ast.Attribute() | ast.Subscript() if parent.value is child:
+            return ATOM
+        case ast.Call() if parent.func is child:
+            return ATOM
+        case ast.Return() | ast.Assign() | ast.Subscript():
+            return -1
+        case _:
+            return 0
+
+
+def as_part(draft: Draft, node: ast.AST, at_least: int) -> str:
+    """A node's text, in parentheses if it binds less tightly than it must."""
+    text = draft.src(node)
+    enclosed = isinstance(node, ast.Tuple) and text.startswith("(")
+    return text if binds(node) >= at_least or enclosed else f"({text})"
+
+
+def part(text: str, at_least: int) -> str:
+    """The same for text of an expression."""
+    return text if binds(ast.parse(text, mode="eval").body) >= at_least else f"({text})"
+
+
+def replaced(draft: Draft, node: ast.AST, text: str, code: str, cost: float = 1.0) -> Edit:
+    """The edit that puts `text` where `node` stands."""
+    start, end = draft.span(node)
+    says = f"`{draft.src(node)}` becomes `{text}`"
+    before, after = draft.body[:start].rstrip(), draft.body[end:].lstrip()
+    enclosed = before.endswith("(") and after.startswith(")")
+    if not enclosed:
+        text = part(text, needs(draft.parents[node], node))
+    return Edit(start, end, text, code, cost, says)

@@ -1,0 +1,53 @@
+"""Slips and how to undo them: every rule proposes edits, whether they are right is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.rules import axes, factors, names, products, statements
+from chainrule.verify.repair.scene import Scene
+
+Rule: TypeAlias = Callable[[Scene], Iterator[Edit]]
+
+RULES: tuple[Rule, ...] = (
+    products.other_products,
+    products.einsum_letters,
+    products.transposed,
+    products.permuted,
+    axes.other_axis,
+    axes.keeping,
+    axes.sum_or_mean,
+    axes.reduced,
+    axes.not_reduced,
+    axes.spread,
+    axes.placed,
+    names.other_order,
+    names.other_name,
+    factors.without,
+    factors.exponents,
+    factors.constants,
+    factors.comparisons,
+    factors.masks,
+    factors.sizes,
+    statements.added,
+    statements.scattered,
+    statements.own_copy,
+    statements.contiguous,
+    statements.flattened,
+)
+"""In no particular order: each edit says how likely it is."""
+
+
+def edits(scene: Scene) -> list[Edit]:
+    """What all rules propose, each text once, likely ones first."""
+    found = dict[tuple[int, int, str], Edit]()
+    for rule in RULES:
+        for e in rule(scene):
+            if scene.draft.body[e.start : e.end] == e.text:
+                continue
+            key = (e.start, e.end, e.text)
+            if key not in found or found[key].cost > e.cost:
+                found[key] = e
+    return sorted(found.values(), key=lambda e: (e.cost, len(e.text)))

@@ -1,0 +1,200 @@
+"""Reductions: along which axes, kept or not, mean or sum; sums that are missing or too much."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator
+
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import ATOM, as_part
+from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.watch import shape_of
+
+_WORDS = ("axis", "dim", "axes")
+_KEEP = ("keepdims", "keepdim")
+_REDUCTIONS = ("sum", "mean", "max", "min", "amax", "amin", "prod", "var", "std", "logsumexp")
+_ALONG = (*_REDUCTIONS, "cumsum", "cumprod", "softmax", "log_softmax", "norm", "flip", "roll")
+
+
+def other_axis(scene: Scene) -> Iterator[Edit]:
+    """Another axis for every call that has one, or one for a reduction that has none."""
+    for node, operand in _calls(scene):
+        ndim = len(scene.shape(operand) or ())
+        if (axis := _axis(node)) is not None:
+            negative = scene.draft.src(axis).startswith("-")
+            for text in _choices(ndim, negative):
+                yield scene.put(axis, text, "wrong_axis", 1.0 + 0.3 * ("(" in text))
+        elif ndim > 0 and _called(node) in _REDUCTIONS:
+            for text in _choices(ndim, negative=False):
+                yield _with_argument(scene, node, f"{'dim' if scene.torch else 'axis'}={text}", 1.4)
+
+
+def _choices(ndim: int, negative: bool) -> list[str]:
+    axes = range(-ndim, 0) if negative else range(ndim)
+    pairs = [c for n in range(2, ndim + 1) for c in itertools.combinations(axes, n)]
+    return [*map(str, axes), *map(str, pairs), *(["-1"] if not negative else ["0"])]
+
+
+def keeping(scene: Scene) -> Iterator[Edit]:
+    """`keepdims` given, or not, where it was not, or was."""
+    for node, operand in _calls(scene):
+        if _called(node) not in _REDUCTIONS or not scene.shape(operand):
+            continue
+        given = [k for k in node.keywords if k.arg in _KEEP]
+        for k in given:
+            truth = isinstance(k.value, ast.Constant) and k.value.value is True
+            yield scene.put(k.value, str(not truth), "wrong_axis", 1.5)
+        if not given:
+            keep = f"{'keepdim' if scene.torch else 'keepdims'}=True"
+            yield _with_argument(scene, node, keep, 1.5)
+
+
+def sum_or_mean(scene: Scene) -> Iterator[Edit]:
+    """`mean` for `sum` and the other way round."""
+    other = {"sum": "mean", "mean": "sum", "max": "sum", "min": "max", "var": "std", "std": "var"}
+    for node, _ in _calls(scene):
+        if (name := _called(node)) in other and isinstance(node.func, ast.Attribute):
+            end = scene.draft.span(node.func)[1]
+            says = f"`{name}` becomes `{other[name]}`"
+            yield Edit(end - len(name), end, other[name], "factor", 0.9, says)
+
+
+def reduced(scene: Scene) -> Iterator[Edit]:
+    """A sum at the end of a gradient that has more axes than its input, or longer ones."""
+    for node in scene.roots:
+        here = scene.shape(node) or ()
+        for wanted in set(scene.shapes) - {here}:
+            for axes, keep in _sums(here, wanted):
+                axis = axes[0] if len(axes) == 1 else axes
+                text = f"{as_part(scene.draft, node, ATOM)}.sum({scene.along(axis, keep)})"
+                yield scene.put(node, text, "not_summed", 1.0 + 0.2 * len(axes))
+            if here == () or _size(here) == _size(wanted):
+                yield from _reshaped(scene, node, wanted)
+
+
+def _sums(here: Shape, wanted: Shape) -> Iterator[tuple[tuple[int, ...], bool]]:
+    for n in range(1, len(here) + 1):
+        for axes in itertools.combinations(range(len(here)), n):
+            if tuple([s for i, s in enumerate(here) if i not in axes]) == wanted:
+                yield axes, False
+            if tuple([1 if i in axes else s for i, s in enumerate(here)]) == wanted:
+                yield axes, True
+
+
+def _reshaped(scene: Scene, node: ast.expr, wanted: Shape) -> Iterator[Edit]:
+    for name, value in scene.arrays.items():
+        if shape_of(value) == wanted and name != scene.draft.src(node):
+            text = f"{as_part(scene.draft, node, ATOM)}.reshape({name}.shape)"
+            yield scene.put(node, text, "wrong_shape", 1.4)
+
+
+def not_reduced(scene: Scene) -> Iterator[Edit]:
+    """A reduction too much."""
+    for node, operand in _calls(scene):
+        if _called(node) in _REDUCTIONS:
+            yield scene.put(node, scene.draft.src(operand), "wrong_axis", 1.8)
+
+
+def spread(scene: Scene) -> Iterator[Edit]:
+    """A gradient that must be repeated along the axes of its input: of a sum, of a mean."""
+    module = scene.module("torch") if scene.torch else scene.module("numpy", "chainrule")
+    for node in scene.roots:
+        here = scene.shape(node) or ()
+        for name, value in scene.arrays.items():
+            shape = shape_of(value) or ()
+            if shape not in scene.shapes or shape == here:
+                continue
+            for text in _lifted(as_part(scene.draft, node, ATOM), here, shape):
+                if scene.torch:
+                    yield scene.put(node, f"{text}.expand({name}.shape)", "wrong_shape", 1.6)
+                elif module is not None:
+                    text = f"{module}.broadcast_to({text}, {name}.shape)"
+                    yield scene.put(node, text, "wrong_shape", 1.6)
+
+
+def _lifted(text: str, here: Shape, shape: Shape) -> Iterator[str]:
+    """An expression with axes of length one put in, so that it broadcasts to `shape`."""
+    if len(here) == len(shape) and all(a in (1, b) for a, b in zip(here, shape, strict=True)):
+        yield text
+    for kept in itertools.combinations(range(len(shape)), len(here)):
+        if 0 < len(here) < len(shape) and tuple([shape[i] for i in kept]) == here:
+            marks = [":" if i in kept else "None" for i in range(len(shape))]
+            yield f"{text}[{', '.join(marks)}]"
+    if not here:
+        yield text
+
+
+def placed(scene: Scene) -> Iterator[Edit]:
+    """A vector that is lined up with the wrong axis of its partner: `v[:, None]`."""
+    for node in scene.expressions:
+        if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
+            for one, other in ((node.left, node.right), (node.right, node.left)):
+                small, large = scene.shape(one), scene.shape(other)
+                if small and large and len(small) < len(large):
+                    for text in _lifted(as_part(scene.draft, one, ATOM), small, large):
+                        yield scene.put(one, text, "wrong_axis", 1.5)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+            parts = [scene.draft.src(e) for e in node.slice.elts]
+            if "None" in parts or "np.newaxis" in parts:
+                for order in set(itertools.permutations(parts)):
+                    text = f"{as_part(scene.draft, node.value, ATOM)}[{', '.join(order)}]"
+                    yield scene.put(node, text, "wrong_axis", 1.4)
+
+
+# Calls.
+
+
+def _calls(scene: Scene) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Calls along axes, and the array that each goes over."""
+    for node in scene.expressions:
+        if isinstance(node, ast.Call) and (
+            _called(node) in _ALONG or any(k.arg in _WORDS for k in node.keywords)
+        ):
+            method = isinstance(node.func, ast.Attribute) and scene.is_array(node.func.value)
+            if method and isinstance(node.func, ast.Attribute):
+                yield node, node.func.value
+            elif node.args:
+                yield node, node.args[0]
+
+
+def _called(node: ast.Call) -> str:
+    match node.func:
+        case ast.Attribute():
+            return node.func.attr
+        case ast.Name():
+            return node.func.id
+        case _:
+            return ""
+
+
+def _axis(node: ast.Call) -> ast.expr | None:
+    for k in node.keywords:
+        if k.arg in _WORDS:
+            return k.value
+    spots = node.args[:2]
+    if isinstance(node.func, ast.Attribute) and len(node.args) == 1:
+        spots = node.args
+    for a in spots:
+        match a:
+            case ast.Constant(value=int()) | ast.UnaryOp(operand=ast.Constant(value=int())):
+                return a
+            case ast.Tuple():
+                return a
+            case _:
+                continue
+    return None
+
+
+def _with_argument(scene: Scene, node: ast.Call, text: str, cost: float) -> Edit:
+    end = scene.draft.span(node)[1] - 1
+    comma = ", " if node.args or node.keywords else ""
+    says = f"`{scene.draft.src(node)}` gets `{text}`"
+    return Edit(end, end, comma + text, "wrong_axis", cost, says)
+
+
+def _size(shape: Shape) -> int:
+    n = 1
+    for k in shape:
+        n *= k
+    return n

@@ -1,0 +1,160 @@
+"""Factors, exponents, constants, comparisons and sizes that are not what they should be.
+
+Constant factors and signs need no rule: `weigh.py` solves for them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import MUL, POW, UNARY, as_part
+from chainrule.verify.repair.scene import Scene
+
+_OPERATORS = {
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+_OPPOSITE = {">": "<", ">=": "<", "<": ">", "<=": ">", "==": "!=", "!=": "=="}
+_CASTS = {"astype", "float", "half", "double", "detach", "to", "round", "bfloat16", "float32"}
+
+
+def without(scene: Scene) -> Iterator[Edit]:
+    """A factor, a divisor or a call too much: `g * g` for `g`, `np.sign(g)` for `g`."""
+    for node in scene.expressions:
+        match node:
+            case ast.BinOp(op=ast.Mult() | ast.Div() | ast.FloorDiv()):
+                for kept, gone in ((node.left, node.right), (node.right, node.left)):
+                    if scene.shape(gone) == () and not scene.is_array(gone):
+                        yield scene.put(node, scene.draft.src(kept), "factor", 0.9)
+                        continue
+                    cotangent = scene.draft.src(gone) in scene.cotangents
+                    code = "not_linear" if cotangent else "wrong_value"
+                    yield scene.put(node, scene.draft.src(kept), code, 1.4)
+            case ast.Call(args=[inner], func=function) if scene.is_array(inner):
+                code = _unwrapped_code(scene, function, inner)
+                yield scene.put(node, scene.draft.src(inner), code, 1.5)
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if scene.is_array(inner):
+                code = "precision" if name in _CASTS else "wrong_value"
+                if scene.shape(inner) == scene.shape(node):
+                    yield scene.put(node, scene.draft.src(inner), code, 1.4)
+            case ast.BinOp(op=ast.Pow()) if scene.is_array(node.left):
+                code = _unwrapped_code(scene, node, node.left)
+                yield scene.put(node, scene.draft.src(node.left), code, 1.4)
+            case _:
+                continue
+
+
+def _unwrapped_code(scene: Scene, _: ast.expr, inner: ast.expr) -> str:
+    inside = {n.id for n in ast.walk(inner) if isinstance(n, ast.Name)}
+    return "not_linear" if inside & scene.cotangents else "wrong_value"
+
+
+def exponents(scene: Scene) -> Iterator[Edit]:
+    """Another exponent for what has one; for a divisor, one that it lacks."""
+    for node in scene.expressions:
+        match node:
+            case ast.BinOp(op=ast.Pow()):
+                here = scene.value(node.right)
+                if isinstance(here, int | float):
+                    for other in _exponents(float(here)):
+                        yield scene.put(node.right, _number(other), "wrong_value", 1.3)
+            case ast.BinOp(op=ast.Div()) if scene.is_array(node.right):
+                base = as_part(scene.draft, node.right, POW + 1)
+                for k in (2, 3):
+                    yield scene.put(node.right, f"{base} ** {k}", "wrong_value", 1.6)
+                yield scene.put(node.right, f"{base} ** 0.5", "wrong_value", 1.6)
+            case _:
+                continue
+
+
+def _exponents(here: float) -> list[float]:
+    near = [here + 1, here - 1, here + 0.5, here - 0.5, -here, here * 2, here / 2, here - 2]
+    return [e for e in dict.fromkeys(near) if e not in (here, 0.0)]
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def constants(scene: Scene) -> Iterator[Edit]:
+    """Another constant near the one that is there."""
+    for node in scene.expressions:
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, int | float)):
+            continue
+        parent = scene.draft.parents[node]
+        if isinstance(parent, ast.keyword | ast.Tuple | ast.Call):
+            continue  # An axis, a shape: other rules know them.
+        whole = isinstance(node.value, int)
+        c = float(node.value)
+        others = [c + 1, c - 1, 1.0, 0.0, 2.0, 0.5, c * 2, c / 2, c * 3, c / 3, -c]
+        for other in dict.fromkeys(others):
+            if other != c and (not whole or other == int(other) or c <= 3):
+                yield scene.put(node, _number(other), "factor", 1.7)
+
+
+def comparisons(scene: Scene) -> Iterator[Edit]:
+    """Other comparisons; a mask turned over."""
+    for node in scene.expressions:
+        match node:
+            case ast.Compare(ops=[op], left=left, comparators=[right]) if type(op) in _OPERATORS:
+                here = _OPERATORS[type(op)]
+                for other in _OPERATORS.values():
+                    if other == here:
+                        continue
+                    a, b = as_part(scene.draft, left, 6), as_part(scene.draft, right, 6)
+                    code = "region" if other == _OPPOSITE[here] else "one_sided"
+                    yield scene.put(node, f"{a} {other} {b}", code, 1.3)
+            case ast.UnaryOp(op=ast.Invert()):
+                yield scene.put(node, scene.draft.src(node.operand), "region", 1.2)
+            case ast.Name() | ast.Attribute() if _is_bool(scene, node):
+                yield scene.put(node, f"~{as_part(scene.draft, node, UNARY)}", "region", 1.4)
+            case ast.Call(args=[_, a, b], func=ast.Attribute(attr="where")):
+                start, end = scene.draft.span(a)[0], scene.draft.span(b)[1]
+                text = f"{scene.draft.src(b)}, {scene.draft.src(a)}"
+                yield Edit(start, end, text, "region", 1.3, "the cases of `where` change places")
+            case _:
+                continue
+
+
+def _is_bool(scene: Scene, node: ast.expr) -> bool:
+    return str(getattr(scene.value(node), "dtype", "")).endswith("bool")
+
+
+def masks(scene: Scene) -> Iterator[Edit]:
+    """A mask of zeros and ones where one side has a slope; a mask that is missing."""
+    module = scene.module("torch") if scene.torch else scene.module("numpy", "chainrule")
+    for node in scene.expressions:
+        if _is_bool(scene, node) and module is not None and not isinstance(node, ast.Name):
+            for s in scene.numbers:
+                mask = scene.draft.src(node)
+                yield scene.put(node, f"{module}.where({mask}, 1.0, {s})", "one_sided", 1.7)
+    for node in scene.roots:
+        for name, value in scene.arrays.items():
+            if name not in scene.cotangents and scene.shape(node) == tuple(value.shape):
+                here = as_part(scene.draft, node, MUL)
+                yield scene.put(node, f"{here} * ({name} > 0)", "region", 1.8)
+
+
+def sizes(scene: Scene) -> Iterator[Edit]:
+    """A size that is written into the code, or another one than the one that is meant."""
+    for node in scene.expressions:
+        value = scene.value(node)
+        match node:
+            case ast.Constant(value=int()) if isinstance(value, int) and abs(value) > 1:
+                code = "size"
+            case ast.Subscript(value=ast.Attribute(attr="shape")) | ast.Attribute(attr="size"):
+                code = "factor"
+            case ast.Name() if isinstance(value, int) and not isinstance(value, bool):
+                code = "factor"
+            case ast.Call(func=ast.Name(id="len")):
+                code = "factor"
+            case _:
+                continue
+        for text in scene.extents:
+            yield scene.put(node, text, code, 1.5 + 0.3 * ("shape" not in text))

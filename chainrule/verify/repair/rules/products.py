@@ -1,0 +1,137 @@
+"""Matrix products: operands transposed, exchanged; letters of an einsum; orders of axes."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator
+
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import MUL, part
+from chainrule.verify.repair.scene import Scene
+
+_MATMULS = ("matmul", "dot", "mm", "bmm")
+_SWAPS = ("transpose", "swapaxes", "permute_dims", "permute", "t", "matrix_transpose")
+_COST = {(1, 0): 1.0, (0, 1): 1.0, (1, 1): 1.6}
+
+
+def other_products(scene: Scene) -> Iterator[Edit]:
+    """Every other way to multiply the same two matrices: each transposed or not, either order."""
+    for node in scene.expressions:
+        match node:
+            case ast.BinOp(op=ast.MatMult()):
+                a, b = node.left, node.right
+            case ast.Call() if _name(node) in _MATMULS and len(_operands(node)) == 2:
+                a, b = _operands(node)
+            case _:
+                continue
+        for (ka, ta), (kb, tb) in itertools.product(_forms(scene, a), _forms(scene, b)):
+            for swapped in (False, True):
+                if (ka, kb, swapped) != (0, 0, False):
+                    cost = _COST.get((ka, kb), 1.0) + 0.4 * swapped
+                    text = _product(scene, node, *((tb, ta) if swapped else (ta, tb)))
+                    yield scene.put(node, text, "transposed", cost)
+
+
+def _forms(scene: Scene, node: ast.expr) -> list[tuple[int, str]]:
+    """A matrix as it is (0) and transposed (1); a transposition that is there is taken away."""
+    here = scene.draft.src(node)
+    if (inner := _untransposed(node)) is not None:
+        return [(0, here), (1, scene.draft.src(inner))]
+    ndim = len(scene.shape(node) or ())
+    return [(0, here), (1, scene.transposed(here, ndim))] if ndim >= 2 else [(0, here)]
+
+
+def _product(scene: Scene, node: ast.expr, a: str, b: str) -> str:
+    if isinstance(node, ast.BinOp):
+        return f"{part(a, MUL)} @ {part(b, MUL + 1)}"
+    assert isinstance(node, ast.Call)
+    function = scene.draft.src(node.func)
+    if len(node.args) == 2:
+        return f"{function}({a}, {b})"
+    return f"{part(a, 15)}.{_name(node)}({b})"
+
+
+def _untransposed(node: ast.expr) -> ast.expr | None:
+    """What a transposition of the last two axes is applied to."""
+    match node:
+        case ast.Attribute(attr="T" | "mT"):
+            return node.value
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _SWAPS:
+            numbers = [a for a in node.args if not isinstance(a, ast.Constant | ast.UnaryOp)]
+            if isinstance(inner, ast.Name) and len(numbers) == 1 and name != "t":
+                return node.args[0]  # np.swapaxes(x, -1, -2)
+            return inner if not numbers else None
+        case _:
+            return None
+
+
+def _name(node: ast.Call) -> str:
+    match node.func:
+        case ast.Attribute():
+            return node.func.attr
+        case ast.Name():
+            return node.func.id
+        case _:
+            return ""
+
+
+def _operands(node: ast.Call) -> list[ast.expr]:
+    if len(node.args) == 1 and isinstance(node.func, ast.Attribute):
+        return [node.func.value, node.args[0]]
+    return node.args if not node.keywords else []
+
+
+def einsum_letters(scene: Scene) -> Iterator[Edit]:
+    """Two letters of one operand, or of the result, exchanged; or one letter another."""
+    for node in scene.expressions:
+        if not (isinstance(node, ast.Call) and _name(node) == "einsum" and node.args):
+            continue
+        first = node.args[0]
+        if not (isinstance(first, ast.Constant) and isinstance(first.value, str)):
+            continue
+        quote = scene.draft.src(first)[:1]
+        for text in _variants(first.value):
+            start, end = scene.draft.span(first)
+            says = f"`{first.value}` becomes `{text}`"
+            yield Edit(start, end, f"{quote}{text}{quote}", "transposed", 1.2, says)
+
+
+def _variants(spec: str) -> Iterator[str]:
+    spots = [i for i, c in enumerate(spec) if c.isalpha()]
+    for i, j in itertools.combinations(spots, 2):
+        between = spec[i:j]
+        if spec[i] != spec[j] and "," not in between and "->" not in between:
+            letters = list(spec)
+            letters[i], letters[j] = letters[j], letters[i]
+            yield "".join(letters)
+    for i in spots:
+        for c in sorted(set(filter(str.isalpha, spec)) - {spec[i]}):
+            yield spec[:i] + c + spec[i + 1 :]
+
+
+def transposed(scene: Scene) -> Iterator[Edit]:
+    """A transposition too much, or one that is missing, anywhere but in a product."""
+    for node in scene.expressions:
+        if (inner := _untransposed(node)) is not None:
+            yield scene.put(node, scene.draft.src(inner), "transposed", 1.2)
+    for node in scene.roots:
+        ndim = len(scene.shape(node) or ())
+        if ndim >= 2 and _untransposed(node) is None:
+            yield scene.put(node, scene.transposed(scene.draft.src(node), ndim), "transposed", 1.3)
+
+
+def permuted(scene: Scene) -> Iterator[Edit]:
+    """Other orders of the axes in `x.transpose(0, 2, 1, 3)` and `permute`."""
+    for node in scene.expressions:
+        if not (isinstance(node, ast.Call) and _name(node) in _SWAPS):
+            continue
+        axes = node.args
+        if len(axes) == 1 and isinstance(axes[0], ast.Tuple):
+            axes = axes[0].elts
+        if not axes or not all(isinstance(a, ast.Constant) for a in axes) or len(axes) > 4:
+            continue
+        start, end = scene.draft.span(axes[0])[0], scene.draft.span(axes[-1])[1]
+        texts = [scene.draft.src(a) for a in axes]
+        for order in itertools.permutations(texts):
+            yield Edit(start, end, ", ".join(order), "transposed", 1.8, "axes in another order")

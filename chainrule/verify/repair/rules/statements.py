@@ -1,0 +1,161 @@
+"""Slips of whole statements: `=` for `+=`, writes into what is not the backward's own, memory."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import ADD, ATOM, as_part
+from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.watch import is_torch, shape_of
+
+
+def added(scene: Scene) -> Iterator[Edit]:
+    """`=` to `+=` and back, `+=` to `-=`."""
+    assigned = set[str]()
+    for node in _statements(scene):
+        match node:
+            case ast.Assign(targets=[target], value=value):
+                name = scene.draft.src(target)
+                again = name in assigned or not isinstance(target, ast.Name)
+                assigned |= {name}
+                if again and not isinstance(target, ast.Tuple):
+                    says = f"`{name} =` becomes `{name} +=`"
+                    yield _operator(scene, target, value, "+=", "overwritten", 1.0, says)
+                    text = f"{name} + {as_part(scene.draft, value, ADD + 1)}"
+                    yield scene.put(value, text, "overwritten", 1.6)
+            case ast.AugAssign(target=target, value=value):
+                for other, code in (("=", "extra_term"), ("+=", "sign"), ("-=", "sign")):
+                    says = f"the assignment to `{scene.draft.src(target)}` becomes `{other}`"
+                    yield _operator(scene, target, value, other, code, 1.1, says)
+            case _:
+                continue
+
+
+def _statements(scene: Scene) -> list[ast.stmt]:
+    found = [n for n in scene.draft.nodes if isinstance(n, ast.stmt)]
+    return sorted(found, key=lambda n: n.lineno)
+
+
+def _operator(
+    scene: Scene, target: ast.expr, value: ast.expr, text: str, code: str, cost: float, says: str
+) -> Edit:
+    """The edit of what stands between a target and a value (and may be followed by `(`)."""
+    start, end = scene.draft.span(target)[1], scene.draft.span(value)[0]
+    between = scene.draft.body[start:end]
+    sign = between.index("=")
+    first = next(i for i, c in enumerate(between) if not c.isspace())
+    return Edit(start + first, start + sign + 1, text, code, cost, says)
+
+
+def scattered(scene: Scene) -> Iterator[Edit]:
+    """Contributions of equal indices, of which only the last one stays: `dw[i] += g`."""
+    numpy = scene.module("numpy")
+    for node in _statements(scene):
+        match node:
+            case ast.AugAssign(target=ast.Subscript() as target, value=value):
+                pass
+            case ast.Assign(targets=[ast.Subscript() as target], value=value):
+                pass
+            case _:
+                continue
+        array, where = scene.draft.src(target.value), scene.draft.src(target.slice)
+        what, (start, end) = scene.draft.src(value), scene.draft.span(node)
+        says = f"equal indices in `{array}[{where}]` are added up"
+        if scene.torch or is_torch(scene.value(target.value)):
+            texts = [
+                f"{array}.index_put_(({where},), {what}, accumulate=True)",
+                f"{array}.index_add_(0, {where}, {what})",
+            ]
+        elif numpy is not None:
+            inner = f"({where})" if isinstance(target.slice, ast.Tuple) else where
+            texts = [f"{numpy}.add.at({array}, {inner}, {what})"]
+        else:
+            texts = []
+        for text in texts:
+            yield Edit(start, end, text, "overwritten", 1.2, says)
+
+
+def own_copy(scene: Scene) -> Iterator[Edit]:
+    """A copy before something is written into: `dx = g` to `dx = g.copy()`, `g *= m` to
+    `g = g * m`."""
+    copy = "clone" if scene.torch else "copy"
+    for node in scene.expressions:
+        parent = scene.draft.parents.get(node)
+        simple = isinstance(node, ast.Name | ast.Attribute)
+        if simple and isinstance(parent, ast.Assign) and scene.is_array(node):
+            text = f"{as_part(scene.draft, node, ATOM)}.{copy}()"
+            yield scene.put(node, text, "writes", 1.5)
+    for node in _statements(scene):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}.get(type(node.op))
+            if sign is not None:
+                start, end = scene.draft.span(node)
+                name = node.target.id
+                value = as_part(scene.draft, node.value, 12)
+                text = f"{name} = {name} {sign} {value}"
+                yield Edit(start, end, text, "writes", 1.5, f"`{name}` is not written into")
+    yield from _output_arguments(scene)
+
+
+def _output_arguments(scene: Scene) -> Iterator[Edit]:
+    """`np.multiply(g, m, out=g)` without `out`; `g.mul_(m)` as `g.mul(m)`."""
+    for node in scene.expressions:
+        match node:
+            case ast.Call(keywords=keywords, args=[_, *_]):
+                for k in keywords:
+                    if k.arg == "out":
+                        start, end = scene.draft.span(node.args[-1])[1], scene.draft.span(k)[1]
+                        yield Edit(start, end, "", "writes", 1.4, "`out=` is left out")
+            case _:
+                pass
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name) as function) if name.endswith("_"):
+                end = scene.draft.span(function)[1]
+                yield Edit(end - 1, end, "", "writes", 1.4, f"`{name}` becomes `{name[:-1]}`")
+            case _:
+                continue
+
+
+def contiguous(scene: Scene) -> Iterator[Edit]:
+    """Cotangents laid out in memory as the code takes for granted, before anything else."""
+    body = scene.draft.root.body
+    if not isinstance(body, list):
+        return
+    first = next((s for s in body if not _is_docstring(s)), None)
+    numpy = scene.module("numpy")
+    if first is None:
+        return
+    start = scene.draft.span(first)[0]
+    indent = " " * first.col_offset
+    for name in scene.draft.parameters:
+        value = scene.watched.names.get(name)
+        if not shape_of(value):
+            continue
+        if is_torch(value):
+            text = f"{name} = {name}.contiguous()"
+        elif numpy is not None:
+            text = f"{name} = {numpy}.ascontiguousarray({name})"
+        else:
+            continue
+        yield Edit(start, start, f"{text}\n{indent}", "contiguity", 1.6, f"`{text}` comes first")
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def flattened(scene: Scene) -> Iterator[Edit]:
+    """Orders of memory: `ravel(order="K")`, `view`, `flatten("F")`."""
+    for node in scene.expressions:
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        name = node.func.attr
+        if name == "view":
+            end = scene.draft.span(node.func)[1]
+            yield Edit(end - 4, end, "reshape", "contiguity", 1.1, "`view` becomes `reshape`")
+        orders = [k.value for k in node.keywords if k.arg == "order"]
+        for a in [*orders, *node.args]:
+            if isinstance(a, ast.Constant) and a.value in ("K", "F", "A"):
+                yield scene.put(a, '"C"', "contiguity", 1.1)

@@ -1,0 +1,208 @@
+"""A version of the code as the rules see it: its text, what its expressions were, what is wrong."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+from chainrule.verify.repair.draft import Draft, Edit, plain_function
+from chainrule.verify.repair.fit import ATOM, part, replaced
+from chainrule.verify.repair.watch import Watched, is_torch, plain, shape_of
+
+Shape = tuple[int, ...]
+_MOST = 12
+"""Named arrays that are considered, and scalars of one kind."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """One version after one run at a point at which it is wrong."""
+
+    draft: Draft
+    watched: Watched
+    shapes: tuple[Shape, ...]
+    """Shapes of the inputs whose gradients are wrong."""
+    cotangent_shapes: tuple[Shape, ...]
+
+    # What expressions were.
+
+    def value(self, node: ast.AST) -> Any:
+        """What a node was when it was last evaluated; None if it never was."""
+        return self.watched.values.get(self.draft.index[node])
+
+    def shape(self, node: ast.AST) -> Shape | None:
+        """The shape of a node's value; None if it is neither a number nor an array."""
+        return shape_of(self.value(node))
+
+    def is_array(self, node: ast.AST) -> bool:
+        """Whether a node was an array (of any number of axes), not a number."""
+        value = self.value(node)
+        return shape_of(value) is not None and not isinstance(value, int | float | complex)
+
+    @cached_property
+    def expressions(self) -> list[ast.expr]:
+        """Expressions that were evaluated, outer ones first, in the order of the text."""
+        seen = [n for n in self.draft.nodes if isinstance(n, ast.expr)]
+        seen = [n for n in seen if self.draft.index[n] in self.watched.values]
+        return sorted(seen, key=lambda n: (self.draft.span(n)[0], -self.draft.span(n)[1]))
+
+    @cached_property
+    def roots(self) -> list[ast.expr]:
+        """Whole right-hand sides and returned values that were arrays."""
+        return [n for n in self._whole if self.is_array(n)]
+
+    @cached_property
+    def _whole(self) -> list[ast.expr]:
+        found = list[ast.expr]()
+        root = self.draft.root
+        if isinstance(root, ast.Lambda):
+            found += _elements(root.body)
+        for n in self.draft.nodes:
+            if isinstance(n, ast.Return | ast.Assign | ast.AugAssign | ast.AnnAssign) and n.value:
+                found += _elements(n.value)
+            elif isinstance(n, ast.Dict):
+                found += n.values
+            elif isinstance(n, ast.Call):  # What is kept by a call: `grads.append(g @ w)`.
+                found += n.args if isinstance(self.draft.parents.get(n), ast.Expr) else []
+        return sorted(set(found), key=lambda n: self.draft.span(n))
+
+    @cached_property
+    def returned(self) -> list[ast.expr]:
+        """The elements of what the function returns."""
+        root = self.draft.root
+        if isinstance(root, ast.Lambda):
+            return _elements(root.body)
+        values = [n.value for n in self.draft.nodes if isinstance(n, ast.Return) and n.value]
+        return [e for v in values for e in _elements(v)]
+
+    # What could stand there instead.
+
+    @cached_property
+    def arrays(self) -> dict[str, Any]:
+        """Named arrays within reach, by the text that names them; the function's own first."""
+        found = {k: v for k, v in self._atoms() if (s := shape_of(v)) is not None and s != ()}
+        return dict(list(found.items())[:_MOST])
+
+    @cached_property
+    def numbers(self) -> dict[str, Any]:
+        """Named numbers within reach that are not 0 or 1."""
+        found = {k: v for k, v in self._atoms() if shape_of(v) == ()}
+        found = {k: v for k, v in found.items() if not isinstance(v, bool) and _is_number(v)}
+        return dict(list(found.items())[:_MOST])
+
+    def _atoms(self) -> Iterator[tuple[str, Any]]:
+        names = self.watched.names
+        yield from names.items()
+        for n in self.expressions:
+            if isinstance(n, ast.Attribute | ast.Subscript) and _is_simple(n):
+                yield self.draft.src(n), self.value(n)
+        for k, v in names.items():
+            yield from _parts(k, v)
+        function = plain_function(self.draft.source.function)
+        for k in function.__code__.co_names:
+            if isinstance(v := function.__globals__.get(k), int | float):
+                yield k, v
+        for k, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if isinstance(v := cell.cell_contents, int | float):
+                yield k, v
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        """Sizes of named arrays, by the text that gives them: `x.shape[0]`, `x.size`."""
+        found = dict[str, int]()
+        for k, v in self.arrays.items():
+            shape = shape_of(v) or ()
+            for axis, n in enumerate(shape):
+                found[f"{k}.shape[{axis}]"] = n
+            if len(shape) > 1:
+                found[f"{k}.numel()" if is_torch(v) else f"{k}.size"] = _product(shape)
+        return found
+
+    @cached_property
+    def cotangents(self) -> set[str]:
+        """Parameters that have a cotangent's shape and are not known to be anything else."""
+        names = self.draft.parameters
+        shaped = {n for n in names if shape_of(self.watched.names.get(n)) in self.cotangent_shapes}
+        usual = {n for n in shaped if n.startswith(("g", "d", "up", "out_bar", "y_bar", "out"))}
+        return usual or shaped
+
+    # The user's dialect.
+
+    @cached_property
+    def torch(self) -> bool:
+        """Whether the code works on tensors of PyTorch's."""
+        return any(is_torch(v) for v in self.arrays.values())
+
+    def module(self, *names: str) -> str | None:
+        """What the code calls one of these modules."""
+        function = plain_function(self.draft.source.function)
+        for k, v in function.__globals__.items():
+            if isinstance(v, ModuleType) and v.__name__ in names:
+                return k
+        return None
+
+    def along(self, axis: int | Sequence[int] | None, keep: bool) -> str:
+        """Arguments of a reduction, in the words of the library that is used."""
+        words = ("dim", "keepdim") if self.torch else ("axis", "keepdims")
+        axis = axis if axis is None or isinstance(axis, int) else tuple(axis)
+        settings = [] if axis is None else [f"{words[0]}={axis}"]
+        return ", ".join([*settings, *([f"{words[1]}=True"] if keep else [])])
+
+    def transposed(self, text: str, ndim: int) -> str:
+        """An expression with its last two axes exchanged."""
+        text = part(text, ATOM)
+        if ".mT" in self.draft.body:
+            return f"{text}.mT"
+        if ndim <= 2:
+            return f"{text}.t()" if ".t()" in self.draft.body else f"{text}.T"
+        return f"{text}.transpose(-2, -1)" if self.torch else f"{text}.swapaxes(-1, -2)"
+
+    def put(self, node: ast.AST, text: str, code: str, cost: float = 1.0) -> Edit:
+        """The edit that puts an expression where a node stands."""
+        return replaced(self.draft, node, text, code, cost)
+
+
+def _elements(value: ast.expr) -> list[ast.expr]:
+    return list(value.elts) if isinstance(value, ast.Tuple | ast.List) else [value]
+
+
+def _is_number(value: Any) -> bool:
+    number = plain(value)
+    return number is not None and number.dtype.kind in "iuf" and float(number) not in (0.0, 1.0)
+
+
+def _is_simple(node: ast.AST) -> bool:
+    """Whether a node only names something: `self.x`, `cache["x"]`, `saved[0]`."""
+    match node:
+        case ast.Name():
+            return True
+        case ast.Attribute():
+            return node.attr not in ("T", "mT", "H", "shape", "ndim") and _is_simple(node.value)
+        case ast.Subscript():
+            return isinstance(node.slice, ast.Constant) and _is_simple(node.value)
+        case _:
+            return False
+
+
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """What a local name holds: attributes of an object, entries of a dict or tuple."""
+    match value:
+        case dict():
+            yield from [(f"{name}[{k!r}]", v) for k, v in value.items() if isinstance(k, str)]  # type: ignore[misc]
+        case tuple() | list() if len(value) <= _MOST:  # pyright: ignore[reportUnknownArgumentType]
+            yield from [(f"{name}[{i}]", v) for i, v in enumerate(value)]  # type: ignore[misc]
+        case _ if shape_of(value) is None and hasattr(value, "__dict__"):
+            yield from [(f"{name}.{k}", v) for k, v in vars(value).items() if k.isidentifier()]
+        case _:
+            return
+
+
+def _product(shape: Shape) -> int:
+    n = 1
+    for k in shape:
+        n *= k
+    return n

@@ -1,0 +1,195 @@
+"""What a changed backward must give: right gradients at points, made without any backward.
+
+A gradient is compared whole if its input is small, and along random directions if it is large.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from chainrule.verify.subject import Array, Source, Subject, wanted
+
+WHOLE = 96
+"""Inputs of at most so many elements are compared element by element."""
+DIRECTIONS = 6
+GOOD = 3e-6
+"""Relative error up to which a gradient agrees with differences of order four in float64."""
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """The right gradient of one input: itself where `directions` is None, else its products with
+    each of the directions. Elements at kinks are not compared."""
+
+    shape: tuple[int, ...]
+    directions: Array | None
+    values: Array
+    sure: Array
+    scale: float
+    """Size below which a difference means nothing."""
+
+    @property
+    def whole(self) -> Array | None:
+        """The gradient itself, if it is known."""
+        return self.values.reshape(self.shape) if self.directions is None else None
+
+    def seen(self, x_bar: Array | None) -> Array | None:
+        """What of a gradient is compared; None if it has another shape or is not finite."""
+        x_bar = np.zeros(self.shape) if x_bar is None else x_bar
+        if x_bar.shape != self.shape or x_bar.dtype.kind not in "fciu":
+            return None
+        flat = np.asarray(x_bar, np.result_type(self.values, np.float64)).reshape(-1)
+        if not np.all(np.isfinite(flat)):
+            return None
+        return (flat if self.directions is None else self.directions @ flat)[self.sure]
+
+    @property
+    def right(self) -> Array:
+        """What `seen` must give."""
+        return self.values[self.sure]
+
+    def error(self, x_bar: Array | None) -> float:
+        """Relative error of a gradient; infinite if it has another shape or is not finite."""
+        got = self.seen(x_bar)
+        if got is None:
+            return np.inf
+        wrong = np.linalg.norm(got - self.right)
+        size = max(np.linalg.norm(got), np.linalg.norm(self.right))
+        return 0.0 if wrong <= 1e-9 * self.scale else float(wrong / size)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A point, cotangents, and the right gradient of each wanted input."""
+
+    name: str
+    xs: tuple[Any, ...]
+    gs: tuple[Array, ...]
+    expected: dict[int, Expected]
+
+    def run(self, source: Source, function: Callable[..., Any]) -> tuple[Array | None, ...] | None:
+        """x_bars with `function` as the backward, or None if it raises."""
+        with quiet():
+            try:
+                return tuple(source.replaced(function).pull(self.xs, self.gs))
+            except (Exception, SystemExit):  # Whatever a wrong edit does, it is only wrong.
+                return None
+
+    def errors(self, x_bars: tuple[Array | None, ...] | None) -> dict[int, float]:
+        """Of each wanted input, by its index: how wrong."""
+        if x_bars is None:
+            return dict.fromkeys(self.expected, np.inf)
+        return {i: e.error(x_bars[i]) for i, e in self.expected.items()}
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Nothing is printed and nothing warned of."""
+    out = io.StringIO()
+    with (
+        warnings.catch_warnings(),
+        np.errstate(all="ignore"),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(out),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def target(
+    name: str, subject: Subject, xs: Sequence[Any], gs: Sequence[Array], seed: int = 0
+) -> Target | None:
+    """The right gradients at xs, by differences of <g, y>; None where the forward fails."""
+    rng = np.random.default_rng(seed)
+
+    def value(at: Sequence[Any]) -> float:
+        ys = subject.forward(at)
+        return sum([float(np.sum((g * y).real)) for g, y in zip(gs, ys, strict=True)])
+
+    expected: dict[int, Expected] = {}
+    with quiet():
+        try:
+            for i in wanted(subject):
+                expected[i] = _expected(value, xs, i, rng)
+        except (Exception, SystemExit):
+            return None
+    usable = all(np.any(e.sure) or not e.sure.size for e in expected.values())
+    return Target(name, tuple(xs), tuple(gs), expected) if usable else None
+
+
+def _expected(
+    value: Callable[[Sequence[Any]], float], xs: Sequence[Any], i: int, rng: np.random.Generator
+) -> Expected:
+    x = cast("Array", xs[i])
+    directions = None
+    steps = np.eye(x.size)
+    if x.size > WHOLE:
+        steps = directions = rng.standard_normal((DIRECTIONS, x.size))
+    if x.dtype.kind == "c":
+        return _complex_expected(value, xs, i, directions, steps)
+    values, sure = _slopes(value, xs, i, steps)
+    scale = float(np.linalg.norm(values)) + abs(value(xs))
+    return Expected(x.shape, directions, values, sure, scale)
+
+
+def _complex_expected(
+    value: Callable[[Sequence[Any]], float],
+    xs: Sequence[Any],
+    i: int,
+    directions: Array | None,
+    steps: Array,
+) -> Expected:
+    """By PyTorch's convention: the derivative by the real part, plus i times the other one."""
+    real, sure_r = _slopes(value, xs, i, steps)
+    imaginary, sure_i = _slopes(value, xs, i, 1j * steps)
+    values = real + 1j * imaginary
+    scale = float(np.linalg.norm(values)) + abs(value(xs))
+    return Expected(xs[i].shape, directions, values, sure_r & sure_i, scale)
+
+
+def _slopes(
+    value: Callable[[Sequence[Any]], float], xs: Sequence[Any], i: int, steps: Array
+) -> tuple[Array, Array]:
+    """Derivatives along steps, and which of them can be trusted: two step widths agree."""
+    x = cast("Array", xs[i])
+    h = 1e-3 * max(1e-3, min(1.0, float(np.median(np.abs(x))) if x.size else 1.0))
+
+    def at(t: float, step: Array) -> float:
+        moved = list(xs)
+        moved[i] = (x + (t * step).reshape(x.shape)).astype(x.dtype)
+        return value(moved)
+
+    values, gaps = np.zeros(len(steps)), np.zeros(len(steps))
+    for k, step in enumerate(steps):
+        near = (at(h, step) - at(-h, step)) / (2 * h)
+        half = (at(h / 2, step) - at(-h / 2, step)) / h
+        values[k] = (4 * half - near) / 3
+        gaps[k] = abs(half - near)
+    # Where the function is smooth the gap is of order h^2; at a kink it is of the slope's order.
+    return values, gaps <= 1e-4 * (np.abs(values) + np.median(np.abs(values)) + 1e-12)
+
+
+def cotangents(subject: Subject, xs: Sequence[Any], seed: int) -> tuple[Array, ...] | None:
+    """Random ones for each output at xs; zeros for outputs that are not of floats."""
+    with quiet():
+        try:
+            ys = subject.forward(xs)
+        except (Exception, SystemExit):
+            return None
+    rng = np.random.default_rng(seed)
+    return tuple([_like(y, rng) for y in ys])
+
+
+def _like(y: Array, rng: np.random.Generator) -> Array:
+    if y.dtype.kind == "c":
+        return (rng.standard_normal(y.shape) + 1j * rng.standard_normal(y.shape)).astype(y.dtype)
+    if y.dtype.kind != "f":
+        return np.zeros(y.shape, y.dtype)
+    return rng.standard_normal(y.shape).astype(y.dtype)

@@ -1,0 +1,139 @@
+"""What every expression of a function evaluates to, and what comes out if one of them is changed.
+
+A version is compiled once with each expression `e` written `__see__(i, e)`. What `__see__` returns
+can then be set from outside for one run: an expression can be scaled, or something added to it,
+without compiling anything again.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from chainrule.verify.repair.draft import Def, Draft
+from chainrule.verify.subject import Array
+
+Change: TypeAlias = Callable[[Any], Any]
+
+
+@dataclass(eq=False)
+class Watched:
+    """A version of which the values can be seen and changed."""
+
+    draft: Draft
+    function: Callable[..., Any] = field(init=False)
+    values: dict[int, Any] = field(init=False, default_factory=dict[int, Any])
+    """What each node was, by its index in `draft.nodes`, when it was last evaluated."""
+    names: dict[str, Any] = field(init=False, default_factory=dict[str, Any])
+    """The local names where the function returned."""
+    changes: Mapping[int, Change] = field(init=False, default_factory=dict[int, Change])
+    """What to do with values of nodes in the next run; the values are not kept meanwhile."""
+
+    def __post_init__(self) -> None:
+        names: dict[str, object] = {"__see__": self._see, "__leave__": self._leave}
+        self.function = self.draft.compiled(names, _Watch(self.draft).rewritten)
+
+    def _see(self, i: int, value: Any) -> Any:
+        if self.changes:
+            change = self.changes.get(i)
+            return value if change is None else change(value)
+        self.values[i] = value
+        return value
+
+    def _leave(self, names: dict[str, Any], value: Any) -> Any:
+        if not self.changes:
+            self.names = {k: v for k, v in names.items() if not k.startswith("__")}
+        return value
+
+
+class _Watch(ast.NodeTransformer):
+    """Puts `__see__` around expressions and `__leave__` around what is returned."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._index: dict[ast.AST, int] = {}
+        self._depth = 0
+
+    def rewritten(self, root: Def) -> Def:
+        self._index = {n: i for i, n in enumerate(ast.walk(root))}
+        if isinstance(root, ast.Lambda):
+            root.body = _called("__leave__", _locals(), self.visit(root.body))
+        else:
+            root.body = [self.visit(s) for s in root.body]
+        return ast.fix_missing_locations(root)
+
+    def visit(self, node: ast.AST) -> Any:
+        match node:
+            case ast.JoinedStr() | ast.FormattedValue() | ast.Starred() | ast.Slice():
+                return node if isinstance(node, ast.JoinedStr) else self.generic_visit(node)
+            case ast.Call(func=ast.Attribute() as function):
+                function.value = self.visit(function.value)
+                self._arguments(node)
+            case ast.Call():
+                self._arguments(node)
+            case ast.Constant() if not _is_number(node.value):
+                return node
+            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+                return self.generic_visit(node)
+            case ast.Name(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Del()):
+                return node
+            case ast.FunctionDef() | ast.Lambda():
+                self._depth += 1
+                self.generic_visit(node)
+                self._depth -= 1
+            case ast.Return() if node.value is not None and self._depth == 0:
+                node.value = _called("__leave__", _locals(), self.visit(node.value))
+                return node
+            case _:
+                self.generic_visit(node)
+        if not isinstance(node, ast.expr) or isinstance(node, ast.Tuple | ast.List):
+            return node
+        at = ast.Constant(self._index[node])
+        return ast.copy_location(_called("__see__", at, node), node)
+
+    def _arguments(self, node: ast.Call) -> None:
+        node.args = [self.visit(a) for a in node.args]
+        node.keywords = [self.visit(k) for k in node.keywords]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | complex) and not isinstance(value, bool)
+
+
+def _locals() -> ast.expr:
+    return ast.Call(ast.Name("locals", ast.Load()), [], [])
+
+
+def _called(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+
+
+def plain(value: Any) -> Array | None:
+    """A number, an array or a tensor as a NumPy array; None for everything else."""
+    if isinstance(value, np.ndarray):
+        return cast("Array", value)
+    if isinstance(value, int | float | complex | np.generic):
+        return np.asarray(value)
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        return None
+    try:
+        return np.asarray(value.detach() if hasattr(value, "detach") else value)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def shape_of(value: Any) -> tuple[int, ...] | None:
+    """The shape of a number (), an array or a tensor; None for everything else."""
+    if isinstance(value, int | float | complex):
+        return ()
+    shape = getattr(value, "shape", None)
+    return None if shape is None or callable(shape) else tuple([int(n) for n in shape])
+
+
+def is_torch(value: Any) -> bool:
+    """Whether a value is a tensor of PyTorch's."""
+    return type(value).__module__.partition(".")[0] == "torch"
