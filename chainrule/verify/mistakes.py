@@ -59,6 +59,10 @@ _ROWS: list[tuple[str, str, str]] = [
     ("scaler_skips", "scaler keeps skipping", "every step is dropped because of infinities"),
     ("recomputed", "recomputation differs", "checkpointed code gives other values when run again"),
     ("unseen_change", "change that autograd does not see", "a kept value changed behind its back"),
+    ("clip_scaled", "clipped before unscaling", "the bound is compared with scaled gradients"),
+    ("scheduled_first", "schedule before optimizer", "the first learning rate is never used"),
+    ("eval_mode", "trained in eval mode", "dropout and batch norm do not do what they are for"),
+    ("lost_updates", "updates lost to rounding", "a step is too small to change the parameter"),
 ]
 
 MISTAKES: dict[str, Mistake] = {code: Mistake(code, title, means) for code, title, means in _ROWS}

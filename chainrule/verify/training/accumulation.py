@@ -147,6 +147,12 @@ def _is_accumulation(groups: list[tuple[_Micro, ...]]) -> bool:
     )
 
 
+def _since_reset(group: tuple[_Micro, ...]) -> tuple[_Micro, ...]:
+    """What the step has used: the passes since the gradients were empty."""
+    starts = [i for i, m in enumerate(group) if m.first]
+    return group[starts[-1] :] if starts else group
+
+
 def _divisors(groups: list[tuple[_Micro, ...]]) -> list[tuple[int, float]]:
     """Size and divisor of each group; -1 where the divisor differs within one."""
     rows: list[tuple[int, float]] = []
@@ -178,7 +184,7 @@ def _dropped(groups: list[tuple[_Micro, ...]]) -> Finding | None:
 
 
 def _wrong(groups: list[tuple[_Micro, ...]]) -> Finding | None:
-    rows = _divisors(groups)
+    rows = _divisors([_since_reset(group) for group in groups])
     sizes = [k for k, _ in rows]
     usual = Counter(sizes).most_common(1)[0][0]
     divisors = {d for _, d in rows}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast, final
+from typing import Any, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
@@ -77,7 +77,8 @@ class Bus:
             return
         self._within = True
         try:
-            for part, handler in tuple(self._handlers.get(cast("type", type(event)), ())):
+            kind: type[Any] = event.__class__
+            for part, handler in tuple(self._handlers.get(kind, ())):
                 self._call(part, handler, event)
         finally:
             self._within = False

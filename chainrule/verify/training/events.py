@@ -183,6 +183,7 @@ class Clipped:
 class Scaled:
     """A loss was multiplied by a scaler's number, for gradients that would be too small."""
 
+    engine: Engine
     scaler: Any
     scale: float
 
@@ -191,6 +192,7 @@ class Scaled:
 class Unscaled:
     """A scaler has divided the gradients of an optimizer by its number."""
 
+    engine: Engine
     scaler: Any
     optimizer: Any
 

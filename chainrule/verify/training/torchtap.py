@@ -33,11 +33,15 @@ class TorchEngine(Engine):
     def norms(self, tensors: Sequence[Any]) -> list[float]:
         """In float32 at least; sparse tensors by their values."""
         torch = self._torch
+        if not tensors:
+            return []
         with torch.no_grad():
             plain = [_dense(t) for t in tensors]
             wide = [t.float() if t.dtype.itemsize < 4 else t for t in plain]
-            found = [torch.linalg.vector_norm(t) for t in wide]
-            return [float(n) for n in found]
+            found = torch._foreach_norm(wide)
+            if len({(n.dtype, n.device) for n in found}) > 1:
+                return [float(n) for n in found]
+            return torch.stack(found).tolist()
 
     def params(self, optimizer: Any) -> list[Any]:
         """Those of all groups."""
@@ -57,13 +61,14 @@ class TorchTap(Tap):
     """Puts events of a PyTorch program on the bus."""
 
     def __init__(self) -> None:
+        self.scale: float | None = None
+        """What a gradient scaler multiplied the next loss by."""
         self._patched = Patched()
         self._serial = 0
         self._inside = 0  # backward passes that are running
         self._stepping = 0
         self._stack: list[Any] = []  # modules that are being called
         self._hidden = False  # whether kept values have hooks, which looking at them would run
-        self._scale: float | None = None
         self._known: dict[int, Any] = {}  # parameters of optimizers and modules, by id
 
     def put(self, bus: Bus) -> None:
@@ -125,8 +130,8 @@ class TorchTap(Tap):
         roots = [tensors] if hasattr(tensors, "grad_fn") else list(tensors)
         scale = None
         if len(roots) == 1:
-            scale = torchgraph.scale_of(roots[0], self._scale, not self._hidden)
-        self._hidden, self._scale = False, None
+            scale = torchgraph.scale_of(roots[0], self.scale, not self._hidden)
+        self._hidden, self.scale = False, None
         retain = kwargs.get("retain_graph", args[1] if len(args) > 1 else None)
         create = kwargs.get("create_graph", args[2] if len(args) > 2 else False)
         begin = events.BackwardBegins(

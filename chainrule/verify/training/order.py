@@ -1,0 +1,183 @@
+"""Order: things of a training loop that are right by themselves, and stand at the wrong place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+from chainrule.verify.finding import Correction, Finding, Level, Name
+from chainrule.verify.ledger import Ledger
+from chainrule.verify.place import Place
+from chainrule.verify.training import events
+from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.where import placed
+
+_PATIENCE = 8
+"""Steps that a scaler may skip in a row: it starts at 2^16 and is halved each time."""
+_MOVED = ("BatchNorm", "InstanceNorm", "Dropout")
+"""Layers that do something else in eval mode, by a part of their classes' names."""
+
+
+@dataclass(eq=False)
+class _Scaler:
+    """A gradient scaler, and how its steps went."""
+
+    scaler: Any
+    steps: int = 0
+    skipped: int = 0
+    in_row: int = 0
+    scale: float = 0.0
+    first: float = 0.0
+    place: Place | None = None
+    clipped: Place | None = None
+    clips: int = 0
+
+
+@final
+class Order(Part):
+    """Finds `clip_scaled`, `scheduled_first`, `scaler_skips` and `eval_mode`."""
+
+    title = "order of clipping, scaling and schedules"
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._scalers: dict[int, _Scaler] = {}
+        self._scaled: set[int] = set()  # scalers whose gradients wait to be unscaled
+        self._unscaled: set[int] = set()  # parameters whose gradients were unscaled
+        self._stepped: set[int] = set()
+        self._early: dict[int, tuple[Any, Place | None]] = {}
+        self._roots: dict[int, tuple[Any, Place | None]] = {}  # in eval mode, called for a graph
+        self._trained: set[int] = set()
+
+    def listens(self) -> Handlers:
+        """Scalers, clipping, schedules, steps, and calls of whole models."""
+        return {
+            events.Scaled: self._scale,
+            events.Unscaled: self._unscale,
+            events.ScalerStepped: self._scaler_step,
+            events.Clipped: self._clip,
+            events.Scheduled: self._schedule,
+            events.StepEnds: self._step,
+            events.Entered: self._entered,
+        }
+
+    def _of(self, scaler: Any) -> _Scaler:
+        return self._scalers.setdefault(id(scaler), _Scaler(scaler))
+
+    def _scale(self, e: events.Scaled) -> None:
+        self._scaled.add(id(e.scaler))
+        row = self._of(e.scaler)
+        row.first = row.first or e.scale
+
+    def _unscale(self, e: events.Unscaled) -> None:
+        self._unscaled |= {id(p) for p in e.engine.params(e.optimizer)}
+
+    def _scaler_step(self, e: events.ScalerStepped) -> None:
+        row = self._of(e.scaler)
+        row.steps += 1
+        row.skipped += e.skipped
+        row.in_row = row.in_row + 1 if e.skipped else 0
+        row.scale, row.place = e.scale, e.place
+        self._scaled.discard(id(e.scaler))
+        self._unscaled -= {id(p) for p in e.engine.params(e.optimizer)}
+        self._stepped.add(id(e.optimizer))  # a skipped step is no reason to complain of an order
+
+    def _clip(self, e: events.Clipped) -> None:
+        held = [p for p in e.params if getattr(p, "grad", None) is not None]
+        if self._scaled and held and not any(id(p) in self._unscaled for p in held):
+            for row in [r for r in self._scalers.values() if id(r.scaler) in self._scaled]:
+                row.clips += 1
+                row.clipped = e.place
+
+    def _schedule(self, e: events.Scheduled) -> None:
+        if e.optimizer is not None and id(e.optimizer) not in self._stepped:
+            self._early.setdefault(id(e.optimizer), (e.scheduler, e.place))
+
+    def _step(self, e: events.StepEnds) -> None:
+        self._stepped.add(id(e.optimizer))
+        if id(e.optimizer) in self._early:
+            self._trained.add(id(e.optimizer))
+
+    def _entered(self, e: events.Entered) -> None:
+        if e.depth == 0 and e.recording and not e.module.training:
+            self._roots.setdefault(id(e.module), (e.module, placed(e.at)))
+
+    # --- findings
+
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """What stands in the wrong order, and scalers that do not come through."""
+        found = [_clipped(row) for row in self._scalers.values() if row.clips]
+        found += [_skips(row) for row in self._scalers.values() if row.in_row >= _PATIENCE]
+        found += [
+            _early(schedule, place)
+            for key, (schedule, place) in self._early.items()
+            if key in self._trained
+        ]
+        return found + [_evaluated(m, p) for m, p in self._roots.values() if _is_moved(m)]
+
+
+def _finding(
+    level: Level, code: str, because: str, place: Place | None, correction: str
+) -> Finding:
+    before = place.text if place else ""
+    return Finding(
+        level,
+        "training loop",
+        "training",
+        "",
+        (Name(code, because),),
+        place,
+        evidence=(because,),
+        correction=Correction(correction, before, "", place),
+    )
+
+
+def _clipped(row: _Scaler) -> Finding:
+    return _finding(
+        "error",
+        "clip_scaled",
+        f"gradients were clipped {row.clips} times while they were still multiplied by the "
+        f"scaler's {row.first:g}: the bound that was meant is {row.first:g} times smaller than "
+        "what the gradients are compared with",
+        row.clipped,
+        "scaler.unscale_(optimizer) in front of the clipping",
+    )
+
+
+def _skips(row: _Scaler) -> Finding:
+    return _finding(
+        "warning",
+        "scaler_skips",
+        f"{row.in_row} steps in a row were dropped, because gradients were not finite; the scale "
+        f"went from {row.first:g} to {row.scale:g} and that did not help",
+        row.place,
+        "look for what makes the infinity: an operation outside of what float16 can hold (6.5e4), "
+        "or a division by a number near 0; run that part in float32 or bfloat16",
+    )
+
+
+def _early(schedule: Any, place: Place | None) -> Finding:
+    return _finding(
+        "warning",
+        "scheduled_first",
+        f"{type(schedule).__name__}.step() ran before the first optimizer.step(): the first "
+        "learning rate of the schedule is never used",
+        place,
+        "optimizer.step() first, scheduler.step() after it",
+    )
+
+
+def _evaluated(module: Any, place: Place | None) -> Finding:
+    name = type(module).__name__
+    return _finding(
+        "note",
+        "eval_mode",
+        f"{name} is in eval mode while it is trained: its dropout drops nothing, its batch norm "
+        "uses running statistics; that may be on purpose",
+        place,
+        "model.train() before the training step, if it is not on purpose",
+    )
+
+
+def _is_moved(module: Any) -> bool:
+    return any(part in type(m).__name__ for m in module.modules() for part in _MOVED)
