@@ -1,0 +1,162 @@
+"""From subjects to a report: measure each, name what is wrong, correct it, and say what was done.
+
+Whatever fails in here is our failure, not the user's: it becomes a line of the ledger.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from chainrule.verify.diagnose import diagnose
+from chainrule.verify.evidence import Evidence
+from chainrule.verify.examine import examine
+from chainrule.verify.finding import Correction, Finding
+from chainrule.verify.ledger import Checked, Ledger, Skipped
+from chainrule.verify.plant import planted
+from chainrule.verify.repair import repair
+from chainrule.verify.report import Report
+from chainrule.verify.subject import Subject
+
+_T = TypeVar("_T")
+_LEVELS = ("error", "warning", "note")
+
+
+def certify(
+    what: str,
+    subjects: Iterable[Subject],
+    *,
+    upstream: Mapping[str, Sequence[str]] | None = None,
+    ledger: Ledger | None = None,
+) -> Report:
+    """Examine every subject and report on all of them.
+
+    `upstream`: for the name of a subject, the names of those whose gradients pass through it; they
+    are named as victims where it is wrong. Interrupted (Ctrl-C), it reports on what it has seen.
+
+    Findings come errors first, then in the order of `subjects`: what should be read first is given
+    first.
+    """
+    run = _Run(ledger if ledger is not None else Ledger(), upstream or {})
+    pending = iter(subjects)
+    try:
+        for subject in pending:
+            run.certify(subject)
+        run.plant()
+    except KeyboardInterrupt:
+        run.ledger.skipped.append(Skipped(what, "interrupted before everything had been seen"))
+    return Report(what, _ordered(run.results), run.ledger)
+
+
+@dataclass(frozen=True, eq=False)
+class _Result:
+    """A subject that was looked at, and what was found in it."""
+
+    subject: Subject
+    findings: tuple[Finding, ...]
+
+
+@dataclass(eq=False)
+class _Run:
+    """One run: what has been seen so far."""
+
+    ledger: Ledger
+    upstream: Mapping[str, Sequence[str]]
+    results: list[_Result] = field(default_factory=list[_Result])
+
+    def certify(self, subject: Subject) -> None:
+        """Measure, name, correct; note in the ledger."""
+        start = time.perf_counter()
+        evidence = self.guarded(subject, "measuring", lambda: examine(subject))
+        if evidence is None:
+            return
+        found = self.guarded(subject, "naming", lambda: diagnose(evidence)) or []
+        corrected = [self.corrected(evidence, finding) for finding in found]
+        seconds = time.perf_counter() - start
+        self.results.append(_Result(subject, tuple([self.with_victims(f) for f in corrected])))
+        self.note(evidence, seconds)
+
+    def corrected(self, evidence: Evidence, finding: Finding) -> Finding:
+        """The finding with changed code, if there is code that can be changed and is right then."""
+        if finding.level == "note":
+            return finding
+        subject = evidence.subject
+        changed = self.guarded(subject, "correcting", lambda: repair(evidence, finding))
+        return (
+            finding if changed is None else replace(finding, correction=_merged(finding, changed))
+        )
+
+    def with_victims(self, finding: Finding) -> Finding:
+        """The finding with all that gets a wrong gradient because of it."""
+        above = self.upstream.get(finding.subject, ())
+        return finding if finding.level == "note" else replace(finding, victims=tuple(above))
+
+    def note(self, evidence: Evidence, seconds: float) -> None:
+        """Lines of the ledger for one subject."""
+        subject = evidence.subject
+        checked = Checked(subject.name, subject.kind, evidence.evaluations, seconds, _how(evidence))
+        self.ledger.checked.append(checked)
+        for part, why in evidence.skipped:
+            name = f"{subject.name}: {part}" if part else subject.name
+            self.ledger.skipped.append(Skipped(name, why))
+
+    def plant(self) -> None:
+        """One wrong gradient for this very run, in something that is right if there is one."""
+        looked_at = [r for r in self.results if any(x.wanted for x in r.subject.inputs)]
+        right = [r for r in looked_at if not r.findings]
+        for result in [*right, *looked_at][:3]:
+            subject = result.subject
+            self.ledger.planted = self.guarded(subject, "planting", lambda s=subject: planted(s))
+            if self.ledger.planted is not None and self.ledger.planted.caught:
+                return
+
+    def guarded(self, subject: Subject, doing: str, run: Callable[[], _T]) -> _T | None:
+        """What `run` gives; None, and a line of the ledger, if it fails."""
+        try:
+            return run()
+        except Exception as error:
+            why = f"the verifier itself failed while {doing}: {type(error).__name__}: {error}"
+            self.ledger.skipped.append(Skipped(subject.name, why))
+            return None
+
+
+def _merged(finding: Finding, changed: Correction) -> Correction:
+    """Changed code takes precedence; a formula that is known stays."""
+    formula = finding.correction.formula if finding.correction is not None else ""
+    return changed if changed.formula or not formula else replace(changed, formula=formula)
+
+
+def _how(evidence: Evidence) -> str:
+    points = list(dict.fromkeys([t.point for t in evidence.trials]))
+    unsure = sum([t.verdict == "unsure" for t in evidence.trials])
+    tail = f"; {unsure} of them unsure" if unsure else ""
+    return f"{len(evidence.trials)} trials at {len(points)} points: {', '.join(points)}{tail}"
+
+
+def _ordered(results: Sequence[_Result]) -> list[Finding]:
+    """Errors first, then as the subjects came; what a culprit spoils is listed with it only."""
+    wrong = [r for r in results if any(f.level == "error" for f in r.findings)]
+    spoiled = [r for r in wrong if _excused(r, wrong)]
+    findings = [f for r in results if all(r is not s for s in spoiled) for f in r.findings]
+    findings.sort(key=lambda f: _LEVELS.index(f.level))
+    if spoiled:
+        names = [*findings[0].victims, *[s.subject.name for s in spoiled]]
+        findings[0] = replace(findings[0], victims=tuple(dict.fromkeys(names)))
+    return findings
+
+
+def _excused(whole: _Result, wrong: Sequence[_Result]) -> bool:
+    """Whether something is wrong only because a part of it is.
+
+    Who has a backward of its own answers for it. A whole whose derivative is put together from its
+    parts' does not, once something with a backward of its own, or a part by name, is wrong.
+    """
+    if whole.subject.backward_place is not None:
+        return False
+    name = whole.subject.name
+    others = [r.subject for r in wrong if r is not whole]
+    return any(
+        s.backward_place is not None or s.name.startswith((name + ".", name + "[")) for s in others
+    )

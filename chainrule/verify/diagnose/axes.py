@@ -1,0 +1,241 @@
+"""A is N with its elements elsewhere: transposed, in another order, summed along another axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify.diagnose.case import Case
+from chainrule.verify.diagnose.guess import Guess, Mend, Pull, guess
+from chainrule.verify.subject import Array
+
+Swap = tuple[int, int]
+_MOST_SWAPS = 60
+
+
+def transposed(case: Case) -> Iterator[Guess]:
+    """Guesses for a Jacobian whose axes (of y, of x, or one of each) are swapped."""
+    if not case.whole:
+        return
+    N, y_axes = case.tensor(case.N), len(case.found.y_shape)
+    for swaps in _swaps(N.shape):
+        moved = _swapped(N, swaps).reshape(case.N.shape)
+        if case.explains(moved):
+            yield _transposition(case, swaps, y_axes, case.left(moved))
+            return
+    yield from _reshaped(case)
+
+
+def _swaps(shape: Sequence[int]) -> list[tuple[Swap, ...]]:
+    """Sets of disjoint pairs of equal axes, small sets first."""
+    pairs = [p for p in combinations(range(len(shape)), 2) if shape[p[0]] == shape[p[1]] > 1]
+    doubles = [(a, b) for a, b in combinations(pairs, 2) if not set(a) & set(b)]
+    triples = [(a, b, c) for a, b, c in combinations(pairs, 3) if len({*a, *b, *c}) == 6]
+    return [*[(p,) for p in pairs], *doubles, *triples][:_MOST_SWAPS]
+
+
+def _swapped(array: Array, swaps: Sequence[Swap]) -> Array:
+    order = list(range(array.ndim))
+    for a, b in swaps:
+        order[a], order[b] = order[b], order[a]
+    return array.transpose(order)
+
+
+def _transposition(case: Case, swaps: Sequence[Swap], y_axes: int, left: float) -> Guess:
+    of_x = [(a - y_axes, b - y_axes) for a, b in swaps if a >= y_axes]
+    of_y = [(a, b) for a, b in swaps if b < y_axes]
+    mixed = [(a, b - y_axes) for a, b in swaps if a < y_axes <= b]
+    name, ndims = case.input, (len(case.found.y_shape), len(case.found.x_shape))
+    because = f"A equals N with {_said(of_x, of_y, mixed)}, leaving {left:.0e} of the difference"
+    if mixed:
+        formula = f"apply the transposed of what is applied to g for {name}_bar (W.T for W)"
+        return guess(
+            "transposed",
+            6.0,
+            because,
+            "the backward applies J where J^T belongs",
+            left=left,
+            formula=formula,
+            mend=_by_matrix if not of_x and not of_y and len(mixed) == y_axes else None,
+        )
+    # One axis more or less means that a sum or a broadcast decides where elements go.
+    reduces = (of_y and not of_x and ndims[0] > ndims[1]) or (
+        of_x and not of_y and ndims[0] < ndims[1]
+    )
+    what = [f"axes {a} and {b} of {name}_bar" for a, b in of_x]
+    what += [f"axes {a} and {b} of g" for a, b in of_y]
+    return guess(
+        "wrong_axis" if reduces else "transposed",
+        5.0,
+        because,
+        f"{' and '.join(what)} are swapped",
+        left=left,
+        formula=f"swap {' and '.join(what)}" + (": reduce along the other axis" if reduces else ""),
+        mend=_swap_back(of_x, of_y),
+    )
+
+
+def _said(of_x: Sequence[Swap], of_y: Sequence[Swap], mixed: Sequence[Swap]) -> str:
+    words = [f"axes {a}, {b} of x swapped" for a, b in of_x]
+    words += [f"axes {a}, {b} of y swapped" for a, b in of_y]
+    words += [f"axis {a} of y and axis {b} of x swapped" for a, b in mixed]
+    return " and ".join(words)
+
+
+def _swap_back(of_x: Sequence[Swap], of_y: Sequence[Swap]) -> Mend:
+    def mend(pull: Pull, xs: Sequence[Any], gs: Sequence[Array]) -> Array:
+        turned = [np.ascontiguousarray(_swapped(g, of_y)) if of_y else g for g in gs]
+        return _swapped(pull(xs, turned), of_x)
+
+    return mend
+
+
+def _by_matrix(pull: Pull, xs: Sequence[Any], gs: Sequence[Array]) -> Array:
+    """x_bar from a backward that applies J: its matrix, built from unit cotangents, turned."""
+    g = gs[0]
+    rows = np.eye(g.size)
+    matrix = np.stack([pull(xs, (rows[i].reshape(g.shape),)).ravel() for i in range(g.size)])
+    return (matrix @ g.ravel()).reshape(g.shape)
+
+
+def _reshaped(case: Case) -> Iterator[Guess]:
+    """x_bar has the right numbers, reshaped where it should be transposed."""
+    shape = case.found.x_shape
+    if len(shape) < 2 or math.prod(shape) < 2:
+        return
+    index = np.arange(math.prod(shape)).reshape(shape)
+    for a, b in combinations(range(len(shape)), 2):
+        order = _swapped(index, [(a, b)]).ravel()
+        for moved, back in ((order, np.argsort(order)), (np.argsort(order), order)):
+            if case.explains(case.N[:, moved]):
+                yield _reshape(case, (a, b), case.left(case.N[:, moved]), back)
+                return
+
+
+def _reshape(case: Case, axes: Swap, left: float, back: Array) -> Guess:
+    name = case.input
+
+    def mend(pull: Pull, xs: Sequence[Any], gs: Sequence[Array]) -> Array:
+        x_bar = pull(xs, gs)
+        return x_bar.ravel()[back].reshape(x_bar.shape)
+
+    return guess(
+        "transposed",
+        7.0,
+        f"A equals N with the elements of x in the order of swapped axes {axes[0]}, {axes[1]}, "
+        f"leaving {left:.0e} of the difference",
+        f"{name}_bar is reshaped where it should be transposed",
+        left=left,
+        formula=f"swap axes {axes[0]} and {axes[1]} of {name}_bar before it is reshaped",
+        mend=mend,
+    )
+
+
+def reordered(case: Case) -> Iterator[Guess]:
+    """x_bar has the right numbers at the wrong places: reversed or rolled along an axis."""
+    if not case.whole:
+        return
+    N, y_axes = case.tensor(case.N), len(case.found.y_shape)
+    for axis, extent in enumerate(N.shape):
+        side, at = ("g", axis) if axis < y_axes else (f"{case.input}_bar", axis - y_axes)
+        for words, moved in _moves(N, axis, extent):
+            if case.explains(moved.reshape(case.N.shape)):
+                left = case.left(moved.reshape(case.N.shape))
+                yield guess(
+                    "region",
+                    12.0,
+                    f"A equals N {words} along axis {at} of {side}, leaving {left:.0e}",
+                    f"elements of {side} are {words} along axis {at}",
+                    left=left,
+                    formula=f"undo it: {side} must not be {words} along axis {at}",
+                )
+                return
+
+
+def _moves(N: Array, axis: int, extent: int) -> Iterator[tuple[str, Array]]:
+    if extent > 1:
+        yield "reversed", np.flip(N, axis)
+    for by in (1, -1) if extent > 2 else ():
+        yield f"shifted by {by}", np.roll(N, by, axis)
+
+
+def along(case: Case) -> Iterator[Guess]:
+    """A sum that goes along another axis than it must, seen by which elements meet at all.
+
+    An axis a of y is tied to an axis b of x if an element of y depends on those elements of x only
+    whose index along b is its own index along a. A sum along b unties it.
+    """
+    if not case.whole:
+        return
+    shape = case.found.y_shape + case.found.x_shape
+    true, seen = [_ties(case, zero, shape) for zero in (case.tiny_N, case.tiny_A)]
+    if true == seen or not np.any(~case.tiny_A):
+        return
+    lost, new = true - seen, seen - true
+    if lost:
+        yield _other_axis(case, lost, new)
+    elif _same_kind(case):
+        yield _less_coupled(case, new)
+
+
+def _ties(case: Case, zero: Array, shape: Sequence[int]) -> set[Swap]:
+    y_axes = len(case.found.y_shape)
+    at = np.nonzero(~case.tensor(zero))
+    pairs = [(a, b) for a in range(y_axes) for b in range(y_axes, len(shape))]
+    equal = [(a, b) for a, b in pairs if shape[a] == shape[b] > 1]
+    return {(a, b - y_axes) for a, b in equal if len(at[0]) and bool(np.all(at[a] == at[b]))}
+
+
+def _other_axis(case: Case, lost: set[Swap], new: set[Swap]) -> Guess:
+    (y_axis, x_axis), name = min(lost), case.input
+    prediction = _tied_elsewhere(case, (y_axis, x_axis), new)
+    exact = prediction is not None and case.explains(prediction)
+    summed = ", ".join(sorted({str(a) for a, _ in lost}))
+    right = f"; the sum that belongs there goes along axis {min(new)[0]}" if new else ""
+    because = (
+        f"elements that differ along axis {summed} do not meet in the forward, but do in the "
+        f"backward{right}"
+    )
+    if exact and prediction is not None:
+        because += f"; this leaves {case.left(prediction):.0e} of the difference"
+    return guess(
+        "wrong_axis",
+        4.0 if exact else 9.0,
+        because,
+        f"{name}_bar is summed along axis {summed}",
+        left=case.left(prediction) if exact and prediction is not None else 0.0,
+        formula=f"do not sum along axis {summed}"
+        + (f": sum along axis {min(new)[0]} instead" if new else ""),
+    )
+
+
+def _tied_elsewhere(case: Case, lost: Swap, new: set[Swap]) -> Array | None:
+    """N with its values where they would be if the sum went along the other axis."""
+    if len(new) != 1 or next(iter(new))[1] != lost[1]:
+        return None
+    N, y_axes = case.tensor(case.N), len(case.found.y_shape)
+    other = next(iter(new))[0]
+    values = N.sum(axis=y_axes + lost[1], keepdims=True)
+    index = np.indices(N.shape)
+    return (values * (index[other] == index[y_axes + lost[1]])).reshape(case.N.shape)
+
+
+def _same_kind(case: Case) -> bool:
+    return case.found.y_shape == case.found.x_shape and bool(np.any(case.agrees))
+
+
+def _less_coupled(case: Case, new: set[Swap]) -> Guess:
+    axes = ", ".join(sorted({str(a) for a, _ in new}))
+    share = float(np.mean(~case.tiny_N & case.tiny_A))
+    return guess(
+        "missing_term",
+        14.0,
+        f"in the forward all elements along axis {axes} depend on each other, in the backward "
+        f"none: {share:.0%} of the Jacobian is zero in A and not in N",
+        f"the sum along axis {axes} is missing",
+        formula=f"add the term that sums over axis {axes} (its derivative reaches every element)",
+    )

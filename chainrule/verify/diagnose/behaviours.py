@@ -1,0 +1,170 @@
+"""Mistakes that show without a Jacobian: what a backward did that no correct one does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify.diagnose import measure
+from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.evidence import Behaviour, Evidence
+from chainrule.verify.subject import Array, Subject, wanted
+
+_RANK = {
+    "raises": 0.0,
+    "wrong_shape": 0.2,
+    "nan": 0.4,
+    "not_deterministic": 0.6,
+    "dropped": 0.8,
+    "ignores_cotangent": 0.9,
+    "not_linear": 1.0,
+    "stale": 1.5,
+    "contiguity": 1.6,
+    "precision": 2.0,
+    "size": 2.6,
+    "one_sided": 2.7,
+    "writes": 30.0,
+}
+"""How plain an explanation each is. `size` and `one_sided` say when, not what: a recognised factor
+goes before them. Writing into another's array need not be why a gradient is wrong."""
+_FORMULA = {
+    "not_linear": "{x}_bar must be linear in g: every term has g exactly once as a factor",
+    "ignores_cotangent": "multiply by g: {x}_bar = J^T g, not J^T 1",
+    "contiguity": "do not assume the memory order of g: use its indices, or copy it first",
+    "dropped": "return a gradient for {x}: the output depends on it",
+    "not_deterministic": "the same values must give the same gradient: keep what was drawn",
+    "stale": "keep a copy of what the backward reads, so that nothing can change it",
+    "writes": "work on a copy",
+    "nan": "the derivative is finite here: avoid 0/0, inf - inf and 0 * inf",
+    "precision": "compute in a wider dtype, or avoid the cancellation",
+    "size": "take sizes from shapes, not from constants",
+    "one_sided": "handle both signs of {x}",
+    "wrong_shape": "{x}_bar must have the shape of {x}",
+    "raises": "the backward must work wherever the forward does",
+}
+_MOST = 300
+"""Elements of an input whose true gradient is measured one by one."""
+
+
+def behaved(evidence: Evidence, behaviour: Behaviour) -> Iterator[Guess]:
+    """Guesses for one behaviour: what explains it, and what was seen itself."""
+    name = "x" if behaviour.input is None else evidence.subject.inputs[behaviour.input].name
+    if behaviour.code == "wrong_shape" and behaviour.input is not None:
+        yield from _misshaped(evidence.subject, behaviour.input)
+    code = behaviour.code
+    if code == "dropped" and evidence.subject.backward_place is None:
+        code = "detached"
+    yield guess(
+        code,
+        _RANK.get(behaviour.code, 1.0),
+        behaviour.says,
+        formula=_FORMULA.get(behaviour.code, "").format(x=name),
+    )
+
+
+def _misshaped(subject: Subject, k: int) -> Iterator[Guess]:
+    """What must be done to a gradient of a wrong shape to make it right."""
+    xs = measure.captured(subject)
+    ys = measure.outputs(subject, xs)
+    rng = np.random.default_rng(3)
+    gs = [rng.normal(size=y.shape) for y in ys]
+    got, true = measure.pulled(subject, xs, gs, k), true_bar(subject, xs, k, gs)
+    if true is None:
+        return
+    name = subject.inputs[k].name
+    for reading in (*_summed(name, got, true.shape), *_turned(name, got, true.shape)):
+        if _equal(reading.change(got), true):
+            because = f"its shape is {got.shape}, not {true.shape}; changed so, it is right"
+            yield _changed(reading, because)
+            return
+    yield from _of_another(subject, k, got, xs, gs)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What a gradient of a wrong shape may be, and what makes it right."""
+
+    code: str
+    detail: str
+    formula: str
+    change: Callable[[Array], Array]
+
+
+def _summed(name: str, got: Array, shape: tuple[int, ...]) -> Iterator[_Reading]:
+    """Not summed over some of its axes, or right but for its shape."""
+    for count in range(1, got.ndim + 1):
+        for axes in combinations(range(got.ndim), count):
+            said = axes[0] if count == 1 else axes
+            for keep in (False, True):
+                change = partial(np.sum, axis=axes, keepdims=keep)
+                if np.shape(change(got)) == shape:
+                    how = f", keepdims={keep}" if keep else ""
+                    formula = f"{name}_bar = {name}_bar.sum(axis={said}{how})"
+                    detail = f"{name} was broadcast along axis {said}; its gradient is not summed"
+                    yield _Reading("not_summed", detail, formula, change)
+    if got.size == math.prod(shape):
+        formula = f"{name}_bar = {name}_bar.reshape({name}.shape)"
+        change = partial(np.reshape, shape=shape)
+        yield _Reading("wrong_shape", "only the shape is wrong", formula, change)
+
+
+def _turned(name: str, got: Array, shape: tuple[int, ...]) -> Iterator[_Reading]:
+    for order in permutations(range(got.ndim)) if got.ndim <= 4 else ():
+        if tuple([got.shape[i] for i in order]) == shape:
+            text = "T" if got.ndim == 2 else f"transpose{order}"
+            detail = f"{name}_bar is the transposed of the right one"
+            formula = f"{name}_bar = {name}_bar.{text}"
+            yield _Reading("transposed", detail, formula, partial(np.transpose, axes=order))
+
+
+def _changed(reading: _Reading, because: str) -> Guess:
+    return guess(
+        reading.code,
+        0.1,
+        because,
+        reading.detail,
+        formula=reading.formula,
+        mend=lambda pull, xs, gs: reading.change(pull(xs, gs)),
+    )
+
+
+def _of_another(
+    subject: Subject, k: int, got: Array, xs: tuple[Any, ...], gs: list[Array]
+) -> Iterator[Guess]:
+    for other in wanted(subject):
+        if other == k or got.shape != np.shape(xs[other]):
+            continue
+        true = true_bar(subject, xs, other, gs)
+        if true is not None and _equal(got, true):
+            a, b = subject.inputs[k].name, subject.inputs[other].name
+            yield guess(
+                "wrong_input",
+                0.1,
+                f"what comes back for {a} is the right gradient of {b}",
+                f"{a} gets what belongs to {b}",
+                formula=f"return the gradients in the order of the inputs: {b}_bar for {b}",
+            )
+            return
+
+
+def true_bar(subject: Subject, xs: tuple[Any, ...], k: int, gs: list[Array]) -> Array | None:
+    """The right gradient of input k by differences; None if it has too many elements."""
+    x = np.asarray(xs[k])
+    if x.size > _MOST or x.dtype.kind != "f":
+        return None
+    units = np.eye(x.size).reshape((x.size, *x.shape))
+    return np.array([measure.slope(subject, xs, k, np.asarray(t), gs)[0] for t in units]).reshape(
+        x.shape
+    )
+
+
+def _equal(a: Array, b: Array) -> bool:
+    return a.shape == b.shape and bool(
+        np.linalg.norm(a - b) <= 1e-6 * max(float(np.linalg.norm(b)), 1e-300)
+    )

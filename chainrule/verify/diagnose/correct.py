@@ -1,0 +1,100 @@
+"""Corrections by formula, tried at the captured values and at the shrunk ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify.diagnose import measure
+from chainrule.verify.diagnose.guess import Guess, Mend
+from chainrule.verify.evidence import Evidence
+from chainrule.verify.finding import Correction
+from chainrule.verify.subject import Array, Subject
+
+_RIGHT = 1e-5
+"""Relative disagreement at which a corrected gradient counts as right."""
+
+
+def corrected(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correction | None:
+    """The first correction that is right when tried; else the best guess's formula, untried.
+
+    If no guess can be tried, but the forward's own graph gives the right gradient, that is said.
+    """
+    tried = [g for g in guesses if g.mend is not None]
+    for g in tried:
+        error = _error(evidence, k, g.mend) if g.mend is not None else None
+        if error is not None and error <= _RIGHT:
+            return Correction(g.formula, rechecked=True, error=error)
+    formula = next((g.formula for g in guesses if g.formula), "")
+    derived = _error(evidence, k, by_flow(evidence.subject, k))
+    if derived is not None and derived <= _RIGHT:
+        said = derivation(evidence.subject, k)
+        text = f"{formula}; or let the engine derive it: {said}" if formula else said
+        return Correction(text, rechecked=True, error=derived)
+    return Correction(formula) if formula else None
+
+
+def by_flow(subject: Subject, k: int) -> Mend:
+    """What the forward's graph of known ops gives."""
+
+    def mend(pull: object, xs: Sequence[Any], gs: Sequence[Array]) -> Array:
+        flow = subject.flow(xs)
+        if flow is None:
+            raise LookupError("the forward cannot be followed")
+        x_bar = flow.pull(gs)[k]
+        return np.zeros(np.shape(xs[k])) if x_bar is None else np.asarray(x_bar)
+
+    return mend
+
+
+def derivation(subject: Subject, k: int) -> str:
+    """How to have the right gradient derived from the forward, in code."""
+    names, name = ", ".join([x.name for x in subject.inputs]), subject.inputs[k].name
+    if "torch" in subject.kind:
+        return f"{name}_bar, = torch.autograd.grad(forward({names}), {name}, g)"
+    return f"{name}_bar = chainrule.vjp(forward, {names})[1](g)[{k}]"
+
+
+def _error(evidence: Evidence, k: int, mend: Mend) -> float | None:
+    """Largest relative disagreement of the corrected gradient with differences; None if it cannot
+    be computed."""
+    subject = evidence.subject
+    worst: float | None = None
+    for xs in _points(evidence, k):
+        try:
+            error = _error_at(subject, xs, k, mend)
+        except Exception:
+            return None  # A formula that fails is none; that is no failure of the user's.
+        worst = error if worst is None else max(worst, error)
+    return worst
+
+
+def _points(evidence: Evidence, k: int) -> Iterator[tuple[Any, ...]]:
+    yield measure.captured(evidence.subject)
+    yield from [j.xs for j in evidence.jacobians if j.input == k][:2]
+
+
+def _error_at(subject: Subject, xs: tuple[Any, ...], k: int, mend: Mend) -> float:
+    rng = np.random.default_rng(23)
+    ys = measure.outputs(subject, xs)
+    worst = 0.0
+    for o, y in enumerate(ys):
+        gs = measure.only(ys, o, rng.normal(size=y.shape))
+        x_bar = mend(lambda x, g: measure.pulled(subject, x, g, k), xs, gs)
+        if x_bar.shape != np.shape(xs[k]):
+            return float("inf")
+        size = float(np.max(np.abs(x_bar), initial=0.0)) or 1.0
+        for t in (rng.normal(size=x_bar.shape), x_bar / size):
+            worst = max(worst, _apart(subject, xs, k, t, gs, x_bar))
+    return worst
+
+
+def _apart(
+    subject: Subject, xs: tuple[Any, ...], k: int, t: Array, gs: Sequence[Array], x_bar: Array
+) -> float:
+    true, error = measure.slope(subject, xs, k, t, gs)
+    said = measure.inner(x_bar, t)
+    scale = max(float(np.linalg.norm(x_bar)) * float(np.linalg.norm(t)), abs(true), 1e-300)
+    return max(abs(true - said) - 4 * error, 0.0) / scale

@@ -1,0 +1,161 @@
+"""Guesses become findings: one for each input whose gradient is wrong, its names in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from chainrule.verify.diagnose.axes import along, reordered, transposed
+from chainrule.verify.diagnose.behaviours import behaved
+from chainrule.verify.diagnose.case import Case
+from chainrule.verify.diagnose.correct import corrected
+from chainrule.verify.diagnose.describe import sentences
+from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.diagnose.inputs import exchanged
+from chainrule.verify.diagnose.lost import lost
+from chainrule.verify.diagnose.paths import through
+from chainrule.verify.diagnose.regions import region
+from chainrule.verify.diagnose.scale import scaled
+from chainrule.verify.evidence import Evidence, Jacobians
+from chainrule.verify.finding import Finding, Heat, Level, Name
+
+RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
+    scaled,
+    exchanged,
+    transposed,
+    lost,
+    along,
+    through,
+    region,
+    reordered,
+)
+"""All rules that look at a pair of Jacobians."""
+_NOTES = ("straight_through", "kink")
+_DESCRIPTIVE = 20.0
+"""Guesses of this rank and above describe; they are heard if nothing explains."""
+_MOST_NAMES = 3
+
+
+def diagnose(evidence: Evidence) -> list[Finding]:
+    """Findings on one subject, by input; empty if nothing is wrong.
+
+    A backward that misbehaves whatever the input gives one finding without an input.
+    """
+    found = [_of_input(evidence, k) for k in _wrong_inputs(evidence)]
+    general = [b for b in evidence.behaviours if b.input is None and b.code not in _NOTES]
+    if general and not found:
+        found = [_finding(evidence, None, None, _guesses(evidence, None, None))]
+    return [*found, *_notes(evidence)]
+
+
+def _wrong_inputs(evidence: Evidence) -> list[int]:
+    trials = {t.input for t in evidence.trials if t.verdict == "wrong"}
+    behaviours = {b.input for b in evidence.behaviours if b.code not in _NOTES}
+    straight = {b.input for b in evidence.behaviours if b.code == "straight_through"}
+    return sorted((trials | {k for k in behaviours if k is not None}) - straight)
+
+
+def _of_input(evidence: Evidence, k: int) -> Finding:
+    jacobians = [j for j in evidence.jacobians if j.input == k]
+    worst = max(jacobians, key=_relative, default=None)
+    case = Case(evidence, worst) if worst is not None else None
+    return _finding(evidence, k, case, _guesses(evidence, k, case))
+
+
+def _relative(found: Jacobians) -> float:
+    relative = found.relative
+    return relative if relative == relative else float("inf")
+
+
+def _guesses(evidence: Evidence, k: int | None, case: Case | None) -> list[Guess]:
+    """All that fits, the plainest first, each code once."""
+    found = list(_seen(evidence, k))
+    if case is not None and case.finite:
+        for rule in RULES:
+            found += _asked(rule, case)
+    found.sort(key=lambda g: g.rank)
+    once = {g.name.code: g for g in reversed(found)}
+    kept = [g for g in found if once[g.name.code] is g]
+    if kept and kept[0].rank < _DESCRIPTIVE:
+        kept = [g for g in kept if g.rank < _DESCRIPTIVE]
+    return kept[:_MOST_NAMES]
+
+
+def _seen(evidence: Evidence, k: int | None) -> Iterator[Guess]:
+    for behaviour in evidence.behaviours:
+        if behaviour.code not in _NOTES and behaviour.input in (k, None):
+            yield from behaved(evidence, behaviour)
+
+
+def _asked(rule: Callable[[Case], Iterator[Guess]], case: Case) -> list[Guess]:
+    """A rule's guesses. One that fails says nothing; the others can still name the mistake."""
+    try:
+        return list(rule(case))
+    except Exception as error:
+        why = f"the rule {rule.__name__} failed: {type(error).__name__}: {error}"
+        case.evidence.skipped.append(("a name", why))
+        return []
+
+
+def _finding(
+    evidence: Evidence, k: int | None, case: Case | None, guesses: Sequence[Guess]
+) -> Finding:
+    subject = evidence.subject
+    named = guesses or [guess("unnamed", 99.0, "no mistake that is known explains the difference")]
+    error, tolerance = _wrongness(evidence, k)
+    place = subject.backward_place or named[0].place or subject.place
+    return Finding(
+        level=_level(evidence, k, guesses),
+        subject=subject.name,
+        kind=subject.kind,
+        input="" if k is None else subject.inputs[k].name,
+        names=_names(named),
+        place=place,
+        error=error,
+        tolerance=tolerance,
+        evidence=sentences(evidence, k, case, bool(guesses)),
+        correction=None if k is None else corrected(evidence, k, guesses),
+        heat=_heat(case),
+    )
+
+
+def _level(evidence: Evidence, k: int | None, guesses: Sequence[Guess]) -> Level:
+    """What only writes where it should not is a warning as long as its own gradient is right."""
+    wrong = any(t.verdict == "wrong" and k in (None, t.input) for t in evidence.trials)
+    only_writes = bool(guesses) and all(g.name.code == "writes" for g in guesses)
+    return "warning" if only_writes and not wrong else "error"
+
+
+def _names(guesses: Sequence[Guess]) -> tuple[Name, ...]:
+    if len(guesses) == 1 and guesses[0].name.code != "factor":
+        return (replace(guesses[0].name, apart=""),)
+    return tuple([g.name for g in guesses])
+
+
+def _wrongness(evidence: Evidence, k: int | None) -> tuple[float | None, float | None]:
+    trials = [t for t in evidence.trials if t.verdict == "wrong" and k in (None, t.input)]
+    worst = max(trials, key=lambda t: t.error, default=None)
+    return (None, None) if worst is None else (worst.error, worst.tolerance)
+
+
+def _heat(case: Case | None) -> Heat | None:
+    if case is None or not case.whole:
+        return None
+    return Heat(case.A, case.N, case.found.y_shape, case.found.x_shape)
+
+
+def _notes(evidence: Evidence) -> Iterator[Finding]:
+    """What is good to know: kinks at the captured point, made-up gradients of steps."""
+    subject = evidence.subject
+    for behaviour in evidence.behaviours:
+        if behaviour.code in _NOTES:
+            k = behaviour.input
+            name = "" if k is None else subject.inputs[k].name
+            names = (Name(behaviour.code, behaviour.says),)
+            place = subject.backward_place or subject.place
+            yield Finding("note", subject.name, subject.kind, name, names, place)
+    seen = {t.input for t in evidence.trials if t.verdict == "kink" and t.point == "as captured"}
+    for k in sorted(seen):
+        name = subject.inputs[k].name
+        said = f"the forward has a kink at this {name}; any slope between its sides is right"
+        yield Finding("note", subject.name, subject.kind, name, (Name("kink", said),))

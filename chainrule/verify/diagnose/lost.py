@@ -1,0 +1,92 @@
+"""Of several contributions to one element of x_bar only some arrive: A is N here and 0 there.
+
+Where one array feeds many elements of the output (a bias, an index that occurs twice, windows that
+overlap), its gradient is a sum. An assignment in place of an addition leaves its last summand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from chainrule.verify.diagnose.case import Case
+from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.subject import Array
+
+
+def lost(case: Case) -> Iterator[Guess]:
+    """Guesses for sums of which only one summand is left."""
+    if not case.whole:
+        return
+    gone = ~case.tiny_N & case.tiny_A
+    if not np.any(gone) or not np.all(case.agrees | gone):
+        return
+    kept = ~case.tiny_N & ~gone
+    columns = gone.any(axis=0) & kept.any(axis=0)
+    if np.any(columns) and not np.any(gone.any(axis=0) & ~columns):
+        yield from _kept(case, kept, gone, np.asarray(columns))
+
+
+def _kept(case: Case, kept: Array, gone: Array, columns: Array) -> Iterator[Guess]:
+    for axis, extent in enumerate(case.found.y_shape):
+        if extent < 2:
+            continue
+        index = np.indices(case.found.y_shape)[axis].ravel()
+        which = _which(index, kept[:, columns], gone[:, columns])
+        if which:
+            yield from _named(case, axis, which, float(np.mean(gone[:, columns])))
+            return
+    count = int(np.sum(gone))
+    yield guess(
+        "overwritten",
+        13.0,
+        f"A is N in {int(np.sum(kept))} elements and 0 in {count} others that add up with them",
+        f"some contributions to {case.input}_bar are lost",
+        formula=f"add up all contributions to {case.input}_bar (`+=`, np.add.at)",
+    )
+
+
+def _which(index: Array, kept: Array, gone: Array) -> str:
+    """Whether in each column only the last or the first index along an axis is left."""
+    high, low = index.max() + 1, -1
+    kept_first = np.where(kept, index[:, None], high).min(axis=0)
+    kept_last = np.where(kept, index[:, None], low).max(axis=0)
+    gone_first = np.where(gone, index[:, None], high).min(axis=0)
+    gone_last = np.where(gone, index[:, None], low).max(axis=0)
+    if np.any(kept_first != kept_last):
+        return ""
+    if np.all(kept_first >= gone_last):
+        return "last"
+    return "first" if np.all(kept_last <= gone_first) else "one"
+
+
+def _named(case: Case, axis: int, which: str, share: float) -> Iterator[Guess]:
+    name = case.input
+    shared = len(case.found.x_shape) < len(case.found.y_shape) or (
+        case.found.x_shape != case.found.y_shape and 1 in case.found.x_shape
+    )
+    because = (
+        f"of the contributions to each element of {name}_bar along axis {axis} of g only the "
+        f"{which} is there; {share:.0%} of N is zero in A"
+    )
+    formula = f"add up the contributions to {name}_bar along axis {axis} of g"
+    overwritten = guess(
+        "overwritten",
+        6.0 if which == "last" or not shared else 7.0,
+        because,
+        f"each contribution to {name}_bar replaces the one before",
+        formula=formula + " (`+=`)",
+        apart="a loop over this axis overwrites; an index into it takes one element",
+    )
+    not_summed = guess(
+        "not_summed",
+        6.5,
+        because,
+        f"{name} was broadcast along axis {axis}; one element of g is taken, not their sum",
+        formula=formula + f": .sum(axis={axis})",
+        apart="an index into this axis takes one element; a loop over it overwrites",
+    )
+    yield overwritten
+    if shared:
+        yield not_summed

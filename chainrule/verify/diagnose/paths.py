@@ -1,0 +1,322 @@
+"""Which path through the forward is undone wrongly: weights of single edges of its graph.
+
+The gradient is affine in the weight w of an edge: N(w) = N + (w - 1) C, where C is what arrives
+through that edge. If the backward is wrong in one place only, A = N(w) for the edge there, and w
+says how: 0 forgets the path, -1 turns its sign, 2 counts it twice, any other is a factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import cast
+
+import numpy as np
+
+from chainrule.verify.diagnose import constants, measure
+from chainrule.verify.diagnose.case import Case
+from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.diagnose.source import Overwrite, overwrites
+from chainrule.verify.subject import Array, Edge, Flow
+
+_PROBES = 3
+_MOST_EDGES = 240
+_AGREE = 1e-5
+_MANY = 12
+"""So many different contributions at most are tried in pairs."""
+_STATISTICS = ("sum", "mean", "max", "amax", "min", "var", "std", "norm", "logsumexp")
+_PAIR_WEIGHTS = (0.0, -1.0, 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """What arrives at the input through one edge, for all probes in one vector."""
+
+    edge: int
+    arrives: Array
+    same: list[int] = field(default_factory=list[int])
+    """Edges through which the very same arrives: they lie on one path."""
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """A flow at the case's point, and what it says about the case."""
+
+    case: Case
+    flow: Flow
+    gs: tuple[tuple[Array, ...], ...]
+    true: Array
+    """N^T g by the flow, for all probes in one vector."""
+    seen: Array
+    """A^T g."""
+
+    def pull(self, weights: Mapping[int, float]) -> Array:
+        """x_bar for all probes, edges weighted."""
+        return _stacked(self.flow, self.gs, self.case, weights)
+
+    @property
+    def difference(self) -> Array:
+        """(A - N)^T g."""
+        return self.seen - self.true
+
+    def left(self, weights: Mapping[int, float]) -> float:
+        """Share of the difference that these weights do not explain."""
+        rest = self.seen - self.pull(weights)
+        return float(np.linalg.norm(rest) / np.linalg.norm(self.difference))
+
+
+def paths_of(case: Case) -> Paths | None:
+    """The flow of a case, if there is one and if it agrees with the differences."""
+    flow = case.subject.flow(case.xs)
+    if flow is None or not flow.edges or not case.whole:
+        return None
+    rng = np.random.default_rng(11)
+    o, shape = case.found.output, case.found.y_shape
+    probes = [rng.normal(size=shape) for _ in range(_PROBES)]
+    gs = tuple([measure.only(case.ys, o, g) for g in probes])
+    true = _stacked(flow, gs, case, {})
+    expected = np.concatenate([case.N.T @ g.ravel() for g in probes])
+    if not np.linalg.norm(true - expected) <= max(_AGREE * np.linalg.norm(expected), case.noise):
+        return None
+    seen = np.concatenate([case.A.T @ g.ravel() for g in probes])
+    return Paths(case, flow, gs, true, seen)
+
+
+def _stacked(
+    flow: Flow, gs: Sequence[Sequence[Array]], case: Case, weights: Mapping[int, float]
+) -> Array:
+    zero = np.zeros(case.found.x_shape)
+    bars = [flow.pull(g, weights)[case.k] for g in gs]
+    return np.concatenate([np.asarray(zero if b is None else b, np.float64).ravel() for b in bars])
+
+
+def contributions(paths: Paths) -> list[Contribution]:
+    """What arrives through each edge that reaches the input, equal ones once."""
+    found: list[Contribution] = []
+    scale = float(np.linalg.norm(paths.true))
+    for i, edge in enumerate(paths.flow.edges[:_MOST_EDGES]):
+        if paths.case.k not in edge.inputs:
+            continue
+        arrives = paths.true - paths.pull({i: 0.0})
+        if np.linalg.norm(arrives) <= 1e-9 * scale:
+            continue
+        for known in found:
+            if np.linalg.norm(known.arrives - arrives) <= 1e-9 * np.linalg.norm(arrives):
+                known.same.append(i)
+                break
+        else:
+            found.append(Contribution(i, arrives))
+    return found
+
+
+def through(case: Case) -> Iterator[Guess]:
+    """Guesses for a path that is lost, turned, counted twice or weighted."""
+    paths = paths_of(case)
+    if paths is None:
+        return
+    parts = contributions(paths)
+    single = list(_single(paths, parts))
+    yield from single
+    if not single:
+        yield from _uses(paths) or _several(paths, parts)
+
+
+def _single(paths: Paths, parts: Sequence[Contribution]) -> Iterator[Guess]:
+    whole = float(np.linalg.norm(paths.true))
+    for part in parts:
+        square = float(part.arrives @ part.arrives)
+        w = 1.0 + float(part.arrives @ paths.difference) / square
+        rest = paths.difference - (w - 1.0) * part.arrives
+        left = float(np.linalg.norm(rest) / np.linalg.norm(paths.difference))
+        alone = float(np.linalg.norm(part.arrives - paths.true)) <= 1e-9 * whole
+        if left <= paths.case.slack(w) and not alone:
+            yield from _weighted(paths, part, w, left)
+
+
+def _weighted(paths: Paths, part: Contribution, w: float, left: float) -> Iterator[Guess]:
+    case, edge = paths.case, _telling(paths.flow, part)
+    path, because = _path(edge), f"A = N with the path through {_path(edge)} weighted {w:.6g}, "
+    because += f"leaving {left:.0e} of the difference"
+    if abs(w) <= 10 * case.slack(w) + 1e-6:
+        yield from missing(case, [edge], because, left)
+    elif constants.near(w, -1.0):
+        yield guess(
+            "sign",
+            3.0,
+            because,
+            f"what comes through {path} has the wrong sign",
+            left=left,
+            formula=f"turn the sign of the term that undoes {path}",
+            place=edge.place,
+        )
+    else:
+        yield from _by_factor(case, edge, w, because, left)
+
+
+def _by_factor(case: Case, edge: Edge, w: float, because: str, left: float) -> Iterator[Guess]:
+    at_hand = constants.symbols(case.subject, case.xs, case.ys, case.k)
+    fitting = constants.recognise(w, at_hand)
+    path = _path(edge)
+    texts = list(dict.fromkeys([f.text for f in fitting]))[:3]
+    what = f"{texts[0]} = {w:.4g}" if texts else f"{w:.6g}"
+    yield guess(
+        "factor",
+        3.5 if texts else 11.0,
+        because,
+        f"what comes through {path} has the factor {what}",
+        left=left,
+        formula=f"divide the term that undoes {path} by {what}",
+        place=edge.place,
+        apart=f"sizes at which {' and '.join(texts)} differ" if len(texts) > 1 else "",
+    )
+    if constants.near(w, 2.0):
+        yield guess(
+            "extra_term",
+            5.5,
+            because,
+            f"what comes through {path} is added twice",
+            left=left,
+            formula=f"add the term that undoes {path} once",
+            place=edge.place,
+            apart="whether the term stands there twice, or once with a 2",
+        )
+
+
+def missing(case: Case, edges: Sequence[Edge], because: str, left: float) -> list[Guess]:
+    """Names for one path, or several, through which nothing comes back."""
+    path = " and ".join(dict.fromkeys([_path(e) for e in edges]))
+    plural = "s" if len(edges) > 1 else ""
+    statistic = any(e.op.rpartition(".")[2] in _STATISTICS for e in edges)
+    written = overwrites(case.subject.source)
+    formula = f"add what comes back through {path} to {case.input}_bar"
+    detail = f"the path{plural} through {path} {'are' if plural else 'is'} missing"
+    place = edges[0].place
+    if case.subject.backward_place is None:
+        because += "; nobody wrote this backward, so that the graph was cut there"
+        return [
+            guess("partly_detached", 2.0, because, detail, left=left, formula=formula, place=place)
+        ]
+    term = guess(
+        "missing_term",
+        3.0,
+        because,
+        detail,
+        left=left,
+        formula=formula,
+        place=place,
+        apart="whether the term was computed and then replaced (`=`), or never computed",
+    )
+    over = guess(
+        "overwritten",
+        _plain_overwriting(case, statistic, bool(written)),
+        _with_line(because, written),
+        f"what comes through {path} is lost",
+        left=left,
+        formula=formula + " (`+=`)",
+        place=place,
+        apart=term.name.apart,
+    )
+    return [term, over]
+
+
+def _plain_overwriting(case: Case, statistic: bool, written: bool) -> float:
+    """Rank of "overwritten" beside "missing_term", which has 3: the code tells, if there is any."""
+    if written:
+        return 2.8
+    return 3.2 if statistic or case.subject.source is not None else 2.8
+
+
+def _with_line(because: str, written: Sequence[Overwrite]) -> str:
+    if not written:
+        return because
+    w = written[0]
+    return (
+        because + f"; `{w.name}` is assigned at line {w.line}, over what line {w.before} put there"
+    )
+
+
+def _uses(paths: Paths) -> list[Guess]:
+    """One input used by the same line many times (a loop): only one use, or all but one, counts."""
+    groups: dict[tuple[str, int, str], list[int]] = {}
+    for i, edge in enumerate(paths.flow.edges[:_MOST_EDGES]):
+        if edge.inputs == frozenset({paths.case.k}):
+            groups.setdefault((edge.op, edge.argument, str(edge.place)), []).append(i)
+    for group in groups.values():
+        found = _one_of(paths, group) if len(group) > 1 else []
+        if found:
+            return found
+    return []
+
+
+def _one_of(paths: Paths, group: Sequence[int]) -> list[Guess]:
+    for kept, which in ((group[0], "first"), (group[-1], "last")):
+        left = paths.left({i: 0.0 for i in group if i != kept})
+        if left <= paths.case.slack():
+            edge, name = paths.flow.edges[kept], paths.case.input
+            because = (
+                f"{name} is used {len(group)} times by {_path(edge)}; A is what comes from the "
+                f"{which} use alone, leaving {left:.0e} of the difference"
+            )
+            return [
+                guess(
+                    "overwritten",
+                    2.0,
+                    because,
+                    f"each use of {name} replaces the contribution of the one before",
+                    left=left,
+                    formula=f"add up {name}_bar over all {len(group)} uses (`+=`)",
+                    place=edge.place,
+                )
+            ]
+    return []
+
+
+def _several(paths: Paths, parts: Sequence[Contribution]) -> Iterator[Guess]:
+    """Two paths wrong at once, each lost, turned or doubled."""
+    for a, b in combinations(list(parts)[:_MANY], 2):
+        matrix = np.stack([a.arrives, b.arrives], axis=1)
+        solution = cast("Array", np.linalg.lstsq(matrix, paths.difference, rcond=None)[0]) + 1.0
+        near = [min(_PAIR_WEIGHTS, key=lambda w, v=v: abs(w - v)) for v in solution.tolist()]
+        weights = {a.edge: near[0], b.edge: near[1]}
+        rest = paths.difference - matrix @ (solution - 1.0)
+        if np.linalg.norm(rest) > 1e-3 * np.linalg.norm(paths.difference):
+            continue
+        left = paths.left(weights)
+        if left <= paths.case.slack(2.0):
+            yield from _pair(paths, [a, b], near, left)
+            return
+
+
+def _pair(
+    paths: Paths, parts: Sequence[Contribution], weights: Sequence[float], left: float
+) -> Iterator[Guess]:
+    edges = [_telling(paths.flow, p) for p in parts]
+    said = " and ".join([f"{_path(e)} by {w:g}" for e, w in zip(edges, weights, strict=True)])
+    because = f"A = N with the paths weighted: {said}, leaving {left:.0e} of the difference"
+    if all(w == 0.0 for w in weights):
+        yield from missing(paths.case, edges, because, left)
+        return
+    codes = {0.0: "missing_term", -1.0: "sign", 2.0: "factor"}
+    for code in dict.fromkeys([codes[w] for w in weights]):
+        yield guess(
+            code,
+            8.0,
+            because,
+            f"two paths are wrong: {said}",
+            left=left,
+            formula=f"undo both with weight 1: {' and '.join([_path(e) for e in edges])}",
+            place=edges[0].place,
+        )
+
+
+def _telling(flow: Flow, part: Contribution) -> Edge:
+    """Of edges on one path, the one that says most: a statistic, else the first."""
+    edges = [flow.edges[i] for i in (part.edge, *part.same)]
+    return next((e for e in edges if e.op.rpartition(".")[2] in _STATISTICS), edges[0])
+
+
+def _path(edge: Edge) -> str:
+    settings = f"({edge.settings})" if edge.settings else ""
+    line = f" (line {edge.place.line})" if edge.place else ""
+    return f"`{edge.op}{settings}`{line}"

@@ -1,0 +1,73 @@
+"""Right for some elements, wrong for others: which ones, and how they are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from chainrule.verify.diagnose import constants, where
+from chainrule.verify.diagnose.case import Case
+from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.diagnose.scale import ratio
+from chainrule.verify.subject import Array
+
+_MOST = 0.8
+"""A region is part of the whole: no more than this share of the elements is wrong."""
+
+
+def region(case: Case) -> Iterator[Guess]:
+    """Guesses for gradients that are wrong for some elements of x, or for some of g."""
+    if not case.whole:
+        return
+    relevant = ~(case.tiny_N & case.tiny_A)
+    wrong = ~case.agrees & relevant
+    for axis, side in ((0, case.input), (1, "g")):
+        chosen = np.asarray(wrong.any(axis=axis))
+        matters = np.asarray(relevant.any(axis=axis))
+        count = int(np.sum(matters))
+        if 0 < int(np.sum(chosen)) <= _MOST * count and count > 1:
+            yield from _told(case, axis, side, chosen, matters)
+
+
+def _told(case: Case, axis: int, side: str, chosen: Array, matters: Array) -> Iterator[Guess]:
+    shape = case.found.x_shape if axis == 0 else case.found.y_shape
+    chosen, matters = chosen.reshape(shape), matters.reshape(shape)
+    found = where.told(chosen, matters, _values(case))
+    text = found.text if found else where.single(chosen)
+    if not text:
+        return
+    how, exact = _how(case, axis, chosen.ravel())
+    by_sign = found is not None and found.sign
+    counted = f"{int(np.sum(chosen))} of {int(np.sum(matters))} elements"
+    yield guess(
+        "one_sided" if by_sign else "region",
+        (8.0 if exact else 22.0) + (0.0 if by_sign else 2.0) + axis,
+        f"A = N for all other elements of {side}; {counted} are wrong: {how}",
+        f"wrong where {text}" if by_sign or "==" in text else f"wrong at {text} of {side}",
+        formula=f"handle {text} of {side}: there {how}",
+    )
+
+
+def _values(case: Case) -> dict[str, Array]:
+    named = {case.input: case.x}
+    for i, value in enumerate(case.xs):
+        if i != case.k and isinstance(value, np.ndarray):
+            named[case.subject.inputs[i].name] = value
+    return {**named, "y": case.y}
+
+
+def _how(case: Case, axis: int, chosen: Array) -> tuple[str, bool]:
+    """How wrong it is there, in words, and whether that is all there is to say."""
+    A, N = (case.A[:, chosen], case.N[:, chosen]) if axis == 0 else (case.A[chosen], case.N[chosen])
+    size = float(np.linalg.norm(A - N))
+    if float(np.linalg.norm(A)) <= case.slack() * size:
+        return "the gradient is 0 and should not be", True
+    if float(np.linalg.norm(N)) <= case.slack() * size:
+        return "the gradient should be 0 and is not", True
+    c = ratio(A, N)
+    if c is not None and float(np.linalg.norm(A - c * N)) <= case.slack(c) * size:
+        if constants.near(c, -1.0):
+            return "its sign is flipped", True
+        return f"it is {c:.6g} times the right one", True
+    return f"off by up to {float(np.max(np.abs(A - N))):.3g}", False

@@ -1,0 +1,159 @@
+"""A = c N: a sign, a forgotten or doubled factor, a mean where a sum belongs, nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify.diagnose import constants, measure
+from chainrule.verify.diagnose.case import Case
+from chainrule.verify.diagnose.constants import Constant
+from chainrule.verify.diagnose.guess import Guess, Mend, Pull, guess
+from chainrule.verify.subject import Array
+
+_FEW = 3
+"""Jacobians with fewer elements are a multiple of each other too easily."""
+
+
+def scaled(case: Case) -> Iterator[Guess]:
+    """Guesses for a Jacobian that is right up to one number."""
+    c = ratio(case.A, case.N)
+    if c is None or not case.explains(c * case.N, c):
+        return
+    if np.all(case.tiny_A):
+        yield dropped(case)
+    elif constants.near(c, -1.0):
+        yield _sign(case, c)
+    else:
+        yield from _factor(case, c)
+
+
+def ratio(a: Array, n: Array) -> float | None:
+    """The real c for which c n is nearest to a; None if n is zero."""
+    square = float(np.real(np.vdot(n, n)))
+    return float(np.real(np.vdot(n, a))) / square if square else None
+
+
+def dropped(case: Case) -> Guess:
+    """Nothing comes back for an input on which the output depends."""
+    own = case.subject.backward_place is not None
+    size = float(np.max(np.abs(case.N), initial=0.0))
+    return guess(
+        "dropped" if own else "detached",
+        0.0,
+        f"A = 0, N is up to {size:.3g}",
+        f"the backward gives nothing for {case.input}, on which the output depends",
+        left=case.left(0 * case.N),
+        formula=f"return a gradient for {case.input}: it has one",
+    )
+
+
+def _sign(case: Case, c: float) -> Guess:
+    return guess(
+        "sign",
+        1.0,
+        _said(case, c),
+        f"the gradient of {case.input} is the right one times -1",
+        left=case.left(-case.N),
+        formula=f"{case.input}_bar = -({case.input}_bar as it is now)",
+        mend=lambda pull, xs, gs: -pull(xs, gs),
+    )
+
+
+def _factor(case: Case, c: float) -> Iterator[Guess]:
+    fitting = named_factors(case, c, other_ratio(case))
+    if fitting:
+        best, *rest = fitting
+        yield _recognised(case, c, best, rest)
+    elif int(np.sum(~case.tiny_N)) >= _FEW:
+        yield guess(
+            "factor",
+            40.0,
+            _said(case, c),
+            f"the factor {c:.6g} is no number at hand",
+            left=case.left(c * case.N),
+            formula=f"divide {case.input}_bar by {c:.6g}",
+            mend=lambda pull, xs, gs: pull(xs, gs) / c,
+        )
+
+
+def _recognised(case: Case, c: float, best: Constant, rest: Sequence[Constant]) -> Guess:
+    others = ", ".join(dict.fromkeys([r.text for r in rest[:3]]))
+    return guess(
+        "factor",
+        2.0 + best.plainness / 10,
+        _said(case, c),
+        f"the factor is {best.text} = {c:.4g}",
+        left=case.left(c * case.N),
+        formula=_undo(case.input, best),
+        mend=divided(case, best),
+        apart=f"a point at which {best.text} and {others} differ" if others else "",
+    )
+
+
+def _said(case: Case, c: float) -> str:
+    return f"A = {c:.6g} N leaves {case.left(c * case.N):.0e} of the difference"
+
+
+def _undo(name: str, c: Constant) -> str:
+    text = c.text.removeprefix("-")
+    if text.startswith("1/"):
+        what = text.removeprefix("1/").removeprefix("(").removesuffix(")")
+        what = what if what.count("(") == what.count(")") else text.removeprefix("1/")
+        done = f"multiply {name}_bar by {what} = {1 / abs(c.value):.4g}"
+    else:
+        done = f"divide {name}_bar by {text} = {abs(c.value):.4g}"
+    return done + (", and turn its sign" if c.value < 0 else "")
+
+
+def divided(case: Case, c: Constant) -> Mend:
+    """The correction that divides by c, at any point."""
+
+    def mend(pull: Pull, xs: Sequence[Any], gs: Sequence[Array]) -> Array:
+        at_hand = constants.symbols(case.subject, xs, gs, case.k)
+        return pull(xs, gs) / constants.value_of(c, at_hand)
+
+    return mend
+
+
+def named_factors(
+    case: Case, c: float, other: tuple[float, Sequence[Any]] | None
+) -> list[Constant]:
+    """What c could be, also by what it is at another point, if it was measured there."""
+    fitting = constants.recognise(c, constants.symbols(case.subject, case.xs, case.ys, case.k))
+    if other is None:
+        return fitting
+    value, xs = other
+    at_hand = constants.symbols(case.subject, xs, measure.outputs(case.subject, xs), case.k)
+    there = {f.text for f in constants.recognise(value, at_hand)}
+    if constants.near(value, 1.0):
+        there = {f.text for f in fitting if _is_one(f, at_hand)}
+    return [f for f in fitting if f.text in there]
+
+
+def _is_one(constant: Constant, at_hand: Sequence[constants.Symbol]) -> bool:
+    return constants.near(abs(constants.value_of(constant, at_hand)), 1.0)
+
+
+def other_ratio(case: Case) -> tuple[float, Sequence[Any]] | None:
+    """How A and N compare at the captured point, and that point; None if it is the same one."""
+    xs = measure.captured(case.subject)
+    if measure.shapes(xs) == measure.shapes(case.xs):
+        return None
+    try:
+        return _ratio_at(case, xs), xs
+    except Exception:
+        return None  # The point is another one; the finding stands without it.
+
+
+def _ratio_at(case: Case, xs: Sequence[Any]) -> float:
+    rng = np.random.default_rng(5)
+    ys = measure.outputs(case.subject, xs)
+    o = case.found.output
+    gs = measure.only(ys, o, rng.normal(size=ys[o].shape))
+    x_bar = measure.pulled(case.subject, xs, gs, case.k)
+    t = x_bar / (float(np.max(np.abs(x_bar), initial=0.0)) or 1.0)
+    true, _ = measure.slope(case.subject, xs, case.k, t, gs)
+    return measure.inner(x_bar, t) / true
