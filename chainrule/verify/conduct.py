@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.verify import cotangents
 from chainrule.verify.noise import Base, pull_noise
-from chainrule.verify.run import Run, norm, said
+from chainrule.verify.run import Run, is_array, norm, said
 from chainrule.verify.subject import Array
 
 _LOOSE = 1e-9
@@ -80,7 +80,7 @@ def twice(run: Run, base: Base) -> bool:
 
 def _elsewhere(run: Run, base: Base) -> list[object]:
     return [
-        (x * 1.25).astype(x.dtype) if k in run.wanted and isinstance(x, np.ndarray) else x
+        (x * 1.25).astype(x.dtype) if k in run.wanted and is_array(x) else x
         for k, x in enumerate(base.xs)
     ]
 

@@ -154,7 +154,7 @@ class _Examination:
         return True
 
     def _elsewhere(self, point: Point, code: str, right: bool) -> Base | None:
-        """Probe at another point; where the captured one is right and this wrong, `code` says so."""
+        """Probe at another point: `code`, if the captured one is right and this one wrong."""
         run = self.run
         if self._late():
             return None

@@ -88,8 +88,9 @@ def pull_noise(
 ) -> tuple[Array | None, ...]:
     """Rounding error of each element of the backward's results, from second differences."""
     ts = {k: tangent(run.rng, _array(base.xs[k])) for k in run.wanted}
-    near = [run.pull(_shifted(base.xs, ts, i * _step(base.xs, run)), gs) for i in (1, 2)]
-    return tuple([_second(b, *[n[k] for n in near]) for k, b in enumerate(bars)])
+    step = _step(base.xs, run)
+    one, two = [run.pull(_shifted(base.xs, ts, i * step), gs) for i in (1, 2)]
+    return tuple([_second(*three) for three in zip(bars, one, two, strict=True)])
 
 
 def _second(a: Array | None, b: Array | None, c: Array | None) -> Array | None:
@@ -119,7 +120,7 @@ def _noise(
 
 
 def _of_line(line: Sequence[Array], dtype: np.dtype[Any]) -> Array:
-    """Noise from six equally spaced values: of differences of order k, over the root of C(2k, k)."""
+    """Noise from six equally spaced values: differences of order k over the root of C(2k, k)."""
     y = line[0]
     if any(v.shape != y.shape for v in line):
         return np.zeros(y.shape)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.noise import Base
-from chainrule.verify.run import Run, norm
+from chainrule.verify.run import Run, is_array, norm
 from chainrule.verify.subject import Array
 
 _HUGE = 1e300
@@ -78,8 +78,7 @@ def slopes(run: Run, base: Base, ts: Mapping[int, Array]) -> tuple[Slope, ...]:
 def moved(xs: Sequence[Any], ts: Mapping[int, Array], h: float) -> list[Any]:
     """xs + h t, in the dtypes of xs."""
     return [
-        (x + h * ts[k]).astype(x.dtype) if k in ts and isinstance(x, np.ndarray) else x
-        for k, x in enumerate(xs)
+        (x + h * ts[k]).astype(x.dtype) if k in ts and is_array(x) else x for k, x in enumerate(xs)
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.noise import tangent
-from chainrule.verify.run import Point, Run
+from chainrule.verify.run import Point, Run, is_array
 from chainrule.verify.subject import Array
 
 
@@ -56,10 +56,7 @@ def _mapped(
 ) -> tuple[Any, ...]:
     chosen = run.wanted if which is None else which
     return tuple(
-        [
-            change(x).astype(x.dtype) if k in chosen and isinstance(x, np.ndarray) else x
-            for k, x in enumerate(xs)
-        ]
+        [change(x).astype(x.dtype) if k in chosen and is_array(x) else x for k, x in enumerate(xs)]
     )
 
 

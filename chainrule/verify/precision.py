@@ -1,7 +1,8 @@
 """The backward in the captured dtype against the subject's own float64 replay of the same values.
 
 What rounding explains is measured on the replay: how far its gradients move when inputs and
-cotangents are perturbed by as much as the dtype rounds. What goes beyond happens in this dtype only.
+cotangents are perturbed by as much as the dtype rounds. What goes beyond happens in this dtype
+only.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from chainrule.verify import cotangents
 from chainrule.verify.evidence import Trial
 from chainrule.verify.noise import Base
-from chainrule.verify.run import Run, epsilon, inexact, norm, said
+from chainrule.verify.run import Run, epsilon, inexact, is_array, norm, said
 from chainrule.verify.subject import Array, values
 
 _SAMPLES = 4
@@ -93,7 +94,7 @@ def _judge(
 
 
 def _outputs(run: Run) -> list[Array]:
-    return [x.value for x in run.subject.inputs if isinstance(x.value, np.ndarray)]
+    return [x.value for x in run.subject.inputs if is_array(x.value)]
 
 
 def _underflow(name: str) -> float:

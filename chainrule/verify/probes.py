@@ -165,7 +165,7 @@ def _balanced(
     gs: Sequence[Array],
     bars: Sequence[Array | None],
 ) -> list[Trial]:
-    """Directions and cotangents for which small elements of the gradient weigh what large ones do."""
+    """Directions and cotangents for which small elements weigh what large ones do."""
     trials: list[Trial] = []
     run, base = look.run, look.base
     for k in clear:
@@ -190,7 +190,7 @@ def _balanced(
 
 
 def _weights(size: Array) -> Array:
-    """At most 1, such that sizes times weights are alike, as far as six digits go; 1 if they are."""
+    """Factors up to 1 that make sizes alike, as far as six digits go; 1 if they are."""
     absolute = np.abs(size)
     used = absolute[absolute > 0]
     if not used.size:

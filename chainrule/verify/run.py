@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class Run:
             raise UnusableError(f"forward raises {said(error)}") from error
 
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
-        """Outputs, widened. A forward may hand out the same buffer every time, so they are copied."""
+        """Outputs, widened, and copied: a forward may hand out the same buffer every time."""
         return tuple([wide(y) for y in self.raw(xs)])
 
     def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
@@ -88,9 +88,14 @@ def wide(x: Array) -> Array:
     return np.array(x, dtype=np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
-def inexact(x: Any) -> bool:
+def is_array(x: Any) -> TypeGuard[Array]:
+    """Whether x is an array."""
+    return isinstance(x, np.ndarray)
+
+
+def inexact(x: Any) -> TypeGuard[Array]:
     """Whether x is an array of floats (bfloat16 too) or complex numbers."""
-    return isinstance(x, np.ndarray) and x.dtype.kind in dtypes.INEXACT
+    return is_array(x) and x.dtype.kind in dtypes.INEXACT
 
 
 def epsilon(dtype: np.dtype[Any]) -> float:

@@ -6,13 +6,13 @@ that what is positive, normalised, sorted, triangular or a valid index stays so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from chainrule.verify.noise import signs
-from chainrule.verify.run import Point, Run, UnusableError, inexact
+from chainrule.verify.run import Point, Run, UnusableError, inexact, is_array
 from chainrule.verify.subject import Array
 
 _SMALL = ((3, 5, 7), (3, 4, 5, 7), (2, 3, 4, 5, 7, 9, 11))
@@ -26,7 +26,7 @@ Renaming = Mapping[int, int]
 
 def extents(xs: Sequence[Any]) -> tuple[int, ...]:
     """The lengths of axes that can be changed, each once, the shortest first."""
-    return tuple(sorted({n for x in xs if isinstance(x, np.ndarray) for n in x.shape if n > 1}))
+    return tuple(sorted({n for x in xs if is_array(x) for n in x.shape if n > 1}))
 
 
 def smaller(run: Run, point: Point) -> Iterator[Point]:
@@ -35,7 +35,7 @@ def smaller(run: Run, point: Point) -> Iterator[Point]:
     for small in _SMALL:
         if 0 < len(lengths) <= len(small):
             yield from _tried(run, point, dict(zip(lengths, small, strict=False)))
-    yield from _one_by_one(run, point, lambda n: [m for m in (2, 3, 5) if m < n])
+    yield from _one_by_one(run, point, _shorter)
 
 
 def others(run: Run, point: Point) -> Iterator[Point]:
@@ -48,7 +48,7 @@ def others(run: Run, point: Point) -> Iterator[Point]:
         if all(a != b for a, b in renaming.items()):
             yield from _tried(run, point, renaming)
     yield from _tried(run, point, _larger(lengths))
-    yield from _one_by_one(run, point, lambda n: [m for m in (3, 5) if m != n] + [n + 1])
+    yield from _one_by_one(run, point, _other)
 
 
 def _larger(lengths: Sequence[int]) -> dict[int, int]:
@@ -59,7 +59,15 @@ def _larger(lengths: Sequence[int]) -> dict[int, int]:
     return renaming
 
 
-def _one_by_one(run: Run, point: Point, lengths_for: Any) -> Iterator[Point]:
+def _shorter(n: int) -> list[int]:
+    return [m for m in (2, 3, 5) if m < n]
+
+
+def _other(n: int) -> list[int]:
+    return [*[m for m in (3, 5) if m != n], n + 1]
+
+
+def _one_by_one(run: Run, point: Point, lengths_for: Callable[[int], list[int]]) -> Iterator[Point]:
     """Lengths that can change by themselves, all of them together, and else each alone."""
     able: dict[int, int] = {}
     for n in extents(point.xs):
@@ -78,7 +86,7 @@ def _tried(run: Run, point: Point, renaming: Renaming) -> Iterator[Point]:
     """The point renamed, if the forward gives finite numbers there."""
     try:
         xs = tuple([resized(run, x, k, renaming) for k, x in enumerate(point.xs)])
-        if sum([x.size for x in xs if isinstance(x, np.ndarray)]) > max(_LARGEST, _size(point.xs)):
+        if sum([x.size for x in xs if is_array(x)]) > max(_LARGEST, _size(point.xs)):
             return
         if all(np.isfinite(y).all() for y in run.forward(xs)):
             yield Point(f"other sizes {_shapes(xs)}", xs, "size")
@@ -87,17 +95,17 @@ def _tried(run: Run, point: Point, renaming: Renaming) -> Iterator[Point]:
 
 
 def _size(xs: Sequence[Any]) -> int:
-    return sum([x.size for x in xs if isinstance(x, np.ndarray)])
+    return sum([x.size for x in xs if is_array(x)])
 
 
 def _shapes(xs: Sequence[Any]) -> str:
-    return " ".join([str(x.shape) for x in xs if isinstance(x, np.ndarray) and x.ndim])
+    return " ".join([str(x.shape) for x in xs if is_array(x) and x.ndim])
 
 
 def resized(run: Run, x: Any, k: int, renaming: Renaming) -> Any:
     """An input whose axes have their new lengths."""
-    if not isinstance(x, np.ndarray) or not set(x.shape) & renaming.keys():
-        return _within(x, renaming) if isinstance(x, np.ndarray) else x
+    if not is_array(x) or not set(x.shape) & renaming.keys():
+        return _within(x, renaming) if is_array(x) else x
     grown = x
     for axis, n in enumerate(x.shape):
         m = renaming.get(n, n)
