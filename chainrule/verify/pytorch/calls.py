@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from chainrule.verify.pytorch.flow import traced
 from chainrule.verify.pytorch.parameters import argument_names
 from chainrule.verify.pytorch.places import defined
 from chainrule.verify.pytorch.replays import Replay
+from chainrule.verify.pytorch.widened import widest
 from chainrule.verify.subject import Flow, Input, Subject
 
 COLUMNS = 400
@@ -38,17 +39,32 @@ class Call:
     replay: Replay | None = None
 
 
-def call_of(f: Any, args: Sequence[Any], *, name: str | None = None) -> Call:
-    """`f(*args)`. Tensors may stand inside lists, tuples and dicts among the arguments."""
-    flat, spec = pytree.tree_flatten(tuple(args))
-    top = argument_names(f, len(args))
-    names = [n for n, x in zip(top, args, strict=True) for n in _inner_names(n, x)]
+def call_of(
+    f: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+) -> Call:
+    """`f(*args, **kwargs)`. Tensors may stand inside lists, tuples and dicts."""
+    flat, names, spec = _flat(f, args, kwargs)
 
     def run(xs: Sequence[Any]) -> list[Tensor]:
-        return floats_in(f(*pytree.tree_unflatten(list(xs), spec)))
+        given: Any = pytree.tree_unflatten(list(xs), spec)
+        return floats_in(f(*given[0], **given[1]))
 
     shown = name or getattr(f, "__name__", type(f).__name__)
     return Call(shown, "PyTorch function", run, tuple(names), tuple(flat), defined(f))
+
+
+def _flat(
+    f: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
+) -> tuple[list[Any], list[str], Any]:
+    """Arguments without their structure, their names, the structure."""
+    named = dict(kwargs or {})
+    flat, spec = pytree.tree_flatten((tuple(args), named))
+    top = [*zip(argument_names(f, len(args)), args, strict=True), *named.items()]
+    return flat, [n for name, x in top for n in _inner_names(name, x)], spec
 
 
 def _inner_names(name: str, x: Any) -> list[str]:
@@ -93,29 +109,32 @@ def subjects_of_call(f: Any, args: Sequence[Any], *, order: int = 1) -> list[Sub
     return [CallSubject(call, k, mode) for mode in modes for k in range(1, order + 1)]
 
 
-def module_call(module: torch.nn.Module, args: Sequence[Any], *, name: str | None = None) -> Call:
-    """`module(*args)` as a function of its parameters, too, which are arguments by name.
+def module_call(
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+) -> Call:
+    """`module(*args, **kwargs)` as a function of its parameters, too: arguments by name.
 
     Buffers are copies at each run, so that running statistics stay what they are.
     """
     own = dict(module.named_parameters())
-    inner = call_of(module.forward, args)
-    count = len(inner.args)
+    flat, names, spec = _flat(module.forward, args, kwargs)
 
     def run(xs: Sequence[Any]) -> list[Tensor]:
-        given = dict(zip(own, xs[count:], strict=True))
-        wide = next((x.dtype for x in given.values() if is_float(x)), None)
-        state = {**given, **_buffers(module, wide)}
-        positional = pytree.tree_unflatten(list(xs[:count]), spec)
-        return floats_in(torch.func.functional_call(module, state, positional))
+        state = dict(zip(own, xs[len(flat) :], strict=True))
+        state.update(_buffers(module, widest(xs)))
+        given: Any = pytree.tree_unflatten(list(xs[: len(flat)]), spec)
+        return floats_in(torch.func.functional_call(module, state, given[0], given[1]))
 
-    spec = pytree.tree_flatten(tuple(args))[1]
     return Call(
         name or type(module).__name__,
         "torch.nn.Module",
         run,
-        (*inner.names, *own),
-        (*inner.args, *own.values()),
+        (*names, *own),
+        (*flat, *own.values()),
         defined(type(module).forward),
         "its parameters have sizes of their own" if own else "",
     )

@@ -106,8 +106,7 @@ class Capture:
 def _signature(x: Any) -> tuple[Any, ...]:
     if isinstance(x, Tensor):
         return (x.shape, x.dtype, x.requires_grad)
-    kind: Any = type(x)
-    return (kind, x) if isinstance(x, int | float | str | None) else (kind,)
+    return (x,) if isinstance(x, int | float | str | None) else (type(x).__qualname__,)
 
 
 def _copy(x: Any) -> Any:
@@ -143,8 +142,7 @@ def _applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
     if not cls.__module__.startswith("torch.") and cls.__module__ != Recorded.__module__:
         for capture in tuple(_active):
             _noted(capture, cls, args)
-    compiled: Any = super(_LEVEL, cls)
-    return compiled.apply(*args, **kwargs)
+    return getattr(super(_LEVEL, cls), "apply")(*args, **kwargs)  # noqa: B009
 
 
 def _noted(capture: Capture, function: type[Function], args: Sequence[Any]) -> None:

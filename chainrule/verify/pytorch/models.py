@@ -1,0 +1,141 @@
+"""A PyTorch model with its loss: what ran in it, part by part, and the whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from chainrule.errors import ConfigError
+from chainrule.verify.ledger import Skipped
+from chainrule.verify.pytorch.batches import Whole, elements
+from chainrule.verify.pytorch.calls import Call, CallSubject, call_of, floats_in, module_call
+from chainrule.verify.pytorch.coefficients import coefficients_call
+from chainrule.verify.pytorch.observe import capturing
+from chainrule.verify.pytorch.recording import Ran, Recording, recording
+from chainrule.verify.pytorch.replays import Replay
+from chainrule.verify.subject import Subject
+
+DIRECT = 20_000
+"""Parameters of a model up to which the whole is verified number by number."""
+_SECONDS = 1.0
+"""A forward that takes longer is not repeated as often as the whole would need."""
+
+
+@dataclass(eq=False)
+class ModelSubjects:
+    """What is to be verified of a model, the parts first, and what is not."""
+
+    subjects: list[Subject] = field(default_factory=list[Subject])
+    skipped: list[Skipped] = field(default_factory=list[Skipped])
+
+
+def subjects_of_model(model: nn.Module, batch: Any, loss: Any = None) -> list[Subject]:
+    """The subjects of `model_subjects`, which also says what is left out."""
+    return model_subjects(model, batch, loss).subjects
+
+
+def model_subjects(model: nn.Module, batch: Any, loss: Any = None) -> ModelSubjects:
+    """Run the model once on the batch and make subjects of what ran.
+
+    In this order: each user-defined `autograd.Function`, modules (leaves, modules with hooks, the
+    innermost of the user's own), ops between them, each kind once; and the loss as a function of
+    all parameters. For `batch` and `loss` see `batches.step_of`.
+
+    The model is left as it was: buffers, gradients, mode and random streams.
+    """
+    whole = Whole(model, loss)
+    found = ModelSubjects()
+    replay = Replay.of((batch, list(model.parameters())))
+    start = time.perf_counter()
+    functions, ran = _run_once(whole, batch, found, replay)
+    seconds = time.perf_counter() - start
+    found.subjects += functions
+    for r in ran.modules:
+        _add(found, r.name, lambda r=r: CallSubject(_module(r), 1, "reverse"))
+    for r in ran.ops:
+        _add(found, r.name, lambda r=r: CallSubject(_op(r), 1, "reverse"))
+    if seconds > _SECONDS:
+        why = f"one run takes {seconds:.1f} s: its parts are verified, the loss as a whole is not"
+        found.skipped.append(Skipped("model", why))
+    else:
+        _add(found, "model", lambda: CallSubject(_whole(whole, batch, replay), 1, "reverse"))
+    return found
+
+
+def _run_once(
+    whole: Whole, batch: Any, found: ModelSubjects, replay: Replay
+) -> tuple[list[Subject], Recording]:
+    with ExitStack() as stack:
+        stack.callback(_restoring(whole))
+        stack.enter_context(replay.streams.again())
+        stack.enter_context(torch.enable_grad())
+        ran = stack.enter_context(recording(whole.model))
+        captured = stack.enter_context(capturing(owner=ran.owner))
+        ys = [y for y in floats_in(whole(_copied(batch))) if y.requires_grad]
+        if not ys:
+            raise ConfigError(
+                "what the model gave has no gradient: was the loss detached, or do all of its "
+                "parameters have requires_grad=False?"
+            )
+        if captured.hidden:  # checkpointed: they run with a graph only when the backward recomputes
+            torch.autograd.backward(ys, [torch.ones_like(y) for y in ys])
+    subjects = captured.subjects()
+    found.skipped += captured.skipped
+    return subjects, ran
+
+
+def _restoring(whole: Whole) -> Callable[[], None]:
+    """What puts buffers and gradients back."""
+    buffers = [(b, b.detach().clone()) for b in whole.buffers()]
+    grads = [(p, p.grad) for p in whole.parameters()]
+    for p, _ in grads:
+        p.grad = None
+
+    def restore() -> None:
+        with torch.no_grad():
+            for b, value in buffers:
+                b.copy_(value)
+        for p, g in grads:
+            p.grad = g
+
+    return restore
+
+
+def _copied(batch: Any) -> Any:
+    return pytree.tree_map_only(Tensor, lambda x: x.detach().clone(), batch)  # pyright: ignore
+
+
+def _add(found: ModelSubjects, name: str, make: Callable[[], Subject]) -> None:
+    try:
+        found.subjects.append(make())
+    except Exception as error:
+        found.skipped.append(Skipped(name, f"{error}"))
+
+
+def _module(ran: Ran) -> Call:
+    call = module_call(ran.what, ran.args, ran.kwargs, name=ran.name)
+    return replace(call, replay=ran.replay)
+
+
+def _op(ran: Ran) -> Call:
+    call = call_of(ran.what, ran.args, ran.kwargs, name=ran.name)
+    return replace(call, kind="PyTorch op", place=ran.place, replay=ran.replay)
+
+
+def _whole(whole: Whole, batch: Any, replay: Replay) -> Call:
+    """The loss by its parameters: by name, or where they are many, along one direction each."""
+    call = replace(
+        module_call(whole, (batch,), name="model"), kind="loss of a model", replay=replay
+    )
+    call = replace(call, names=tuple([n.removeprefix("model.") for n in call.names]))
+    trained: Sequence[Tensor] = [p for p in whole.parameters() if p.requires_grad]
+    if elements(trained) <= DIRECT and len(trained) <= 12:
+        return call
+    return coefficients_call(call)
