@@ -20,8 +20,12 @@ COMMANDS = {
     "train": "chainrule.cli.train",
     "sample": "chainrule.cli.sample",
     "export": "chainrule.cli.export",
+    "verify": "chainrule.cli.verify",
 }
 """Modules with HELP, EXAMPLES, add_options(parser), and command(asked, console): an exit code."""
+
+FOREIGN = {"verify"}
+"""Those in which somebody else's program writes to stdout: it finds stdout as Python made it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,9 +34,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: done. 2: what was asked cannot be done; stderr says why in a sentence. 128 + n: stopped by
     signal n.
     """
-    out: Any = sys.stdout
-    if type(out) is TextIOWrapper:  # a terminal without a letter shows its number
-        out.reconfigure(errors="backslashreplace")
     try:
         code = _run(argv)
         sys.stdout.flush()
@@ -54,8 +55,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     asked = vars(_parser().parse_args(argv))
-    module = importlib.import_module(COMMANDS[asked.pop("subcommand")])
+    name: str = asked.pop("subcommand")
+    if name not in FOREIGN:
+        _show_any_letter()
+    module = importlib.import_module(COMMANDS[name])
     return module.command(asked, _Console())
+
+
+def _show_any_letter() -> None:
+    """Let stdout show the number of a letter that the terminal does not have."""
+    out: Any = sys.stdout
+    if type(out) is TextIOWrapper:
+        out.reconfigure(errors="backslashreplace")
 
 
 class _Console(Console):

@@ -1,0 +1,132 @@
+"""`chainrule verify`: run an unmodified training script and say which gradient is wrong, and where.
+
+The script's output stays its own: the report goes to stderr. Only `--json -` takes stdout, for one
+JSON document; what the script prints goes to stderr then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from chainrule.cli.files import CommandError
+from chainrule.cli.options import whole
+from chainrule.verify.report import Report
+
+HELP = "run a training script and say which gradient is wrong, where, and what to do"
+EXAMPLES = """examples:
+  chainrule verify train.py --lr 0.1            as `python train.py --lr 0.1`, observed for 3 steps
+  chainrule verify package.train                as `python -m package.train`
+  chainrule verify layers:Attention             one thing: a function, Function or module
+  chainrule verify --stop --json - train.py     the report only, as JSON
+
+exit code:
+  0  nothing is wrong          1  findings          2  could not run, or saw no training
+  the script's own, if that is not 0
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options. What follows the script is the script's."""
+    add = parser.add_argument
+    add("--steps", type=whole, default=3, metavar="N", help="training steps to observe (3)")
+    add("--stop", action="store_true", help="end the script after the report")
+    add("--json", metavar="FILE", help="write the report as JSON; - is stdout")
+    add("--sarif", metavar="FILE", help="write the report as SARIF, for code review")
+    add("--html", metavar="FILE", help="write the report as one HTML page")
+    add("target", metavar="SCRIPT", help="a script, a module, or module:Name")
+    add("args", nargs=argparse.REMAINDER, metavar="...", help="the script's own arguments")
+
+
+def command(asked: Mapping[str, Any], console: Console) -> int:
+    """Verify what was asked; the exit code."""
+    if asked["steps"] < 1:
+        raise CommandError(f"--steps {asked['steps']}: observe at least one step")
+    with _stdout_for_json(asked["json"] == "-") as out:
+        deliver = _writer(asked, out)
+        name: str = asked["target"]
+        if ":" in name and not Path(name).is_file():
+            return _one(name, asked, deliver)
+        return _script(name, asked, deliver)
+
+
+def _script(name: str, asked: Mapping[str, Any], deliver: Callable[[Report], None]) -> int:
+    from chainrule.verify import script
+
+    outcome = script.run(
+        script.target(name),
+        asked["args"],
+        steps=asked["steps"],
+        stop=asked["stop"],
+        deliver=deliver,
+        own=script.OWN,
+        torch=script.TORCH,
+    )
+    if outcome.code:
+        _say(f"{name} ended with exit code {outcome.code}")
+        return outcome.code
+    if not outcome.is_seen:
+        _say(f"{name} ran to its end, but no training step was seen ({script.LOOKED_FOR})")
+        return 2
+    return 0 if outcome.report.ok else 1
+
+
+def _one(name: str, asked: Mapping[str, Any], deliver: Callable[[Report], None]) -> int:
+    from chainrule.verify.script.single import verified
+
+    if asked["args"]:
+        raise CommandError(f"{name} is one thing, not a script: it takes no arguments")
+    report = verified(name)
+    deliver(report)
+    return 0 if report.ok else 1
+
+
+def _writer(asked: Mapping[str, Any], out: int | None) -> Callable[[Report], None]:
+    """What shows a report, and writes it where that was asked."""
+
+    def deliver(report: Report) -> None:
+        if out is None:
+            screen = Console(stderr=True, soft_wrap=True, highlight=False)
+            sys.stdout.flush()
+            screen.print(report)
+        else:
+            with os.fdopen(os.dup(out), "w", encoding="utf-8") as file:
+                file.write(report.to_json() + "\n")
+        for form, text in (
+            ("json", report.to_json),
+            ("sarif", report.to_sarif),
+            ("html", report.to_html),
+        ):
+            path: str | None = asked[form]
+            if path is not None and path != "-":
+                Path(path).write_text(text(), encoding="utf-8")
+
+    return deliver
+
+
+@contextmanager
+def _stdout_for_json(wanted: bool) -> Generator[int | None]:
+    """If `wanted`, a handle on stdout, to which nobody else writes within it."""
+    if not wanted:
+        yield None
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield kept
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"chainrule verify: {sentence}\n")

@@ -1,0 +1,140 @@
+"""Every backward that a user wrote and a script ran, checked by itself on the values that flowed.
+
+Each class is captured once for all calls of the same shapes and dtypes. They are checked after the
+observation, in a copy of the process, in the order of the backward pass: the first wrong one is
+named first, and what lies upstream of it is listed as its victim.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from chainrule.verify.certify import certify
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Ledger, Skipped
+from chainrule.verify.observer import Observer
+from chainrule.verify.script.apart import LostError, apart
+from chainrule.verify.subject import Subject
+
+
+class FunctionsObserver(Observer):
+    """What the observers of both libraries share: checking what was captured."""
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """What was captured, to read."""
+
+    @abstractmethod
+    def subjects(self) -> list[Subject]:
+        """What was captured, the last of the forward pass first; may run the user's code."""
+
+    def upstream(self) -> Mapping[str, Sequence[str]]:
+        """By name of a subject: what gets its gradient through it."""
+        return {}
+
+    def step_done(self, step: int) -> None:
+        """Calls are captured at whatever step they are made."""
+
+    def findings(self, ledger: Ledger) -> list[Finding]:
+        """Certify every captured call."""
+        if not self.names():
+            return []
+        try:
+            found, done = apart(self._certified)
+        except LostError as error:
+            why = f"could not be checked: {error}"
+            ledger.skipped.extend([Skipped(name, why) for name in dict.fromkeys(self.names())])
+            return []
+        ledger.checked.extend(done.checked)
+        ledger.skipped.extend(done.skipped)
+        ledger.planted = ledger.planted or done.planted
+        return found
+
+    def _certified(self) -> tuple[list[Finding], Ledger]:
+        report = certify("script", self.subjects(), upstream=self.upstream())
+        return list(report.findings), report.ledger
+
+
+class TorchFunctions(FunctionsObserver):
+    """Calls of `torch.autograd.Function`s that users wrote."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._capture: Any = None
+        self._graphs: Any = None
+
+    def start(self) -> None:
+        """Capture from now on."""
+        from chainrule.verify.pytorch.observe import capturing
+        from chainrule.verify.script.graphs import Graphs
+
+        self._capture = self._stack.enter_context(capturing())
+        self._graphs = self._stack.enter_context(Graphs())
+
+    def stop(self) -> None:
+        """Capture no more."""
+        self._stack.close()
+
+    def names(self) -> list[str]:
+        """The classes' names."""
+        return [call.function.__name__ for call in self._capture.calls]
+
+    def subjects(self) -> list[Subject]:
+        """Calls, the last one first."""
+        made: list[Subject] = self._capture.subjects()
+        return made[::-1]
+
+    def upstream(self) -> Mapping[str, Sequence[str]]:
+        """Functions and parameters behind each Function in the graphs that ran."""
+        return self._graphs.upstream()
+
+    def findings(self, ledger: Ledger) -> list[Finding]:
+        """Certify every captured call; note those that were not."""
+        found = super().findings(ledger)
+        ledger.skipped.extend(self._capture.skipped)
+        return found
+
+
+class OwnFunctions(FunctionsObserver):
+    """Calls of `chainrule.Function`s."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._calls: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
+
+    def start(self) -> None:
+        """Look on while ops run."""
+        from chainrule.watch import Watch, watching
+
+        self._stack.enter_context(watching(Watch(ran=self._ran)))
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stack.close()
+
+    def _ran(self, op: Any, xs: Sequence[Any], y: Any, alarm: bool) -> None:
+        from chainrule.function import Call
+
+        if not isinstance(op, Call):
+            return
+        values = [getattr(x, "value", x) for x in xs]
+        key = (op.function, tuple([(v.shape, v.dtype) for v in values]))
+        if key not in self._calls and op.states_vjp:
+            args = list(op.static)
+            for i, value in zip(op.places, values, strict=True):
+                args[i] = value.copy()
+            self._calls[key] = (op.function, tuple(args))
+
+    def names(self) -> list[str]:
+        """The classes' names."""
+        return [function.__name__ for function, _ in self._calls.values()]
+
+    def subjects(self) -> list[Subject]:
+        """Calls, the last one first."""
+        from chainrule.verify.own.function import subjects_of_function
+
+        made = [s for f, args in self._calls.values() for s in subjects_of_function(f, args)]
+        return made[::-1]

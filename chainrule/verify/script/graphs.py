@@ -1,0 +1,100 @@
+"""What hangs behind each user-defined Function in the graphs that a script ran backward."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from chainrule.verify.script.patches import Patches
+
+_NODES = 200_000
+"""Larger graphs are not walked."""
+_GRAPHS = 4
+"""Graphs that are walked: the first ones."""
+
+
+class Graphs:
+    """While it is on, looks at the first graphs before they run backward."""
+
+    def __init__(self) -> None:
+        self._patches = Patches()
+        self._left = _GRAPHS
+        self._behind: dict[str, dict[str, None]] = {}
+        self._leaves: dict[str, list[Tensor]] = {}
+
+    def __enter__(self) -> Self:
+        self._patches.put(torch.autograd, "backward", self._watched)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, t: TracebackType | None
+    ) -> None:
+        self._patches.undo()
+
+    def _watched(self, backward: Any) -> Any:
+        def observed(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._left:
+                self._left -= 1
+                try:
+                    self._look([tensors] if isinstance(tensors, Tensor) else list(tensors))
+                except Exception:  # not ours to raise; victims are then not listed
+                    self._left = 0
+            return backward(tensors, *args, **kwargs)
+
+        return observed
+
+    def upstream(self) -> Mapping[str, Sequence[str]]:
+        """By class: names of other Functions and of parameters, in the order of the walk."""
+        names = _parameter_names()
+        out: dict[str, list[str]] = {}
+        for name, others in self._behind.items():
+            leaves = [names.get(id(leaf), "") for leaf in self._leaves[name]]
+            out[name] = [*others, *dict.fromkeys([leaf for leaf in leaves if leaf])]
+        return out
+
+    def _look(self, roots: Sequence[Tensor]) -> None:
+        nodes = _walk([r.grad_fn for r in roots if r.grad_fn is not None])
+        for node in nodes:
+            name = _function(node)
+            if name and name not in self._behind:
+                behind = _walk([n for n, _ in node.next_functions if n is not None])
+                others = dict.fromkeys([f for n in behind if (f := _function(n)) and f != name])
+                self._behind[name] = others
+                self._leaves[name] = [n.variable for n in behind if hasattr(n, "variable")]
+
+
+def _function(node: Any) -> str:
+    """Name of the user's class, empty for nodes of PyTorch's own."""
+    kind: Any = type(node)
+    made: Any = getattr(kind, "_forward_cls", None)
+    if made is None or made.__module__.startswith("torch."):
+        return ""
+    return made.__name__
+
+
+def _walk(roots: Sequence[Any]) -> list[Any]:
+    """All nodes from `roots` on, each once."""
+    seen: dict[Any, None] = dict.fromkeys(roots)
+    stack = list(roots)
+    while stack and len(seen) < _NODES:
+        for node, _ in stack.pop().next_functions:
+            if node is not None and node not in seen:
+                seen[node] = None
+                stack.append(node)
+    return list(seen)
+
+
+def _parameter_names() -> dict[int, str]:
+    """Names of the parameters of all modules that are alive, the longest for each."""
+    names: dict[int, str] = {}
+    modules = [o for o in gc.get_objects() if issubclass(type(o), torch.nn.Module)]
+    for module in modules:
+        for name, parameter in module.named_parameters():
+            if len(name) > len(names.get(id(parameter), "")):
+                names[id(parameter)] = name
+    return names

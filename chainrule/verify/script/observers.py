@@ -1,0 +1,33 @@
+"""Which observers look at a script: those for chainrule's programs, and those for PyTorch's.
+
+Each maker is called when its library is there; what they import is imported only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chainrule.verify.observer import Observer
+from chainrule.verify.script.session import Makers
+
+
+def _own_functions() -> Sequence[Observer]:
+    from chainrule.verify.script.functions import OwnFunctions
+
+    return [OwnFunctions()]
+
+
+def _torch_functions() -> Sequence[Observer]:
+    from chainrule.verify.script.functions import TorchFunctions
+
+    return [TorchFunctions()]
+
+
+def _torch_training() -> Sequence[Observer]:
+    from chainrule.verify import training
+
+    return training.observers()
+
+
+OWN: Makers = (_own_functions,)
+TORCH: Makers = (_torch_functions, _torch_training)

@@ -1,0 +1,129 @@
+"""Run a training script as Python would, under observation.
+
+The script runs in this process, as `__main__`, with its own arguments. It is observed for its first
+few steps. When the last of these is done, what was seen is checked and reported, every hook is
+taken away, and the script runs on to its own end.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from chainrule.verify.report import Report
+from chainrule.verify.script.session import Makers, Session, Stop
+from chainrule.verify.script.target import Target, as_main
+
+_HERE = str(Path(__file__).parents[1])
+"""The verifier's own files: its frames are in no traceback that a script shows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run came to."""
+
+    code: int
+    """The script's own exit code."""
+    report: Report
+    is_seen: bool
+    """Whether there was any training, or anything else that could be verified."""
+    seconds: float
+    """How long the script stood still for the report."""
+
+
+def run(
+    target: Target,
+    args: Sequence[str] = (),
+    *,
+    steps: int = 3,
+    stop: bool = False,
+    deliver: Callable[[Report], None] = lambda report: None,
+    own: Makers = (),
+    torch: Makers = (),
+) -> Outcome:
+    """Run `target` and report on it.
+
+    Args:
+        target: What to run.
+        args: Its command line.
+        steps: How many training steps to observe.
+        stop: Whether the script ends after the report.
+        deliver: Is given the report as soon as it is there, once.
+        own: What makes the observers for chainrule's programs (see `Session`).
+        torch: What makes those for PyTorch's.
+    """
+    session = Session(target.name, steps, deliver, own=own, torch=torch, stop=stop)
+    with as_main(target, args) as namespace:
+        session.start()
+        code = _executed(target, namespace)
+        session.finish(_missing(session))
+        sys.stdout.flush()
+    assert session.report is not None
+    return Outcome(code, session.report, session.is_seen, session.seconds)
+
+
+def _missing(session: Session) -> str:
+    done = session.clock.last
+    if done >= session.steps:
+        return ""
+    if not session.clock.seen:
+        return "no training step was seen"
+    return f"the script ended after {done} of {session.steps} steps"
+
+
+def _executed(target: Target, namespace: dict[str, Any]) -> int:
+    """Run the code; its exit code. What it raises is shown as Python shows it."""
+    try:
+        exec(target.code, namespace)
+    except Stop:
+        return 0
+    except SystemExit as ending:
+        return _exit_code(ending.code)
+    except BaseException as error:
+        _show(error)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _exit_code(code: Any) -> int:
+    """As Python's own: None is 0, a number is itself, anything else is printed and is 1."""
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    sys.stdout.flush()
+    sys.stderr.write(f"{code}\n")
+    return 1
+
+
+def _show(error: BaseException) -> None:
+    """Print the traceback by the script's own hook, without frames of ours."""
+    sys.stdout.flush()
+    _cleaned(error, set())
+    sys.excepthook(type(error), error, error.__traceback__)
+
+
+def _cleaned(error: BaseException, seen: set[int]) -> None:
+    if id(error) in seen:
+        return
+    seen.add(id(error))
+    error.__traceback__ = _users(error.__traceback__)
+    for other in (error.__cause__, error.__context__):
+        if other is not None:
+            _cleaned(other, seen)
+
+
+def _users(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback without frames of the verifier."""
+    kept: list[TracebackType] = []
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(_HERE):
+            kept.append(trace)
+        trace = trace.tb_next
+    for one, following in zip(kept, [*kept[1:], None], strict=True):
+        one.tb_next = following
+    return kept[0] if kept else None

@@ -1,0 +1,169 @@
+"""One observed run: observers, the clock that counts steps, and the one report at the end.
+
+The script must never notice. So every call of an observer is guarded, what it raises is a line of
+the ledger, and the observer is turned off; and nothing happens in copies that the script makes of
+its process.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Ledger, Skipped
+from chainrule.verify.observer import Observer
+from chainrule.verify.report import Report
+from chainrule.verify.script.arrivals import Arrival
+from chainrule.verify.script.calm import calm
+from chainrule.verify.script.clock import Steps, watch_own, watch_torch
+from chainrule.verify.script.merge import merged
+from chainrule.verify.script.patches import Patches
+
+Makers = Sequence[Callable[[], Sequence[Observer]]]
+
+LOOKED_FOR = (
+    "looked for: a step of a torch.optim or chainrule.optim optimizer, a backward pass, "
+    "a call of a user's Function"
+)
+"""What would have been a training step."""
+
+
+class Stop(BaseException):
+    """Ends a script after its report, where that was asked; no `except Exception` catches it."""
+
+
+class Session:
+    """Observes from `start` until `steps` steps are done or `finish` is called.
+
+    Args:
+        what: The script, as the user called it.
+        steps: How many steps of training are observed.
+        deliver: Is given the report, once.
+        own: What makes the observers of chainrule's programs.
+        torch: What makes the observers of PyTorch's, called when PyTorch was imported.
+        stop: Whether `Stop` is raised in the script after the last observed step.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        steps: int,
+        deliver: Callable[[Report], None],
+        *,
+        own: Makers = (),
+        torch: Makers = (),
+        stop: bool = False,
+    ) -> None:
+        self.what = what
+        self.steps = steps
+        self.ledger = Ledger()
+        self.clock = Steps(self._step_done)
+        self.report: Report | None = None
+        self.seconds = 0.0
+        """Spent on the report, in which the script stood still."""
+        self._deliver = deliver
+        self._stop = stop
+        self._makers = {"own": own, "torch": torch}
+        self._observers: list[Observer] = []
+        self._patches = Patches()
+        self._hooks: list[Callable[[], None]] = []
+        self._arrival = Arrival("torch", self._arrived)
+        self._pid = os.getpid()
+        self._over = False
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether there was anything that could be verified."""
+        return self.clock.seen or bool(self.ledger.checked)
+
+    def start(self) -> None:
+        """Put everything in place."""
+        self._guarded("chainrule's observers", self._own)
+        self._arrival.wait()
+
+    def finish(self, why: str = "") -> None:
+        """Take everything away, check what was seen and deliver the report; once.
+
+        `why`: for the ledger, why not all steps were seen.
+        """
+        if self._over or os.getpid() != self._pid:
+            return
+        self._over = True
+        start = time.perf_counter()
+        self._arrival.leave()
+        if why:
+            self.ledger.skipped.append(Skipped(self.what, why))
+        for observer in reversed(self._observers):
+            self._guarded(_name(observer), observer.stop)
+        for remove in self._hooks:
+            self._guarded("the clock", remove)
+        self._patches.undo()
+        try:
+            found = self._findings()
+        finally:
+            self.seconds = time.perf_counter() - start
+        self.report = report = Report(self.what, merged(found), self.ledger)
+        self._observers.clear()
+        self._guarded("the report", lambda: self._deliver(report))
+
+    def _findings(self) -> list[Finding]:
+        found: list[Finding] = []
+        for observer in self._observers:
+            try:
+                with calm():
+                    self._guarded(
+                        _name(observer), lambda o=observer: found.extend(o.findings(self.ledger))
+                    )
+            except KeyboardInterrupt:
+                self.ledger.skipped.append(Skipped(self.what, "interrupted while it was checked"))
+                raise
+        return found
+
+    def _own(self) -> None:
+        watch_own(self.clock, self._patches)
+        self._install("own")
+
+    def _arrived(self) -> None:
+        self._guarded("PyTorch's observers", self._torch)
+
+    def _torch(self) -> None:
+        if os.getpid() == self._pid and not self._over:
+            self._hooks.append(watch_torch(self.clock, self._patches))
+            self._install("torch")
+
+    def _install(self, kind: str) -> None:
+        for make in self._makers[kind]:
+            self._guarded(f"{kind} observers", lambda m=make: self._started(m()))
+
+    def _started(self, observers: Sequence[Observer]) -> None:
+        for observer in observers:
+            if self._guarded(_name(observer), observer.start):
+                self._observers.append(observer)
+
+    def _step_done(self, step: int) -> None:
+        if self._over or os.getpid() != self._pid:
+            return
+        for observer in list(self._observers):
+            if not self._guarded(_name(observer), lambda o=observer: o.step_done(step)):
+                self._observers.remove(observer)
+                self._guarded(_name(observer), observer.stop)
+        if step >= self.steps:
+            self.finish()
+            if self._stop:
+                raise Stop
+
+    def _guarded(self, who: str, run: Callable[[], object]) -> bool:
+        """Whether `run` ended well; otherwise the ledger says why not."""
+        try:
+            run()
+        except Exception as error:
+            why = f"the verifier itself failed: {type(error).__name__}: {error}"
+            self.ledger.skipped.append(Skipped(who, why))
+            return False
+        return True
+
+
+def _name(observer: Observer) -> str:
+    return type(observer).__name__
