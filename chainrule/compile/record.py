@@ -129,8 +129,24 @@ def _modes_guarded(tracer: Tracer) -> Generator[None]:
     with hooks.watching(watcher):
         yield
     if modes:
-        modules, were = list(modes), list(modes.values())
-        tracer.guards.append(lambda: all(map(is_, map(_training, modules), were)))
+        tracer.guards.append(_guard(hooks, modes))
+
+
+def _guard(hooks: Any, modes: dict[Any, bool]) -> Callable[[], bool]:
+    """Whether the modules are in these modes: they are looked at when some module was switched."""
+    modules, were = list(modes), list(modes.values())
+    held = hooks.switches
+
+    def guard() -> bool:
+        nonlocal held
+        if held != hooks.switches:
+            now = hooks.switches
+            if not all(map(is_, map(_training, modules), were)):
+                return False
+            held = now
+        return True
+
+    return guard
 
 
 def _noted(tracer: Tracer, left: Left, x: Any) -> Any:

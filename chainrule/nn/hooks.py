@@ -31,6 +31,17 @@ watchers: tuple[Watcher, ...] = ()
 """Asked, with the module, for a context manager around every call of one. Set by `watching`."""
 
 
+switches = 0
+"""How often any module was switched between training and use: whoever remembers modes looks at
+them again only when this is another number."""
+
+
+def switched() -> None:
+    """Note that a module was given a mode."""
+    global switches
+    switches += 1
+
+
 @contextmanager
 def watching(watcher: Watcher) -> Generator[None]:
     """Within it, every call of a module runs inside `watcher(module)`."""

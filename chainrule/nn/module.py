@@ -49,12 +49,20 @@ class Module(ABC):
     Scale()  2 parameters
     """
 
-    training: bool = True
-    """Whether `Dropout` and the like do what they do in training; see `train` and `eval`."""
     _hooks: Hooks | None = None
     _ran: deque[int] | None = None
     """Serial numbers before and after each of the latest calls, oldest first, one after the other.
     """
+
+    @property
+    def training(self) -> bool:
+        """Whether `Dropout` and the like do what they do in training; see `train` and `eval`."""
+        return vars(self).get("training", True)
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        vars(self)["training"] = mode
+        hooks.switched()
 
     @abstractmethod
     def forward(self, *args: Any, **kwargs: Any) -> Any:
