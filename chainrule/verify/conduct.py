@@ -80,7 +80,7 @@ def twice(run: Run, base: Base) -> bool:
 
 def _elsewhere(run: Run, base: Base) -> list[object]:
     return [
-        (x * 1.25).astype(x.dtype) if k in run.wanted and is_array(x) else x
+        np.asarray(x * 1.25, x.dtype) if k in run.wanted and is_array(x) else x
         for k, x in enumerate(base.xs)
     ]
 

@@ -163,7 +163,8 @@ def _step(xs: Sequence[Any], run: Run) -> float:
 
 def _shifted(xs: Sequence[Any], ts: Mapping[int, Array], h: float) -> list[Any]:
     return [
-        (_array(x) + h * ts[k]).astype(_array(x).dtype) if k in ts else x for k, x in enumerate(xs)
+        np.asarray(_array(x) + h * ts[k], _array(x).dtype) if k in ts else x
+        for k, x in enumerate(xs)
     ]
 
 

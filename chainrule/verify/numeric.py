@@ -78,7 +78,8 @@ def slopes(run: Run, base: Base, ts: Mapping[int, Array]) -> tuple[Slope, ...]:
 def moved(xs: Sequence[Any], ts: Mapping[int, Array], h: float) -> list[Any]:
     """xs + h t, in the dtypes of xs."""
     return [
-        (x + h * ts[k]).astype(x.dtype) if k in ts and is_array(x) else x for k, x in enumerate(xs)
+        np.asarray(x + h * ts[k], x.dtype) if k in ts and is_array(x) else x
+        for k, x in enumerate(xs)
     ]
 
 

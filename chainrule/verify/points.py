@@ -14,6 +14,7 @@ import numpy as np
 
 from chainrule.verify.noise import tangent
 from chainrule.verify.run import Point, Run, is_array
+from chainrule.verify.sizes import even_axis
 from chainrule.verify.subject import Array
 
 
@@ -56,13 +57,16 @@ def _mapped(
 ) -> tuple[Any, ...]:
     chosen = run.wanted if which is None else which
     return tuple(
-        [change(x).astype(x.dtype) if k in chosen and is_array(x) else x for k, x in enumerate(xs)]
+        [
+            np.asarray(change(x), x.dtype) if k in chosen and is_array(x) else x
+            for k, x in enumerate(xs)
+        ]
     )
 
 
 def _signed(x: Array) -> bool:
     """Whether x takes numbers of either sign, as far as it shows."""
-    if x.dtype.kind == "c" or not np.isfinite(x).all() or _normalised(x):
+    if x.dtype.kind == "c" or not np.isfinite(x).all() or even_axis(x) is not None:
         return False
     return bool((x < 0).any() and (x > 0).any())
 
@@ -71,18 +75,7 @@ def _positive(x: Array) -> bool:
     """Whether x has positive numbers only, and is no probability."""
     if x.dtype.kind == "c" or not np.isfinite(x).all() or not x.size:
         return False
-    return bool((x > 0).all() and (x > 1).any()) and not _normalised(x)
-
-
-def _normalised(x: Array) -> bool:
-    """Whether x is made of rows (along any one axis) that sum to the same."""
-    if not x.size or bool((x < 0).any()):
-        return False
-    for axis in range(x.ndim):
-        sums = x.sum(axis=axis)
-        if x.shape[axis] > 1 and np.allclose(sums, sums.reshape(-1)[0], rtol=1e-3, atol=0):
-            return True
-    return False
+    return bool((x > 0).all() and (x > 1).any()) and even_axis(x) is None
 
 
 def _zeros(run: Run, x: Array) -> Array:

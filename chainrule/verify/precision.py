@@ -56,7 +56,7 @@ def _perturbed(run: Run, base: Base, gs: Sequence[Array], eps: float) -> tuple[A
 def _jittered(run: Run, x: Any, eps: float) -> Any:
     if not inexact(x):
         return x
-    return (x * (1 + eps * run.rng.uniform(-1, 1, x.shape))).astype(x.dtype)
+    return np.asarray(x * (1 + eps * run.rng.uniform(-1, 1, x.shape)), x.dtype)
 
 
 def _judge(

@@ -148,17 +148,26 @@ def _indices(run: Run, x: Array, new: Array, renaming: Renaming) -> Array:
     return new
 
 
-def _as_rows(x: Array, new: Array) -> Array:
-    """Rows that summed to one (one-hot ones, too) sum to one again, along the same axis."""
-    if x.dtype.kind == "c" or bool((x < 0).any()):
-        return new
+def even_axis(x: Array) -> int | None:
+    """The last axis along which rows of x sum to the same (probabilities, one-hot), if there is."""
+    if not x.size or x.dtype.kind == "c" or bool((x < 0).any()):
+        return None
     for axis in reversed(range(x.ndim)):
-        sums = x.sum(axis=axis, keepdims=True)
+        sums = x.sum(axis=axis, dtype=np.float64)
         total = float(sums.reshape(-1)[0])
         if x.shape[axis] > 1 and total > 0 and np.allclose(sums, total, rtol=1e-3, atol=0):
-            short = new.sum(axis=axis, keepdims=True)
-            empty = np.zeros_like(new)
-            np.put_along_axis(empty, np.zeros_like(short, np.int64), total, axis)
-            with np.errstate(all="ignore"):
-                return np.where(short > 0, new / short * total, empty).astype(x.dtype)
-    return new
+            return axis
+    return None
+
+
+def _as_rows(x: Array, new: Array) -> Array:
+    """Rows that summed to the same do so again, along the same axis."""
+    axis = even_axis(x)
+    if axis is None:
+        return new
+    total = float(x.sum(dtype=np.float64)) * x.shape[axis] / x.size
+    sums = new.sum(axis=axis, keepdims=True)
+    first = np.zeros_like(new)
+    np.put_along_axis(first, np.zeros_like(sums, np.int64), total, axis)
+    with np.errstate(all="ignore"):
+        return np.where(sums > 0, new / sums * total, first).astype(x.dtype)
