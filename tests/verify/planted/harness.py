@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from . import slips
 from .case import Case
@@ -19,15 +19,13 @@ def planted(faces: Sequence[str] = FACES, v: str = "", name: str = "") -> list[C
     return [c for c in every if (not v or c.slip.v == v) and name in c.id]
 
 
-def run(cases: Iterable[Case], seconds: float = 1e9) -> list[Outcome]:
-    """Outcomes of as many cases as fit into the time."""
+def run(cases: Iterable[Case], seconds: float = 1e9) -> Iterator[Outcome]:
+    """Outcomes of as many cases as fit into the time, one by one."""
     end = time.perf_counter() + seconds
-    found: list[Outcome] = []
     for case in cases:
         if time.perf_counter() > end:
             break
-        found.append(judge(case))
-    return found
+        yield judge(case)
 
 
 def row(title: str, outcomes: Sequence[Outcome]) -> str:
@@ -67,8 +65,3 @@ def line(o: Outcome) -> str:
     missed = [c for c in COLUMNS if not getattr(o, c)] if o.detected else ["detected"]
     extra = [f"accused {o.accused}"] if o.accused else []
     return f"{o.id}: not {', '.join([*missed, *extra])} -- {o.said}"
-
-
-def failures(outcomes: Iterable[Outcome], frozen: bool = False) -> list[str]:
-    """One line for each failure; of frozen cases only if asked for."""
-    return [line(o) for o in outcomes if failed(o) and (frozen or not o.frozen)]
