@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast, final
 import numpy as np
 
 from chainrule import watch
-from chainrule.compile.axes import Axes, declared, record_sized, spread
+from chainrule.compile.axes import Axes, declared, record_sized, sizes_now, spread
 from chainrule.compile.inputs import Inputs, inputs, native_of, nothing
 from chainrule.compile.many import looped
 from chainrule.compile.state import MISFIT, Variant
@@ -190,6 +190,7 @@ class Jitted:
         if self._of_values(leaves):
             return self._by_numbers(args, kwargs)
         axes = self._axes(args, kwargs, leaves)
+        sizes_now(self._name, leaves, axes)  # those of one name are one size
         key = self._key(leaves, axes, structure, static, fixed)
         entry = self._entries.setdefault(key, Entry())
         for variant in entry.variants:

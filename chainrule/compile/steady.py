@@ -32,11 +32,17 @@ class Steady:
     """A variant, and the arrays that its state had when it was called last."""
 
     def __init__(
-        self, variant: Variant, wanted: Sequence[tuple[Any, Any, Any, int | None]]
+        self,
+        variant: Variant,
+        wanted: Sequence[tuple[Any, Any, Any, int | None]],
+        axes: Sequence[Axes],
     ) -> None:
         """`wanted` are class, shape and dtype of each argument, in which None is any size; and the
-        number of axes where all of them are."""
+        number of axes where all of them are. `axes` are the names of those sizes."""
         self.variant = variant
+        named = [(s, i, a) for i, names in enumerate(axes) for a, s in names.items()]
+        first = {s: (i, a) for s, i, a in reversed(named)}
+        self._agree = [(*first[s], i, a) for s, i, a in named if (i, a) != first[s]]
         self._wanted = wanted
         self._recording = is_recording()
         self._all = variant.args == list(range(len(wanted)))
@@ -146,6 +152,9 @@ class Steady:
             if a.dtype != dtype or not a.flags.c_contiguous:
                 return None
             values.append(a)
+        for i, a, j, b in self._agree:
+            if values[i].shape[a] != values[j].shape[b]:
+                return None
         return values if self._all else [values[i] for i in self.variant.args]
 
     # --- many calls as one
@@ -222,7 +231,7 @@ def steady(variant: Variant, args: Sequence[Any], axes: Sequence[Axes]) -> Stead
         )
         for x, named in zip(args, axes, strict=True)
     ]
-    found = Steady(variant, wanted)
+    found = Steady(variant, wanted, axes)
     if not found.is_alone():
         return None
     found.watch()

@@ -41,3 +41,19 @@ def test_a_branch_over_the_size_is_another_program():
     for n in (7, 15, 8, 20, 7, 12):
         x = cr.tensor(np.arange(float(n)))
         np.testing.assert_array_equal(g(x).numpy(), f(x).numpy())
+
+
+def test_sizes_of_one_name_are_equal_in_every_call():
+    """Also in those that are like the one before, which are not looked at as closely."""
+    f = cr.jit(lambda a, b: (a * b).sum(), dynamic={"a": ("T",), "b": ("T",)})
+
+    def of(n: int) -> Any:
+        return cr.tensor(np.arange(float(n)))
+
+    for n in (5, 6, 5, 5):
+        assert f(of(n), of(n)).item() == (np.arange(n) ** 2).sum()
+    for longer in (7, 6, 1):
+        with pytest.raises(ShapeError, match="axes of one name have one size"):
+            f(of(5), of(longer))
+    with pytest.raises(ShapeError, match="axes of one name have one size"):
+        f.loop([(of(5), of(5)), (of(5), of(5)), (of(5), of(7))])
