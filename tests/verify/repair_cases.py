@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 OPS: dict[str, str] = {
-    "linear": '''
+    "linear": """
 def forward(x, w, b):
     return x @ w + b
 
@@ -21,8 +21,8 @@ def backward(g, x, w, b):
     dw = x.T @ g
     db = g.sum(axis=0)
     return dx, dw, db
-''',
-    "softmax": '''
+""",
+    "softmax": """
 def forward(x):
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     y = e / e.sum(axis=-1, keepdims=True)
@@ -31,8 +31,8 @@ def forward(x):
 def backward(g, cache):
     (y,) = cache
     return y * (g - (g * y).sum(axis=-1, keepdims=True))
-''',
-    "layer_norm": '''
+""",
+    "layer_norm": """
 EPS = 1e-5
 
 def forward(x, gamma, beta):
@@ -51,8 +51,8 @@ def backward(g, cache):
     proj = (dxhat * xhat).mean(axis=-1, keepdims=True)
     dx = (dxhat - mean - xhat * proj) / std
     return dx, dgamma, dbeta
-''',
-    "attention": '''
+""",
+    "attention": """
 def forward(q, k, v):
     d = q.shape[-1]
     s = q @ k.swapaxes(-1, -2) / np.sqrt(d)
@@ -69,8 +69,8 @@ def backward(g, cache):
     dq = ds @ k
     dk = ds.swapaxes(-1, -2) @ q
     return dq, dk, dv
-''',
-    "conv1d": '''
+""",
+    "conv1d": """
 def forward(x, w):
     n, t = x.shape
     k = w.shape[0]
@@ -89,8 +89,8 @@ def backward(g, x, w):
         dx[:, i : i + m] += g * w[i]
         dw[i] = (g * x[:, i : i + m]).sum()
     return dx, dw
-''',
-    "cross_entropy": '''
+""",
+    "cross_entropy": """
 def forward(z, t):
     e = np.exp(z - z.max(axis=1, keepdims=True))
     p = e / e.sum(axis=1, keepdims=True)
@@ -103,8 +103,8 @@ def backward(g, cache):
     dz = p.copy()
     dz[np.arange(n), t] -= 1.0
     return g * dz / n
-''',
-    "gelu": '''
+""",
+    "gelu": """
 def forward(x):
     u = 0.7978845608028654 * (x + 0.044715 * x**3)
     t = np.tanh(u)
@@ -114,8 +114,8 @@ def backward(g, cache):
     x, t = cache
     du = 0.7978845608028654 * (1 + 3 * 0.044715 * x**2)
     return g * (0.5 * (1 + t) + 0.5 * x * (1 - t**2) * du)
-''',
-    "rms_norm": '''
+""",
+    "rms_norm": """
 EPS = 1e-6
 
 def forward(x, w):
@@ -128,8 +128,8 @@ def backward(g, cache):
     dw = (g * x * r).sum(axis=0)
     dx = r * gw - x * r**3 * (gw * x).mean(axis=-1, keepdims=True)
     return dx, dw
-''',
-    "batch_norm": '''
+""",
+    "batch_norm": """
 EPS = 1e-5
 
 def forward(x, gamma, beta):
@@ -148,8 +148,8 @@ def backward(g, cache):
     dxhat = g * gamma
     dx = ivar / n * (n * dxhat - dxhat.sum(axis=0) - xhat * (dxhat * xhat).sum(axis=0))
     return dx, dgamma, dbeta
-''',
-    "embedding": '''
+""",
+    "embedding": """
 def forward(w, ids):
     return w[ids]
 
@@ -157,8 +157,8 @@ def backward(g, w, ids):
     dw = np.zeros_like(w)
     np.add.at(dw, ids, g)
     return dw
-''',
-    "rnn": '''
+""",
+    "rnn": """
 def forward(x, h, wx, wh, b):
     y = np.tanh(x @ wx + h @ wh + b)
     return y, (x, h, wx, wh, y)
@@ -172,8 +172,8 @@ def backward(g, cache):
     dwh = h.T @ da
     db = da.sum(axis=0)
     return dx, dh, dwx, dwh, db
-''',
-    "mlp_loss": '''
+""",
+    "mlp_loss": """
 def forward(x, w1, b1, w2):
     a = x @ w1 + b1
     h = np.maximum(a, 0.0)
@@ -190,8 +190,8 @@ def backward(g, cache):
     db1 = da.sum(axis=0)
     dx = da @ w1.T
     return dx, dw1, db1, dw2
-''',
-    "scaled_sum": '''
+""",
+    "scaled_sum": """
 def forward(x, s):
     y = x * s
     return (y + np.sin(y)).sum(axis=1)
@@ -202,8 +202,8 @@ def backward(g, x, s):
     dx = dy * s
     ds = (dy * x).sum(axis=0)
     return dx, ds
-''',
-    "leaky": '''
+""",
+    "leaky": """
 SLOPE = 0.1
 
 def forward(x):
@@ -211,7 +211,7 @@ def forward(x):
 
 def backward(g, x):
     return g * np.where(x > 0, 1.0, SLOPE)
-''',
+""",
 }
 
 SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
@@ -352,7 +352,9 @@ def case(op: str, slips: list[tuple[str, str]], folder: Path, number: int) -> Ca
     for right, wrong in slips:
         assert right in tail, (op, right)
         tail = tail.replace(right, wrong, 1)
-    return Case(module(f"import numpy as np\n{head}def backward{tail}", folder, number), arguments(op))
+    return Case(
+        module(f"import numpy as np\n{head}def backward{tail}", folder, number), arguments(op)
+    )
 
 
 def module(text: str, folder: Path, number: int) -> Any:

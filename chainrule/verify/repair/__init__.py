@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from time import perf_counter
+from time import process_time
 from weakref import WeakKeyDictionary
 
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction, Finding
-from chainrule.verify.repair.draft import Draft, Unreadable
+from chainrule.verify.repair.draft import Draft, UnreadableError
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem, problem
 from chainrule.verify.repair.search import Version, versions
 
 SECONDS = 6.0
-"""Time for one subject's search, without the last check."""
+"""Processor time for one subject's search, without the last check."""
 _CHECKS = 6
 """Versions that get the last, full check."""
 
@@ -72,11 +72,11 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     posed = problem(evidence)
     if posed is None:
         return
-    posed.stop = perf_counter() + SECONDS
+    posed.stop = process_time() + SECONDS
     codes = [n.code for n in finding.names] if finding is not None else []
     try:
         first = Draft.of(posed.source)
-    except Unreadable:
+    except UnreadableError:
         return
     checks, mended = 0, set[int]()
     for version in versions(posed, codes):

@@ -6,8 +6,8 @@ with its file name and line numbers. `while` loops get a limit: an edited loop m
 """
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import inspect
 import textwrap
@@ -38,7 +38,7 @@ class Edit:
     """To read: "`g @ w` becomes `g @ w.T`"."""
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """The source is not of a kind that can be changed."""
 
 
@@ -62,7 +62,9 @@ class Draft:
         try:
             _ = draft.root
         except (SyntaxError, StopIteration) as e:
-            raise Unreadable(f"the source of {source.function.__name__} cannot be parsed") from e
+            raise UnreadableError(
+                f"the source of {source.function.__name__} cannot be parsed"
+            ) from e
         return draft
 
     @property
@@ -173,7 +175,7 @@ def plain_function(function: Callable[..., Any]) -> FunctionType:
     inner = inspect.unwrap(function)
     inner = inner.__func__ if isinstance(inner, MethodType) else inner
     if not isinstance(inner, FunctionType):
-        raise Unreadable(f"{inner!r} is not a function written in Python")
+        raise UnreadableError(f"{inner!r} is not a function written in Python")
     return inner
 
 
@@ -213,7 +215,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 class _Guard(ast.NodeTransformer):
     """Every `while test` becomes `while __turn__() and test`."""
 
-    def visit_While(self, node: ast.While) -> ast.AST:  # noqa: N802
+    def visit_While(self, node: ast.While) -> ast.AST:
         self.generic_visit(node)
         turn = ast.Call(ast.Name("__turn__", ast.Load()), [], [])
         node.test = ast.BoolOp(ast.And(), [turn, node.test])
@@ -244,7 +246,7 @@ def _lambda_of(source: Source) -> Draft:
                     return draft
                 break
         start = text.find("lambda", start + 6)
-    raise Unreadable("the lambda cannot be told from the others of its line")
+    raise UnreadableError("the lambda cannot be told from the others of its line")
 
 
 def _as_lambda(source: Source, start: int, end: int) -> Draft | None:

@@ -20,6 +20,9 @@ _BINDS: dict[type[ast.operator], int] = {
     ast.Pow: POW,
 }
 
+_WORDS = ("return", "in", "and", "or", "not", "if", "else", "lambda", "yield")
+"""Words after which a parenthesis is none of a call."""
+
 
 def binds(node: ast.AST) -> int:
     """How tightly an expression's own operator binds."""
@@ -81,10 +84,25 @@ def part(text: str, at_least: int) -> str:
 
 def replaced(draft: Draft, node: ast.AST, text: str, code: str, cost: float = 1.0) -> Edit:
     """The edit that puts `text` where `node` stands."""
-    start, end = draft.span(node)
+    start, end = enclosed(draft, node)
     says = f"`{draft.src(node)}` becomes `{text}`"
-    before, after = draft.body[:start].rstrip(), draft.body[end:].lstrip()
-    enclosed = before.endswith("(") and after.startswith(")")
-    if not enclosed:
+    wider = (start, end) != draft.span(node)
+    if wider and "\n" in text:
+        text = f"({text})"
+    else:
         text = part(text, needs(draft.parents[node], node))
     return Edit(start, end, text, code, cost, says)
+
+
+def enclosed(draft: Draft, node: ast.AST) -> tuple[int, int]:
+    """A node's span with the parentheses that are its own: not those of a call."""
+    start, end = draft.span(node)
+    before, after = draft.body[:start].rstrip(" "), draft.body[end:]
+    gap = len(after) - len(after.lstrip(" "))
+    if before.endswith("(") and after[gap : gap + 1] == ")":
+        owner = before[:-1].rstrip(" ")
+        word = owner[len(owner.rstrip("abcdefghijklmnopqrstuvwxyz")) :]
+        called = owner[-1:].isalnum() or owner[-1:] in ("_", ")", "]")
+        if not called or word in _WORDS:
+            return len(before) - 1, end + gap + 1
+    return start, end

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from time import perf_counter
+from dataclasses import dataclass
+from math import inf
+from time import process_time
 from typing import Any, cast
 
 import numpy as np
@@ -26,7 +27,7 @@ class Problem:
     targets: list[Target]
     """The first one is wrong as the code stands; the others may be."""
     runs: int = 0
-    stop: float = field(default_factory=lambda: perf_counter() + 1e9)
+    stop: float = inf
 
     def errors(self, function: Callable[..., Any], target: Target) -> dict[int, float]:
         """How wrong each gradient is with `function` as the backward."""
@@ -43,8 +44,8 @@ class Problem:
 
     @property
     def over(self) -> bool:
-        """Whether the time is up."""
-        return perf_counter() > self.stop
+        """Whether the processor time is up."""
+        return process_time() > self.stop
 
 
 def problem(evidence: Evidence) -> Problem | None:
@@ -101,11 +102,10 @@ def _strided(g: Array) -> Array:
 
 
 def _others(subject: Subject, captured: tuple[Any, ...]) -> list[tuple[str, tuple[Any, ...]]]:
-    """The captured point with other signs and sizes of its values, as far as the forward lets it."""
+    """The captured point with other signs and sizes of its values."""
     found = list[tuple[str, tuple[Any, ...]]]()
-    for name, change in (("turned over", lambda x: -x), ("smaller", lambda x: x / 4)):
-        xs = [
-            change(cast("Array", x)) if i in wanted(subject) else x for i, x in enumerate(captured)
-        ]
+    free = wanted(subject)
+    for name, scale in (("turned over", -1.0), ("smaller", 0.25)):
+        xs = [cast("Array", x) * scale if i in free else x for i, x in enumerate(captured)]
         found.append((name, tuple(xs)))
     return found

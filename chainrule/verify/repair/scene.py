@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.fit import ATOM, part, replaced
@@ -98,13 +98,13 @@ class Scene:
         names = self.watched.names
         yield from names.items()
         for n in self.expressions:
-            if isinstance(n, ast.Attribute | ast.Subscript) and _is_simple(n):
+            if _is_simple(n):
                 yield self.draft.src(n), self.value(n)
         for k, v in names.items():
             yield from _parts(k, v)
         function = plain_function(self.draft.source.function)
-        for k in function.__code__.co_names:
-            if isinstance(v := function.__globals__.get(k), int | float):
+        for k, v in function.__globals__.items():
+            if isinstance(v, int | float) and not k.startswith("__"):
                 yield k, v
         for k, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             if isinstance(v := cell.cell_contents, int | float):
@@ -129,6 +129,19 @@ class Scene:
         shaped = {n for n in names if shape_of(self.watched.names.get(n)) in self.cotangent_shapes}
         usual = {n for n in shaped if n.startswith(("g", "d", "up", "out_bar", "y_bar", "out"))}
         return usual or shaped
+
+    @cached_property
+    def made(self) -> set[str]:
+        """Local names that are assigned an expression: an edit belongs there, not where the name
+        is read."""
+        names = {n.id for n in self.draft.nodes if isinstance(n, ast.Name) and _stored(n)}
+        return names - set(self.draft.parameters)
+
+    @cached_property
+    def unread(self) -> set[str]:
+        """Local names that are assigned and never read: something was meant to be done with them."""
+        loaded = {n.id for n in self.draft.nodes if isinstance(n, ast.Name) and not _stored(n)}
+        return {n for n in {*self.made, *self.draft.parameters} - loaded if not n.startswith("_")}
 
     # The user's dialect.
 
@@ -175,6 +188,10 @@ def _is_number(value: Any) -> bool:
     return number is not None and number.dtype.kind in "iuf" and float(number) not in (0.0, 1.0)
 
 
+def _stored(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
 def _is_simple(node: ast.AST) -> bool:
     """Whether a node only names something: `self.x`, `cache["x"]`, `saved[0]`."""
     match node:
@@ -192,9 +209,11 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """What a local name holds: attributes of an object, entries of a dict or tuple."""
     match value:
         case dict():
-            yield from [(f"{name}[{k!r}]", v) for k, v in value.items() if isinstance(k, str)]  # type: ignore[misc]
-        case tuple() | list() if len(value) <= _MOST:  # pyright: ignore[reportUnknownArgumentType]
-            yield from [(f"{name}[{i}]", v) for i, v in enumerate(value)]  # type: ignore[misc]
+            for k, v in cast("dict[Any, Any]", value).items():
+                yield from [(f"{name}[{k!r}]", v)] if isinstance(k, str) else []
+        case tuple() | list():
+            for i, v in enumerate(cast("list[Any]", value)[:_MOST]):
+                yield f"{name}[{i}]", v
         case _ if shape_of(value) is None and hasattr(value, "__dict__"):
             yield from [(f"{name}.{k}", v) for k, v in vars(value).items() if k.isidentifier()]
         case _:

@@ -6,22 +6,28 @@ which fewer gradients are wrong are taken up first: mistakes in one backward are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
-from chainrule.verify.repair.draft import Draft, Edit, Unreadable
+from chainrule.verify.repair.draft import Draft, Edit, UnreadableError
 from chainrule.verify.repair.lab import Lab
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.synthesis import new_gradients
 from chainrule.verify.repair.target import GOOD, Target
 from chainrule.verify.repair.terms import missing_terms, other_forms
 from chainrule.verify.repair.watch import Watched
 from chainrule.verify.repair.weigh import weighed
 
-RUNS = 4000
 DEPTH = 4
+SLACK = 0.4
+"""Edits that cost so much more than one that repairs everything are not tried."""
+LIKELY = 1.7
+"""A repair that costs no more than this is not looked for any further."""
 WIDTH = 6
 """Versions of one depth that are edited further."""
 
@@ -63,21 +69,57 @@ def versions(problem: Problem, codes: Sequence[str]) -> Iterator[Version]:
     which fewer gradients are wrong than in the user's."""
     try:
         first = Draft.of(problem.source)
-    except Unreadable:
+    except UnreadableError:
         return
     at = problem.targets[0]
     start = Version(first, (), problem.errors(problem.source.function, at))
     level, partly = [start], list[Version]()
     for _ in range(DEPTH):
         tried = [v for one in level for v in _tried(problem, at, one, codes)]
+        if len(start.wrong) > 1:
+            tried += _combined(problem, at, tried)
         tried.sort(key=lambda v: (len(v.wrong), v.cost))
         yield from [v for v in tried if v.right]
         better = [v for v in tried if not v.right and len(v.wrong) < len(start.wrong)]
         partly += better
         level = _next(tried, start)
-        if not level or problem.over or problem.runs > RUNS:
+        if not level or problem.over or any(v.right for v in tried):
             break
     yield from sorted(partly, key=lambda v: (len(v.wrong), v.cost))
+
+
+def _combined(problem: Problem, at: Target, tried: list[Version]) -> Iterator[Version]:
+    """Edits of one version that mend different gradients, made together: for each input the
+    likeliest one."""
+    best = dict[frozenset[int], Version]()
+    for v in sorted(tried, key=lambda v: v.cost):
+        if v.steps[-1].mended:
+            best.setdefault(v.steps[-1].mended, v)
+    whole: Version | None = None
+    for v in sorted(best.values(), key=lambda v: (-len(v.steps[-1].mended), v.cost)):
+        if whole is None:
+            whole = v
+        elif v.steps[-1].mended & whole.wrong and _apart(whole, v):
+            whole = _both(problem, at, whole, v) or whole
+    if whole is not None and len(whole.steps) > 1:
+        yield whole
+
+
+def _apart(a: Version, b: Version) -> bool:
+    """Whether the last edit of b can follow the last edits of a, at the same level."""
+    return all(
+        s.edit.end <= b.steps[-1].edit.start or b.steps[-1].edit.end <= s.edit.start
+        for s in a.steps
+    )
+
+
+def _both(problem: Problem, at: Target, a: Version, b: Version) -> Version | None:
+    """Version a with the last edit of b, moved to where its text stands after a's edits."""
+    edit = b.steps[-1].edit
+    before = [s.edit for s in a.steps if s.edit.start < edit.start]
+    shift = sum([len(e.text) - (e.end - e.start) for e in before])
+    moved = replace(edit, start=edit.start + shift, end=edit.end + shift)
+    return _applied(problem, at, a, moved)
 
 
 def _next(tried: list[Version], start: Version) -> list[Version]:
@@ -102,22 +144,43 @@ def _tried(
     lab = laboratory(problem, version.draft, at)
     if lab is None:
         return
-    seen = set[str]()
-    for edit in _edits(lab, codes):
-        if problem.over or problem.runs > RUNS * (len(version.steps) + 1):
+    seen, enough = set[str](), inf
+    for stage in STAGES:
+        for edit in sorted([_weighted(lab.scene, e, codes) for e in stage(lab)], key=_cost):
+            if problem.over or edit.cost > enough + SLACK:
+                break
+            found = _applied(problem, at, version, edit)
+            if found is not None and found.draft.body not in seen:
+                seen.add(found.draft.body)
+                yield found
+                enough = min(enough, edit.cost) if found.right else enough
+        if enough <= LIKELY:
             return
-        if (found := _applied(problem, at, version, edit)) is None or found.draft.body in seen:
-            continue
-        seen.add(found.draft.body)
-        yield found
 
 
-def _edits(lab: Lab, codes: Sequence[str]) -> Iterator[Edit]:
-    """All edits of a scene; those that undo a mistake by one of the given names cost less."""
-    by_rule = edits(lab.scene)
-    for edit in [*weighed(lab), *by_rule, *missing_terms(lab), *other_forms(lab)]:
-        named = edit.code in codes
-        yield replace(edit, cost=edit.cost - 0.3) if named else edit
+def _cost(edit: Edit) -> float:
+    return edit.cost
+
+
+def _weighted(scene: Scene, edit: Edit, codes: Sequence[str]) -> Edit:
+    """The edit with its final cost: less if it undoes a mistake that was named, or reads a name
+    that nothing reads; more the longer it is, and where it does not stand where a value is made."""
+    words = set(re.findall(r"[A-Za-z_]\w*", edit.text))
+    cost = edit.cost - 0.3 * (edit.code in codes) - 0.3 * bool(words & scene.unread)
+    cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
+    return replace(edit, cost=cost + 0.25 * (scene.draft.body[edit.start : edit.end] in scene.made))
+
+
+def _first(lab: Lab) -> list[Edit]:
+    return [*weighed(lab), *edits(lab.scene)]
+
+
+def _second(lab: Lab) -> list[Edit]:
+    return [*missing_terms(lab), *other_forms(lab), *new_gradients(lab)]
+
+
+STAGES: tuple[Callable[[Lab], list[Edit]], ...] = (_first, _second)
+"""What is quick to try, and what is tried unless that gives a likely repair."""
 
 
 def _applied(problem: Problem, at: Target, version: Version, edit: Edit) -> Version | None:
@@ -125,7 +188,7 @@ def _applied(problem: Problem, at: Target, version: Version, edit: Edit) -> Vers
     draft = version.draft.edited(edit)
     try:
         function = draft.compiled()
-    except (SyntaxError, ValueError, StopIteration, Unreadable):
+    except (SyntaxError, ValueError, StopIteration, UnreadableError):
         return None
     errors = problem.errors(function, at)
     if any(errors[i] > GOOD for i in errors if i not in version.wrong):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -90,7 +90,7 @@ class Target:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def quiet() -> Generator[None]:
     """Nothing is printed and nothing warned of."""
     out = io.StringIO()
     with (
@@ -111,7 +111,7 @@ def target(
 
     def value(at: Sequence[Any]) -> float:
         ys = subject.forward(at)
-        return sum([float(np.sum((g * y).real)) for g, y in zip(gs, ys, strict=True)])
+        return sum([float(np.real(np.vdot(g, y))) for g, y in zip(gs, ys, strict=True)])
 
     expected: dict[int, Expected] = {}
     with quiet():

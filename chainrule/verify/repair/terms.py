@@ -15,12 +15,12 @@ from functools import cache
 from typing import Any
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, ATOM, MUL, UNARY, as_part
+from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
 from chainrule.verify.repair.lab import Lab
 from chainrule.verify.repair.scene import Scene, Shape
 from chainrule.verify.repair.target import GOOD
 from chainrule.verify.repair.watch import shape_of
-from chainrule.verify.repair.weigh import Scalar, coefficient, scalars
+from chainrule.verify.repair.weigh import Scalar, coefficient, factors, scalars
 from chainrule.verify.subject import Array
 
 _SUMS = (
@@ -35,6 +35,7 @@ _FACTORS = (
     "{e} * {a}",
     "{e} / {a}",
     "{e} * (1 - {a})",
+    "{e} * (1 + {a})",
     "{e} * (1 - {a} ** 2)",
     "{e} * {a} * (1 - {a})",
     "{e} * ({a} > 0)",
@@ -55,6 +56,7 @@ _SHAPES = (
     "{e} ** 0.5",
     "1 / {e}",
     "1 - {e}",
+    "1 + {e}",
     "1 - {e} ** 2",
     "{e} * (1 - {e})",
     "abs({e})",
@@ -72,6 +74,7 @@ class _Term:
     effect: dict[int, Array]
     share: float
     """A sum with weight -1/n is a mean: n, or 1 where there is no mean to write."""
+    cost: float
 
 
 def missing_terms(lab: Lab) -> Iterator[Edit]:
@@ -82,7 +85,7 @@ def missing_terms(lab: Lab) -> Iterator[Edit]:
         found = False
         for t in terms:
             for (w,) in lab.fits([t.effect]):
-                for edit in _with_terms(scene, node, [(t, w)], numbers, 1.2):
+                for edit in _with_terms(scene, node, [(t, w)], numbers, t.cost):
                     found = True
                     yield edit
         if found:
@@ -91,7 +94,23 @@ def missing_terms(lab: Lab) -> Iterator[Edit]:
             for w in lab.fits([a.effect, b.effect]):
                 if min(map(abs, w)) > 1e-6:
                     pairs = list(zip((a, b), w, strict=True))
-                    yield from _with_terms(scene, node, pairs, numbers, 1.6)
+                    yield from _with_terms(scene, node, pairs, numbers, a.cost + 0.4)
+        for t in terms:
+            yield from _scaled_with(lab, node, t, numbers)
+
+
+def _scaled_with(lab: Lab, node: ast.expr, term: _Term, numbers: list[Scalar]) -> Iterator[Edit]:
+    """Edits that add a term and scale the sum: a softmax without its sum and its factor."""
+    for scale, weight in lab.fits([lab.scales[node], term.effect]):
+        if abs(scale) < 1e-6 or abs(1 + scale) < 1e-6:
+            continue
+        here = as_part(lab.scene.draft, node, ADD)
+        for text, cost in list(_written(term, weight / (1 + scale), numbers))[:3]:
+            for factor, more in list(factors(abs(1 + scale), numbers))[:4]:
+                sign = "-" if scale < -1 else ""
+                whole = f"{sign}({here} {text}) {factor}"
+                total = term.cost + 0.4 + cost + more
+                yield lab.scene.put(node, whole, "missing_term", total)
 
 
 def _places(lab: Lab) -> list[ast.expr]:
@@ -102,7 +121,8 @@ def _places(lab: Lab) -> list[ast.expr]:
 
 
 def _terms(lab: Lab, node: ast.expr) -> Iterator[_Term]:
-    scene, here = lab.scene, as_part(lab.scene.draft, node, UNARY)
+    scene, here = lab.scene, as_part(lab.scene.draft, node, MUL)
+    atom = as_part(lab.scene.draft, node, ATOM)
     shape = scene.shape(node) or ()
     partners = _partners(scene, shape)
     for row in _SUMS:
@@ -111,13 +131,13 @@ def _terms(lab: Lab, node: ast.expr) -> Iterator[_Term]:
                 along = scene.along(axes, True)
                 change = _adding(row.format(e="e", a="a", ax=along), scene.arrays.get(name))
                 if (effect := lab.effect(node, change)) is not None:
-                    text = row.format(e=here, a=name, ax=along)
-                    yield _Term(text, effect, _count(shape, axes))
+                    text = row.format(e=atom if "{e}." in row else here, a=name, ax=along)
+                    yield _Term(text, effect, _count(shape, axes), 1.2)
     for row in _TERMS:
-        for name in partners:
+        for name in scene.arrays if row == "{a}" else partners:
             change = _adding(row.format(e="e", a="a"), scene.arrays[name])
             if name != here and (effect := lab.effect(node, change)) is not None:
-                yield _Term(row.format(e=here, a=name), effect, 1.0)
+                yield _Term(row.format(e=here, a=name), effect, 1.0, 1.5)
 
 
 def _with_terms(
@@ -131,7 +151,7 @@ def _with_terms(
     for choice in itertools.product(*written):
         text = " ".join([as_part(scene.draft, node, ADD), *[c[0] for c in choice]])
         more = sum([c[1] for c in choice])
-        yield scene.put(node, text, "missing_term", cost + more + 0.002 * len(text))
+        yield scene.put(node, text, "missing_term", cost + more)
 
 
 def _written(term: _Term, weight: float, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
@@ -151,7 +171,7 @@ def other_forms(lab: Lab) -> Iterator[Edit]:
         for row in _SHAPES:
             if _helps(lab, node, _becoming(row.format(e="e"), None)):
                 text = row.format(e=as_part(scene.draft, node, ATOM))
-                yield scene.put(node, text, "wrong_value", 1.5)
+                yield scene.put(node, text, "wrong_value", 1.3)
         for name in [n for n in scene.arrays if n != here]:
             if not _meets(shape, shape_of(scene.arrays[name]) or ()):
                 continue

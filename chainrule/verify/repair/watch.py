@@ -29,12 +29,12 @@ class Watched:
     values: dict[int, Any] = field(init=False, default_factory=dict[int, Any])
     """What each node was, by its index in `draft.nodes`, when it was last evaluated."""
     names: dict[str, Any] = field(init=False, default_factory=dict[str, Any])
-    """The local names where the function returned."""
+    """The local names where the function returned, or raised."""
     changes: Mapping[int, Change] = field(init=False, default_factory=dict[int, Change])
     """What to do with values of nodes in the next run; the values are not kept meanwhile."""
 
     def __post_init__(self) -> None:
-        names: dict[str, object] = {"__see__": self._see, "__leave__": self._leave}
+        names: dict[str, object] = {"__see__": self._see, "__names__": self._named}
         self.function = self.draft.compiled(names, _Watch(self.draft).rewritten)
 
     def _see(self, i: int, value: Any) -> Any:
@@ -44,26 +44,27 @@ class Watched:
         self.values[i] = value
         return value
 
-    def _leave(self, names: dict[str, Any], value: Any) -> Any:
+    def _named(self, names: dict[str, Any], value: Any = None) -> Any:
         if not self.changes:
             self.names = {k: v for k, v in names.items() if not k.startswith("__")}
         return value
 
 
 class _Watch(ast.NodeTransformer):
-    """Puts `__see__` around expressions and `__leave__` around what is returned."""
+    """Puts `__see__` around expressions, and `__names__` where the function ends."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._index: dict[ast.AST, int] = {}
-        self._depth = 0
 
     def rewritten(self, root: Def) -> Def:
         self._index = {n: i for i, n in enumerate(ast.walk(root))}
         if isinstance(root, ast.Lambda):
-            root.body = _called("__leave__", _locals(), self.visit(root.body))
+            root.body = _called("__names__", _locals(), self.visit(root.body))
         else:
-            root.body = [self.visit(s) for s in root.body]
+            body = [self.visit(s) for s in root.body]
+            end = ast.Expr(_called("__names__", _locals()))
+            root.body = [ast.copy_location(ast.Try(body, [], [], [end]), root.body[0])]
         return ast.fix_missing_locations(root)
 
     def visit(self, node: ast.AST) -> Any:
@@ -80,13 +81,6 @@ class _Watch(ast.NodeTransformer):
             case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
                 return self.generic_visit(node)
             case ast.Name(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Del()):
-                return node
-            case ast.FunctionDef() | ast.Lambda():
-                self._depth += 1
-                self.generic_visit(node)
-                self._depth -= 1
-            case ast.Return() if node.value is not None and self._depth == 0:
-                node.value = _called("__leave__", _locals(), self.visit(node.value))
                 return node
             case _:
                 self.generic_visit(node)

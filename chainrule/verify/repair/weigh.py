@@ -127,12 +127,12 @@ def _scaled(
         for text, extra in spelled(value * weight, numbers):
             yield scene.put(node, text, "factor", 0.9 + extra)
     sign = "-" if weight < 0 else ""
-    for text, extra in _factors(abs(weight), numbers):
+    for text, extra in factors(abs(weight), numbers):
         yield scene.put(node, f"{sign}{here} {text}", "factor", cost + extra)
 
 
-def _factors(weight: float, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
-    """`* s` and `/ s` for every s that gives the weight."""
+def factors(weight: float, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
+    """`* s` and `/ s` for every s that gives the weight, and how far-fetched each is."""
     for s in numbers:
         text = part(s.text, MUL + 1)
         if _is(s.value, weight):
@@ -165,7 +165,7 @@ def coefficient(text: str, weight: float, numbers: list[Scalar]) -> Iterator[tup
     if _is(abs(weight), 1.0):
         yield f"{sign} {part(text, ADD + 1)}", 0.0
         return
-    for factor, extra in _factors(abs(weight), numbers):
+    for factor, extra in factors(abs(weight), numbers):
         yield f"{sign} {part(text, MUL)} {factor}", extra
 
 

@@ -12,7 +12,7 @@ from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import MUL, POW, UNARY, as_part
 from chainrule.verify.repair.scene import Scene
 
-_OPERATORS = {
+_OPERATORS: dict[type[ast.cmpop], str] = {
     ast.Gt: ">",
     ast.GtE: ">=",
     ast.Lt: "<",
@@ -50,6 +50,15 @@ def without(scene: Scene) -> Iterator[Edit]:
                 continue
 
 
+def inverse(scene: Scene) -> Iterator[Edit]:
+    """`*` for `/` and the other way round."""
+    for node in scene.expressions:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+            sign = "/" if isinstance(node.op, ast.Mult) else "*"
+            a, b = as_part(scene.draft, node.left, MUL), as_part(scene.draft, node.right, MUL + 1)
+            yield scene.put(node, f"{a} {sign} {b}", "factor", 1.2)
+
+
 def _unwrapped_code(scene: Scene, _: ast.expr, inner: ast.expr) -> str:
     inside = {n.id for n in ast.walk(inner) if isinstance(n, ast.Name)}
     return "not_linear" if inside & scene.cotangents else "wrong_value"
@@ -75,7 +84,7 @@ def exponents(scene: Scene) -> Iterator[Edit]:
 
 def _exponents(here: float) -> list[float]:
     near = [here + 1, here - 1, here + 0.5, here - 0.5, -here, here * 2, here / 2, here - 2]
-    return [e for e in dict.fromkeys(near) if e not in (here, 0.0)]
+    return [e for e in dict.fromkeys(near) if e not in (here, 0.0, 1.0)]
 
 
 def _number(value: float) -> str:
@@ -139,6 +148,30 @@ def masks(scene: Scene) -> Iterator[Edit]:
             if name not in scene.cotangents and scene.shape(node) == tuple(value.shape):
                 here = as_part(scene.draft, node, MUL)
                 yield scene.put(node, f"{here} * ({name} > 0)", "region", 1.8)
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+                    yield scene.put(node.right, f"({name} > 0)", "region", 1.7)
+
+
+_RELATED = (
+    ("sin", "cos"),
+    ("sinh", "cosh", "tanh"),
+    ("maximum", "minimum"),
+    ("exp", "log"),
+    ("ones_like", "zeros_like"),
+    ("abs", "sign"),
+    ("sqrt", "square"),
+    ("clip", "sign"),
+)
+
+
+def functions(scene: Scene) -> Iterator[Edit]:
+    """A function that is easily taken for another: `sin` for `cos`, `maximum` for `minimum`."""
+    for node in scene.expressions:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            here, end = node.func.attr, scene.draft.span(node.func)[1]
+            for other in [o for group in _RELATED if here in group for o in group if o != here]:
+                says = f"`{here}` becomes `{other}`"
+                yield Edit(end - len(here), end, other, "wrong_value", 1.4, says)
 
 
 def sizes(scene: Scene) -> Iterator[Edit]:

@@ -15,14 +15,41 @@ def other_name(scene: Scene) -> Iterator[Edit]:
     """Another named array of the same shape."""
     called = {n.func for n in scene.draft.nodes if isinstance(n, ast.Call)}
     for node in scene.expressions:
-        if not isinstance(node, ast.Name | ast.Attribute | ast.Subscript) or node in called:
-            continue
         here, shape = scene.draft.src(node), scene.shape(node)
-        if shape is None or (here not in scene.arrays and here not in scene.numbers):
+        if node in called or not shape or isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare):
             continue
-        for name, value in (scene.arrays if here in scene.arrays else scene.numbers).items():
+        for name, value in scene.arrays.items():
             if name != here and shape_of(value) == shape:
-                yield scene.put(node, name, "wrong_value", 1.3 + 0.3 * (not name.isidentifier()))
+                code = _code(scene, node, name)
+                yield scene.put(node, name, code, 1.3 + 0.3 * (not name.isidentifier()))
+
+
+def _code(scene: Scene, node: ast.expr, name: str) -> str:
+    inside = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    made = isinstance(node, ast.Call) and not inside & (set(scene.arrays) - scene.cotangents)
+    return "ignores_cotangent" if made and name in scene.cotangents else "wrong_value"
+
+
+def other_index(scene: Scene) -> Iterator[Edit]:
+    """Another whole number in an index or in the bounds of a slice."""
+    inside = {
+        e
+        for n in scene.draft.nodes
+        if isinstance(n, ast.Subscript)
+        for e in ast.walk(n.slice)
+        if isinstance(e, ast.expr)
+    }
+    names = [k for k, v in scene.watched.names.items() if type(v) is int]
+    for node in [n for n in scene.expressions if n in inside]:
+        if type(scene.value(node)) is not int:
+            continue
+        here = scene.draft.src(node)
+        for name in names:
+            if name != here:
+                yield scene.put(node, name, "wrong_value", 1.5)
+        if not isinstance(node, ast.Constant):
+            for text in (f"{here} + 1", f"{here} - 1"):
+                yield scene.put(node, text, "wrong_value", 1.5)
 
 
 def other_order(scene: Scene) -> Iterator[Edit]:

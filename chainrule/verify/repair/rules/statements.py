@@ -10,6 +10,13 @@ from chainrule.verify.repair.fit import ADD, ATOM, as_part
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import is_torch, shape_of
 
+_SIGNS: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+}
+
 
 def added(scene: Scene) -> Iterator[Edit]:
     """`=` to `+=` and back, `+=` to `-=`."""
@@ -28,7 +35,7 @@ def added(scene: Scene) -> Iterator[Edit]:
             case ast.AugAssign(target=target, value=value):
                 for other, code in (("=", "extra_term"), ("+=", "sign"), ("-=", "sign")):
                     says = f"the assignment to `{scene.draft.src(target)}` becomes `{other}`"
-                    yield _operator(scene, target, value, other, code, 1.1, says)
+                    yield _operator(scene, target, value, other, code, 0.95, says)
             case _:
                 continue
 
@@ -89,7 +96,7 @@ def own_copy(scene: Scene) -> Iterator[Edit]:
             yield scene.put(node, text, "writes", 1.5)
     for node in _statements(scene):
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}.get(type(node.op))
+            sign = _SIGNS.get(type(node.op))
             if sign is not None:
                 start, end = scene.draft.span(node)
                 name = node.target.id

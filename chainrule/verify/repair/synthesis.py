@@ -1,0 +1,164 @@
+"""Gradients, and last terms of gradients, that the code has no trace of: put together anew.
+
+What is missing from a returned gradient is known as an array. So expressions over the named arrays
+are looked for that have this value, up to a constant: products of two or three of them, matrix
+products, and sums of those along the axes that are too many. Nothing is run for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, part
+from chainrule.verify.repair.lab import CLOSE, Lab
+from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.weigh import Scalar, coefficient, scalars
+from chainrule.verify.subject import Array
+
+_LARGEST = 200_000
+"""Elements of a product that is still formed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """An expression and its value."""
+
+    text: str
+    value: Array
+    cost: float
+
+
+def new_gradients(lab: Lab) -> Iterator[Edit]:
+    """Edits that give an expression to an input that gets None or zeros, or add a last term."""
+    scene, numbers = lab.scene, scalars(lab.scene)
+    for i in lab.wrong:
+        right = lab.target.expected[i].whole
+        if right is None:
+            continue
+        got = lab.x_bars[i]
+        if got is None or got.shape != right.shape or not np.any(got):
+            for text, cost in _matches(scene, right, numbers):
+                yield from _instead_of_nothing(scene, text, cost)
+        elif np.all(np.isfinite(got)):
+            for node in _given(scene, got):
+                for text, cost in _matches(scene, right - got, numbers, first=False):
+                    whole = f"{as_part(scene.draft, node, ADD)} {text}"
+                    yield scene.put(node, whole, "missing_term", 1.4 + cost)
+
+
+def _given(scene: Scene, got: Array) -> list[ast.expr]:
+    """Expressions that are, in the end, the gradient that was returned."""
+    found = list[ast.expr]()
+    for node in scene.roots:
+        value = plain(scene.value(node))
+        if value is not None and value.shape == got.shape and np.array_equal(value, got):
+            found.append(node)
+    return found
+
+
+def _instead_of_nothing(scene: Scene, text: str, cost: float) -> Iterator[Edit]:
+    for node in scene.returned:
+        value = plain(scene.value(node))
+        none = isinstance(node, ast.Constant) and node.value is None
+        if none or (value is not None and not np.any(value)):
+            yield scene.put(node, text, "dropped", 1.2 + cost)
+    if scene.returned:
+        end = scene.draft.span(scene.returned[-1])[1]
+        yield Edit(end, end, f", {text}", "dropped", 1.4 + cost, f"`{text}` is returned, too")
+
+
+def _matches(
+    scene: Scene, value: Array, numbers: list[Scalar], first: bool = True
+) -> Iterator[tuple[str, float]]:
+    """Expressions with a value: to stand alone, or to be added to something."""
+    for term in _terms(scene, value.shape):
+        if (weight := _weight(term.value, value)) is None:
+            continue
+        for text, more in coefficient(term.text, weight, numbers):
+            if first:
+                text = text[2:] if text.startswith("+ ") else "-" + part(text[2:], MUL)
+            yield text, term.cost + more
+
+
+def _weight(term: Array, value: Array) -> float | None:
+    """w with value = w * term; None if there is none."""
+    size = float(np.vdot(term, term).real)
+    if not np.isfinite(size) or size == 0:
+        return None
+    weight = float(np.vdot(term, value).real) / size
+    rest = np.linalg.norm(value - weight * term)
+    return weight if rest <= CLOSE * np.linalg.norm(value) and weight else None
+
+
+def _terms(scene: Scene, shape: Shape) -> Iterator[Term]:
+    """Expressions of a shape, simple ones first."""
+    named = [(k, plain(v)) for k, v in scene.arrays.items()]
+    atoms = [Term(k, v, 0.0) for k, v in named if v is not None and v.dtype.kind in "fciub"]
+    for term in _combined(scene, atoms):
+        yield from _summed(scene, term, shape)
+    for a, b, c in itertools.combinations(atoms, 3):
+        if (two := _times(a, b)) is not None and (three := _times(two, c)) is not None:
+            yield from _summed(scene, three, shape)
+
+
+def _combined(scene: Scene, atoms: list[Term]) -> Iterator[Term]:
+    yield from atoms
+    for a, b in itertools.combinations_with_replacement(atoms, 2):
+        if (product := _times(a, b)) is not None:
+            yield product
+    for a, b in itertools.product(atoms, atoms):
+        yield from _matrix_products(scene, a, b)
+
+
+def _times(a: Term, b: Term) -> Term | None:
+    try:
+        shape = np.broadcast_shapes(a.value.shape, b.value.shape)
+    except ValueError:
+        return None
+    if np.prod(shape) > _LARGEST:
+        return None
+    text = f"{part(a.text, MUL)} * {part(b.text, MUL + 1)}"
+    return Term(text, a.value * b.value, a.cost + b.cost + 0.1)
+
+
+def _matrix_products(scene: Scene, a: Term, b: Term) -> Iterator[Term]:
+    if min(a.value.ndim, b.value.ndim) < 2 or a.value.size * b.value.size > _LARGEST**2:
+        return
+    for left, right in itertools.product(_forms(scene, a), _forms(scene, b)):
+        if left.value.shape[-1] == right.value.shape[-2]:
+            try:
+                value = left.value @ right.value
+            except ValueError:
+                continue
+            cost = left.cost + right.cost + 0.1
+            yield Term(f"{part(left.text, MUL)} @ {part(right.text, MUL + 1)}", value, cost)
+
+
+def _forms(scene: Scene, a: Term) -> list[Term]:
+    text = scene.transposed(a.text, a.value.ndim)
+    return [a, Term(text, np.swapaxes(a.value, -1, -2), a.cost + 0.05)]
+
+
+def _summed(scene: Scene, term: Term, shape: Shape) -> Iterator[Term]:
+    """The term itself, or its sums over axes, where that has the right shape."""
+    here = term.value.shape
+    if here == shape:
+        yield term
+        return
+    for n in range(1, len(here) + 1):
+        for axes in itertools.combinations(range(len(here)), n):
+            left = tuple([s for i, s in enumerate(here) if i not in axes])
+            kept = tuple([1 if i in axes else s for i, s in enumerate(here)])
+            for keep in (False, True):
+                if (kept if keep else left) == shape:
+                    axis = axes[0] if len(axes) == 1 else axes
+                    text = f"{part(term.text, ATOM)}.sum({scene.along(axis, keep)})"
+                    value = term.value.sum(axis=axes, keepdims=keep)
+                    yield Term(text, value, term.cost + 0.05)
