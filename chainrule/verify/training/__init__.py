@@ -8,15 +8,26 @@ mistake. Nothing is imported before a tap is put in place.
 from __future__ import annotations
 
 from chainrule.verify.observer import Observer
+from chainrule.verify.training.accumulation import Accumulation
+from chainrule.verify.training.bad import Bad
 from chainrule.verify.training.bus import Bus
+from chainrule.verify.training.coverage import Coverage
+from chainrule.verify.training.kept import Kept
+from chainrule.verify.training.order import Order
 from chainrule.verify.training.resets import Resets
+
+_PARTS = (Resets, Accumulation, Order, Coverage, Kept, Bad)
+"""Kinds of mistakes, in the order of the report."""
 
 __all__ = ["observers"]
 
 
 def observers() -> list[Observer]:
     """What looks at a PyTorch training loop; torch is imported when the first of them starts."""
+    from chainrule.verify.training.amptap import AmpTap
+    from chainrule.verify.training.optap import OpTap
     from chainrule.verify.training.torchtap import TorchTap
 
-    bus = Bus([TorchTap()])
-    return [Resets(bus)]
+    main = TorchTap()
+    bus = Bus([main, AmpTap(main), OpTap()])
+    return [part(bus) for part in _PARTS]

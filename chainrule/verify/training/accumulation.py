@@ -216,7 +216,7 @@ def _wrong(groups: list[tuple[_Micro, ...]]) -> Finding | None:
 
 
 def _uneven(sizes: list[int], usual: int, place: Place | None) -> Finding | None:
-    """Groups that are larger (gradients left over from before) or smaller (the last of an epoch)."""
+    """Groups that are larger (gradients were left over) or smaller (the last of an epoch)."""
     larger = [k for k in sizes if k > usual]
     because = f"backward passes for each step: {', '.join(map(str, sizes))}; all divided by {usual}"
     if larger:

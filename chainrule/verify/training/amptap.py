@@ -89,7 +89,8 @@ class AmpTap(Tap):
                 return run(parameters, *args, **kwargs)
             params = _listed(parameters)  # a generator can be read only once
             result = run(params, *args, **kwargs)
-            self._bus.tell(events.Clipped(self._engine, params, place()))
+            bound = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", 0.0))
+            self._bus.tell(events.Clipped(self._engine, params, float(bound), place()))
             return result
 
         return clip

@@ -172,10 +172,11 @@ class OpRan:
 
 @dataclass(frozen=True, eq=False)
 class Clipped:
-    """Gradients were clipped."""
+    """Gradients were clipped; `bound` is what they may be at most."""
 
     engine: Engine
     params: Sequence[Any]
+    bound: float
     place: Place | None
 
 

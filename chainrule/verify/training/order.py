@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -46,7 +47,8 @@ class Order(Part):
         self._unscaled: set[int] = set()  # parameters whose gradients were unscaled
         self._stepped: set[int] = set()
         self._early: dict[int, tuple[Any, Place | None]] = {}
-        self._roots: dict[int, tuple[Any, Place | None]] = {}  # in eval mode, called for a graph
+        self._calls: dict[int, tuple[Any, Place | None]] = {}  # models called in eval mode
+        self._roots: dict[int, tuple[Any, Place | None]] = {}  # the ones of them that are trained
         self._trained: set[int] = set()
 
     def listens(self) -> Handlers:
@@ -59,6 +61,7 @@ class Order(Part):
             events.Scheduled: self._schedule,
             events.StepEnds: self._step,
             events.Entered: self._entered,
+            events.BackwardEnds: self._ended,
         }
 
     def _of(self, scaler: Any) -> _Scaler:
@@ -84,7 +87,12 @@ class Order(Part):
 
     def _clip(self, e: events.Clipped) -> None:
         held = [p for p in e.params if getattr(p, "grad", None) is not None]
-        if self._scaled and held and not any(id(p) in self._unscaled for p in held):
+        if (
+            self._scaled
+            and held
+            and math.isfinite(e.bound)
+            and not any(id(p) in self._unscaled for p in held)
+        ):
             for row in [r for r in self._scalers.values() if id(r.scaler) in self._scaled]:
                 row.clips += 1
                 row.clipped = e.place
@@ -100,7 +108,13 @@ class Order(Part):
 
     def _entered(self, e: events.Entered) -> None:
         if e.depth == 0 and e.recording and not e.module.training:
-            self._roots.setdefault(id(e.module), (e.module, placed(e.at)))
+            self._calls[id(e.module)] = (e.module, placed(e.at))
+
+    def _ended(self, e: events.BackwardEnds) -> None:
+        for key, (module, place) in self._calls.items():
+            if not module.training and any(id(p) in e.touched for p in module.parameters()):
+                self._roots.setdefault(key, (module, place))
+        self._calls = {}
 
     # --- findings
 

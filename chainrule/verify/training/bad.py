@@ -1,0 +1,248 @@
+"""The first NaN or infinity: which op made it, of what, where.
+
+A result is bad if it has a NaN, or an infinity though all that went in was finite. What comes of a
+bad value is bad by inheritance and leads back to where it began. An infinity that the program put
+there itself (a mask of -inf) is none. All of that is a finding only if a loss or a gradient is not
+finite in the end.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.place import Place
+from chainrule.verify.training import events
+from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.holders import age, tensors
+from chainrule.verify.training.ranges import Ranges, describe
+from chainrule.verify.training.where import here, placed
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a bad value began."""
+
+    op: str
+    place: Place | None
+    inputs: tuple[str, ...]
+    """What went in, to read."""
+    output: str
+    phase: str
+    """"forward" or "backward"."""
+    step: int
+    data: bool = False
+    """Whether what went in was bad already, and no op of the program had made it so."""
+
+
+_PLACES = frozenset(
+    {"masked_fill", "masked_fill_", "where", "full", "full_like", "fill_", "new_full", "triu",
+     "tril", "empty", "empty_like", "new_empty", "empty_strided", "tensor"}
+)  # fmt: skip
+"""Ops that put numbers where the program says: no arithmetic."""
+_CHAIN = 400
+"""Nodes that one op may have made, at most."""
+
+
+@final
+class Bad(Part):
+    """Finds `first_bad`."""
+
+    title = "NaN and infinities"
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._step = 1
+        self._ops = 0
+        self._bad: dict[int, tuple[weakref.ref[Any], Origin]] = {}
+        self._newest = 0  # node
+        self._back: Origin | None = None
+        self._forward: Origin | None = None
+        self._candidate: tuple[Origin, str] | None = None  # of the step that is running
+        self._found: tuple[Origin, str] | None = None
+        self._optimized = False
+        self._ranges = Ranges()
+
+    def listens(self) -> Handlers:
+        """Ops, backward passes, steps, and scalers, which expect infinities."""
+        return {
+            events.OpRan: self._ran,
+            events.BackwardBegins: self._begins,
+            events.BackwardEnds: self._ends,
+            events.Built: self._built,
+            events.StepBegins: self._steps,
+            events.StepEnds: self._stepped,
+            events.ScalerStepped: self._skipped,
+        }
+
+    # --- forward
+
+    def _ran(self, e: events.OpRan) -> None:
+        self._ops += 1
+        for y in tensors(e.y):
+            if not (y.is_floating_point() or y.is_complex()):
+                continue
+            if y.requires_grad:
+                self._listen(e, y)
+            if not self._ranges.finite(y):
+                self._examine(e, y)
+
+    def _examine(self, e: events.OpRan, y: Any) -> None:
+        inputs = [*tensors(list(e.args)), *tensors(e.kwargs)]
+        inherited = [self._origin(x) for x in inputs if x is not y]
+        known = next((origin for origin in inherited if origin is not None), None)
+        if known is None:
+            known = self._born(e, inputs, y)
+        if known is not None:
+            key = id(y)
+            self._bad[key] = (weakref.ref(y, lambda _: self._bad.pop(key, None)), known)
+
+    def _origin(self, x: Any) -> Origin | None:
+        row = self._bad.get(id(x))
+        return row[1] if row is not None and row[0]() is x else None
+
+    def _born(self, e: events.OpRan, inputs: Sequence[Any], y: Any) -> Origin | None:
+        """Whether a value went bad here, not counting infinities that were put there."""
+        infinite = any(not self._ranges.finite(x) for x in inputs if x is not y)
+        nan = self._ranges.has_nan(y)
+        if e.name in _PLACES or (not nan and (infinite or _has_infinity(e))):
+            return None
+        data = nan and any(self._ranges.has_nan(x) for x in inputs if x is not y)
+        said = tuple(describe(f"argument {i}", x) for i, x in enumerate(inputs) if x is not y)
+        origin = Origin(
+            e.name, placed(here()), said, describe("result", y), "forward", self._step, data
+        )
+        self._forward = self._forward or origin
+        return origin
+
+    # --- backward
+
+    def _listen(self, e: events.OpRan, y: Any) -> None:
+        """Hang on every node that an op has made; the nodes hold the hooks, we hold no node."""
+        newest = age(y)
+        if newest <= self._newest:
+            return
+        at = here()
+        stack, seen = [y.grad_fn], set[Any]()
+        while stack and len(seen) < _CHAIN:
+            node = stack.pop()
+            serial: int = node._sequence_nr()
+            if node in seen or not self._newest < serial <= newest:
+                continue
+            seen.add(node)
+            node.register_hook(self._hook(node.name(), at))
+            stack.extend([n for n, _ in node.next_functions if n is not None])
+        self._newest = newest
+
+    def _hook(self, op: str, at: Any) -> Any:
+        def after(bars: Any, gs: Any) -> None:
+            if self._back is None and self._live:
+                self._pulled(op, at, bars, gs)
+
+        return after
+
+    @property
+    def _live(self) -> bool:
+        return self._error is None and self._bus.hears(events.OpRan)
+
+    def _pulled(self, op: str, at: Any, bars: Sequence[Any], gs: Sequence[Any]) -> None:
+        try:
+            some = [bar for bar in bars if bar is not None and bar.is_floating_point()]
+            if all(self._ranges.finite(bar) for bar in some):
+                return
+            given = [g for g in gs if g is not None]
+            if all(self._ranges.finite(g) for g in given):
+                said = tuple([describe("incoming gradient", g) for g in given])
+                bad = next(bar for bar in some if not self._ranges.finite(bar))
+                result = describe("outgoing gradient", bad)
+                name = op.removesuffix("0").removesuffix("Backward")
+                self._back = Origin(name, placed(at), said, result, "backward", self._step)
+        except Exception as error:
+            self.failed(error)
+
+    # --- consequences
+
+    def _begins(self, e: events.BackwardBegins) -> None:
+        for root in e.roots:
+            if not self._ranges.finite(root):
+                origin = self._origin(root) or self._forward
+                self._candidate = self._candidate or (origin and (origin, "the loss"))
+
+    def _ends(self, e: events.BackwardEnds) -> None:
+        if self._back is not None:
+            self._candidate = self._candidate or (self._back, "a gradient")
+        self._back = None
+        if not self._optimized and self._candidate is not None:
+            self._found = self._found or self._candidate
+
+    def _steps(self, e: events.StepBegins) -> None:
+        """A step with gradients that are not finite: whatever began it is a mistake."""
+        self._optimized = True
+        if self._candidate is None or self._found is not None:
+            return
+        grads = [p.grad for p in e.engine.params(e.optimizer) if p.grad is not None]
+        if not all(self._ranges.finite(g) for g in grads):
+            self._found = self._candidate
+
+    def _skipped(self, e: events.ScalerStepped) -> None:
+        """Scaled gradients may be infinite, and are looked after; a loss that is bad may not."""
+        if not e.skipped:
+            return
+        self._step += 1
+        if self._candidate is not None and self._candidate[1] == "the loss":
+            scaled = self._candidate[0].op == "mul"
+            self._found = self._found or (None if scaled else self._candidate)
+        self._candidate = None
+
+    def _stepped(self, e: events.StepEnds) -> None:
+        self._step += 1
+        self._candidate = self._forward = None
+
+    def _built(self, e: events.Built) -> None:
+        self._optimized = True
+
+    # --- findings
+
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """The first one, if there was any."""
+        how = f"{self._ops} ops and their gradients"
+        if self._ops:
+            ledger.checked.append(Checked(self.title, "training", self._ops, 0.0, how))
+        if self._found is None:
+            return []
+        origin, what = self._found
+        kind = "forward pass" if origin.phase == "forward" else "backward pass"
+        because = f"{origin.op} in the {kind} of step {origin.step}: {origin.output}"
+        given = "; ".join(origin.inputs)
+        detail = f"{given}; {what} is not finite because of it" if given else ""
+        advice = (
+            "the values that come in are bad already: check the data (and what is loaded)"
+            if origin.data
+            else f"keep the arguments of {origin.op} away from where it has no finite value: "
+            "clamp them, add a small number inside of it, or use its stable form"
+        )
+        return [
+            Finding(
+                "error",
+                origin.op,
+                "op",
+                "",
+                (Name("first_bad", because, detail),),
+                origin.place,
+                evidence=(because, *origin.inputs),
+                correction=Correction(
+                    advice, origin.place.text if origin.place else "", "", origin.place
+                ),
+            )
+        ]
+
+
+def _has_infinity(e: events.OpRan) -> bool:
+    """Whether the program itself gives an infinity as a number."""
+    numbers = [*e.args, *e.kwargs.values()]
+    return any(isinstance(x, float) and math.isinf(x) for x in numbers)

@@ -1,0 +1,133 @@
+"""Coverage: parameters that get no gradient, and parameters that no optimizer changes.
+
+Much of this is done on purpose: a frozen backbone, a head that is not used, a critic whose
+gradients nobody wants. So it is a warning only where something else shows that it is not: an
+optimizer that holds parameters of no model, a layer in a plain list, a graph that was cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.place import Place
+from chainrule.verify.training import events, uncovered
+from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.names import Names
+
+
+@dataclass(eq=False)
+class Steps:
+    """One optimizer, and what its parameters got in its steps."""
+
+    optimizer: Any
+    place: Place | None = None
+    count: int = 0
+    got: set[int] = field(default_factory=set[int])
+    """Ids of parameters that had a gradient in any step."""
+    fresh: bool = False
+    """Whether a backward pass went before each step."""
+    params: dict[int, Any] = field(default_factory=dict[int, Any])
+
+
+@dataclass(eq=False)
+class Seen:
+    """All that coverage is judged by."""
+
+    names: Names
+    optimizers: dict[int, Steps] = field(default_factory=dict[int, Steps])
+    touched: set[int] = field(default_factory=set[int])
+    """Ids of parameters that a backward pass gave a gradient."""
+    ran: dict[int, tuple[Any, int]] = field(default_factory=dict[int, tuple[Any, int]])
+    """Modules that ran while a graph was recorded, and when they did first."""
+    silent: set[int] = field(default_factory=set[int])
+    """Ids of modules that ran without a graph."""
+    strangers: dict[int, tuple[Any, Any, Any]] = field(
+        default_factory=dict[int, tuple[Any, Any, Any]]
+    )
+    """Modules that ran within a model that does not have them: module, model, where."""
+    reached: set[int] = field(default_factory=set[int])
+    """Ids of those whose parameters got a gradient."""
+    backwards: int = 0
+
+
+@final
+class Coverage(Part):
+    """Finds `no_gradient` and `not_optimized`."""
+
+    title = "parameters: gradients and optimizers"
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._seen = Seen(Names())
+        self._root: Any = None
+
+    def listens(self) -> Handlers:
+        """Optimizers, modules and backward passes."""
+        return {
+            events.Built: self._built,
+            events.Entered: self._entered,
+            events.BackwardEnds: self._ended,
+            events.StepBegins: self._steps,
+            events.StepEnds: self._stepped,
+        }
+
+    def _of(self, optimizer: Any) -> Steps:
+        return self._seen.optimizers.setdefault(id(optimizer), Steps(optimizer))
+
+    def _built(self, e: events.Built) -> None:
+        row = self._of(e.optimizer)
+        row.place = e.place
+        row.params = {id(p): p for p in e.engine.params(e.optimizer)}
+
+    def _entered(self, e: events.Entered) -> None:
+        seen, module = self._seen, e.module
+        if not e.recording:
+            seen.silent.add(id(module))
+            return
+        if e.depth == 0:
+            seen.names.add(module)
+            self._root = module
+        elif not seen.names.has_module(module) and id(module) not in seen.strangers:
+            seen.names.renew()
+            if not seen.names.has_module(module):
+                seen.strangers[id(module)] = (module, self._root, e.at)
+        seen.ran.setdefault(id(module), (module, len(seen.ran)))
+
+    def _ended(self, e: events.BackwardEnds) -> None:
+        self._seen.backwards += 1
+        self._seen.touched |= e.touched
+        for key, (module, _, _) in self._seen.strangers.items():
+            if any(p.grad is not None for p in module.parameters(recurse=False)):
+                self._seen.reached.add(key)
+        for row in self._seen.optimizers.values():
+            row.fresh = True
+
+    def _steps(self, e: events.StepBegins) -> None:
+        row = self._of(e.optimizer)
+        row.params.update({id(p): p for p in e.engine.params(e.optimizer)})
+        if not e.closure and row.fresh:
+            self._note(row)
+
+    def _stepped(self, e: events.StepEnds) -> None:
+        row = self._of(e.optimizer)
+        if row.fresh:
+            self._note(row)
+            row.count += 1
+        row.fresh = False
+
+    def _note(self, row: Steps) -> None:
+        row.got |= {key for key, p in row.params.items() if p.grad is not None}
+
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """What has no gradient, and what no optimizer changes."""
+        seen = self._seen
+        if not any(row.count for row in seen.optimizers.values()):
+            return []
+        seen.names.renew()
+        steps = max([row.count for row in seen.optimizers.values()])
+        how = f"{len(seen.names.params())} parameters in {steps} steps"
+        ledger.checked.append(Checked(self.title, "training", steps, 0.0, how))
+        return [*uncovered.not_optimized(seen), *uncovered.no_gradient(seen)]

@@ -1,0 +1,128 @@
+"""Who holds a graph: variables of the running program that lead to nodes of steps that are over."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from types import FrameType
+from typing import Any, cast
+
+from chainrule.verify.place import Place
+from chainrule.verify.training.where import is_foreign, user_frame
+
+_LEAF = 1 << 63
+_MOST = 64
+"""Elements of a container that are looked at."""
+
+
+def tensors(value: Any) -> list[Any]:
+    """Tensors in a value: itself, or in lists, tuples and dicts of it."""
+    if hasattr(value, "grad_fn"):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(cast("Mapping[Any, Any]", value).values())
+    if isinstance(value, list | tuple):
+        return [t for part in islice(cast("Iterable[Any]", value), _MOST) for t in tensors(part)]
+    return []
+
+
+def age(tensor: Any) -> int:
+    """Serial number of the node that made a tensor; 0 if it has none."""
+    node = getattr(tensor, "grad_fn", None)
+    serial: int = node._sequence_nr() if node is not None else 0
+    return serial if serial < _LEAF else 0
+
+
+def _oldest(tensor: Any) -> int:
+    """Serial number of the oldest node behind a tensor that is found by going straight down."""
+    node, oldest = getattr(tensor, "grad_fn", None), 0
+    for _ in range(10_000):
+        if node is None:
+            break
+        serial: int = node._sequence_nr()
+        oldest = serial if serial < _LEAF else oldest
+        below = [n for n, _ in node.next_functions if n is not None]
+        node = min(below, key=lambda n: n._sequence_nr(), default=None)
+    return oldest
+
+
+def holder() -> tuple[str, Place | None] | None:
+    """Name of a variable that holds graphs of more than one step, and the line that fills it.
+
+    Containers first, then sums.
+    """
+    rows = list(_variables())
+    for name, value, frame in rows:
+        held = [t for t in tensors(value) if age(t)]
+        if not hasattr(value, "grad_fn") and len({age(t) for t in held}) >= 2:
+            return name, _line(frame, name)
+    sums = [(_span(value), name, frame) for name, value, frame in rows if hasattr(value, "grad_fn")]
+    sums = [row for row in sums if row[0] > 0]
+    if not sums:
+        return None
+    _, name, frame = max(sums, key=lambda row: row[0])
+    return name, _line(frame, name)
+
+
+def _span(tensor: Any) -> int:
+    """How far back a tensor's graph reaches."""
+    newest = age(tensor)
+    return newest - _oldest(tensor) if newest else 0
+
+
+def _variables() -> Iterator[tuple[str, Any, FrameType]]:
+    """Variables of the user's frames, and attributes of the objects that they name."""
+    frame = user_frame()
+    seen: set[int] = set()
+    while frame is not None:
+        if not is_foreign(frame.f_code.co_filename):
+            for scope in (frame.f_locals, frame.f_globals):
+                for name, value in list(scope.items()):
+                    if id(value) not in seen and not name.startswith("__"):
+                        seen.add(id(value))
+                        yield name, value, frame
+                        yield from _attributes(name, value, frame)
+        frame = frame.f_back
+
+
+def _attributes(name: str, value: Any, frame: FrameType) -> Iterator[tuple[str, Any, FrameType]]:
+    if isinstance(value, type) or inspect.ismodule(value) or hasattr(value, "grad_fn"):
+        return
+    own: Any = getattr(value, "__dict__", None)
+    if isinstance(own, dict):
+        for key, part in list(cast("dict[str, Any]", own).items()):
+            yield f"{name}.{key}", part, frame
+
+
+def _line(frame: FrameType, name: str) -> Place | None:
+    """The line in a frame's code that puts something into a variable."""
+    try:
+        lines, first = inspect.getsourcelines(frame.f_code)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+    statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.expr)]
+    found = [node.lineno for node in statements if _fills(node, name)]
+    if not found:
+        return None
+    line = max(found) + max(first, 1) - 1
+    return Place(frame.f_code.co_filename, line, frame.f_code.co_qualname)
+
+
+def _fills(node: ast.AST, name: str) -> bool:
+    """`name.append(...)`, `name[...] = ...`, `name += ...` or `name = ...`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        fills = node.func.attr in ("append", "extend", "add", "insert", "update", "setdefault")
+        return fills and _root(node.func.value) == name
+    if isinstance(node, ast.Assign):
+        return any(_root(target) == name for target in node.targets)
+    return isinstance(node, ast.AugAssign) and _root(node.target) == name
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return ast.unparse(node)

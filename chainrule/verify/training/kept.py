@@ -1,0 +1,235 @@
+"""Kept graphs: steps that are over, and still hold memory or take part in the next backward pass.
+
+A graph that grows is seen in the loss: nodes that are older than the last step. One that is only
+held is seen by a bead, an object that lives as long as the node that it was hung on: in a loop that
+lets go, the beads of two steps ago are gone.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from chainrule.verify.finding import Correction, Finding, Level, Name
+from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.place import Place
+from chainrule.verify.training import events, holders
+from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.where import Site, placed
+
+
+class _Bead:
+    """Hangs on a node, and does nothing when gradients come by."""
+
+    def __call__(self, *_: Any) -> None:
+        return None
+
+
+@dataclass(eq=False)
+class _Line:
+    """One line that makes graphs: calls a model, or starts a backward pass."""
+
+    what: str
+    place: Place | None
+    beads: dict[int, list[weakref.ref[_Bead]]] = field(
+        default_factory=dict[int, list[weakref.ref[_Bead]]]
+    )
+    """By the number of the step in which they were made."""
+    alive: tuple[int, ...] = ()
+    """Steps whose graphs were all held at once."""
+    holder: tuple[str, Place | None] | None = None
+    newest: int = 0
+    old: list[int] = field(default_factory=list[int])
+    """Nodes older than the last step, backward pass by backward pass."""
+    sizes: list[int] = field(default_factory=list[int])
+    error: str = ""
+    retained: int = 0
+    needless: int = 0
+    """Backward passes that retained their graph, and those of them that nothing used again."""
+
+
+_TWICE = ("through the graph a second time", "modified by an inplace operation")
+"""What PyTorch says when an old graph is used again."""
+
+
+@final
+class Kept(Part):
+    """Finds `graph_kept`."""
+
+    title = "graphs kept over steps"
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._lines: dict[Any, _Line] = {}
+        self._step = 0
+        self._newest = 0  # of all graphs so far
+        self._over = 0  # the newest node of the steps that are over
+        self._carried: tuple[str, Place | None] | None = None
+        self._retained: list[tuple[_Line, frozenset[int]]] = []
+
+    def listens(self) -> Handlers:
+        """Calls of models, backward passes and steps."""
+        return {
+            events.Entered: self._entered,
+            events.Left: self._left,
+            events.BackwardBegins: self._begins,
+            events.BackwardEnds: self._ends,
+            events.StepEnds: self._stepped,
+        }
+
+    # --- graphs that are carried into the next step
+
+    def _entered(self, e: events.Entered) -> None:
+        if e.depth or not self._over or not e.recording:
+            return
+        for i, x in enumerate(holders.tensors(e.inputs)):
+            if holders.age(x) and holders.age(x) <= self._over:
+                name = f"input {i} of {type(e.module).__name__}"
+                self._carried = (name, placed(e.at))
+
+    def _begins(self, e: events.BackwardBegins) -> None:
+        line = self._line(e.site, "loss", e.place)
+        mark = min(self._over, line.newest)
+        line.old.append(sum([serial <= mark for serial in e.graph.serials]))
+        line.sizes.append(len(e.graph.serials))
+        line.newest = max(line.newest, e.graph.newest)
+        self._newest = max(self._newest, e.graph.newest)
+        self._reused(e)
+        if e.retained:
+            line.retained += 1
+            line.needless += 1
+            self._retained.append((line, frozenset(e.graph.serials)))
+        for root in e.roots:
+            self._hang(line, root)
+
+    def _reused(self, e: events.BackwardBegins) -> None:
+        """Retained graphs that this backward pass needs were retained with reason."""
+        mine = set(e.graph.serials)
+        for line, serials in self._retained:
+            if serials & mine:
+                line.needless -= 1
+        self._retained = [row for row in self._retained if not row[1] & mine][-8:]
+
+    def _ends(self, e: events.BackwardEnds) -> None:
+        line = self._line(e.begin.site, "loss", e.begin.place)
+        if e.error is not None and line.old and line.old[-1]:
+            text = str(e.error)
+            if any(part in text for part in _TWICE):
+                line.error = text.splitlines()[0]
+
+    # --- graphs that are only held
+
+    def _left(self, e: events.Left) -> None:
+        if e.depth or not e.recording:
+            return
+        place = placed(e.at)
+        line = self._line((id(e.module), e.at), type(e.module).__name__, place)
+        for y in holders.tensors(e.output)[:1]:
+            self._hang(line, y)
+
+    def _line(self, key: Site | tuple[Any, ...], what: str, place: Place | None) -> _Line:
+        return self._lines.setdefault(key, _Line(what, place))
+
+    def _hang(self, line: _Line, tensor: Any) -> None:
+        node = getattr(tensor, "grad_fn", None)
+        if node is not None and hasattr(node, "register_prehook"):
+            bead = _Bead()
+            node.register_prehook(bead)
+            line.beads.setdefault(self._step, []).append(weakref.ref(bead))
+
+    def _stepped(self, e: events.StepEnds) -> None:
+        self._over = self._newest
+        suspects = [line for line in self._lines.values() if not line.alive and _held(line)]
+        if suspects:
+            gc.collect()  # what only a cycle of references holds is nobody's mistake
+            for line in [s for s in suspects if _held(s)]:
+                line.alive = _held(line)
+                line.holder = holders.holder()
+        self._step += 1
+
+    # --- findings
+
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """Graphs that grow, graphs that are held, graphs that are retained for nothing."""
+        lines = list(self._lines.values())
+        if self._step:
+            how = f"{self._step} steps"
+            ledger.checked.append(Checked(self.title, "training", self._step, 0.0, how))
+        grown = [self._grown(line) for line in lines if line.error or _grows(line)]
+        if grown:
+            return grown
+        held = [line for line in lines if line.alive]
+        if held:
+            return [_holds(max(held, key=lambda line: line.what == "loss"))]
+        return [_needless(line) for line in lines if line.retained > 1 and _is_needless(line)]
+
+    def _grown(self, line: _Line) -> Finding:
+        sizes = ", ".join(map(str, line.sizes[:5]))
+        old = ", ".join(map(str, line.old[:5]))
+        because = (
+            f"the graph of the loss has {sizes} nodes in successive backward passes, of which "
+            f"{old} were made in steps that are over"
+        )
+        detail = f"PyTorch says: {line.error}" if line.error else ""
+        place = line.place
+        if self._carried is not None:
+            name, at = self._carried
+            detail = f"{name} brings the graph of an earlier step with it. {detail}".strip()
+            place = at or place
+        return _finding(
+            "error" if line.error else "warning", because, detail, place,
+            "detach what goes from one step into the next: h = h.detach()",
+        )  # fmt: skip
+
+
+def _held(line: _Line) -> tuple[int, ...]:
+    """Three last steps in a row of which everything is still held; empty if something is gone."""
+    steps = sorted(line.beads)[-3:]
+    alive = all(any(ref() is not None for ref in line.beads[step]) for step in steps)
+    return tuple(steps) if len(steps) == 3 and alive else ()
+
+
+def _grows(line: _Line) -> bool:
+    last = line.old[-3:]
+    return len(line.old) >= 3 and 0 < last[1] < last[2] and last[0] < last[1]
+
+
+def _is_needless(line: _Line) -> bool:
+    return line.needless >= line.retained
+
+
+def _holds(line: _Line) -> Finding:
+    name, place = line.holder or ("", None)
+    because = (
+        f"after three steps the graphs of all of them are still in memory (made by {line.what} at "
+        f"{line.place})"
+    )
+    detail = f"held by {name}" if name else "what holds them was not found"
+    after = f"{name}: keep numbers, not tensors with a graph: loss.item(), or output.detach()"
+    return _finding("warning", because, detail, place or line.place, after if name else after[2:])
+
+
+def _needless(line: _Line) -> Finding:
+    because = (
+        f"{line.retained} backward passes kept their graph (retain_graph=True), and none of these "
+        "graphs was used again: they hold memory until the next loss replaces them"
+    )
+    return _finding("note", because, "", line.place, "leave out retain_graph=True")
+
+
+def _finding(
+    level: Level, because: str, detail: str, place: Place | None, correction: str
+) -> Finding:
+    before = place.text if place else ""
+    return Finding(
+        level,
+        "training loop",
+        "training",
+        "",
+        (Name("graph_kept", because, detail),),
+        place,
+        evidence=(because,),
+        correction=Correction(correction, before, "", place),
+    )

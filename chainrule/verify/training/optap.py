@@ -1,0 +1,106 @@
+"""PyTorch's ops as events, while their results can still be looked at.
+
+A mode for torch functions sees every op that a program calls by name or operator, with the user's
+line on the stack. It is off where a backward pass or an optimizer runs, and where a model without
+gradients is evaluated: PyTorch chooses other kernels there when somebody looks on.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, final
+
+from chainrule.verify.training import events
+from chainrule.verify.training.bus import Bus, Tap
+from chainrule.verify.training.torchtap import TorchEngine
+
+_SILENT = frozenset({"__get__", "__set__", "__delete__", "backward", "requires_grad_"})
+"""What is no op: attributes of tensors."""
+_READ = frozenset({"data", "T", "mT", "H", "mH", "real", "imag"})
+"""Attributes that are ops."""
+
+
+@final
+class OpTap(Tap):
+    """Puts events of ops on the bus."""
+
+    def __init__(self) -> None:
+        self._mode: Any = None
+        self._hooks: list[Any] = []
+        self._quiet: list[Any] = []  # modules whose call has switched us off
+
+    def put(self, bus: Bus) -> None:
+        """Enter the mode."""
+        self._torch: Any = import_module("torch")
+        self._bus, self._engine = bus, TorchEngine()
+        module: Any = import_module("torch.nn.modules.module")
+        self._mode = self._made()
+        self._push()
+        self._hooks = [
+            module.register_module_forward_pre_hook(self._enters),
+            module.register_module_forward_hook(self._leaves, always_call=True),
+        ]
+
+    def take(self) -> None:
+        """Leave the mode, wherever it stands on the stack."""
+        for hook in self._hooks:
+            hook.remove()
+        self._pull()
+        self._quiet.clear()
+
+    def _made(self) -> Any:
+        see = self._see
+        base: Any = import_module("torch.overrides").TorchFunctionMode
+
+        class Ops(base):
+            def __torch_function__(
+                self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                kwargs = kwargs or {}
+                y = func(*args, **kwargs)
+                see(func, args, kwargs, y)
+                return y
+
+        return Ops()
+
+    def _see(self, func: Any, args: Any, kwargs: Any, y: Any) -> None:
+        name: str = getattr(func, "__name__", "")
+        if name in _SILENT:
+            name = getattr(getattr(func, "__self__", None), "__name__", "")
+            if name not in _READ:
+                return
+        if self._bus.hears(events.OpRan):
+            self._bus.tell(events.OpRan(self._engine, name, args, kwargs, y))
+
+    # --- the stack of modes
+
+    def _push(self) -> None:
+        self._torch._C._push_on_torch_function_stack(self._mode)
+
+    def _pull(self) -> bool:
+        """Take our mode from the stack, and leave the others as they are."""
+        c = self._torch._C
+        above: list[Any] = []
+        found = False
+        while c._len_torch_function_stack() and not found:
+            mode = c._pop_torch_function_stack()
+            found = mode is self._mode
+            if not found:
+                above.append(mode)
+        for mode in reversed(above):
+            c._push_on_torch_function_stack(mode)
+        return found
+
+    def _enters(self, module: Any, inputs: Any) -> None:
+        if self._quiet or (module.training and self._torch.is_grad_enabled()):
+            return
+        trained = self._torch.is_grad_enabled() and any(
+            p.requires_grad for p in module.parameters()
+        )
+        if not trained and self._pull():
+            self._quiet.append(module)
+
+    def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
+        if self._quiet and self._quiet[-1] is module:
+            self._quiet.pop()
+            self._push()

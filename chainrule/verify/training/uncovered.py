@@ -1,0 +1,249 @@
+"""Rules of coverage: what it means that a parameter has no gradient, or no optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from chainrule.verify.finding import Correction, Finding, Level, Name
+from chainrule.verify.place import Place
+from chainrule.verify.training.names import listed
+from chainrule.verify.training.where import placed
+
+if TYPE_CHECKING:
+    from chainrule.verify.training.coverage import Seen, Steps
+
+
+def not_optimized(seen: Seen) -> list[Finding]:
+    """Parameters that get gradients and are in no optimizer, by the reason that is seen."""
+    optimized = {key for row in seen.optimizers.values() for key in row.params}
+    left = [
+        p
+        for p in seen.names.params()
+        if p.requires_grad and id(p) in seen.touched and id(p) not in optimized
+    ]
+    found = [*_strangers(seen, optimized), *_tensors(seen, optimized)]
+    if not left:
+        return found
+    stale = [row for row in seen.optimizers.values() if row.count and _strays(seen, row)]
+    if stale:
+        return [*found, _replaced(seen, left, stale[0])]
+    return [*found, *_forgotten(seen, left, optimized)]
+
+
+def _strays(seen: Seen, row: Steps) -> list[Any]:
+    """Parameters of an optimizer that no model has, and that never had a gradient."""
+    return [p for key, p in row.params.items() if not seen.names.has(p) and key not in row.got]
+
+
+def _replaced(seen: Seen, left: Sequence[Any], row: Steps) -> Finding:
+    strays = _strays(seen, row)
+    shapes = {tuple(p.shape) for p in strays}
+    fits = all(tuple(p.shape) in shapes for p in left)
+    names = listed([seen.names.param(p) for p in left])
+    because = (
+        f"{type(row.optimizer).__name__} holds {len(strays)} parameters that no model that ran has "
+        f"(and that get no gradient); {len(left)} parameters that get gradients are in no optimizer"
+    )
+    return finding(
+        "error" if fits else "warning",
+        "not_optimized",
+        names,
+        because,
+        f"never updated: {names}",
+        row.place,
+        "build the optimizer after the last change of the model: optimizer = "
+        f"{type(row.optimizer).__name__}(model.parameters(), ...)",
+    )
+
+
+def _strangers(seen: Seen, optimized: set[int]) -> list[Finding]:
+    """Modules that run within a model that does not know them: kept in a plain list or dict."""
+    rows = [
+        (module, root, at)
+        for key, (module, root, at) in seen.strangers.items()
+        if key in seen.reached
+        and not seen.names.has_module(module)
+        and not any(id(p) in optimized for p in module.parameters())
+        and any(p.requires_grad for p in module.parameters())
+    ]
+    if not rows:
+        return []
+    module, root, at = rows[0]
+    owner = type(root).__name__
+    because = (
+        f"{len(rows)} modules run within {owner} and get gradients, but {owner} does not have them "
+        f"among its parts, so that {owner}.parameters() leaves them out"
+    )
+    return [
+        finding(
+            "warning",
+            "not_optimized",
+            listed([type(m).__name__ for m, _, _ in rows]),
+            because,
+            f"the first of them is a {type(module).__name__}",
+            placed(at),
+            "keep modules in nn.ModuleList or nn.ModuleDict, not in a list or dict",
+        )
+    ]
+
+
+def _tensors(seen: Seen, optimized: set[int]) -> list[Finding]:
+    """Tensors that a module keeps as an attribute and that get gradients, but are no parameters."""
+    found: list[Finding] = []
+    for owner, called, value in _attributes(seen):
+        if value.grad is None or id(value) in optimized:
+            continue
+        because = (
+            f"{called}, shape {tuple(value.shape)}, is an attribute of {owner} that gets "
+            "gradients, but no nn.Parameter: parameters() leaves it out, and no optimizer "
+            "changes it"
+        )
+        after = f"self.{called.rsplit('.', 1)[-1]} = nn.Parameter(...)"
+        found.append(finding("warning", "not_optimized", called, because, "", None, after))
+    return found
+
+
+def _attributes(seen: Seen) -> Iterator[tuple[str, str, Any]]:
+    """Leaves that modules have as plain attributes: class of the module, name, tensor."""
+    roots: list[Any] = list(seen.names.roots.values())
+    for root in roots:
+        modules: list[tuple[str, Any]] = list(root.named_modules())
+        for name, module in modules:
+            held: dict[str, Any] = dict(module.__dict__)
+            for own, value in held.items():
+                if _is_leaf(value):
+                    called = ".".join([part for part in (name, own) if part])
+                    yield type(module).__name__, called, value
+
+
+def _is_leaf(value: Any) -> bool:
+    return (
+        hasattr(value, "requires_grad")
+        and hasattr(value, "is_leaf")
+        and bool(value.requires_grad)
+        and bool(value.is_leaf)
+    )
+
+
+def _forgotten(seen: Seen, left: Sequence[Any], optimized: set[int]) -> list[Finding]:
+    """Parameters beside optimized ones of the same model: a warning where that is no freezing."""
+    found: list[Finding] = []
+    for root in seen.names.roots.values():
+        own = [p for p in root.parameters() if p.requires_grad]
+        out = [p for p in own if any(p is q for q in left)]
+        within = [p for p in own if id(p) in optimized]
+        if not out or not within:
+            continue
+        names = listed([seen.names.param(p) for p in out])
+        because = (
+            f"{len(out)} of {len(own)} parameters of {type(root).__name__} get gradients and are "
+            "in no optimizer; they stay as they are"
+        )
+        place = next((row.place for row in seen.optimizers.values() if row.count), None)
+        level: Level = "warning" if _is_odd(seen, out, within) else "note"
+        detail = "layers behind them are trained" if level == "note" else ""
+        found.append(
+            finding(
+                level,
+                "not_optimized",
+                names,
+                because,
+                detail,
+                place,
+                "give the optimizer all that is to be trained; for what is not, requires_grad_"
+                "(False), which saves its gradients",
+            )
+        )
+    return found
+
+
+def _is_odd(seen: Seen, out: Sequence[Any], within: Sequence[Any]) -> bool:
+    """Whether it does not look like freezing: layers that run last stay as they are.
+
+    Freezing keeps what runs first. Adapters, prompts and biases are few among many.
+    """
+    last_out = max([_rank(seen, p) for p in out])
+    ranks = [_rank(seen, p) for p in within]
+    if last_out <= max(ranks):
+        return last_out > min(ranks) and 2 * len(within) >= len(out) + len(within)
+    behind = min([_rank(seen, p) for p in out]) > max(ranks)
+    return 2 * len(within) >= len(out) + len(within) or (behind and min(ranks) >= 0)
+
+
+def _rank(seen: Seen, p: Any) -> int:
+    """When the module that has a parameter ran first; -1 for parameters of the model itself."""
+    owner = seen.names.owner(p)
+    if owner is None or id(owner) in seen.names.roots:
+        return -1
+    return seen.ran.get(id(owner), (owner, -1))[1]
+
+
+def no_gradient(seen: Seen) -> list[Finding]:
+    """Parameters in an optimizer that never get a gradient."""
+    found: list[Finding] = []
+    for row in seen.optimizers.values():
+        bare = [
+            p
+            for key, p in row.params.items()
+            if p.requires_grad and key not in row.got | seen.touched and seen.names.has(p)
+        ]
+        if not row.count or not bare:
+            continue
+        used = [p for p in bare if id(seen.names.owner(p)) in seen.ran]
+        unused = [p for p in bare if id(seen.names.owner(p)) not in seen.ran]
+        names = listed([seen.names.param(p) for p in (*used, *unused)])
+        because = (
+            f"{len(bare)} of {len(row.params)} parameters of {type(row.optimizer).__name__} got no "
+            f"gradient in {row.count} steps: {_groups(seen, used, unused)}"
+        )
+        whole = len(bare) == len(row.params) and seen.backwards > 0 and row.count > 1
+        found.append(
+            finding(
+                "warning" if whole else "note",
+                "no_gradient",
+                names,
+                because,
+                "",
+                row.place,
+                "if they are meant to be trained, look for what cuts them off: detach(), .data, "
+                "item(), numpy(), no_grad(), or an output that the loss does not use",
+            )
+        )
+    return found
+
+
+def _groups(seen: Seen, used: Sequence[Any], unused: Sequence[Any]) -> str:
+    frozen = [p for p in unused if id(seen.names.owner(p)) in seen.silent]
+    idle = [p for p in unused if id(seen.names.owner(p)) not in seen.silent]
+    rows = (
+        (used, "ran, but the loss does not depend on them"),
+        (frozen, "ran without a graph (no_grad)"),
+        (idle, "did not run"),
+    )
+    return "; ".join(
+        [f"{listed([seen.names.param(p) for p in ps], 3)} {says}" for ps, says in rows if ps]
+    )
+
+
+def finding(
+    level: Level,
+    code: str,
+    names: str,
+    because: str,
+    detail: str,
+    place: Place | None,
+    correction: str,
+) -> Finding:
+    """A finding about parameters."""
+    before = place.text if place else ""
+    return Finding(
+        level,
+        names,
+        "parameters",
+        names,
+        (Name(code, because, detail),),
+        place,
+        evidence=(because,),
+        correction=Correction(correction, before, "", place),
+    )
