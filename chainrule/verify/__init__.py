@@ -1,5 +1,22 @@
 """Verify gradients: which backward is wrong, where, what the mistake is called, its correction."""
 
+from typing import TYPE_CHECKING, Any
+
 from chainrule.verify.faces import assert_gradients as assert_gradients
 from chainrule.verify.faces import check as check
+from chainrule.verify.faces import function as function
+from chainrule.verify.faces import model as model
 from chainrule.verify.faces import pair as pair
+
+if TYPE_CHECKING:
+    from chainrule.verify.report import Report as Report
+
+__all__ = ["Report", "assert_gradients", "check", "function", "model", "pair"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Report":  # loaded when somebody asks for it: it can draw
+        from chainrule.verify.report import Report
+
+        return Report
+    raise AttributeError(f"module 'chainrule.verify' has no attribute {name!r}")

@@ -1,49 +1,256 @@
-"""What a user calls: each makes subjects of what it is given and has them certified."""
+"""What a user calls: each makes subjects of what it is given and has them certified.
+
+What it is given decides whose adapters are asked: chainrule's, PyTorch's or those for NumPy code.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
+from chainrule.errors import ConfigError, describe
+from chainrule.function import Function
+from chainrule.nn.module import Module
+from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.reading import name_of
-from chainrule.verify.subject import Subject
 
 if TYPE_CHECKING:
     from chainrule.verify.arrays.convention import Side
     from chainrule.verify.report import Report
+    from chainrule.verify.subject import Subject
+
+__all__ = ["assert_gradients", "check", "function", "model", "pair"]
 
 
-def _certified(what: str, subjects: Sequence[Subject]) -> Report:
+def _certified(what: str, subjects: Sequence[Subject], **options: Any) -> Report:
     from chainrule.verify.certify import certify
 
-    return certify(what, subjects)
+    return certify(what, subjects, **options)
 
 
-def check(f: Callable[..., Any], *args: Any) -> Report:
-    """Verify the derivative that the engine makes of the function `f` at `args`."""
+# --- Functions -----------------------------------------------------------------------------------
+
+
+def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
+    """Verify the derivative that an engine makes of the function `f` at `args`.
+
+    Works for functions of tensors, of arrays (by NumPy's protocols), of `Value`s, for ops, modules
+    and `Function` classes; with PyTorch's tensors among `args`, for functions of those. Arguments
+    are tensors, arrays, numbers, or dicts, lists and dataclasses of them; gradients are expected
+    for all that hold floats. Integers are indices, labels, settings. Give small arrays: shapes that
+    differ from each other, values as they occur.
+
+    Both reverse and forward mode are held against differences, at the point and at others, in
+    float64 and in the dtype given. With `order=2`, the derivative of the derivative is verified as
+    well, and so on. Ops that users define inside `f` are verified by themselves, too.
+
+    Raises `GradientError` if nothing can be differentiated; what `f` raises comes out as it is.
+
+    >>> import numpy as np
+    >>> from chainrule import verify
+    >>> report = verify.check(lambda x, w: np.tanh(x @ w), np.ones((2, 3)) / 3, np.eye(3)[:, :2])
+    >>> report.ok
+    True
+    """
+    if order < 1:
+        raise ConfigError(f"check: order is 1 or more, not {order}")
+    if isinstance(f, type) and (issubclass(f, Function) or _is_torch(f)):
+        return function(f, *args)
+    if _is_torch(f) or _holds_torch(args):
+        from chainrule.verify.pytorch.calls import subjects_of_call
+
+        return _certified(name_of(f), subjects_of_call(f, args, order=order))
+    ledger = Ledger()
+    g = cast("Callable[..., Any]", f)
+    return _certified(name_of(f), _subjects_of(g, args, order, ledger), ledger=ledger)
+
+
+def _subjects_of(
+    f: Callable[..., Any], args: Sequence[Any], order: int, ledger: Ledger
+) -> list[Subject]:
+    """The subjects of chainrule's derivatives of `f`, those inside it first."""
     from chainrule.verify.own.call import subject_of_call
+    from chainrule.verify.own.forward_mode import forward_mode_of
+    from chainrule.verify.own.inside import functions_in
+    from chainrule.verify.own.module import subject_of_module
+    from chainrule.verify.own.orders import orders_of
+    from chainrule.verify.own.scalars import holds_values, subject_of_values
 
-    return _certified(name_of(f), [subject_of_call(f, args)])
+    if holds_values(args):
+        return [subject_of_values(f, args)]
+    if isinstance(f, Module):
+        call = subject_of_module(f, f, args)
+    else:
+        call = subject_of_call(f, args)
+    inside = functions_in(call)
+    orders, why_not = orders_of(call, order)
+    if why_not:
+        ledger.skipped.append(Skipped(call.name, why_not))
+    forward = forward_mode_of([call, *orders][-1])
+    return [*inside, call, *orders, *([] if forward is None else [forward])]
+
+
+def function(fn: Any, *args: Any) -> Report:
+    """Verify what a user's `Function` states: its backward, and its jvp if it has one.
+
+    `fn` is a subclass of chainrule's `Function` or of `torch.autograd.Function`, `args` what its
+    `apply` is called with; gradients are expected for tensors and arrays of floats.
+
+    Raises `ConfigError` for anything else.
+
+    >>> import chainrule as cr
+    >>> from chainrule import verify
+    >>> class Square(cr.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return x * g
+    >>> verify.function(Square, cr.tensor([0.5, -1.5, 2.5])).findings[0].title
+    'wrong constant factor'
+    """
+    if isinstance(fn, type) and issubclass(fn, Function):
+        from chainrule.verify.own.function import subjects_of_function
+
+        return _certified(fn.__name__, subjects_of_function(fn, args))
+    if isinstance(fn, type) and _is_torch(fn):
+        from chainrule.verify.pytorch.functions import subject_of_function
+
+        return _certified(name_of(fn), [subject_of_function(fn, args)])
+    raise ConfigError(
+        f"function: {describe(fn)} is no Function class of chainrule's or PyTorch's; use "
+        "verify.check(f, *args) for functions, verify.pair(forward, backward, *args) for NumPy code"
+    )
+
+
+# --- NumPy ---------------------------------------------------------------------------------------
 
 
 def pair(
-    forward: Callable[..., Any],
-    backward: Callable[..., Any],
+    forward: Any,
     *args: Any,
     cotangent: Side | None = None,
     cache: bool | None = None,
     wrt: Sequence[str | int] | None = None,
 ) -> Report:
-    """Verify a hand-written backward."""
-    from chainrule.verify.arrays.pair import subject_of_pair
+    """Verify a backward that was written by hand in NumPy.
 
-    made = subject_of_pair(forward, backward, args, cotangent=cotangent, cache=cache, wrt=wrt)
-    return _certified(made.name, [made])
+    `pair(forward, backward, *args)`: two functions. The backward's parameters are told by their
+    names (`g`, `dout`, `grad_output`; the forward's own arguments; `cache`; the output), so
+    `backward(g, x, w)`, `backward(x, w, g)`, `backward(dout, cache)` after a forward that returns
+    (y, cache), and `backward(g, y)` all work. It returns an array, a tuple in the order of the
+    arguments, or a dict by name. Where names do not tell, say `cotangent="first"` or "last", or
+    `cache=True`. `wrt` names the arguments (or their places) that have a gradient.
+
+    `pair(layer, *args)`: an object with `forward` and `backward`, layers in it (attributes, lists)
+    included: each is verified by itself, on the values that flowed. Parameters are its arrays, in
+    attributes or in a dict `params`; gradients are looked for in `grads`, `dW`, `grad_W`, `W.grad`
+    and among what backward returns. The object itself is left as it is.
+
+    Raises `ConfigError` if the backward's way of being called cannot be told.
+
+    >>> import numpy as np
+    >>> from chainrule import verify
+    >>> report = verify.pair(np.sin, lambda g, x: g * -np.cos(x), np.array([0.3, 1.2, -0.7]))
+    >>> report.findings[0].title
+    'sign flipped'
+    """
+    options: dict[str, Any] = {"cotangent": cotangent, "cache": cache, "wrt": wrt}
+    if args and callable(args[0]) and callable(forward) and not isinstance(args[0], np.ndarray):
+        from chainrule.verify.arrays.pair import subject_of_pair
+
+        made = subject_of_pair(forward, args[0], args[1:], **options)
+        return _certified(made.name, [made])
+    from chainrule.verify.arrays.certified import certified_network
+
+    return certified_network(forward, args, options)
 
 
-def assert_gradients(f: Callable[..., Any], *args: Any, **options: Any) -> None:
-    """Raise `AssertionError` with the report's text unless the gradients of `f` are right."""
+# --- Models --------------------------------------------------------------------------------------
+
+
+def model(net: Any, batch: Any, loss: Callable[..., Any] | None = None) -> Report:
+    """Verify a whole model: what its parts do on the values that flow, then the loss.
+
+    `net` is a `Module` of chainrule's or PyTorch's. `batch` is what it is called with, a tuple for
+    several arguments. `loss` is `loss(output)`, `loss(output, target)` with the last part of the
+    batch as target, or `loss(model, batch)`; without it the model's own result is differentiated.
+
+    Every user-defined `Function` that ran is verified by itself, every distinct op, every module
+    with backward hooks, and the loss as a function of all parameters; parameters that get no
+    gradient are named. The model is left as it was.
+
+    Raises `ConfigError` for what is no model.
+
+    >>> import chainrule as cr
+    >>> from chainrule import nn, verify
+    >>> net = nn.Linear(3, 2)
+    >>> x, target = cr.tensor([[0.5, -1.0, 2.0]]), cr.tensor([[1.0, 0.5]])
+    >>> verify.model(net, (x, target), loss=cr.mse_loss).ok
+    True
+    """
+    if isinstance(net, Module):
+        from chainrule.verify.own.model import certified_model
+
+        return certified_model(net, batch, loss)
+    if _is_torch(net):
+        from chainrule.verify.pytorch.models import model_subjects
+
+        found = model_subjects(net, batch, loss)
+        return _certified(name_of(net), found.subjects, ledger=Ledger(skipped=found.skipped))
+    raise ConfigError(
+        f"model: {describe(net)} is no Module of chainrule's or PyTorch's; use "
+        "verify.pair(network, *args) for NumPy code with forward and backward, verify.check(f, *args) for functions"
+    )
+
+
+def assert_gradients(f: Any, *args: Any, **options: Any) -> None:
+    """Raise `AssertionError`, whose message is the diagnosis, unless all gradients are right.
+
+    For tests. `f`, `args` and `options` are those of `check`; a `Function` class is verified as by
+    `function`, two functions or a NumPy layer as by `pair`.
+
+    >>> import numpy as np
+    >>> from chainrule import verify
+    >>> verify.assert_gradients(lambda x: np.exp(-x) * x, np.array([0.5, -1.5]))
+    """
     __tracebackhide__ = True
-    report = check(f, *args, **options)
+    report = _asserted(f, args, options)
     if not report.ok:
         raise AssertionError(str(report))
+
+
+def _asserted(f: Any, args: Sequence[Any], options: dict[str, Any]) -> Report:
+    two = bool(args) and callable(args[0]) and not hasattr(args[0], "dtype")
+    if two or (hasattr(f, "backward") and not isinstance(f, type | Module) and not _is_torch(f)):
+        return pair(f, *args, **options)
+    return check(f, *args, **options)
+
+
+# --- Whose is it ---------------------------------------------------------------------------------
+
+
+def _is_torch(x: Any) -> bool:
+    """Whether `x` is PyTorch's or of a class derived from one of its own; PyTorch stays unloaded
+    where it is not in use."""
+    if "torch" not in sys.modules:
+        return False
+    cls = x if isinstance(x, type) else type(x)
+    homes = [str(getattr(c, "__module__", "")) for c in cls.__mro__]
+    home = str(getattr(x, "__module__", "") or "")
+    return any(h.split(".")[0] == "torch" for h in (*homes, home))
+
+
+def _holds_torch(x: Any) -> bool:
+    if isinstance(x, dict):
+        return _holds_torch(list(cast("dict[Any, Any]", x).values()))
+    if isinstance(x, list | tuple):
+        return any(_holds_torch(v) for v in cast("Sequence[Any]", x))
+    return "torch" in sys.modules and isinstance(x, sys.modules["torch"].Tensor)

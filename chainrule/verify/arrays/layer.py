@@ -17,7 +17,7 @@ from chainrule.errors import ConfigError, describe
 from chainrule.verify.arrays import convention, parameters
 from chainrule.verify.arrays.convention import Convention, Side, listed
 from chainrule.verify.arrays.members import attributes, duplicate, walk
-from chainrule.verify.arrays.naming import gradient_of
+from chainrule.verify.arrays.naming import gradient_of, returned_names
 from chainrule.verify.arrays.parameters import Parameter
 from chainrule.verify.arrays.values import as_gradient, as_output, inputs_of, is_float, times
 from chainrule.verify.copies import twins, written
@@ -69,8 +69,8 @@ class Layer(Subject):
         """The object as it was, with the values of its parameters from xs."""
         layer = duplicate(self.owner)
         for p, x in zip(self.parameters.values(), xs[self.count :], strict=True):
+            parameters.clear(layer, p, x)
             p.put(layer, x)
-        parameters.cleared(layer, self.parameters)
         if self.backward_function is not None:
             setattr(layer, self.names[1], MethodType(self.backward_function, layer))
         return layer
@@ -101,7 +101,7 @@ class Layer(Subject):
             backward = getattr(layer, self.names[1])
             returned = self.convention.call(backward, xs[: self.count], results, gs)
         arguments = [x.name for x in self.inputs[: self.count]]
-        of_arguments, rest = split(returned, arguments, layer)
+        of_arguments, rest = split(returned, arguments, layer, backward)
         bars = [*of_arguments, *self._of_parameters(layer, rest)]
         if not self.convention.takes_cotangent:
             bars = [times(gs[0], b) for b in bars]
@@ -165,22 +165,26 @@ def results_of(layer: Any, result: Any) -> list[Any]:
     return left[:1]
 
 
-def split(returned: Any, arguments: Sequence[str], layer: Any) -> tuple[list[Any], dict[str, Any]]:
+def split(
+    returned: Any, arguments: Sequence[str], layer: Any, backward: Any
+) -> tuple[list[Any], dict[str, Any]]:
     """The gradients of the arguments, and the others that were returned, by name or number.
 
-    A tuple begins with those of the arguments. An argument for which nothing was returned may have
-    its gradient left in the layer, `dinputs`, say.
+    A tuple begins with those of the arguments; the others have the names of the `return`. An
+    argument for which nothing was returned may have its gradient left in the layer, `dinputs`, say.
     """
     rest: dict[str, Any] = {}
     out: list[Any] = [None] * len(arguments)
     parts = list(cast("list[Any]", returned)) if isinstance(returned, tuple | list) else [returned]
+    said = returned_names(backward)
+    said = said if len(said) == len(parts) else (None,) * len(parts)
     for i, part in enumerate(parts):
         if isinstance(part, dict):
             rest.update({str(k): v for k, v in cast("dict[Any, Any]", part).items()})
         elif i < len(out):
             out[i] = part
         else:
-            rest[str(i)] = part
+            rest[said[i] or str(i)] = part
     kept = {**attributes(layer), **rest}
     for key, value in kept.items():
         owner = gradient_of(key, list(arguments))
@@ -245,7 +249,7 @@ def _with_parameters(
 ) -> Layer:
     """The same with the parameters that a first backward shows, as inputs."""
     after, returned = _tried(made)
-    of_arguments, rest = split(returned, arguments, after)
+    of_arguments, rest = split(returned, arguments, after, _backward(made))
     found = parameters.find(made.owner, after, rest)
     values = [parameters.value_of(p, made.owner) for p in found.values()]
     inputs = inputs_of((*arguments, *found), (*args, *values), wrt)
@@ -255,6 +259,10 @@ def _with_parameters(
             [replace(x, wanted=x.wanted and g) for x, g in zip(inputs, given, strict=True)]
         )
     return replace(made, inputs=inputs, parameters=found)
+
+
+def _backward(made: Layer) -> Any:
+    return getattr(made.owner, made.names[1])
 
 
 def _tried(made: Layer) -> tuple[Any, Any]:
@@ -273,7 +281,7 @@ def _why_not(made: Layer) -> tuple[int, str]:
     """As for pairs of functions: 2 if the backward raises, 1 if a gradient has another shape."""
     try:
         after, returned = _tried(made)
-        bars, _ = split(returned, [x.name for x in made.inputs], after)
+        bars, _ = split(returned, [x.name for x in made.inputs], after, _backward(made))
     except Exception as error:
         return 2, f"{type(error).__name__}: {error}"
     for x, bar in zip(made.inputs, bars, strict=True):

@@ -61,12 +61,16 @@ class Parameter:
         return None if self.grad is None else self.grad.find(layer)
 
 
-def cleared(layer: Any, parameters: Mapping[str, Parameter]) -> None:
-    """Set the gradients of a layer (a copy) to zero, where there are any."""
-    for p in parameters.values():
-        old = p.gradient(layer)
-        if is_float(old) and p.grad is not None:
-            p.grad.put(layer, np.zeros_like(old))
+def clear(layer: Any, p: Parameter, value: Any) -> None:
+    """Set the gradient that a layer (a copy) keeps for `p` to zero, where it keeps one.
+
+    It has the shape and the dtype of the new `value`, if it had those of the old one.
+    """
+    old = p.gradient(layer)
+    if not is_float(old) or p.grad is None:
+        return
+    fits = np.shape(old) == np.shape(p.way.get(layer))
+    p.grad.put(layer, np.zeros(value.shape if fits else np.shape(old), value.dtype))
 
 
 def find(before: Any, after: Any, returned: Mapping[str, Any]) -> dict[str, Parameter]:
@@ -85,7 +89,11 @@ def find(before: Any, after: Any, returned: Mapping[str, Any]) -> dict[str, Para
         if way in taken or _is_gradient(way, arrays):
             continue
         p = Parameter(way, grads[way])
-        if p.grad is None and gradient_owner(p, returned) is None and not _is_likely(p, grads):
+        if (
+            p.grad is None
+            and gradient_owner(p, returned) is None
+            and not _is_likely(p, grads, returned)
+        ):
             continue
         if id(x) in seen:  # tied: one parameter that is reached twice
             first = found[seen[id(x)]]
@@ -159,12 +167,13 @@ def _is_gradient(way: Way, arrays: Mapping[Way, Any]) -> bool:
     return owner is not None and len(str(way.last)) > len(owner)
 
 
-def _is_likely(p: Parameter, grads: Mapping[Way, Way | None]) -> bool:
+def _is_likely(p: Parameter, grads: Mapping[Way, Way | None], returned: Mapping[str, Any]) -> bool:
     """Whether an array without a gradient is a parameter all the same."""
     if any(_CONTAINER.match(str(key)) for _, key in p.way.steps[:-1]):
         return True
     others = [w for w, g in grads.items() if g is not None and w.parent == p.way.parent]
-    return bool(others) and _LIKELY.match(str(p.way.last)) is not None
+    unnamed = [k for k in returned if k.isdigit()]
+    return bool(others or unnamed) and _LIKELY.match(str(p.way.last)) is not None
 
 
 def value_of(p: Parameter, layer: Any) -> Any:

@@ -14,7 +14,7 @@ from chainrule.errors import GradientError, describe
 from chainrule.graph import Node, order, recording, variable
 from chainrule.ops.families import zeros_like
 from chainrule.tensor import Tensor, asarray
-from chainrule.tree import Structure, flatten
+from chainrule.tree import flatten
 from chainrule.verify.copies import twin
 from chainrule.verify.flow import trace
 from chainrule.verify.place import Place
@@ -104,13 +104,13 @@ def value_of(x: Any) -> Any:
     return np.array(cast(Any, x)) if isinstance(x, np.ndarray | np.generic) else x
 
 
-def leaves_of(names: Sequence[str], args: Sequence[Any]) -> tuple[tuple[Input, ...], Structure]:
-    """An `Input` for each leaf of the arguments, and how to put these together again.
+def leaves_of(names: Sequence[str], args: Sequence[Any]) -> tuple[Input, ...]:
+    """An `Input` for each leaf of the arguments.
 
     Floating-point tensors and arrays are wanted; where there are none, Python's floats.
     Raises `GradientError` if there is nothing to differentiate.
     """
-    leaves, structure = flatten(list(args))
+    leaves, _ = flatten(list(args))
     full = [
         f"{name}{path}" for name, arg in zip(names, args, strict=True) for path in _paths(arg, "")
     ]
@@ -126,7 +126,7 @@ def leaves_of(names: Sequence[str], args: Sequence[Any]) -> tuple[tuple[Input, .
             f"nothing to differentiate: the arguments are {shown}. Give at least one tensor or "
             "array of floats (integers count as indices and labels; write x.astype(float))"
         )
-    return tuple(inputs), structure
+    return tuple(inputs)
 
 
 def _paths(tree: Any, at: str) -> list[str]:
@@ -157,19 +157,23 @@ def results_of(result: Any, what: str) -> list[Tensor]:
     return outs
 
 
-def on_leaves(f: Callable[..., Any], structure: Structure) -> Leaves:
-    """`f` as a function of the leaves of its arguments."""
+def on_leaves(f: Callable[..., Any], args: Sequence[Any]) -> Leaves:
+    """`f` as a function of the leaves of `args`; where a tensor stood it gets a tensor."""
+    leaves, structure = flatten(list(args))
+    tensors = [isinstance(x, Tensor) for x in leaves]
 
     def flat(*leaves: Any) -> list[Tensor]:
-        return results_of(f(*structure.unflatten(leaves)), name_of(f))
+        pairs = zip(leaves, tensors, strict=True)
+        given = [variable(x) if t and isinstance(x, np.ndarray) else x for x, t in pairs]
+        return results_of(f(*structure.unflatten(given)), name_of(f))
 
     return flat
 
 
 def subject_of_call(f: Callable[..., Any], args: Sequence[Any], *, name: str | None = None) -> Call:
     """The subject of a function of tensors (or of arrays, by NumPy's protocols) at `args`."""
-    inputs, structure = leaves_of(argument_names(f, len(args)), args)
-    flat = on_leaves(f, structure)
+    inputs = leaves_of(argument_names(f, len(args)), args)
+    flat = on_leaves(f, args)
     made = Call(name or name_of(f), inputs, flat, flat, place=place_of(f))
     xs = [x.value for x in inputs]
     _, streams = drawn(lambda: made.forward(xs), (f,))

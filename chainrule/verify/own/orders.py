@@ -13,19 +13,23 @@ from typing import Any
 import numpy as np
 
 from chainrule.dtypes import INEXACT
+from chainrule.errors import GradientError
 from chainrule.functional import vjp
 from chainrule.graph import variable
 from chainrule.tensor import Tensor
 from chainrule.verify.own.call import Call, Leaves
 from chainrule.verify.own.forward_mode import sixteenths
-from chainrule.verify.subject import Subject
+from chainrule.verify.subject import values
 
 _ORDINALS = {1: "first", 2: "second", 3: "third"}
 
 
-def orders_of(call: Call, order: int) -> list[Subject]:
-    """Derivatives of `call` as subjects, so that those of the orders 2 to `order` are checked."""
-    out: list[Subject] = []
+def orders_of(call: Call, order: int) -> tuple[list[Call], str]:
+    """Derivatives of `call` as subjects, so that those of the orders 2 to `order` are checked.
+
+    And why there are fewer, if the engine refuses one: a refusal is no wrong gradient.
+    """
+    out: list[Call] = []
     for k in range(2, order + 1):
         f = _pulled(call, k)
         before = _ORDINALS.get(k - 1, f"{k - 1}th")
@@ -36,8 +40,14 @@ def orders_of(call: Call, order: int) -> list[Subject]:
             followed=f,
             kind="derivative",
         )
+        try:
+            xs = values(call)
+            ys = call.forward(xs)
+            call.pull(xs, [np.zeros_like(y) for y in ys])
+        except GradientError as error:
+            return out, f"order {k}: {error}"
         out.append(call)
-    return out
+    return out, ""
 
 
 def _base(name: str) -> str:
