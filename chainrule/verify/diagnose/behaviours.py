@@ -29,6 +29,7 @@ _RANK = {
     "precision": 2.0,
     "size": 2.6,
     "one_sided": 2.7,
+    "region": 2.8,
     "writes": 30.0,
 }
 """How plain an explanation each is. `size` and `one_sided` say when, not what: a recognised factor

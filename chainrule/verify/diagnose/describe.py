@@ -10,6 +10,9 @@ from chainrule.verify.diagnose.case import Case, agreed
 from chainrule.verify.diagnose.scale import ratio
 from chainrule.verify.evidence import Evidence, Trial
 
+_POINTS = 3
+"""Points that are named; others are counted."""
+
 
 def sentences(evidence: Evidence, k: int | None, case: Case | None, named: bool) -> tuple[str, ...]:
     """Facts on the gradient of input k."""
@@ -27,8 +30,13 @@ def _points(trials: list[Trial]) -> Iterator[str]:
     all_right = dict.fromkeys([t.point for t in trials if t.verdict == "right"])
     right = [p for p in all_right if p not in wrong]
     if wrong:
-        tail = f"; right at: {', '.join(right)}" if right else ""
-        yield f"wrong at: {', '.join(wrong)}{tail}"
+        tail = f"; right at {_listed(right)}" if right else ""
+        yield f"wrong at {_listed(wrong)}{tail}"
+
+
+def _listed(points: list[str]) -> str:
+    more = f" and {len(points) - _POINTS} other points" if len(points) > _POINTS else ""
+    return ", ".join(points[:_POINTS]) + more
 
 
 def _difference(case: Case) -> Iterator[str]:

@@ -16,6 +16,8 @@ from chainrule.verify.diagnose.lost import lost
 from chainrule.verify.diagnose.paths import through
 from chainrule.verify.diagnose.regions import region
 from chainrule.verify.diagnose.scale import scaled
+from chainrule.verify.diagnose.scales import scaled_elements
+from chainrule.verify.diagnose.values import mistaken
 from chainrule.verify.evidence import Evidence, Jacobians
 from chainrule.verify.finding import Finding, Heat, Level, Name
 
@@ -27,6 +29,8 @@ RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
     along,
     through,
     region,
+    scaled_elements,
+    mistaken,
     reordered,
 )
 """All rules that look at a pair of Jacobians."""

@@ -73,7 +73,7 @@ def _named(case: Case, axis: int, which: str, share: float) -> Iterator[Guess]:
     formula = f"add up the contributions to {name}_bar along axis {axis} of g"
     overwritten = guess(
         "overwritten",
-        6.0 if which == "last" or not shared else 7.0,
+        2.2 if which == "last" or not shared else 2.4,
         because,
         f"each contribution to {name}_bar replaces the one before",
         formula=formula + " (`+=`)",
@@ -81,7 +81,7 @@ def _named(case: Case, axis: int, which: str, share: float) -> Iterator[Guess]:
     )
     not_summed = guess(
         "not_summed",
-        6.5,
+        2.3,
         because,
         f"{name} was broadcast along axis {axis}; one element of g is taken, not their sum",
         formula=formula + f": .sum(axis={axis})",

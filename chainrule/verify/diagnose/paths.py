@@ -23,6 +23,7 @@ from chainrule.verify.subject import Array, Edge, Flow
 _PROBES = 3
 _MOST_EDGES = 240
 _AGREE = 1e-5
+_NOTHING = 1e-10
 _MANY = 12
 """So many different contributions at most are tried in pairs."""
 _STATISTICS = ("sum", "mean", "max", "amax", "min", "var", "std", "norm", "logsumexp")
@@ -50,10 +51,14 @@ class Paths:
     """N^T g by the flow, for all probes in one vector."""
     seen: Array
     """A^T g."""
+    idle: dict[int, float]
+    """Edges through which nothing comes in the end (the shift of a softmax, the mean within a
+    variance), weighted 0: nobody writes them into a backward. Left in, they would carry something
+    as soon as another path is weighted."""
 
     def pull(self, weights: Mapping[int, float]) -> Array:
         """x_bar for all probes, edges weighted."""
-        return _stacked(self.flow, self.gs, self.case, weights)
+        return _stacked(self.flow, self.gs, self.case, {**self.idle, **weights})
 
     @property
     def difference(self) -> Array:
@@ -80,7 +85,19 @@ def paths_of(case: Case) -> Paths | None:
     if not np.linalg.norm(true - expected) <= max(_AGREE * np.linalg.norm(expected), case.noise):
         return None
     seen = np.concatenate([case.A.T @ g.ravel() for g in probes])
-    return Paths(case, flow, gs, true, seen)
+    return Paths(case, flow, gs, true, seen, _idle(flow, gs, case, true))
+
+
+def _idle(flow: Flow, gs: Sequence[Sequence[Array]], case: Case, true: Array) -> dict[int, float]:
+    """Edges that can be forgotten, all of them at once, without any change."""
+    idle: dict[int, float] = {}
+    limit = _NOTHING * float(np.linalg.norm(true))
+    for i, edge in enumerate(flow.edges[:_MOST_EDGES]):
+        if case.k in edge.inputs:
+            without = _stacked(flow, gs, case, {**idle, i: 0.0})
+            if np.linalg.norm(true - without) <= limit:
+                idle[i] = 0.0
+    return idle
 
 
 def _stacked(
@@ -94,13 +111,10 @@ def _stacked(
 def contributions(paths: Paths) -> list[Contribution]:
     """What arrives through each edge that reaches the input, equal ones once."""
     found: list[Contribution] = []
-    scale = float(np.linalg.norm(paths.true))
     for i, edge in enumerate(paths.flow.edges[:_MOST_EDGES]):
-        if paths.case.k not in edge.inputs:
+        if paths.case.k not in edge.inputs or i in paths.idle:
             continue
         arrives = paths.true - paths.pull({i: 0.0})
-        if np.linalg.norm(arrives) <= 1e-9 * scale:
-            continue
         for known in found:
             if np.linalg.norm(known.arrives - arrives) <= 1e-9 * np.linalg.norm(arrives):
                 known.same.append(i)
@@ -143,7 +157,7 @@ def _weighted(paths: Paths, part: Contribution, w: float, left: float) -> Iterat
     elif constants.near(w, -1.0):
         yield guess(
             "sign",
-            3.0,
+            3.3,
             because,
             f"what comes through {path} has the wrong sign",
             left=left,
@@ -162,7 +176,7 @@ def _by_factor(case: Case, edge: Edge, w: float, because: str, left: float) -> I
     what = f"{texts[0]} = {w:.4g}" if texts else f"{w:.6g}"
     yield guess(
         "factor",
-        3.5 if texts else 11.0,
+        (3.5 + fitting[0].plainness / 10) if texts else 11.0,
         because,
         f"what comes through {path} has the factor {what}",
         left=left,
@@ -187,7 +201,6 @@ def missing(case: Case, edges: Sequence[Edge], because: str, left: float) -> lis
     """Names for one path, or several, through which nothing comes back."""
     path = " and ".join(dict.fromkeys([_path(e) for e in edges]))
     plural = "s" if len(edges) > 1 else ""
-    statistic = any(e.op.rpartition(".")[2] in _STATISTICS for e in edges)
     written = overwrites(case.subject.source)
     formula = f"add what comes back through {path} to {case.input}_bar"
     detail = f"the path{plural} through {path} {'are' if plural else 'is'} missing"
@@ -209,7 +222,7 @@ def missing(case: Case, edges: Sequence[Edge], because: str, left: float) -> lis
     )
     over = guess(
         "overwritten",
-        _plain_overwriting(case, statistic, bool(written)),
+        2.8 if written else 3.2,
         _with_line(because, written),
         f"what comes through {path} is lost",
         left=left,
@@ -218,13 +231,6 @@ def missing(case: Case, edges: Sequence[Edge], because: str, left: float) -> lis
         apart=term.name.apart,
     )
     return [term, over]
-
-
-def _plain_overwriting(case: Case, statistic: bool, written: bool) -> float:
-    """Rank of "overwritten" beside "missing_term", which has 3: the code tells, if there is any."""
-    if written:
-        return 2.8
-    return 3.2 if statistic or case.subject.source is not None else 2.8
 
 
 def _with_line(because: str, written: Sequence[Overwrite]) -> str:

@@ -14,6 +14,8 @@ from chainrule.verify.subject import Array
 
 _MOST = 0.8
 """A region is part of the whole: no more than this share of the elements is wrong."""
+_ENOUGH = 4
+"""So many elements at least make it no chance that a region fits."""
 
 
 def region(case: Case) -> Iterator[Guess]:
@@ -42,11 +44,18 @@ def _told(case: Case, axis: int, side: str, chosen: Array, matters: Array) -> It
     counted = f"{int(np.sum(chosen))} of {int(np.sum(matters))} elements"
     yield guess(
         "one_sided" if by_sign else "region",
-        (8.0 if exact else 22.0) + (0.0 if by_sign else 2.0) + axis,
+        _rank(exact, by_sign, found, int(np.sum(matters))),
         f"A = N for all other elements of {side}; {counted} are wrong: {how}",
         f"wrong where {text}" if by_sign or "==" in text else f"wrong at {text} of {side}",
         formula=f"handle {text} of {side}: there {how}",
     )
+
+
+def _rank(exact: bool, by_sign: bool, found: where.Where | None, count: int) -> float:
+    if not exact:
+        return 22.0 if by_sign else 24.0
+    plain = by_sign or (found is not None and found.plain)
+    return (2.45 if by_sign else 2.6) if plain and count >= _ENOUGH else 10.0
 
 
 def _values(case: Case) -> dict[str, Array]:

@@ -13,11 +13,14 @@ from chainrule.verify.subject import Array
 
 @dataclass(frozen=True, eq=False)
 class Where:
-    """A set of elements in words. `sign`: whether only a sign decides."""
+    """A set of elements in words."""
 
     text: str
     mask: Array
     sign: bool = False
+    """Whether only a sign decides."""
+    plain: bool = False
+    """Whether it is a set that people write down: the last row, the diagonal."""
 
 
 def told(chosen: Array, matters: Array, values: Mapping[str, Array]) -> Where | None:
@@ -68,8 +71,8 @@ def _by_place(shape: tuple[int, ...]) -> Iterator[Where]:
         at = index[axis]
         if extent > 1:
             named = f"along axis {axis}" if len(shape) > 1 else ""
-            yield Where(f"the last element {named}".strip(), at == extent - 1)
-            yield Where(f"the first element {named}".strip(), at == 0)
+            yield Where(f"the last element {named}".strip(), at == extent - 1, plain=True)
+            yield Where(f"the first element {named}".strip(), at == 0, plain=True)
             yield Where(f"all but the first {named}".strip(), at > 0)
             yield Where(f"all but the last {named}".strip(), at < extent - 1)
             yield Where(f"odd elements {named}".strip(), at % 2 == 1)
