@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.verify import cotangents
 from chainrule.verify.noise import Base, pull_noise
-from chainrule.verify.run import Run, is_array, norm, said
+from chainrule.verify.run import BackwardError, Run, UnusableError, is_array, norm
 from chainrule.verify.subject import Array
 
 _LOOSE = 1e-9
@@ -27,12 +27,12 @@ def sound(run: Run, base: Base) -> bool:
     kept = [g.copy() for g in gs]
     try:
         bars = run.pull(base.xs, gs)
-    except Exception as error:
-        run.behaves("raises", None, f"the backward raises {said(error)}", error=said(error))
+    except BackwardError as error:
+        run.behaves("raises", None, f"the backward raises {error}", error=str(error))
         return False
     if len(bars) != len(run.subject.inputs):
-        said_ = f"{len(bars)} gradients came back for {len(run.subject.inputs)} inputs"
-        run.behaves("wrong_shape", None, said_, count=len(bars))
+        says = f"{len(bars)} gradients came back for {len(run.subject.inputs)} inputs"
+        run.behaves("wrong_shape", None, says, count=len(bars))
         return False
     _written(run, base, gs, kept)
     fine = [_shaped(run, base, k, bars[k]) for k in run.wanted]
@@ -71,7 +71,7 @@ def twice(run: Run, base: Base) -> bool:
         return False
     try:
         run.pull(_elsewhere(run, base), gs)
-    except Exception:
+    except UnusableError:
         return True  # no word on the point in between is asked for
     third = run.pull(base.xs, gs)
     says = "the result changes after the backward ran on other values"
@@ -165,9 +165,9 @@ def _layout(
 ) -> bool:
     try:
         bars = run.pull(base.xs, other)
-    except Exception as error:
-        says = f"raises {said(error)} for a cotangent {name}"
-        run.behaves("contiguity", None, says, layout=name, error=said(error))
+    except BackwardError as error:
+        says = f"raises {error} for a cotangent {name}"
+        run.behaves("contiguity", None, says, layout=name, error=str(error))
         return False
     same = True
     for k in run.wanted:

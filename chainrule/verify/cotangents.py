@@ -22,6 +22,20 @@ def random(run: Run, base: Base, masks: Sequence[Array] | None = None) -> list[A
     return gs
 
 
+def used(base: Base) -> list[int]:
+    """Outputs that have elements with a derivative."""
+    return [o for o, (y, d) in enumerate(zip(base.ys, base.dtypes, strict=True)) if _counts(y, d)]
+
+
+def none(base: Base) -> list[Array]:
+    """Zeros."""
+    return [_typed(np.zeros(y.shape), dtype) for y, dtype in zip(base.ys, base.dtypes, strict=True)]
+
+
+def _counts(y: Array, dtype: np.dtype[Any]) -> bool:
+    return bool(y.size) and inexact(np.empty(0, dtype))
+
+
 def alone(gs: Sequence[Array], o: int) -> list[Array]:
     """Only output o's."""
     return [g if i == o else np.zeros_like(g) for i, g in enumerate(gs)]
@@ -62,4 +76,4 @@ def _backwards(g: Array) -> Array:
 
 def _typed(g: Array, dtype: np.dtype[Any]) -> Array:
     """Cotangents of outputs without derivative are zeros."""
-    return g.astype(dtype) if inexact(np.empty(0, dtype)) else np.zeros(g.shape)
+    return np.asarray(g, dtype) if inexact(np.empty(0, dtype)) else np.zeros(g.shape)

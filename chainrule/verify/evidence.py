@@ -46,6 +46,10 @@ class Jacobians:
     """Error of `numeric`, element by element."""
     y_shape: tuple[int, ...]
     x_shape: tuple[int, ...]
+    rows: Array | None = None
+    """Flat indices of the elements of y, if only some are shown; `y_shape` is then their number."""
+    columns: Array | None = None
+    """The same of x."""
 
     @property
     def difference(self) -> Array:

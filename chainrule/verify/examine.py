@@ -11,7 +11,7 @@ from chainrule.verify import conduct, points, precision, shrink, sizes
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.noise import Base, based
 from chainrule.verify.probes import Probe, probe
-from chainrule.verify.run import Point, Run, UnusableError, inexact, said
+from chainrule.verify.run import BackwardError, Point, Run, UnusableError, inexact, said
 from chainrule.verify.subject import Subject, values
 
 SECONDS = 10.0
@@ -69,7 +69,7 @@ def _raises(run: Run, base: Base) -> bool:
     ]
     try:
         run.pull(base.xs, gs)
-    except Exception:
+    except BackwardError:
         return True
     return False
 
@@ -129,23 +129,18 @@ class _Examination:
 
     def _sizes(self, base: Base, right: bool) -> Base:
         """Try two other sizes; the smallest point at which all is as it was."""
-        run, best = self.run, base
+        run, found = self.run, [base]
         if run.subject.fixed:
             run.skip("other sizes", run.subject.fixed)
-            return best
-        count = 0
+            return base
         for point in sizes.others(run, base.point):
             other = self._elsewhere(point, "size", right)
-            count += other is not None
-            if other is not None and sum([y.size for y in other.ys]) < sum(
-                [y.size for y in best.ys]
-            ):
-                best = other
-            if count == 2 or self._late():
+            found += [] if other is None else [other]
+            if len(found) == 3 or self._late():
                 break
-        if not count:
+        if len(found) == 1:
             run.skip("other sizes", "the forward works at none that was tried")
-        return best
+        return min(found, key=lambda b: sum([y.size for y in b.ys]))
 
     def _late(self) -> bool:
         if perf_counter() - self.start < SECONDS:
@@ -154,25 +149,29 @@ class _Examination:
         return True
 
     def _elsewhere(self, point: Point, code: str, right: bool) -> Base | None:
-        """Probe at another point: `code`, if the captured one is right and this one wrong."""
+        """Probe at another point, off its kinks if it is full of them: the point that was used.
+
+        What is wrong there and right at the captured one behaves as `code` says.
+        """
         run = self.run
         if self._late():
             return None
         try:
             base = based(run, point)
-            found = probe(run, base, False)
+            found = self._probe(base, thorough=False)
+            if found.kinked and point.kind in ("size", "sign"):
+                base = based(run, points.nearby(run, point))
+                found = self._probe(base, thorough=False)
+        except BackwardError as error:
+            if right and point.kind == "size":
+                says = f"{point.name}: the backward raises {error}, the forward works"
+                run.behaves(code, None, says, point=point.name, error=str(error))
+            return None
         except UnusableError as error:
             run.skip(point.name, str(error))
             return None
-        except Exception as error:
-            if right and point.kind == "size":
-                says = f"{point.name}: the backward raises {said(error)}, the forward works"
-                run.behaves(code, None, says, point=point.name, error=said(error))
-            return None
-        run.note(*found.trials)
-        self.seen.append((base, found))
         for k in found.wrong if right else ():
             trial = next(t for t in found.trials if t.input == k and t.verdict == "wrong")
-            says = f"right as captured, off by {trial.error:.2g} of its size at: {point.name}"
-            run.behaves(code, k, says, point=point.name, error=trial.error)
+            says = f"right as captured, off by {trial.error:.2g} of its size at: {trial.point}"
+            run.behaves(code, k, says, point=trial.point, error=trial.error)
         return base

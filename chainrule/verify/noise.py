@@ -89,8 +89,9 @@ def pull_noise(
     """Rounding error of each element of the backward's results, from second differences."""
     ts = {k: tangent(run.rng, _array(base.xs[k])) for k in run.wanted}
     step = _step(base.xs, run)
-    one, two = [run.pull(_shifted(base.xs, ts, i * step), gs) for i in (1, 2)]
-    return tuple([_second(*three) for three in zip(bars, one, two, strict=True)])
+    one = run.pull(_shifted(base.xs, ts, step), gs)
+    two = run.pull(_shifted(base.xs, ts, 2 * step), gs)
+    return tuple([_second(b, one[k], two[k]) for k, b in enumerate(bars)])
 
 
 def _second(a: Array | None, b: Array | None, c: Array | None) -> Array | None:

@@ -23,6 +23,10 @@ class UnusableError(Exception):
     """A point at which nothing can be measured; the message says why."""
 
 
+class BackwardError(UnusableError):
+    """The backward raises where the forward works; the message says what."""
+
+
 @dataclass(frozen=True, eq=False)
 class Point:
     """Values of all inputs at which the backward is compared."""
@@ -58,10 +62,13 @@ class Run:
         return tuple([wide(y) for y in self.raw(xs)])
 
     def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
-        """x_bars, widened, None where none came; what the backward raises comes out."""
+        """x_bars, widened, None where none came; what is raised becomes `BackwardError`."""
         self.evidence.evaluations += 1
-        with np.errstate(all="ignore"):
-            bars = self.subject.pull(xs, gs)
+        try:
+            with np.errstate(all="ignore"):
+                bars = self.subject.pull(xs, gs)
+        except Exception as error:
+            raise BackwardError(said(error)) from error
         return tuple([None if b is None else wide(np.asarray(b)) for b in bars])
 
     def note(self, *trials: Trial) -> None:
