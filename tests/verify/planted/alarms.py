@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from . import scripts
+from .case import Right
 from .correct import hand, own_functions, own_models, right, torch_functions, torch_models
 from .correct.case import Correct
 from .judge import LIMIT, TooLong, broken, limited
@@ -37,25 +40,36 @@ def correct(name: str = "") -> list[Correct]:
         *[*hand.cases(), *own_functions.cases(), *torch_functions.cases()],
         *[*own_models.cases(), *torch_models.cases()],
     ]
+    every += [Correct(f"script/{r.path.stem}", lambda r=r: _script(r)) for r in scripts.rights()]
     return [c for c in every if name in c.id]
+
+
+def _script(right: Right) -> Any:
+    found, said = scripts.report(scripts.written(right.name, right.source))
+    if found is None:
+        raise RuntimeError(said)
+    return found
 
 
 def verdict(case: Correct) -> Verdict:
     """Verify one correct case."""
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         with limited(LIMIT):
             report = case.make()
     except (Exception, TooLong) as error:
-        took = time.perf_counter() - start
+        took = time.process_time() - start
         return Verdict(case.id, case.frozen, seconds=took, broke=broken(error))
     bad = [f for f in report.findings if f.level != "note"]
     said = " | ".join(
-        [f"{f.input or f.subject}: {f.level} {f.name.code} [{f.name.because[:90]}]" for f in bad]
+        [
+            f"{f.input or f.subject}: {f.level} {f.names[0].code} [{f.names[0].because[:90]}]"
+            for f in bad
+        ]
     )
     if not report.ledger.checked:
         said = "; ".join([s.why for s in report.ledger.skipped][:2]) or "nothing checked"
-    took = time.perf_counter() - start
+    took = time.process_time() - start
     return Verdict(case.id, case.frozen, not report.ok, not report.ledger.checked, took, said)
 
 

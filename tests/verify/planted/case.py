@@ -117,17 +117,18 @@ class Case:
 
     @cached_property
     def culprit(self) -> tuple[int, int]:
-        """Lines of the functions that hold the edited lines; the edited lines outside of any."""
+        """Lines of the op that holds the edited lines: its class; the whole file for a pair."""
         return around(self.source, self.lines)
 
 
 def around(source: str, lines: tuple[int, int]) -> tuple[int, int]:
-    """Lines of the innermost functions that hold these lines; the lines themselves if none does."""
+    """Lines of the outermost classes that hold these lines; the whole file if none does."""
     first, last = lines
     spans = [
         (node.lineno, node.end_lineno or node.lineno)
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.FunctionDef)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef)
     ]
     hit = [s for s in spans if s[0] <= last and s[1] >= first]
-    return (min(a for a, _ in hit), max(b for _, b in hit)) if hit else lines
+    whole = 1, len(source.splitlines())
+    return (min(a for a, _ in hit), max(b for _, b in hit)) if hit else whole

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from . import slips
+from . import scripts, slips
 from .case import Case
 from .judge import Outcome, judge
 
-FACES = ("numpy", "own", "torch")
+FACES = ("numpy", "own", "torch", "script")
 COLUMNS = ("detected", "op", "line", "first", "three", "rechecked", "confirmed")
 
 
@@ -25,7 +25,7 @@ def run(cases: Iterable[Case], seconds: float = 1e9) -> Iterator[Outcome]:
     for case in cases:
         if time.perf_counter() > end:
             break
-        yield judge(case)
+        yield scripts.judge(case) if case.right.face == "script" else judge(case)
 
 
 def row(title: str, outcomes: Sequence[Outcome]) -> str:

@@ -46,9 +46,12 @@ def _pair(made: ModuleType, call: Call) -> Run:
 
 
 def _entry(thing: Any, path: str) -> Any:
-    """`dW` or `grads.W` of a layer."""
+    """`dW`, `grads.W` or `layers.0.dW` of a layer."""
     for word in path.split("."):
-        thing = thing.get(word) if isinstance(thing, dict) else getattr(thing, word, None)
+        if word.isdigit():
+            thing = thing[int(word)]
+        else:
+            thing = thing.get(word) if isinstance(thing, dict) else getattr(thing, word, None)
     return thing
 
 
@@ -103,14 +106,20 @@ def _error(bar: Any, right: Any) -> float:
     return float(np.linalg.norm(bar - right)) / scale
 
 
+def cast(x: Any, dtype: str) -> Any:
+    """Float arrays in another dtype, anything else as it is."""
+    return x.astype(dtype, order="K") if _floating(x) else x
+
+
 def errors(run: Run, args: Sequence[Any], how: str = "") -> dict[int, float]:
     """Relative error of the backward, by float argument; all infinite if the backward raises."""
     y, _ = run(*args)
     wanted = [i for i, x in enumerate(args) if _floating(x)]
     g = cotangent(y, 7, how)
     right = {i: differences(run, args, i, g) for i in wanted}
+    low = "float32" if how == "float32" else "float64"
     try:
-        bars = run(*args)[1](copy.deepcopy(g) if how != "strided" else g.copy(order="F"))
+        bars = run(*[cast(a, low) for a in args])[1](g.astype(low, order="K"))
     except (ValueError, TypeError, RuntimeError, IndexError):
         return dict.fromkeys(wanted, np.inf)
     if isinstance(bars, dict):

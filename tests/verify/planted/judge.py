@@ -21,7 +21,7 @@ from .case import Case, Right
 from .points import arguments
 
 LIMIT = 30.0
-"""Seconds after which a case is given up."""
+"""Seconds of this process's own time after which a case is given up."""
 
 
 class TooLong(BaseException):
@@ -35,13 +35,13 @@ def limited(seconds: float) -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise TooLong(f"not done after {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Outcome:
     frozen: bool
     detected: bool = False
     op: bool = False
-    """The first finding stands in a function that holds the mistake."""
+    """The first finding stands in the op that holds the mistake."""
     line: bool = False
     """It, or its correction, stands on a line of the mistake, or on the next before or after."""
     first: bool = False
@@ -76,6 +76,12 @@ def report_of(right: Right, made: ModuleType, args: tuple[Any, ...]) -> Any:
     from chainrule import verify
 
     call = right.call
+    if call.how == "model":
+        net, batch, _ = tensors.model(right.face, made, call, args)
+        return verify.model(net, tuple([b.detach() for b in batch]), loss=made.loss)
+    if call.how == "double":
+        apply = getattr(made, call.forward).apply
+        return verify.check(apply, *[tensors.to_torch(a) for a in args], order=2)
     if right.face == "numpy":
         if call.backward:
             return verify.pair(getattr(made, call.forward), getattr(made, call.backward), *args)
@@ -95,16 +101,18 @@ def broken(error: BaseException) -> str:
 def judge(case: Case, make: Callable[[ModuleType], Any] | None = None) -> Outcome:
     """Verify a spoiled op and hold the report against the case."""
     made = modules.of_case(case)
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         with limited(LIMIT):
+            low = "float32" if case.slip.wrong == "float32" else "float64"
             args = arguments(case.right.op, case.at)
+            args = tuple([independent.cast(a, low) for a in args])
             report = make(made) if make else report_of(case.right, made, args)
     except (Exception, TooLong) as error:
-        return _outcome(case, time.perf_counter() - start, broke=broken(error))
+        return _outcome(case, time.process_time() - start, broke=broken(error))
     finally:
         modules.forget(made)
-    return hold(case, report, Path(str(made.__file__)), time.perf_counter() - start)
+    return hold(case, report, Path(str(made.__file__)), time.process_time() - start)
 
 
 def _outcome(case: Case, seconds: float, **known: Any) -> Outcome:
@@ -115,7 +123,7 @@ def hold(case: Case, report: Any, file: Path, seconds: float) -> Outcome:
     """The report against what is known of the case, whose code stands in `file`."""
     found = [f for f in report.findings if f.level != "note"]
     if not found:
-        notes = ", ".join([f.name.code for f in report.findings])
+        notes = ", ".join([f.names[0].code for f in report.findings])
         skipped = "; ".join([s.why for s in report.ledger.skipped][:3])
         said = f"nothing (notes: {notes or 'none'}; skipped: {skipped or 'nothing'})"
         return _outcome(case, seconds, said=said, text=str(report))
@@ -128,7 +136,7 @@ def hold(case: Case, report: Any, file: Path, seconds: float) -> Outcome:
         detected=not report.ok,
         op=_within(best.place, file, case.culprit),
         line=any(_within(p, file, lines) for p in _places(best)),
-        first=best.name.code in case.slip.codes,
+        first=best.names[0].code in case.slip.codes,
         three=any(code in case.slip.codes for code in codes),
         rechecked=any(f.correction is not None and f.correction.rechecked for f in found),
         confirmed=confirmed(case, found, file),
@@ -157,7 +165,7 @@ def _within(place: Any, file: Path, lines: tuple[int, int]) -> bool:
 def _said(finding: Any) -> str:
     names = ">".join([n.code for n in finding.names])
     where = f"{finding.place.line}" if finding.place else "no line"
-    detail = finding.name.detail or finding.name.because
+    detail = finding.names[0].detail or finding.names[0].because
     return f"{finding.input or finding.subject}: {names} @{where} [{detail[:70]}]"
 
 

@@ -153,6 +153,27 @@ POINTS: dict[str, Points] = {
 """By op. `scale_shift` is `x * scale + shift` with two kinds of broadcasting."""
 
 
+def _network(f: Draw, B: int, n: int, h: int, m: int) -> tuple[Any, ...]:
+    first = f(B, n), f(n, h) / 2, f(h), f.positive(h), f(h)
+    return *first, f(h, m) / 2, f(m), f(m, 3) / 2, f(3)
+
+
+def _network_loss(f: Draw, B: int, n: int, h: int, m: int) -> tuple[Any, ...]:
+    x, *weights = _network(f, B, n, h, m)
+    return x, f(B, 3), *weights
+
+
+NETWORKS: dict[str, Points] = {
+    "network": Points(_network, {"generic": (6, 4, 5, 7), "square": (5, 5, 5, 5)}),
+    "network_loss": Points(_network_loss, {"generic": (6, 4, 5, 7), "square": (5, 5, 5, 5)}),
+    "residual": Points(
+        lambda f, B, n: (f(B, n), f(n, n) / 2, f(n), f(n, n) / 2, f(n)), {"generic": (6, 4)}
+    ),
+    "product": Points(lambda f, m, k, n: (f(m, k), f(k, n) / 2), {"generic": (5, 4, 3)}),
+}
+POINTS.update(NETWORKS)
+
+
 def arguments(op: str, at: str = "generic", seed: int = 0) -> tuple[Any, ...]:
     """What the forward of `op` is called with, float arrays in float64."""
     points = POINTS[op]

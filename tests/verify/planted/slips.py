@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .case import Call, Case, Right, Slip
 
-FOLDERS = {"numpy": "arrays", "torch": "torch", "own": "own"}
+FOLDERS = {"numpy": "arrays", "torch": "torch", "own": "own", "script": "scripts"}
 _HEAD = re.compile(r"(V\d+|X) ([\w-]+): ([\w ]+?)((?: \(\w+ \w+\))*)$")
 
 

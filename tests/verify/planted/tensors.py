@@ -32,14 +32,51 @@ def to_own(x: Any) -> Any:
 
 def runner(face: str, made: ModuleType, call: Call) -> Callable[..., Any]:
     """A Function's `apply` as a run on arrays (see `independent.Run`)."""
+    if call.how == "model":
+        return _model(face, made, call)
     make = to_torch if face == "torch" else to_own
     apply = getattr(made, call.forward).apply
+    if call.how == "double":
+        apply = _first(apply)
 
     def run(*args: Any) -> tuple[Any, Any]:
         tensors = [make(a) for a in args]
         y = apply(*tensors)
         value = np.array(y.detach().numpy())
         return value, lambda g: _pulled(face, y, tensors, g)
+
+    return run
+
+
+def _first(apply: Callable[..., Any]) -> Callable[..., Any]:
+    """The pullback with a cotangent of its own, as a function that can be differentiated again."""
+    import torch
+
+    def pulled(*tensors: Any) -> Any:
+        y = apply(*tensors)
+        g = torch.linspace(-1.0, 2.0, y.numel(), dtype=y.dtype).reshape(y.shape)
+        bars = torch.autograd.grad(y, tensors, g, create_graph=True)
+        return torch.cat([b.reshape(-1) for b in bars])
+
+    return pulled
+
+
+def model(face: str, made: ModuleType, call: Call, args: Any) -> tuple[Any, list[Any], list[Any]]:
+    """A model with its parameters set, its batch, and all arguments as tensors."""
+    make = to_torch if face == "torch" else to_own
+    tensors = [make(a) for a in args]
+    n = len(args) - len(call.params)
+    return getattr(made, call.forward)(*tensors[n:]), tensors[:n], tensors
+
+
+def _model(face: str, made: ModuleType, call: Call) -> Callable[..., Any]:
+    """The loss as a function of the batch and the parameters."""
+
+    def run(*args: Any) -> tuple[Any, Any]:
+        net, batch, tensors = model(face, made, call, args)
+        y = made.loss(net(*batch[:-1]), batch[-1])
+        held = [*batch, *net.parameters()] if face == "torch" else tensors
+        return np.array(y.detach().numpy()), lambda g: _pulled(face, y, held, g)
 
     return run
 
