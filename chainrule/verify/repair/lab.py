@@ -10,14 +10,20 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.target import GOOD, Target
+from chainrule.verify.repair.watch import is_torch, plain
 from chainrule.verify.subject import Array
 
+Effect: TypeAlias = dict[int, Array]
+"""What is added to each wrong gradient."""
+LARGEST = 100
+"""Elements of a value whose every element is moved."""
 CLOSE = 1e-4
 """Relative error below which a fit is worth a try."""
 
@@ -30,11 +36,13 @@ class Lab:
     target: Target
     x_bars: tuple[Array | None, ...]
     """What the version gives, unchanged."""
+    problem: Problem
 
     def run(self, changes: Mapping[int, Callable[[Any], Any]]) -> tuple[Array | None, ...] | None:
         """x_bars with values of nodes changed on the way; None if that fails."""
         watched = self.scene.watched
         watched.changes = changes
+        self.problem.runs += 1
         try:
             return self.target.run(self.scene.draft.source, watched.function)
         finally:
@@ -50,13 +58,13 @@ class Lab:
         """Inputs whose gradients are wrong here."""
         return tuple([i for i, e in self.errors.items() if e > GOOD])
 
-    def effect(self, node: ast.AST, change: Callable[[Any], Any]) -> dict[int, Array] | None:
+    def effect(self, node: ast.AST, change: Callable[[Any], Any]) -> Effect | None:
         """What a change of a node adds to each wrong gradient that has the right shape; None if it
         adds nothing or fails."""
         x_bars = self.run({self.scene.draft.index[node]: change})
         if x_bars is None:
             return None
-        effects = dict[int, Array]()
+        effects: Effect = {}
         for i in self.wrong:
             before, after = (self.target.expected[i].seen(x[i]) for x in (self.x_bars, x_bars))
             if before is not None and after is not None and np.any(after != before):
@@ -74,9 +82,9 @@ class Lab:
         return found
 
     @cached_property
-    def scales(self) -> dict[ast.expr, dict[int, Array]]:
+    def scales(self) -> dict[ast.expr, Effect]:
         """Of each expression that matters to a wrong gradient: what one more of it adds."""
-        found = dict[ast.expr, dict[int, Array]]()
+        found = dict[ast.expr, Effect]()
         for node in self.scene.expressions:
             if _scalable(self.scene.value(node)):
                 effect = self.effect(node, lambda v: v + v)
@@ -84,7 +92,7 @@ class Lab:
                     found[node] = effect
         return found
 
-    def fits(self, effects: Sequence[dict[int, Array]]) -> list[tuple[float, ...]]:
+    def fits(self, effects: Sequence[Effect]) -> list[tuple[float, ...]]:
         """Weights with which effects sum up to a residual: for each wrong input by itself, equal
         ones once."""
         found = list[tuple[float, ...]]()
@@ -96,10 +104,90 @@ class Lab:
             rest = np.linalg.norm(residual - columns @ weights)
             size = np.linalg.norm(self.target.expected[i].right) + np.linalg.norm(residual)
             if rest <= CLOSE * size and np.all(np.isfinite(weights)):
-                fit = tuple([float(w.real) for w in weights])
+                fit = tuple([float(np.real(w)) for w in weights])
                 if not any(np.allclose(fit, f, rtol=CLOSE) for f in found):
                     found.append(fit)
         return found
+
+    def likely(self, effects: Sequence[Effect]) -> tuple[list[int], list[tuple[int, int]]]:
+        """Which effects, and which two of them, could sum up to a residual: all at once, by the
+        normal equations."""
+        one, two = set[int](), set[tuple[int, int]]()
+        for i, residual in self.residuals.items():
+            usable = [k for k, e in enumerate(effects) if i in e and np.any(e[i])]
+            if not usable or np.iscomplexobj(residual):
+                continue
+            columns = np.stack([effects[k][i] / np.linalg.norm(effects[k][i]) for k in usable])
+            total = float(np.linalg.norm(residual)) ** 2
+            along, between = columns @ residual, columns @ columns.T
+            one |= {usable[k] for k in np.flatnonzero(total - along**2 <= 1e-6 * total)}
+            a, b = np.triu_indices(len(usable), 1)
+            c = between[a, b]
+            apart = np.maximum(1 - c * c, 1e-9)
+            got = (along[a] ** 2 + along[b] ** 2 - 2 * c * along[a] * along[b]) / apart
+            close = (total - got <= 1e-6 * total) & (apart > 1e-8)
+            two |= {(usable[a[k]], usable[b[k]]) for k in np.flatnonzero(close)}
+        return sorted(one), sorted(two)
+
+    def response(self, node: ast.expr) -> Response | None:
+        """How the wrong gradients depend on each element of a node's value; None if it is no array
+        of a size for that, was evaluated more than once, or if they do not depend on it affinely.
+        """
+        value = plain(self.scene.value(node))
+        at = self.scene.draft.index[node]
+        if value is None or value.dtype.kind != "f" or not 0 < value.size <= LARGEST:
+            return None
+        if self.scene.watched.turns[at] != 1 or not np.all(np.isfinite(value)):
+            return None
+        columns = {i: np.zeros((len(r), value.size)) for i, r in self.residuals.items()}
+        for k in range(value.size):
+            step = np.zeros(value.size)
+            step[k] = 1.0
+            for i, effect in (self.effect(node, _moved(step, value.shape)) or {}).items():
+                columns[i][:, k] = effect
+        found = Response(node, value, columns)
+        step = np.random.default_rng(0).standard_normal(value.size)
+        after = self.effect(node, _moved(step, value.shape)) or {}
+        expected = found.effect(step)
+        affine = all(
+            np.allclose(after.get(i, 0.0), e, rtol=1e-6, atol=1e-9 * np.linalg.norm(e))
+            for i, e in expected.items()
+        )
+        return found if affine and after else None
+
+    def answers(self, response: Response, value: Array) -> bool:
+        """Whether a wrong gradient comes out right if a node has this value."""
+        if value.shape != response.value.shape or not np.all(np.isfinite(value)):
+            return False
+        effects = response.effect(value - response.value)
+        for i, residual in self.residuals.items():
+            size = np.linalg.norm(self.target.expected[i].right) + np.linalg.norm(residual)
+            if np.linalg.norm(effects[i] - residual) <= 1e-6 * size:
+                return True
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """What the elements of a node's value do to the wrong gradients."""
+
+    node: ast.expr
+    value: Array
+    columns: dict[int, Array]
+    """For each wrong input: one column for each element."""
+
+    def effect(self, step: Array) -> Effect:
+        """What a change of the value adds to each wrong gradient."""
+        return {i: c @ step.reshape(-1) for i, c in self.columns.items()}
+
+
+def _moved(step: Array, shape: tuple[int, ...]) -> Callable[[Any], Any]:
+    more = step.reshape(shape)
+
+    def change(value: Any) -> Any:
+        return value + (value.new_tensor(more) if is_torch(value) else more)
+
+    return change
 
 
 def _scalable(value: Any) -> bool:

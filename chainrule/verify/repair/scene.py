@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
 from typing import Any, cast
@@ -27,6 +27,8 @@ class Scene:
     shapes: tuple[Shape, ...]
     """Shapes of the inputs whose gradients are wrong."""
     cotangent_shapes: tuple[Shape, ...]
+    pool: dict[Shape, list[Any]] = field(default_factory=dict[Shape, list[Any]])
+    """Expressions over the named arrays, by shape, once they have been formed."""
 
     # What expressions were.
 
@@ -139,7 +141,7 @@ class Scene:
 
     @cached_property
     def unread(self) -> set[str]:
-        """Local names that are assigned and never read: something was meant to be done with them."""
+        """Local names that are assigned and never read: they were meant for something."""
         loaded = {n.id for n in self.draft.nodes if isinstance(n, ast.Name) and not _stored(n)}
         return {n for n in {*self.made, *self.draft.parameters} - loaded if not n.startswith("_")}
 
@@ -215,7 +217,8 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             for i, v in enumerate(cast("list[Any]", value)[:_MOST]):
                 yield f"{name}[{i}]", v
         case _ if shape_of(value) is None and hasattr(value, "__dict__"):
-            yield from [(f"{name}.{k}", v) for k, v in vars(value).items() if k.isidentifier()]
+            held = cast("dict[str, Any]", vars(value))
+            yield from [(f"{name}.{k}", v) for k, v in held.items() if k.isidentifier()]
         case _:
             return
 

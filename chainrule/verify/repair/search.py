@@ -19,7 +19,7 @@ from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.synthesis import new_gradients
 from chainrule.verify.repair.target import GOOD, Target
-from chainrule.verify.repair.terms import missing_terms, other_forms
+from chainrule.verify.repair.terms import missing
 from chainrule.verify.repair.watch import Watched
 from chainrule.verify.repair.weigh import weighed
 
@@ -176,7 +176,7 @@ def _first(lab: Lab) -> list[Edit]:
 
 
 def _second(lab: Lab) -> list[Edit]:
-    return [*missing_terms(lab), *other_forms(lab), *new_gradients(lab)]
+    return [*new_gradients(lab), *missing(lab)]
 
 
 STAGES: tuple[Callable[[Lab], list[Edit]], ...] = (_first, _second)
@@ -213,4 +213,4 @@ def laboratory(problem: Problem, draft: Draft, at: Target) -> Lab | None:
     errors = at.errors(x_bars)
     shapes = [e.shape for i, e in at.expected.items() if errors[i] > GOOD]
     scene = Scene(draft, watched, tuple(shapes), tuple([g.shape for g in at.gs]))
-    return Lab(scene, at, nothing if x_bars is None else x_bars)
+    return Lab(scene, at, nothing if x_bars is None else x_bars, problem)

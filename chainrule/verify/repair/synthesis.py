@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, part
-from chainrule.verify.repair.lab import CLOSE, Lab
+from chainrule.verify.repair.lab import CLOSE, Lab, Response
 from chainrule.verify.repair.scene import Scene, Shape
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.repair.weigh import Scalar, coefficient, scalars
@@ -35,32 +35,40 @@ class Term:
     cost: float
 
 
+def named(scene: Scene) -> dict[str, Array]:
+    """Named arrays within reach as NumPy arrays, bools as numbers."""
+    found = {k: plain(v) for k, v in scene.arrays.items()}
+    kept = {k: v for k, v in found.items() if v is not None and v.dtype.kind in "fiub"}
+    return {k: v if v.dtype.kind == "f" else v.astype(np.float64) for k, v in kept.items()}
+
+
 def new_gradients(lab: Lab) -> Iterator[Edit]:
-    """Edits that give an expression to an input that gets None or zeros, or add a last term."""
+    """Edits that give an expression to an input that gets None or zeros."""
     scene, numbers = lab.scene, scalars(lab.scene)
     for i in lab.wrong:
-        right = lab.target.expected[i].whole
-        if right is None:
-            continue
-        got = lab.x_bars[i]
-        if got is None or got.shape != right.shape or not np.any(got):
+        right, got = lab.target.expected[i].whole, lab.x_bars[i]
+        if right is not None and (got is None or not np.any(got)):
             for text, cost in _matches(scene, right, numbers):
                 yield from _instead_of_nothing(scene, text, cost)
-        elif np.all(np.isfinite(got)):
-            for node in _given(scene, got):
-                for text, cost in _matches(scene, right - got, numbers, first=False):
-                    whole = f"{as_part(scene.draft, node, ADD)} {text}"
-                    yield scene.put(node, whole, "missing_term", 1.4 + cost)
 
 
-def _given(scene: Scene, got: Array) -> list[ast.expr]:
-    """Expressions that are, in the end, the gradient that was returned."""
-    found = list[ast.expr]()
-    for node in scene.roots:
-        value = plain(scene.value(node))
-        if value is not None and value.shape == got.shape and np.array_equal(value, got):
-            found.append(node)
-    return found
+def instead(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
+    """Edits that put another expression where a node stands, or add one to it."""
+    scene, node = lab.scene, response.node
+    for i, residual in lab.residuals.items():
+        columns = response.columns[i]
+        missing = np.linalg.lstsq(columns, residual, rcond=None)[0]
+        known = np.linalg.matrix_rank(columns) == columns.shape[1]
+        if not known or np.linalg.norm(columns @ missing - residual) > CLOSE * np.linalg.norm(
+            residual
+        ):
+            continue
+        missing = missing.reshape(response.value.shape)
+        for text, cost in _matches(scene, missing, numbers, first=False):
+            whole = f"{as_part(scene.draft, node, ADD)} {text}"
+            yield scene.put(node, whole, "missing_term", 1.5 + cost)
+        for text, cost in _matches(scene, missing + response.value, numbers):
+            yield scene.put(node, text, "wrong_value", 1.7 + cost)
 
 
 def _instead_of_nothing(scene: Scene, text: str, cost: float) -> Iterator[Edit]:
@@ -97,13 +105,18 @@ def _weight(term: Array, value: Array) -> float | None:
     return weight if rest <= CLOSE * np.linalg.norm(value) and weight else None
 
 
-def _terms(scene: Scene, shape: Shape) -> Iterator[Term]:
+def _terms(scene: Scene, shape: Shape) -> list[Term]:
     """Expressions of a shape, simple ones first."""
-    named = [(k, plain(v)) for k, v in scene.arrays.items()]
-    atoms = [Term(k, v, 0.0) for k, v in named if v is not None and v.dtype.kind in "fciub"]
+    if shape not in scene.pool:
+        scene.pool[shape] = list(_formed(scene, shape))
+    return scene.pool[shape]
+
+
+def _formed(scene: Scene, shape: Shape) -> Iterator[Term]:
+    atoms = [Term(k, v, 0.0) for k, v in named(scene).items()]
     for term in _combined(scene, atoms):
         yield from _summed(scene, term, shape)
-    for a, b, c in itertools.combinations(atoms, 3):
+    for a, b, c in itertools.combinations(atoms[:8], 3):
         if (two := _times(a, b)) is not None and (three := _times(two, c)) is not None:
             yield from _summed(scene, three, shape)
 

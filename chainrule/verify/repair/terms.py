@@ -1,8 +1,9 @@
 """Terms and factors that are missing: a table of what backwards are made of.
 
-A row is tried at every expression, with every named array, along every axis, without compiling
-anything. Terms get the weights with which the gradient comes out right, singly and in pairs: the
-two sums of a normalisation are found together.
+How the gradients depend on every element of an expression is measured once (`Lab.response`). Then
+each row of the table, with every named array, along every axis, is a product of small matrices.
+Terms get the weights with which the gradient comes out right, singly and in pairs: the two sums of
+a normalisation are found together.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
-from chainrule.verify.repair.lab import Lab
+from chainrule.verify.repair.lab import Effect, Lab, Response
 from chainrule.verify.repair.scene import Scene, Shape
-from chainrule.verify.repair.target import GOOD
-from chainrule.verify.repair.watch import shape_of
+from chainrule.verify.repair.synthesis import instead, named
 from chainrule.verify.repair.weigh import Scalar, coefficient, factors, scalars
 from chainrule.verify.subject import Array
 
@@ -40,6 +42,7 @@ _FACTORS = (
     "{e} * {a} * (1 - {a})",
     "{e} * ({a} > 0)",
     "{e} * {a} ** 2",
+    "{e} * {a} ** 3",
     "{e} / {a} ** 2",
     "{e} * {a}.sum()",
     "{e} @ {a}",
@@ -50,7 +53,7 @@ _FACTORS = (
     "{a} @ {e}.T",
 )
 """What an expression is multiplied by."""
-_SHAPES = (
+_FUNCTIONS = (
     "{e} ** 2",
     "{e} ** 3",
     "{e} ** 0.5",
@@ -60,10 +63,9 @@ _SHAPES = (
     "1 - {e} ** 2",
     "{e} * (1 - {e})",
     "abs({e})",
-    "{e} > 0",
 )
-"""What it is made of something else by."""
-_NODES = 24
+"""What it is a function of."""
+_NODES = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,72 +73,75 @@ class _Term:
     """A term that could be missing from an expression, with its effect on the gradients."""
 
     text: str
-    effect: dict[int, Array]
+    effect: Effect
     share: float
     """A sum with weight -1/n is a mean: n, or 1 where there is no mean to write."""
     cost: float
 
 
-def missing_terms(lab: Lab) -> Iterator[Edit]:
-    """Edits that add one or two terms to an expression."""
-    scene, numbers = lab.scene, scalars(lab.scene)
+def missing(lab: Lab) -> Iterator[Edit]:
+    """Edits that add terms to an expression, multiply it, or put another one in its place."""
+    numbers = scalars(lab.scene)
     for node in _places(lab):
-        terms = list(_terms(lab, node))
-        found = False
-        for t in terms:
-            for (w,) in lab.fits([t.effect]):
-                for edit in _with_terms(scene, node, [(t, w)], numbers, t.cost):
-                    found = True
-                    yield edit
-        if found:
-            continue
-        for a, b in itertools.combinations(terms, 2):
-            for w in lab.fits([a.effect, b.effect]):
-                if min(map(abs, w)) > 1e-6:
-                    pairs = list(zip((a, b), w, strict=True))
-                    yield from _with_terms(scene, node, pairs, numbers, a.cost + 0.4)
-        for t in terms:
-            yield from _scaled_with(lab, node, t, numbers)
-
-
-def _scaled_with(lab: Lab, node: ast.expr, term: _Term, numbers: list[Scalar]) -> Iterator[Edit]:
-    """Edits that add a term and scale the sum: a softmax without its sum and its factor."""
-    for scale, weight in lab.fits([lab.scales[node], term.effect]):
-        if abs(scale) < 1e-6 or abs(1 + scale) < 1e-6:
-            continue
-        here = as_part(lab.scene.draft, node, ADD)
-        for text, cost in list(_written(term, weight / (1 + scale), numbers))[:3]:
-            for factor, more in list(factors(abs(1 + scale), numbers))[:4]:
-                sign = "-" if scale < -1 else ""
-                whole = f"{sign}({here} {text}) {factor}"
-                total = term.cost + 0.4 + cost + more
-                yield lab.scene.put(node, whole, "missing_term", total)
+        if lab.problem.over:
+            return
+        if (response := lab.response(node)) is not None:
+            yield from _terms_added(lab, response, numbers)
+            yield from _other_values(lab, response)
+            yield from instead(lab, response, numbers)
 
 
 def _places(lab: Lab) -> list[ast.expr]:
     """Expressions that matter and are arrays, whole ones first."""
     scene = lab.scene
+    names = scene.made - scene.cotangents
     nodes = [n for n in lab.scales if scene.is_array(n) and scene.shape(n)]
+    nodes = [n for n in nodes if not (n in scene.roots and scene.draft.src(n) in names)]
     return sorted(nodes, key=lambda n: n not in scene.roots)[:_NODES]
 
 
-def _terms(lab: Lab, node: ast.expr) -> Iterator[_Term]:
-    scene, here = lab.scene, as_part(lab.scene.draft, node, MUL)
-    atom = as_part(lab.scene.draft, node, ATOM)
-    shape = scene.shape(node) or ()
-    partners = _partners(scene, shape)
+# Terms.
+
+
+def _terms_added(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
+    terms = list(_terms(lab.scene, response))
+    one, two = lab.likely([t.effect for t in terms])
+    for k in one:
+        for (w,) in lab.fits([terms[k].effect]):
+            written = [(terms[k], w)]
+            yield from _with_terms(lab.scene, response.node, written, numbers, terms[k].cost)
+    if one:
+        return
+    for i, k in two:
+        a, b = terms[i], terms[k]
+        for w in lab.fits([a.effect, b.effect]):
+            if min(map(abs, w)) > 1e-6:
+                pair = list(zip((a, b), w, strict=True))
+                yield from _with_terms(lab.scene, response.node, pair, numbers, a.cost + 0.4)
+    own = response.effect(response.value)
+    for k, _ in lab.likely([*[t.effect for t in terms], own])[1]:
+        yield from _scaled_with(lab, response.node, terms[k], own, numbers)
+
+
+def _terms(scene: Scene, response: Response) -> Iterator[_Term]:
+    node, e = response.node, response.value
+    here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
+    arrays = named(scene)
+    partners = [k for k, v in arrays.items() if v.shape == e.shape]
     for row in _SUMS:
         for name in partners if "{a}" in row else [""]:
-            for axes in _axes(shape):
-                along = scene.along(axes, True)
-                change = _adding(row.format(e="e", a="a", ax=along), scene.arrays.get(name))
-                if (effect := lab.effect(node, change)) is not None:
-                    text = row.format(e=atom if "{e}." in row else here, a=name, ax=along)
-                    yield _Term(text, effect, _count(shape, axes), 1.2)
+            for axes in _axes(e.shape):
+                value = _row(row.format(e="e", a="a", ax=f"axis={axes}, keepdims=True"))
+                text = row.format(
+                    e=atom if "{e}." in row else here, a=name, ax=scene.along(axes, True)
+                )
+                effect = response.effect(_spread(value(e, arrays.get(name)), e.shape))
+                yield _Term(text, effect, _count(e.shape, axes), 1.2)
     for row in _TERMS:
-        for name in scene.arrays if row == "{a}" else partners:
-            change = _adding(row.format(e="e", a="a"), scene.arrays[name])
-            if name != here and (effect := lab.effect(node, change)) is not None:
+        for name in arrays if row == "{a}" else partners:
+            value = _row(row.format(e="e", a="a"))(e, arrays[name])
+            if name != here and _fills(value.shape, e.shape):
+                effect = response.effect(_spread(value, e.shape))
                 yield _Term(row.format(e=here, a=name), effect, 1.0, 1.5)
 
 
@@ -150,8 +155,23 @@ def _with_terms(
     written = [list(_written(t, w, numbers))[:6] for t, w in terms]
     for choice in itertools.product(*written):
         text = " ".join([as_part(scene.draft, node, ADD), *[c[0] for c in choice]])
-        more = sum([c[1] for c in choice])
-        yield scene.put(node, text, "missing_term", cost + more)
+        yield scene.put(node, text, "missing_term", cost + sum([c[1] for c in choice]))
+
+
+def _scaled_with(
+    lab: Lab, node: ast.expr, term: _Term, own: Effect, numbers: list[Scalar]
+) -> Iterator[Edit]:
+    """Edits that add a term and scale the sum: a softmax without its sum and its factor."""
+    here = as_part(lab.scene.draft, node, ADD)
+    for weight, scale in lab.fits([term.effect, own]):
+        if min(abs(scale), abs(1 + scale)) < 1e-6:
+            continue
+        for text, cost in list(_written(term, weight / (1 + scale), numbers))[:3]:
+            for factor, more in list(factors(abs(1 + scale), numbers))[:4]:
+                sign = "-" if scale < -1 else ""
+                total = term.cost + 0.4 + cost + more
+                whole = f"{sign}({here} {text}) {factor}"
+                yield lab.scene.put(node, whole, "missing_term", total)
 
 
 def _written(term: _Term, weight: float, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
@@ -162,70 +182,62 @@ def _written(term: _Term, weight: float, numbers: list[Scalar]) -> Iterator[tupl
     yield from coefficient(term.text, weight, numbers)
 
 
-def other_forms(lab: Lab) -> Iterator[Edit]:
+# Other values.
+
+
+def _other_values(lab: Lab, response: Response) -> Iterator[Edit]:
     """Edits that multiply an expression by a named array, or take a function of it."""
-    scene = lab.scene
-    for node in _places(lab):
-        here, e = scene.draft.src(node), as_part(scene.draft, node, MUL)
-        shape = scene.shape(node) or ()
-        for row in _SHAPES:
-            if _helps(lab, node, _becoming(row.format(e="e"), None)):
-                text = row.format(e=as_part(scene.draft, node, ATOM))
-                yield scene.put(node, text, "wrong_value", 1.3)
-        for name in [n for n in scene.arrays if n != here]:
-            if not _meets(shape, shape_of(scene.arrays[name]) or ()):
-                continue
-            code = "ignores_cotangent" if name in scene.cotangents else "wrong_value"
-            for row in _FACTORS:
-                if _helps(lab, node, _becoming(row.format(e="e", a="a"), scene.arrays[name])):
-                    bound = as_part(scene.draft, node, ATOM) if ".T" in row else e
-                    yield scene.put(node, row.format(e=bound, a=name), code, 1.4)
+    scene, node = lab.scene, response.node
+    here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
+    for row in _FUNCTIONS:
+        if _answers(lab, response, row, None):
+            yield scene.put(node, row.format(e=atom), "wrong_value", 1.3)
+    for name, a in named(scene).items():
+        if name == scene.draft.src(node):
+            continue
+        code = "ignores_cotangent" if name in scene.cotangents else "wrong_value"
+        for row in _FACTORS:
+            if _answers(lab, response, row, a):
+                text = row.format(e=atom if ".T" in row else here, a=name)
+                yield scene.put(node, text, code, 1.4)
 
 
-def _helps(lab: Lab, node: ast.expr, change: Callable[[Any], Any]) -> bool:
-    """Whether a change makes a wrong gradient right, and none that is right wrong."""
-    errors = lab.target.errors(lab.run({lab.scene.draft.index[node]: change}))
-    better = any(errors[i] <= GOOD for i in lab.wrong)
-    return better and all(e <= GOOD for i, e in errors.items() if i not in lab.wrong)
+def _answers(lab: Lab, response: Response, row: str, a: Array | None) -> bool:
+    try:
+        with np.errstate(all="ignore"):
+            value = np.asarray(_row(row.format(e="e", a="a"))(response.value, a))
+    except (ValueError, TypeError):
+        return False
+    return lab.answers(response, value)
 
 
-# Rows as functions.
+# Rows as functions of arrays.
 
 
 @cache
-def _compiled(text: str) -> Callable[..., Any]:
+def _row(text: str) -> Callable[..., Any]:
     return eval(f"lambda e, a: {text}")  # Only rows of the tables above come here.
 
 
-def _adding(text: str, a: Any) -> Callable[[Any], Any]:
-    function = _compiled(text)
-    return lambda e: e + function(e, a)
+def _spread(value: Array, shape: Shape) -> Array:
+    return np.broadcast_to(value, shape)
 
 
-def _becoming(text: str, a: Any) -> Callable[[Any], Any]:
-    function = _compiled(text)
-    return lambda e: function(e, a)
+def _fills(a: Shape, shape: Shape) -> bool:
+    """Whether an array of shape a broadcasts to `shape`."""
+    pairs = zip(reversed(a), reversed(shape), strict=False)
+    return len(a) <= len(shape) and all(m in (1, n) for m, n in pairs)
 
 
-def _partners(scene: Scene, shape: Shape) -> list[str]:
-    return [k for k, v in scene.arrays.items() if (shape_of(v) or ()) == shape]
-
-
-def _meets(a: Shape, b: Shape) -> bool:
-    """Whether two shapes broadcast, or multiply as matrices."""
-    pairs = zip(reversed(a), reversed(b), strict=False)
-    return len(a) == len(b) == 2 or all(m == n or 1 in (m, n) for m, n in pairs)
-
-
-def _axes(shape: Shape) -> list[int | tuple[int, ...] | None]:
+def _axes(shape: Shape) -> list[int | tuple[int, ...]]:
     ndim = len(shape)
-    one: list[int | tuple[int, ...] | None] = [-1, *range(ndim - 1)]
+    one: list[int | tuple[int, ...]] = [-1, *range(ndim - 1)]
     most = list(itertools.combinations(range(ndim), ndim - 1)) if ndim > 2 else []
     return [*one, *most, *([tuple(range(ndim))] if ndim > 1 else [])]
 
 
-def _count(shape: Shape, axes: int | tuple[int, ...] | None) -> float:
+def _count(shape: Shape, axes: int | tuple[int, ...]) -> float:
     n = 1
-    for i in (axes,) if isinstance(axes, int) else axes or range(len(shape)):
+    for i in (axes,) if isinstance(axes, int) else axes:
         n *= shape[i]
     return float(n)

@@ -8,6 +8,7 @@ without compiling anything again.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
@@ -28,6 +29,8 @@ class Watched:
     function: Callable[..., Any] = field(init=False)
     values: dict[int, Any] = field(init=False, default_factory=dict[int, Any])
     """What each node was, by its index in `draft.nodes`, when it was last evaluated."""
+    turns: Counter[int] = field(init=False, default_factory=Counter[int])
+    """How often each node was evaluated."""
     names: dict[str, Any] = field(init=False, default_factory=dict[str, Any])
     """The local names where the function returned, or raised."""
     changes: Mapping[int, Change] = field(init=False, default_factory=dict[int, Change])
@@ -42,6 +45,7 @@ class Watched:
             change = self.changes.get(i)
             return value if change is None else change(value)
         self.values[i] = value
+        self.turns[i] += 1
         return value
 
     def _named(self, names: dict[str, Any], value: Any = None) -> Any:

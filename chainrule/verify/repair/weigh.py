@@ -127,6 +127,11 @@ def _scaled(
         for text, extra in spelled(value * weight, numbers):
             yield scene.put(node, text, "factor", 0.9 + extra)
     sign = "-" if weight < 0 else ""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        divisor = scene.value(node.right)
+        if isinstance(divisor, int | float) and weight > 0:
+            for text, extra in spelled(divisor / weight, numbers):
+                yield scene.put(node.right, text, "factor", 0.9 + extra)
     for text, extra in factors(abs(weight), numbers):
         yield scene.put(node, f"{sign}{here} {text}", "factor", cost + extra)
 
