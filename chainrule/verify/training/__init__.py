@@ -12,11 +12,14 @@ from chainrule.verify.training.accumulation import Accumulation
 from chainrule.verify.training.bad import Bad
 from chainrule.verify.training.bus import Bus
 from chainrule.verify.training.coverage import Coverage
+from chainrule.verify.training.cut import Cut
+from chainrule.verify.training.flow import Flow
 from chainrule.verify.training.kept import Kept
 from chainrule.verify.training.order import Order
+from chainrule.verify.training.precision import Precision
 from chainrule.verify.training.resets import Resets
 
-_PARTS = (Resets, Accumulation, Order, Coverage, Kept, Bad)
+_PARTS = (Cut, Resets, Accumulation, Order, Coverage, Kept, Bad, Flow, Precision)
 """Kinds of mistakes, in the order of the report."""
 
 __all__ = ["observers"]

@@ -186,7 +186,8 @@ class Bad(Part):
         if self._candidate is None or self._found is not None:
             return
         grads = [p.grad for p in e.engine.params(e.optimizer) if p.grad is not None]
-        if not all(self._ranges.finite(g) for g in grads):
+        bad_loss = self._candidate[1] == "the loss"
+        if bad_loss or not all(self._ranges.finite(g) for g in grads):
             self._found = self._candidate
 
     def _skipped(self, e: events.ScalerStepped) -> None:

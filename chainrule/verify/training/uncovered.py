@@ -197,7 +197,7 @@ def no_gradient(seen: Seen) -> list[Finding]:
             f"{len(bare)} of {len(row.params)} parameters of {type(row.optimizer).__name__} got no "
             f"gradient in {row.count} steps: {_groups(seen, used, unused)}"
         )
-        whole = len(bare) == len(row.params) and seen.backwards > 0 and row.count > 1
+        whole = len(bare) == len(row.params) and bool(seen.touched) and row.count > 1
         found.append(
             finding(
                 "warning" if whole else "note",

@@ -1,0 +1,185 @@
+"""Flow: how large the gradient is that arrives at each layer, and where it gets lost on the way.
+
+Measured is the gradient of each layer's output (its Euclidean norm), of its parameters, and how far
+a step moves them. A layer's gradient has vanished only if that of every layer before it has, too:
+where a shortcut leads around a small branch, the layers before it get theirs.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.training import events, units
+from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.flowtable import Row, judge
+from chainrule.verify.training.holders import tensors
+from chainrule.verify.training.names import Names
+from chainrule.verify.training.units import Units
+
+STEPS = 3
+"""Steps of each optimizer that are measured."""
+_ELEMENTS = 50_000_000
+"""Elements of parameters that are copied, to see how far a step moves them."""
+
+
+@dataclass(eq=False)
+class _Layer:
+    """A module with parameters of its own."""
+
+    module: Any
+    order: int
+    at: Any
+    arriving: list[Any] = field(default_factory=list[Any])
+    """Norms of gradients of its outputs since the last step, not read yet."""
+    norms: list[float] = field(default_factory=list[float])
+    """The same of each step, read."""
+    gradients: list[float] = field(default_factory=list[float])
+    sizes: list[float] = field(default_factory=list[float])
+    updates: list[float] = field(default_factory=list[float])
+
+
+@final
+class Flow(Part):
+    """Finds `vanishing`, `exploding` and `dead`, with a table of all layers."""
+
+    title = "flow of gradients"
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._names = Names()
+        self._layers: dict[int, _Layer] = {}
+        self._outputs: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._units: list[Units] = []
+        self._steps = 0
+        self._before: dict[int, Any] = {}
+        self._within = False  # a backward pass
+
+    def listens(self) -> Handlers:
+        """Layers, activations, backward passes and steps."""
+        return {
+            events.Left: self._left,
+            events.OpRan: self._ran,
+            events.BackwardBegins: self._begins,
+            events.BackwardEnds: self._ends,
+            events.StepBegins: self._stepping,
+            events.StepEnds: self._stepped,
+        }
+
+    # --- layers
+
+    def _left(self, e: events.Left) -> None:
+        if not e.recording or self._steps >= STEPS:
+            return
+        if e.depth == 0:
+            self._names.add(e.module)
+        if not e.module._parameters:
+            return
+        layer = self._layers.setdefault(
+            id(e.module), _Layer(e.module, len(self._layers), e.at)
+        )  # fmt: skip
+        for y in tensors(e.output)[:1]:
+            if y.grad_fn is not None and y.is_floating_point():
+                y.grad_fn.register_prehook(self._hook(layer))
+                self._remember(y, layer)
+
+    def _remember(self, y: Any, layer: _Layer) -> None:
+        key = id(y)
+        self._outputs[key] = (
+            weakref.ref(y, lambda _: self._outputs.pop(key, None)),
+            layer.order,
+        )
+
+    def _hook(self, layer: _Layer) -> Any:
+        def arrives(gs: Any) -> None:
+            if self._error is not None or not self._bus.hears(events.Left):
+                return
+            try:
+                layer.arriving += [units.norm(g) for g in gs if g is not None]
+            except Exception as error:
+                self.failed(error)
+
+        return arrives
+
+    def _ran(self, e: events.OpRan) -> None:
+        """An activation, applied to what a layer has made."""
+        if e.name not in units.ACTIVATIONS or self._within or self._steps >= STEPS or not e.args:
+            return
+        row = self._outputs.get(id(e.args[0]))
+        if row is not None and hasattr(e.y, "requires_grad") and e.y.requires_grad:
+            self._units.append(units.measured(e.name, e.y, row[1], self._steps))
+
+    def _begins(self, e: events.BackwardBegins) -> None:
+        self._within = True
+
+    def _ends(self, e: events.BackwardEnds) -> None:
+        self._within = False
+
+    # --- steps
+
+    def _stepping(self, e: events.StepBegins) -> None:
+        if self._steps >= STEPS or e.closure:
+            return
+        params = {id(p): p for p in e.engine.params(e.optimizer)}
+        small = sum([p.numel() for p in params.values()]) <= _ELEMENTS
+        self._before = {key: p.detach().clone() for key, p in params.items()} if small else {}
+        for layer in self._layers.values():
+            own = [p for p in layer.module._parameters.values() if p is not None]
+            own = [p for p in own if id(p) in params]
+            if own:
+                grads = [p.grad for p in own if p.grad is not None]
+                layer.gradients.append(_length(e.engine.norms(grads)) if grads else -1.0)
+                layer.sizes.append(_length(e.engine.norms([p.detach() for p in own])))
+
+    def _stepped(self, e: events.StepEnds) -> None:
+        if self._steps >= STEPS:
+            return
+        for layer in self._layers.values():
+            own = layer.module._parameters.values()
+            moved = [
+                p.detach() - self._before[id(p)]
+                for p in own
+                if p is not None and id(p) in self._before
+            ]
+            if moved:
+                layer.updates.append(_length(e.engine.norms(moved)))
+            if layer.arriving:
+                layer.norms.append(_length(units.read(layer.arriving)))
+                layer.arriving = []
+        self._before = {}
+        self._steps += 1
+        if self._steps >= STEPS:
+            self._outputs.clear()
+
+    # --- findings
+
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """At most one of a kind for each model."""
+        if not self._steps:
+            return []
+        self._names.renew()
+        how = f"{len(self._layers)} layers in {self._steps} steps"
+        ledger.checked.append(Checked(self.title, "training", self._steps, 0.0, how))
+        found: list[Finding] = []
+        for root in self._names.roots.values():
+            inside = {id(m) for m in root.modules()}
+            layers = [layer for key, layer in self._layers.items() if key in inside]
+            layers.sort(key=lambda layer: layer.order)
+            rows = [self._row(layer) for layer in layers]
+            orders = {layer.order for layer in layers}
+            found += judge(type(root).__name__, rows, [u for u in self._units if u.order in orders])
+        return found
+
+    def _row(self, layer: _Layer) -> Row:
+        name, kind = self._names.module(layer.module), type(layer.module).__name__
+        return Row(
+            name, kind, layer.order, layer.at, tuple(layer.norms), tuple(layer.gradients),
+            tuple(layer.sizes), tuple(layer.updates),
+        )  # fmt: skip
+
+
+def _length(norms: list[float]) -> float:
+    return sum([n * n for n in norms]) ** 0.5

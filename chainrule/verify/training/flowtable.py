@@ -1,0 +1,215 @@
+"""The table of flow, and what is said of it: which layers get too little, and why.
+
+Layers are in the order of the forward pass. `reach[i]` is the largest gradient that arrives at
+layer i or at any one before it, relative to the largest of all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.training.names import listed
+from chainrule.verify.training.units import Units
+from chainrule.verify.training.where import placed
+
+SMALL = 1e-3
+"""A gradient below this share of the largest one has vanished; above its inverse, exploded."""
+FACTOR = 0.3
+"""So much from layer to layer is usual: plain relu layers as they are initialised give 0.41."""
+LOST = 1e-6
+"""Where that is all that is left, the factor does not matter."""
+STEADY = 1e-1
+"""What must be left of the loss when the two largest single jumps are not counted."""
+DEAD = 0.9
+"""Share of units without any value on a batch from which on an activation is dead."""
+_SAMPLES = 64
+"""Values of each unit that it takes to say so."""
+
+HEADING = ("layer", "kind", "gradient", "parameter", "ratio", "update", "status")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One layer; each tuple has a number for each step."""
+
+    name: str
+    kind: str
+    order: int
+    at: Any
+    arriving: tuple[float, ...]
+    gradients: tuple[float, ...]
+    sizes: tuple[float, ...]
+    updates: tuple[float, ...]
+
+    @property
+    def numbers(self) -> tuple[str, str, str, str]:
+        """Gradient, parameter, their ratio and the update's, in the last step, to read."""
+        g = self.gradients[-1] if self.gradients else -1.0
+        p = self.sizes[-1] if self.sizes else 0.0
+        u = self.updates[-1] if self.updates else -1.0
+        return (
+            f"{g:.2e}" if g >= 0 else "none",
+            f"{p:.2e}",
+            f"{g / p:.1e}" if p and g >= 0 else "-",
+            f"{u / p:.1e}" if p and u >= 0 else "-",
+        )
+
+
+def judge(model: str, rows: Sequence[Row], units: Sequence[Units]) -> list[Finding]:
+    """What is to be said of one model."""
+    flowing = [row for row in rows if row.arriving]
+    found: list[Finding] = []
+    if len(flowing) >= 3:
+        status = _statuses(flowing)
+        table = _table(rows, {r.order: s for r, s in zip(flowing, status, strict=True)})
+        for code, word in (("vanishing", "VANISHING"), ("exploding", "EXPLODING")):
+            some = [r for r, s in zip(flowing, status, strict=True) if s == word]
+            if some:
+                found.append(_flow(code, model, flowing, some, units, table))
+    dead = _dead(units)
+    if dead:
+        names = {row.order: row for row in rows}
+        found.append(_dying(model, dead, names, _table(rows, {u.order: "DEAD" for u in dead})))
+    return found
+
+
+def _statuses(rows: Sequence[Row]) -> list[str]:
+    """A status for each layer that holds in every step that was seen."""
+    steps = min([len(row.arriving) for row in rows])
+    each = [_of_step([row.arriving[-1 - k] for row in rows]) for k in range(steps)]
+    return [s[0] if len(set(s)) == 1 else "OK" for s in zip(*each, strict=True)]
+
+
+def _of_step(arriving: Sequence[float]) -> list[str]:
+    largest = max(arriving)
+    if not math.isfinite(largest) or largest <= 0:
+        return ["OK"] * len(arriving)
+    reach = [max(arriving[: i + 1]) / largest for i in range(len(arriving))]
+    floor = [min(arriving[: i + 1]) / max(arriving[-1], 1e-300) for i in range(len(arriving))]
+    small = 0 < reach[0] <= SMALL and _is_steady(reach)
+    large = arriving[-1] > 0 and floor[0] >= 1 / SMALL and _is_steady([1 / f for f in floor])
+    return [
+        "VANISHING" if small and r <= SMALL else "EXPLODING" if large and f >= 1 / SMALL else "OK"
+        for r, f in zip(reach, floor, strict=True)
+    ]
+
+
+def _is_steady(reach: Sequence[float]) -> bool:
+    """Whether the gradient is lost from layer to layer, rather than at one or two places."""
+    drops = sorted([a / b for a, b in pairwise(reach) if b > 0])
+    layers = max(1, len([d for d in drops if d < 1]))
+    fast = reach[0] ** (1 / layers) <= FACTOR or reach[0] <= LOST
+    return fast and math.prod(drops[2:]) <= STEADY
+
+
+def _table(rows: Sequence[Row], status: dict[int, str]) -> tuple[tuple[str, ...], ...]:
+    def of(row: Row) -> str:
+        none = bool(row.gradients) and max(row.gradients) < 0
+        return status.get(row.order, "OK") if not none else "NO GRADIENT"
+
+    return (HEADING, *[(row.name, row.kind, *row.numbers, of(row)) for row in rows])
+
+
+def _flow(
+    code: str,
+    model: str,
+    rows: Sequence[Row],
+    some: Sequence[Row],
+    units: Sequence[Units],
+    table: tuple[tuple[str, ...], ...],
+) -> Finding:
+    first, last = rows[0].arriving[-1], rows[-1].arriving[-1]
+    top = max([row.arriving[-1] for row in rows]) if code == "vanishing" else last
+    where = [row.order for row in rows if row.arriving[-1] == top]
+    gaps = max(1, len([row for row in rows if row.order < where[-1]]))
+    factor = (first / top) ** (1 / gaps) if top and first else 0.0
+    because = (
+        f"from {rows[-1].name} back to {rows[0].name} the gradient goes from {top:.2e} to "
+        f"{first:.2e}: a factor of {factor:.2g} for each of {gaps} layers"
+    )
+    reason, advice = _reason(code, units)
+    place = placed(some[0].at)
+    return Finding(
+        "warning",
+        model,
+        "model",
+        listed([row.name for row in some]),
+        (Name(code, because, reason),),
+        place,
+        evidence=tuple(text for text in (because, reason) if text),
+        correction=Correction(advice, place.text if place else "", "", place),
+        table=table,
+    )
+
+
+def _reason(code: str, units: Sequence[Units]) -> tuple[str, str]:
+    """Why, as far as the activations tell, and what to do about it."""
+    if code == "exploding":
+        return (
+            "each layer multiplies the gradient by more than 1: its weights are too large",
+            "smaller initial weights (variance 1/fan-in, 2/fan-in before relu), a norm between "
+            "the layers, or clip_grad_norm_",
+        )
+    squashed = [u for u in units if u.op in ("sigmoid", "tanh")]
+    if len(squashed) >= 2:
+        op = squashed[0].op
+        same = [u for u in squashed if u.op == op]
+        slope = sum([u.slope for u in same]) / len(same)
+        share = sum([u.saturated for u in same]) / len(same)
+        most = " (never more than 0.25)" if op == "sigmoid" else ""
+        return (
+            f"{len({u.order for u in same})} layers of {op}: its mean derivative is {slope:.3g}"
+            f"{most}, {share:.0%} of the units are saturated",
+            "relu or gelu instead, with weights of variance 2/fan-in; or residual connections "
+            "(x + f(x)) and a norm in each layer",
+        )
+    return (
+        "each layer multiplies the gradient by less than 1: its initial weights are too small",
+        "initial weights of variance 2/fan-in before relu (nn.init.kaiming_normal_), residual "
+        "connections, or a norm in each layer",
+    )
+
+
+def _dead(units: Sequence[Units]) -> list[Units]:
+    """Activations that are dead whenever they were seen."""
+    rows: list[Units] = []
+    for order in sorted({u.order for u in units if u.op == "relu"}):
+        same = [u for u in units if u.op == "relu" and u.order == order]
+        steps = {u.step for u in same}
+        enough = all(u.samples >= _SAMPLES and u.count >= 4 for u in same) and len(steps) >= 2
+        if enough and all(u.dead >= DEAD for u in same):
+            rows.append(same[-1])
+    return rows
+
+
+def _dying(
+    model: str, dead: Sequence[Units], rows: dict[int, Row], table: tuple[tuple[str, ...], ...]
+) -> Finding:
+    u = dead[0]
+    row = rows[u.order]
+    place = placed(row.at)
+    because = (
+        f"{u.dead:.0%} of the {u.count} units of the relu behind {row.name} are 0 for each of "
+        f"{u.samples} values, in every step that was seen: no gradient goes through them"
+    )
+    return Finding(
+        "warning",
+        model,
+        "model",
+        listed([rows[d.order].name for d in dead]),
+        (Name("dead", because),),
+        place,
+        evidence=(because,),
+        correction=Correction(
+            "a smaller learning rate or bias, another initialisation, or leaky_relu / gelu",
+            place.text if place else "",
+            "",
+            place,
+        ),
+        table=table,
+    )

@@ -1,0 +1,181 @@
+"""Precision: gradients that are too small for float16, and updates too small for the parameter.
+
+Evidence of underflow are the numbers just above it: gradients between the smallest number and the
+smallest normal one keep a few bits only, and where there are many of them, others were lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, final
+
+from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.place import Place
+from chainrule.verify.training import events
+from chainrule.verify.training.bus import Bus, Handlers, Part
+
+_STEPS = 3
+_SHARE = 0.25
+"""Share of the gradients that are not 0 from which on their being subnormal is worth saying."""
+_LOST = 0.5
+"""Share of updates that round to nothing from which on that is worth saying."""
+
+
+@dataclass
+class _Counts:
+    """Elements of float16 gradients."""
+
+    size: int = 0
+    zero: int = 0
+    subnormal: int = 0
+    swallowed: int = 0
+    """Gradients that came in small and went out as nothing but zeros."""
+
+
+@final
+class Precision(Part):
+    """Finds `underflow` and `lost_updates`."""
+
+    title = "float16 and bfloat16"
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._torch: Any = None
+        self._counts: list[_Counts] = []
+        self._now = _Counts()
+        self._place: Place | None = None
+        self._before: dict[int, Any] = {}
+        self._lost: list[tuple[str, float, float, int]] = []
+        self._rates: list[float] = []
+        self._optimizer: Any = None
+        self._stepped_at: Place | None = None
+        self._scheduled = False
+
+    def listens(self) -> Handlers:
+        """Ops, backward passes and steps."""
+        return {
+            events.OpRan: self._ran,
+            events.BackwardEnds: self._ends,
+            events.StepBegins: self._stepping,
+            events.StepEnds: self._stepped,
+        }
+
+    # --- gradients
+
+    def _ran(self, e: events.OpRan) -> None:
+        y = e.y
+        if getattr(y, "grad_fn", None) is None or len(self._counts) >= _STEPS:
+            return
+        if str(y.dtype) == "torch.float16":
+            y.grad_fn.register_prehook(self._count)
+
+    def _count(self, gs: Any) -> None:
+        if self._error is not None or not self._bus.hears(events.OpRan):
+            return
+        try:
+            for g in gs:
+                if g is not None and str(g.dtype) == "torch.float16":
+                    self._note(g)
+        except Exception as error:
+            self.failed(error)
+
+    def _note(self, g: Any) -> None:
+        torch = self._torch = self._torch or import_module("torch")
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            size = g.detach().abs()
+            some = size > 0
+            self._now.size += size.numel()
+            self._now.zero += size.numel() - int(some.sum())
+            self._now.subnormal += int((some & (size < torch.finfo(torch.float16).tiny)).sum())
+
+    def _ends(self, e: events.BackwardEnds) -> None:
+        if self._now.size:
+            self._counts.append(self._now)
+            self._now = _Counts()
+            self._place = e.begin.place
+
+    # --- updates
+
+    def _stepping(self, e: events.StepBegins) -> None:
+        ours = type(e.optimizer).__module__.startswith("torch.optim")
+        if len(self._lost) >= _STEPS or not ours or e.closure:
+            return
+        self._optimizer, self._stepped_at = e.optimizer, e.place
+        self._before = {
+            id(p): (p, p.detach().clone(), p.grad.detach() != 0)
+            for p in e.engine.params(e.optimizer)
+            if p.grad is not None and p.dtype.itemsize == 2 and p.grad.layout == p.layout
+        }
+
+    def _stepped(self, e: events.StepEnds) -> None:
+        if not self._before:
+            return
+        rows = list(self._before.values())
+        self._before = {}
+        asked = sum([int(some.sum()) for _, _, some in rows])
+        moved = sum([int(((p.detach() != old) & some).sum()) for p, old, some in rows])
+        rate = max([float(group["lr"]) for group in e.optimizer.param_groups])
+        dtype = str(rows[0][0].dtype).removeprefix("torch.")
+        if asked and rate > 0:
+            self._lost.append((dtype, 1 - moved / asked, rate, asked))
+
+    # --- findings
+
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """Underflow, and updates that are lost."""
+        if self._counts or self._lost:
+            how = f"{len(self._counts)} backward passes, {len(self._lost)} steps"
+            ledger.checked.append(Checked(self.title, "training", len(self._lost), 0.0, how))
+        return [*self._underflow(), *self._updates()]
+
+    def _underflow(self) -> list[Finding]:
+        shares = [c.subnormal / max(c.size - c.zero, 1) for c in self._counts]
+        empty = [c.zero == c.size for c in self._counts]
+        if not self._counts or not (min(shares) >= _SHARE or all(empty)):
+            return []
+        c = self._counts[-1]
+        because = (
+            f"{shares[-1]:.0%} of the float16 gradients that are not 0 are below 6.1e-5, the "
+            f"smallest normal number, and {c.zero / c.size:.0%} of all are 0"
+        )
+        detail = f"{len(self._counts)} backward passes seen"
+        return [_finding("underflow", because, detail, self._place, _SCALER)]
+
+    def _updates(self) -> list[Finding]:
+        rates = [rate for _, _, rate, _ in self._lost]
+        if not self._lost or min([share for _, share, _, _ in self._lost]) < _LOST:
+            return []
+        if len(rates) > 1 and rates[-1] > rates[0]:
+            return []  # a warm-up: the rate is still small on purpose
+        dtype, share, rate, asked = self._lost[-1]
+        because = (
+            f"{share:.0%} of {asked} elements of {dtype} parameters have a gradient and did not "
+            f"change in the step: the update is below half the distance to the next {dtype}"
+        )
+        detail = f"learning rate {rate:g}"
+        return [_finding("lost_updates", because, detail, self._stepped_at, _MASTER)]
+
+
+_SCALER = (
+    "scaler = torch.amp.GradScaler(device); scaler.scale(loss).backward(); scaler.step(optimizer); "
+    "scaler.update(): or bfloat16, whose range is float32's"
+)
+_MASTER = (
+    "keep the parameters in float32 and compute in low precision (torch.autocast), or use an "
+    "optimizer with stochastic rounding"
+)
+
+
+def _finding(code: str, because: str, detail: str, place: Place | None, correction: str) -> Finding:
+    return Finding(
+        "warning",
+        "training loop",
+        "training",
+        "",
+        (Name(code, because, detail),),
+        place,
+        evidence=(because,),
+        correction=Correction(correction, place.text if place else "", "", place),
+    )
