@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from chainrule.verify.diagnose import diagnose
+from chainrule.verify.diagnose.edits import refined
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.examine import examine
-from chainrule.verify.finding import Correction, Finding
+from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.plant import planted
-from chainrule.verify.repair import repair
+from chainrule.verify.repair import repair, repairs
 from chainrule.verify.report import Report
 from chainrule.verify.subject import Subject
 
@@ -83,10 +84,7 @@ class _Run:
         if finding.level == "note":
             return finding
         subject = evidence.subject
-        changed = self.guarded(subject, "correcting", lambda: repair(evidence, finding))
-        return (
-            finding if changed is None else replace(finding, correction=_merged(finding, changed))
-        )
+        return self.guarded(subject, "correcting", lambda: _edited(evidence, finding)) or finding
 
     def with_victims(self, finding: Finding) -> Finding:
         """The finding with all that gets a wrong gradient because of it."""
@@ -122,10 +120,12 @@ class _Run:
             return None
 
 
-def _merged(finding: Finding, changed: Correction) -> Correction:
-    """Changed code takes precedence; a formula that is known stays."""
-    formula = finding.correction.formula if finding.correction is not None else ""
-    return changed if changed.formula or not formula else replace(changed, formula=formula)
+def _edited(evidence: Evidence, finding: Finding) -> Finding:
+    correction = repair(evidence, finding)
+    if correction is None:
+        return finding
+    codes = [r.codes for r in repairs(evidence) if r.correction.after == correction.after]
+    return refined(finding, codes[0] if codes else (), correction)
 
 
 def _how(evidence: Evidence) -> str:

@@ -25,6 +25,8 @@ class Name:
     """What exactly: "the factor is sqrt(d) = 2.828, d = 8"."""
     apart: str = ""
     """What would tell it from the other names that fit."""
+    rank: float = 50.0
+    """How plain an explanation it is: below 5 plain, above 20 a description."""
 
     @property
     def mistake(self) -> Mistake:

@@ -46,4 +46,4 @@ def guess(
     apart: str = "",
 ) -> Guess:
     """A `Guess` from its parts."""
-    return Guess(Name(code, because, detail, apart), rank, left, formula, mend, place)
+    return Guess(Name(code, because, detail, apart, rank), rank, left, formula, mend, place)

@@ -35,7 +35,8 @@ class Term:
         if not factors:
             return f"{self.c:.6g}"
         text = " * ".join(factors)
-        return text if self.c == 1.0 else f"{self.c:.6g} * {text}"
+        sign = {1.0: "", -1.0: "-"}.get(self.c)
+        return f"{self.c:.6g} * {text}" if sign is None else sign + text
 
     @property
     def names(self) -> frozenset[str]:
@@ -57,7 +58,7 @@ class Formula:
     terms: tuple[Term, ...]
 
     def __str__(self) -> str:
-        return " + ".join([str(t) for t in self.terms]).replace("+ -", "- ").replace("1 * ", "")
+        return " + ".join([str(t) for t in self.terms]).replace("+ -", "- ")
 
     @property
     def names(self) -> frozenset[str]:

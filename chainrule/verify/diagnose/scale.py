@@ -23,7 +23,8 @@ def scaled(case: Case) -> Iterator[Guess]:
     if c is None or not case.explains(c * case.N, c):
         return
     if np.all(case.tiny_A):
-        yield dropped(case)
+        if _nothing(case):
+            yield dropped(case)
     elif constants.near(c, -1.0):
         yield _sign(case, c)
     else:
@@ -48,6 +49,29 @@ def dropped(case: Case) -> Guess:
         left=case.left(0 * case.N),
         formula=f"return a gradient for {case.input}: it has one",
     )
+
+
+def _nothing(case: Case) -> bool:
+    """Whether nothing comes back at the captured point, either, nor for larger values."""
+    xs = measure.captured(case.subject)
+    larger = measure.replaced(xs, case.k, 10 * np.asarray(xs[case.k]))
+    return nothing_at(case, xs) and _or_fails(case, larger)
+
+
+def _or_fails(case: Case, xs: Sequence[Any]) -> bool:
+    try:
+        return nothing_at(case, xs)
+    except Exception:
+        return True  # Outside of the forward's domain: it has no word in this.
+
+
+def nothing_at(case: Case, xs: Sequence[Any]) -> bool:
+    """Whether nothing comes back at a point."""
+    rng = np.random.default_rng(7)
+    ys = measure.outputs(case.subject, xs)
+    o = case.found.output
+    gs = measure.only(ys, o, rng.normal(size=ys[o].shape))
+    return not np.any(measure.pulled(case.subject, xs, gs, case.k))
 
 
 def _sign(case: Case, c: float) -> Guess:

@@ -7,7 +7,7 @@ compared as a formula: "the backward multiplies by 1 - x**2, right is 1 - y**2".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def values_at(
     candidates = [(names[case.k], xs[case.k]), output, *[(names[i], xs[i]) for i in order[1:]]]
     found: dict[str, Array] = {}
     for name, value in candidates:
-        array = np.asarray(value) if isinstance(value, np.ndarray) else np.zeros(0)
+        array = cast("Array", value) if isinstance(value, np.ndarray) else np.zeros(0)
         if array.dtype.kind == "f" and array.size > 1:
             filled = _filled(array.astype(np.float64), shape)
             if filled is not None:

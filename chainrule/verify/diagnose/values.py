@@ -16,7 +16,7 @@ from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.subject import Array
 
-_MOST = 64
+_MOST = 160
 """Elements of the input at most: each costs six forwards for a candidate that passes."""
 _CLOSE = 1e-5
 
@@ -112,7 +112,9 @@ def _named(case: Case, other: _Other, left: float) -> Iterator[Guess]:
     detail = f"the backward reads {other.text} where {name} belongs"
     formula = f"use {name} as it was in the forward, not {other.text}, for {case.input}_bar"
     apart = "whether the array was changed after it was saved, or another one was used"
-    yield guess(code, 8.0, because, detail, left=left, formula=formula, apart=apart)
+    yield guess(
+        code, 6.9 if turned else 8.0, because, detail, left=left, formula=formula, apart=apart
+    )
     if other.second and not turned:
         yield guess(other.second, 8.5, because, detail, left=left, formula=formula, apart=apart)
 

@@ -1,0 +1,44 @@
+"""Two independent witnesses: the structure of the error, and the edit of the code that ends it.
+
+Where the structure is plain it goes first: an edit can be right for another reason (`abs(w)` turns
+a sign as well as a minus does). Where it says little, the edit says more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from chainrule.verify.finding import Correction, Finding, Name
+
+_PLAIN = 8.8
+"""Names of a smaller rank stay first."""
+_MOST_NAMES = 4
+
+
+def refined(finding: Finding, codes: Sequence[str], correction: Correction) -> Finding:
+    """The finding with the name that an edit gives, and with the edit as its correction.
+
+    `codes`: mistakes that the edit undoes.
+    """
+    named = finding
+    for code in dict.fromkeys(codes):
+        named = replace(named, names=_with(named.names, code, correction))
+    formula = finding.correction.formula if finding.correction is not None else ""
+    merged = replace(correction, formula=formula or correction.formula)
+    return replace(named, correction=merged, place=correction.place or finding.place)
+
+
+def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[Name, ...]:
+    known = next((n for n in names if n.code == code), None)
+    name = known or Name(code, _said(correction), rank=_PLAIN)
+    others = tuple([n for n in names if n.code not in (code, "unnamed")])
+    at = 0 if not others or others[0].rank >= _PLAIN or names[0].code == code else 1
+    if known is not None and at == 1:
+        return names
+    return (*others[:at], name, *others[at:])[:_MOST_NAMES]
+
+
+def _said(correction: Correction) -> str:
+    line = f"of line {correction.place.line} " if correction.place is not None else ""
+    return f"a change {line}that undoes just this makes the gradient right"
