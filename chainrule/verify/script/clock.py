@@ -64,20 +64,28 @@ class Steps:
             self._done(step)
 
 
-def watch_torch(steps: Steps, patches: Patches) -> Callable[[], None]:
-    """Let PyTorch's optimizers and backward passes count; what is returned takes the hook away."""
+def watch_torch(steps: Steps, patches: Patches) -> None:
+    """Let PyTorch's optimizers and backward passes count.
+
+    Not by PyTorch's own hooks: what happens at the end of a step takes hooks away, and PyTorch goes
+    through its list of hooks at that very moment. So each class's `step` is wrapped from outside.
+    """
     import torch
-    from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+    from torch.optim.optimizer import Optimizer
 
-    def stepped(optimizer: Any, *_: Any) -> None:
-        steps.stepped(optimizer)
+    known: set[type] = set()
 
-    hook = register_optimizer_step_post_hook(stepped)
-    patches.put(Optimizer, "__init__", lambda f: _after(f, steps.made))
+    def made(optimizer: Any) -> None:
+        steps.made()
+        kind: Any = optimizer.__class__
+        if kind not in known:
+            known.add(kind)
+            patches.put(kind, "step", lambda f: _stepping(f, steps))
+
+    patches.put(Optimizer, "__init__", lambda f: _after(f, made))
     patches.put(torch.autograd, "backward", lambda f: _before(f, steps.backward))
     patches.put(torch.autograd, "grad", lambda f: _before(f, steps.backward))
     patches.put(torch.amp.GradScaler, "step", lambda f: _scaled(f, steps))
-    return hook.remove
 
 
 def watch_own(steps: Steps, patches: Patches) -> None:
@@ -85,18 +93,21 @@ def watch_own(steps: Steps, patches: Patches) -> None:
     from chainrule.optim.optimizer import Optimizer
     from chainrule.tensor import Tensor
 
-    def stepping(step: Any) -> Any:
-        @wraps(step)
-        def observed(self: Any) -> Any:
-            result = step(self)
-            steps.stepped(self)
-            return result
-
-        return observed
-
-    patches.put(Optimizer, "__init__", lambda f: _after(f, steps.made))
-    patches.put(Optimizer, "step", stepping)
+    patches.put(Optimizer, "__init__", lambda f: _after(f, lambda _: steps.made()))
+    patches.put(Optimizer, "step", lambda f: _stepping(f, steps))
     patches.put(Tensor, "backward", lambda f: _before(f, steps.backward))
+
+
+def _stepping(step: Any, steps: Steps) -> Any:
+    @wraps(step)
+    def observed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = steps.count(self)
+        result = step(self, *args, **kwargs)
+        if steps.count(self) == before:  # not counted by the step of a base class
+            steps.stepped(self)
+        return result
+
+    return observed
 
 
 def _scaled(step: Any, steps: Steps) -> Any:
@@ -122,11 +133,10 @@ def _before(f: Any, tell: Callable[[], None]) -> Any:
     return observed
 
 
-def _after(f: Any, tell: Callable[[], None]) -> Any:
+def _after(f: Any, tell: Callable[[Any], None]) -> Any:
     @wraps(f)
-    def observed(*args: Any, **kwargs: Any) -> Any:
-        result = f(*args, **kwargs)
-        tell()
-        return result
+    def observed(self: Any, *args: Any, **kwargs: Any) -> None:
+        f(self, *args, **kwargs)
+        tell(self)
 
     return observed

@@ -50,7 +50,7 @@ class Graphs:
 
     def upstream(self) -> Mapping[str, Sequence[str]]:
         """By class: names of other Functions and of parameters, in the order of the walk."""
-        names = _parameter_names()
+        names = parameter_names()
         out: dict[str, list[str]] = {}
         for name, others in self._behind.items():
             leaves = [names.get(id(leaf), "") for leaf in self._leaves[name]]
@@ -58,11 +58,11 @@ class Graphs:
         return out
 
     def _look(self, roots: Sequence[Tensor]) -> None:
-        nodes = _walk([r.grad_fn for r in roots if r.grad_fn is not None])
+        nodes = walk([r.grad_fn for r in roots if r.grad_fn is not None])
         for node in nodes:
             name = _function(node)
             if name and name not in self._behind:
-                behind = _walk([n for n, _ in node.next_functions if n is not None])
+                behind = walk([n for n, _ in node.next_functions if n is not None])
                 others = dict.fromkeys([f for n in behind if (f := _function(n)) and f != name])
                 self._behind[name] = others
                 self._leaves[name] = [n.variable for n in behind if hasattr(n, "variable")]
@@ -70,14 +70,13 @@ class Graphs:
 
 def _function(node: Any) -> str:
     """Name of the user's class, empty for nodes of PyTorch's own."""
-    kind: Any = type(node)
-    made: Any = getattr(kind, "_forward_cls", None)
+    made: Any = getattr(node.__class__, "_forward_cls", None)
     if made is None or made.__module__.startswith("torch."):
         return ""
     return made.__name__
 
 
-def _walk(roots: Sequence[Any]) -> list[Any]:
+def walk(roots: Sequence[Any]) -> list[Any]:
     """All nodes from `roots` on, each once."""
     seen: dict[Any, None] = dict.fromkeys(roots)
     stack = list(roots)
@@ -89,7 +88,7 @@ def _walk(roots: Sequence[Any]) -> list[Any]:
     return list(seen)
 
 
-def _parameter_names() -> dict[int, str]:
+def parameter_names() -> dict[int, str]:
     """Names of the parameters of all modules that are alive, the longest for each."""
     names: dict[int, str] = {}
     modules = [o for o in gc.get_objects() if issubclass(type(o), torch.nn.Module)]

@@ -23,6 +23,12 @@ def _torch_functions() -> Sequence[Observer]:
     return [TorchFunctions()]
 
 
+def _torch_whole() -> Sequence[Observer]:
+    from chainrule.verify.script.whole import WholeObserver
+
+    return [WholeObserver()]
+
+
 def _torch_training() -> Sequence[Observer]:
     from chainrule.verify import training
 
@@ -30,4 +36,4 @@ def _torch_training() -> Sequence[Observer]:
 
 
 OWN: Makers = (_own_functions,)
-TORCH: Makers = (_torch_functions, _torch_training)
+TORCH: Makers = (_torch_functions, _torch_whole, _torch_training)

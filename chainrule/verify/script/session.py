@@ -68,7 +68,6 @@ class Session:
         self._makers = {"own": own, "torch": torch}
         self._observers: list[Observer] = []
         self._patches = Patches()
-        self._hooks: list[Callable[[], None]] = []
         self._arrival = Arrival("torch", self._arrived)
         self._pid = os.getpid()
         self._over = False
@@ -97,8 +96,6 @@ class Session:
             self.ledger.skipped.append(Skipped(self.what, why))
         for observer in reversed(self._observers):
             self._guarded(_name(observer), observer.stop)
-        for remove in self._hooks:
-            self._guarded("the clock", remove)
         self._patches.undo()
         try:
             found = self._findings()
@@ -130,7 +127,7 @@ class Session:
 
     def _torch(self) -> None:
         if os.getpid() == self._pid and not self._over:
-            self._hooks.append(watch_torch(self.clock, self._patches))
+            watch_torch(self.clock, self._patches)
             self._install("torch")
 
     def _install(self, kind: str) -> None:

@@ -1,0 +1,180 @@
+"""Where the way from parameters to the loss is cut, and what a cut is there for.
+
+A cut on the way is no mistake by itself: targets, weights and stopped gradients are cut on purpose.
+What tells them apart is where the value goes: into the loss only, or back into the network, where
+parameters act on it together with values that are connected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from chainrule.verify.place import Place
+from chainrule.verify.script.regions import is_library, switched_off, users_line
+from chainrule.verify.script.tape import Entry, Tape
+
+STEPS = {"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "frac", "fix"}
+"""Calls whose float result is flat almost everywhere."""
+AFFINE = {
+    "add", "sub", "neg", "sum", "mean", "__radd__", "__rsub__", "__add__", "__sub__", "add_",
+    "sub_", "reshape", "view", "squeeze", "unsqueeze", "stack", "cat", "to", "float", "double",
+    "clone", "detach", "data",
+}  # fmt: skip
+"""Calls that add their arguments, or pass them on."""
+SCALING = {"mul", "div", "__rmul__", "__mul__", "__truediv__", "mul_", "div_", "true_divide"}
+
+
+@dataclass(eq=False)
+class Cut:
+    """All cuts of one kind at one line of the user's."""
+
+    kind: str
+    """`detach`, `data`, `tensor`, or `no_grad` for calls while autograd was off."""
+    place: Place
+    entries: list[int]
+    """Numbers of the entries."""
+
+
+class Slice:
+    """The part of a tape that a loss depends on."""
+
+    def __init__(self, tape: Tape, loss: int) -> None:
+        self.tape = tape
+        self.loss = loss
+        self.numbers = _upstream(tape, loss)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """In order."""
+        return [self.tape.entries[i] for i in self.numbers]
+
+    @cached_property
+    def cuts(self) -> list[Cut]:
+        """The user's own cuts, by line."""
+        found: dict[tuple[str, str], Cut] = {}
+        for i in self.numbers:
+            entry = self.tape.entries[i]
+            place = None if not entry.cuts else _place(entry)
+            if place is not None:
+                kind = _kind(entry)
+                cut = found.setdefault((kind, str(place)), Cut(kind, place, []))
+                cut.entries.append(i)
+        return list(found.values())
+
+    def below(self, starts: Sequence[int]) -> set[int]:
+        """Slots that depend on the results of the entries `starts`."""
+        reached = {s for i in starts for s in self.tape.entries[i].outputs}
+        for i in self.numbers:
+            entry = self.tape.entries[i]
+            if i > min(starts) and reached.intersection(entry.inputs):
+                reached.update(entry.outputs)
+        return reached
+
+    def above(self, cut: Cut) -> list[Entry]:
+        """Entries that the cut values come from."""
+        need = {s for i in cut.entries for s in self.tape.entries[i].inputs}
+        found: list[Entry] = []
+        for i in reversed(self.numbers):
+            entry = self.tape.entries[i]
+            if i < max(cut.entries) and need.intersection(entry.outputs):
+                found.append(entry)
+                need.update(entry.inputs)
+        return found
+
+    def is_step(self, cut: Cut) -> bool:
+        """Whether a step function lies before the cut, or is cut: its slope is made up then."""
+        before = [*self.above(cut), *[self.tape.entries[i] for i in cut.entries]]
+        return any(not e.is_float or e.name in STEPS for e in before)
+
+    def is_inside(self, cut: Cut) -> bool:
+        """Whether the cut value meets a connected one before parameters act on both."""
+        reached = self.below(cut.entries)
+        lost = self.roots_above(cut)
+        mixed: set[int] = set()
+        for i in self.numbers:
+            entry = self.tape.entries[i]
+            if mixed.intersection(entry.inputs):
+                if any(s in self.tape.roots and s not in mixed for s in entry.connected):
+                    return True
+                mixed.update(entry.outputs)
+            elif reached.intersection(entry.inputs) and self._carries(entry, reached, lost):
+                mixed.update(entry.outputs)
+        return False
+
+    def _carries(self, entry: Entry, reached: set[int], lost: set[int]) -> bool:
+        """Whether a connected value that comes from the same parameters goes into the entry."""
+        others = [s for s in entry.connected if s not in reached and s not in self.tape.roots]
+        return any(self._roots_of(s) & lost for s in others)
+
+    def roots_above(self, cut: Cut) -> set[int]:
+        """Roots that the cut values come from."""
+        slots = {s for i in cut.entries for s in self.tape.entries[i].inputs}
+        return {r for s in slots for r in self._roots_of(s)}
+
+    def _roots_of(self, slot: int) -> set[int]:
+        need = {slot}
+        for i in reversed(self.numbers):
+            entry = self.tape.entries[i]
+            if need.intersection(entry.outputs):
+                need.update(entry.inputs)
+        return need & set(self.tape.roots)
+
+    def is_added(self, cut: Cut) -> bool:
+        """Whether the value is only ever added to the loss, so that it changes no gradient."""
+        reached = self.below(cut.entries)
+        names = [
+            (e.name, len(reached.intersection(e.inputs)), len(set(e.inputs)))
+            for i, e in zip(self.numbers, self.entries, strict=True)
+            if i > min(cut.entries) and reached.intersection(e.inputs)
+        ]
+        alone = all(n in AFFINE or (n in SCALING and at == every) for n, at, every in names)
+        return self.loss in reached and bool(names) and alone and not self._cancels(cut)
+
+    def _cancels(self, cut: Cut) -> bool:
+        """Whether something is subtracted from itself: a value of 0 with a gradient, on purpose."""
+        sources = {s for i in cut.entries for s in self.tape.entries[i].inputs}
+        made = {s for i in cut.entries for s in self.tape.entries[i].outputs}
+        return any(
+            e.name in ("sub", "__sub__", "__rsub__")
+            and made.intersection(e.inputs)
+            and sources.intersection(e.inputs)
+            for e in self.entries
+        )
+
+
+def _upstream(tape: Tape, loss: int) -> list[int]:
+    """Numbers of the entries that the slot `loss` depends on, in order."""
+    need, groups = {loss}, _groups(tape, [loss])
+    found: list[int] = []
+    for i in range(len(tape.entries) - 1, -1, -1):
+        entry = tape.entries[i]
+        if need.intersection(entry.outputs) or (entry.wrote is not None and entry.wrote in groups):
+            found.append(i)
+            need.update(entry.inputs)
+            groups |= _groups(tape, entry.inputs)
+    return found[::-1]
+
+
+def _groups(tape: Tape, slots: Sequence[int]) -> set[int]:
+    """Memory of slots, but that of roots: those have their last value already."""
+    return {tape.group[s] for s in slots} - {tape.group[r] for r in tape.roots}
+
+
+def _kind(entry: Entry) -> str:
+    if not entry.grad:
+        return "no_grad"
+    if entry.name in ("detach", "detach_", "data"):
+        return entry.name.rstrip("_")
+    return "tensor" if entry.name in ("tensor", "as_tensor", "asarray", "new_tensor") else ""
+
+
+def _place(entry: Entry) -> Place | None:
+    """Where the user cut; None for calls that have no derivative, and for cuts of libraries."""
+    kind = _kind(entry)
+    if not kind or not entry.frames:
+        return None
+    if kind == "no_grad":
+        return switched_off(entry.frames) or users_line(entry.frames)
+    return None if is_library(entry.frames[0][0].co_filename) else users_line(entry.frames)

@@ -1,0 +1,175 @@
+"""Which cuts are mistakes, and what is said of them.
+
+An error: something in the optimizer gets no gradient at all because of the cut. A warning: a part
+of a gradient is lost inside the network, or a term of the loss trains nothing. A note: the value
+goes into the loss only, as targets and weights do, or comes from a step function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from chainrule.verify.finding import Correction, Finding, Level, Name
+from chainrule.verify.place import Place
+from chainrule.verify.script.cuts import Cut, Slice
+from chainrule.verify.script.graphs import parameter_names
+from chainrule.verify.script.opened import Lost
+
+RELEVANT = 1e-3
+"""Share of a parameter's gradient that may be lost without a word."""
+NOISE = 1e-5
+"""Share of the largest lost or kept gradient below which a gradient is rounding."""
+_NAMES = 6
+"""Parameters that are named."""
+
+Where = Literal["step", "added", "inside", "loss"]
+
+_WORDS = {
+    "detach": "`.detach()` cuts the graph",
+    "data": "`.data` is not connected to the graph",
+    "tensor": "`torch.tensor(...)` copies the value and leaves its graph behind",
+    "no_grad": "autograd is off here",
+}
+_INSTEAD = {
+    "detach": "leave `.detach()` out on this line",
+    "data": "use the tensor itself instead of its `.data`",
+    "tensor": "use the tensor itself (torch.stack for several) instead of torch.tensor(...)",
+    "no_grad": "compute it outside of torch.no_grad()",
+}
+
+
+@dataclass(frozen=True)
+class Root:
+    """A parameter behind a cut."""
+
+    ident: int
+    name: str
+    kept: float
+    """Norm of the gradient that it gets from this loss."""
+    lost: float
+    """Norm of what it would get through the cut."""
+
+    @property
+    def share(self) -> float:
+        """How much of the gradient is lost."""
+        return self.lost / (self.kept + self.lost) if self.lost else 0.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A cut on the way to one loss, and what it costs."""
+
+    kind: str
+    place: Place
+    where: Where
+    roots: tuple[Root, ...]
+
+
+@dataclass(eq=False)
+class Step:
+    """What was seen of the recorded step."""
+
+    seen: list[Seen] = field(default_factory=list[Seen])
+    reached: set[int] = field(default_factory=set[int])
+    """Ids of the leaves that some backward pass reached."""
+    stepped: set[int] = field(default_factory=set[int])
+    """Ids of the parameters of optimizers that made a step; empty if there are no optimizers."""
+    used: set[int] = field(default_factory=set[int])
+    """Slots whose graph has been used by a backward pass."""
+
+
+def seen_of(part: Slice, cut: Cut, lost: Lost) -> Seen:
+    """A cut with all that is needed of the tape."""
+    names = parameter_names()
+    tensors = {slot: t for slot, t in part.tape.roots.items() if t.is_leaf}
+    loudest = max([*lost.kept.values(), *lost.lost.values()], default=0.0)
+    roots = [
+        Root(id(t), names.get(id(t), "a leaf"), lost.kept[slot], lost.lost[slot])
+        for slot, t in tensors.items()
+        if lost.lost[slot] > NOISE * loudest
+    ]
+    return Seen(cut.kind, cut.place, _where(part, cut), tuple(roots))
+
+
+def _where(part: Slice, cut: Cut) -> Where:
+    if part.is_step(cut):
+        return "step"
+    if part.is_added(cut):
+        return "added"
+    return "inside" if part.is_inside(cut) else "loss"
+
+
+def found_in(step: Step) -> list[Finding]:
+    """Findings for all cuts that cost something."""
+    return [f for seen in step.seen for f in _finding(seen, step)]
+
+
+def _finding(seen: Seen, step: Step) -> list[Finding]:
+    trained = [r for r in seen.roots if not step.stepped or r.ident in step.stepped]
+    hurt = [r for r in trained if r.share > RELEVANT]
+    if not hurt:
+        return []
+    orphans = [r for r in hurt if r.ident not in step.reached]
+    level = _level(seen, bool(orphans))
+    named = orphans or hurt
+    names = _listed(list(dict.fromkeys([r.name for r in named])))
+    code = "detached" if orphans else "partly_detached"
+    if seen.where == "step":
+        code = "straight_through"
+    return [
+        Finding(
+            level,
+            "the loss",
+            "training step",
+            named[0].name if len(named) == 1 else "",
+            (Name(code, _because(seen, orphans, hurt), f"parameters: {names}"),),
+            place=seen.place,
+            error=max([r.share for r in named]),
+            evidence=tuple(_evidence(seen, named)),
+            correction=Correction(_advice(seen), before=seen.place.text, place=seen.place),
+        )
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(names[:_NAMES]) + more
+
+
+def _level(seen: Seen, orphans: bool) -> Level:
+    if seen.where == "step":
+        return "note"
+    if orphans:
+        return "warning" if seen.kind == "no_grad" else "error"
+    if seen.where == "loss" or (seen.kind == "no_grad" and seen.where == "inside"):
+        return "note"
+    return "warning"
+
+
+def _because(seen: Seen, orphans: Sequence[Root], hurt: Sequence[Root]) -> str:
+    said = _WORDS.get(seen.kind, "the graph is cut")
+    if orphans:
+        several = f"{len(orphans)} parameters" if len(orphans) > 1 else "a parameter"
+        return f"{said}: {several} in the optimizer act on the loss and get no gradient at all"
+    worst = max(hurt, key=lambda r: r.share)
+    return f"{said}: {worst.share:.1%} of the gradient of {worst.name} would come this way"
+
+
+def _evidence(seen: Seen, roots: Sequence[Root]) -> list[str]:
+    rows = [
+        f"{r.name}: gradient past the cut has norm {r.kept:.3g}, through it {r.lost:.3g}"
+        for r in roots[:4]
+    ]
+    means = {
+        "step": "a step function lies before the cut: its gradient is made up on purpose",
+        "added": "the value is only added to the loss: this term changes no gradient",
+        "inside": "behind the cut the value meets connected ones, and parameters act on both",
+        "loss": "the value goes into the loss only, as a target or a weight does",
+    }
+    return [*rows, means[seen.where]]
+
+
+def _advice(seen: Seen) -> str:
+    return f"{_INSTEAD.get(seen.kind, 'keep the graph')}; if it is meant, nothing is to be done"

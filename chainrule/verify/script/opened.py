@@ -1,0 +1,146 @@
+"""How much of each parameter's gradient is lost at each cut: the step run again with cuts open.
+
+Every cut value becomes a variable of its own, so that one backward pass tells both what the
+parameters get as it is, and what would have come through each cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from chainrule.verify.script.cuts import Cut, Slice
+from chainrule.verify.script.tape import Entry, Slot, tensors_in
+
+_SMALL = 1 << 16
+
+
+@dataclass(frozen=True)
+class Lost:
+    """For one cut: of each root what it gets past the cut, and what is lost there (norms)."""
+
+    cut: int
+    kept: Mapping[int, float]
+    lost: Mapping[int, float]
+
+
+class UnlikeError(RuntimeError):
+    """Running the calls again gave another loss."""
+
+
+def lost_at(part: Slice, cuts: Sequence[Cut], loss: Tensor) -> list[Lost]:
+    """For each of `cuts` what is lost there; `loss` is what the script computed.
+
+    Raises:
+        UnlikeError: If the calls do not compute that loss again.
+    """
+    run = _Run(part, {i: n for n, cut in enumerate(cuts) for i in cut.entries})
+    again = run.replayed()
+    if not torch.allclose(again.detach(), loss.detach(), rtol=1e-3, equal_nan=True):
+        raise UnlikeError(f"the step run again gives {again.item():.6g}, not {loss.item():.6g}")
+    return run.measured(again, len(cuts))
+
+
+class _Run:
+    def __init__(self, part: Slice, cut_of: Mapping[int, int]) -> None:
+        self.part = part
+        self.cut_of = cut_of
+        self.values: dict[int, Tensor] = {}
+        self.roots: dict[int, Tensor] = {}
+        self.edges: list[tuple[int, Tensor, Tensor]] = []
+        """Number of the cut, the connected value, and the variable that goes on behind it."""
+
+    def replayed(self) -> Tensor:
+        """The loss, computed again."""
+        for slot, t in self.part.tape.roots.items():
+            self.roots[slot] = t.detach().requires_grad_()
+            self.values[slot] = self.roots[slot]
+        stream = torch.get_rng_state()
+        try:
+            for i, entry in zip(self.part.numbers, self.part.entries, strict=True):
+                self._call(entry, self.cut_of.get(i))
+        finally:
+            torch.set_rng_state(stream)
+        return self.values[self.part.loss]
+
+    def _call(self, entry: Entry, cut: int | None) -> None:
+        local = dict(self.values) if cut is not None else self.values
+        if cut is not None:
+            for slot in dict.fromkeys(entry.connected):
+                leaf = self.values[slot].detach().clone().requires_grad_()
+                self.edges.append((cut, self.values[slot], leaf))
+                local[slot] = leaf.view_as(leaf)
+        if entry.random is not None:
+            torch.set_rng_state(entry.random)
+        args, kwargs = _filled(entry.args, local), _filled(entry.kwargs, local)
+        context = (
+            nullcontext() if entry.autocast is None else torch.autocast("cpu", dtype=entry.autocast)
+        )
+        with torch.set_grad_enabled(cut is not None or not entry.cuts), context:
+            out = _opened(entry, cut)(*args, **kwargs)
+        made = tensors_in(args)[:1] if out is None else tensors_in(out)
+        for slot, t in zip(entry.outputs, made, strict=False):
+            self.values[slot] = t
+
+    def measured(self, loss: Tensor, count: int) -> list[Lost]:
+        """Gradients past the cuts, and through each."""
+        leaves = [leaf for _, _, leaf in self.edges]
+        found = _grads([loss], [torch.ones_like(loss)], [*self.roots.values(), *leaves])
+        kept = _norms(self.roots, found[: len(self.roots)])
+        bars = found[len(self.roots) :]
+        out: list[Lost] = []
+        for n in range(count):
+            pairs = [
+                (a, bar)
+                for (cut, a, _), bar in zip(self.edges, bars, strict=True)
+                if cut == n and bar is not None and a.requires_grad
+            ]
+            through = _grads([a for a, _ in pairs], [b for _, b in pairs], [*self.roots.values()])
+            out.append(Lost(n, kept, _norms(self.roots, through)))
+        return out
+
+
+def _opened(entry: Entry, cut: int | None) -> Callable[..., Any]:
+    """The call, or what it would be if it did not cut."""
+    if cut is not None and entry.name in ("detach", "data", "detach_", "tensor", "as_tensor"):
+        return _passed
+    return entry.function
+
+
+def _passed(x: Tensor, *_: Any, **__: Any) -> Tensor:
+    return x.clone()
+
+
+def _grads(
+    ys: Sequence[Tensor], gs: Sequence[Tensor], xs: Sequence[Tensor]
+) -> tuple[Tensor | None, ...]:
+    if not ys:
+        return (None,) * len(xs)
+    return torch.autograd.grad(ys, xs, gs, retain_graph=True, allow_unused=True)
+
+
+def _norms(roots: Mapping[int, Tensor], grads: Sequence[Tensor | None]) -> dict[int, float]:
+    return {
+        slot: 0.0 if g is None else float(g.detach().double().square().sum().sqrt())
+        for slot, g in zip(roots, grads, strict=True)
+    }
+
+
+def _filled(x: Any, values: Mapping[int, Tensor]) -> Any:
+    """Arguments with values in place of slots. Small constants are copied: calls may update them,
+    as batch norm does its statistics."""
+    if isinstance(x, Slot):
+        return values[x.number]
+    if isinstance(x, Tensor):
+        return x.clone() if x.numel() <= _SMALL and not x.requires_grad else x
+    if isinstance(x, tuple | list):
+        items = [_filled(i, values) for i in cast("Sequence[Any]", x)]
+        return items if isinstance(x, list) else tuple(items)
+    if isinstance(x, dict):
+        return {k: _filled(v, values) for k, v in cast("dict[Any, Any]", x).items()}
+    return x

@@ -1,0 +1,79 @@
+"""Lines of a call: the user's own one, and the `with torch.no_grad():` around it."""
+
+from __future__ import annotations
+
+import ast
+import site
+import sysconfig
+from functools import lru_cache
+from pathlib import Path
+
+from chainrule.verify.place import Place
+from chainrule.verify.script.tape import Frames
+
+_OFF = ("no_grad", "inference_mode", "set_grad_enabled")
+_LIBRARIES = tuple(
+    [
+        str(Path(p))
+        for p in (
+            *site.getsitepackages(),
+            site.getusersitepackages(),
+            sysconfig.get_path("stdlib"),
+            sysconfig.get_path("purelib"),
+        )
+    ]
+)
+
+
+def is_library(file: str) -> bool:
+    """Whether a file was installed, rather than written by the user."""
+    return file.startswith(("<", *_LIBRARIES))
+
+
+def users_line(frames: Frames) -> Place | None:
+    """The innermost line of the user's own."""
+    for code, line in frames:
+        if not is_library(code.co_filename):
+            return Place(code.co_filename, line, code.co_qualname)
+    return None
+
+
+def switched_off(frames: Frames) -> Place | None:
+    """Where the user switched autograd off; None if nowhere, or if a library did.
+
+    The innermost place counts: a `with` around the call or the decorator of its function.
+    """
+    for code, line in frames:
+        found = _around(code.co_filename, line)
+        if found is not None:
+            if is_library(code.co_filename):
+                return None
+            return Place(code.co_filename, found, code.co_qualname)
+    return None
+
+
+def _around(file: str, line: int) -> int | None:
+    """Line of the innermost `with` or decorator of the file that switches autograd off there."""
+    inside = [(end - first, at) for first, end, at in _switches(file) if first <= line <= end]
+    return min(inside)[1] if inside else None
+
+
+@lru_cache(maxsize=256)
+def _switches(file: str) -> tuple[tuple[int, int, int], ...]:
+    """First line, last line, and line of the switch, of all regions in which autograd is off."""
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    found: list[tuple[int, int, int]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.With):
+            makers = [item.context_expr for item in node.items]
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            makers = node.decorator_list
+        else:
+            continue
+        for maker in makers:
+            if any(name in ast.unparse(maker) for name in _OFF):
+                found.append((node.lineno, node.end_lineno or node.lineno, maker.lineno))
+    return tuple(found)

@@ -1,0 +1,135 @@
+"""Values that changed between the forward and the backward pass without autograd's knowledge.
+
+PyTorch counts in-place changes of a tensor and refuses a backward that needs the old value. What
+goes through `.data` or a NumPy view is not counted, and tensors that a Function keeps on its ctx by
+hand are not checked. So sums of values are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.place import Place
+from chainrule.verify.script.apart import LostError, apart
+from chainrule.verify.script.graphs import parameter_names, walk
+from chainrule.verify.script.regions import users_line
+from chainrule.verify.script.tape import Tape, checksum, tensors_in
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """A tensor that a Function keeps as an attribute of its ctx."""
+
+    function: Any
+    node: Any
+    name: str
+    value: Tensor
+    before: float
+
+
+class Unseen:
+    """Compares before each backward pass; `findings` are what it found."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self._kept: list[_Kept] = []
+
+    def keep(self, function: Any, out: Any) -> None:
+        """Note what a call of a Function left on its ctx."""
+        for t in tensors_in(out):
+            node: Any = t.grad_fn
+            for name, value in dict(getattr(node, "__dict__", {})).items():
+                if isinstance(value, Tensor) and (before := checksum(value)) is not None:
+                    self._kept.append(_Kept(function, node, name, value, before))
+
+    def compare(self, tape: Tape, losses: Sequence[Tensor]) -> None:
+        """Before a backward pass: what is not what it was?"""
+        changed = [t for t, version, before in tape.marks.values() if _differs(t, version, before)]
+        kept = [k for k in self._kept if checksum(k.value) != k.before]
+        if not changed and not kept:
+            return
+        nodes = walk([loss.grad_fn for loss in losses if loss.grad_fn is not None])
+        if changed:
+            try:
+                needed = apart(lambda: _saved(nodes))
+            except LostError:
+                needed = set[int]()
+            self._report(tape, [t for t in changed if _address(t) in needed])
+        for k in [k for k in kept if k.node in nodes]:
+            self._report_kept(k)
+
+    def _report(self, tape: Tape, changed: Sequence[Tensor]) -> None:
+        names = parameter_names()
+        for t in changed:
+            what = names.get(id(t), f"a tensor of shape {tuple(t.shape)}")
+            place = _line(tape, t)
+            because = (
+                f"{what} was kept for the backward pass and changed before it, through `.data` or "
+                "a NumPy view, which PyTorch does not count"
+            )
+            self._add("the training step", "training step", what, because, place)
+
+    def _report_kept(self, k: _Kept) -> None:
+        from chainrule.verify.pytorch.places import defined
+
+        because = (
+            f"ctx.{k.name} was set in forward and has other values when backward reads it: "
+            "PyTorch checks only what ctx.save_for_backward was given"
+        )
+        place = defined(k.function.forward)
+        self._add(k.function.__name__, "torch.autograd.Function", f"ctx.{k.name}", because, place)
+
+    def _add(self, subject: str, kind: str, what: str, because: str, place: Place | None) -> None:
+        name = Name("unseen_change", because)
+        advice = (
+            "keep it with ctx.save_for_backward, and do not change it in place"
+            if what.startswith("ctx.")
+            else "change a copy: x = x.clone() before, or write the change without `.data`"
+        )
+        correction = Correction(advice, before=place.text if place else "", place=place)
+        self.findings.append(
+            Finding("error", subject, kind, what, (name,), place=place, correction=correction)
+        )
+
+
+def _differs(t: Tensor, version: int, before: float) -> bool:
+    try:
+        return t._version == version and checksum(t) != before  # pyright: ignore[reportPrivateUsage]
+    except RuntimeError:  # memory that was given back on purpose
+        return False
+
+
+def _saved(nodes: Sequence[Any]) -> set[int]:
+    """Addresses of what the nodes keep. Reading may compute it again: only in a copy."""
+    found: set[int] = set()
+    for node in nodes:
+        for name in dir(node):
+            if name.startswith("_saved_"):
+                try:
+                    found.update([_address(t) for t in tensors_in(getattr(node, name))])
+                except RuntimeError:  # PyTorch refuses: it has seen a change, and will say so
+                    continue
+        for t in getattr(node, "saved_tensors", ()) or ():
+            if isinstance(t, Tensor):
+                found.add(_address(t))
+    return found
+
+
+def _address(t: Tensor) -> int:
+    return t.untyped_storage().data_ptr()
+
+
+def _line(tape: Tape, changed: Tensor) -> Place | None:
+    """The last line that got hold of the memory behind autograd's back."""
+    slot = tape.slot(changed)
+    group = None if slot is None else tape.group[slot]
+    for entry in reversed(tape.entries):
+        same = group is not None and any(tape.group[s] == group for s in entry.inputs)
+        if same and entry.name in ("data", "detach") and entry.frames:
+            return users_line(entry.frames)
+    return None

@@ -1,0 +1,204 @@
+"""Is what the parameters get the derivative of the loss? One step's calls are recorded to tell.
+
+Where the way from parameters to the loss is cut, the step is run again, in a copy of the process,
+with the cuts open: what is lost there decides. A cut that costs nothing (a maximum subtracted
+for the sake of the range, running statistics) is never mentioned.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Checked, Ledger, Skipped
+from chainrule.verify.observer import Observer
+from chainrule.verify.script.apart import LostError, apart
+from chainrule.verify.script.cuts import Cut, Slice
+from chainrule.verify.script.lost import Step, found_in, seen_of
+from chainrule.verify.script.opened import lost_at
+from chainrule.verify.script.patches import Patches
+from chainrule.verify.script.tape import Tape
+from chainrule.verify.script.unseen import Unseen
+
+_AT = 1
+"""The step after which recording begins; it ends with the next."""
+_BACKWARDS = 16
+"""Backward passes of that step that are looked at."""
+
+
+class WholeObserver(Observer):
+    """Records one step and looks for what autograd does not see in it."""
+
+    def __init__(self) -> None:
+        self._tape: Tape | None = None
+        self._patches = Patches()
+        self._hook: Any = None
+        self._step = Step()
+        self._unseen = Unseen()
+        self._skipped: list[str] = []
+        self._backwards = 0
+
+    def start(self) -> None:
+        """Wait for the first step to be done."""
+
+    def step_done(self, step: int) -> None:
+        """Record from the end of the first step to that of the second."""
+        if step == _AT and self._tape is None:
+            self._begin()
+        elif step > _AT:
+            self._end()
+
+    def stop(self) -> None:
+        """Record no more."""
+        self._end()
+
+    def _begin(self) -> None:
+        why = _unsuited()
+        if why:
+            self._skipped.append(why)
+            return
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        self._tape = tape = Tape()
+        level: Any = torch.autograd.Function.__mro__[1]
+        self._patches.put(level, "apply", lambda old: _applied(old, level, tape, self._unseen))
+        self._patches.put(torch.autograd, "backward", self._watched)
+        self._hook = register_optimizer_step_post_hook(self._stepped)
+        tape.__enter__()
+
+    def _end(self) -> None:
+        if self._tape is None or self._hook is None:
+            return
+        _remove(self._tape)
+        self._patches.undo()
+        self._hook.remove()
+        self._hook = None
+        if self._tape.broken:
+            self._skipped.append(self._tape.broken)
+        self._tape.clear()
+
+    def _stepped(self, optimizer: Any, *_: Any) -> None:
+        self._step.stepped.update([id(p) for g in optimizer.param_groups for p in g["params"]])
+
+    def _watched(self, backward: Any) -> Any:
+        def observed(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            tape = self._tape
+            if tape is None or not tape.active:
+                return backward(tensors, *args, **kwargs)
+            tape.active = False
+            try:
+                self._look(tape, [tensors] if isinstance(tensors, Tensor) else list(tensors))
+            except Exception as error:
+                self._skipped.append(f"{type(error).__name__}: {error}")
+            try:
+                return backward(tensors, *args, **kwargs)
+            finally:
+                tape.active = not tape.broken
+
+        return observed
+
+    def _look(self, tape: Tape, losses: Sequence[Tensor]) -> None:
+        """Before a backward pass: what does it not see?"""
+        self._backwards += 1
+        self._unseen.compare(tape, losses)
+        for loss in losses:
+            self._step.reached.update(_leaves(loss))
+            slot = tape.slot(loss)
+            if slot is None or self._backwards > _BACKWARDS:
+                continue
+            part = Slice(tape, slot)
+            cuts = [c for c in part.cuts if not self._is_old(tape, c)]
+            if cuts and loss.numel() == 1:
+                self._measure(part, cuts, loss)
+            self._step.used.update([s for e in part.entries if e.is_live for s in e.outputs])
+
+    def _is_old(self, tape: Tape, cut: Cut) -> bool:
+        """Whether the value's graph was used already, as at the start of a chunk of a sequence."""
+        return all(self._step.used.intersection(tape.entries[i].inputs) for i in cut.entries)
+
+    def _measure(self, part: Slice, cuts: list[Cut], loss: Tensor) -> None:
+        try:
+            lost = apart(lambda: lost_at(part, cuts, loss))
+        except LostError as error:
+            where = ", ".join([str(c.place) for c in cuts])
+            self._skipped.append(f"the cuts at {where} could not be measured: {error}")
+            return
+        self._step.seen += [seen_of(part, cut, one) for cut, one in zip(cuts, lost, strict=True)]
+
+    def findings(self, ledger: Ledger) -> list[Finding]:
+        """Cuts that cost a gradient, and changes that autograd does not see."""
+        ledger.skipped.extend([Skipped("one step as a whole", why) for why in self._skipped])
+        if self._backwards:
+            how = "calls of one step recorded, values compared before its backward passes"
+            ledger.checked.append(Checked("one step as a whole", "loss", self._backwards, 0.0, how))
+        elif not self._skipped:
+            ledger.skipped.append(Skipped("one step as a whole", "it takes two steps to see one"))
+        return [*self._unseen.findings, *found_in(self._step)]
+
+
+def _unsuited() -> str:
+    """Why the calls of a step cannot be recorded; empty if they can."""
+    if "torch._dynamo" in sys.modules and _compiles():
+        return "compiled code cannot be recorded without changing what it computes"
+    return ""
+
+
+def _compiles() -> bool:
+    kinds = {type(o).__name__ for o in gc.get_objects()}
+    return "OptimizedModule" in kinds or "_TorchDynamoContext" in kinds
+
+
+def _remove(tape: Tape) -> None:
+    """Take the tape off the stack of modes, wherever it stands."""
+    stack: Any = torch._C  # pyright: ignore[reportPrivateUsage]
+    tape.active = False
+    above: list[Any] = []
+    while stack._len_torch_function_stack():
+        mode: Any = stack._pop_torch_function_stack()
+        if mode is tape:
+            break
+        above.append(mode)
+    for mode in reversed(above):
+        stack._push_on_torch_function_stack(mode)
+
+
+def _applied(old: Any, level: Any, tape: Tape, unseen: Unseen) -> Any:
+    """`apply` of user-defined Functions as one call; what they compute inside is their own."""
+    inner: Any = getattr(old, "__func__", None)
+
+    def run(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if inner is not None:
+            return inner(cls, *args, **kwargs)
+        bound: Any = super(level, cls).apply  # pyright: ignore[reportUnknownMemberType]
+        return bound(*args, **kwargs)
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if not tape.active or cls.__module__.startswith("torch."):
+            return run(cls, *args, **kwargs)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            before, tape.active = tape.active, False
+            try:
+                return run(cls, *args, **kwargs)
+            finally:
+                tape.active = before and not tape.broken
+
+        call.__name__ = cls.__name__
+        out = tape.observed(call, args, kwargs)
+        unseen.keep(cls, out)
+        return out
+
+    return classmethod(apply)
+
+
+def _leaves(loss: Tensor) -> set[int]:
+    from chainrule.verify.script.graphs import walk
+
+    nodes = walk([loss.grad_fn]) if loss.grad_fn is not None else []
+    return {id(node.variable) for node in nodes if hasattr(node, "variable")}
