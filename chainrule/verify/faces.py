@@ -207,7 +207,8 @@ def model(net: Any, batch: Any, loss: Callable[..., Any] | None = None) -> Repor
         return _certified(name_of(net), found.subjects, ledger=Ledger(skipped=found.skipped))
     raise ConfigError(
         f"model: {describe(net)} is no Module of chainrule's or PyTorch's; use "
-        "verify.pair(network, *args) for NumPy code with forward and backward, verify.check(f, *args) for functions"
+        "verify.pair(network, *args) for NumPy code with forward and backward, "
+        "verify.check(f, *args) for functions"
     )
 
 

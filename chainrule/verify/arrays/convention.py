@@ -91,6 +91,17 @@ class _Search:
     side: Side | None
     cache: bool | None
 
+    def saved(self) -> int | None:
+        """The first result that is there for the backward for certain: it was given or returned
+        before, as an argument or as the output itself."""
+        named = returned_names(self.forward)
+        named = named if len(named) == len(self.results) else (None,) * len(self.results)
+        for i, result in enumerate(self.results[1:], 1):
+            again = any(result is before for before in self.results[:i])
+            if again or named[i] in (*self.inputs, *[n for n in named[:i] if n is not None]):
+                return i
+        return None
+
     def parameters(self) -> list[inspect.Parameter]:
         """The backward's parameters that a call can fill; made up for `*args`."""
         found = list(parameters_of(self.backward) or ())
@@ -192,6 +203,8 @@ def _outputs(search: _Search, roles: Sequence[str]) -> int:
     cotangents = roles.count("g")
     if cotangents > 1:
         return min(cotangents, count)
+    if (saved := search.saved()) is not None:
+        return saved
     bound = [int(r[1:]) for r in roles if r[0] == "r" and r != "r0" and r != "rest"]
     if bound:
         return min(bound)

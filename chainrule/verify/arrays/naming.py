@@ -36,7 +36,7 @@ _SUFFIX = re.compile(r"_?(grads?|gradient|bar|g|diff|delta)$")
 
 def is_cotangent(name: str) -> bool:
     """Whether a backward's parameter of this name is what comes in from above."""
-    return _COTANGENT.match(name) is not None
+    return _COTANGENT.match(re.sub(r"_?\d+$", "", name)) is not None
 
 
 def is_saved(name: str) -> bool:

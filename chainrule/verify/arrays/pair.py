@@ -10,6 +10,7 @@ import numpy as np
 
 from chainrule.errors import describe
 from chainrule.verify.arrays import convention
+from chainrule.verify.arrays.captured import Capture, captures, rebound
 from chainrule.verify.arrays.convention import Convention, Side, listed
 from chainrule.verify.arrays.naming import gradient_of, returned_names
 from chainrule.verify.arrays.values import as_gradient, as_output, inputs_of, times
@@ -29,6 +30,8 @@ class Pair(Subject):
     forward_function: Callable[..., Any]
     backward_function: Callable[..., Any]
     convention: Convention
+    captured: tuple[Capture, ...] = ()
+    """What the backward reaches for besides its parameters: of (*arguments, *results)."""
     streams: tuple[Stream, ...] = ()
     kind: str = "NumPy pair"
     place: Place | None = None
@@ -52,7 +55,8 @@ class Pair(Subject):
         with replayed(self.streams):
             results = listed(self.forward_function(*xs))
             self._outputs(results)
-            returned = self.convention.call(self.backward_function, xs, results, gs)
+            backward = rebound(self.backward_function, self.captured, [*xs, *results])
+            returned = self.convention.call(backward, xs, results, gs)
         bars = assigned(returned, self.inputs, self.backward_function)
         if not self.convention.takes_cotangent:
             bars = [times(gs[0], b) for b in bars]
@@ -140,6 +144,7 @@ def subject_of_pair(
             forward,
             backward,
             c,
+            captures(backward, [*xs, *results]),
             streams,
             place=place_of(forward),
             backward_place=place_of(backward),

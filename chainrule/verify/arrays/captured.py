@@ -1,0 +1,71 @@
+"""Backwards that reach for the forward's arrays by themselves, past their parameters.
+
+In a notebook `backward = lambda g: g * np.cos(x)` uses the `x` that stands in a cell above. At that
+x it is right, but the verifier looks at other points, too: so such names are bound again, to what
+the forward has been given there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import CellType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify.reading import function_of
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A name that a function uses, global or of its closure, which stands for value `index`."""
+
+    name: str
+    index: int
+
+
+def captures(f: Any, values: Sequence[Any]) -> tuple[Capture, ...]:
+    """The names by which the function `f` reaches arrays that are among `values`."""
+    if not isinstance(f, FunctionType):
+        return ()
+    found: list[Capture] = []
+    for name, x in _reached(f).items():
+        for i, value in enumerate(values):
+            if _same(x, value):
+                found.append(Capture(name, i))
+                break
+    return tuple(found)
+
+
+def _reached(f: FunctionType) -> dict[str, Any]:
+    """Arrays in the globals that a function names, and in its closure."""
+    reached = {n: f.__globals__[n] for n in f.__code__.co_names if n in f.__globals__}
+    for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+        try:
+            reached[name] = cell.cell_contents
+        except ValueError:  # a name that has no value yet
+            continue
+    return {n: x for n, x in reached.items() if isinstance(x, np.ndarray) and x.size > 1}
+
+
+def _same(x: Any, value: Any) -> bool:
+    if x is value:
+        return True
+    alike = isinstance(value, np.ndarray) and x.shape == value.shape and x.dtype == value.dtype
+    return alike and bool(np.array_equal(x, value))
+
+
+def rebound(f: Callable[..., Any], known: Sequence[Capture], values: Sequence[Any]) -> Any:
+    """`f` with the captured names standing for `values`; `f` itself if there are none."""
+    inner = function_of(f)
+    if not known or inner is None:
+        return f
+    new = {c.name: values[c.index] for c in known if c.index < len(values)}
+    names = inner.__code__.co_freevars
+    cells = zip(names, inner.__closure__ or (), strict=True)
+    closure = tuple([CellType(new[n]) if n in new else cell for n, cell in cells])
+    scope = {**inner.__globals__, **{n: x for n, x in new.items() if n not in names}}
+    made = FunctionType(inner.__code__, scope, inner.__name__, inner.__defaults__, closure)
+    made.__kwdefaults__ = inner.__kwdefaults__
+    return made
