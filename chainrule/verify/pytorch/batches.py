@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-import torch
 from torch import Tensor, nn
 
 from chainrule.errors import ConfigError
@@ -97,8 +96,3 @@ def _loss_of(result: Any) -> Any:
         if len(scalars) == 1:
             return scalars[0]
     return cast("Any", result)
-
-
-def elements(tensors: Any) -> int:
-    """Numbers in all of them."""
-    return sum([x.numel() for x in tensors if isinstance(x, torch.Tensor)])

@@ -2,79 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.utils import _pytree as pytree
 
-from chainrule.errors import ConfigError
-from chainrule.verify.place import Place
-from chainrule.verify.pytorch.convert import Array, is_float, plain, tensor_like, to_numpy, to_torch
-from chainrule.verify.pytorch.derivatives import Mode, Run, derived, pulled
+from chainrule.verify.pytorch.coefficients import coefficients_call
+from chainrule.verify.pytorch.convert import Array, plain, tensor_like, to_numpy, to_torch
+from chainrule.verify.pytorch.derivatives import Mode, derived, pulled
+from chainrule.verify.pytorch.flat import Call, call_of, chosen, module_call
 from chainrule.verify.pytorch.flow import traced
-from chainrule.verify.pytorch.parameters import argument_names
-from chainrule.verify.pytorch.places import defined
 from chainrule.verify.pytorch.replays import Replay
-from chainrule.verify.pytorch.widened import widest
 from chainrule.verify.subject import Flow, Input, Subject
 
-COLUMNS = 400
-"""Forward mode takes one sweep for each number that goes in: at most so many."""
-
-
-@dataclass(frozen=True, eq=False)
-class Call:
-    """Something that can be run on a flat list of arguments."""
-
-    name: str
-    kind: str
-    run: Run
-    names: tuple[str, ...]
-    args: tuple[Any, ...]
-    place: Place | None = None
-    fixed: str = ""
-    replay: Replay | None = None
-
-
-def call_of(
-    f: Any,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    name: str | None = None,
-) -> Call:
-    """`f(*args, **kwargs)`. Tensors may stand inside lists, tuples and dicts."""
-    flat, names, spec = _flat(f, args, kwargs)
-
-    def run(xs: Sequence[Any]) -> list[Tensor]:
-        given: Any = pytree.tree_unflatten(list(xs), spec)
-        return floats_in(f(*given[0], **given[1]))
-
-    shown = name or getattr(f, "__name__", type(f).__name__)
-    return Call(shown, "PyTorch function", run, tuple(names), tuple(flat), defined(f))
-
-
-def _flat(
-    f: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
-) -> tuple[list[Any], list[str], Any]:
-    """Arguments without their structure, their names, the structure."""
-    named = dict(kwargs or {})
-    flat, spec = pytree.tree_flatten((tuple(args), named))
-    top = [*zip(argument_names(f, len(args)), args, strict=True), *named.items()]
-    return flat, [n for name, x in top for n in _inner_names(name, x)], spec
-
-
-def _inner_names(name: str, x: Any) -> list[str]:
-    paths = [p for p, _ in pytree.tree_flatten_with_path(x)[0]]
-    return [name + pytree.keystr(p) for p in paths]
-
-
-def floats_in(ys: Any) -> list[Tensor]:
-    """The tensors of float or complex dtype among results of any structure."""
-    return [y for y in pytree.tree_leaves(ys) if is_float(y)]
+COLUMNS = 12
+"""Forward mode takes one sweep for each number that goes in: where there are more, a few random
+directions stand for them."""
+_EACH = 2
+_NESTED = 2
+"""Forward mode inside forward mode is looked at once: each further level doubles its cost."""
 
 
 def subject_of_call(
@@ -87,63 +34,39 @@ def subject_of_call(
     taken: "reverse" (autograd.grad), "func" (torch.func.vjp), "forward" (torch.func.jvp, nested).
     A gradient is expected for the float tensors that require one; if none does, for all.
 
-    Raises `ConfigError` if there is nothing to differentiate, or too much for forward mode.
+    Raises `ConfigError` if there is nothing to differentiate.
     """
-    call = module_call(f, args) if isinstance(f, torch.nn.Module) else call_of(f, args)
-    return CallSubject(replace(call, name=name or call.name), order, mode)
+    call = _call(f, args)
+    return _subject(replace(call, name=name or call.name), order, mode)
 
 
 def subjects_of_call(f: Any, args: Sequence[Any], *, order: int = 1) -> list[Subject]:
-    """All orders up to `order`, by autograd; then by `torch.func`, in reverse and, for small
-    arguments, in forward mode. The one that should be read first comes first."""
-    call = module_call(f, args) if isinstance(f, torch.nn.Module) else call_of(f, args)
-    call = replace(call, replay=Replay.of(call.args))
-    first = CallSubject(call, 1, "reverse")
-    count = sum([x.value.size for x in first.inputs if x.wanted])
-    real = not any(x.wanted and x.value.dtype.kind == "c" for x in first.inputs)
+    """All orders up to `order`, by autograd; then by `torch.func`, in reverse and in forward mode
+    (functions of real numbers). The one that should be read first comes first."""
+    call = replace(_call(f, args), replay=Replay.of(list(args)))
     modes: list[Mode] = ["reverse"]
     if not isinstance(f, torch.nn.Module):  # whose hooks are there for autograd
+        real = not any(call.args[i].is_complex() for i in _moved(call))
         modes.append("func")
-        if real and count <= COLUMNS:
+        if real:
             modes.append("forward")
-    return [CallSubject(call, k, mode) for mode in modes for k in range(1, order + 1)]
+    most = {"reverse": order, "func": order, "forward": min(order, _NESTED)}
+    return [_subject(call, k, mode) for mode in modes for k in range(1, most[mode] + 1)]
 
 
-def module_call(
-    module: torch.nn.Module,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    name: str | None = None,
-) -> Call:
-    """`module(*args, **kwargs)` as a function of its parameters, too: arguments by name.
-
-    Buffers are copies at each run, so that running statistics stay what they are.
-    """
-    own = dict(module.named_parameters())
-    flat, names, spec = _flat(module.forward, args, kwargs)
-
-    def run(xs: Sequence[Any]) -> list[Tensor]:
-        state = dict(zip(own, xs[len(flat) :], strict=True))
-        state.update(_buffers(module, widest(xs)))
-        given: Any = pytree.tree_unflatten(list(xs[: len(flat)]), spec)
-        return floats_in(torch.func.functional_call(module, state, given[0], given[1]))
-
-    return Call(
-        name or type(module).__name__,
-        "torch.nn.Module",
-        run,
-        (*names, *own),
-        (*flat, *own.values()),
-        defined(type(module).forward),
-        "its parameters have sizes of their own" if own else "",
-    )
+def _call(f: Any, args: Sequence[Any]) -> Call:
+    return module_call(f, args) if isinstance(f, torch.nn.Module) else call_of(f, args)
 
 
-def _buffers(module: torch.nn.Module, dtype: torch.dtype | None) -> dict[str, Tensor]:
-    wide = dtype in (torch.float64, torch.complex128)
-    copies = {k: x.detach().clone() for k, x in module.named_buffers()}
-    return {k: x.double() if wide and x.is_floating_point() else x for k, x in copies.items()}
+def _subject(call: Call, order: int, mode: Mode) -> CallSubject:
+    moved = _moved(call)
+    if mode == "forward" and sum([call.args[i].numel() for i in moved]) > COLUMNS:
+        call = coefficients_call(call, moved, each=_EACH, name="directions")
+    return CallSubject(call, order, mode)
+
+
+def _moved(call: Call) -> list[int]:
+    return [i for i, w in enumerate(chosen(call)) if w]
 
 
 class CallSubject(Subject):
@@ -156,17 +79,11 @@ class CallSubject(Subject):
         self.name = call.name + _suffix(order, mode)
         self.kind = call.kind if order == 1 and mode == "reverse" else "derivative in PyTorch"
         self.place = call.place
-        chosen = _chosen(call)
+        want = chosen(call)
         self.inputs = tuple(
-            [Input(n, plain(x), w) for n, x, w in zip(call.names, call.args, chosen, strict=True)]
+            [Input(n, plain(x), w) for n, x, w in zip(call.names, call.args, want, strict=True)]
         )
-        self._wanted = [i for i, w in enumerate(chosen) if w]
-        count = sum([call.args[i].numel() for i in self._wanted])
-        if mode == "forward" and count > COLUMNS:
-            raise ConfigError(
-                f"{call.name}: forward mode is verified by one sweep for each of {count} numbers, "
-                f"at most {COLUMNS}: give smaller arguments"
-            )
+        self._wanted = [i for i, w in enumerate(want) if w]
         self._run = derived(call.run, self._wanted, mode, order - 1)
 
     @property
@@ -199,16 +116,6 @@ class CallSubject(Subject):
 
     def _tensors(self, xs: Sequence[Any]) -> list[Any]:
         return [tensor_like(x, like) for x, like in zip(xs, self.call.args, strict=True)]
-
-
-def _chosen(call: Call) -> list[bool]:
-    floats = [is_float(x) for x in call.args]
-    if not any(floats):
-        raise ConfigError(
-            f"{call.name}: no float or complex tensor among its arguments: nothing to differentiate"
-        )
-    required = [f and bool(x.requires_grad) for f, x in zip(floats, call.args, strict=True)]
-    return required if any(required) else floats
 
 
 def _suffix(order: int, mode: Mode) -> str:

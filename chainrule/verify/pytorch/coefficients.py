@@ -13,18 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from chainrule.verify.pytorch.calls import Call
 from chainrule.verify.pytorch.convert import is_float
+from chainrule.verify.pytorch.flat import Call
 
 NAME = "parameters"
 
 
-def coefficients_call(call: Call) -> Call:
-    """`call` as a function of one coefficient for each argument that requires a gradient.
+def coefficients_call(call: Call, moved: Sequence[int], *, each: int = 1, name: str = NAME) -> Call:
+    """`call` as a function of `each` coefficients for each of its arguments `moved`.
 
     Directions are random, as large as what they are added to, and made anew at each run.
     """
-    moved = [i for i, x in enumerate(call.args) if is_float(x) and x.requires_grad]
     kept = [x.detach() if isinstance(x, Tensor) else x for x in call.args]
     sizes = [_size(kept[i]) for i in moved]
     dtype = kept[moved[0]].dtype
@@ -32,12 +31,15 @@ def coefficients_call(call: Call) -> Call:
     def run(xs: Sequence[Any]) -> list[Tensor]:
         (c,) = xs
         args = [x.to(_wider(x, c)) if is_float(x) else x for x in kept]
-        for k, i in enumerate(moved):
-            args[i] = args[i] + c[k].to(args[i].dtype) * _direction(args[i], k, sizes[k])
+        for k, (i, size) in enumerate(zip(moved, sizes, strict=True)):
+            x, own = args[i], c[k * each : (k + 1) * each]
+            step = own.to(x.dtype) @ _directions(x, each, k, size)
+            args[i] = x + step.reshape(x.shape)
         return call.run(args)
 
-    c = torch.zeros(len(moved), dtype=torch.float32 if dtype.is_complex else dtype)
-    return replace(call, run=run, names=(NAME,), args=(c.requires_grad_(),), fixed="one for each")
+    real = torch.float32 if dtype == torch.complex64 else dtype
+    c = torch.zeros(len(moved) * each, dtype=torch.float64 if real.is_complex else real)
+    return replace(call, run=run, names=(name,), args=(c.requires_grad_(),), fixed="one for each")
 
 
 def _wider(x: Tensor, c: Tensor) -> torch.dtype:
@@ -49,7 +51,8 @@ def _size(x: Tensor) -> float:
     return float(x.abs().square().mean().sqrt()) or 1.0
 
 
-def _direction(like: Tensor, number: int, size: float) -> Tensor:
+def _directions(like: Tensor, count: int, number: int, size: float) -> Tensor:
+    """`(count, like.numel())`"""
     own = torch.Generator().manual_seed(number)
-    noise = torch.randn(like.shape, generator=own, dtype=torch.float32)
+    noise = torch.randn((count, like.numel()), generator=own, dtype=torch.float32)
     return noise.to(like.dtype) * size

@@ -5,7 +5,7 @@ bfloat16 is ml_dtypes' on our side; it travels as its bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import numpy as np
@@ -73,3 +73,8 @@ def plain(x: Any) -> Any:
 def tensor_like(value: Any, like: Any) -> Any:
     """The argument for a value: a tensor where `like`, the argument as captured, was one."""
     return to_torch(np.asarray(value)) if isinstance(like, Tensor) else value
+
+
+def elements(xs: Iterable[Any]) -> int:
+    """Numbers in all tensors among xs."""
+    return sum([x.numel() for x in xs if isinstance(x, Tensor)])

@@ -13,6 +13,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from chainrule.verify.pytorch.seeds import gradients
+
 Run = Callable[[Sequence[Any]], list[Tensor]]
 Mode = Literal["reverse", "func", "forward"]
 """`reverse`: torch.autograd.grad. `func`: torch.func.vjp, which takes other ways inside some ops.
@@ -33,7 +35,7 @@ def pulled(
     if mode == "reverse":
         with torch.enable_grad():
             wrt, full = _leaves(args, wanted)
-            return _grad(run(full), wrt, gs, keep=False)
+            return gradients(run(full), gs, wrt)
     apply, xs = _at(run, args, wanted)
     if mode == "func":
         return list(_vjp(apply, xs)[1](tuple(gs)))
@@ -91,7 +93,7 @@ def _reverse(run: Run, wanted: Sequence[int], level: int) -> Run:
                 else ([args[i] for i in wanted], [_copied(x) for x in args])
             )
             ys = run(full)
-            found = _grad(ys, wrt, _fixed(ys, level), keep=True)
+            found = gradients(ys, _fixed(ys, level), wrt, create_graph=True)
         return [torch.zeros_like(x) if b is None else b for x, b in zip(wrt, found, strict=True)]
 
     return bars
@@ -129,16 +131,6 @@ def _leaves(args: Sequence[Any], wanted: Sequence[int]) -> tuple[list[Tensor], l
 
 def _copied(x: Any) -> Any:
     return x.clone() if isinstance(x, Tensor) else x
-
-
-def _grad(
-    ys: Sequence[Tensor], wrt: Sequence[Tensor], gs: Sequence[Tensor], *, keep: bool
-) -> list[Tensor | None]:
-    pairs = [(y, g) for y, g in zip(ys, gs, strict=True) if y.requires_grad]
-    if not pairs or not wrt:
-        return [None] * len(wrt)
-    outputs, cotangents = [y for y, _ in pairs], [g for _, g in pairs]
-    return list(torch.autograd.grad(outputs, wrt, cotangents, create_graph=keep, allow_unused=True))
 
 
 def _fixed(likes: Sequence[Tensor], level: int) -> list[Tensor]:

@@ -12,6 +12,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from chainrule.verify.pytorch.convert import Array, to_numpy, to_torch
 from chainrule.verify.pytorch.replays import Replay
+from chainrule.verify.pytorch.seeds import gradients
 from chainrule.verify.pytorch.tapped import Tapped
 from chainrule.verify.pytorch.widened import wide
 from chainrule.verify.subject import Flow, Subject
@@ -48,24 +49,10 @@ class TorchFlow(Flow):
         self, gs: Sequence[Array], weights: Mapping[int, float] | None = None
     ) -> tuple[Array | None, ...]:
         """x_bars in float64, one for each input."""
-        pairs = [
-            (y, to_torch(np.asarray(g)).to(y.dtype))
-            for y, g in zip(self._ys, gs, strict=True)
-            if y.requires_grad
-        ]
+        given = [to_torch(np.asarray(g)).to(y.dtype) for y, g in zip(self._ys, gs, strict=True)]
         wrt = [x for x in self._leaves if x is not None]
         with self._tapped.weighted(dict(weights or {})):
-            found = iter(
-                torch.autograd.grad(
-                    [y for y, _ in pairs],
-                    wrt,
-                    [g for _, g in pairs],
-                    retain_graph=True,
-                    allow_unused=True,
-                )
-                if pairs and wrt
-                else [None] * len(wrt)
-            )
+            found = iter(gradients(self._ys, given, wrt, retain_graph=True))
         return tuple([None if x is None else _or_zero(next(found), x) for x in self._leaves])
 
 

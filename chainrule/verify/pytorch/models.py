@@ -14,9 +14,11 @@ from torch.utils import _pytree as pytree
 
 from chainrule.errors import ConfigError
 from chainrule.verify.ledger import Skipped
-from chainrule.verify.pytorch.batches import Whole, elements
-from chainrule.verify.pytorch.calls import Call, CallSubject, call_of, floats_in, module_call
+from chainrule.verify.pytorch.batches import Whole
+from chainrule.verify.pytorch.calls import CallSubject
 from chainrule.verify.pytorch.coefficients import coefficients_call
+from chainrule.verify.pytorch.convert import elements, is_float
+from chainrule.verify.pytorch.flat import Call, call_of, floats_in, module_call
 from chainrule.verify.pytorch.observe import capturing
 from chainrule.verify.pytorch.recording import Ran, Recording, recording
 from chainrule.verify.pytorch.replays import Replay
@@ -138,4 +140,5 @@ def _whole(whole: Whole, batch: Any, replay: Replay) -> Call:
     trained: Sequence[Tensor] = [p for p in whole.parameters() if p.requires_grad]
     if elements(trained) <= DIRECT and len(trained) <= 12:
         return call
-    return coefficients_call(call)
+    moved = [i for i, x in enumerate(call.args) if is_float(x) and x.requires_grad]
+    return coefficients_call(call, moved)

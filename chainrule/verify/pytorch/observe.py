@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -21,12 +21,12 @@ from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.functions import FunctionSubject
 from chainrule.verify.pytorch.places import calling
-from chainrule.verify.pytorch.recorded import Recorded
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.subject import Subject
 
 _LEVEL: Any = Function.__mro__[1]
 """The class between `Function` and what is compiled: where `Function.apply` finds its `super`'s."""
+_NOT_USERS = ("torch.", "chainrule.verify.")
 _MAX_CALLS = 8
 _lock = threading.Lock()
 _active: list[Capture] = []
@@ -139,10 +139,11 @@ def capturing(
 
 
 def _applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    if not cls.__module__.startswith("torch.") and cls.__module__ != Recorded.__module__:
+    if not cls.__module__.startswith(_NOT_USERS):
         for capture in tuple(_active):
             _noted(capture, cls, args)
-    return getattr(super(_LEVEL, cls), "apply")(*args, **kwargs)  # noqa: B009
+    compiled = cast("Any", super(_LEVEL, cls))
+    return compiled.apply(*args, **kwargs)
 
 
 def _noted(capture: Capture, function: type[Function], args: Sequence[Any]) -> None:

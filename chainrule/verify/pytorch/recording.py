@@ -13,8 +13,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from chainrule.verify.place import Place
-from chainrule.verify.pytorch.batches import elements
-from chainrule.verify.pytorch.calls import floats_in
+from chainrule.verify.pytorch.convert import elements
+from chainrule.verify.pytorch.flat import floats_in
 from chainrule.verify.pytorch.places import calling
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.tapped import op_name

@@ -10,8 +10,12 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from chainrule.verify.pytorch.convert import elements
 from chainrule.verify.pytorch.streams import Streams
 from chainrule.verify.pytorch.widened import running_in, widest
+
+_SMALL = 200_000
+"""Numbers up to which a second thread costs more than it saves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +36,25 @@ class Replay:
     def running(self, args: Sequence[Any]) -> Generator[None]:
         """Inside, the call with `args`, of the same or a wider dtype, runs as it did."""
         with (
+            one_thread(args),
             self.streams.again(),
             torch.autocast("cpu", enabled=False),
             running_in(widest(args), self.dtype),
         ):
             yield
+
+
+@contextmanager
+def one_thread(args: Any) -> Generator[None]:
+    """Inside, PyTorch uses one thread if the arguments are small: on a busy machine, a pass that
+    takes microseconds would wait for milliseconds until a second one has had its turn."""
+    before = torch.get_num_threads()
+    small = elements(pytree.tree_leaves(args)) < _SMALL
+    if before == 1 or not small:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -63,13 +63,15 @@ class Widened(TorchFunctionMode):
             return wide(drawn)
         if func in _FILLED:
             return self._filled(func, args, kwargs)
-        given = _mapped(torch.dtype, _wide, (args, kwargs))
+        args = tuple([_wide(x) if isinstance(x, torch.dtype) else x for x in args])
+        if "dtype" in kwargs:
+            kwargs = {**kwargs, "dtype": _wide(kwargs["dtype"])}
         try:
-            return func(*given[0], **given[1])
+            return func(*args, **kwargs)
         except RuntimeError as cause:
             if not any(word in str(cause) for word in _MISMATCH):
                 raise
-            given = _mapped(Tensor, wide, given)
+            given = _mapped(Tensor, wide, (args, kwargs))
             return func(*given[0], **given[1])
 
     def _dtype_for(self, func: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +86,7 @@ class Widened(TorchFunctionMode):
             return x.copy_(drawn)
 
 
-def _wide(dtype: torch.dtype) -> torch.dtype:
+def _wide(dtype: Any) -> Any:
     return _WIDE.get(dtype, dtype)
 
 

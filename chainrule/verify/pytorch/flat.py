@@ -1,0 +1,123 @@
+"""Something that can be run on a flat list of arguments: a function, or a module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from chainrule.errors import ConfigError
+from chainrule.verify.place import Place
+from chainrule.verify.pytorch.convert import is_float
+from chainrule.verify.pytorch.derivatives import Run
+from chainrule.verify.pytorch.parameters import argument_names
+from chainrule.verify.pytorch.places import defined
+from chainrule.verify.pytorch.replays import Replay
+from chainrule.verify.pytorch.widened import widest
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """Something that can be run on a flat list of arguments."""
+
+    name: str
+    kind: str
+    run: Run
+    names: tuple[str, ...]
+    args: tuple[Any, ...]
+    place: Place | None = None
+    fixed: str = ""
+    replay: Replay | None = None
+
+
+def call_of(
+    f: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+) -> Call:
+    """`f(*args, **kwargs)`. Tensors may stand inside lists, tuples and dicts."""
+    flat, names, spec = _flat(f, args, kwargs)
+
+    def run(xs: Sequence[Any]) -> list[Tensor]:
+        given: Any = pytree.tree_unflatten(list(xs), spec)
+        return floats_in(f(*given[0], **given[1]))
+
+    shown = name or getattr(f, "__name__", type(f).__name__)
+    return Call(shown, "PyTorch function", run, tuple(names), tuple(flat), defined(f))
+
+
+def _flat(
+    f: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
+) -> tuple[list[Any], list[str], Any]:
+    """Arguments without their structure, their names, the structure."""
+    named = dict(kwargs or {})
+    flat, spec = pytree.tree_flatten((tuple(args), named))
+    top = [*zip(argument_names(f, len(args)), args, strict=True), *named.items()]
+    return flat, [n for name, x in top for n in _inner_names(name, x)], spec
+
+
+def _inner_names(name: str, x: Any) -> list[str]:
+    paths = [p for p, _ in pytree.tree_flatten_with_path(x)[0]]
+    return [name + pytree.keystr(p) for p in paths]
+
+
+def floats_in(ys: Any) -> list[Tensor]:
+    """The tensors of float or complex dtype among results of any structure."""
+    return [y for y in pytree.tree_leaves(ys) if is_float(y)]
+
+
+def module_call(
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+) -> Call:
+    """`module(*args, **kwargs)` as a function of its parameters, too: arguments by name.
+
+    Buffers are copies at each run, so that running statistics stay what they are.
+    """
+    own = dict(module.named_parameters())
+    flat, names, spec = _flat(module.forward, args, kwargs)
+
+    def run(xs: Sequence[Any]) -> list[Tensor]:
+        state = dict(zip(own, xs[len(flat) :], strict=True))
+        state.update(_buffers(module, widest(xs)))
+        given: Any = pytree.tree_unflatten(list(xs[: len(flat)]), spec)
+        return floats_in(torch.func.functional_call(module, state, given[0], given[1]))
+
+    return Call(
+        name or type(module).__name__,
+        "torch.nn.Module",
+        run,
+        (*names, *own),
+        (*flat, *own.values()),
+        defined(type(module).forward),
+        "its parameters have sizes of their own" if own else "",
+    )
+
+
+def _buffers(module: torch.nn.Module, dtype: torch.dtype | None) -> dict[str, Tensor]:
+    wide = dtype in (torch.float64, torch.complex128)
+    copies = {k: x.detach().clone() for k, x in module.named_buffers()}
+    return {k: x.double() if wide and x.is_floating_point() else x for k, x in copies.items()}
+
+
+def chosen(call: Call) -> list[bool]:
+    """For which arguments a gradient is expected: float tensors that require one, or all of them.
+
+    Raises `ConfigError` if there is none.
+    """
+    floats = [is_float(x) for x in call.args]
+    if not any(floats):
+        raise ConfigError(
+            f"{call.name}: no float or complex tensor among its arguments: nothing to differentiate"
+        )
+    required = [f and bool(x.requires_grad) for f, x in zip(floats, call.args, strict=True)]
+    return required if any(required) else floats
