@@ -40,7 +40,7 @@ def correct(name: str = "") -> list[Correct]:
         *[*hand.cases(), *own_functions.cases(), *torch_functions.cases()],
         *[*own_models.cases(), *torch_models.cases()],
     ]
-    every += [Correct(f"script/{r.path.stem}", lambda r=r: _script(r)) for r in scripts.rights()]
+    every += [Correct(r.name, lambda r=r: _script(r)) for r in scripts.rights()]
     return [c for c in every if name in c.id]
 
 

@@ -75,11 +75,18 @@ def _floating(x: Any) -> bool:
     return isinstance(x, np.ndarray) and x.dtype.kind in "fc"
 
 
-def differences(run: Run, args: Sequence[Any], i: int, g: Any) -> Any:
-    """The gradient of `sum(g * y)` by argument i, from values of the forward only."""
-    grad = np.zeros_like(args[i])
+def places(shape: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
+    """Indices of all elements, or of `most` of them in even steps."""
+    every = list(np.ndindex(*shape))
+    return every[:: max(1, -(-len(every) // most))]
+
+
+def differences(run: Run, args: Sequence[Any], i: int, g: Any, most: int) -> Any:
+    """The gradient of `sum(g * y)` by argument i, from values of the forward only; NaN where it
+    was not asked for."""
+    grad = np.full_like(args[i], np.nan)
     h = 1e-3
-    for at in np.ndindex(*args[i].shape):
+    for at in places(args[i].shape, most):
         total = 0.0
         for step, weight in ((1, 8), (-1, -8), (2, -1), (-2, 1)):
             moved = list(copy.deepcopy(args))
@@ -98,10 +105,12 @@ def cotangent(y: Any, seed: int, how: str = "") -> Any:
 def _error(bar: Any, right: Any) -> float:
     """Relative disagreement; infinite if what came back is not even comparable."""
     if bar is None:
-        return float(np.max(np.abs(right), initial=0.0) > 0)
+        return float(np.nanmax(np.abs(right), initial=0.0) > 0)
     bar = np.asarray(bar, dtype=np.float64)
     if bar.shape != right.shape or not np.isfinite(bar).all():
         return np.inf
+    known = ~np.isnan(right)
+    bar, right = bar[known], right[known]
     scale = max(float(np.linalg.norm(right)), float(np.linalg.norm(bar)), 1e-300)
     return float(np.linalg.norm(bar - right)) / scale
 
@@ -111,12 +120,13 @@ def cast(x: Any, dtype: str) -> Any:
     return x.astype(dtype, order="K") if _floating(x) else x
 
 
-def errors(run: Run, args: Sequence[Any], how: str = "") -> dict[int, float]:
-    """Relative error of the backward, by float argument; all infinite if the backward raises."""
+def errors(run: Run, args: Sequence[Any], how: str = "", most: int = 1_000_000) -> dict[int, float]:
+    """Relative error of the backward by float argument, at `most` elements of each; all infinite
+    if the backward raises."""
     y, _ = run(*args)
     wanted = [i for i, x in enumerate(args) if _floating(x)]
     g = cotangent(y, 7, how)
-    right = {i: differences(run, args, i, g) for i in wanted}
+    right = {i: differences(run, args, i, g, most) for i in wanted}
     low = "float32" if how == "float32" else "float64"
     try:
         bars = run(*[cast(a, low) for a in args])[1](g.astype(low, order="K"))

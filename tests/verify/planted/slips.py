@@ -18,7 +18,7 @@ FOLDERS = {"numpy": "arrays", "torch": "torch", "own": "own", "script": "scripts
 _HEAD = re.compile(r"(V\d+|X) ([\w-]+): ([\w ]+?)((?: \(\w+ \w+\))*)$")
 
 
-def _slip(block: str) -> Slip:
+def parsed(block: str) -> Slip:
     """One block: its head line and its edits."""
     head, *lines = block.splitlines()
     found = _HEAD.fullmatch(head)
@@ -53,7 +53,7 @@ def read(face: str, path: Path) -> Right:
         tuple(keys.get("grads", "").split()),
         keys.get("as", ""),
     )
-    slips = tuple([_slip(block) for block in blocks])
+    slips = tuple([parsed(block) for block in blocks])
     op = keys.get("op", path.stem)
     return Right(face, op, path.with_suffix(".py"), call, slips, keys.get("at", "generic"))
 

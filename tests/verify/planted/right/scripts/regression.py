@@ -9,7 +9,7 @@ ys = torch.sin(2 * xs) + 0.05 * torch.randn_like(xs)
 
 model = nn.Sequential(nn.Linear(1, 24), nn.Tanh(), nn.Linear(24, 24), nn.Tanh(), nn.Linear(24, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-losses = []
+losses = {}
 
 for step in range(8):
     prediction = model(xs)
@@ -17,6 +17,6 @@ for step in range(8):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    losses.append(loss.item())
+    losses[step] = loss.item()
 
-print(f"{losses[0]:.4f} -> {losses[-1]:.4f}")
+print(f"{losses[0]:.4f} -> {losses[7]:.4f}")
