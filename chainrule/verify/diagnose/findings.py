@@ -10,6 +10,7 @@ from chainrule.verify.diagnose.behaviours import behaved
 from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.correct import corrected
 from chainrule.verify.diagnose.describe import sentences
+from chainrule.verify.diagnose.forward_text import changed_later
 from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.diagnose.inputs import exchanged
 from chainrule.verify.diagnose.lost import lost
@@ -17,11 +18,13 @@ from chainrule.verify.diagnose.paths import through
 from chainrule.verify.diagnose.regions import region
 from chainrule.verify.diagnose.scale import scaled
 from chainrule.verify.diagnose.scales import scaled_elements
+from chainrule.verify.diagnose.source import line_of
 from chainrule.verify.diagnose.values import mistaken
 from chainrule.verify.evidence import Evidence, Jacobians
 from chainrule.verify.finding import Finding, Heat, Level, Name
 
 RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
+    changed_later,
     scaled,
     exchanged,
     transposed,
@@ -35,6 +38,8 @@ RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
 )
 """All rules that look at a pair of Jacobians."""
 _NOTES = ("straight_through", "kink")
+_WHOLE = ("not_linear", "ignores_cotangent", "stale", "contiguity", "not_deterministic")
+"""Misbehaviour that one line spreads to all inputs."""
 _DESCRIPTIVE = 20.0
 """Guesses of this rank and above describe; they are heard if nothing explains."""
 _MOST_NAMES = 3
@@ -45,11 +50,18 @@ def diagnose(evidence: Evidence) -> list[Finding]:
 
     A backward that misbehaves whatever the input gives one finding without an input.
     """
-    found = [_of_input(evidence, k) for k in _wrong_inputs(evidence)]
+    found = _once([_of_input(evidence, k) for k in _wrong_inputs(evidence)])
     general = [b for b in evidence.behaviours if b.input is None and b.code not in _NOTES]
     if general and not found:
         found = [_finding(evidence, None, None, _guesses(evidence, None, None))]
     return [*found, *_notes(evidence)]
+
+
+def _once(found: list[Finding]) -> list[Finding]:
+    """Without unnamed findings that a misbehaviour of the whole backward explains."""
+    if not any(f.name.code in _WHOLE for f in found):
+        return found
+    return [f for f in found if f.name.code != "unnamed"]
 
 
 def _wrong_inputs(evidence: Evidence) -> list[int]:
@@ -107,7 +119,7 @@ def _finding(
     subject = evidence.subject
     named = guesses or [guess("unnamed", 99.0, "no mistake that is known explains the difference")]
     error, tolerance = _wrongness(evidence, k)
-    place = subject.backward_place or named[0].place or subject.place
+    place = line_of(subject, k) or named[0].place or subject.place
     return Finding(
         level=_level(evidence, k, guesses),
         subject=subject.name,

@@ -133,7 +133,7 @@ def through(case: Case) -> Iterator[Guess]:
     single = list(_single(paths, parts))
     yield from single
     if not single:
-        yield from _uses(paths) or _several(paths, parts)
+        yield from _uses(paths) or _lines(paths) or _several(paths, parts)
 
 
 def _single(paths: Paths, parts: Sequence[Contribution]) -> Iterator[Guess]:
@@ -253,6 +253,42 @@ def _uses(paths: Paths) -> list[Guess]:
         if found:
             return found
     return []
+
+
+def _lines(paths: Paths) -> list[Guess]:
+    """One line that runs many times (a loop), wrong in the same way each time."""
+    groups: dict[tuple[str, int, str], list[int]] = {}
+    for i, edge in enumerate(paths.flow.edges[:_MOST_EDGES]):
+        if paths.case.k in edge.inputs and edge.place is not None:
+            groups.setdefault((edge.op, edge.argument, str(edge.place)), []).append(i)
+    for group in groups.values():
+        for w in _PAIR_WEIGHTS if len(group) > 1 else ():
+            left = paths.left(dict.fromkeys(group, w))
+            if left <= paths.case.slack(2.0):
+                return _each_time(paths, group, w, left)
+    return []
+
+
+def _each_time(paths: Paths, group: Sequence[int], w: float, left: float) -> list[Guess]:
+    edge = paths.flow.edges[group[0]]
+    because = (
+        f"A = N with the path through {_path(edge)} weighted {w:g} each of the {len(group)} times "
+        f"that it runs, leaving {left:.0e} of the difference"
+    )
+    if w == 0.0:
+        return missing(paths.case, [edge], because, left)
+    code, said = ("sign", "the wrong sign") if w < 0 else ("factor", "the factor 2")
+    return [
+        guess(
+            code,
+            3.4,
+            because,
+            f"what comes through {_path(edge)} has {said} each time",
+            left=left,
+            formula=f"divide what undoes {_path(edge)} by {w:g}",
+            place=edge.place,
+        )
+    ]
 
 
 def _one_of(paths: Paths, group: Sequence[int]) -> list[Guess]:

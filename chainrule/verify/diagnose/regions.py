@@ -63,7 +63,17 @@ def _values(case: Case) -> dict[str, Array]:
     for i, value in enumerate(case.xs):
         if i != case.k and isinstance(value, np.ndarray):
             named[case.subject.inputs[i].name] = value
-    return {**named, "y": case.y}
+    return {**named, **_differences(case), "y": case.y}
+
+
+def _differences(case: Case) -> dict[str, Array]:
+    """What |a - b| and max(a, b) decide by."""
+    inputs = case.subject.inputs
+    return {
+        f"{case.input} - {inputs[i].name}": case.x - np.asarray(case.xs[i])
+        for i in case.others()
+        if np.shape(case.xs[i]) == case.x.shape
+    }
 
 
 def _how(case: Case, axis: int, chosen: Array) -> tuple[str, bool]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from chainrule.verify.subject import Source
+from chainrule.verify.place import Place
+from chainrule.verify.subject import Source, Subject, wanted
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,61 @@ def overwrites(source: Source | None) -> list[Overwrite]:
     first = source.first_line - 1
     found = [*_twice(tree), *_in_loops(tree)]
     return [Overwrite(o.name, o.line + first, o.before + first) for o in found]
+
+
+def line_of(subject: Subject, k: int | None) -> Place | None:
+    """The line that computes the gradient of input k, as far as the text tells: where what is
+    returned for it got its value last. The backward's first line if it does not tell."""
+    place, source = subject.backward_place, subject.source
+    if place is None or source is None or k is None:
+        return place
+    try:
+        tree = ast.parse(textwrap.dedent(source.text))
+    except SyntaxError:
+        return place
+    node = _returned(tree, subject, k)
+    if node is None:
+        return place
+    line = _last_assigned(tree, node.id) if isinstance(node, ast.Name) else node.lineno
+    return Place(place.file, line + source.first_line - 1, place.function) if line else place
+
+
+def _returned(tree: ast.AST, subject: Subject, k: int) -> ast.expr | None:
+    """The expression that the last `return` gives for input k."""
+    returns = [n for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]
+    if not returns:
+        return None
+    value = returns[-1].value
+    if not isinstance(value, ast.Tuple):
+        return value
+    order, count = wanted(subject), len(value.elts)
+    if count == len(subject.inputs):
+        return value.elts[k]
+    return value.elts[order.index(k)] if k in order and count == len(order) else None
+
+
+def _last_assigned(tree: ast.AST, name: str) -> int:
+    lines = [
+        n.lineno
+        for n in ast.walk(tree)
+        if isinstance(n, (ast.Assign, ast.AugAssign))
+        and name in [b.id for b in ast.walk(n) if isinstance(b, ast.Name) and _stored(b, n)]
+    ]
+    return max(lines, default=0)
+
+
+def _stored(name: ast.Name, statement: ast.Assign | ast.AugAssign) -> bool:
+    """Whether `name` is what a statement assigns to, or into."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return any(_is_base(t, name) for t in targets)
+
+
+def _is_base(target: ast.expr, name: ast.Name) -> bool:
+    if isinstance(target, ast.Tuple):
+        return any(_is_base(t, name) for t in target.elts)
+    while isinstance(target, (ast.Subscript, ast.Attribute)):
+        target = target.value
+    return target is name
 
 
 def _twice(tree: ast.AST) -> Iterator[Overwrite]:

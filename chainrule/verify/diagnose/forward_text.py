@@ -1,0 +1,133 @@
+"""What the text of a forward says: an array that is changed after it was kept for the backward."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from chainrule.verify.diagnose.case import Case
+from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.place import Place
+
+_KEEPING = ("save_for_backward", "append")
+
+
+@dataclass(frozen=True)
+class Change:
+    """Line `line` changes `name` in place, after line `kept` had kept it."""
+
+    name: str
+    kept: int
+    line: int
+
+
+def changed_later(case: Case) -> Iterator[Guess]:
+    """A guess from the text alone: it is wrong for certain, and this is why, most likely."""
+    for change in changes(case.subject.place):
+        because = (
+            f"line {change.kept} of the forward keeps `{change.name}` for the backward, and line "
+            f"{change.line} changes that same array in place"
+        )
+        yield guess(
+            "stale",
+            1.9,
+            because,
+            f"the backward reads `{change.name}` as line {change.line} left it",
+            formula=f"keep a copy of `{change.name}`, or do not change it in place",
+            apart="whether the gradient is right once a copy is kept",
+        )
+        return
+
+
+def changes(place: Place | None) -> list[Change]:
+    """Such changes in the function at `place`; empty if there are none, or no text."""
+    function = _function(place)
+    if function is None:
+        return []
+    kept: dict[str, int] = {}
+    found: list[Change] = []
+    statements = [n for n in ast.walk(function) if isinstance(n, ast.stmt)]
+    for statement in sorted(statements, key=lambda s: s.lineno):
+        found += [
+            Change(name, kept[name], statement.lineno)
+            for name in _in_place(statement)
+            if name in kept and kept[name] < statement.lineno
+        ]
+        for name in _kept(statement):
+            kept.setdefault(name, statement.lineno)
+        for name in _rebound(statement):
+            kept.pop(name, None)
+    return found
+
+
+def _function(place: Place | None) -> ast.FunctionDef | None:
+    if place is None:
+        return None
+    try:
+        tree = ast.parse(Path(place.file).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return None
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    at = [f for f in functions if _first(f) <= place.line <= f.body[0].lineno]
+    return max(at, key=_first, default=None)
+
+
+def _first(function: ast.FunctionDef) -> int:
+    return min([function.lineno, *[d.lineno for d in function.decorator_list]])
+
+
+def _kept(statement: ast.stmt) -> list[str]:
+    """Arrays that get a second name: `ctx.save_for_backward(x)`, `self.x = x`, `cache = (x, y)`."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        function = statement.value.func
+        keeps = isinstance(function, ast.Attribute) and function.attr in _KEEPING
+        return _names(statement.value.args) if keeps else []
+    if not isinstance(statement, ast.Assign):
+        return []
+    value = statement.value
+    if isinstance(value, ast.Dict):
+        return _names(value.values)
+    if isinstance(value, (ast.Tuple, ast.List)):
+        # `a, b = x, y` only gives names; a container keeps.
+        unpacked = any(isinstance(t, ast.Tuple) for t in statement.targets)
+        return [] if unpacked else _names(value.elts)
+    return _names([value])
+
+
+def _names(nodes: list[ast.expr]) -> list[str]:
+    return [n.id for n in nodes if isinstance(n, ast.Name)]
+
+
+def _in_place(statement: ast.stmt) -> Iterator[str]:
+    if isinstance(statement, ast.AugAssign):
+        yield from _names([_base(statement.target)])
+    elif isinstance(statement, ast.Assign):
+        indexed = [t for t in statement.targets if isinstance(t, ast.Subscript)]
+        yield from _names([_base(t) for t in indexed])
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        yield from _by_call(statement.value)
+    if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(statement.value, ast.Call):
+        yield from _names([k.value for k in statement.value.keywords if k.arg == "out"])
+
+
+def _by_call(call: ast.Call) -> Iterator[str]:
+    """`x.mul_(2)`, `x.sort()`, `np.add.at(x, ...)`, `np.copyto(x, ...)`."""
+    if not isinstance(call.func, ast.Attribute):
+        return
+    method = call.func.attr
+    if method in ("sort", "fill") or (method.endswith("_") and not method.startswith("_")):
+        yield from _names([_base(call.func.value)])
+    elif method in ("at", "copyto", "put", "shuffle") and call.args:
+        yield from _names([call.args[0]])
+
+
+def _base(node: ast.expr) -> ast.expr:
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return node
+
+
+def _rebound(statement: ast.stmt) -> list[str]:
+    return _names(statement.targets) if isinstance(statement, ast.Assign) else []
