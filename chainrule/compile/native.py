@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
 
+from chainrule.compile.llvm.gate import PYTHON
 from chainrule.compile.llvm.machine import start, target
 from chainrule.compile.llvm.module import HOST
 from chainrule.compile.llvm.pool import NAME as PARALLEL
@@ -40,6 +41,8 @@ class Code:
         self.call = Entry(engine.get_function_address("program"))
         self.repeat = Repeat(engine.get_function_address("repeat"))
         self.unchanged = Unchanged(engine.get_function_address("unchanged"))
+        self.again: int = engine.get_function_address("again")
+        self.enter: int = engine.get_function_address("enter")
 
 
 def compiled(text: str) -> bytes:
@@ -99,6 +102,8 @@ def _host(program: int, statement: int) -> None:
 def _link_python() -> None:
     """Let machine code find Python."""
     llvm.add_symbol(HOST, ctypes.cast(_host, ctypes.c_void_p).value)
+    for name in PYTHON:
+        llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
 
 
 @cache

@@ -1,7 +1,7 @@
-"""Where CPython keeps what an object's slots hold, so that machine code can look at it.
+"""Where CPython and NumPy keep what objects hold, so that machine code can look at it.
 
-All of this is found out by looking; where an interpreter does it otherwise, nothing is found, and
-nobody looks.
+What is not found out by looking is made sure of by looking; where it is otherwise, nothing is
+found, and nobody looks.
 """
 
 from __future__ import annotations
@@ -11,10 +11,22 @@ from functools import cache
 from sys import getrefcount
 from typing import Any
 
+import numpy as np
+
 from chainrule.graph import leaf, variable
 from chainrule.node import Extra
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
+KIND, LENGTH, ITEMS = _WORD, 2 * _WORD, 3 * _WORD
+"""Bytes from the start of an object to its class, of a tuple to its length and its items."""
+CONTIGUOUS = 1
+"""The bit of an array's flags that says that it is C-contiguous."""
+
+
+class ARRAY:
+    """Bytes from the start of a NumPy array to what it holds."""
+
+    data, axes, shape, dtype, flags = (_WORD * n for n in (2, 3, 4, 7, 8))
 
 
 def word(address: int) -> int:
@@ -52,3 +64,27 @@ def _counts() -> bool:
     more = [thing] * 3
     after = word(id(thing)), getrefcount(thing)
     return len(more) == 3 and after == (before[0] + 3, before[1] + 3)
+
+
+@cache
+def arrays_are_known() -> bool:
+    """Whether arrays and tuples hold things where this file says."""
+    items = (object(), object())
+    if [word(id(items) + at) for at in (KIND, LENGTH, ITEMS)] != [id(tuple), 2, id(items[0])]:
+        return False
+    arrays = [np.zeros(()), np.zeros((3, 5, 2)), np.zeros((3, 5, 2)).T]
+    return all(map(_is_known, arrays))
+
+
+def _is_known(a: Any) -> bool:
+    held = {name: word(id(a) + getattr(ARRAY, name)) for name in ("data", "dtype")}
+    if held != {"data": a.ctypes.data, "dtype": id(a.dtype)} or word(id(a) + KIND) != id(np.ndarray):
+        return False
+    axes, flags = (_small(id(a) + at) for at in (ARRAY.axes, ARRAY.flags))
+    if axes != a.ndim or bool(flags & CONTIGUOUS) is not a.flags.c_contiguous:
+        return False
+    return [word(word(id(a) + ARRAY.shape) + _WORD * i) for i in range(a.ndim)] == list(a.shape)
+
+
+def _small(address: int) -> int:
+    return ctypes.c_int32.from_address(address).value

@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from chainrule.compile import memory, native
 from chainrule.compile.bounds import refuse
 from chainrule.compile.cache import Entry
+from chainrule.compile.gate import Gate
 from chainrule.compile.llvm.machine import host
 from chainrule.compile.llvm.module import HEADER, emit
 from chainrule.compile.loops import Buffer, Host, Loops, Strided
@@ -90,6 +91,11 @@ class Prepared:
         self._address = ctypes.addressof(self._table)
         self._blocks: dict[tuple[int, ...], Block] = {}
 
+    @property
+    def parts(self) -> tuple[Native, Any, int]:
+        """The program, its table of objects, and where in it the results begin."""
+        return self._program, self._table, self._first
+
     def __call__(self, given: Sequence[Any], sizes: tuple[int, ...]) -> list[Any]:
         """Run it."""
         program, table = self._program, self._table
@@ -111,6 +117,35 @@ class Prepared:
                 program.raise_failure()
         if program.checks and (flags := results.pop().item()):
             refuse(int(flags), program.checks)
+        return results
+
+
+@final
+class Entered:
+    """A prepared program at certain sizes, called through a gate (see `gate.py`): `run(args)` puts
+    the arguments into the table and returns the results."""
+
+    def __init__(self, prepared: Prepared, gate: Gate, sizes: tuple[int, ...]) -> None:
+        """The program has no eager ops in its midst."""
+        program, table, first = prepared.parts
+        self._program, self._enter = program, gate.enter
+        block = program.block(sizes)
+        self._plan = gate.plan(ctypes.addressof(table), block, program.number, first)
+        self._shapes = block.shapes[:-1] if program.checks else block.shapes
+        self._flags = [np.zeros((), np.int64)] if program.checks else []
+        self._kept = prepared, gate, block
+
+    def run(self, args: tuple[Any, ...]) -> list[Any]:
+        """Run it."""
+        program, flags = self._program, self._flags
+        if program.pool is not None:
+            program.pool.run()
+        results = [_empty(shape, dtype) for shape, dtype in self._shapes]
+        with program.lock:
+            self._enter(self._plan, args, *results, *flags)
+            bad = flags[0].item() if flags else 0
+        if bad:
+            refuse(bad, program.checks)
         return results
 
 
@@ -190,7 +225,7 @@ class Native:
         self.now: tuple[Sequence[Any], Any] = ((), None)
         self.lock = threading.Lock()
         self.run, self.unchanged = self._code.call, self._code.unchanged
-        self.repeat, self.pool = self._code.repeat, self._code.pool
+        self.repeat, self.pool, self.code = self._code.repeat, self._code.pool, self._code
         self.number = native.number_of(self) if self.hosts else None
 
     @cached_property

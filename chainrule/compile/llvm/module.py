@@ -24,6 +24,7 @@ from llvmlite import ir
 
 from chainrule.compile.llvm import splitting
 from chainrule.compile.llvm.functions import I64, declare, in_memory
+from chainrule.compile.llvm.gate import again, enter
 from chainrule.compile.llvm.kernel import Emitter, size_of
 from chainrule.compile.llvm.machine import Machine
 from chainrule.compile.llvm.repeating import repeat
@@ -85,6 +86,8 @@ def emit(
     b.ret_void()
     unchanged(out.ir)
     repeat(out.ir, main)
+    again(out.ir)
+    enter(out.ir, main)
     return out
 
 
