@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CellType, FunctionType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from chainrule.verify.reading import function_of
+from chainrule.verify.subject import Array
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,10 @@ def _reached(f: FunctionType) -> dict[str, Any]:
 def _same(x: Any, value: Any) -> bool:
     if x is value:
         return True
-    alike = isinstance(value, np.ndarray) and x.shape == value.shape and x.dtype == value.dtype
-    return alike and bool(np.array_equal(x, value))
+    if not isinstance(value, np.ndarray):
+        return False
+    array = cast("Array", value)
+    return bool(x.dtype == array.dtype and np.array_equal(x, array))
 
 
 def rebound(f: Callable[..., Any], known: Sequence[Capture], values: Sequence[Any]) -> Any:

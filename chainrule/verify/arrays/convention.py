@@ -104,13 +104,14 @@ class _Search:
 
     def parameters(self) -> list[inspect.Parameter]:
         """The backward's parameters that a call can fill; made up for `*args`."""
-        found = list(parameters_of(self.backward) or ())
-        if not found or any(p.kind is p.VAR_POSITIONAL for p in found):
+        known = parameters_of(self.backward)
+        found = list(known or ())
+        if known is None or any(p.kind is p.VAR_POSITIONAL for p in found):
             fixed = [p for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
             more = self.inputs if fixed else ["g", *self.inputs]
             rest = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in _names(more)]
-            known = {p.name for p in fixed}
-            return [*fixed, *[p for p in rest if p.name not in known]]
+            named = {p.name for p in fixed}
+            return [*fixed, *[p for p in rest if p.name not in named]]
         return [p for p in found if p.kind is not p.VAR_KEYWORD]
 
     def roles(self, parameters: Sequence[inspect.Parameter]) -> list[str]:

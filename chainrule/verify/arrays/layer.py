@@ -6,6 +6,7 @@ measured depends on what was measured before.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MethodType
@@ -19,7 +20,14 @@ from chainrule.verify.arrays.convention import Convention, Side, listed
 from chainrule.verify.arrays.members import attributes, duplicate, walk
 from chainrule.verify.arrays.naming import gradient_of, returned_names
 from chainrule.verify.arrays.parameters import Parameter
-from chainrule.verify.arrays.values import as_gradient, as_output, inputs_of, is_float, times
+from chainrule.verify.arrays.values import (
+    as_gradient,
+    as_output,
+    inputs_of,
+    is_float,
+    times,
+    unasked,
+)
 from chainrule.verify.copies import twins, written
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, place_of, source_of
@@ -38,13 +46,28 @@ METHODS = (
 _OUTPUTS = ("output", "out", "outputs", "y", "result")
 
 
-def methods_of(x: Any) -> tuple[str, str] | None:
-    """The names of the forward and the backward of an object, None if it has not both."""
+def methods_of(x: Any, args: Sequence[Any] | None = None) -> tuple[str, str] | None:
+    """The names of the forward (one that takes `args`, if given) and the backward of an object.
+
+    None if it has not both.
+    """
     cls = cast(Any, type(x))
     for forward, backward in METHODS:
-        if callable(getattr(cls, forward, None)) and callable(getattr(cls, backward, None)):
+        both = callable(getattr(cls, forward, None)) and callable(getattr(cls, backward, None))
+        if both and (args is None or _takes(getattr(x, forward), args)):
             return forward, backward
     return None
+
+
+def _takes(f: Any, args: Sequence[Any]) -> bool:
+    """Whether `f` can be called with these arguments, as far as Python can tell."""
+    try:
+        inspect.signature(f).bind(*args)
+    except TypeError:
+        return False
+    except ValueError:  # no signature
+        return True
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,11 +233,11 @@ def subject_of_layer(
 
     Raises `ConfigError` if it has no such methods.
     """
-    names = methods_of(owner)
+    names = methods_of(owner, args)
     if names is None:
         raise ConfigError(
-            f"pair: {describe(owner)} has no forward and backward; give an object with both "
-            "methods, or two functions: verify.pair(forward, backward, *args)"
+            f"pair: {describe(owner)} has no forward of {len(args)} arguments and backward; give "
+            "an object with both methods, or two functions: verify.pair(forward, backward, *args)"
         )
     cls = cast(Any, type(owner))
     forward, backward = getattr(cls, names[0]), getattr(cls, names[1])
@@ -248,15 +271,20 @@ def _with_parameters(
     made: Layer, arguments: Sequence[str], args: Sequence[Any], wrt: Sequence[str | int] | None
 ) -> Layer:
     """The same with the parameters that a first backward shows, as inputs."""
-    after, returned = _tried(made)
+    after, returned, ys = _tried(made)
     of_arguments, rest = split(returned, arguments, after, _backward(made))
     found = parameters.find(made.owner, after, rest)
     values = [parameters.value_of(p, made.owner) for p in found.values()]
     inputs = inputs_of((*arguments, *found), (*args, *values), wrt)
-    given = [b is not None for b in of_arguments] + [True] * len(found)
-    if found and not any(given[: len(args)]):  # a first layer: nobody asks for its input's gradient
+    bars = [*of_arguments, *[True] * len(found)]
+    if wrt is None:
+        inputs = unasked(inputs, bars, returned, loss=[y.size for y in ys] == [1])
+    if found and all(b is None for b in of_arguments):  # a first layer: nobody asks for its input's
         inputs = tuple(
-            [replace(x, wanted=x.wanted and g) for x, g in zip(inputs, given, strict=True)]
+            [
+                replace(x, wanted=x.wanted and b is not None)
+                for x, b in zip(inputs, bars, strict=True)
+            ]
         )
     return replace(made, inputs=inputs, parameters=found)
 
@@ -265,8 +293,8 @@ def _backward(made: Layer) -> Any:
     return getattr(made.owner, made.names[1])
 
 
-def _tried(made: Layer) -> tuple[Any, Any]:
-    """The object after one run, and what its backward returned."""
+def _tried(made: Layer) -> tuple[Any, Any, tuple[Array, ...]]:
+    """The object after one run, what its backward returned, and the outputs."""
     xs = twins([x.value for x in made.inputs])
     with replayed(made.streams):
         layer = made._copy(xs)  # pyright: ignore[reportPrivateUsage]
@@ -274,13 +302,13 @@ def _tried(made: Layer) -> tuple[Any, Any]:
         ys = made._outputs(results)  # pyright: ignore[reportPrivateUsage]
         gs = [np.ones(y.shape, y.dtype) for y in ys]
         returned = made.convention.call(getattr(layer, made.names[1]), xs, results, gs)
-    return layer, returned
+    return layer, returned, ys
 
 
 def _why_not(made: Layer) -> tuple[int, str]:
     """As for pairs of functions: 2 if the backward raises, 1 if a gradient has another shape."""
     try:
-        after, returned = _tried(made)
+        after, returned, _ = _tried(made)
         bars, _ = split(returned, [x.name for x in made.inputs], after, _backward(made))
     except Exception as error:
         return 2, f"{type(error).__name__}: {error}"

@@ -13,7 +13,7 @@ from chainrule.verify.arrays import convention
 from chainrule.verify.arrays.captured import Capture, captures, rebound
 from chainrule.verify.arrays.convention import Convention, Side, listed
 from chainrule.verify.arrays.naming import gradient_of, returned_names
-from chainrule.verify.arrays.values import as_gradient, as_output, inputs_of, times
+from chainrule.verify.arrays.values import as_gradient, as_output, inputs_of, times, unasked
 from chainrule.verify.copies import twins, written
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, name_of, place_of, source_of
@@ -52,15 +52,19 @@ class Pair(Subject):
         return self._run(twins(xs), twins(gs))
 
     def _run(self, xs: list[Any], gs: list[Any]) -> tuple[Array | None, ...]:
-        with replayed(self.streams):
-            results = listed(self.forward_function(*xs))
-            self._outputs(results)
-            backward = rebound(self.backward_function, self.captured, [*xs, *results])
-            returned = self.convention.call(backward, xs, results, gs)
+        returned = self.returned(xs, gs)
         bars = assigned(returned, self.inputs, self.backward_function)
         if not self.convention.takes_cotangent:
             bars = [times(gs[0], b) for b in bars]
         return tuple([as_gradient(b) for b in bars])
+
+    def returned(self, xs: Sequence[Any], gs: Sequence[Any]) -> Any:
+        """What the backward gives back, as it does."""
+        with replayed(self.streams):
+            results = listed(self.forward_function(*xs))
+            self._outputs(results)
+            backward = rebound(self.backward_function, self.captured, [*xs, *results])
+            return self.convention.call(backward, xs, results, gs)
 
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
         """Arguments and cotangents that forward or backward wrote into."""
@@ -153,7 +157,20 @@ def subject_of_pair(
     found = convention.find(
         forward, backward, names, results, lambda c: _why_not(made(c)), side=cotangent, cache=cache
     )
-    return made(found)
+    return made(found) if wrt is not None else _without_targets(made(found))
+
+
+def _without_targets(pair: Pair) -> Pair:
+    """The same without inputs of which nobody expects a gradient; see `values.unasked`."""
+    xs = values(pair)
+    try:
+        ys = pair.forward(xs)
+        returned = pair.returned(twins(xs), [np.ones_like(y) for y in ys])
+        bars = assigned(returned, pair.inputs, pair.backward_function)
+    except Exception:
+        return pair  # what it raises is a finding, to be made later
+    loss = [y.size for y in ys] == [1]
+    return replace(pair, inputs=unasked(pair.inputs, bars, returned, loss=loss))
 
 
 def _why_not(pair: Pair) -> tuple[int, str]:

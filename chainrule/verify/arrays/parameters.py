@@ -107,7 +107,7 @@ def find(before: Any, after: Any, returned: Mapping[str, Any]) -> dict[str, Para
 def gradient_owner(p: Parameter, returned: Mapping[str, Any]) -> str | None:
     """The key among what a backward returned that is the gradient of `p`, None if none is."""
     for key in returned:
-        if gradient_of(key, [str(p.way.last), p.name]) is not None:
+        if gradient_of(key, list({str(p.way.last), p.name})) is not None:
             return key
     return None
 

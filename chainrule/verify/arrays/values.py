@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -10,6 +12,12 @@ import numpy as np
 from chainrule.dtypes import INEXACT
 from chainrule.errors import DtypeError, GradientError, ShapeError, describe
 from chainrule.verify.subject import Array, Input
+
+_TARGET = re.compile(
+    r"^(t|y|targets?|labels?|y_?(true|t|target|batch|train)|truth|gold|ground_truth|one_?hot|teacher"
+    r"|(\w+_)?mask|masks|noise|(sample_)?weights?_per_\w+|lengths?)$"
+)
+"""What people call arguments that are compared with or chosen by, and not learnt through."""
 
 
 def is_float(x: Any) -> bool:
@@ -57,6 +65,25 @@ def _chosen(names: Sequence[str], wrt: Sequence[str | int]) -> set[int]:
             raise GradientError(f"wrt={w!r}: the arguments are {', '.join(names)}")
         chosen.add(place % len(names))
     return chosen
+
+
+def unasked(
+    inputs: Sequence[Input], bars: Sequence[Any], returned: Any, *, loss: bool
+) -> tuple[Input, ...]:
+    """The inputs, those not wanted for which no gradient came back and none is to be expected.
+
+    Such are targets and masks, told by their names, and all but the first argument of a loss whose
+    backward returns one array.
+    """
+    alone = isinstance(returned, np.ndarray | np.generic | float)
+    return tuple(
+        [
+            replace(x, wanted=False)
+            if bar is None and (_TARGET.match(x.name) or (loss and alone and i > 0))
+            else x
+            for i, (x, bar) in enumerate(zip(inputs, bars, strict=True))
+        ]
+    )
 
 
 def as_output(y: Any, what: str) -> Array:
