@@ -71,8 +71,8 @@ def run(
 # --- README and CONTRIBUTING
 
 
-def test_readme_has_the_four_faces_and_the_compiler():
-    assert len(EXAMPLES) == 5
+def test_readme_has_the_four_faces_the_compiler_and_the_verifier():
+    assert len(EXAMPLES) == 6
     assert all(printed for _, printed in EXAMPLES)
 
 

@@ -179,3 +179,9 @@ def test_rich_shows_the_same_words() -> None:
 def test_every_mistake_has_words(code: str) -> None:
     mistake = MISTAKES[code]
     assert mistake.title and mistake.means and mistake.code == code
+
+
+def test_the_page_lists_every_mistake() -> None:
+    page = (HERE.parents[2] / "docs" / "verify.md").read_text(encoding="utf-8")
+    for mistake in MISTAKES.values():
+        assert f"| `{mistake.code}` | {mistake.title} | {mistake.means} |" in page
