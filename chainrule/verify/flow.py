@@ -148,6 +148,8 @@ class Traced(Flow):
     ) -> None:
         self.edges: tuple[Edge, ...] = tuple(recorder.edges)
         self._weights = recorder.weights
+        self.values: list[Array] = [o.value for o in outs]
+        """The outputs, as they were computed on the way."""
         self._outs = [o.node for o in outs]
         self._leaves = leaves
         wanted = [n for n in leaves if n is not None]

@@ -17,9 +17,10 @@ import numpy as np
 from chainrule.errors import ConfigError, describe
 from chainrule.verify.arrays import convention, parameters
 from chainrule.verify.arrays.convention import Convention, Side, listed
-from chainrule.verify.arrays.members import attributes, duplicate, walk
+from chainrule.verify.arrays.members import attributes, duplicate, is_object, walk
 from chainrule.verify.arrays.naming import gradient_of, returned_names
 from chainrule.verify.arrays.parameters import Parameter
+from chainrule.verify.arrays.standin import follow
 from chainrule.verify.arrays.values import (
     as_gradient,
     as_output,
@@ -150,13 +151,15 @@ class Layer(Subject):
 
     def flow(self, xs: Sequence[Any]) -> Flow | None:
         """The forward, run on tensors in place of arguments and parameters."""
-        from chainrule.verify.flow import trace
 
         def run(*leaves: Any) -> list[Any]:
             return self._forward(self._copy(leaves), leaves)[: self.convention.outputs]
 
+        holders = [self.owner, *[x for _, x in walk(self.owner) if is_object(x)]]
+        code: list[Any] = [v for x in holders for v in vars(cast(Any, type(x))).values()]
+        expected = self.forward(xs)
         with replayed(self.streams):
-            return trace(run, xs, [x.wanted for x in self.inputs])
+            return follow(run, xs, [x.wanted for x in self.inputs], code, expected)
 
     @property
     def source(self) -> Source | None:

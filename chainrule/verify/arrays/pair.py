@@ -13,6 +13,7 @@ from chainrule.verify.arrays import convention
 from chainrule.verify.arrays.captured import Capture, captures, rebound
 from chainrule.verify.arrays.convention import Convention, Side, listed
 from chainrule.verify.arrays.naming import gradient_of, returned_names
+from chainrule.verify.arrays.standin import follow
 from chainrule.verify.arrays.values import as_gradient, as_output, inputs_of, times, unasked
 from chainrule.verify.copies import twins, written
 from chainrule.verify.place import Place
@@ -76,11 +77,10 @@ class Pair(Subject):
 
     def flow(self, xs: Sequence[Any]) -> Flow | None:
         """The forward, run on tensors."""
-        from chainrule.verify.flow import trace
-
         wanted = [x.wanted for x in self.inputs]
+        expected = self.forward(xs)
         with replayed(self.streams):
-            return trace(self._traced, xs, wanted)
+            return follow(self._traced, xs, wanted, [self.forward_function], expected)
 
     def _traced(self, *xs: Any) -> Sequence[Any]:
         return listed(self.forward_function(*xs))[: self.convention.outputs]

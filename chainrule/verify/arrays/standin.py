@@ -1,0 +1,100 @@
+"""NumPy for a forward that is followed: arrays that it makes to write into are tensors.
+
+NumPy hands its functions on to tensors among their arguments, but `np.zeros(3)` has none, and what
+is written into that array later is lost to the graph. So while a forward is followed, the module
+that its code calls `np` is a stand-in, whose arrays record what is written into them. Whether it
+computed the same is checked afterwards: views of one array, say, do not write into each other here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from chainrule.graph import variable
+from chainrule.interop.numpy_rows import array
+from chainrule.tensor import Tensor, holds_tensors
+from chainrule.verify.flow import Traced, trace
+from chainrule.verify.reading import function_of
+from chainrule.verify.subject import Array, Flow
+
+_MAKERS = ("zeros", "ones", "empty", "full", "eye")
+_LISTS = ("array", "asarray", "asanyarray")
+
+
+class _Standin:
+    """NumPy, but for the functions that make arrays."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _MAKERS:
+            return partial(_made, getattr(np, name))
+        if name in _LISTS:
+            return partial(_listed, getattr(np, name))
+        return getattr(np, name)
+
+
+_STANDIN = _Standin()
+
+
+def _made(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A tensor of what NumPy makes, if it is of floats."""
+    made = make(*args, **kwargs)
+    return variable(made) if made.dtype.kind in "fc" else made
+
+
+def _listed(make: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
+    """An array of a list, in the graphs of the tensors in it."""
+    if isinstance(x, Tensor) or holds_tensors(x):
+        return array(x)
+    return make(x, *args, **kwargs)
+
+
+@contextmanager
+def _instead(scope: dict[str, Any]) -> Generator[None]:
+    """Within it, the names in `scope` that stand for NumPy stand for the stand-in."""
+    kept = {name: x for name, x in scope.items() if x is np or _maker(x)}
+    for name, x in kept.items():
+        scope[name] = _STANDIN if x is np else getattr(_STANDIN, x.__name__)
+    try:
+        yield
+    finally:
+        scope.update(kept)
+
+
+def _maker(x: Any) -> bool:
+    name = getattr(x, "__name__", "")
+    return name in (*_MAKERS, *_LISTS) and getattr(np, name, None) is x
+
+
+def follow(
+    f: Callable[..., Sequence[Any]],
+    xs: Sequence[Any],
+    wanted: Sequence[bool],
+    code: Iterable[Any],
+    expected: Sequence[Array],
+) -> Flow | None:
+    """The flow of `f`, which runs the functions `code`; None if it cannot be followed.
+
+    Or if, followed, it does not give what is `expected`.
+    """
+    found = [function_of(c) for c in code]
+    scopes = {id(c.__globals__): c.__globals__ for c in found if c is not None}
+    with ExitStack() as stack:
+        for scope in scopes.values():
+            stack.enter_context(_instead(scope))
+        traced = trace(f, xs, wanted)
+    return traced if traced is not None and _agrees(traced, expected) else None
+
+
+def _agrees(traced: Traced, expected: Sequence[Array]) -> bool:
+    """Whether the values that were followed are those of the forward, up to rounding."""
+    if [y.shape for y in traced.values] != [y.shape for y in expected]:
+        return False
+    return all(
+        bool(np.allclose(a, b, rtol=1e-3 if b.dtype.itemsize < 8 else 1e-9, equal_nan=True))
+        for a, b in zip(traced.values, expected, strict=True)
+    )
