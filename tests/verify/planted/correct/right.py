@@ -7,7 +7,8 @@ from typing import Any
 
 from .. import modules, points, slips
 from ..case import Right
-from .case import Correct, cast, own_args, torch_args
+from ..judge import report_of
+from .case import Correct, cast, torch_args
 
 DTYPES = {
     "numpy": ("float64", "float32", "float16"),
@@ -18,19 +19,14 @@ DTYPES = {
 
 def report(right: Right, at: str, dtype: str, seed: int) -> Any:
     """The verifier's report on right code."""
-    from chainrule import verify
-
     made = modules.of_right(right)
     args = tuple([cast(a, dtype) for a in points.arguments(right.op, at, seed)])
-    call = right.call
     try:
-        if right.face == "numpy" and call.backward:
-            return verify.pair(getattr(made, call.forward), getattr(made, call.backward), *args)
-        if right.face == "numpy":
-            one, own = modules.layer(made, call, args)
-            return verify.pair(one, *own)
-        convert = torch_args if right.face == "torch" else own_args
-        return verify.function(getattr(made, call.forward), *convert(args, dtype))
+        if right.face == "torch" and dtype == "bfloat16":
+            from chainrule import verify
+
+            return verify.function(getattr(made, right.call.forward), *torch_args(args, dtype))
+        return report_of(right, made, args)
     finally:
         modules.forget(made)
 
@@ -47,5 +43,6 @@ def cases(face: str) -> list[Correct]:
         for right in slips.rights(face)
         for at in points.POINTS[right.op].sizes
         for dtype in DTYPES[face]
+        if not right.call.how or dtype in ("float64", "float32")
         for seed in ((1, 2) if at == "generic" else (1,))
     ]
