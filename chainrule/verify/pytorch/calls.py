@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
+from chainrule.verify.ledger import Skipped
 from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.convert import Array, plain, tensor_like, to_numpy, to_torch
 from chainrule.verify.pytorch.derivatives import Mode, derived, pulled
 from chainrule.verify.pytorch.flat import Call, call_of, chosen, module_call
 from chainrule.verify.pytorch.flow import traced
+from chainrule.verify.pytorch.observe import Capture, capturing
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.subject import Flow, Input, Subject
 
@@ -40,18 +45,53 @@ def subject_of_call(
     return _subject(replace(call, name=name or call.name), order, mode)
 
 
-def subjects_of_call(f: Any, args: Sequence[Any], *, order: int = 1) -> list[Subject]:
-    """All orders up to `order`, by autograd; then by `torch.func`, in reverse and in forward mode
-    (functions of real numbers). The one that should be read first comes first."""
+def subjects_of_call(
+    f: Any, args: Sequence[Any], *, order: int = 1, skipped: list[Skipped] | None = None
+) -> list[Subject]:
+    """Functions that users define inside `f`; all orders up to `order`, by autograd; then by
+    `torch.func`, in reverse and in forward mode, where PyTorch has it (real numbers only).
+
+    The one that should be read first comes first. What is left out is noted in `skipped`.
+    """
+    left_out = [] if skipped is None else skipped
     call = replace(_call(f, args), replay=Replay.of(list(args)))
+    inside, own = _functions_in(call)
     modes: list[Mode] = ["reverse"]
-    if not isinstance(f, torch.nn.Module):  # whose hooks are there for autograd
-        real = not any(call.args[i].is_complex() for i in _moved(call))
+    if not own and not isinstance(f, torch.nn.Module):  # hooks are there for autograd
         modes.append("func")
-        if real:
+        if not any(call.args[i].is_complex() for i in _moved(call)):
             modes.append("forward")
     most = {"reverse": order, "func": order, "forward": min(order, _NESTED)}
-    return [_subject(call, k, mode) for mode in modes for k in range(1, most[mode] + 1)]
+    subjects = [_subject(call, k, mode) for mode in modes for k in range(1, most[mode] + 1)]
+    left_out += inside.skipped
+    return [*inside.subjects(), *[s for s in subjects if _runs(s, left_out)]]
+
+
+def _functions_in(call: Call) -> tuple[Capture, bool]:
+    """Calls of user-defined `Function`s while `call` runs; whether there are any."""
+    replay = call.replay or Replay.of(call.args)
+    moved = _moved(call)
+    args = [
+        (x.detach().clone().requires_grad_(i in moved).clone() if isinstance(x, Tensor) else x)
+        for i, x in enumerate(call.args)
+    ]
+    with capturing() as capture, torch.enable_grad(), replay.running(args), suppress(Exception):
+        call.run(args)
+    return capture, bool(capture.calls)
+
+
+def _runs(subject: CallSubject, skipped: list[Skipped]) -> bool:
+    """Whether PyTorch has this derivative; autograd's own is looked at in any case."""
+    if subject.mode == "reverse":
+        return True
+    xs = [x.value for x in subject.inputs]
+    try:
+        subject.pull(xs, [np.ones_like(y) for y in subject.forward(xs)])
+    except Exception as error:
+        why = f"PyTorch does not compute it: {error}".splitlines()[0]
+        skipped.append(Skipped(subject.name, why[:200]))
+        return False
+    return True
 
 
 def _call(f: Any, args: Sequence[Any]) -> Call:
@@ -102,11 +142,16 @@ class CallSubject(Subject):
         """PyTorch's derivative."""
         args, given = self._tensors(xs), [to_torch(g) for g in gs]
         with self._replay.running(args):
-            found = pulled(self._run, args, self._wanted, self.mode, given)
+            found = pulled(self._again, args, self._wanted, self.mode, given)
         out: list[Array | None] = [None] * len(xs)
         for i, b in zip(self._wanted, found, strict=True):
             out[i] = None if b is None else to_numpy(b)
         return tuple(out)
+
+    def _again(self, args: Sequence[Any]) -> list[Tensor]:
+        """A run from where random streams stood: forward mode takes several."""
+        with self._replay.streams.again():
+            return self._run(args)
 
     def flow(self, xs: Sequence[Any]) -> Flow | None:
         """The function as a graph of PyTorch's ops; only for the first order."""

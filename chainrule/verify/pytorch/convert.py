@@ -33,8 +33,9 @@ def to_torch(x: Array) -> Tensor:
     """A tensor of its own memory with the values, dtype and strides of x.
 
     Strides of 0 (an expanded array) and gaps are kept. PyTorch has no negative strides: such an
-    array becomes a contiguous tensor.
+    array becomes a contiguous tensor. NumPy's scalars are arrays, too.
     """
+    x = np.asarray(x)
     if x.flags.c_contiguous or not x.size or not _expressible(x):
         return _wrapped(x.copy())
     steps = [s // x.itemsize for s in x.strides]

@@ -51,9 +51,8 @@ def _by_columns(
     for j in range(x.numel()):
         ts = [torch.zeros_like(z, memory_format=torch.contiguous_format) for z in xs]
         ts[index].view(-1)[j] = 1
-        x_bar.view(-1)[j] = sum(
-            [(g * y).sum() for g, y in zip(gs, _jvp(apply, xs, ts), strict=True)]
-        )
+        dots = zip(gs, _jvp(apply, xs, ts), strict=True)
+        x_bar.view(-1)[j] = sum([(g.conj() * y).sum().real for g, y in dots])
     return x_bar
 
 

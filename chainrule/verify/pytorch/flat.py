@@ -19,6 +19,8 @@ from chainrule.verify.pytorch.places import defined
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.widened import widest
 
+_REFUSALS = ("not differentiable with respect to", "derivative for")
+
 
 @dataclass(frozen=True, eq=False)
 class Call:
@@ -110,7 +112,8 @@ def _buffers(module: torch.nn.Module, dtype: torch.dtype | None) -> dict[str, Te
 
 
 def chosen(call: Call) -> list[bool]:
-    """For which arguments a gradient is expected: float tensors that require one, or all of them.
+    """For which arguments a gradient is expected: float tensors that require one, or all of them
+    that PyTorch can differentiate by.
 
     Raises `ConfigError` if there is none.
     """
@@ -120,4 +123,24 @@ def chosen(call: Call) -> list[bool]:
             f"{call.name}: no float or complex tensor among its arguments: nothing to differentiate"
         )
     required = [f and bool(x.requires_grad) for f, x in zip(floats, call.args, strict=True)]
-    return required if any(required) else floats
+    if any(required):
+        return required
+    if not _refused(call, floats):
+        return floats
+    alone = [[i == j for j in range(len(floats))] for i in range(len(floats))]
+    return [f and not _refused(call, one) for f, one in zip(floats, alone, strict=True)]
+
+
+def _refused(call: Call, wanted: Sequence[bool]) -> bool:
+    """Whether PyTorch says that it does not differentiate by these arguments."""
+    args = [
+        (x.detach().clone().requires_grad_(w).clone() if isinstance(x, Tensor) else x)
+        for x, w in zip(call.args, wanted, strict=True)
+    ]
+    replay = call.replay or Replay.of(args)
+    try:
+        with torch.enable_grad(), replay.running(args):
+            call.run(args)
+    except RuntimeError as error:
+        return any(word in str(error) for word in _REFUSALS)
+    return False
