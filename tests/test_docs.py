@@ -78,7 +78,8 @@ def test_readme_has_the_four_faces_the_compiler_and_the_verifier():
 
 @pytest.mark.parametrize(("block", "printed"), EXAMPLES, ids=str)
 def test_readme_prints_what_it_says(block: Block, printed: str, tmp_path: Path):
-    done = run("-W", "error", "-c", block.text, cwd=tmp_path)
+    (tmp_path / "example.py").write_text(block.text, encoding="utf-8")
+    done = run("-W", "error", "example.py", cwd=tmp_path)
     assert done.stdout == printed
 
 
