@@ -7,7 +7,8 @@ backward passes: the next one says that the step before is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -15,6 +16,14 @@ from chainrule.verify.script.patches import Patches
 
 OFTEN = 4
 """An optimizer that steps this many times as often as another one need not wait for it."""
+
+BACKWARD: tuple[tuple[Callable[[Any], Any], str], ...] = (
+    (lambda torch: torch.Tensor, "backward"),
+    (lambda torch: torch.autograd, "backward"),
+    (lambda torch: torch.autograd, "grad"),
+)
+"""Where PyTorch's backward passes begin. The first calls the second, which alone would not do: it
+runs while modes are set aside, and a mode cannot be taken off the stack then."""
 
 
 class Steps:
@@ -25,6 +34,7 @@ class Steps:
         self._counts: dict[int, int] = {}
         self._made = False
         self._backwards = 0
+        self._depth = 0
         self.last = 0
         """The number of the last step that is done."""
 
@@ -51,6 +61,15 @@ class Steps:
     def count(self, optimizer: Any) -> int:
         """How many steps an optimizer has made."""
         return self._counts.get(id(optimizer), 0)
+
+    @contextmanager
+    def inside(self) -> Generator[bool]:
+        """Within a backward pass; whether it is not part of another one."""
+        self._depth += 1
+        try:
+            yield self._depth == 1
+        finally:
+            self._depth -= 1
 
     def backward(self) -> None:
         """A backward pass begins."""
@@ -83,8 +102,8 @@ def watch_torch(steps: Steps, patches: Patches) -> None:
             patches.put(kind, "step", lambda f: _stepping(f, steps))
 
     patches.put(Optimizer, "__init__", lambda f: _after(f, made))
-    patches.put(torch.autograd, "backward", lambda f: _before(f, steps.backward))
-    patches.put(torch.autograd, "grad", lambda f: _before(f, steps.backward))
+    for owner, name in BACKWARD:
+        patches.put(owner(torch), name, lambda f: _before(f, steps))
     patches.put(torch.amp.GradScaler, "step", lambda f: _scaled(f, steps))
 
 
@@ -95,7 +114,7 @@ def watch_own(steps: Steps, patches: Patches) -> None:
 
     patches.put(Optimizer, "__init__", lambda f: _after(f, lambda _: steps.made()))
     patches.put(Optimizer, "step", lambda f: _stepping(f, steps))
-    patches.put(Tensor, "backward", lambda f: _before(f, steps.backward))
+    patches.put(Tensor, "backward", lambda f: _before(f, steps))
 
 
 def _stepping(step: Any, steps: Steps) -> Any:
@@ -124,11 +143,13 @@ def _scaled(step: Any, steps: Steps) -> Any:
     return observed
 
 
-def _before(f: Any, tell: Callable[[], None]) -> Any:
+def _before(f: Any, steps: Steps) -> Any:
     @wraps(f)
     def observed(*args: Any, **kwargs: Any) -> Any:
-        tell()
-        return f(*args, **kwargs)
+        with steps.inside() as outermost:
+            if outermost:
+                steps.backward()
+            return f(*args, **kwargs)
 
     return observed
 

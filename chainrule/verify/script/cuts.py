@@ -176,5 +176,5 @@ def _place(entry: Entry) -> Place | None:
     if not kind or not entry.frames:
         return None
     if kind == "no_grad":
-        return switched_off(entry.frames) or users_line(entry.frames)
+        return switched_off(entry.frames)
     return None if is_library(entry.frames[0][0].co_filename) else users_line(entry.frames)

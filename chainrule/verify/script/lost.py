@@ -19,6 +19,8 @@ from chainrule.verify.script.opened import Lost
 
 RELEVANT = 1e-3
 """Share of a parameter's gradient that may be lost without a word."""
+ROUNDINGS = 8.0
+"""So many roundings of the least precise value may be lost as well."""
 NOISE = 1e-5
 """Share of the largest lost or kept gradient below which a gradient is rounding."""
 _NAMES = 6
@@ -65,6 +67,8 @@ class Seen:
     place: Place
     where: Where
     roots: tuple[Root, ...]
+    allowed: float
+    """Share of a gradient that may be lost."""
 
 
 @dataclass(eq=False)
@@ -90,7 +94,8 @@ def seen_of(part: Slice, cut: Cut, lost: Lost) -> Seen:
         for slot, t in tensors.items()
         if lost.lost[slot] > NOISE * loudest
     ]
-    return Seen(cut.kind, cut.place, _where(part, cut), tuple(roots))
+    allowed = max(RELEVANT, ROUNDINGS * max([e.eps for e in part.entries]))
+    return Seen(cut.kind, cut.place, _where(part, cut), tuple(roots), allowed)
 
 
 def _where(part: Slice, cut: Cut) -> Where:
@@ -108,7 +113,7 @@ def found_in(step: Step) -> list[Finding]:
 
 def _finding(seen: Seen, step: Step) -> list[Finding]:
     trained = [r for r in seen.roots if not step.stepped or r.ident in step.stepped]
-    hurt = [r for r in trained if r.share > RELEVANT]
+    hurt = [r for r in trained if r.share > seen.allowed]
     if not hurt:
         return []
     orphans = [r for r in hurt if r.ident not in step.reached]

@@ -39,9 +39,10 @@ def users_line(frames: Frames) -> Place | None:
 
 
 def switched_off(frames: Frames) -> Place | None:
-    """Where the user switched autograd off; None if nowhere, or if a library did.
+    """Where the user switched autograd off; None if a library did.
 
-    The innermost place counts: a `with` around the call or the decorator of its function.
+    The innermost place counts: a `with` around the call or the decorator of its function. If none
+    is to be seen, it is the line of the call.
     """
     for code, line in frames:
         found = _around(code.co_filename, line)
@@ -49,7 +50,7 @@ def switched_off(frames: Frames) -> Place | None:
             if is_library(code.co_filename):
                 return None
             return Place(code.co_filename, found, code.co_qualname)
-    return None
+    return users_line(frames)
 
 
 def _around(file: str, line: int) -> int | None:

@@ -54,6 +54,8 @@ class Entry:
     is_live: bool
     """Whether autograd keeps the result connected."""
     is_float: bool
+    eps: float
+    """Rounding of its least precise result."""
     grad: bool
     """Whether autograd was on."""
     random: Tensor | None
@@ -155,7 +157,9 @@ class Tape(TorchFunctionMode):
         if name in ("backward", "register_hook", "retain_grad", "requires_grad_", "__repr__"):
             return None
         target = tensors[0] if _writes(name) and tensors else None
-        if target is not None and id(target) not in self._slots and not target.requires_grad:
+        if target is not None and self._is_root(target):
+            return None  # a parameter is updated: what counts is the value that it is left with
+        if target is not None and id(target) not in self._slots:
             if not torch.is_grad_enabled():
                 return None  # state that is kept up to date: averages, running statistics
             self._hold(target.detach().clone(), target)
@@ -164,6 +168,11 @@ class Tape(TorchFunctionMode):
         fresh = [t for t in tensors if self._slots.get(id(t), -1) not in self._made]
         given = self._stored(args), self._stored(kwargs)
         return _Before(name, func, *given, slots, target, stream, fresh)
+
+    def _is_root(self, t: Tensor) -> bool:
+        """Whether a tensor shares its memory with one that comes from outside."""
+        slot = self._slots.get(id(t))
+        return t.is_leaf and t.requires_grad if slot is None else self.group[slot] in self.roots
 
     def _follows(self, t: Tensor) -> bool:
         return id(t) in self._slots or t.requires_grad
@@ -180,7 +189,9 @@ class Tape(TorchFunctionMode):
         """Follow from now on a tensor that nothing depended on: `old` is what it was."""
         slot = self._new(target)
         self.entries.append(
-            Entry("old", old.clone, (), {}, (), (), (slot,), None, False, True, True, None, None)
+            Entry(
+                "old", old.clone, (), {}, (), (), (slot,), None, False, True, 0.0, True, None, None
+            )
         )
 
     def _new(self, t: Tensor, group: int | None = None) -> int:
@@ -228,6 +239,7 @@ class Tape(TorchFunctionMode):
             group,
             any(t.requires_grad and not t.is_leaf for t in made),
             any(t.is_floating_point() or t.is_complex() for t in made),
+            max([torch.finfo(t.dtype).eps for t in made if t.is_floating_point()], default=0.0),
             torch.is_grad_enabled(),
             None if b.stream is None or torch.equal(b.stream, torch.get_rng_state()) else b.stream,
             torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.script.apart import LostError, apart
+from chainrule.verify.script.clock import BACKWARD
 from chainrule.verify.script.cuts import Cut, Slice
 from chainrule.verify.script.lost import Step, found_in, seen_of
 from chainrule.verify.script.opened import lost_at
@@ -68,7 +69,8 @@ class WholeObserver(Observer):
         self._tape = tape = Tape()
         level: Any = torch.autograd.Function.__mro__[1]
         self._patches.put(level, "apply", lambda old: _applied(old, level, tape, self._unseen))
-        self._patches.put(torch.autograd, "backward", self._watched)
+        for owner, name in BACKWARD[:2]:
+            self._patches.put(owner(torch), name, self._watched)
         self._hook = register_optimizer_step_post_hook(self._stepped)
         tape.__enter__()
 
@@ -99,7 +101,7 @@ class WholeObserver(Observer):
             try:
                 return backward(tensors, *args, **kwargs)
             finally:
-                tape.active = not tape.broken
+                tape.active = self._hook is not None and not tape.broken
 
         return observed
 
@@ -169,17 +171,17 @@ def _remove(tape: Tape) -> None:
 
 
 def _applied(old: Any, level: Any, tape: Tape, unseen: Unseen) -> Any:
-    """`apply` of user-defined Functions as one call; what they compute inside is their own."""
+    """`apply` of Functions as one call; what they compute inside is their own."""
     inner: Any = getattr(old, "__func__", None)
 
     def run(cls: Any, *args: Any, **kwargs: Any) -> Any:
         if inner is not None:
             return inner(cls, *args, **kwargs)
-        bound: Any = super(level, cls).apply  # pyright: ignore[reportUnknownMemberType]
-        return bound(*args, **kwargs)
+        above = cast(Any, super(level, cls))
+        return above.apply(*args, **kwargs)
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        if not tape.active or cls.__module__.startswith("torch."):
+        if not tape.active:
             return run(cls, *args, **kwargs)
 
         def call(*args: Any, **kwargs: Any) -> Any:
