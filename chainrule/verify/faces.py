@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.errors import ConfigError, describe
 from chainrule.function import Function
 from chainrule.nn.module import Module
-from chainrule.verify.ledger import Ledger, Skipped
+from chainrule.verify.ledger import Ledger
 from chainrule.verify.reading import name_of
 
 if TYPE_CHECKING:
@@ -63,34 +63,20 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
         from chainrule.verify.pytorch.calls import subjects_of_call
 
         return _certified(name_of(f), subjects_of_call(f, args, order=order))
-    ledger = Ledger()
-    g = cast("Callable[..., Any]", f)
-    return _certified(name_of(f), _subjects_of(g, args, order, ledger), ledger=ledger)
+    return _checked(cast("Callable[..., Any]", f), args, order)
 
 
-def _subjects_of(
-    f: Callable[..., Any], args: Sequence[Any], order: int, ledger: Ledger
-) -> list[Subject]:
-    """The subjects of chainrule's derivatives of `f`, those inside it first."""
+def _checked(f: Callable[..., Any], args: Sequence[Any], order: int) -> Report:
+    """The report on chainrule's derivatives of `f`."""
     from chainrule.verify.own.call import subject_of_call
-    from chainrule.verify.own.forward_mode import forward_mode_of
-    from chainrule.verify.own.inside import functions_in
+    from chainrule.verify.own.certified import certified_call
     from chainrule.verify.own.module import subject_of_module
-    from chainrule.verify.own.orders import orders_of
     from chainrule.verify.own.scalars import holds_values, subject_of_values
 
     if holds_values(args):
-        return [subject_of_values(f, args)]
-    if isinstance(f, Module):
-        call = subject_of_module(f, f, args)
-    else:
-        call = subject_of_call(f, args)
-    inside = functions_in(call)
-    orders, why_not = orders_of(call, order)
-    if why_not:
-        ledger.skipped.append(Skipped(call.name, why_not))
-    forward = forward_mode_of([call, *orders][-1])
-    return [*inside, call, *orders, *([] if forward is None else [forward])]
+        return _certified(name_of(f), [subject_of_values(f, args)])
+    call = subject_of_module(f, f, args) if isinstance(f, Module) else subject_of_call(f, args)
+    return certified_call(call, order)
 
 
 def function(fn: Any, *args: Any) -> Report:

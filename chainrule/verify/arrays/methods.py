@@ -1,0 +1,100 @@
+"""How the methods of hand-written layers are called, and where they leave what they compute."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, cast
+
+from chainrule.errors import ConfigError
+from chainrule.verify.arrays.convention import listed
+from chainrule.verify.arrays.members import attributes
+from chainrule.verify.arrays.naming import gradient_of, returned_names
+from chainrule.verify.arrays.values import is_float
+
+METHODS = (
+    ("forward", "backward"),
+    ("__call__", "backward"),
+    ("loss", "backward"),
+    ("forward", "backprop"),
+    ("forward", "gradient"),
+    ("loss", "gradient"),
+)
+"""How people call the two, the most usual first."""
+_OUTPUTS = ("output", "out", "outputs", "y", "result")
+
+
+def methods_of(x: Any, args: Sequence[Any] | None = None) -> tuple[str, str] | None:
+    """The names of the forward (one that takes `args`, if given) and the backward of an object.
+
+    None if it has not both.
+    """
+    cls = cast(Any, type(x))
+    for forward, backward in METHODS:
+        both = callable(getattr(cls, forward, None)) and callable(getattr(cls, backward, None))
+        if both and (args is None or _takes(getattr(x, forward), args)):
+            return forward, backward
+    return None
+
+
+def _takes(f: Any, args: Sequence[Any]) -> bool:
+    """Whether `f` can be called with these arguments, as far as Python can tell."""
+    try:
+        inspect.signature(f).bind(*args)
+    except TypeError:
+        return False
+    except ValueError:  # no signature
+        return True
+    return True
+
+
+def functions_of(x: Any) -> list[Any]:
+    """What the class of an object defines, and those that it derives from."""
+    found: list[Any] = []
+    for cls in type(x).__mro__:
+        if cls is not object:
+            found += list(vars(cls).values())
+    return found
+
+
+def results_of(layer: Any, result: Any) -> list[Any]:
+    """What a forward returned; what it left in the layer, if it returned nothing."""
+    if result is not None:
+        return listed(result)
+    kept = attributes(layer)
+    left = [kept[name] for name in _OUTPUTS if kept.get(name) is not None]
+    if not left:
+        raise ConfigError(
+            f"pair: the forward of {type(layer).__name__} returned None and left no array named "
+            f"{', '.join(_OUTPUTS)}: return the output"
+        )
+    return left[:1]
+
+
+def split(
+    returned: Any, arguments: Sequence[str], layer: Any, backward: Any
+) -> tuple[list[Any], dict[str, Any]]:
+    """The gradients of the arguments, and the others that were returned, by name or number.
+
+    A tuple begins with those of the arguments; the others have the names of the `return`. An
+    argument for which nothing was returned may have its gradient left in the layer, `dinputs`, say.
+    """
+    rest: dict[str, Any] = {}
+    out: list[Any] = [None] * len(arguments)
+    parts = list(cast("list[Any]", returned)) if isinstance(returned, tuple | list) else [returned]
+    said = returned_names(backward)
+    said = said if len(said) == len(parts) else (None,) * len(parts)
+    for i, part in enumerate(parts):
+        if isinstance(part, dict):
+            rest.update({str(k): v for k, v in cast("dict[Any, Any]", part).items()})
+        elif i < len(out):
+            out[i] = part
+        else:
+            rest[said[i] or str(i)] = part
+    kept = {**attributes(layer), **rest}
+    for key, value in kept.items():
+        owner = gradient_of(key, list(arguments))
+        if owner is not None and is_float(value) and key not in arguments:
+            i = arguments.index(owner)
+            out[i] = value if out[i] is None else out[i]
+    return out, rest
