@@ -11,6 +11,7 @@ from chainrule.verify.observer import Observer
 from chainrule.verify.training.accumulation import Accumulation
 from chainrule.verify.training.bad import Bad
 from chainrule.verify.training.bus import Bus
+from chainrule.verify.training.byhand import ByHand
 from chainrule.verify.training.coverage import Coverage
 from chainrule.verify.training.cut import Cut
 from chainrule.verify.training.flow import Flow
@@ -19,7 +20,7 @@ from chainrule.verify.training.order import Order
 from chainrule.verify.training.precision import Precision
 from chainrule.verify.training.resets import Resets
 
-_PARTS = (Cut, Resets, Accumulation, Order, Coverage, Kept, Bad, Flow, Precision)
+_PARTS = (Cut, Resets, ByHand, Accumulation, Order, Coverage, Kept, Bad, Flow, Precision)
 """Kinds of mistakes, in the order of the report."""
 
 __all__ = ["observers"]
@@ -32,5 +33,5 @@ def observers() -> list[Observer]:
     from chainrule.verify.training.torchtap import TorchTap
 
     main = TorchTap()
-    bus = Bus([main, AmpTap(main), OpTap()])
+    bus = Bus([main, AmpTap(main), OpTap(main)])
     return [part(bus) for part in _PARTS]

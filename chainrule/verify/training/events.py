@@ -44,11 +44,12 @@ class Scale:
     """Whether that was written as a division."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Graph:
-    """The graph of a loss, by the serial numbers of its nodes (leaves have none)."""
+    """The graph of a loss: serial numbers of its nodes (leaves have none), and its leaves."""
 
     serials: tuple[int, ...]
+    leaves: tuple[Any, ...] = ()
     truncated: bool = False
 
     @property

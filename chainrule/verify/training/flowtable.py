@@ -21,6 +21,8 @@ SMALL = 1e-3
 """A gradient below this share of the largest one has vanished; above its inverse, exploded."""
 FACTOR = 0.3
 """So much from layer to layer is usual: plain relu layers as they are initialised give 0.41."""
+GROWTH = 2.0
+"""From so much on for each layer a gradient explodes."""
 LOST = 1e-6
 """Where that is all that is left, the factor does not matter."""
 STEADY = 1e-1
@@ -91,19 +93,23 @@ def _of_step(arriving: Sequence[float]) -> list[str]:
         return ["OK"] * len(arriving)
     reach = [max(arriving[: i + 1]) / largest for i in range(len(arriving))]
     floor = [min(arriving[: i + 1]) / max(arriving[-1], 1e-300) for i in range(len(arriving))]
-    small = 0 < reach[0] <= SMALL and _is_steady(reach)
-    large = arriving[-1] > 0 and floor[0] >= 1 / SMALL and _is_steady([1 / f for f in floor])
+    small = 0 < reach[0] <= SMALL and _is_steady(reach, FACTOR)
+    large = (
+        arriving[-1] > 0
+        and floor[0] >= 1 / SMALL
+        and _is_steady([1 / f for f in floor], 1 / GROWTH)
+    )
     return [
         "VANISHING" if small and r <= SMALL else "EXPLODING" if large and f >= 1 / SMALL else "OK"
         for r, f in zip(reach, floor, strict=True)
     ]
 
 
-def _is_steady(reach: Sequence[float]) -> bool:
+def _is_steady(reach: Sequence[float], factor: float) -> bool:
     """Whether the gradient is lost from layer to layer, rather than at one or two places."""
     drops = sorted([a / b for a, b in pairwise(reach) if b > 0])
     layers = max(1, len([d for d in drops if d < 1]))
-    fast = reach[0] ** (1 / layers) <= FACTOR or reach[0] <= LOST
+    fast = reach[0] ** (1 / layers) <= factor or reach[0] <= LOST
     return fast and math.prod(drops[2:]) <= STEADY
 
 

@@ -12,7 +12,7 @@ from typing import Any, final
 
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Tap
-from chainrule.verify.training.torchtap import TorchEngine
+from chainrule.verify.training.torchtap import TorchEngine, TorchTap
 
 _SILENT = frozenset({"__get__", "__set__", "__delete__", "backward", "requires_grad_"})
 """What is no op: attributes of tensors."""
@@ -24,7 +24,8 @@ _READ = frozenset({"data", "T", "mT", "H", "mH", "real", "imag"})
 class OpTap(Tap):
     """Puts events of ops on the bus."""
 
-    def __init__(self) -> None:
+    def __init__(self, main: TorchTap) -> None:
+        self._main = main
         self._mode: Any = None
         self._hooks: list[Any] = []
         self._quiet: list[Any] = []  # modules whose call has switched us off
@@ -69,7 +70,7 @@ class OpTap(Tap):
             name = getattr(getattr(func, "__self__", None), "__name__", "")
             if name not in _READ:
                 return
-        if self._bus.hears(events.OpRan):
+        if self._bus.hears(events.OpRan) and not self._main.is_stepping:
             self._bus.tell(events.OpRan(self._engine, name, args, kwargs, y))
 
     # --- the stack of modes

@@ -22,6 +22,7 @@ def graph_of(roots: Sequence[Any]) -> Graph:
     seen: set[Any] = set()
     stack: list[Any] = [root.grad_fn for root in roots if getattr(root, "grad_fn", None)]
     serials: list[int] = []
+    leaves: list[Any] = []
     while stack and len(seen) < MOST:
         node = stack.pop()
         if node in seen:
@@ -30,8 +31,10 @@ def graph_of(roots: Sequence[Any]) -> Graph:
         serial: int = node._sequence_nr()
         if serial < _LEAF:
             serials.append(serial)
+        elif hasattr(node, "variable"):
+            leaves.append(node.variable)
         stack.extend([n for n, _ in node.next_functions if n is not None])
-    return Graph(tuple(sorted(serials)), bool(stack))
+    return Graph(tuple(sorted(serials)), tuple(leaves), bool(stack))
 
 
 _REDUCTIONS = {1: "mean", 2: "sum"}

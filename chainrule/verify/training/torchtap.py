@@ -98,6 +98,11 @@ class TorchTap(Tap):
         self._known.clear()
         self._stack.clear()
 
+    @property
+    def is_stepping(self) -> bool:
+        """Whether an optimizer is at work by itself, not in a closure of the program's."""
+        return self._stepping > 0 and not self._torch.is_grad_enabled()
+
     # --- backward passes
 
     def _backward(self, run: Callable[..., None]) -> Callable[..., None]:
@@ -116,9 +121,11 @@ class TorchTap(Tap):
     def _observed(self, run: Callable[..., None], tensors: Any, args: Any, kwargs: Any) -> None:
         self._serial += 1
         begin = before = None
+        leaves: tuple[Any, ...] = ()
         if self._bus.hears(events.BackwardBegins) or self._bus.hears(events.BackwardEnds):
             begin = self._patched.tried(lambda: self._begin(tensors, args, kwargs))
-            before = self._tokens()
+            leaves = begin.graph.leaves if begin is not None else ()
+            before = self._tokens(leaves)
         try:
             run(tensors, *args, **kwargs)
         except BaseException as error:
@@ -144,13 +151,14 @@ class TorchTap(Tap):
     def _end(self, begin: Any, before: Any, error: BaseException | None) -> None:
         if begin is None or before is None or not self._patched.on:
             return
-        after = self._tokens()
+        after = self._tokens(begin.graph.leaves)
         touched = frozenset([key for key, token in after.items() if before.get(key) != token])
         self._bus.tell(events.BackwardEnds(begin, touched, error))
 
-    def _tokens(self) -> dict[int, tuple[int, ...]]:
+    def _tokens(self, leaves: Sequence[Any]) -> dict[int, tuple[int, ...]]:
         token = self._engine.token
-        return {key: token(grad) for key, p in self._known.items() if (grad := p.grad) is not None}
+        every = {**self._known, **{id(x): x for x in leaves}}
+        return {key: token(grad) for key, p in every.items() if (grad := p.grad) is not None}
 
     # --- optimizers
 

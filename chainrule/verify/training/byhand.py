@@ -1,0 +1,116 @@
+"""Steps by hand: loops without an optimizer, which change parameters and forget their gradients.
+
+A parameter that has another value than at the last backward pass has been through a step. If its
+gradient is then still the one of that pass, the next one adds to it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any, final
+
+from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.ledger import Ledger
+from chainrule.verify.place import Place
+from chainrule.verify.training import events
+from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.events import Engine
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A leaf after a backward pass: its gradient, and the norms of both."""
+
+    ref: weakref.ref[Any]
+    token: tuple[int, ...]
+    gradient: float
+    value: float
+
+
+@final
+class ByHand(Part):
+    """Finds `not_reset` where no optimizer is used."""
+
+    title = "resets of gradients, without an optimizer"
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._optimized: set[int] = set()
+        self._leaves: dict[int, _Leaf] = {}
+        self._suspects: dict[int, _Leaf] = {}
+        self._mixed: list[tuple[int, int, float, Place | None]] = []
+
+    def listens(self) -> Handlers:
+        """Backward passes; and optimizers, whose parameters are not looked at."""
+        return {
+            events.Built: self._built,
+            events.StepBegins: self._steps,
+            events.BackwardBegins: self._begins,
+            events.BackwardEnds: self._ends,
+        }
+
+    def _built(self, e: events.Built) -> None:
+        self._skip(e.engine, e.optimizer)
+
+    def _steps(self, e: events.StepBegins) -> None:
+        self._skip(e.engine, e.optimizer)
+
+    def _skip(self, engine: Engine, optimizer: Any) -> None:
+        self._optimized |= {id(p) for p in engine.params(optimizer)}
+
+    def _begins(self, e: events.BackwardBegins) -> None:
+        same = [
+            (key, leaf, x)
+            for x in e.graph.leaves
+            if (leaf := self._leaves.get(key := id(x))) is not None
+            and leaf.ref() is x
+            and x.grad is not None
+            and e.engine.token(x.grad) == leaf.token
+        ]
+        gradients = e.engine.norms([x.grad for _, _, x in same])
+        values = e.engine.norms([x.detach() for _, _, x in same])
+        self._suspects = {
+            key: leaf
+            for (key, leaf, _), g, value in zip(same, gradients, values, strict=True)
+            if leaf.gradient > 0 and g == leaf.gradient and value != leaf.value
+        }
+
+    def _ends(self, e: events.BackwardEnds) -> None:
+        engine = e.begin.engine
+        old = [self._suspects[key].gradient for key in self._suspects.keys() & e.touched]
+        if old:
+            norm = sum([n * n for n in old]) ** 0.5
+            self._mixed.append((e.begin.serial, len(old), norm, e.begin.place))
+        own = [x for x in e.begin.graph.leaves if id(x) in e.touched - self._optimized]
+        gradients = engine.norms([x.grad for x in own])
+        values = engine.norms([x.detach() for x in own])
+        for x, g, value in zip(own, gradients, values, strict=True):
+            self._leaves[id(x)] = _Leaf(weakref.ref(x), engine.token(x.grad), g, value)
+
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """One for the loop."""
+        if not self._mixed:
+            return []
+        serial, count, norm, place = self._mixed[-1]
+        because = (
+            f"backward pass {serial} adds to the gradients of {count} parameters (norm {norm:.3g}) "
+            "with which they were changed before"
+        )
+        return [
+            Finding(
+                "error" if len(self._mixed) > 1 else "warning",
+                "training loop",
+                "training",
+                "",
+                (Name("not_reset", because, f"in {len(self._mixed)} steps"),),
+                place,
+                evidence=(because,),
+                correction=Correction(
+                    "after the change of the parameters: p.grad = None (or p.grad.zero_())",
+                    place.text if place else "",
+                    "",
+                    place,
+                ),
+            )
+        ]

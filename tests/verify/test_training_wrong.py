@@ -1,0 +1,38 @@
+"""Training loops with a mistake: found, named, at a line of the loop."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+from chainrule.verify.mistakes import MISTAKES
+from tests.verify import training_wrong
+from tests.verify.test_training_right import observed, one_thread
+from tests.verify.training_wrong import WRONG
+
+__all__ = ["one_thread"]
+
+
+@pytest.mark.parametrize(("loop", "codes"), WRONG, ids=lambda v: getattr(v, "__name__", ""))
+def test_the_mistake_is_named(loop, codes):
+    torch.manual_seed(0)
+    found, _ = observed(loop)
+    loud = [f.name.code for f in found if f.level != "note"]
+    assert loud, [(f.level, f.name.code, f.name.because) for f in found]
+    assert loud[0] in codes
+
+
+@pytest.mark.parametrize(("loop", "codes"), WRONG, ids=lambda v: getattr(v, "__name__", ""))
+def test_the_place_is_in_the_loop(loop, codes):
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        found, _ = observed(loop)
+    places = [f.place for f in found if f.level != "note" and f.place is not None]
+    assert all(p.file == training_wrong.__file__ for p in places)
+
+
+def test_there_are_many():
+    assert len(WRONG) >= 40
+    assert {code for _, codes in WRONG for code in codes} <= MISTAKES.keys()
