@@ -81,7 +81,7 @@ def find(before: Any, after: Any, returned: Mapping[str, Any]) -> dict[str, Para
     """
     arrays = {way: x for way, x in walk(before) if is_float(x) and np.ndim(x) >= 0}
     left = {way: x for way, x in walk(after) if is_float(x)}
-    grads = {way: _left_for(way, left) for way in arrays}
+    grads = {way: _left_for(way, left, arrays) for way in arrays}
     taken = {g for g in grads.values() if g is not None}
     found: dict[str, Parameter] = {}
     seen: dict[int, str] = {}
@@ -112,12 +112,14 @@ def gradient_owner(p: Parameter, returned: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _left_for(way: Way, left: Mapping[Way, Any]) -> Way | None:
-    """Where the gradient of the array at `way` was left."""
-    for candidate in (*_same_key(way, left), *_beside(way, left), *_held(way, left)):
-        if candidate != way and candidate in left:
-            return candidate
-    return None
+def _left_for(way: Way, left: Mapping[Way, Any], before: Mapping[Way, Any]) -> Way | None:
+    """Where the gradient of the array at `way` was left: where something changed, if anywhere."""
+    candidates = (*_same_key(way, left), *_beside(way, left), *_held(way, left))
+    found = [c for c in candidates if c != way and c in left]
+    for c in found:
+        if c not in before or not np.array_equal(left[c], before[c], equal_nan=True):
+            return c
+    return found[0] if found else None
 
 
 def _same_key(way: Way, left: Mapping[Way, Any]) -> Iterator[Way]:

@@ -1,0 +1,533 @@
+"""Hand-written pairs and layers: however they are written, what is right passes and what is wrong
+is found, in the right place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ops.sample import apart
+
+from chainrule import verify
+from chainrule.errors import ConfigError, GradientError
+from chainrule.verify.arrays.certified import certified_network
+from chainrule.verify.arrays.convention import Slot
+from chainrule.verify.arrays.layer import subject_of_layer
+from chainrule.verify.arrays.naming import gradient_of, is_cotangent
+from chainrule.verify.arrays.network import network_of
+from chainrule.verify.arrays.pair import subject_of_pair
+from chainrule.verify.copies import twin
+from chainrule.verify.subject import Subject, values
+
+X, W, B = apart(3, 4), apart(4, 5, salt=1), apart(5, salt=2)
+
+
+def line_of(text: str) -> int:
+    """The line of this file that begins with `text`."""
+    lines = Path(__file__).read_text().splitlines()
+    return next(i for i, line in enumerate(lines, 1) if line.strip().startswith(text))
+
+
+def agrees(subject: Subject) -> bool:
+    """Whether the backward agrees with differences, and with the flow of the forward."""
+    xs = list(values(subject))
+    gs = [apart(*y.shape, salt=9) for y in subject.forward(xs)]
+    bars = subject.pull(xs, gs)
+    flow = subject.flow(xs)
+    assert flow is not None
+    flowed = flow.pull(gs)
+    for i, x in enumerate(subject.inputs):
+        if x.wanted:
+            t = apart(*x.value.shape, salt=11)
+            want = _slope(subject, xs, i, t, gs)
+            for bar in (bars[i], flowed[i]):
+                assert bar is not None and bar.shape == x.value.shape
+                if abs(float(np.vdot(bar, t)) - want) > 1e-6 * (1 + abs(want)):
+                    return False
+    return True
+
+
+def _slope(subject: Subject, xs: list[Any], i: int, t: Any, gs: list[Any]) -> float:
+    ends: list[float] = []
+    for h in (1e-6, -1e-6):
+        moved = list(xs)
+        moved[i] = xs[i] + h * t
+        ends.append(
+            sum(float(np.vdot(g, y)) for g, y in zip(gs, subject.forward(moved), strict=True))
+        )
+    return (ends[0] - ends[1]) / 2e-6
+
+
+# --- Ways of writing a backward ------------------------------------------------------------------
+
+
+def linear(x: Any, w: Any, b: Any) -> Any:
+    return x @ w + b
+
+
+def cached(x: Any, w: Any, b: Any) -> Any:
+    return x @ w + b, (x, w)
+
+
+def first(g: Any, x: Any, w: Any, b: Any) -> Any:
+    return g @ w.T, x.T @ g, g.sum(0)
+
+
+def last(x: Any, w: Any, b: Any, dout: Any) -> Any:
+    return g_first(dout, x, w)
+
+
+def g_first(dout: Any, x: Any, w: Any) -> Any:
+    return dout @ w.T, x.T @ dout, dout.sum(0)
+
+
+def from_cache(dout: Any, cache: Any) -> Any:
+    x, w = cache
+    return g_first(dout, x, w)
+
+
+def by_name(grad_output: Any, w: Any, x: Any) -> Any:
+    return {"dw": x.T @ grad_output, "db": grad_output.sum(0), "dx": grad_output @ w.T}
+
+
+def grads_named(upstream: Any, x: Any, w: Any) -> Any:
+    return {"grad_x": upstream @ w.T, "w_grad": x.T @ upstream, "b": upstream.sum(0)}
+
+
+def keyword_only(x: Any, *, dy: Any, w: Any) -> Any:
+    return g_first(dy, x, w)
+
+
+def anything(*args: Any) -> Any:
+    return g_first(*args[:3])
+
+
+def unnamed(p: Any, q: Any, r: Any, s: Any) -> Any:
+    return g_first(p, q, r)
+
+
+STYLES = [
+    (linear, first),
+    (linear, last),
+    (linear, by_name),
+    (linear, grads_named),
+    (linear, keyword_only),
+    (linear, anything),
+    (linear, unnamed),
+    (cached, from_cache),
+]
+
+
+@pytest.mark.parametrize(("forward", "backward"), STYLES, ids=lambda f: f.__name__)
+def test_a_backward_is_called_as_it_is_written(forward: Any, backward: Any):
+    assert agrees(subject_of_pair(forward, backward, (X, W, B)))
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def sigmoid_twice(x: Any) -> Any:
+    out = 1 / (1 + np.exp(-x))
+    return out, out
+
+
+def halves(x: Any) -> Any:
+    return x[:, :2] * 2, x[:, 2:] ** 2
+
+
+def masked(x: Any) -> Any:
+    mask = x > 0
+    return x * mask, mask
+
+
+OTHERS: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
+    (sigmoid, lambda g, out: g * out * (1 - out)),
+    (sigmoid, lambda grad, y: grad * y * (1 - y)),
+    (sigmoid_twice, lambda grad_out, out: grad_out * out * (1 - out)),
+    (halves, lambda g1, g2, x: np.concatenate([2 * g1, 2 * x[:, 2:] * g2], 1)),
+    (halves, lambda grads, x: np.concatenate([2 * grads[0], 2 * x[:, 2:] * grads[1]], 1)),
+    (masked, lambda g, mask: g * mask),
+    (np.tanh, lambda x: 1 - np.tanh(x) ** 2),
+    (np.sin, lambda g: g * np.cos(X)),
+]
+
+
+@pytest.mark.parametrize("case", OTHERS, ids=lambda c: c[0].__name__)
+def test_outputs_saved_values_and_local_derivatives_are_told_apart(case: Any):
+    assert agrees(subject_of_pair(*case, (X,)))
+
+
+def test_what_cannot_be_told_is_asked_for():
+    product = lambda p, q: p * q
+    backward = lambda a, b, c: (a * c, a * b)
+    with pytest.raises(ConfigError, match='cotangent="first" or "last"'):
+        subject_of_pair(product, backward, (X, X + 1))
+    assert agrees(subject_of_pair(product, backward, (X, X + 1), cotangent="first"))
+    made = subject_of_pair(product, lambda a, b, c: (c * b, c * a), (X, X + 1), cotangent="last")
+    assert made.convention.slots[-1] == ("c", Slot("cotangent"))
+    assert agrees(made)
+
+
+def test_what_does_not_run_says_why():
+    with pytest.raises(ConfigError, match=r"no way works: .*boom"):
+        subject_of_pair(lambda x: x * 2, _explodes, (X,))
+    with pytest.raises(GradientError, match="nothing to differentiate: the arguments are int64"):
+        subject_of_pair(lambda i: i, lambda g, i: g, (np.arange(3),))
+    with pytest.raises(ConfigError, match="no forward of 1 arguments"):
+        verify.pair(object(), X)
+    with pytest.raises(GradientError, match="wrt='z': the arguments are x, w, b"):
+        subject_of_pair(linear, first, (X, W, B), wrt=["z"])
+
+
+def _explodes(p: Any, q: Any) -> Any:
+    raise ValueError("boom")
+
+
+def test_wrt_says_what_has_a_gradient():
+    made = subject_of_pair(linear, lambda g, x, w: g @ w.T, (X, W, B), wrt=["x"])
+    assert [x.wanted for x in made.inputs] == [True, False, False]
+    assert agrees(made)
+
+
+def test_targets_have_none():
+    mse = lambda p, target: ((p - target) ** 2).mean()
+    made = subject_of_pair(mse, lambda p, target: 2 * (p - target) / p.size, (X, X * 0.5))
+    assert [x.wanted for x in made.inputs] == [True, False]
+    assert agrees(made)
+
+
+@pytest.mark.parametrize("name", ["g", "dout", "grad_output", "dY", "upstream", "g2", "delta_next"])
+def test_names_of_cotangents(name: str):
+    assert is_cotangent(name)
+
+
+@pytest.mark.parametrize("name", ["x", "w", "cache", "mask", "axis", "inputs", "eps"])
+def test_names_of_other_things(name: str):
+    assert not is_cotangent(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"),
+    [("dW", "W"), ("grad_w", "W"), ("W_grad", "W"), ("dx", "x"), ("x_bar", "x"), ("q", None)],
+)
+def test_whose_gradient_a_name_says(name: str, owner: str | None):
+    assert gradient_of(name, ["x", "W", "gamma"]) == owner
+
+
+# --- Wrong ---------------------------------------------------------------------------------------
+
+
+def test_a_wrong_pair_is_found_with_its_line():
+    report = verify.pair(linear, wrong_bias, X, W, B)
+    assert [(f.input, f.level) for f in report.findings] == [("b", "error")]
+    place = report.findings[0].place
+    assert place is not None and place.file == __file__
+    assert abs(place.line - line_of("def wrong_bias")) <= 1
+    assert report.ledger.planted is not None and report.ledger.planted.caught
+
+
+def wrong_bias(g: Any, x: Any, w: Any, b: Any) -> Any:
+    return g @ w.T, x.T @ g, g.mean(0)
+
+
+def test_a_right_one_is_not():
+    assert verify.pair(linear, first, X, W, B).ok
+    assert verify.pair(linear, first, *[a.astype(np.float32) for a in (X, W, B)]).ok
+
+
+def test_a_gradient_that_is_not_returned_is_missed():
+    report = verify.pair(linear, lambda g, x, w: (g @ w.T, None, g.sum(0)), X, W, B)
+    assert [(f.input, f.name.code) for f in report.findings] == [("w", "dropped")]
+
+
+def test_writing_into_arguments_is_seen():
+    def backward(g: Any, x: Any) -> Any:
+        g *= 2 * x
+        return g
+
+    subject = subject_of_pair(np.square, backward, (X,))
+    xs = values(subject)
+    gs = [apart(*X.shape, salt=3)]
+    assert subject.changes(xs, gs) == ("the cotangent of output 0",)
+    assert np.array_equal(gs[0], apart(*X.shape, salt=3)), "what was handed out stays"
+
+
+# --- Layers --------------------------------------------------------------------------------------
+
+
+class Linear:
+    def __init__(self, m: int, n: int) -> None:
+        self.W, self.b = apart(m, n, salt=m), apart(n, salt=n + 1)
+        self.dW, self.db = np.zeros((m, n)), np.zeros(n)
+
+    def forward(self, x: Any) -> Any:
+        self.x = x
+        return x @ self.W + self.b
+
+    def backward(self, dout: Any) -> Any:
+        self.dW += self.x.T @ dout
+        self.db += dout.sum(0)
+        return dout @ self.W.T
+
+
+class InDicts:
+    def __init__(self, m: int, n: int) -> None:
+        self.params = {"W": apart(m, n), "b": apart(n)}
+        self.grads: dict[str, Any] = {}
+
+    def __call__(self, x: Any) -> Any:
+        self.x = x
+        return x @ self.params["W"] + self.params["b"]
+
+    def backward(self, dout: Any) -> Any:
+        self.grads["W"] = self.x.T @ dout
+        self.grads["b"] = dout.sum(axis=0)
+        return dout @ self.params["W"].T
+
+
+class InLists(InDicts):
+    def __init__(self, m: int, n: int) -> None:
+        self.params: Any = [apart(m, n), apart(n)]
+        self.grads: Any = [None, None]
+
+    def __call__(self, x: Any) -> Any:
+        self.x = x
+        return x @ self.params[0] + self.params[1]
+
+    def backward(self, dout: Any) -> Any:
+        self.grads = [self.x.T @ dout, dout.sum(axis=0)]
+        return dout @ self.params[0].T
+
+
+class Left:
+    """Leaves everything in attributes."""
+
+    def __init__(self, m: int, n: int) -> None:
+        self.weights, self.biases = apart(m, n), apart(1, n)
+
+    def forward(self, inputs: Any) -> None:
+        self.inputs = inputs
+        self.output = inputs @ self.weights + self.biases
+
+    def backward(self, dvalues: Any) -> None:
+        self.dweights = self.inputs.T @ dvalues
+        self.dbiases = dvalues.sum(axis=0, keepdims=True)
+        self.dinputs = dvalues @ self.weights.T
+
+
+class Returned:
+    def __init__(self, m: int, n: int) -> None:
+        self.W, self.b = apart(m, n), apart(n)
+
+    def forward(self, x: Any) -> Any:
+        self.x = x
+        return x @ self.W + self.b
+
+    def backward(self, g: Any) -> Any:
+        return g @ self.W.T, self.x.T @ g, g.sum(0)
+
+
+class Parameter:
+    def __init__(self, data: Any) -> None:
+        self.data, self.grad = data, None
+
+
+class Held:
+    def __init__(self, m: int, n: int) -> None:
+        self.W, self.b = Parameter(apart(m, n)), Parameter(apart(n))
+
+    def forward(self, x: Any) -> Any:
+        self.x = x
+        return x @ self.W.data + self.b.data
+
+    def backward(self, g: Any) -> Any:
+        self.W.grad, self.b.grad = self.x.T @ g, g.sum(0)
+        return g @ self.W.data.T
+
+
+class First(Linear):
+    def backward(self, dout: Any) -> None:
+        self.grad_W, self.grad_b = self.x.T @ dout, dout.sum(0)
+
+
+LAYERS = [Linear, InDicts, InLists, Left, Returned, Held]
+
+
+@pytest.mark.parametrize("cls", LAYERS)
+def test_a_layer_is_understood_as_it_is_written(cls: Any):
+    layer = cls(4, 5)
+    subject = subject_of_layer(layer, (X,))
+    assert [x.value.shape[-2:] for x in subject.inputs if x.wanted][:2] == [(3, 4), (4, 5)]
+    assert sum([x.wanted for x in subject.inputs]) == 3
+    assert agrees(subject)
+
+
+def test_a_first_layer_owes_no_gradient_of_its_input():
+    subject = subject_of_layer(First(4, 5), (X,))
+    assert [(x.name, x.wanted) for x in subject.inputs] == [("x", False), ("W", True), ("b", True)]
+    assert verify.pair(First(4, 5), X).ok
+
+
+class Forgets(Returned):
+    def backward(self, g: Any) -> Any:
+        self.dW = self.x.T @ g
+        return g @ self.W.T
+
+
+def test_a_parameter_without_a_gradient_is_named():
+    report = verify.pair(Forgets(4, 5), X)
+    assert [(f.input, f.name.code) for f in report.findings] == [("b", "dropped")]
+
+
+class Dropout:
+    def forward(self, x: Any) -> Any:
+        self.mask = (np.random.rand(*x.shape) > 0.4) / 0.6
+        return x * self.mask
+
+    def backward(self, g: Any) -> Any:
+        return g * self.mask
+
+
+def test_random_layers_draw_the_same_numbers_and_leave_the_stream():
+    np.random.seed(5)
+    before = np.random.get_state(legacy=False)["state"]["key"].copy()
+    assert verify.pair(Dropout(), X).ok
+    assert np.array_equal(before, np.random.get_state(legacy=False)["state"]["key"])
+
+
+class Recurrent:
+    """Writes into arrays of its own making."""
+
+    def __init__(self, n: int) -> None:
+        self.W = apart(n, n) / 3
+
+    def forward(self, xs: Any) -> Any:
+        self.h = np.zeros((len(xs) + 1, xs.shape[1]))
+        self.xs = xs
+        for t in range(len(xs)):
+            self.h[t + 1] = np.tanh(xs[t] + self.h[t] @ self.W)
+        return self.h[1:]
+
+    def backward(self, g: Any) -> Any:
+        self.dW, dxs, carry = np.zeros_like(self.W), np.zeros_like(self.xs), 0
+        for t in reversed(range(len(g))):
+            dxs[t] = (g[t] + carry) * (1 - self.h[t + 1] ** 2)
+            self.dW += np.outer(self.h[t], dxs[t])
+            carry = dxs[t] @ self.W.T
+        return dxs
+
+
+def test_forwards_that_write_into_arrays_are_followed():
+    subject = subject_of_layer(Recurrent(4), (X,))
+    flow = subject.flow(values(subject))
+    assert flow is not None and {"tanh", "matmul"} <= {e.op for e in flow.edges}
+    assert agrees(subject)
+    assert type(np.zeros(2)) is np.ndarray, "the stand-in is gone"
+
+
+# --- Networks ------------------------------------------------------------------------------------
+
+
+class Network:
+    def __init__(self, *layers: Any) -> None:
+        self.layers = list(layers)
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer.forward(x)
+        return x
+
+    def backward(self, g: Any) -> Any:
+        for layer in reversed(self.layers):
+            g = layer.backward(g)
+        return g
+
+
+class Tanh:
+    def forward(self, x: Any) -> Any:
+        self.y = np.tanh(x)
+        return self.y
+
+    def backward(self, g: Any) -> Any:
+        return g * (1 - self.y**2)
+
+
+class WrongTanh(Tanh):
+    def backward(self, g: Any) -> Any:
+        return g * (1 + self.y**2)
+
+
+class Branches(Network):
+    """Two layers that see the same input."""
+
+    def forward(self, x: Any) -> Any:
+        a, b = self.layers
+        return a.forward(x) * 2 + b.forward(x)
+
+    def backward(self, g: Any) -> Any:
+        a, b = self.layers
+        return a.backward(2 * g) + b.backward(g)
+
+
+def test_the_wrong_layer_is_the_culprit_and_the_others_its_victims():
+    net = Network(Linear(4, 6), WrongTanh(), Network(Linear(6, 3), Tanh()))
+    report = verify.pair(net, X)
+    assert [f.subject for f in report.findings] == ["Network.layers[1]"]
+    assert report.findings[0].victims == ("Network.layers[0]", "Network")
+    place = report.findings[0].place
+    assert place is not None and abs(place.line - line_of("return g * (1 + self.y**2)")) <= 1
+    checked = [c.subject for c in report.ledger.checked]
+    assert "Network.layers[2].layers[0]" in checked and "Network" not in checked
+
+
+def test_a_right_network_is_certified_as_a_whole():
+    net = Network(Linear(4, 6), Tanh(), Linear(6, 3))
+    report = verify.pair(net, X)
+    assert report.ok and report.ledger.checked[-1].subject == "Network"
+
+
+class Doubles(Network):
+    def backward(self, g: Any) -> Any:
+        return 2 * super().backward(g)
+
+
+def test_a_network_that_joins_right_layers_wrongly_is_the_culprit():
+    report = verify.pair(Doubles(Linear(4, 6), Tanh()), X)
+    assert [(f.subject, f.input) for f in report.findings] == [("Doubles", "x")]
+
+
+def test_layers_beside_each_other_are_no_victims():
+    found = network_of(Branches(WrongTanh(), Tanh()), (X,))
+    assert found.upstream == {
+        "Branches.layers[0]": ["Branches"],
+        "Branches.layers[1]": ["Branches"],
+    }
+    report = certified_network(Branches(WrongTanh(), Tanh()), (X,), {})
+    assert [f.subject for f in report.findings] == ["Branches.layers[0]"]
+
+
+def test_the_object_is_left_as_it_was():
+    net = Network(Linear(4, 6), Tanh())
+    before = {k: np.array(v) for k, v in vars(net.layers[0]).items()}
+    verify.pair(net, X)
+    assert vars(net.layers[0]).keys() == before.keys()
+    assert all(np.array_equal(before[k], v) for k, v in vars(net.layers[0]).items())
+    assert vars(net.layers[1]) == {}
+
+
+# --- Copies --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "x",
+    [X, X.T, X[::-1], X[:, ::2], np.broadcast_to(X[0], (3, 4)), np.asfortranarray(X), X[1:1]],
+    ids=["C", "T", "reversed", "strided", "expanded", "F", "empty"],
+)
+def test_a_twin_lies_in_memory_like_the_original(x: Any):
+    copy = twin(x)
+    assert copy.strides == x.strides or x.size < 2
+    assert np.array_equal(copy, x) and not np.shares_memory(copy, x)
