@@ -81,8 +81,8 @@ def _functions_in(call: Call) -> tuple[Capture, bool]:
 
 
 def _runs(subject: CallSubject, skipped: list[Skipped]) -> bool:
-    """Whether PyTorch has this derivative; autograd's own is looked at in any case."""
-    if subject.mode == "reverse":
+    """Whether PyTorch has this derivative; autograd's first is looked at in any case."""
+    if subject.mode == "reverse" and subject.order == 1:
         return True
     xs = [x.value for x in subject.inputs]
     try:
@@ -118,7 +118,7 @@ class CallSubject(Subject):
         self._replay = call.replay or Replay.of(call.args)
         self.name = call.name + _suffix(order, mode)
         self.kind = call.kind if order == 1 and mode == "reverse" else "derivative in PyTorch"
-        self.place = call.place
+        self.place, self.backward_place = call.place, call.backward_place
         want = chosen(call)
         self.inputs = tuple(
             [Input(n, plain(x), w) for n, x, w in zip(call.names, call.args, want, strict=True)]
@@ -163,6 +163,16 @@ class CallSubject(Subject):
         return [tensor_like(x, like) for x, like in zip(xs, self.call.args, strict=True)]
 
 
+_WAYS: dict[Mode, str] = {
+    "reverse": "",
+    "func": " by torch.func",
+    "forward": " in forward mode",
+    "dual": ", its jvp",
+}
+
+
 def _suffix(order: int, mode: Mode) -> str:
-    way = {"reverse": "", "func": " by torch.func", "forward": " in forward mode"}[mode]
-    return (f", derivative of order {order}" if order > 1 or way else "") + way
+    way = _WAYS[mode]
+    if mode == "dual" or (order == 1 and not way):
+        return way
+    return f", derivative of order {order}{way}"

@@ -12,13 +12,16 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from chainrule.verify.pytorch.seeds import gradients
 
+_forward_ad: Any = forward_ad
 Run = Callable[[Sequence[Any]], list[Tensor]]
-Mode = Literal["reverse", "func", "forward"]
+Mode = Literal["reverse", "func", "forward", "dual"]
 """`reverse`: torch.autograd.grad. `func`: torch.func.vjp, which takes other ways inside some ops.
-`forward`: torch.func.jvp."""
+`forward`: torch.func.jvp. `dual`: the same by dual numbers, once only, which every `Function` with
+a `jvp` understands."""
 
 
 def derived(run: Run, wanted: Sequence[int], mode: Mode, order: int) -> Run:
@@ -39,11 +42,16 @@ def pulled(
     apply, xs = _at(run, args, wanted)
     if mode == "func":
         return list(_vjp(apply, xs)[1](tuple(gs)))
-    return [_by_columns(apply, xs, i, gs) for i in range(len(xs))]
+    sweep = _dual if mode == "dual" else _jvp
+    return [_by_columns(sweep, apply, xs, i, gs) for i in range(len(xs))]
 
 
 def _by_columns(
-    apply: Callable[..., Any], xs: list[Tensor], index: int, gs: Sequence[Tensor]
+    sweep: Callable[..., Sequence[Tensor]],
+    apply: Callable[..., Any],
+    xs: list[Tensor],
+    index: int,
+    gs: Sequence[Tensor],
 ) -> Tensor:
     """J^T g from one forward sweep for each element of an input."""
     x = xs[index]
@@ -51,7 +59,7 @@ def _by_columns(
     for j in range(x.numel()):
         ts = [torch.zeros_like(z, memory_format=torch.contiguous_format) for z in xs]
         ts[index].view(-1)[j] = 1
-        dots = zip(gs, _jvp(apply, xs, ts), strict=True)
+        dots = zip(gs, sweep(apply, xs, ts), strict=True)
         x_bar.view(-1)[j] = sum([(g.conj() * y).sum().real for g, y in dots])
     return x_bar
 
@@ -67,6 +75,16 @@ def _jvp(apply: Callable[..., Any], xs: Sequence[Tensor], ts: Sequence[Tensor]) 
     with warnings.catch_warnings():  # PyTorch's own, when forward mode is first used
         warnings.simplefilter("ignore", DeprecationWarning)
         return torch.func.jvp(apply, tuple(xs), tuple(ts))[1]
+
+
+def _dual(
+    apply: Callable[..., Any], xs: Sequence[Tensor], ts: Sequence[Tensor]
+) -> Sequence[Tensor]:
+    with warnings.catch_warnings(), forward_ad.dual_level():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        ys = apply(*[_forward_ad.make_dual(x, t) for x, t in zip(xs, ts, strict=True)])
+        dots = [(y, _forward_ad.unpack_dual(y).tangent) for y in ys]
+        return [torch.zeros_like(y) if t is None else t.clone() for y, t in dots]
 
 
 def _at(
@@ -115,7 +133,7 @@ def _forward(run: Run, wanted: Sequence[int], level: int) -> Run:
     return dots
 
 
-_STEPS: dict[Mode, Callable[[Run, Sequence[int], int], Run]] = {
+_STEPS: dict[Mode, Callable[[Run, Sequence[int], int], Run]] = {  # `dual` does not nest
     "reverse": _reverse,
     "func": _func,
     "forward": _forward,

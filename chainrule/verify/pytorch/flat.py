@@ -34,6 +34,7 @@ class Call:
     place: Place | None = None
     fixed: str = ""
     replay: Replay | None = None
+    backward_place: Place | None = None
 
 
 def call_of(

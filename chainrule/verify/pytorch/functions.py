@@ -8,6 +8,7 @@ the way, before the engine sums, casts or refuses it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -15,11 +16,14 @@ import torch
 from torch import Tensor
 
 from chainrule.errors import ConfigError
+from chainrule.verify.pytorch.calls import COLUMNS, CallSubject
+from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.convert import Array, is_float, plain, tensor_like, to_numpy, to_torch
+from chainrule.verify.pytorch.flat import call_of
 from chainrule.verify.pytorch.flow import traced
 from chainrule.verify.pytorch.parameters import argument_names
 from chainrule.verify.pytorch.places import defined, plainest, source
-from chainrule.verify.pytorch.recorded import Recorded
+from chainrule.verify.pytorch.recorded import Recorded, states
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.seeds import gradients
 from chainrule.verify.pytorch.standin import StandIn
@@ -49,6 +53,34 @@ def subject_of_function(
             f"and the arguments of its apply"
         )
     return FunctionSubject(function, args, name=name, backward=backward)
+
+
+def subjects_of_function(
+    function: Any, args: Sequence[Any], *, name: str | None = None
+) -> list[Subject]:
+    """The function with its backward, and, if it states a `jvp`, with that."""
+    own = subject_of_function(function, args, name=name)
+    if not states(function, "jvp"):
+        return [own]
+    call = call_of(function.apply, args, name=own.name)
+    names = tuple([x.name for x in own.inputs])
+    wanted = [i for i, x in enumerate(own.inputs) if x.wanted]
+    call = replace(
+        call,
+        kind=KIND,
+        place=own.place,
+        backward_place=defined(function.jvp),
+        replay=Replay.of(args),
+        names=names if len(names) == len(call.names) else call.names,
+        args=tuple([_requiring(x, i in wanted) for i, x in enumerate(call.args)]),
+    )
+    if sum([call.args[i].numel() for i in wanted]) > COLUMNS:
+        call = coefficients_call(call, wanted, each=2, name="directions")
+    return [own, CallSubject(call, 1, "dual")]
+
+
+def _requiring(x: Any, wanted: bool) -> Any:
+    return x.detach().requires_grad_(wanted) if isinstance(x, Tensor) else x
 
 
 class FunctionSubject(Subject):

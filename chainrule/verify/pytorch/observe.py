@@ -19,7 +19,6 @@ from torch.autograd import Function
 
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
-from chainrule.verify.pytorch.functions import FunctionSubject
 from chainrule.verify.pytorch.places import calling
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.subject import Subject
@@ -48,6 +47,8 @@ class Captured:
 
     def subject(self, name: str | None = None) -> Subject:
         """The call, to be verified."""
+        from chainrule.verify.pytorch.functions import FunctionSubject  # which looks for calls
+
         return FunctionSubject(self.function, self.args, name=name, replay=self.replay)
 
 

@@ -21,15 +21,15 @@ class Recorded:
     """
 
     def __init__(self, function: type[Function], backward: Callable[..., Any] | None) -> None:
-        key = "vjp" if _own(function, "vjp") else "backward"
-        if not _own(function, key):
+        key = "vjp" if states(function, "vjp") else "backward"
+        if not states(function, key):
             raise ConfigError(
                 f"{function.__name__} has neither backward nor vjp: there is no gradient to verify"
             )
         self.function = function
         self.user: Callable[..., Any] = getattr(function, key)
         self.backward = backward or self.user
-        self.split = _own(function, "setup_context")
+        self.split = states(function, "setup_context")
         self.returned: Any = None
         self.watched = False
         self.given: list[Any] = []
@@ -83,6 +83,6 @@ class Recorded:
         return {key: staticmethod(watching)}
 
 
-def _own(function: type[Function], method: str) -> bool:
-    """Whether the user stated it."""
+def states(function: type[Function], method: str) -> bool:
+    """Whether the user stated this method."""
     return getattr(function, method) is not getattr(_BASE, method)
