@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from typing import Any
+from contextlib import ExitStack, suppress
+from typing import Any, cast
 
+import numpy as np
+
+from chainrule.errors import describe
+from chainrule.op import Array, Spec
 from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.script.apart import LostError, apart
+from chainrule.verify.script.patches import Patches
 from chainrule.verify.subject import Subject
 
 
@@ -99,34 +104,42 @@ class TorchFunctions(FunctionsObserver):
 
 
 class OwnFunctions(FunctionsObserver):
-    """Calls of `chainrule.Function`s."""
+    """Calls of `chainrule.Function`s.
+
+    `chainrule.watch` would see them as well, but compiled steps do not run compiled while it is on.
+    Where a call is traced there are no values yet: numbers of the same shapes are made up.
+    """
 
     def __init__(self) -> None:
-        self._stack = ExitStack()
+        self._patches = Patches()
         self._calls: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
 
     def start(self) -> None:
-        """Look on while ops run."""
-        from chainrule.watch import Watch, watching
+        """Capture from now on."""
+        from chainrule.function import Function
 
-        self._stack.enter_context(watching(Watch(ran=self._ran)))
+        self._patches.put(Function, "apply", self._watched)
 
     def stop(self) -> None:
-        """Look no more."""
-        self._stack.close()
+        """Capture no more."""
+        self._patches.undo()
 
-    def _ran(self, op: Any, xs: Sequence[Any], y: Any, alarm: bool) -> None:
-        from chainrule.function import Call
+    def _watched(self, apply: Any) -> Any:
+        def observed(cls: Any, *args: Any) -> Any:
+            with suppress(Exception):  # what cannot be captured is not checked
+                self._note(cls, args)
+            return apply.__func__(cls, *args)
 
-        if not isinstance(op, Call):
-            return
-        values = [getattr(x, "value", x) for x in xs]
-        key = (op.function, tuple([(v.shape, v.dtype) for v in values]))
-        if key not in self._calls and op.states_vjp:
-            args = list(op.static)
-            for i, value in zip(op.places, values, strict=True):
-                args[i] = value.copy()
-            self._calls[key] = (op.function, tuple(args))
+        return classmethod(observed)
+
+    def _note(self, function: Any, args: Sequence[Any]) -> None:
+        from chainrule.function import Function
+
+        values = [_value(a) for a in args]
+        key = (function, tuple([_signature(v) for v in values]))
+        if key not in self._calls and function.backward is not Function.backward:
+            random = np.random.default_rng(len(self._calls))
+            self._calls[key] = (function, tuple([_copied(v, random) for v in values]))
 
     def names(self) -> list[str]:
         """The classes' names."""
@@ -138,3 +151,22 @@ class OwnFunctions(FunctionsObserver):
 
         made = [s for f, args in self._calls.values() for s in subjects_of_function(f, args)]
         return made[::-1]
+
+
+def _value(arg: Any) -> Any:
+    """The array behind a tensor, or its shape and dtype while it is traced."""
+    from chainrule.tensor import Tensor
+
+    return arg.value if isinstance(arg, Tensor) else arg
+
+
+def _signature(value: Any) -> Any:
+    if isinstance(value, Spec | np.ndarray):
+        return describe(cast(object, value))
+    return value if isinstance(value, int | float | str | None) else value.__class__
+
+
+def _copied(value: Any, random: np.random.Generator) -> Any:
+    if isinstance(value, Spec):
+        return random.normal(size=value.shape).astype(value.dtype)
+    return np.array(cast("Array", value)) if isinstance(value, np.ndarray) else value
