@@ -19,7 +19,7 @@ from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.plant import planted
 from chainrule.verify.repair import repair, repairs
 from chainrule.verify.report import Report
-from chainrule.verify.subject import Subject
+from chainrule.verify.subject import Subject, wanted
 
 _T = TypeVar("_T")
 _LEVELS = ("error", "warning", "note")
@@ -94,9 +94,11 @@ class _Run:
     def note(self, evidence: Evidence, seconds: float) -> None:
         """Lines of the ledger for one subject."""
         subject = evidence.subject
-        checked = Checked(subject.name, subject.kind, evidence.evaluations, seconds, _how(evidence))
-        self.ledger.checked.append(checked)
-        for part, why in evidence.skipped:
+        if evidence.trials or evidence.behaviours:
+            how = _how(evidence)
+            checked = Checked(subject.name, subject.kind, evidence.evaluations, seconds, how)
+            self.ledger.checked.append(checked)
+        for part, why in [*evidence.skipped, *_open(evidence)]:
             name = f"{subject.name}: {part}" if part else subject.name
             self.ledger.skipped.append(Skipped(name, why))
 
@@ -118,6 +120,20 @@ class _Run:
             why = f"the verifier itself failed while {doing}: {type(error).__name__}: {error}"
             self.ledger.skipped.append(Skipped(subject.name, why))
             return None
+
+
+def _open(evidence: Evidence) -> list[tuple[str, str]]:
+    """Gradients about which nothing is certain."""
+    settled = {t.input for t in evidence.trials if t.verdict != "unsure"}
+    settled |= {b.input for b in evidence.behaviours if b.input is not None}
+    inputs = evidence.subject.inputs
+    if not evidence.trials:
+        return []
+    return [
+        (f"gradient of {inputs[k].name}", "the numbers are too bad to tell at every point tried")
+        for k in wanted(evidence.subject)
+        if k not in settled
+    ]
 
 
 def _edited(evidence: Evidence, finding: Finding) -> Finding:

@@ -1,4 +1,4 @@
-"""Right NumPy backwards by op, and slips in them: what is replaced by what, and what that is called.
+"""Right NumPy backwards by op, and slips in them: what is replaced by what, and its name.
 
 A backward is kept as text, so that a slip is an edit of it. `*` among the names: any name will do
 as long as the mistake is found; a slip that changes nothing at all is not in here.
@@ -159,7 +159,7 @@ def backward(g, x):
             (
                 "(g * y).sum(axis=-1, keepdims=True))",
                 "g.sum(axis=-1, keepdims=True))",
-                "missing_term wrong_value",
+                "wrong_value missing_term *",
             ),
             ("return y", "return -y", "sign"),
             ("return y", "return x", "wrong_value"),
@@ -241,7 +241,11 @@ def backward(g, x, w, b):
         (
             ("dn - dn.mean(axis=0) - n", "dn - n", "missing_term"),
             (" - n * (dn * n).mean(axis=0)", "", "missing_term"),
-            ("dx = s * (dn - dn.mean(axis=0) - n * (dn * n).mean(axis=0))", "dx = s * dn", "missing_term"),
+            (
+                "dx = s * (dn - dn.mean(axis=0) - n * (dn * n).mean(axis=0))",
+                "dx = s * dn",
+                "missing_term",
+            ),
             ("(dn * n).mean(axis=0)", "(dn * n).sum(axis=0)", "factor"),
             ("g.sum(axis=0)\n", "g.mean(axis=0)\n", "factor"),
             ("dx = s", "dx = -s", "sign"),
@@ -309,7 +313,11 @@ def backward(g, z):
             ("-= 1", "-= 2", "factor extra_term"),
             ("-= 1", "+= 1", "sign"),
             ("/ n", "/ p.size", "factor"),
-            ("z.max(axis=1, keepdims=True))\n    p /= p.sum(axis=1", "z.max(axis=1, keepdims=True))\n    p /= p.sum(axis=0", "wrong_axis *"),
+            (
+                "z.max(axis=1, keepdims=True))\n    p /= p.sum(axis=1",
+                "z.max(axis=1, keepdims=True))\n    p /= p.sum(axis=0",
+                "wrong_axis *",
+            ),
         ),
     ),
     Op(
@@ -443,7 +451,11 @@ def backward(g, x):
         (
             ("+= g", "= g", "overwritten"),
             ("argmax", "argmin", "*"),
-            ("dx[r, i + np.argmax(x[r, i:i + 3])] += g[r, i]", "dx[r, i:i + 3] += g[r, i] / 3", "*"),
+            (
+                "dx[r, i + np.argmax(x[r, i:i + 3])] += g[r, i]",
+                "dx[r, i:i + 3] += g[r, i] / 3",
+                "*",
+            ),
         ),
     ),
     Op(
@@ -475,7 +487,7 @@ def backward(g, x):
         "relu",
         "def forward(x):\n    return np.maximum(x, 0)\n",
         "def backward(g, x):\n    return g * (x > 0)\n",
-        normal((4, 5)),
+        lambda rng: (3 * rng.normal(size=(4, 5)),),
         (
             ("g * (x > 0)", "g", "one_sided"),
             ("(x > 0)", "(x < 0)", "one_sided *"),
@@ -503,7 +515,11 @@ def backward(g, x):
         (
             (" / x.shape[1]", "", "factor"),
             (" / x.shape[1]", " / x.size", "factor"),
-            ("np.repeat(g[:, None], x.shape[1], axis=1)", "np.repeat(g[None], len(g), axis=0)", "wrong_axis"),
+            (
+                "np.repeat(g[:, None], x.shape[1], axis=1)",
+                "np.repeat(g[None], len(g), axis=0)",
+                "wrong_axis",
+            ),
             (" / x.shape[1]", " / 4", "size"),
         ),
     ),
@@ -568,7 +584,7 @@ def backward(g, x):
             ("b + np.cos(a)", "b - np.cos(a)", "sign"),
             ("np.cos(a)", "np.sin(a)", "*"),
             ("g * a\n", "g * b\n", "wrong_value"),
-            ("g * a\n", "g * (a + 1)\n", "wrong_value stale"),
+            ("g * a\n", "g * (a + 1)\n", "extra_term stale wrong_value"),
         ),
     ),
 )

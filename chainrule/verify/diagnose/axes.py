@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.diagnose.case import Case
+from chainrule.verify.diagnose.case import Case, agreed
 from chainrule.verify.diagnose.guess import Guess, Mend, Pull, guess
 from chainrule.verify.subject import Array
 
 Swap = tuple[int, int]
 _MOST_SWAPS = 60
+_ROWS = 40
+_SHARED = 0.1
+"""A backward that sums along another axis shares this much of its Jacobian with the right one: what
+it leaves alone, and what it does not reach."""
 
 
 def transposed(case: Case) -> Iterator[Guess]:
@@ -176,10 +180,28 @@ def along(case: Case) -> Iterator[Guess]:
     if true == seen or not np.any(~case.tiny_A):
         return
     lost, new = true - seen, seen - true
+    if agreed(case) < _SHARED and not _is_a_sum(case):
+        return
     if lost:
         yield _other_axis(case, lost, new)
     elif _same_kind(case):
         yield _less_coupled(case, new)
+
+
+def _is_a_sum(case: Case) -> bool:
+    """Whether the elements of A that are zero in N are those of a sum: x_bar_j = u_j sum_i v_i g_i
+    has proportional columns, as far as they can be compared."""
+    new = np.where(case.tiny_N, case.A, 0.0)[:_ROWS, :_ROWS]
+    filled = (new != 0) & ~case.tiny_A[:_ROWS, :_ROWS]
+    compared = 0
+    for a, b in combinations(range(new.shape[1]), 2):
+        both = filled[:, a] & filled[:, b]
+        u, v = new[both, a], new[both, b]
+        if u.size > 1:
+            compared += 1
+            if abs(float(u @ v)) < (1 - 1e-6) * float(np.linalg.norm(u) * np.linalg.norm(v)):
+                return False
+    return compared > 2
 
 
 def _ties(case: Case, zero: Array, shape: Sequence[int]) -> set[Swap]:

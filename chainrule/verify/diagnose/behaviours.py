@@ -74,7 +74,7 @@ def _misshaped(subject: Subject, k: int) -> Iterator[Guess]:
     xs = measure.captured(subject)
     ys = measure.outputs(subject, xs)
     rng = np.random.default_rng(3)
-    gs = [rng.normal(size=y.shape) for y in ys]
+    gs = [measure.drawn(rng, y.shape) for y in ys]
     got, true = measure.pulled(subject, xs, gs, k), true_bar(subject, xs, k, gs)
     if true is None:
         return

@@ -30,10 +30,18 @@ def corrected(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correctio
     formula = next((g.formula for g in guesses if g.formula), "")
     derived = _error(evidence, k, by_flow(evidence.subject, k))
     if derived is not None and derived <= _RIGHT:
-        said = derivation(evidence.subject, k)
-        text = f"{formula}; or let the engine derive it: {said}" if formula else said
-        return Correction(text, rechecked=True, error=derived)
+        return Correction(
+            _with_derivation(evidence.subject, k, formula), "", "", None, True, derived
+        )
     return Correction(formula) if formula else None
+
+
+def _with_derivation(subject: Subject, k: int, formula: str) -> str:
+    """A formula that was not tried, and what was: the derivative of the forward itself."""
+    if subject.backward_place is None:
+        return formula or "keep the graph whole: no detach(), .data or numpy() on the way"
+    said = derivation(subject, k)
+    return f"{formula}; or let the engine derive it: {said}" if formula else said
 
 
 def by_flow(subject: Subject, k: int) -> Mend:
@@ -52,7 +60,7 @@ def by_flow(subject: Subject, k: int) -> Mend:
 def derivation(subject: Subject, k: int) -> str:
     """How to have the right gradient derived from the forward, in code."""
     names, name = ", ".join([x.name for x in subject.inputs]), subject.inputs[k].name
-    if "torch" in subject.kind:
+    if "torch" in subject.kind.lower():
         return f"{name}_bar, = torch.autograd.grad(forward({names}), {name}, g)"
     return f"{name}_bar = chainrule.vjp(forward, {names})[1](g)[{k}]"
 
@@ -81,12 +89,12 @@ def _error_at(subject: Subject, xs: tuple[Any, ...], k: int, mend: Mend) -> floa
     ys = measure.outputs(subject, xs)
     worst = 0.0
     for o, y in enumerate(ys):
-        gs = measure.only(ys, o, rng.normal(size=y.shape))
+        gs = measure.only(ys, o, measure.drawn(rng, y.shape))
         x_bar = mend(lambda x, g: measure.pulled(subject, x, g, k), xs, gs)
         if x_bar.shape != np.shape(xs[k]):
             return float("inf")
         size = float(np.max(np.abs(x_bar), initial=0.0)) or 1.0
-        for t in (rng.normal(size=x_bar.shape), x_bar / size):
+        for t in (measure.drawn(rng, x_bar.shape), x_bar / size):
             worst = max(worst, _apart(subject, xs, k, t, gs, x_bar))
     return worst
 

@@ -87,6 +87,11 @@ def _kept(statement: ast.stmt) -> list[str]:
     if not isinstance(statement, ast.Assign):
         return []
     value = statement.value
+    attributes = _names([t for t in statement.targets if isinstance(t, ast.Attribute)])
+    return [*attributes, *_held(statement, value)]
+
+
+def _held(statement: ast.Assign, value: ast.expr) -> list[str]:
     if isinstance(value, ast.Dict):
         return _names(value.values)
     if isinstance(value, (ast.Tuple, ast.List)):
@@ -97,7 +102,7 @@ def _kept(statement: ast.stmt) -> list[str]:
 
 
 def _names(nodes: list[ast.expr]) -> list[str]:
-    return [n.id for n in nodes if isinstance(n, ast.Name)]
+    return [ast.unparse(n) for n in nodes if isinstance(n, (ast.Name, ast.Attribute))]
 
 
 def _in_place(statement: ast.stmt) -> Iterator[str]:
@@ -124,10 +129,16 @@ def _by_call(call: ast.Call) -> Iterator[str]:
 
 
 def _base(node: ast.expr) -> ast.expr:
-    while isinstance(node, (ast.Subscript, ast.Attribute)):
+    """What an index, or `.data`, is taken of."""
+    while isinstance(node, ast.Subscript) or (
+        isinstance(node, ast.Attribute) and node.attr == "data"
+    ):
         node = node.value
     return node
 
 
 def _rebound(statement: ast.stmt) -> list[str]:
-    return _names(statement.targets) if isinstance(statement, ast.Assign) else []
+    """Names that stand for another array from here on."""
+    if not isinstance(statement, ast.Assign):
+        return []
+    return [t.id for t in statement.targets if isinstance(t, ast.Name)]

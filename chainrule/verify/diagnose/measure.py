@@ -72,9 +72,14 @@ def inner(a: Array, b: Array) -> float:
     return float(np.real(np.vdot(a, b)))
 
 
+def drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Normal numbers; an array also where the shape is ()."""
+    return np.asarray(rng.normal(size=shape))
+
+
 def replaced(xs: Sequence[Any], k: int, value: Any) -> tuple[Any, ...]:
     """xs with another value for input k."""
-    return (*xs[:k], value, *xs[k + 1 :])
+    return (*xs[:k], np.asarray(value), *xs[k + 1 :])
 
 
 def jacobian(subject: Subject, xs: Sequence[Any], k: int, output: int) -> Array:
@@ -103,7 +108,7 @@ def _column(
 
 def only(ys: Sequence[Array], output: int, g: Array) -> tuple[Array, ...]:
     """Cotangents that are g for one output and zero for all others."""
-    return tuple([g if i == output else np.zeros_like(y) for i, y in enumerate(ys)])
+    return tuple([np.asarray(g if i == output else np.zeros_like(y)) for i, y in enumerate(ys)])
 
 
 def _wide(a: Any) -> Array:

@@ -78,7 +78,7 @@ def paths_of(case: Case) -> Paths | None:
         return None
     rng = np.random.default_rng(11)
     o, shape = case.found.output, case.found.y_shape
-    probes = [rng.normal(size=shape) for _ in range(_PROBES)]
+    probes = [measure.drawn(rng, shape) for _ in range(_PROBES)]
     gs = tuple([measure.only(case.ys, o, g) for g in probes])
     true = _stacked(flow, gs, case, {})
     expected = np.concatenate([case.N.T @ g.ravel() for g in probes])
@@ -130,7 +130,7 @@ def through(case: Case) -> Iterator[Guess]:
     if paths is None:
         return
     parts = contributions(paths)
-    single = list(_single(paths, parts))
+    single = _plainest(list(_single(paths, parts)))
     yield from single
     if not single:
         yield from _uses(paths) or _lines(paths) or _several(paths, parts)
@@ -148,9 +148,17 @@ def _single(paths: Paths, parts: Sequence[Contribution]) -> Iterator[Guess]:
             yield from _weighted(paths, part, w, left)
 
 
+def _plainest(found: list[Guess]) -> list[Guess]:
+    """Where forgetting a path explains all, so does turning the sign of half of it (one factor of a
+    square): only the former is meant."""
+    lost = [g for g in found if g.name.code in ("missing_term", "overwritten", "partly_detached")]
+    return lost or found
+
+
 def _weighted(paths: Paths, part: Contribution, w: float, left: float) -> Iterator[Guess]:
     case, edge = paths.case, _telling(paths.flow, part)
-    path, because = _path(edge), f"A = N with the path through {_path(edge)} weighted {w:.6g}, "
+    path = _path(edge)
+    because = f"A = N with the path through {path} weighted {round(w, 9) + 0:.6g}, "
     because += f"leaving {left:.0e} of the difference"
     if abs(w) <= 10 * case.slack(w) + 1e-6:
         yield from missing(case, [edge], because, left)
@@ -207,6 +215,7 @@ def missing(case: Case, edges: Sequence[Edge], because: str, left: float) -> lis
     place = edges[0].place
     if case.subject.backward_place is None:
         because += "; nobody wrote this backward, so that the graph was cut there"
+        formula = f"keep the graph on the path through {path}: no detach(), .data, numpy() on it"
         return [
             guess("partly_detached", 2.0, because, detail, left=left, formula=formula, place=place)
         ]

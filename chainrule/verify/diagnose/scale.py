@@ -70,7 +70,7 @@ def nothing_at(case: Case, xs: Sequence[Any]) -> bool:
     rng = np.random.default_rng(7)
     ys = measure.outputs(case.subject, xs)
     o = case.found.output
-    gs = measure.only(ys, o, rng.normal(size=ys[o].shape))
+    gs = measure.only(ys, o, measure.drawn(rng, ys[o].shape))
     return not np.any(measure.pulled(case.subject, xs, gs, case.k))
 
 
@@ -176,7 +176,7 @@ def _ratio_at(case: Case, xs: Sequence[Any]) -> float:
     rng = np.random.default_rng(5)
     ys = measure.outputs(case.subject, xs)
     o = case.found.output
-    gs = measure.only(ys, o, rng.normal(size=ys[o].shape))
+    gs = measure.only(ys, o, measure.drawn(rng, ys[o].shape))
     x_bar = measure.pulled(case.subject, xs, gs, case.k)
     t = x_bar / (float(np.max(np.abs(x_bar), initial=0.0)) or 1.0)
     true, _ = measure.slope(case.subject, xs, case.k, t, gs)

@@ -154,7 +154,7 @@ def _by_factors(case: Case, axis: int, side: str, s: Array) -> Iterator[Guess]:
     )
     name, side = case.input, f"{case.input}_bar" if axis == 0 else side
     found = fit(factors, values, _CLOSE, sums=False)
-    if found is not None:
+    if found is not None and found.names:
         yield guess(
             "wrong_value",
             6.0,
@@ -164,7 +164,7 @@ def _by_factors(case: Case, axis: int, side: str, s: Array) -> Iterator[Guess]:
             mend=_divided(case, found) if axis == 0 else None,
         )
         return
-    constant = _constant_along(factors)
+    constant = _constant_along(factors) if found is None else None
     if constant is not None:
         yield guess(
             "factor",

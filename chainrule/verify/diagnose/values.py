@@ -37,7 +37,7 @@ def mistaken(case: Case) -> Iterator[Guess]:
     if not case.whole or case.x.size > _MOST or case.x.dtype.kind != "f":
         return
     rng = np.random.default_rng(17)
-    g, t = rng.normal(size=case.found.y_shape), rng.normal(size=case.found.x_shape)
+    g, t = measure.drawn(rng, case.found.y_shape), measure.drawn(rng, case.found.x_shape)
     gs = measure.only(case.ys, case.found.output, g)
     seen = float(g.ravel() @ case.A @ t.ravel())
     for other in _candidates(case):
