@@ -18,7 +18,7 @@ from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.repair.draft import Draft, UnreadableError
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem, problem
-from chainrule.verify.repair.search import Version, versions
+from chainrule.verify.repair.search import Version, replayed, versions
 
 SECONDS = 6.0
 """Processor time for one subject's search, without the last check."""
@@ -43,13 +43,13 @@ def repair(evidence: Evidence, finding: Finding | None = None) -> Correction | N
     """The change of the user's code that puts right what was found, run and checked; None if there
     is no source, or no edit was found that does.
 
-    Without a finding: for all that is wrong at once.
+    Without a finding, or with one of no input in particular: for all that is wrong at once.
     """
     found = repairs(evidence, finding)
-    if finding is not None and finding.input:
-        names = [x.name for x in evidence.subject.inputs]
-        mine = [r for r in found if any(names[i] == finding.input for i in r.inputs)]
-        found = mine or [r for r in found if r.whole]
+    names = [x.name for x in evidence.subject.inputs]
+    if finding is not None and finding.input in names:
+        k = names.index(finding.input)
+        found = sorted([r for r in found if k in r.inputs], key=lambda r: len(r.inputs))
     if not found:
         return None
     best = found[0].correction
@@ -61,8 +61,9 @@ _known: WeakKeyDictionary[Evidence, tuple[Repaired, ...]] = WeakKeyDictionary()
 
 
 def repairs(evidence: Evidence, finding: Finding | None = None) -> tuple[Repaired, ...]:
-    """Corrections that passed the full check, the best first. One search serves all findings of an
-    evidence; the first finding's names say what is tried first."""
+    """Corrections that passed the full check: that of everything first, if there is one, then those
+    of single inputs. One search serves all findings of an evidence; the names of the first finding
+    say what is tried first."""
     if evidence not in _known:
         _known[evidence] = tuple(_repairs(evidence, finding))
     return _known[evidence]
@@ -73,7 +74,8 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     if posed is None:
         return
     posed.stop = process_time() + SECONDS
-    codes = [n.code for n in finding.names] if finding is not None else []
+    codes = [b.code for b in evidence.behaviours]
+    codes += [n.code for n in finding.names] if finding is not None else []
     try:
         first = Draft.of(posed.source)
     except UnreadableError:
@@ -90,6 +92,7 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
         if error is not None:
             mended |= inputs
             yield _repaired(first, version, inputs, error)
+            yield from _single(posed, first, version, error)
             if version.right:
                 return
 
@@ -107,7 +110,25 @@ def _checked(posed: Problem, version: Version, inputs: frozenset[int]) -> float 
     return max(errors) if errors else None
 
 
-def _repaired(first: Draft, version: Version, inputs: frozenset[int], error: float) -> Repaired:
+def _single(posed: Problem, first: Draft, version: Version, error: float) -> Iterator[Repaired]:
+    """Of a repair in several steps: for each set of inputs the steps that mend it."""
+    groups = {s.mended for s in version.steps if s.mended}
+    if len(groups) < 2 or not all(s.mended for s in version.steps):
+        return
+    for inputs in groups:
+        steps = tuple([s for s in version.steps if s.mended == inputs])
+        last = replayed(first, version.steps, steps)
+        try:
+            right = posed.right(last.compiled(), set(inputs))
+        except (SyntaxError, ValueError):
+            continue
+        if right:
+            yield _repaired(first, replace(version, draft=last, steps=steps), inputs, error, False)
+
+
+def _repaired(
+    first: Draft, version: Version, inputs: frozenset[int], error: float, whole: bool | None = None
+) -> Repaired:
     shown = correction(first, version.draft, version.steps, error)
     codes = tuple([s.edit.code for s in version.steps])
-    return Repaired(shown, codes, inputs, version.right)
+    return Repaired(shown, codes, inputs, version.right if whole is None else whole)

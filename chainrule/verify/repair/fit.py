@@ -79,7 +79,9 @@ def as_part(draft: Draft, node: ast.AST, at_least: int) -> str:
 
 def part(text: str, at_least: int) -> str:
     """The same for text of an expression."""
-    return text if binds(ast.parse(text, mode="eval").body) >= at_least else f"({text})"
+    node = ast.parse(text, mode="eval").body
+    enclosed_already = text.startswith("(") and node.col_offset > 0
+    return text if enclosed_already or binds(node) >= at_least else f"({text})"
 
 
 def replaced(draft: Draft, node: ast.AST, text: str, code: str, cost: float = 1.0) -> Edit:

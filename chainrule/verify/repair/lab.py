@@ -18,7 +18,7 @@ from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.target import GOOD, Target
 from chainrule.verify.repair.watch import is_torch, plain
-from chainrule.verify.subject import Array
+from chainrule.verify.subject import Array, Subject
 
 Effect: TypeAlias = dict[int, Array]
 """What is added to each wrong gradient."""
@@ -36,15 +36,16 @@ class Lab:
     target: Target
     x_bars: tuple[Array | None, ...]
     """What the version gives, unchanged."""
+    subject: Subject
+    """The subject with the watched version as its backward."""
     problem: Problem
 
     def run(self, changes: Mapping[int, Callable[[Any], Any]]) -> tuple[Array | None, ...] | None:
         """x_bars with values of nodes changed on the way; None if that fails."""
         watched = self.scene.watched
         watched.changes = changes
-        self.problem.runs += 1
         try:
-            return self.target.run(self.scene.draft.source, watched.function)
+            return self.problem.run(self.subject, self.target)
         finally:
             watched.changes = {}
 
@@ -86,11 +87,17 @@ class Lab:
         """Of each expression that matters to a wrong gradient: what one more of it adds."""
         found = dict[ast.expr, Effect]()
         for node in self.scene.expressions:
-            if _scalable(self.scene.value(node)):
+            if _scalable(self.scene.value(node)) and not self._counts(node):
                 effect = self.effect(node, lambda v: v + v)
                 if effect is not None:
                     found[node] = effect
         return found
+
+    def _counts(self, node: ast.expr) -> bool:
+        """Whether a number is an axis, an index or a length, of which no gradient is a multiple."""
+        parent = self.scene.draft.parents[node]
+        places = ast.keyword | ast.Call | ast.Subscript | ast.Slice | ast.Tuple
+        return isinstance(self.scene.value(node), int) and isinstance(parent, places)
 
     def fits(self, effects: Sequence[Effect]) -> list[tuple[float, ...]]:
         """Weights with which effects sum up to a residual: for each wrong input by itself, equal
@@ -104,7 +111,7 @@ class Lab:
             rest = np.linalg.norm(residual - columns @ weights)
             size = np.linalg.norm(self.target.expected[i].right) + np.linalg.norm(residual)
             if rest <= CLOSE * size and np.all(np.isfinite(weights)):
-                fit = tuple([float(np.real(w)) for w in weights])
+                fit = tuple([float(w) for w in np.real(weights)])
                 if not any(np.allclose(fit, f, rtol=CLOSE) for f in found):
                     found.append(fit)
         return found
@@ -165,6 +172,12 @@ class Lab:
             if np.linalg.norm(effects[i] - residual) <= 1e-6 * size:
                 return True
         return False
+
+    def helps(self, node: ast.expr, change: Callable[[Any], Any]) -> bool:
+        """Whether a change of a node makes a wrong gradient right, and none that is right wrong."""
+        errors = self.target.errors(self.run({self.scene.draft.index[node]: change}))
+        better = any(errors[i] <= GOOD for i in self.wrong)
+        return better and all(e <= GOOD for i, e in errors.items() if i not in self.wrong)
 
 
 @dataclass(frozen=True, eq=False)

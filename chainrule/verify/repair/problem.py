@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
@@ -10,10 +11,16 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.verify import cotangents as memory
+from chainrule.verify import points as variation
+from chainrule.verify import sizes
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.repair.target import GOOD, Target, cotangents, target
+from chainrule.verify.run import Point, Run
 from chainrule.verify.subject import Array, Source, Subject, values, wanted
 
+_POINTS = 7
+_VARIED = 6
 SMALL = 600
 """Inputs of at most so many elements in all are worked on as they were captured."""
 
@@ -25,7 +32,9 @@ class Problem:
     subject: Subject
     source: Source
     targets: list[Target]
-    """The first one is wrong as the code stands; the others may be."""
+    """If the problem is `posed`, the first one is wrong as the code stands; others may be."""
+    posed: bool = False
+    """Whether a gradient is wrong at a target: else what is wrong is something else."""
     runs: int = 0
     stop: float = inf
     _look: int = 0
@@ -33,13 +42,18 @@ class Problem:
 
     def errors(self, function: Callable[..., Any], target: Target) -> dict[int, float]:
         """How wrong each gradient is with `function` as the backward."""
+        return target.errors(self.run(self.source.replaced(function), target))
+
+    def run(self, subject: Subject, target: Target) -> tuple[Array | None, ...] | None:
+        """x_bars of the subject with another backward."""
         self.runs += 1
-        return target.errors(target.run(self.source, function))
+        return target.run(subject)
 
     def right(self, function: Callable[..., Any], inputs: set[int]) -> bool:
         """Whether the gradients of `inputs` are right at all targets."""
+        subject = self.source.replaced(function)
         for t in self.targets:
-            errors = self.errors(function, t)
+            errors = t.errors(self.run(subject, t))
             if any(errors[i] > GOOD for i in inputs if i in errors):
                 return False
         return True
@@ -54,63 +68,52 @@ class Problem:
 
 
 def problem(evidence: Evidence) -> Problem | None:
-    """The problem that the evidence poses; None if there is no source, or if nothing that can be
-    computed here is wrong."""
+    """The problem that the evidence poses; None if there is no source, or no point to work at."""
     subject = evidence.subject
     if (source := subject.source) is None:
         return None
     found = Problem(subject, source, [])
     wrong, others = list[Target](), list[Target]()
     for t in _targets(evidence):
-        errors = found.errors(source.function, t)
+        errors = t.errors(found.run(subject, t))
         (wrong if any(e > GOOD for e in errors.values()) else others).append(t)
-        if len(wrong) >= 3 and len(wrong) + len(others) >= 4:
+        if len(wrong) >= 2 and len(wrong) + len(others) >= _POINTS:
             break
-    if not wrong:
-        return None
-    found.targets = [*wrong, *others]
-    return found
+    found.targets = [*wrong, *others[:_POINTS]]
+    found.posed = bool(wrong)
+    return found if found.targets else None
 
 
 def _targets(evidence: Evidence) -> Iterator[Target]:
     """Points from the best to work at to the last ones to be checked."""
     subject = evidence.subject
-    captured = values(subject, np.float64)
-    shrunk = [j.xs for j in evidence.jacobians]
-    size = sum([cast("Array", captured[i]).size for i in wanted(subject)])
-    points = [("captured", captured)] if size <= SMALL else []
-    points += [("shrunk", xs) for xs in shrunk[:2]]
-    points += [("captured", captured)] if size > SMALL else []
-    points += _others(subject, captured)
-    for name, xs in points:
-        yield from _at(subject, name, xs)
+    run = Run(subject, Evidence(subject))
+    captured = Point("as captured", values(subject, np.float64), "captured")
+    size = sum([cast("Array", captured.xs[i]).size for i in wanted(subject)])
+    small = list(itertools.islice(sizes.smaller(run, captured), 1)) if not subject.fixed else []
+    shrunk = [Point("shrunk", j.xs, "size") for j in evidence.jacobians[:1]]
+    points = [captured, *small, *shrunk] if size <= SMALL else [*small, *shrunk, captured]
+    for k, point in enumerate(points):
+        yield from _at(subject, point, layouts=k == 0)
+    varied = itertools.islice(variation.varied(run, captured, captured), _VARIED)
+    resized = itertools.islice(sizes.others(run, captured), 2 if not subject.fixed else 0)
+    for point in itertools.chain(resized, varied):
+        yield from _at(subject, point, layouts=False)
 
 
-def _at(subject: Subject, name: str, xs: tuple[Any, ...]) -> Iterator[Target]:
-    for seed, layout in ((1, "contiguous"), (2, "strided")):
-        gs = cotangents(subject, xs, seed)
-        if gs is not None:
-            gs = gs if layout == "contiguous" else tuple([_strided(g) for g in gs])
-            found = target(f"{name}, {layout}", subject, xs, gs, seed)
-            if found is not None:
-                yield found
+def _at(subject: Subject, point: Point, layouts: bool) -> Iterator[Target]:
+    gs = cotangents(subject, point.xs, 1)
+    if gs is None:
+        return
+    every = [("contiguous", list(gs))]
+    if layouts:
+        every += [*memory.layouts(gs), ("expanded", [_expanded(g) for g in gs])]
+    for name, laid in every:
+        found = target(f"{point.name}, {name}", subject, point.xs, laid)
+        if found is not None:
+            yield found
 
 
-def _strided(g: Array) -> Array:
-    """The same numbers in another order of memory, with gaps."""
-    wide = np.zeros((*g.shape[:-1], g.shape[-1] * 2)[::-1] if g.ndim else (2,), g.dtype)
-    if not g.ndim:
-        return g
-    view = wide.T[..., ::2] if g.ndim > 1 else wide[::2]
-    view[...] = g
-    return view
-
-
-def _others(subject: Subject, captured: tuple[Any, ...]) -> list[tuple[str, tuple[Any, ...]]]:
-    """The captured point with other signs and sizes of its values."""
-    found = list[tuple[str, tuple[Any, ...]]]()
-    free = wanted(subject)
-    for name, scale in (("turned over", -1.0), ("smaller", 0.25)):
-        xs = [cast("Array", x) * scale if i in free else x for i, x in enumerate(captured)]
-        found.append((name, tuple(xs)))
-    return found
+def _expanded(g: Array) -> Array:
+    """One number seen everywhere."""
+    return np.broadcast_to(g.reshape(-1)[0], g.shape) if g.size else g

@@ -48,9 +48,16 @@ class Scene:
     @cached_property
     def expressions(self) -> list[ast.expr]:
         """Expressions that were evaluated, outer ones first, in the order of the text."""
-        seen = [n for n in self.draft.nodes if isinstance(n, ast.expr)]
-        seen = [n for n in seen if self.draft.index[n] in self.watched.values]
+        seen = [n for n in self.draft.nodes if isinstance(n, ast.expr) and self._reached(n)]
         return sorted(seen, key=lambda n: (self.draft.span(n)[0], -self.draft.span(n)[1]))
+
+    def _reached(self, node: ast.expr) -> bool:
+        """Whether a node was evaluated, or raised after all its parts had been."""
+        if self.draft.index[node] in self.watched.values:
+            return True
+        parts = [n for n in ast.walk(node) if isinstance(n, ast.expr) and n is not node]
+        raised = isinstance(node, ast.BinOp | ast.Call | ast.Subscript)
+        return raised and any(self.draft.index[n] in self.watched.values for n in parts)
 
     @cached_property
     def roots(self) -> list[ast.expr]:
@@ -134,16 +141,29 @@ class Scene:
 
     @cached_property
     def made(self) -> set[str]:
-        """Local names that are assigned an expression: an edit belongs there, not where the name
-        is read."""
-        names = {n.id for n in self.draft.nodes if isinstance(n, ast.Name) and _stored(n)}
-        return names - set(self.draft.parameters)
+        """Local names that are computed: an edit belongs there, not where the name is read."""
+        found = set[str]()
+        for n in self.draft.nodes:
+            match n:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if not _is_simple(value):
+                    found.add(name)
+                case _:
+                    continue
+        return found
+
+    @cached_property
+    def names_returned(self) -> set[tuple[int, int]]:
+        """Where a name that is computed is returned, or given another name."""
+        names = [n for n in self.roots if isinstance(n, ast.Name) and n.id in self.made]
+        return {self.draft.span(n) for n in names}
 
     @cached_property
     def unread(self) -> set[str]:
         """Local names that are assigned and never read: they were meant for something."""
         loaded = {n.id for n in self.draft.nodes if isinstance(n, ast.Name) and not _stored(n)}
-        return {n for n in {*self.made, *self.draft.parameters} - loaded if not n.startswith("_")}
+        stored = {n.id for n in self.draft.nodes if isinstance(n, ast.Name) and _stored(n)}
+        every = {*stored, *self.draft.parameters} - loaded
+        return {n for n in every if not n.startswith("_")}
 
     # The user's dialect.
 

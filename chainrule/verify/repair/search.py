@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 from chainrule.verify.repair.draft import Draft, Edit, UnreadableError
 from chainrule.verify.repair.lab import Lab
@@ -72,20 +72,54 @@ def versions(problem: Problem, codes: Sequence[str]) -> Iterator[Version]:
     except UnreadableError:
         return
     at = problem.targets[0]
+    if not problem.posed:
+        yield from _conduct(problem, at, first, codes)
+        return
     start = Version(first, (), problem.errors(problem.source.function, at))
     level, partly = [start], list[Version]()
     for _ in range(DEPTH):
-        tried = [v for one in level for v in _tried(problem, at, one, codes)]
-        if len(start.wrong) > 1:
-            tried += _combined(problem, at, tried)
+        tried = list[Version]()
+        for stage in STAGES:
+            tried += _stage(problem, at, level, stage, codes)
+            tried += _combined(problem, at, tried) if len(start.wrong) > 1 else []
+            if any(v.right and v.cost <= LIKELY * len(v.steps) for v in tried):
+                break
         tried.sort(key=lambda v: (len(v.wrong), v.cost))
         yield from [v for v in tried if v.right]
-        better = [v for v in tried if not v.right and len(v.wrong) < len(start.wrong)]
-        partly += better
+        partly += [v for v in tried if not v.right and len(v.wrong) < len(start.wrong)]
         level = _next(tried, start)
         if not level or problem.over or any(v.right for v in tried):
             break
     yield from sorted(partly, key=lambda v: (len(v.wrong), v.cost))
+
+
+def _stage(
+    problem: Problem, at: Target, level: list[Version], stage: Stage, codes: Sequence[str]
+) -> list[Version]:
+    """What becomes of all versions of a level by the edits of one stage. Only those that mended
+    something are worth the second one."""
+    found = list[Version]()
+    for version in level:
+        mending = all(s.mended for s in version.steps)
+        if (mending or stage is STAGES[0]) and not problem.over:
+            found += _tried(problem, at, version, stage, codes)
+    return found
+
+
+def _conduct(problem: Problem, at: Target, first: Draft, codes: Sequence[str]) -> Iterator[Version]:
+    """Versions in which something was changed that undoes a mistake of the given names, for
+    backwards whose numbers are right: who write into their cotangent, say."""
+    lab = laboratory(problem, first, at)
+    if lab is None:
+        return
+    for edit in sorted([e for e in _first(lab) if e.code in codes], key=_cost):
+        draft = first.edited(edit)
+        try:
+            errors = problem.errors(draft.compiled(), at)
+        except (SyntaxError, ValueError, StopIteration, UnreadableError):
+            continue
+        if all(e <= GOOD for e in errors.values()):
+            yield Version(draft, (Step(edit, frozenset(errors)),), errors)
 
 
 def _combined(problem: Problem, at: Target, tried: list[Version]) -> Iterator[Version]:
@@ -122,6 +156,19 @@ def _both(problem: Problem, at: Target, a: Version, b: Version) -> Version | Non
     return _applied(problem, at, a, moved)
 
 
+def replayed(first: Draft, steps: Sequence[Step], some: Sequence[Step]) -> Draft:
+    """The first version after some of the steps, which do not overlap with the others."""
+    draft, skipped = first, list[Edit]()
+    for step in steps:
+        edit = step.edit
+        if step in some:
+            shift = sum([len(e.text) - (e.end - e.start) for e in skipped if e.start < edit.start])
+            draft = draft.edited(replace(edit, start=edit.start - shift, end=edit.end - shift))
+        else:
+            skipped.append(edit)
+    return draft
+
+
 def _next(tried: list[Version], start: Version) -> list[Version]:
     """What is edited further: what mends most, then what comes nearest."""
     open_ = [v for v in tried if not v.right]
@@ -138,24 +185,24 @@ def _different(found: list[Version]) -> list[Version]:
 
 
 def _tried(
-    problem: Problem, at: Target, version: Version, codes: Sequence[str]
+    problem: Problem, at: Target, version: Version, stage: Stage, codes: Sequence[str]
 ) -> Iterator[Version]:
-    """What becomes of a version by each edit that does no harm."""
+    """What becomes of a version by each edit of a stage that does no harm, until all that is wrong
+    could be mended by edits that are much more likely than those that are left."""
     lab = laboratory(problem, version.draft, at)
     if lab is None:
         return
-    seen, enough = set[str](), inf
-    for stage in STAGES:
-        for edit in sorted([_weighted(lab.scene, e, codes) for e in stage(lab)], key=_cost):
-            if problem.over or edit.cost > enough + SLACK:
-                break
-            found = _applied(problem, at, version, edit)
-            if found is not None and found.draft.body not in seen:
-                seen.add(found.draft.body)
-                yield found
-                enough = min(enough, edit.cost) if found.right else enough
-        if enough <= LIKELY:
-            return
+    seen, mended, enough = set[str](), set[int](), inf
+    for edit in sorted([_weighted(lab.scene, e, codes) for e in stage(lab)], key=_cost):
+        if problem.over or edit.cost > enough + SLACK:
+            break
+        found = _applied(problem, at, version, edit)
+        if found is not None and found.draft.body not in seen:
+            seen.add(found.draft.body)
+            mended |= found.steps[-1].mended
+            if mended >= version.wrong and enough == inf:
+                enough = edit.cost
+            yield found
 
 
 def _cost(edit: Edit) -> float:
@@ -168,7 +215,7 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str]) -> Edit:
     words = set(re.findall(r"[A-Za-z_]\w*", edit.text))
     cost = edit.cost - 0.3 * (edit.code in codes) - 0.3 * bool(words & scene.unread)
     cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
-    return replace(edit, cost=cost + 0.25 * (scene.draft.body[edit.start : edit.end] in scene.made))
+    return replace(edit, cost=cost + 0.25 * ((edit.start, edit.end) in scene.names_returned))
 
 
 def _first(lab: Lab) -> list[Edit]:
@@ -179,7 +226,8 @@ def _second(lab: Lab) -> list[Edit]:
     return [*new_gradients(lab), *missing(lab)]
 
 
-STAGES: tuple[Callable[[Lab], list[Edit]], ...] = (_first, _second)
+Stage: TypeAlias = Callable[[Lab], list[Edit]]
+STAGES: tuple[Stage, ...] = (_first, _second)
 """What is quick to try, and what is tried unless that gives a likely repair."""
 
 
@@ -205,12 +253,12 @@ def laboratory(problem: Problem, draft: Draft, at: Target) -> Lab | None:
         watched = Watched(draft)
     except (SyntaxError, ValueError, StopIteration):
         return None
-    problem.runs += 1
-    x_bars = at.run(problem.source, watched.function)
+    subject = problem.source.replaced(watched.function)
+    x_bars = problem.run(subject, at)
     if not watched.values:
         return None
     nothing: tuple[Any, ...] = tuple([None for _ in at.xs])
     errors = at.errors(x_bars)
     shapes = [e.shape for i, e in at.expected.items() if errors[i] > GOOD]
     scene = Scene(draft, watched, tuple(shapes), tuple([g.shape for g in at.gs]))
-    return Lab(scene, at, nothing if x_bars is None else x_bars, problem)
+    return Lab(scene, at, nothing if x_bars is None else x_bars, subject, problem)

@@ -116,7 +116,16 @@ def _formed(scene: Scene, shape: Shape) -> Iterator[Term]:
     atoms = [Term(k, v, 0.0) for k, v in named(scene).items()]
     for term in _combined(scene, atoms):
         yield from _summed(scene, term, shape)
-    for a, b, c in itertools.combinations(atoms[:8], 3):
+    atoms = atoms[:8]
+    atoms += [Term(f"(1 - {a.text})", 1 - a.value, 0.1) for a in atoms]
+    atoms += [Term(f"(1 + {a.text})", 1 + a.value, 0.2) for a in atoms[:8]]
+    atoms += [Term(f"{a.text} ** 2", a.value**2, 0.1) for a in atoms[:8]]
+    yield from [t for a in atoms[8:] for t in _summed(scene, a, shape)]
+    for a, b in itertools.combinations(atoms, 2):
+        if (two := _times(a, b)) is not None:
+            yield from _summed(scene, two, shape)
+    atoms = [a for a in atoms if a.value.shape == shape][:14]
+    for a, b, c in itertools.combinations(atoms, 3):
         if (two := _times(a, b)) is not None and (three := _times(two, c)) is not None:
             yield from _summed(scene, three, shape)
 

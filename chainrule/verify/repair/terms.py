@@ -94,9 +94,8 @@ def missing(lab: Lab) -> Iterator[Edit]:
 def _places(lab: Lab) -> list[ast.expr]:
     """Expressions that matter and are arrays, whole ones first."""
     scene = lab.scene
-    names = scene.made - scene.cotangents
     nodes = [n for n in lab.scales if scene.is_array(n) and scene.shape(n)]
-    nodes = [n for n in nodes if not (n in scene.roots and scene.draft.src(n) in names)]
+    nodes = [n for n in nodes if scene.draft.span(n) not in scene.names_returned]
     return sorted(nodes, key=lambda n: n not in scene.roots)[:_NODES]
 
 
@@ -128,8 +127,9 @@ def _terms(scene: Scene, response: Response) -> Iterator[_Term]:
     here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
     arrays = named(scene)
     partners = [k for k, v in arrays.items() if v.shape == e.shape]
+    arrays |= _products(arrays, partners)
     for row in _SUMS:
-        for name in partners if "{a}" in row else [""]:
+        for name in [k for k, v in arrays.items() if v.shape == e.shape] if "{a}" in row else [""]:
             for axes in _axes(e.shape):
                 value = _row(row.format(e="e", a="a", ax=f"axis={axes}, keepdims=True"))
                 text = row.format(
@@ -143,6 +143,16 @@ def _terms(scene: Scene, response: Response) -> Iterator[_Term]:
             if name != here and _fills(value.shape, e.shape):
                 effect = response.effect(_spread(value, e.shape))
                 yield _Term(row.format(e=here, a=name), effect, 1.0, 1.5)
+
+
+def _products(arrays: dict[str, Array], partners: list[str]) -> dict[str, Array]:
+    """Named arrays times smaller ones that broadcast: what was normalised, and is not kept."""
+    return {
+        f"({a} * {b})": arrays[a] * arrays[b]
+        for a in partners
+        for b in arrays
+        if arrays[b].shape != arrays[a].shape and _fills(arrays[b].shape, arrays[a].shape)
+    }
 
 
 def _with_terms(
@@ -190,24 +200,30 @@ def _other_values(lab: Lab, response: Response) -> Iterator[Edit]:
     scene, node = lab.scene, response.node
     here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
     for row in _FUNCTIONS:
-        if _answers(lab, response, row, None):
+        if _answers(lab, response, row, None, ""):
             yield scene.put(node, row.format(e=atom), "wrong_value", 1.3)
     for name, a in named(scene).items():
         if name == scene.draft.src(node):
             continue
         code = "ignores_cotangent" if name in scene.cotangents else "wrong_value"
         for row in _FACTORS:
-            if _answers(lab, response, row, a):
+            if _answers(lab, response, row, a, name):
                 text = row.format(e=atom if ".T" in row else here, a=name)
                 yield scene.put(node, text, code, 1.4)
 
 
-def _answers(lab: Lab, response: Response, row: str, a: Array | None) -> bool:
+def _answers(lab: Lab, response: Response, row: str, a: Array | None, name: str) -> bool:
     try:
         with np.errstate(all="ignore"):
             value = np.asarray(_row(row.format(e="e", a="a"))(response.value, a))
     except (ValueError, TypeError):
         return False
+    if value.shape != response.value.shape and a is not None:
+        function = _row(row.format(e="e", a="a"))
+        native = lab.scene.arrays[name]
+        return a.size > response.value.size and lab.helps(
+            response.node, lambda e: function(e, native)
+        )
     return lab.answers(response, value)
 
 

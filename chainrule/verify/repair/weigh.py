@@ -125,13 +125,13 @@ def _scaled(
     value = scene.value(node)
     if isinstance(value, int | float):
         for text, extra in spelled(value * weight, numbers):
-            yield scene.put(node, text, "factor", 0.9 + extra)
+            yield scene.put(node, text, "factor", 0.7 + extra)
     sign = "-" if weight < 0 else ""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         divisor = scene.value(node.right)
         if isinstance(divisor, int | float) and weight > 0:
             for text, extra in spelled(divisor / weight, numbers):
-                yield scene.put(node.right, text, "factor", 0.9 + extra)
+                yield scene.put(node.right, text, "factor", 0.7 + extra)
     for text, extra in factors(abs(weight), numbers):
         yield scene.put(node, f"{sign}{here} {text}", "factor", cost + extra)
 

@@ -22,18 +22,20 @@ def other_axis(scene: Scene) -> Iterator[Edit]:
     for node, operand in _calls(scene):
         ndim = len(scene.shape(operand) or ())
         if (axis := _axis(node)) is not None:
-            negative = scene.draft.src(axis).startswith("-")
-            for text in _choices(ndim, negative):
+            for text in _choices(scene, ndim):
                 yield scene.put(axis, text, "wrong_axis", 1.0 + 0.3 * ("(" in text))
         elif ndim > 0 and _called(node) in _REDUCTIONS:
-            for text in _choices(ndim, negative=False):
+            for text in _choices(scene, ndim):
                 yield _with_argument(scene, node, f"{'dim' if scene.torch else 'axis'}={text}", 1.4)
 
 
-def _choices(ndim: int, negative: bool) -> list[str]:
-    axes = range(-ndim, 0) if negative else range(ndim)
-    pairs = [c for n in range(2, ndim + 1) for c in itertools.combinations(axes, n)]
-    return [*map(str, axes), *map(str, pairs), *(["-1"] if not negative else ["0"])]
+def _choices(scene: Scene, ndim: int) -> list[str]:
+    """All axes and sets of axes, the last axis as the code writes it elsewhere."""
+    axes = list(range(ndim))
+    if "-1" in scene.draft.body:
+        axes[-1:] = [-1] * (ndim > 0)
+    sets = [c for n in range(2, ndim + 1) for c in itertools.combinations(axes, n)]
+    return [*map(str, axes), *map(str, sets)]
 
 
 def keeping(scene: Scene) -> Iterator[Edit]:

@@ -6,9 +6,11 @@ import ast
 import itertools
 from collections.abc import Iterator
 
+import numpy as np
+
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.watch import shape_of
+from chainrule.verify.repair.watch import plain, shape_of
 
 
 def other_name(scene: Scene) -> Iterator[Edit]:
@@ -25,6 +27,9 @@ def other_name(scene: Scene) -> Iterator[Edit]:
 
 
 def _code(scene: Scene, node: ast.expr, name: str) -> str:
+    held = plain(scene.value(node))
+    if held is not None and not np.any(held):
+        return "dropped"
     inside = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     made = isinstance(node, ast.Call) and not inside & (set(scene.arrays) - scene.cotangents)
     return "ignores_cotangent" if made and name in scene.cotangents else "wrong_value"
@@ -74,7 +79,7 @@ def _exchanged(scene: Scene, value: ast.Tuple | ast.List, code: str) -> Iterator
     between = scene.draft.body[start:end]
     if "(" in between and _crossing(between):
         return
-    orders = [list(texts) for _ in range(0)]
+    orders = list[list[str]]()
     for i, j in itertools.combinations(range(len(texts)), 2):
         order = list(texts)
         order[i], order[j] = order[j], order[i]
