@@ -10,12 +10,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from chainrule.verify.finding import Correction, Finding, Level, Name
+from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine, Scale
+from chainrule.verify.training.said import said
 from chainrule.verify.training.where import Site
 
 
@@ -173,13 +174,13 @@ def _dropped(groups: list[tuple[_Micro, ...]]) -> Finding | None:
         f"them: {k - 1} of {k} gradients are dropped"
     )
     detail = f"the loss is divided by {d:g}, as if all {k} counted" if certain else ""
-    return _finding(
-        "reset_misplaced",
+    return said(
         "error" if certain else "warning",
+        "reset_misplaced",
         because,
-        detail,
-        groups[0][0].place,
         "reset once for every step: behind optimizer.step(), not in front of each backward pass",
+        groups[0][0].place,
+        detail=detail,
     )
 
 
@@ -205,13 +206,13 @@ def _wrong(groups: list[tuple[_Micro, ...]]) -> Finding | None:
         f"{usual} backward passes are added up for each step, each of a mean over its batch; the "
         f"loss is {by}: the gradient is {usual / d:.4g} times the mean's"
     )
-    return _finding(
-        "accumulation",
+    return said(
         "error" if certain else "warning",
+        "accumulation",
         because,
-        f"the divisor is {d:g}, the number of backward passes {usual}",
-        place,
         f"divide the loss by the number of backward passes: (loss / {usual}).backward()",
+        place,
+        detail=f"the divisor is {d:g}, the number of backward passes {usual}",
     )
 
 
@@ -224,25 +225,9 @@ def _uneven(sizes: list[int], usual: int, place: Place | None) -> Finding | None
             f"a step has used {larger[0]} of them: what was left over was neither used nor reset"
         )
         correction = "step (or reset) at the end of the epoch, too, so that nothing is left over"
-        return _finding("accumulation", "warning", because, detail, place, correction)
+        return said("warning", "accumulation", because, correction, place, detail=detail)
     detail = (
         f"a group of {min(sizes)} is divided by {usual}: its step is {min(sizes)}/{usual} as long"
     )
     correction = "divide the last group of an epoch by its own size"
-    return _finding("accumulation", "note", because, detail, place, correction)
-
-
-def _finding(
-    code: str, level: Level, because: str, detail: str, place: Place | None, correction: str
-) -> Finding:
-    before = place.text if place else ""
-    return Finding(
-        level,
-        "training loop",
-        "training",
-        "",
-        (Name(code, because, detail),),
-        place,
-        evidence=(because,),
-        correction=Correction(correction, before, "", place),
-    )
+    return said("note", "accumulation", because, correction, place, detail=detail)

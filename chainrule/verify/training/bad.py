@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.verify.finding import Correction, Finding, Name
-from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.holders import age, tensors
 from chainrule.verify.training.ranges import Ranges, describe
+from chainrule.verify.training.said import looked, said
 from chainrule.verify.training.where import here, placed
 
 
@@ -213,7 +214,7 @@ class Bad(Part):
         """The first one, if there was any."""
         how = f"{self._ops} ops and their gradients"
         if self._ops:
-            ledger.checked.append(Checked(self.title, "training", self._ops, 0.0, how))
+            looked(ledger, self.title, how)
         if self._found is None:
             return []
         origin, what = self._found
@@ -228,17 +229,15 @@ class Bad(Part):
             "clamp them, add a small number inside of it, or use its stable form"
         )
         return [
-            Finding(
+            said(
                 "error",
-                origin.op,
-                "op",
-                "",
-                (Name("first_bad", because, detail),),
+                "first_bad",
+                because,
+                advice,
                 origin.place,
-                evidence=(because, *origin.inputs),
-                correction=Correction(
-                    advice, origin.place.text if origin.place else "", "", origin.place
-                ),
+                detail=detail,
+                subject=origin.op,
+                kind="op",
             )
         ]
 

@@ -10,12 +10,13 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine
+from chainrule.verify.training.said import said
 
 
 @dataclass(frozen=True)
@@ -98,19 +99,12 @@ class ByHand(Part):
             "with which they were changed before"
         )
         return [
-            Finding(
+            said(
                 "error" if len(self._mixed) > 1 else "warning",
-                "training loop",
-                "training",
-                "",
-                (Name("not_reset", because, f"in {len(self._mixed)} steps"),),
+                "not_reset",
+                because,
+                "after the change of the parameters: p.grad = None (or p.grad.zero_())",
                 place,
-                evidence=(because,),
-                correction=Correction(
-                    "after the change of the parameters: p.grad = None (or p.grad.zero_())",
-                    place.text if place else "",
-                    "",
-                    place,
-                ),
+                detail=f"in {len(self._mixed)} steps",
             )
         ]

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events, uncovered
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.names import Names
+from chainrule.verify.training.said import looked
 
 
 @dataclass(eq=False)
@@ -129,5 +130,5 @@ class Coverage(Part):
         seen.names.renew()
         steps = max([row.count for row in seen.optimizers.values()])
         how = f"{len(seen.names.params())} parameters in {steps} steps"
-        ledger.checked.append(Checked(self.title, "training", steps, 0.0, how))
+        looked(ledger, self.title, how)
         return [*uncovered.not_optimized(seen), *uncovered.no_gradient(seen)]

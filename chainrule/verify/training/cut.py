@@ -10,12 +10,13 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.holders import tensors
+from chainrule.verify.training.said import said
 from chainrule.verify.training.where import here, placed
 
 _LEAVES = {
@@ -121,22 +122,6 @@ class Cut(Part):
         why, place, leaving = self._found
         at = placed(leaving.at) if leaving is not None else None
         how = f"the graph ends at {at}: {leaving.how}" if leaving is not None else ""
-        correction = Correction(
-            "keep tensors, not numbers, between the parameters and the loss; call "
-            + (f"{leaving.how} only on what is shown" if leaving else "nothing that leaves it"),
-            at.text if at else "",
-            "",
-            at,
-        )
-        return [
-            Finding(
-                "error",
-                "the loss",
-                "training",
-                "",
-                (Name("detached", why, how),),
-                at or place,
-                evidence=tuple(text for text in (why, how) if text),
-                correction=correction,
-            )
-        ]
+        only = f"{leaving.how} only on what is shown" if leaving else "nothing that leaves it"
+        advice = f"keep tensors, not numbers, between the parameters and the loss; call {only}"
+        return [said("error", "detached", why, advice, at or place, detail=how, subject="the loss")]

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.ledger import Ledger
 from chainrule.verify.training import events, units
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.flowtable import Row, judge
 from chainrule.verify.training.holders import tensors
 from chainrule.verify.training.names import Names
+from chainrule.verify.training.said import looked
 from chainrule.verify.training.units import Units
 
 STEPS = 3
@@ -162,7 +163,7 @@ class Flow(Part):
             return []
         self._names.renew()
         how = f"{len(self._layers)} layers in {self._steps} steps"
-        ledger.checked.append(Checked(self.title, "training", self._steps, 0.0, how))
+        looked(ledger, self.title, how)
         found: list[Finding] = []
         for root in self._names.roots.values():
             inside = {id(m) for m in root.modules()}

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.finding import Finding
 from chainrule.verify.training.names import listed
+from chainrule.verify.training.said import said
 from chainrule.verify.training.units import Units
 from chainrule.verify.training.where import placed
 
@@ -139,16 +140,16 @@ def _flow(
         f"{first:.2e}: a factor of {factor:.2g} for each of {gaps} layers"
     )
     reason, advice = _reason(code, units)
-    place = placed(some[0].at)
-    return Finding(
+    return said(
         "warning",
-        model,
-        "model",
-        listed([row.name for row in some]),
-        (Name(code, because, reason),),
-        place,
-        evidence=tuple(text for text in (because, reason) if text),
-        correction=Correction(advice, place.text if place else "", "", place),
+        code,
+        because,
+        advice,
+        placed(some[0].at),
+        detail=reason,
+        subject=model,
+        kind="model",
+        input=listed([row.name for row in some]),
         table=table,
     )
 
@@ -198,24 +199,18 @@ def _dying(
 ) -> Finding:
     u = dead[0]
     row = rows[u.order]
-    place = placed(row.at)
     because = (
         f"{u.dead:.0%} of the {u.count} units of the relu behind {row.name} are 0 for each of "
         f"{u.samples} values, in every step that was seen: no gradient goes through them"
     )
-    return Finding(
+    return said(
         "warning",
-        model,
-        "model",
-        listed([rows[d.order].name for d in dead]),
-        (Name("dead", because),),
-        place,
-        evidence=(because,),
-        correction=Correction(
-            "a smaller learning rate or bias, another initialisation, or leaky_relu / gelu",
-            place.text if place else "",
-            "",
-            place,
-        ),
+        "dead",
+        because,
+        "a smaller learning rate or bias, another initialisation, or leaky_relu / gelu",
+        placed(row.at),
+        subject=model,
+        kind="model",
+        input=listed([rows[d.order].name for d in dead]),
         table=table,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
+import linecache
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from types import FrameType
@@ -99,17 +99,15 @@ def _attributes(name: str, value: Any, frame: FrameType) -> Iterator[tuple[str, 
 
 def _line(frame: FrameType, name: str) -> Place | None:
     """The line in a frame's code that puts something into a variable."""
+    code = frame.f_code
     try:
-        lines, first = inspect.getsourcelines(frame.f_code)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):
+        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except SyntaxError:
         return None
+    mine = {line for _, _, line in code.co_lines() if line is not None}
     statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.expr)]
-    found = [node.lineno for node in statements if _fills(node, name)]
-    if not found:
-        return None
-    line = max(found) + max(first, 1) - 1
-    return Place(frame.f_code.co_filename, line, frame.f_code.co_qualname)
+    found = [node.lineno for node in statements if node.lineno in mine and _fills(node, name)]
+    return Place(code.co_filename, max(found), code.co_qualname) if found else None
 
 
 def _fills(node: ast.AST, name: str) -> bool:

@@ -12,11 +12,12 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from chainrule.verify.finding import Correction, Finding, Level, Name
-from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.finding import Finding, Level
+from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events, holders
 from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.said import looked, said
 from chainrule.verify.training.where import Site, placed
 
 
@@ -155,8 +156,7 @@ class Kept(Part):
         """Graphs that grow, graphs that are held, graphs that are retained for nothing."""
         lines = list(self._lines.values())
         if self._step:
-            how = f"{self._step} steps"
-            ledger.checked.append(Checked(self.title, "training", self._step, 0.0, how))
+            looked(ledger, self.title, f"{self._step} steps")
         grown = [self._grown(line) for line in lines if line.error or _grows(line)]
         if grown:
             return grown
@@ -178,10 +178,9 @@ class Kept(Part):
             name, at = self._carried
             detail = f"{name} brings the graph of an earlier step with it. {detail}".strip()
             place = at or place
-        return _finding(
-            "error" if line.error else "warning", because, detail, place,
-            "detach what goes from one step into the next: h = h.detach()",
-        )  # fmt: skip
+        level: Level = "error" if line.error else "warning"
+        after = "detach what goes from one step into the next: h = h.detach()"
+        return said(level, "graph_kept", because, after, place, detail=detail)
 
 
 def _held(line: _Line) -> tuple[int, ...]:
@@ -208,7 +207,8 @@ def _holds(line: _Line) -> Finding:
     )
     detail = f"held by {name}" if name else "what holds them was not found"
     after = f"{name}: keep numbers, not tensors with a graph: loss.item(), or output.detach()"
-    return _finding("warning", because, detail, place or line.place, after if name else after[2:])
+    at = place or line.place
+    return said("warning", "graph_kept", because, after if name else after[2:], at, detail=detail)
 
 
 def _needless(line: _Line) -> Finding:
@@ -216,20 +216,4 @@ def _needless(line: _Line) -> Finding:
         f"{line.retained} backward passes kept their graph (retain_graph=True), and none of these "
         "graphs was used again: they hold memory until the next loss replaces them"
     )
-    return _finding("note", because, "", line.place, "leave out retain_graph=True")
-
-
-def _finding(
-    level: Level, because: str, detail: str, place: Place | None, correction: str
-) -> Finding:
-    before = place.text if place else ""
-    return Finding(
-        level,
-        "training loop",
-        "training",
-        "",
-        (Name("graph_kept", because, detail),),
-        place,
-        evidence=(because,),
-        correction=Correction(correction, before, "", place),
-    )
+    return said("note", "graph_kept", because, "leave out retain_graph=True", line.place)

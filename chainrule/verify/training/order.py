@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.verify.finding import Correction, Finding, Level, Name
+from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.said import said
 from chainrule.verify.training.where import placed
 
 _PATIENCE = 8
@@ -130,66 +131,50 @@ class Order(Part):
         return found + [_evaluated(m, p) for m, p in self._roots.values() if _is_moved(m)]
 
 
-def _finding(
-    level: Level, code: str, because: str, place: Place | None, correction: str
-) -> Finding:
-    before = place.text if place else ""
-    return Finding(
-        level,
-        "training loop",
-        "training",
-        "",
-        (Name(code, because),),
-        place,
-        evidence=(because,),
-        correction=Correction(correction, before, "", place),
-    )
-
-
 def _clipped(row: _Scaler) -> Finding:
-    return _finding(
+    return said(
         "error",
         "clip_scaled",
         f"gradients were clipped {row.clips} times while they were still multiplied by the "
         f"scaler's {row.first:g}: the bound that was meant is {row.first:g} times smaller than "
         "what the gradients are compared with",
-        row.clipped,
         "scaler.unscale_(optimizer) in front of the clipping",
+        row.clipped,
     )
 
 
 def _skips(row: _Scaler) -> Finding:
-    return _finding(
+    return said(
         "warning",
         "scaler_skips",
         f"{row.in_row} steps in a row were dropped, because gradients were not finite; the scale "
         f"went from {row.first:g} to {row.scale:g} and that did not help",
-        row.place,
         "look for what makes the infinity: an operation outside of what float16 can hold (6.5e4), "
         "or a division by a number near 0; run that part in float32 or bfloat16",
+        row.place,
     )
 
 
 def _early(schedule: Any, place: Place | None) -> Finding:
-    return _finding(
+    return said(
         "warning",
         "scheduled_first",
         f"{type(schedule).__name__}.step() ran before the first optimizer.step(): the first "
         "learning rate of the schedule is never used",
-        place,
         "optimizer.step() first, scheduler.step() after it",
+        place,
     )
 
 
 def _evaluated(module: Any, place: Place | None) -> Finding:
     name = type(module).__name__
-    return _finding(
+    return said(
         "note",
         "eval_mode",
         f"{name} is in eval mode while it is trained: its dropout drops nothing, its batch norm "
         "uses running statistics; that may be on purpose",
-        place,
         "model.train() before the training step, if it is not on purpose",
+        place,
     )
 
 

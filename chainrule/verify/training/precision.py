@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, final
 
-from chainrule.verify.finding import Correction, Finding, Name
-from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.said import looked, said
 
 _STEPS = 3
 _SHARE = 0.25
@@ -127,7 +128,7 @@ class Precision(Part):
         """Underflow, and updates that are lost."""
         if self._counts or self._lost:
             how = f"{len(self._counts)} backward passes, {len(self._lost)} steps"
-            ledger.checked.append(Checked(self.title, "training", len(self._lost), 0.0, how))
+            looked(ledger, self.title, how)
         return [*self._underflow(), *self._updates()]
 
     def _underflow(self) -> list[Finding]:
@@ -141,7 +142,7 @@ class Precision(Part):
             f"smallest normal number, and {c.zero / c.size:.0%} of all are 0"
         )
         detail = f"{len(self._counts)} backward passes seen"
-        return [_finding("underflow", because, detail, self._place, _SCALER)]
+        return [said("warning", "underflow", because, _SCALER, self._place, detail=detail)]
 
     def _updates(self) -> list[Finding]:
         rates = [rate for _, _, rate, _ in self._lost]
@@ -155,7 +156,8 @@ class Precision(Part):
             f"change in the step: the update is below half the distance to the next {dtype}"
         )
         detail = f"learning rate {rate:g}"
-        return [_finding("lost_updates", because, detail, self._stepped_at, _MASTER)]
+        at = self._stepped_at
+        return [said("warning", "lost_updates", because, _MASTER, at, detail=detail)]
 
 
 _SCALER = (
@@ -166,16 +168,3 @@ _MASTER = (
     "keep the parameters in float32 and compute in low precision (torch.autocast), or use an "
     "optimizer with stochastic rounding"
 )
-
-
-def _finding(code: str, because: str, detail: str, place: Place | None, correction: str) -> Finding:
-    return Finding(
-        "warning",
-        "training loop",
-        "training",
-        "",
-        (Name(code, because, detail),),
-        place,
-        evidence=(because,),
-        correction=Correction(correction, place.text if place else "", "", place),
-    )

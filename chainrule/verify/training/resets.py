@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from chainrule.verify.finding import Correction, Finding, Name
-from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine
+from chainrule.verify.training.said import looked, said
 
 
 @dataclass
@@ -179,7 +180,7 @@ class Resets(Part):
         for row in self._rows.values():
             if row.steps:
                 how = f"{row.steps} steps of {_kind(row)}"
-                ledger.checked.append(Checked(self.title, "training", row.steps, 0.0, how))
+                looked(ledger, self.title, how)
             if row.mixed_steps:
                 found.append(_not_reset(row))
             if row.empty_steps:
@@ -207,19 +208,15 @@ def _not_reset(row: _Optimizer) -> Finding:
         f"{count} parameters enter step {number} with the gradient of an earlier step in theirs: "
         f"norm {norm:.3g}, of which {old:.3g} were used before"
     )
-    return Finding(
+    return said(
         "error" if every else "warning",
-        "training loop",
-        "training",
-        "",
-        (Name("not_reset", because, f"added up at {row.backward_at}" if row.backward_at else ""),),
+        "not_reset",
+        because,
+        "reset the gradients once for every step, before the backward pass: "
+        "optimizer.zero_grad(); loss.backward(); optimizer.step()",
         row.backward_at or row.stepped_at,
-        evidence=tuple(says),
-        correction=Correction(
-            "reset the gradients once for every step, before the backward pass: "
-            "optimizer.zero_grad(); loss.backward(); optimizer.step()",
-            place=row.backward_at,
-        ),
+        detail=f"added up at {row.backward_at}" if row.backward_at else "",
+        evidence=says,
     )
 
 
@@ -232,17 +229,11 @@ def _misplaced(row: _Optimizer) -> Finding:
         f"step {number} of {_kind(row)} gets no gradient: the backward pass made one{made}, which "
         f"was reset{where} before the step"
     )
-    return Finding(
+    return said(
         "error" if all_ or len(row.empty_steps) > 1 else "warning",
-        "training loop",
-        "training",
-        "",
-        (Name("reset_misplaced", because, f"in {len(row.empty_steps)} of {row.steps} steps"),),
+        "reset_misplaced",
+        because,
+        "move the reset in front of the backward pass, or behind the step",
         row.zeroed_at or row.stepped_at,
-        evidence=(because,),
-        correction=Correction(
-            "move the reset in front of the backward pass, or behind the step",
-            before=row.zeroed_at.text if row.zeroed_at else "",
-            place=row.zeroed_at,
-        ),
+        detail=f"in {len(row.empty_steps)} of {row.steps} steps",
     )

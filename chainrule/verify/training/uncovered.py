@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from chainrule.verify.finding import Correction, Finding, Level, Name
+from chainrule.verify.finding import Finding, Level
 from chainrule.verify.place import Place
 from chainrule.verify.training.names import listed
+from chainrule.verify.training.said import said
 from chainrule.verify.training.where import placed
 
 if TYPE_CHECKING:
@@ -236,14 +237,6 @@ def finding(
     correction: str,
 ) -> Finding:
     """A finding about parameters."""
-    before = place.text if place else ""
-    return Finding(
-        level,
-        names,
-        "parameters",
-        names,
-        (Name(code, because, detail),),
-        place,
-        evidence=(because,),
-        correction=Correction(correction, before, "", place),
+    return said(
+        level, code, because, correction, place, detail=detail, subject=names, kind="parameters"
     )
