@@ -57,7 +57,7 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     """
     if order < 1:
         raise ConfigError(f"check: order is 1 or more, not {order}")
-    if isinstance(f, type) and (issubclass(f, Function) or _is_torch(f)):
+    if isinstance(f, type) and (issubclass(f, Function | Module) or _is_torch(f)):
         return function(f, *args)
     if _is_torch(f) or _holds_torch(args):
         from chainrule.verify.pytorch.calls import subjects_of_call
@@ -85,6 +85,8 @@ def function(fn: Any, *args: Any) -> Report:
     `fn` is a subclass of chainrule's `Function` or of `torch.autograd.Function`, `args` what its
     `apply` is called with; gradients are expected for tensors and arrays of floats.
 
+    A module, or the class of one that needs no arguments, is verified as by `check`.
+
     Raises `ConfigError` for anything else.
 
     >>> import chainrule as cr
@@ -106,14 +108,37 @@ def function(fn: Any, *args: Any) -> Report:
         from chainrule.verify.own.function import subjects_of_function
 
         return _certified(fn.__name__, subjects_of_function(fn, args))
-    if isinstance(fn, type) and _is_torch(fn):
+    if isinstance(fn, type) and _is_torch(fn) and not _is_torch_module(fn):
         from chainrule.verify.pytorch.functions import subject_of_function
 
         return _certified(name_of(fn), [subject_of_function(fn, args)])
+    made = _made(fn) if isinstance(fn, type) else fn
+    if isinstance(made, Module) or _is_torch_module(made):
+        return check(made, *args)
     raise ConfigError(
         f"function: {describe(fn)} is no Function class of chainrule's or PyTorch's; use "
         "verify.check(f, *args) for functions, verify.pair(forward, backward, *args) for NumPy code"
     )
+
+
+def _made(cls: type) -> Any:
+    """An object of a class of modules; None of any other class."""
+    if not issubclass(cls, Module) and not _is_torch_module(cls):
+        return None
+    try:
+        return cls()
+    except TypeError as cause:
+        raise ConfigError(
+            f"function: {cls.__name__} cannot be made without arguments; give a module, not its "
+            "class"
+        ) from cause
+
+
+def _is_torch_module(x: Any) -> bool:
+    if "torch" not in sys.modules:
+        return False
+    module = sys.modules["torch"].nn.Module
+    return issubclass(x, module) if isinstance(x, type) else isinstance(x, module)
 
 
 # --- NumPy ---------------------------------------------------------------------------------------

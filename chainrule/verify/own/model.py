@@ -191,7 +191,10 @@ def _no_gradient(model: Module, name: str, t: Any) -> Finding:
 
 
 def certified_model(model: Module, batch: Any, loss: Callable[..., Any] | None) -> Report:
-    """The report on a model and its loss at a batch; see `verify.model`."""
+    """The report on a model and its loss at a batch; see `verify.model`.
+
+    The whole is looked at where its parts are right: what it does wrong then is its own doing.
+    """
     run, parts = loss_of(model, batch, loss)
     args = [asarray(x) if isinstance(x, np.ndarray) else x for x in parts]
     if any(is_array(x) and np.size(x) == 0 for x in args):
@@ -200,7 +203,15 @@ def certified_model(model: Module, batch: Any, loss: Callable[..., Any] | None) 
     whole = subject_of_module(model, run, args, name=name)
     found = seen(model, run, args)
     ledger = Ledger(skipped=found.skipped)
-    report = certify(name, [*found.functions, *found.modules, *found.ops, whole], ledger=ledger)
-    known = {f.input for f in report.findings if f.subject == name}
-    more = [f for f in found.unreached if f.input not in known]
-    return Report(name, [*report.findings, *more], ledger)
+    parts = [*found.functions, *found.modules, *found.ops]
+    upstream = {part.name: [name] for part in parts}
+    report = certify(name, parts, upstream=upstream, ledger=ledger)
+    findings = list(report.findings)
+    if report.ok:
+        findings += certify(name, [whole], ledger=ledger).findings
+    else:
+        why = "a part of it is wrong, which makes its gradients wrong: correct that first"
+        ledger.skipped.append(Skipped(name, why))
+    known = {f.input for f in findings if f.subject == name}
+    findings += [f for f in found.unreached if f.input not in known]
+    return Report(name, findings, ledger)
