@@ -56,13 +56,16 @@ class Outcome:
     op: bool = False
     """The first finding stands in the op that holds the mistake."""
     line: bool = False
-    """It, or its correction, stands on a line of the mistake, or on the next before or after."""
+    """It, or its correction, stands on a line of the mistake, or on the next before or after; in
+    a script, where a missing line could stand in many places, within three."""
     first: bool = False
     three: bool = False
     rechecked: bool = False
     confirmed: bool = False
     accused: int = 0
     """Errors that it found where nothing is wrong."""
+    victims: int = 0
+    """What the first finding lists as wrong only because of it."""
     seconds: float = 0.0
     said: str = ""
     text: str = ""
@@ -129,7 +132,8 @@ def hold(case: Case, report: Any, file: Path, seconds: float) -> Outcome:
         return _outcome(case, seconds, said=said, text=str(report))
     codes = [n.code for f in found for n in f.names][:3]
     best = found[0]
-    lines = case.lines[0] - 1, case.lines[1] + 1
+    around = 3 if case.right.face == "script" else 1
+    lines = case.lines[0] - around, case.lines[1] + around
     return _outcome(
         case,
         seconds,
@@ -141,6 +145,7 @@ def hold(case: Case, report: Any, file: Path, seconds: float) -> Outcome:
         rechecked=any(f.correction is not None and f.correction.rechecked for f in found),
         confirmed=confirmed(case, found, file),
         accused=sum([f.level == "error" and not _near(f, case, file) for f in found]),
+        victims=len(best.victims),
         said=" | ".join([_said(f) for f in found]),
         text=str(report),
     )
