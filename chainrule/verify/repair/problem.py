@@ -15,9 +15,10 @@ from chainrule.verify import cotangents as memory
 from chainrule.verify import points as variation
 from chainrule.verify import sizes
 from chainrule.verify.evidence import Evidence
+from chainrule.verify.examine import captured
 from chainrule.verify.repair.target import GOOD, Target, cotangents, target
-from chainrule.verify.run import Point, Run
-from chainrule.verify.subject import Array, Source, Subject, values, wanted
+from chainrule.verify.run import Point, Run, UnusableError
+from chainrule.verify.subject import Array, Source, Subject, wanted
 
 _POINTS = 7
 _VARIED = 6
@@ -88,15 +89,20 @@ def _targets(evidence: Evidence) -> Iterator[Target]:
     """Points from the best to work at to the last ones to be checked."""
     subject = evidence.subject
     run = Run(subject, Evidence(subject))
-    captured = Point("as captured", values(subject, np.float64), "captured")
-    size = sum([cast("Array", captured.xs[i]).size for i in wanted(subject)])
-    small = list(itertools.islice(sizes.smaller(run, captured), 1)) if not subject.fixed else []
+    try:
+        base = captured(run)
+    except UnusableError:
+        return
+    resizable = not subject.fixed
+    size = sum([cast("Array", base.xs[i]).size for i in wanted(subject)])
+    small = list(itertools.islice(sizes.smaller(run, base), 1)) if resizable else []
     shrunk = [Point("shrunk", j.xs, "size") for j in evidence.jacobians[:1]]
-    points = [captured, *small, *shrunk] if size <= SMALL else [*small, *shrunk, captured]
+    points = [*small, *shrunk]
+    points.insert(0 if size <= SMALL else len(points), base.point)
     for k, point in enumerate(points):
         yield from _at(subject, point, layouts=k == 0)
-    varied = itertools.islice(variation.varied(run, captured, captured), _VARIED)
-    resized = itertools.islice(sizes.others(run, captured), 2 if not subject.fixed else 0)
+    resized = itertools.islice(sizes.others(run, base), 2 if resizable else 0)
+    varied = itertools.islice(variation.varied(run, base.point, base.point), _VARIED)
     for point in itertools.chain(resized, varied):
         yield from _at(subject, point, layouts=False)
 
