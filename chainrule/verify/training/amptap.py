@@ -28,7 +28,7 @@ class AmpTap(Tap):
     def put(self, bus: Bus) -> None:
         """Replace functions of torch by ones that tell."""
         torch: Any = import_module("torch")
-        self._bus, self._engine = bus, TorchEngine()
+        self._engine = TorchEngine()
         scaler = torch.amp.GradScaler
         self._patched.put(scaler, "scale", self._scaling)
         self._patched.put(scaler, "unscale_", self._unscaling)
@@ -50,7 +50,7 @@ class AmpTap(Tap):
             result = run(scaler, outputs)
             if self._patched.on and scaler.is_enabled():
                 self._main.scale = scaler.get_scale()
-                self._bus.tell(events.Scaled(self._engine, scaler, self._main.scale or 1.0))
+                self._main.tell(events.Scaled(self._engine, scaler, self._main.scale or 1.0))
             return result
 
         return scale
@@ -60,7 +60,7 @@ class AmpTap(Tap):
         def unscale(scaler: Any, optimizer: Any) -> None:
             run(scaler, optimizer)
             if self._patched.on and scaler.is_enabled():
-                self._bus.tell(events.Unscaled(self._engine, scaler, optimizer))
+                self._main.tell(events.Unscaled(self._engine, scaler, optimizer))
 
         return unscale
 
@@ -78,7 +78,7 @@ class AmpTap(Tap):
         state = scaler._per_optimizer_states[id(optimizer)]
         skipped = any(float(v) for v in state["found_inf_per_device"].values())
         scale = scaler.get_scale()
-        self._bus.tell(
+        self._main.tell(
             events.ScalerStepped(self._engine, scaler, optimizer, skipped, scale, place())
         )
 
@@ -90,7 +90,7 @@ class AmpTap(Tap):
             params = _listed(parameters)  # a generator can be read only once
             result = run(params, *args, **kwargs)
             bound = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", 0.0))
-            self._bus.tell(events.Clipped(self._engine, params, float(bound), place()))
+            self._main.tell(events.Clipped(self._engine, params, float(bound), place()))
             return result
 
         return clip
@@ -100,7 +100,7 @@ class AmpTap(Tap):
         def step(schedule: Any, *args: Any, **kwargs: Any) -> None:
             if self._patched.on and not getattr(schedule, "_is_initial", False):
                 optimizer = getattr(schedule, "optimizer", None)
-                self._bus.tell(events.Scheduled(schedule, optimizer, place()))
+                self._main.tell(events.Scheduled(schedule, optimizer, place()))
             run(schedule, *args, **kwargs)
 
         return step

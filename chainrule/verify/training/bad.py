@@ -46,6 +46,12 @@ _PLACES = frozenset(
      "tril", "empty", "empty_like", "new_empty", "empty_strided", "tensor"}
 )  # fmt: skip
 """Ops that put numbers where the program says: no arithmetic."""
+_VIEWS = frozenset(
+    {"view", "reshape", "transpose", "permute", "chunk", "split", "flatten", "unsqueeze", "squeeze",
+     "expand", "expand_as", "T", "mT", "contiguous", "unbind", "unflatten", "detach", "data",
+     "swapaxes", "movedim", "view_as"}
+)  # fmt: skip
+"""Ops that only look at numbers in another way, forward and backward: nothing begins there."""
 _CHAIN = 400
 """Nodes that one op may have made, at most."""
 
@@ -85,10 +91,13 @@ class Bad(Part):
 
     def _ran(self, e: events.OpRan) -> None:
         self._ops += 1
+        look = e.name not in _VIEWS
+        if not look and not self._bad:
+            return
         for y in tensors(e.y):
             if not (y.is_floating_point() or y.is_complex()):
                 continue
-            if y.requires_grad:
+            if look and y.requires_grad:
                 self._listen(e, y)
             if not self._ranges.finite(y):
                 self._examine(e, y)

@@ -8,6 +8,7 @@ where a shortcut leads around a small branch, the layers before it get theirs.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -15,6 +16,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.training import events, units
 from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.events import Engine
 from chainrule.verify.training.flowtable import Row, judge
 from chainrule.verify.training.holders import tensors
 from chainrule.verify.training.names import Names
@@ -41,6 +43,11 @@ class _Layer:
     gradients: list[float] = field(default_factory=list[float])
     sizes: list[float] = field(default_factory=list[float])
     updates: list[float] = field(default_factory=list[float])
+
+    @property
+    def params(self) -> list[int]:
+        """Ids of its own parameters."""
+        return [id(p) for p in self.module._parameters.values() if p is not None]
 
 
 @final
@@ -127,26 +134,25 @@ class Flow(Part):
         params = {id(p): p for p in e.engine.params(e.optimizer)}
         small = sum([p.numel() for p in params.values()]) <= _ELEMENTS
         self._before = {key: p.detach().clone() for key, p in params.items()} if small else {}
+        held = [p for p in params.values() if p.grad is not None]
+        grads = _by_id(e.engine, held, [p.grad for p in held])
+        sizes = _by_id(e.engine, list(params.values()), [p.detach() for p in params.values()])
         for layer in self._layers.values():
-            own = [p for p in layer.module._parameters.values() if p is not None]
-            own = [p for p in own if id(p) in params]
+            own = [key for key in layer.params if key in params]
             if own:
-                grads = [p.grad for p in own if p.grad is not None]
-                layer.gradients.append(_length(e.engine.norms(grads)) if grads else -1.0)
-                layer.sizes.append(_length(e.engine.norms([p.detach() for p in own])))
+                some = [grads[key] for key in own if key in grads]
+                layer.gradients.append(_length(some) if some else -1.0)
+                layer.sizes.append(_length([sizes[key] for key in own]))
 
     def _stepped(self, e: events.StepEnds) -> None:
         if self._steps >= STEPS:
             return
+        params = [p for p in e.engine.params(e.optimizer) if id(p) in self._before]
+        moved = _by_id(e.engine, params, [p.detach() - self._before[id(p)] for p in params])
         for layer in self._layers.values():
-            own = layer.module._parameters.values()
-            moved = [
-                p.detach() - self._before[id(p)]
-                for p in own
-                if p is not None and id(p) in self._before
-            ]
-            if moved:
-                layer.updates.append(_length(e.engine.norms(moved)))
+            own = [moved[key] for key in layer.params if key in moved]
+            if own:
+                layer.updates.append(_length(own))
             if layer.arriving:
                 layer.norms.append(_length(units.read(layer.arriving)))
                 layer.arriving = []
@@ -180,6 +186,10 @@ class Flow(Part):
             name, kind, layer.order, layer.at, tuple(layer.norms), tuple(layer.gradients),
             tuple(layer.sizes), tuple(layer.updates),
         )  # fmt: skip
+
+
+def _by_id(engine: Engine, params: Sequence[Any], values: Sequence[Any]) -> dict[int, float]:
+    return {id(p): norm for p, norm in zip(params, engine.norms(values), strict=True)}
 
 
 def _length(norms: list[float]) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import FrameType
 from typing import Any, cast
@@ -22,9 +23,9 @@ def tensors(value: Any) -> list[Any]:
     """Tensors in a value: itself, or in lists, tuples and dicts of it."""
     if hasattr(value, "grad_fn"):
         return [value]
-    if isinstance(value, Mapping):
-        value = list(cast("Mapping[Any, Any]", value).values())
-    if isinstance(value, list | tuple):
+    if isinstance(value, dict):
+        value = list(cast("dict[Any, Any]", value).values())
+    if isinstance(value, list | tuple | deque):
         return [t for part in islice(cast("Iterable[Any]", value), _MOST) for t in tensors(part)]
     return []
 

@@ -28,6 +28,7 @@ class OpTap(Tap):
         self._main = main
         self._mode: Any = None
         self._hooks: list[Any] = []
+        self._paused = False
         self._quiet: list[Any] = []  # modules whose call has switched us off
 
     def put(self, bus: Bus) -> None:
@@ -37,6 +38,7 @@ class OpTap(Tap):
         module: Any = import_module("torch.nn.modules.module")
         self._mode = self._made()
         self._push()
+        self._main.pauses = self
         self._hooks = [
             module.register_module_forward_pre_hook(self._enters),
             module.register_module_forward_hook(self._leaves, always_call=True),
@@ -47,6 +49,8 @@ class OpTap(Tap):
         for hook in self._hooks:
             hook.remove()
         self._pull()
+        self._main.pauses = None
+        self._paused = False
         self._quiet.clear()
 
     def _made(self) -> Any:
@@ -70,10 +74,21 @@ class OpTap(Tap):
             name = getattr(getattr(func, "__self__", None), "__name__", "")
             if name not in _READ:
                 return
-        if self._bus.hears(events.OpRan) and not self._main.is_stepping:
+        if self._bus.hears(events.OpRan):
             self._bus.tell(events.OpRan(self._engine, name, args, kwargs, y))
 
     # --- the stack of modes
+
+    def pause(self) -> None:
+        """See nothing for now: a backward pass, an optimizer or a part of ours is at work."""
+        if not self._paused:
+            self._paused = self._pull()
+
+    def resume(self) -> None:
+        """See again."""
+        if self._paused:
+            self._paused = False
+            self._push()
 
     def _push(self) -> None:
         self._torch._C._push_on_torch_function_stack(self._mode)
@@ -93,6 +108,7 @@ class OpTap(Tap):
         return found
 
     def _enters(self, module: Any, inputs: Any) -> None:
+        self.resume()  # what was to end the pause may have failed
         if self._quiet or (module.training and self._torch.is_grad_enabled()):
             return
         trained = self._torch.is_grad_enabled() and any(

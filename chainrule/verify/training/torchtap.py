@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from importlib import import_module
-from typing import Any, final
+from typing import Any, Protocol, final
 
 from chainrule.verify.training import events, torchgraph
 from chainrule.verify.training.bus import Bus, Tap
@@ -56,6 +56,16 @@ def _dense(tensor: Any) -> Any:
     return (tensor if tensor.is_coalesced() else tensor.coalesce()).values()
 
 
+class Pauses(Protocol):
+    """What can be told to look away for a while."""
+
+    def pause(self) -> None:
+        """Look away."""
+
+    def resume(self) -> None:
+        """Look again."""
+
+
 @final
 class TorchTap(Tap):
     """Puts events of a PyTorch program on the bus."""
@@ -63,10 +73,11 @@ class TorchTap(Tap):
     def __init__(self) -> None:
         self.scale: float | None = None
         """What a gradient scaler multiplied the next loss by."""
+        self.pauses: Pauses | None = None
+        """What sees ops, and is not to see those of backward passes and optimizers."""
         self._patched = Patched()
         self._serial = 0
         self._inside = 0  # backward passes that are running
-        self._stepping = 0
         self._stack: list[Any] = []  # modules that are being called
         self._hidden = False  # whether kept values have hooks, which looking at them would run
         self._known: dict[int, Any] = {}  # parameters of optimizers and modules, by id
@@ -98,10 +109,18 @@ class TorchTap(Tap):
         self._known.clear()
         self._stack.clear()
 
-    @property
-    def is_stepping(self) -> bool:
-        """Whether an optimizer is at work by itself, not in a closure of the program's."""
-        return self._stepping > 0 and not self._torch.is_grad_enabled()
+    def _pause(self) -> None:
+        if self.pauses is not None:
+            self.pauses.pause()
+
+    def _resume(self) -> None:
+        if self.pauses is not None:
+            self.pauses.resume()
+
+    def tell(self, event: Any) -> None:
+        """Publish an event; what is done about it is seen by nobody."""
+        with self._torch._C.DisableTorchFunction():
+            self._bus.tell(event)
 
     # --- backward passes
 
@@ -121,17 +140,18 @@ class TorchTap(Tap):
     def _observed(self, run: Callable[..., None], tensors: Any, args: Any, kwargs: Any) -> None:
         self._serial += 1
         begin = before = None
-        leaves: tuple[Any, ...] = ()
+        self._pause()
         if self._bus.hears(events.BackwardBegins) or self._bus.hears(events.BackwardEnds):
             begin = self._patched.tried(lambda: self._begin(tensors, args, kwargs))
-            leaves = begin.graph.leaves if begin is not None else ()
-            before = self._tokens(leaves)
+            before = self._tokens(begin.graph.leaves if begin is not None else ())
         try:
             run(tensors, *args, **kwargs)
         except BaseException as error:
             self._end(begin, before, error)
+            self._resume()
             raise
         self._end(begin, before, None)
+        self._resume()
 
     def _begin(self, tensors: Any, args: Any, kwargs: Any) -> events.BackwardBegins:
         roots = [tensors] if hasattr(tensors, "grad_fn") else list(tensors)
@@ -145,7 +165,7 @@ class TorchTap(Tap):
             self._engine, self._serial, roots, site(), place(), bool(retain or create),
             torchgraph.graph_of(roots), scale,
         )  # fmt: skip
-        self._bus.tell(begin)
+        self.tell(begin)
         return begin
 
     def _end(self, begin: Any, before: Any, error: BaseException | None) -> None:
@@ -153,7 +173,7 @@ class TorchTap(Tap):
             return
         after = self._tokens(begin.graph.leaves)
         touched = frozenset([key for key, token in after.items() if before.get(key) != token])
-        self._bus.tell(events.BackwardEnds(begin, touched, error))
+        self.tell(events.BackwardEnds(begin, touched, error))
 
     def _tokens(self, leaves: Sequence[Any]) -> dict[int, tuple[int, ...]]:
         token = self._engine.token
@@ -174,20 +194,20 @@ class TorchTap(Tap):
             run(optimizer, *args, **kwargs)
             if self._patched.on:
                 self._patched.tried(lambda: self._knows(self._engine.params(optimizer)))
-                self._bus.tell(events.Built(self._engine, optimizer, place()))
+                self.tell(events.Built(self._engine, optimizer, place()))
 
         return init
 
     def _steps(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
-        self._stepping += 1
         return self._patched.tried(lambda: self._step(optimizer, args, kwargs))
 
     def _step(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         self._knows(self._engine.params(optimizer))
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         told = callable(closure)
-        self._bus.tell(events.StepBegins(self._engine, optimizer, told, place()))
+        self.tell(events.StepBegins(self._engine, optimizer, told, place()))
         if not told:
+            self._pause()
             return None
         heard = self._closure(optimizer, closure)
         if "closure" in kwargs:
@@ -199,7 +219,7 @@ class TorchTap(Tap):
         def closure(*args: Any, **kwargs: Any) -> Any:
             result = run(*args, **kwargs)
             if self._patched.on:
-                self._bus.tell(events.ClosureEnds(self._engine, optimizer))
+                self.tell(events.ClosureEnds(self._engine, optimizer))
             return result
 
         return closure
@@ -208,9 +228,9 @@ class TorchTap(Tap):
         @wraps(run)
         def step_code(optimizer: Any) -> None:
             run(optimizer)
-            self._stepping = max(0, self._stepping - 1)
             if self._patched.on:
-                self._bus.tell(events.StepEnds(self._engine, optimizer, place()))
+                self.tell(events.StepEnds(self._engine, optimizer, place()))
+            self._resume()
 
         return step_code
 
@@ -226,7 +246,7 @@ class TorchTap(Tap):
     def _zero(self, owner: Any) -> None:
         optimizer = hasattr(owner, "param_groups")
         params = self._engine.params(owner) if optimizer else list(owner.parameters())
-        self._bus.tell(events.Zeroed(self._engine, params, place()))
+        self.tell(events.Zeroed(self._engine, params, place()))
 
     def _hiding(self, run: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(run)
@@ -244,7 +264,7 @@ class TorchTap(Tap):
         if depth == 0:
             self._patched.tried(lambda: self._knows(self._own(module)))
         if self._bus.hears(events.Entered):
-            self._bus.tell(
+            self.tell(
                 events.Entered(
                     self._engine, module, depth, self._torch.is_grad_enabled(), inputs, here()
                 )
@@ -259,7 +279,7 @@ class TorchTap(Tap):
         if self._stack:
             self._stack.pop()
         if self._bus.hears(events.Left):
-            self._bus.tell(
+            self.tell(
                 events.Left(
                     self._engine, module, len(self._stack), self._torch.is_grad_enabled(), inputs,
                     output, here(),
