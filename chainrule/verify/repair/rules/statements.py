@@ -67,6 +67,8 @@ def scattered(scene: Scene) -> Iterator[Edit]:
                 pass
             case _:
                 continue
+        if any(isinstance(n, ast.Slice) for n in ast.walk(target.slice)):
+            continue  # A slice has no index twice.
         array, where = scene.draft.src(target.value), scene.draft.src(target.slice)
         what, (start, end) = scene.draft.src(value), scene.draft.span(node)
         says = f"equal indices in `{array}[{where}]` are added up"

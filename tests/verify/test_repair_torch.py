@@ -1,0 +1,69 @@
+"""Backwards of `torch.autograd.Function`s are put right in PyTorch's own words."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chainrule.verify.evidence import Evidence
+from chainrule.verify.examine import examine
+from chainrule.verify.repair import repairs
+from tests.verify import repair_cases_torch as cases
+from tests.verify.repair_cases import module
+
+torch = pytest.importorskip("torch")
+
+_number = itertools.count(5000)
+
+
+def evidence_of(op: str, right: str, wrong: str, folder: Path) -> Evidence:
+    from chainrule.verify.pytorch import subject_of_function
+
+    head, tail = cases.OPS[op].split("def backward")
+    assert right in tail
+    text = f"import torch\n{head}def backward{tail.replace(right, wrong, 1)}"
+    function = module(text, folder, next(_number)).F
+    return examine(subject_of_function(function, [_argument(op, s) for s in cases.SHAPES[op]]))
+
+
+def _argument(op: str, shape: tuple[int, ...] | float) -> Any:
+    generator = torch.Generator().manual_seed(len(op))
+    if isinstance(shape, float):
+        return shape
+    if op == "ce" and len(shape) == 1:
+        return torch.randint(0, 3, shape, generator=generator)
+    made = torch.randn(shape, generator=generator, dtype=torch.float64)
+    return made.requires_grad_()
+
+
+@pytest.mark.parametrize(("op", "right", "wrong"), cases.SLIPS[::4])
+def test_a_slip_is_undone(op: str, right: str, wrong: str, tmp_path: Path) -> None:
+    best = repairs(evidence_of(op, right, wrong, tmp_path))[0]
+    assert best.whole and best.correction.rechecked
+    assert best.correction.error is not None and best.correction.error < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("op", "right", "wrong", "after", "code"),
+    [
+        ("linear", "g.sum(0)", "g", "db = g.sum(dim=0)", "not_summed"),
+        ("relu_save", "g.clone()", "g", "gx = g.clone()", "writes"),
+        (
+            "attention",
+            "p.transpose(-2, -1) @ do",
+            "p @ do",
+            "dv = p.transpose(-2, -1) @ do",
+            "transposed",
+        ),
+        ("attention", "q * ctx.scale", "q", "dk = ds.transpose(-2, -1) @ q * ctx.scale", "factor"),
+        ("ce", "g * d / p.shape[0]", "d / p.shape[0]", "return d / p.shape[0] * g, None", "factor"),
+    ],
+)
+def test_the_edit_is_in_the_words_of_the_library(
+    op: str, right: str, wrong: str, after: str, code: str, tmp_path: Path
+) -> None:
+    best = repairs(evidence_of(op, right, wrong, tmp_path))[0]
+    assert (best.correction.after.strip(), best.codes) == (after, (code,))
