@@ -74,8 +74,9 @@ def jit(
     raises `TraceError`. What else it does to Python objects happens only while it is traced.
     What f returns can be differentiated like any result, with respect to arguments and state.
 
-    A function of `Value`s, among its arguments or by itself, is compiled too: numbers taken from
-    their `data` inside f (a branch, the largest of several) stay what they were when it was traced.
+    A function of `Value`s, among its arguments or by itself, is compiled too. Numbers taken from
+    their `data` inside f stay what they were when it was traced; so f is tried with other numbers
+    as well, and if its results depend on such a number (a branch, say), that raises `TraceError`.
 
     Also a decorator, `@jit` or `@jit(static_argnames="n")`, of functions and of methods.
 

@@ -77,8 +77,8 @@ def arrays_are_known() -> bool:
 
 
 def _is_known(a: Any) -> bool:
-    held = {name: word(id(a) + getattr(ARRAY, name)) for name in ("data", "dtype")}
-    if held != {"data": a.ctypes.data, "dtype": id(a.dtype)} or word(id(a) + KIND) != id(np.ndarray):
+    held = [word(id(a) + at) for at in (ARRAY.data, ARRAY.dtype, KIND)]
+    if held != [a.ctypes.data, id(a.dtype), id(np.ndarray)]:
         return False
     axes, flags = (_small(id(a) + at) for at in (ARRAY.axes, ARRAY.flags))
     if axes != a.ndim or bool(flags & CONTIGUOUS) is not a.flags.c_contiguous:

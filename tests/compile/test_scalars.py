@@ -108,6 +108,39 @@ def test_a_graph_of_any_depth() -> None:
     alike(f, [0.5], [])
 
 
+def test_a_look_at_data_is_refused_where_it_matters() -> None:
+    def branches(a: Value, b: Value) -> Value:
+        return a * b if a > 0 else a + b
+
+    def reads(a: Value, b: Value) -> Value:
+        return a * b.data
+
+    def largest(a: Value, b: Value) -> Value:
+        return max([a, b], key=lambda v: v.data) * 2
+
+    def deeper(a: Value, b: Value) -> Value:
+        return (a * b) ** 2 if (a * _W[0]).data < b.data else a
+
+    before = [v.data for v in _W]
+    for f in (branches, reads, largest, deeper):
+        with pytest.raises(TraceError, match=f"{f.__name__} looks at the data of Values"):
+            cr.jit(f)(Value(1.5), Value(2.5))
+    assert [v.data for v in _W] == before, "what f reaches has its numbers again"
+
+    def shifted(a: Value, b: Value) -> Value:
+        top = max(a.data, b.data)  # drops out
+        return ((a - top).exp() + (b - top).exp()).log() + top
+
+    compiled = cr.jit(shifted)
+    for numbers in ([1.5, 2.5], [3.0, -1.0]):
+        alike(shifted, numbers, [], compiled)
+
+    def rooted(a: Value) -> Value:
+        return a.log() + a**0.5  # not for negative numbers
+
+    alike(rooted, [2.0], [])
+
+
 def test_what_cannot_be_compiled_is_said() -> None:
     a = Value(1.0)
     with pytest.raises(TraceError, match=r"also returns 2\.0"):

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from math import isclose, isnan
+from math import cos, isclose, isfinite, isnan, sin
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, cast, final
 
@@ -123,8 +124,39 @@ class Scalars:
                 )
         inputs = [v for v in given if isinstance(v, Value)]
         tape = Tape(inputs, results)
-        self._check(tape, [v.data for v in inputs], results)
+        numbers = [v.data for v in inputs]
+        self._check(tape, numbers, results)
+        for factor in _ELSEWHERE:
+            self._check_elsewhere(tape, numbers, leaves, structure, factor)
         return Variant(tape, shape)
+
+    def _check_elsewhere(
+        self,
+        tape: Tape,
+        numbers: Sequence[float],
+        leaves: Sequence[Any],
+        structure: Structure,
+        factor: float,
+    ) -> None:
+        """The tape must give what f gives for other numbers, too: else f looked at their data."""
+        other = [_moved(x, i, factor) for i, x in enumerate(numbers)]
+        left = iter(other)
+        given = [Value(next(left)) if _is_number(x) else x for x in leaves]
+        args, kwargs = structure.unflatten(given)
+        with _state_moved(tape.state, factor):
+            try:
+                results = flatten(self._f(*args, **kwargs))[0]
+            except (ArithmeticError, ValueError):  # f is not for such numbers
+                return
+            found = tape.run(other)[0]
+        pairs = [(getattr(y, "data", y), z) for y, z in zip(results, found, strict=False)]
+        for y, z in pairs:
+            if isfinite(y) and isfinite(z) and not isclose(y, z, rel_tol=1e-6, abs_tol=1e-12):
+                raise TraceError(
+                    f"jit: {self._name} looks at the data of Values (a branch, the largest of "
+                    f"several, int()): for other numbers it gives {y}, and what it did at first "
+                    f"gives {z}. Write that with Values (relu, abs, clip, ...), or leave out jit"
+                )
 
     def _check(self, tape: Tape, numbers: Sequence[float], results: Sequence[Value]) -> None:
         """The tape must give what f gave: else f changed the numbers that it used."""
@@ -135,6 +167,28 @@ class Scalars:
                     "again: it changes data of Values that it uses, which jit cannot see. Do that "
                     "outside"
                 )
+
+
+_ELSEWHERE = (-0.9, 1.7, -2.3)
+"""Factors by which numbers are moved to see whether f does the same for others."""
+
+
+def _moved(x: float, i: int, factor: float) -> float:
+    """Number `i` as another one; the factors differ, so that no order among numbers stays."""
+    return factor * (1 + 0.31 * sin(i + factor)) * x + 0.01 * cos(7 * i)
+
+
+@contextmanager
+def _state_moved(state: Sequence[Value], factor: float) -> Generator[None]:
+    """Within it these Values have other numbers."""
+    were = [v.data for v in state]
+    try:
+        for i, v in enumerate(state):
+            v.data = _moved(v.data, i + 1, factor)
+        yield
+    finally:
+        for v, x in zip(state, were, strict=True):
+            v.data = x
 
 
 def _is_number(x: Any) -> bool:
