@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
+from math import comb, log2
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ def based(run: Run, point: Point) -> Base:
         raise UnusableError("the forward is not finite there")
     ts = {k: tangent(run.rng, _array(point.xs[k])) for k in run.wanted}
     noise, level = _noise(run, point.xs, raw, ys, ts)
-    step = 2.0 ** float(np.clip(np.round(np.log2(level) / 6), -9, -2))
+    step = 2.0 ** min(max(round(log2(level) / 6), -9), -2)
     return Base(point, ys, tuple([y.dtype for y in raw]), noise, step)
 
 

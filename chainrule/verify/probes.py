@@ -38,6 +38,8 @@ class Probe:
     tangents: dict[int, Array]
     kinked: tuple[int, ...]
     """Inputs along which no output is smooth."""
+    misshaped: dict[int, tuple[int, ...]]
+    """Inputs whose gradient has another shape than they, and that shape."""
 
     @property
     def wrong(self) -> tuple[int, ...]:
@@ -46,14 +48,14 @@ class Probe:
 
 
 def probe(run: Run, base: Base, thorough: bool) -> Probe:
-    """Compare the gradient of each input at one point. What the backward raises comes out."""
+    """Compare the gradient of each input at one point; `BackwardError` if the backward raises."""
     ts = {k: tangent(run.rng, np.asarray(base.xs[k])) for k in run.wanted}
     found = {k: slopes(run, base, {k: t}) for k, t in ts.items()}
     masks, kinked = _masks(base, found)
     trials = [_unseen(base, k, found[k]) for k in kinked]
     clear = [k for k in run.wanted if k not in kinked]
     if not clear:
-        return Probe(trials, found, ts, kinked)
+        return Probe(trials, found, ts, kinked, {})
     gs = cotangents.random(run, base, masks)
     bars = run.pull(base.xs, gs)
     rounding = pull_noise(run, base, gs, bars)
@@ -62,7 +64,9 @@ def probe(run: Run, base: Base, thorough: bool) -> Probe:
     if thorough:
         trials += _each_output(look, clear, ts, found, gs)
         trials += _balanced(look, clear, ts, found, gs, bars)
-    return Probe(trials, found, ts, kinked)
+    shapes = {k: b.shape for k in run.wanted if (b := bars[k]) is not None}
+    misshaped = {k: s for k, s in shapes.items() if s != ts[k].shape}
+    return Probe(trials, found, ts, kinked, misshaped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +109,9 @@ class Look:
             return Trial(name, cotangent, k, error, tolerance, verdict)
         if self.run.known("straight_through", k):
             verdict = "unsure"
-        elif straight_through(self.run, self.base, k, t, gs, told, numeric):
+        elif not self.run.wrong(k) and straight_through(
+            self.run, self.base, k, t, gs, told, numeric
+        ):
             says = "the forward is a step function; the gradient is made up, as in straight-through"
             self.run.behaves("straight_through", k, says, told=told, numeric=numeric)
             verdict = "unsure"

@@ -84,6 +84,10 @@ class Run:
         """Whether that behaviour has been seen."""
         return any(b.code == code and b.input == k for b in self.evidence.behaviours)
 
+    def wrong(self, k: int) -> bool:
+        """Whether a gradient of input k has been found wrong."""
+        return any(t.input == k and t.verdict == "wrong" for t in self.evidence.trials)
+
     def skip(self, what: str, why: str) -> None:
         """Say what was not looked at."""
         if (what, why) not in self.evidence.skipped:

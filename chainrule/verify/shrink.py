@@ -62,7 +62,7 @@ def _smaller(run: Run, failed: Failed) -> list[Failed]:
     if run.subject.fixed:
         return []
     found: list[Failed] = []
-    for point in sizes.smaller(run, base.point):
+    for point in sizes.smaller(run, base):
         try:
             small = based(run, point)
             still = tuple([k for k in probe(run, small, False).wrong if k in wrong])

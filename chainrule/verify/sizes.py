@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.noise import signs
+from chainrule.verify.noise import Base, signs
 from chainrule.verify.run import Point, Run, UnusableError, inexact, is_array
 from chainrule.verify.subject import Array
 
@@ -29,26 +29,33 @@ def extents(xs: Sequence[Any]) -> tuple[int, ...]:
     return tuple(sorted({n for x in xs if is_array(x) for n in x.shape if n > 1}))
 
 
-def smaller(run: Run, point: Point) -> Iterator[Point]:
+def smaller(run: Run, base: Base) -> Iterator[Point]:
     """Small versions of the point at which the forward works, all lengths different."""
-    lengths = extents(point.xs)
+    lengths = extents(base.xs)
     for small in _SMALL:
         if 0 < len(lengths) <= len(small):
-            yield from _tried(run, point, dict(zip(lengths, small, strict=False)))
-    yield from _one_by_one(run, point, _shorter)
+            yield from _tried(run, base, dict(zip(lengths, small, strict=False)))
+    yield from _one_by_one(run, base, _shorter)
 
 
-def others(run: Run, point: Point) -> Iterator[Point]:
+def others(run: Run, base: Base) -> Iterator[Point]:
     """Versions of the point of other lengths than its own: small ones, then larger ones."""
-    lengths = extents(point.xs)
+    small = next(_small(run, base), None)
+    large = next(_tried(run, base, _larger(extents(base.xs))), None)
+    found = [p for p in (small, large) if p is not None]
+    yield from found
+    if small is None:
+        yield from _one_by_one(run, base, _other)
+    if large is None:
+        yield from _one_by_one(run, base, _longer)
+
+
+def _small(run: Run, base: Base) -> Iterator[Point]:
+    lengths = extents(base.xs)
     for small in _SMALL:
-        if not 0 < len(lengths) <= len(small):
-            continue
         renaming = dict(zip(lengths, small, strict=False))
-        if all(a != b for a, b in renaming.items()):
-            yield from _tried(run, point, renaming)
-    yield from _tried(run, point, _larger(lengths))
-    yield from _one_by_one(run, point, _other)
+        if len(renaming) == len(lengths) and all(a != b for a, b in renaming.items()):
+            yield from _tried(run, base, renaming)
 
 
 def _larger(lengths: Sequence[int]) -> dict[int, int]:
@@ -64,34 +71,48 @@ def _shorter(n: int) -> list[int]:
 
 
 def _other(n: int) -> list[int]:
-    return [*[m for m in (3, 5) if m != n], n + 1]
+    return [m for m in (3, 5, 2) if m != n]
 
 
-def _one_by_one(run: Run, point: Point, lengths_for: Callable[[int], list[int]]) -> Iterator[Point]:
+def _longer(n: int) -> list[int]:
+    return [*[p for p in _PRIMES if p > n][:1], n + 1, 2 * n]
+
+
+def _one_by_one(run: Run, base: Base, lengths_for: Callable[[int], list[int]]) -> Iterator[Point]:
     """Lengths that can change by themselves, all of them together, and else each alone."""
     able: dict[int, int] = {}
-    for n in extents(point.xs):
+    for n in extents(base.xs):
         for m in lengths_for(n):
-            if m not in able.values() and any(True for _ in _tried(run, point, {n: m})):
+            if m not in able.values() and any(True for _ in _tried(run, base, {n: m})):
                 able[n] = m
                 break
-    together = list(_tried(run, point, able)) if able else []
+    together = list(_tried(run, base, able)) if able else []
     yield from together
     if not together:
         for n, m in able.items():
-            yield from _tried(run, point, {n: m})
+            yield from _tried(run, base, {n: m})
 
 
-def _tried(run: Run, point: Point, renaming: Renaming) -> Iterator[Point]:
+def _tried(run: Run, base: Base, renaming: Renaming) -> Iterator[Point]:
     """The point renamed, if the forward gives finite numbers there."""
     try:
-        xs = tuple([resized(run, x, k, renaming) for k, x in enumerate(point.xs)])
-        if sum([x.size for x in xs if is_array(x)]) > max(_LARGEST, _size(point.xs)):
+        xs = tuple([resized(run, x, k, renaming) for k, x in enumerate(base.xs)])
+        if sum([x.size for x in xs if is_array(x)]) > max(_LARGEST, _size(base.xs)):
             return
-        if all(np.isfinite(y).all() for y in run.forward(xs)):
+        ys = run.forward(xs)
+        if all(np.isfinite(y).all() for y in ys) and not _rigid(base, xs, ys):
             yield Point(f"other sizes {_shapes(xs)}", xs, "size")
     except UnusableError:
         return
+
+
+def _rigid(base: Base, xs: Sequence[Any], ys: Sequence[Array]) -> bool:
+    """Whether results keep their shapes though all inputs changed theirs: sizes are written into
+    the forward, which then works at others by chance only.
+    """
+    same = [y.shape == z.shape for y, z in zip(ys, base.ys, strict=True) if z.size > 1]
+    kept = [a.shape == b.shape for a, b in zip(xs, base.xs, strict=True) if is_array(b) and b.ndim]
+    return bool(same) and all(same) and not any(kept)
 
 
 def _size(xs: Sequence[Any]) -> int:
