@@ -104,6 +104,8 @@ class _Run:
 
     def plant(self) -> None:
         """One wrong gradient for this very run, in something that is right if there is one."""
+        if self.ledger.planted is not None and self.ledger.planted.caught:
+            return  # Another part of the same run has shown it already.
         looked_at = [r for r in self.results if any(x.wanted for x in r.subject.inputs)]
         right = [r for r in looked_at if not r.findings]
         for result in [*right, *looked_at][:3]:

@@ -7,121 +7,24 @@ says how: 0 forgets the path, -1 turns its sign, 2 counts it twice, any other is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import cast
 
 import numpy as np
 
-from chainrule.verify.diagnose import constants, measure
+from chainrule.verify.diagnose import constants
 from chainrule.verify.diagnose.case import Case
+from chainrule.verify.diagnose.graph import Contribution, Paths, contributions, paths_of, telling
+from chainrule.verify.diagnose.graph import path as in_words
 from chainrule.verify.diagnose.guess import Guess, guess
-from chainrule.verify.diagnose.source import Overwrite, overwrites
-from chainrule.verify.subject import Array, Edge, Flow
+from chainrule.verify.diagnose.missing import missing
+from chainrule.verify.diagnose.repeats import lines, uses
+from chainrule.verify.subject import Array, Edge
 
-_PROBES = 3
-_MOST_EDGES = 240
-_AGREE = 1e-5
-_NOTHING = 1e-10
 _MANY = 12
 """So many different contributions at most are tried in pairs."""
-_STATISTICS = ("sum", "mean", "max", "amax", "min", "var", "std", "norm", "logsumexp")
 _PAIR_WEIGHTS = (0.0, -1.0, 2.0)
-
-
-@dataclass(frozen=True, eq=False)
-class Contribution:
-    """What arrives at the input through one edge, for all probes in one vector."""
-
-    edge: int
-    arrives: Array
-    same: list[int] = field(default_factory=list[int])
-    """Edges through which the very same arrives: they lie on one path."""
-
-
-@dataclass(frozen=True, eq=False)
-class Paths:
-    """A flow at the case's point, and what it says about the case."""
-
-    case: Case
-    flow: Flow
-    gs: tuple[tuple[Array, ...], ...]
-    true: Array
-    """N^T g by the flow, for all probes in one vector."""
-    seen: Array
-    """A^T g."""
-    idle: dict[int, float]
-    """Edges through which nothing comes in the end (the shift of a softmax, the mean within a
-    variance), weighted 0: nobody writes them into a backward. Left in, they would carry something
-    as soon as another path is weighted."""
-
-    def pull(self, weights: Mapping[int, float]) -> Array:
-        """x_bar for all probes, edges weighted."""
-        return _stacked(self.flow, self.gs, self.case, {**self.idle, **weights})
-
-    @property
-    def difference(self) -> Array:
-        """(A - N)^T g."""
-        return self.seen - self.true
-
-    def left(self, weights: Mapping[int, float]) -> float:
-        """Share of the difference that these weights do not explain."""
-        rest = self.seen - self.pull(weights)
-        return float(np.linalg.norm(rest) / np.linalg.norm(self.difference))
-
-
-def paths_of(case: Case) -> Paths | None:
-    """The flow of a case, if there is one and if it agrees with the differences."""
-    flow = case.subject.flow(case.xs)
-    if flow is None or not flow.edges or not case.whole:
-        return None
-    rng = np.random.default_rng(11)
-    o, shape = case.found.output, case.found.y_shape
-    probes = [measure.drawn(rng, shape) for _ in range(_PROBES)]
-    gs = tuple([measure.only(case.ys, o, g) for g in probes])
-    true = _stacked(flow, gs, case, {})
-    expected = np.concatenate([case.N.T @ g.ravel() for g in probes])
-    if not np.linalg.norm(true - expected) <= max(_AGREE * np.linalg.norm(expected), case.noise):
-        return None
-    seen = np.concatenate([case.A.T @ g.ravel() for g in probes])
-    return Paths(case, flow, gs, true, seen, _idle(flow, gs, case, true))
-
-
-def _idle(flow: Flow, gs: Sequence[Sequence[Array]], case: Case, true: Array) -> dict[int, float]:
-    """Edges that can be forgotten, all of them at once, without any change."""
-    idle: dict[int, float] = {}
-    limit = _NOTHING * float(np.linalg.norm(true))
-    for i, edge in enumerate(flow.edges[:_MOST_EDGES]):
-        if case.k in edge.inputs:
-            without = _stacked(flow, gs, case, {**idle, i: 0.0})
-            if np.linalg.norm(true - without) <= limit:
-                idle[i] = 0.0
-    return idle
-
-
-def _stacked(
-    flow: Flow, gs: Sequence[Sequence[Array]], case: Case, weights: Mapping[int, float]
-) -> Array:
-    zero = np.zeros(case.found.x_shape)
-    bars = [flow.pull(g, weights)[case.k] for g in gs]
-    return np.concatenate([np.asarray(zero if b is None else b, np.float64).ravel() for b in bars])
-
-
-def contributions(paths: Paths) -> list[Contribution]:
-    """What arrives through each edge that reaches the input, equal ones once."""
-    found: list[Contribution] = []
-    for i, edge in enumerate(paths.flow.edges[:_MOST_EDGES]):
-        if paths.case.k not in edge.inputs or i in paths.idle:
-            continue
-        arrives = paths.true - paths.pull({i: 0.0})
-        for known in found:
-            if np.linalg.norm(known.arrives - arrives) <= 1e-9 * np.linalg.norm(arrives):
-                known.same.append(i)
-                break
-        else:
-            found.append(Contribution(i, arrives))
-    return found
 
 
 def through(case: Case) -> Iterator[Guess]:
@@ -133,7 +36,7 @@ def through(case: Case) -> Iterator[Guess]:
     single = _plainest(list(_single(paths, parts)))
     yield from single
     if not single:
-        yield from _uses(paths) or _lines(paths) or _several(paths, parts)
+        yield from uses(paths) or lines(paths) or _several(paths, parts)
 
 
 def _single(paths: Paths, parts: Sequence[Contribution]) -> Iterator[Guess]:
@@ -156,9 +59,9 @@ def _plainest(found: list[Guess]) -> list[Guess]:
 
 
 def _weighted(paths: Paths, part: Contribution, w: float, left: float) -> Iterator[Guess]:
-    case, edge = paths.case, _telling(paths.flow, part)
-    path = _path(edge)
-    because = f"A = N with the path through {path} weighted {round(w, 9) + 0:.6g}, "
+    case, edge = paths.case, telling(paths.flow, part)
+    path = in_words(edge)
+    because = f"A = N with what comes through it weighted {round(w, 9) + 0:.6g}, "
     because += f"leaving {left:.0e} of the difference"
     if abs(w) <= 10 * case.slack(w) + 1e-6:
         yield from missing(case, [edge], because, left)
@@ -179,7 +82,7 @@ def _weighted(paths: Paths, part: Contribution, w: float, left: float) -> Iterat
 def _by_factor(case: Case, edge: Edge, w: float, because: str, left: float) -> Iterator[Guess]:
     at_hand = constants.symbols(case.subject, case.xs, case.ys, case.k)
     fitting = constants.recognise(w, at_hand)
-    path = _path(edge)
+    path = in_words(edge)
     texts = list(dict.fromkeys([f.text for f in fitting]))[:3]
     what = f"{texts[0]} = {w:.4g}" if texts else f"{w:.6g}"
     yield guess(
@@ -205,124 +108,6 @@ def _by_factor(case: Case, edge: Edge, w: float, because: str, left: float) -> I
         )
 
 
-def missing(case: Case, edges: Sequence[Edge], because: str, left: float) -> list[Guess]:
-    """Names for one path, or several, through which nothing comes back."""
-    path = " and ".join(dict.fromkeys([_path(e) for e in edges]))
-    plural = "s" if len(edges) > 1 else ""
-    written = overwrites(case.subject.source)
-    formula = f"add what comes back through {path} to {case.input}_bar"
-    detail = f"the path{plural} through {path} {'are' if plural else 'is'} missing"
-    place = edges[0].place
-    if case.subject.backward_place is None:
-        because += "; nobody wrote this backward, so that the graph was cut there"
-        formula = f"keep the graph on the path through {path}: no detach(), .data, numpy() on it"
-        return [
-            guess("partly_detached", 2.0, because, detail, left=left, formula=formula, place=place)
-        ]
-    term = guess(
-        "missing_term",
-        3.0,
-        because,
-        detail,
-        left=left,
-        formula=formula,
-        place=place,
-        apart="whether the term was computed and then replaced (`=`), or never computed",
-    )
-    over = guess(
-        "overwritten",
-        2.8 if written else 3.2,
-        _with_line(because, written),
-        f"what comes through {path} is lost",
-        left=left,
-        formula=formula + " (`+=`)",
-        place=place,
-        apart=term.name.apart,
-    )
-    return [term, over]
-
-
-def _with_line(because: str, written: Sequence[Overwrite]) -> str:
-    if not written:
-        return because
-    w = written[0]
-    return (
-        because + f"; `{w.name}` is assigned at line {w.line}, over what line {w.before} put there"
-    )
-
-
-def _uses(paths: Paths) -> list[Guess]:
-    """One input used by the same line many times (a loop): only one use, or all but one, counts."""
-    groups: dict[tuple[str, int, str], list[int]] = {}
-    for i, edge in enumerate(paths.flow.edges[:_MOST_EDGES]):
-        if edge.inputs == frozenset({paths.case.k}):
-            groups.setdefault((edge.op, edge.argument, str(edge.place)), []).append(i)
-    for group in groups.values():
-        found = _one_of(paths, group) if len(group) > 1 else []
-        if found:
-            return found
-    return []
-
-
-def _lines(paths: Paths) -> list[Guess]:
-    """One line that runs many times (a loop), wrong in the same way each time."""
-    groups: dict[tuple[str, int, str], list[int]] = {}
-    for i, edge in enumerate(paths.flow.edges[:_MOST_EDGES]):
-        if paths.case.k in edge.inputs and edge.place is not None:
-            groups.setdefault((edge.op, edge.argument, str(edge.place)), []).append(i)
-    for group in groups.values():
-        for w in _PAIR_WEIGHTS if len(group) > 1 else ():
-            left = paths.left(dict.fromkeys(group, w))
-            if left <= paths.case.slack(2.0):
-                return _each_time(paths, group, w, left)
-    return []
-
-
-def _each_time(paths: Paths, group: Sequence[int], w: float, left: float) -> list[Guess]:
-    edge = paths.flow.edges[group[0]]
-    because = (
-        f"A = N with the path through {_path(edge)} weighted {w:g} each of the {len(group)} times "
-        f"that it runs, leaving {left:.0e} of the difference"
-    )
-    if w == 0.0:
-        return missing(paths.case, [edge], because, left)
-    code, said = ("sign", "the wrong sign") if w < 0 else ("factor", "the factor 2")
-    return [
-        guess(
-            code,
-            3.4,
-            because,
-            f"what comes through {_path(edge)} has {said} each time",
-            left=left,
-            formula=f"divide what undoes {_path(edge)} by {w:g}",
-            place=edge.place,
-        )
-    ]
-
-
-def _one_of(paths: Paths, group: Sequence[int]) -> list[Guess]:
-    for kept, which in ((group[0], "first"), (group[-1], "last")):
-        left = paths.left({i: 0.0 for i in group if i != kept})
-        if left <= paths.case.slack():
-            edge, name = paths.flow.edges[kept], paths.case.input
-            because = (
-                f"{name} is used {len(group)} times by {_path(edge)}; A is what comes from the "
-                f"{which} use alone, leaving {left:.0e} of the difference"
-            )
-            return [
-                guess(
-                    "overwritten",
-                    2.0,
-                    because,
-                    f"each use of {name} replaces the contribution of the one before",
-                    left=left,
-                    formula=f"add up {name}_bar over all {len(group)} uses (`+=`)",
-                    place=edge.place,
-                )
-            ]
-    return []
-
-
 def _several(paths: Paths, parts: Sequence[Contribution]) -> Iterator[Guess]:
     """Two paths wrong at once, each lost, turned or doubled."""
     for a, b in combinations(list(parts)[:_MANY], 2):
@@ -342,8 +127,8 @@ def _several(paths: Paths, parts: Sequence[Contribution]) -> Iterator[Guess]:
 def _pair(
     paths: Paths, parts: Sequence[Contribution], weights: Sequence[float], left: float
 ) -> Iterator[Guess]:
-    edges = [_telling(paths.flow, p) for p in parts]
-    said = " and ".join([f"{_path(e)} by {w:g}" for e, w in zip(edges, weights, strict=True)])
+    edges = [telling(paths.flow, p) for p in parts]
+    said = " and ".join([f"{in_words(e)} by {w:g}" for e, w in zip(edges, weights, strict=True)])
     because = f"A = N with the paths weighted: {said}, leaving {left:.0e} of the difference"
     if all(w == 0.0 for w in weights):
         yield from missing(paths.case, edges, because, left)
@@ -356,18 +141,6 @@ def _pair(
             because,
             f"two paths are wrong: {said}",
             left=left,
-            formula=f"undo both with weight 1: {' and '.join([_path(e) for e in edges])}",
+            formula=f"undo both with weight 1: {' and '.join([in_words(e) for e in edges])}",
             place=edges[0].place,
         )
-
-
-def _telling(flow: Flow, part: Contribution) -> Edge:
-    """Of edges on one path, the one that says most: a statistic, else the first."""
-    edges = [flow.edges[i] for i in (part.edge, *part.same)]
-    return next((e for e in edges if e.op.rpartition(".")[2] in _STATISTICS), edges[0])
-
-
-def _path(edge: Edge) -> str:
-    settings = f"({edge.settings})" if edge.settings else ""
-    line = f" (line {edge.place.line})" if edge.place else ""
-    return f"`{edge.op}{settings}`{line}"
