@@ -83,8 +83,11 @@ print(torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled(
 print(torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark)
 print(signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM), len(warnings.filters))
 print(threading.active_count(), sys.argv[1:2], len(sys.meta_path), __name__, __file__)
-print(len(torch.optim.optimizer._global_optimizer_post_hooks) if hasattr(torch.optim, "optimizer")
-      else len(sys.modules["torch.optim.optimizer"]._global_optimizer_post_hooks))
+print(
+    len(torch.optim.optimizer._global_optimizer_post_hooks)
+    if hasattr(torch.optim, "optimizer")
+    else len(sys.modules["torch.optim.optimizer"]._global_optimizer_post_hooks)
+)
 print(torch.autograd.backward.__module__, torch.Tensor.backward.__code__.co_filename[-10:])
 print(torch._C._len_torch_function_stack(), "apply" in vars(torch.autograd.Function.__mro__[1]))
 if options.raises:

@@ -1,0 +1,366 @@
+"""`chainrule verify script.py`: scripts run as without us, and what is wrong in them is found."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from chainrule.errors import ConfigError
+from chainrule.verify import script
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.observer import Observer
+from chainrule.verify.report import Report
+from chainrule.verify.script.apart import LostError, apart, can_fork
+from chainrule.verify.script.calm import calm
+from chainrule.verify.script.clock import Steps
+from chainrule.verify.script.patches import Patches
+from chainrule.verify.script.whole import WholeObserver
+
+SCRIPTS = Path(__file__).parent / "scripts"
+ENV = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+def ran(name: str, *args: str, steps: int = 3, only: Sequence[Observer] | None = None):
+    """A script of this folder, in this process: the outcome, and what it printed."""
+    torch_makers = script.TORCH if only is None else (lambda: only,)
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        outcome = script.run(
+            script.target(str(SCRIPTS / name)),
+            args,
+            steps=steps,
+            own=script.OWN,
+            torch=torch_makers,
+        )
+    return outcome, out.getvalue()
+
+
+def written(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "train.py"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def plain(*argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *argv], capture_output=True, text=True, env=ENV)
+
+
+def observed(*argv: str) -> subprocess.CompletedProcess[str]:
+    return plain("-m", "chainrule", "verify", *argv)
+
+
+def serious(report: Report) -> list[Finding]:
+    return [f for f in report.findings if f.level != "note"]
+
+
+# --- The script must not notice
+
+
+def test_output_results_streams_and_settings_are_those_of_a_plain_run():
+    path = str(SCRIPTS / "functions.py")
+    before, after = plain(path), observed(path)
+    assert before.stdout.count("\n") > 20
+    assert after.stdout == before.stdout
+    assert (before.returncode, after.returncode) == (0, 0)
+    assert "nothing wrong" in after.stderr
+
+
+def test_a_wrong_backward_is_named_and_the_script_goes_on_as_before():
+    path = str(SCRIPTS / "functions.py")
+    before, after = plain(path, "--wrong", "--raises"), observed(path, "--wrong", "--raises")
+    assert after.stdout == before.stdout
+    assert (before.returncode, after.returncode) == (1, 1)
+    assert before.stderr in after.stderr  # the traceback, unchanged
+    assert "WRONG" in after.stderr
+    assert "Sigmoid" in after.stderr
+    assert "ended with exit code 1" in after.stderr
+
+
+def test_exit_codes(tmp_path: Path):
+    path = str(SCRIPTS / "functions.py")
+    found = observed("--stop", "--json", "-", path, "--wrong")
+    assert found.returncode == 1
+    report = json.loads(found.stdout)
+    assert [f["subject"] for f in report["findings"]] == ["Sigmoid"]
+    assert observed(path, "--code", "7", "--steps", "2").returncode == 7
+    nothing = observed(written(tmp_path, "print('hello')\n"))
+    assert (nothing.returncode, nothing.stdout) == (2, "hello\n")
+    assert "looked for" in nothing.stderr
+
+
+def test_what_cannot_run_says_why(tmp_path: Path):
+    with pytest.raises(ConfigError, match="is not there"):
+        script.target("nothing.py")
+    with pytest.raises(ConfigError, match="no module no_such_thing"):
+        script.target("no_such_thing")
+    with pytest.raises(ConfigError, match="line 2"):
+        script.target(written(tmp_path, "a = 1\nb = (\n"))
+
+
+def test_argv_path_and_main_are_those_of_a_plain_run(tmp_path: Path):
+    text = """
+import sys, __main__
+print(sys.argv, sys.path[0], __name__, __file__, __spec__, __main__.marker if 0 else "", __doc__)
+marker = 1
+import pickle
+class A: pass
+assert isinstance(pickle.loads(pickle.dumps(A())), A)
+sys.exit("the reason")
+"""
+    path = written(tmp_path, text)
+    before, after = plain(path, "--lr", "0.1", "-h"), observed(path, "--lr", "0.1", "-h")
+    assert after.stdout == before.stdout
+    assert (before.returncode, after.returncode) == (1, 1)
+    assert "the reason" in after.stderr
+
+
+def test_a_module_runs_as_with_python_m(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    package = tmp_path / "trained"
+    package.mkdir()
+    (package / "__init__.py").write_text("value = 3\n")
+    (package / "__main__.py").write_text("from . import value\nprint(__package__, value)\n")
+    monkeypatch.chdir(tmp_path)
+    out = io.StringIO()
+    with redirect_stdout(out):
+        outcome = script.run(script.target("trained"))
+    assert (out.getvalue(), outcome.code) == ("trained 3\n", 0)
+    assert not outcome.is_seen
+
+
+def test_an_interrupt_is_the_scripts_and_what_there_is_is_reported(tmp_path: Path):
+    text = """
+import torch, sys, time
+p = torch.nn.Linear(2, 2)
+o = torch.optim.SGD(p.parameters(), lr=0.1)
+p(torch.ones(1, 2)).sum().backward()
+o.step()
+print("ready", flush=True)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+    raise
+"""
+    argv = [sys.executable, "-m", "chainrule", "verify", written(tmp_path, text)]
+    process = subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENV
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert out == "interrupted\n"
+    assert process.returncode == 130
+    assert "KeyboardInterrupt" in err
+    assert "the script ended after 1 of 3 steps" in " ".join(err.split())
+
+
+class Failing(Observer):
+    """Fails wherever it is told to."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.stopped = False
+
+    def fail(self, where: str) -> None:
+        if where == self.where:
+            raise RuntimeError(f"failed in {where}")
+
+    def start(self) -> None:
+        self.fail("start")
+
+    def step_done(self, step: int) -> None:
+        self.fail("step_done")
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.fail("stop")
+
+    def findings(self, ledger: Ledger) -> list[Finding]:
+        print("never to be seen")
+        self.fail("findings")
+        ledger.checked.append(Checked("x", "y", 1, 0.0))
+        torch.rand(3)
+        np.random.rand()
+        random.random()
+        return []
+
+
+@pytest.mark.parametrize("where", ["start", "step_done", "stop", "findings", "nowhere"])
+def test_a_failing_observer_is_a_line_of_the_ledger(where: str):
+    quiet, expected = ran("functions.py", "--steps", "4", only=[])
+    outcome, printed = ran("functions.py", "--steps", "4", only=[Failing(where)])
+    assert printed == expected
+    assert (outcome.code, quiet.code) == (0, 0)
+    said = [s.why for s in outcome.report.ledger.skipped if s.subject == "Failing"]
+    assert bool(said) == (where != "nowhere")
+    assert all(f"failed in {where}" in why for why in said)
+
+
+def test_nothing_stays_after_the_last_observed_step():
+    hooks = sys.modules["torch.optim.optimizer"]._global_optimizer_post_hooks
+    before = torch.autograd.backward, torch.Tensor.backward, torch.autograd.grad, len(hooks)
+    finders, level = list(sys.meta_path), torch.autograd.Function.__mro__[1]
+    for name, args in [("functions.py", ["--steps", "5"]), ("deliberate.py", ["by_hand"])]:
+        ran(name, *args)
+        now = torch.autograd.backward, torch.Tensor.backward, torch.autograd.grad, len(hooks)
+        assert now == before
+        assert torch._C._len_torch_function_stack() == 0
+        assert "apply" not in vars(level)
+        assert sys.meta_path == finders
+
+
+# --- Parts
+
+
+@pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
+def test_work_apart_cannot_touch_us():
+    seen: list[int] = []
+
+    def work() -> int:
+        seen.append(1)
+        random.random()
+        print("nobody hears this")
+        return 3
+
+    state = random.getstate()
+    assert apart(work) == 3
+    assert not seen
+    assert random.getstate() == state
+    with pytest.raises(LostError, match="ValueError: bad"):
+        apart(lambda: (_ for _ in ()).throw(ValueError("bad")))
+    with pytest.raises(LostError, match="SIGKILL"):
+        apart(lambda: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(LostError, match="longer than"):
+        apart(lambda: time.sleep(30), patience=0.2)
+
+
+def test_calm_puts_everything_back(capsys: pytest.CaptureFixture[str]):
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state(legacy=False)
+    with calm():
+        torch.rand(2), random.random(), np.random.rand(2)
+        torch.set_grad_enabled(False)
+        torch.set_default_dtype(torch.float64)
+        print("not shown")
+    assert torch.equal(states[0], torch.get_rng_state())
+    assert states[1] == random.getstate()
+    assert np.array_equal(
+        states[2]["state"]["key"], np.random.get_state(legacy=False)["state"]["key"]
+    )
+    assert torch.is_grad_enabled()
+    assert torch.get_default_dtype() == torch.float32
+    assert capsys.readouterr().out == ""
+
+
+def test_the_clock():
+    done: list[int] = []
+    steps, a, b = Steps(done.append), object(), object()
+    for optimizer in (a, b, a, b, a):  # a GAN: both make one step
+        steps.stepped(optimizer)
+    assert done == [1, 2]
+    done.clear()
+    steps = Steps(done.append)
+    for _ in range(3):  # no optimizer: a backward pass ends the step before
+        steps.backward()
+    assert done == [1, 2]
+    done.clear()
+    steps = Steps(done.append)
+    steps.made()
+    for _ in range(3):  # accumulation
+        steps.backward()
+    assert done == []
+    steps.stepped(a)
+    assert done == [1]
+
+
+def test_patches_come_off_in_any_order():
+    class Owner:
+        def f(self) -> str:
+            return "f"
+
+    class Heir(Owner):
+        pass
+
+    first, second = Patches(), Patches()
+    first.put(Heir, "f", lambda f: lambda self: "1" + f(self))
+    second.put(Heir, "f", lambda f: lambda self: "2" + f(self))
+    assert Heir().f() == "21f"
+    first.undo()  # the later one stays as it is, and keeps it alive
+    assert Heir().f() == "21f"
+    second.undo()
+    assert "f" in vars(Heir)
+    third = Patches()
+    third.put(Owner, "f", lambda f: lambda self: "3" + f(self))
+    third.undo()
+    assert Owner().f() == "f"
+
+
+# --- One step as a whole
+
+
+@pytest.mark.parametrize(
+    ("slip", "code", "text"),
+    [
+        ("weights", "partly_detached", "weights = weights.detach()"),
+        ("branch", "partly_detached", "return x + self.mlp(self.norm2(x.detach()))"),
+        ("data", "detached", "return x + self.mlp(self.norm2(x).data)"),
+        ("no_grad", "detached", "with torch.no_grad():"),
+        ("rewrapped", "detached", "logits = torch.tensor(logits, requires_grad=True)"),
+        ("penalty", "partly_detached", "loss = loss + 0.01 * sum("),
+        ("weight", "unseen_change", "model.head.weight.data.mul_(1.5)"),
+        ("", "", ""),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:To copy construct from a tensor")
+def test_cuts_in_a_transformer(slip: str, code: str, text: str):
+    outcome, _ = ran("transformer.py", "--slip", slip, only=[WholeObserver()])
+    found = serious(outcome.report)
+    assert [f.name.code for f in found] == ([code] if code else [])
+    for f in found:
+        assert f.place is not None
+        assert f.place.text.startswith(text)
+    assert any(c.subject == "one step as a whole" for c in outcome.report.ledger.checked)
+
+
+def deliberate() -> list[str]:
+    import ast
+
+    tree = ast.parse((SCRIPTS / "deliberate.py").read_text())
+    names = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
+    return [n for n in names if n != "mlp"]
+
+
+@pytest.mark.parametrize("name", deliberate())
+def test_cuts_on_purpose_are_no_mistakes(name: str):
+    outcome, _ = ran("deliberate.py", name, only=[WholeObserver()])
+    assert outcome.code == 0
+    assert serious(outcome.report) == []
+    assert not outcome.report.ledger.skipped
+
+
+# --- Scripts of chainrule's own
+
+
+@pytest.mark.parametrize("how", [[], ["--jit"]])
+def test_a_script_of_chainrules_own(how: list[str]):
+    before = plain(str(SCRIPTS / "own.py"), *how) if how else None
+    right, printed = ran("own.py", *how)
+    assert right.code == 0
+    assert right.report.ok
+    assert before is None or printed == before.stdout
+    wrong, _ = ran("own.py", "--wrong", *how)
+    assert [f.subject for f in serious(wrong.report)] == ["Softplus"]
