@@ -383,6 +383,40 @@ def test_a_parameter_without_a_gradient_is_named():
     assert [(f.input, f.name.code) for f in report.findings] == [("b", "dropped")]
 
 
+class Updates(Returned):
+    """Takes its own step of gradient descent."""
+
+    def backward(self, output_gradient: Any, learning_rate: float) -> Any:
+        x_bar = output_gradient @ self.W.T
+        self.W -= learning_rate * (self.x.T @ output_gradient)
+        self.b = self.b - learning_rate * output_gradient.sum(0)
+        return x_bar
+
+
+class UpdatesFirst(Updates):
+    def backward(self, output_gradient: Any, learning_rate: float) -> Any:
+        self.W -= learning_rate * (self.x.T @ output_gradient)
+        self.b = self.b - learning_rate * output_gradient.sum(0)
+        return output_gradient @ self.W.T
+
+
+def test_a_backward_that_takes_a_step_is_judged_by_it():
+    assert agrees(subject_of_layer(Updates(4, 5), (X,)))
+    assert verify.pair(Updates(4, 5), X).ok
+    report = verify.pair(UpdatesFirst(4, 5), X)
+    assert {f.input for f in report.findings} == {"x"}
+
+
+SIZE = 3
+
+
+def test_a_size_that_stands_outside_is_no_mistake():
+    mean = lambda x: x.mean(0)
+    assert verify.pair(mean, lambda g: np.repeat(g[None], SIZE, 0) / SIZE, X).ok
+    report = verify.pair(mean, lambda g, x: np.broadcast_to(g / 3, x.shape), X)
+    assert [f.name.code for f in report.findings] == ["size"]
+
+
 class Dropout:
     def forward(self, x: Any) -> Any:
         self.mask = (np.random.rand(*x.shape) > 0.4) / 0.6

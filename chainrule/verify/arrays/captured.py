@@ -32,6 +32,8 @@ def captures(f: Any, values: Sequence[Any]) -> tuple[Capture, ...]:
         return ()
     found: list[Capture] = []
     for name, x in _reached(f).items():
+        if not isinstance(x, np.ndarray) or x.size < 2:
+            continue
         for i, value in enumerate(values):
             if _same(x, value):
                 found.append(Capture(name, i))
@@ -40,14 +42,21 @@ def captures(f: Any, values: Sequence[Any]) -> tuple[Capture, ...]:
 
 
 def _reached(f: FunctionType) -> dict[str, Any]:
-    """Arrays in the globals that a function names, and in its closure."""
+    """What a function names of its globals, and its closure."""
     reached = {n: f.__globals__[n] for n in f.__code__.co_names if n in f.__globals__}
     for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
         try:
             reached[name] = cell.cell_contents
         except ValueError:  # a name that has no value yet
             continue
-    return {n: x for n, x in reached.items() if isinstance(x, np.ndarray) and x.size > 1}
+    return reached
+
+
+def sizes_in(f: Any) -> dict[str, int]:
+    """Whole numbers that a function reaches by name and that could be sizes."""
+    inner = function_of(f)
+    reached = {} if inner is None else _reached(inner)
+    return {n: x for n, x in reached.items() if type(x) is int and x > 1}
 
 
 def _same(x: Any, value: Any) -> bool:

@@ -14,17 +14,27 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from chainrule.errors import ConfigError, describe
-from chainrule.verify.arrays.naming import is_cotangent, is_output, is_saved, returned_names
+from chainrule.verify.arrays.naming import (
+    is_cotangent,
+    is_output,
+    is_rate,
+    is_saved,
+    returned_names,
+)
 from chainrule.verify.reading import name_of, parameters_of
 
+RATE = 1024.0
+"""The learning rate of backwards that update parameters: the gradient is the change, divided by it.
+Large, so that little of it is lost in the difference; a power of two, so that nothing else is."""
 Side = Literal["first", "last"]
-Kind = Literal["cotangent", "cotangents", "input", "result", "rest"]
+Kind = Literal["cotangent", "cotangents", "input", "result", "rest", "rate"]
 
 
 @dataclass(frozen=True)
 class Slot:
     """What a parameter of the backward gets: cotangent `index`, all of them as a tuple, argument
-    `index` of the forward, its result `index`, or (`rest`) all that it returned after its outputs.
+    `index` of the forward, its result `index`, all that it returned after its outputs (`rest`), or
+    a learning rate (`rate`).
     """
 
     kind: Kind
@@ -40,6 +50,11 @@ class Convention:
     outputs: int
     by_name: bool
     """Whether a parameter is left out in between, so that those after it go by name."""
+
+    @property
+    def updates(self) -> bool:
+        """Whether the backward takes a learning rate, and so changes parameters by itself."""
+        return any(slot.kind == "rate" for _, slot in self.slots)
 
     @property
     def takes_cotangent(self) -> bool:
@@ -71,6 +86,8 @@ def _filled(
         return xs[slot.index]
     if slot.kind == "result":
         return results[slot.index]
+    if slot.kind == "rate":
+        return RATE
     rest = results[outputs:]
     return rest[0] if len(rest) == 1 else tuple(rest)
 
@@ -115,7 +132,7 @@ class _Search:
         return [p for p in found if p.kind is not p.VAR_KEYWORD]
 
     def roles(self, parameters: Sequence[inspect.Parameter]) -> list[str]:
-        """A word for each parameter: `x3` (an input), `g`, `rest`, `r0` (a result), `?`, `-`."""
+        """For each parameter `x3` (an input), `g`, `r0` (a result), `rest`, `lr`, `?` or `-`."""
         named = returned_names(self.forward)
         named = named if len(named) == len(self.results) else ()
         roles: list[str] = []
@@ -133,6 +150,8 @@ class _Search:
                 roles.append("g")
             elif is_output(p.name):
                 roles.append("r0")
+            elif is_rate(p.name) and p.default is p.empty:
+                roles.append("lr")
             else:
                 roles.append("?" if p.default is p.empty else "-")
         return roles
@@ -185,8 +204,8 @@ def _settled(
 def _slot(role: str, k: int, cotangents: int, outputs: int, free: Any) -> Slot | None:
     if role == "g":
         return Slot("cotangents") if cotangents == 1 and outputs > 1 else Slot("cotangent", k)
-    if role == "rest":
-        return Slot("rest")
+    if role in ("rest", "lr"):
+        return Slot("rest" if role == "rest" else "rate")
     if role == "?":
         return next(free, None)
     if role == "-":

@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.errors import ConfigError, describe
 from chainrule.verify.arrays import convention, parameters
-from chainrule.verify.arrays.convention import Convention, Side
+from chainrule.verify.arrays.convention import RATE, Convention, Side
 from chainrule.verify.arrays.members import duplicate, is_object, walk
 from chainrule.verify.arrays.methods import functions_of, methods_of, results_of, split
 from chainrule.verify.arrays.parameters import Parameter
@@ -82,6 +82,7 @@ class Layer(Subject):
         return self._run(twins(xs), twins(gs))
 
     def _run(self, xs: list[Any], gs: list[Any]) -> tuple[Array | None, ...]:
+        before = twins(xs[self.count :])
         with replayed(self.streams):
             layer = self._copy(xs)
             results = self._forward(layer, xs)
@@ -90,18 +91,22 @@ class Layer(Subject):
             returned = self.convention.call(backward, xs[: self.count], results, gs)
         arguments = [x.name for x in self.inputs[: self.count]]
         of_arguments, rest = split(returned, arguments, layer, backward)
-        bars = [*of_arguments, *self._of_parameters(layer, rest)]
+        bars = [*of_arguments, *self._of_parameters(layer, rest, before)]
         if not self.convention.takes_cotangent:
             bars = [times(gs[0], b) for b in bars]
         return tuple([as_gradient(b) for b in bars])
 
-    def _of_parameters(self, layer: Any, rest: Mapping[str, Any]) -> list[Any]:
-        """What was returned by name or in order; else what was left in the layer."""
+    def _of_parameters(
+        self, layer: Any, rest: Mapping[str, Any], before: Sequence[Any]
+    ) -> list[Any]:
+        """What was returned by name or in order; else what was left in the layer, or changed."""
         unnamed = iter([rest[k] for k in rest if k.isdigit()])
         out: list[Any] = []
-        for p in self.parameters.values():
+        for p, old in zip(self.parameters.values(), before, strict=True):
             key = parameters.gradient_owner(p, rest)
             left = rest[key] if key is not None else p.gradient(layer)
+            if left is None and self.convention.updates:
+                left = (old - p.way.get(layer)) / np.asarray(RATE, old.dtype)
             out.append(next(unnamed, None) if left is None else left)
         return out
 
@@ -109,6 +114,8 @@ class Layer(Subject):
         """Arguments, parameters and cotangents that were written into."""
         given, sent = twins(xs), twins(gs)
         self._run(given, sent)
+        if self.convention.updates:  # parameters are its own to change
+            given[self.count :] = xs[self.count :]
         cotangents = [f"the cotangent of output {i}" for i in range(len(gs))]
         names = [x.name for x in self.inputs]
         return (*written(names, xs, given), *written(cotangents, gs, sent))
@@ -197,7 +204,7 @@ def _with_parameters(
     """The same with the parameters that a first backward shows, as inputs."""
     after, returned, ys = _tried(made)
     of_arguments, rest = split(returned, arguments, after, _backward(made))
-    found = parameters.find(made.owner, after, rest)
+    found = parameters.find(made.owner, after, rest, updated=made.convention.updates)
     values = [parameters.value_of(p, made.owner) for p in found.values()]
     inputs = inputs_of((*arguments, *found), (*args, *values), wrt)
     bars = [*of_arguments, *[True] * len(found)]

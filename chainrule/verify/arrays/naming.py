@@ -28,6 +28,7 @@ _COTANGENT = re.compile(
 )
 _SAVED = re.compile(r"^_?(cache|caches|cached|ctx|saved|save|memo|tape|residuals?|state|stash)\w*$")
 _OUTPUT = re.compile(r"^(y|ys|out|outs|output|outputs|result|value|probs|activations?)$")
+_RATE = re.compile(r"^(lr|learning_rate|learn_rate|eta|alpha|step_size|rate)$")
 _PREFIX = re.compile(
     r"^_?(dL_?d|d_?L_?d?_?|grad_?(of_|wrt_)?|gradient_?|delta_?|d_|d|g_|g(?=[A-Z]))"
 )
@@ -47,6 +48,11 @@ def is_saved(name: str) -> bool:
 def is_output(name: str) -> bool:
     """Whether a parameter of this name is the forward's result."""
     return _OUTPUT.match(name) is not None
+
+
+def is_rate(name: str) -> bool:
+    """Whether a parameter of this name is a learning rate: the backward updates parameters."""
+    return _RATE.match(name) is not None
 
 
 def gradient_of(name: str, inputs: list[str]) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.errors import describe
 from chainrule.verify.arrays import convention
-from chainrule.verify.arrays.captured import Capture, captures, rebound
+from chainrule.verify.arrays.captured import Capture, captures, rebound, sizes_in
 from chainrule.verify.arrays.convention import Convention, Side, listed
 from chainrule.verify.arrays.naming import gradient_of, returned_names
 from chainrule.verify.arrays.standin import follow
@@ -84,6 +84,16 @@ class Pair(Subject):
 
     def _traced(self, *xs: Any) -> Sequence[Any]:
         return listed(self.forward_function(*xs))[: self.convention.outputs]
+
+    @property
+    def fixed(self) -> str:
+        """A size that stands outside of both functions belongs to these very arrays."""
+        sizes = {n for x in self.inputs for n in np.shape(x.value)}
+        for f in (self.forward_function, self.backward_function):
+            for name, n in sizes_in(f).items():
+                if n in sizes:
+                    return f"{name_of(f)} uses the size {name} = {n}, which stands outside of it"
+        return ""
 
     @property
     def source(self) -> Source | None:

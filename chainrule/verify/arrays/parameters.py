@@ -73,11 +73,13 @@ def clear(layer: Any, p: Parameter, value: Any) -> None:
     p.grad.put(layer, np.zeros(value.shape if fits else np.shape(old), value.dtype))
 
 
-def find(before: Any, after: Any, returned: Mapping[str, Any]) -> dict[str, Parameter]:
+def find(
+    before: Any, after: Any, returned: Mapping[str, Any], *, updated: bool = False
+) -> dict[str, Parameter]:
     """The parameters of a layer by name, in the order in which it holds them.
 
     `before` is the layer as it was, `after` what it is after a backward, `returned` what that
-    returned by name.
+    returned by name. If that `updated` parameters, those that changed are such.
     """
     arrays = {way: x for way, x in walk(before) if is_float(x) and np.ndim(x) >= 0}
     left = {way: x for way, x in walk(after) if is_float(x)}
@@ -89,11 +91,7 @@ def find(before: Any, after: Any, returned: Mapping[str, Any]) -> dict[str, Para
         if way in taken or _is_gradient(way, arrays):
             continue
         p = Parameter(way, grads[way])
-        if (
-            p.grad is None
-            and gradient_owner(p, returned) is None
-            and not _is_likely(p, grads, returned)
-        ):
+        if not (updated and _changed(way, arrays, left)) and _nothing_left(p, grads, returned):
             continue
         if id(x) in seen:  # tied: one parameter that is reached twice
             first = found[seen[id(x)]]
@@ -102,6 +100,18 @@ def find(before: Any, after: Any, returned: Mapping[str, Any]) -> dict[str, Para
         seen[id(x)] = p.name
         found[p.name] = p
     return found
+
+
+def _changed(way: Way, before: Mapping[Way, Any], after: Mapping[Way, Any]) -> bool:
+    return way in after and not np.array_equal(before[way], after[way], equal_nan=True)
+
+
+def _nothing_left(
+    p: Parameter, grads: Mapping[Way, Way | None], returned: Mapping[str, Any]
+) -> bool:
+    """Whether nothing says that `p` is a parameter."""
+    unnamed = p.grad is None and gradient_owner(p, returned) is None
+    return unnamed and not _is_likely(p, grads, returned)
 
 
 def gradient_owner(p: Parameter, returned: Mapping[str, Any]) -> str | None:
