@@ -228,7 +228,7 @@ def _other_axis(case: Case, lost: set[Swap], new: set[Swap]) -> Guess:
         because += f"; this leaves {case.left(prediction):.0e} of the difference"
     return guess(
         "wrong_axis",
-        4.0 if exact else 9.0,
+        4.0 if exact else 8.5,
         because,
         f"{name}_bar is summed along axis {summed}",
         left=case.left(prediction) if exact and prediction is not None else 0.0,

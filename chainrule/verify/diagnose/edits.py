@@ -13,6 +13,9 @@ from chainrule.verify.finding import Correction, Finding, Name
 
 _PLAIN = 8.8
 """Names of a smaller rank stay first."""
+_STRUCTURAL = 7.5
+"""The same beside an edit that is nothing but the slip undone."""
+_TELLING = ("transposed", "wrong_axis")
 _MOST_NAMES = 4
 
 
@@ -26,14 +29,15 @@ def refined(finding: Finding, codes: Sequence[str], correction: Correction) -> F
         named = replace(named, names=_with(named.names, code, correction))
     formula = finding.correction.formula if finding.correction is not None else ""
     merged = replace(correction, formula=formula or correction.formula)
-    return replace(named, correction=merged, place=correction.place or finding.place)
+    return replace(named, correction=merged)
 
 
 def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[Name, ...]:
     known = next((n for n in names if n.code == code), None)
     name = known or Name(code, _said(correction), rank=_PLAIN)
     others = tuple([n for n in names if n.code not in (code, "unnamed")])
-    at = 0 if not others or others[0].rank >= _PLAIN or names[0].code == code else 1
+    plain = _STRUCTURAL if code in _TELLING else _PLAIN
+    at = 0 if not others or others[0].rank >= plain or names[0].code == code else 1
     if known is not None and at == 1:
         return names
     return (*others[:at], name, *others[at:])[:_MOST_NAMES]

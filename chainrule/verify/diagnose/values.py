@@ -120,6 +120,12 @@ def _named(case: Case, other: _Other, left: float) -> Iterator[Guess]:
 
 
 def _few_values(case: Case) -> bool:
-    """Whether the derivative takes one or two values only: its cases depend on a sign."""
+    """Whether each element's derivative is one of two numbers: its cases depend on a sign."""
     found = case.N[~case.tiny_N]
-    return found.size > 2 and np.unique(np.round(found, 6)).size <= 2
+    apart = np.count_nonzero(~case.tiny_N, axis=1).max(initial=0) == 1
+    local = case.found.y_shape == case.found.x_shape and np.all(case.tiny_N | _diagonal(case))
+    return bool(apart and local) and np.unique(np.round(found, 6)).size <= 2
+
+
+def _diagonal(case: Case) -> Array:
+    return np.eye(*case.N.shape, dtype=bool)

@@ -10,6 +10,9 @@ import numpy as np
 
 from chainrule.verify.subject import Array
 
+_MANY = 8
+"""Of so many elements a threshold parts no set by chance."""
+
 
 @dataclass(frozen=True, eq=False)
 class Where:
@@ -62,7 +65,8 @@ def _thresholds(name: str, value: Array, chosen: Array, matters: Array) -> Itera
         if low.max() < high.min():
             between = (float(low.max()), float(high.min()))
             mask = value <= between[0] if sign == "<" else value >= between[1]
-            yield Where(f"{name} {sign} t, t between {between[0]:.3g} and {between[1]:.3g}", mask)
+            text = f"{name} {sign} t, t between {between[0]:.3g} and {between[1]:.3g}"
+            yield Where(text, mask, plain=inside.size + outside.size >= _MANY)
 
 
 def _by_place(shape: tuple[int, ...]) -> Iterator[Where]:
