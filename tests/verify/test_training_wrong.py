@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 import torch
 
@@ -16,19 +14,12 @@ __all__ = ["one_thread"]
 
 
 @pytest.mark.parametrize(("loop", "codes"), WRONG, ids=lambda v: getattr(v, "__name__", ""))
-def test_the_mistake_is_named(loop, codes):
+def test_the_mistake_is_named_at_a_line_of_the_loop(loop, codes):
     torch.manual_seed(0)
     found, _ = observed(loop)
     loud = [f.name.code for f in found if f.level != "note"]
     assert loud, [(f.level, f.name.code, f.name.because) for f in found]
     assert loud[0] in codes
-
-
-@pytest.mark.parametrize(("loop", "codes"), WRONG, ids=lambda v: getattr(v, "__name__", ""))
-def test_the_place_is_in_the_loop(loop, codes):
-    torch.manual_seed(0)
-    with warnings.catch_warnings():
-        found, _ = observed(loop)
     places = [f.place for f in found if f.level != "note" and f.place is not None]
     assert all(p.file == training_wrong.__file__ for p in places)
 

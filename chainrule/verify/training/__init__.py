@@ -1,16 +1,19 @@
 """Mistakes of training loops, found while they run: resets, accumulation, parameters that are left
 out, graphs that stay, the first NaN, layers without gradient, numbers that are too small.
 
-Taps (`torchtap.py`, `owntap.py`) publish what happens as events; parts listen, each for one kind of
-mistake. Nothing is imported before a tap is put in place.
+Taps (`torchtap.py`, `owntap.py`, ...) publish what happens as events; parts listen, each for one
+kind of mistake. No framework is imported before its taps are made.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from chainrule.verify.observer import Observer
 from chainrule.verify.training.accumulation import Accumulation
 from chainrule.verify.training.bad import Bad
-from chainrule.verify.training.bus import Bus
+from chainrule.verify.training.bus import Bus, Part
 from chainrule.verify.training.byhand import ByHand
 from chainrule.verify.training.coverage import Coverage
 from chainrule.verify.training.cut import Cut
@@ -20,18 +23,44 @@ from chainrule.verify.training.order import Order
 from chainrule.verify.training.precision import Precision
 from chainrule.verify.training.resets import Resets
 
-_PARTS = (Cut, Resets, ByHand, Accumulation, Order, Coverage, Kept, Bad, Flow, Precision)
-"""Kinds of mistakes, in the order of the report."""
+if TYPE_CHECKING:
+    from chainrule.verify.training.owntap import OwnTap
+    from chainrule.verify.training.torchtap import TorchTap
 
-__all__ = ["observers"]
+__all__ = ["observers", "own_observers"]
+
+_PARTS: Sequence[type[Part]] = (
+    Cut, Resets, ByHand, Accumulation, Order, Coverage, Kept, Bad, Flow, Precision,
+)  # fmt: skip
+"""Kinds of mistakes, in the order of the report."""
 
 
 def observers() -> list[Observer]:
-    """What looks at a PyTorch training loop; torch is imported when the first of them starts."""
+    """What looks at a PyTorch training loop; imports torch."""
+    return list(torch_parts()[0])
+
+
+def own_observers() -> list[Observer]:
+    """What looks at a training loop of chainrule's own tensors and optimizers."""
+    return list(own_parts()[0])
+
+
+def torch_parts() -> tuple[list[Part], TorchTap]:
+    """The parts for PyTorch, and the tap that can be told of what was there before."""
     from chainrule.verify.training.amptap import AmpTap
     from chainrule.verify.training.optap import OpTap
     from chainrule.verify.training.torchtap import TorchTap
 
     main = TorchTap()
     bus = Bus([main, AmpTap(main), OpTap(main)])
-    return [part(bus) for part in _PARTS]
+    return [part(bus) for part in _PARTS], main
+
+
+def own_parts() -> tuple[list[Part], OwnTap]:
+    """The parts for chainrule, and the tap that can be told of what was there before."""
+    from chainrule.verify.training.ownbad import OwnBad
+    from chainrule.verify.training.owntap import OwnTap
+
+    main = OwnTap()
+    bus = Bus([main])
+    return [part(bus) for part in (Resets, Coverage, OwnBad)], main

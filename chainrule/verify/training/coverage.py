@@ -89,7 +89,7 @@ class Coverage(Part):
             seen.silent.add(id(module))
             return
         if e.depth == 0:
-            seen.names.add(module)
+            seen.names.add(e.engine, module)
             self._root = module
         elif not seen.names.has_module(module) and id(module) not in seen.strangers:
             seen.names.renew()
@@ -101,7 +101,7 @@ class Coverage(Part):
         self._seen.backwards += 1
         self._seen.touched |= e.touched
         for key, (module, _, _) in self._seen.strangers.items():
-            if any(p.grad is not None for p in module.parameters(recurse=False)):
+            if any(p.grad is not None for _, p in e.begin.engine.own(module)):
                 self._seen.reached.add(key)
         for row in self._seen.optimizers.values():
             row.fresh = True

@@ -31,6 +31,14 @@ class Engine(abc.ABC):
     def params(self, optimizer: Any) -> list[Any]:
         """Parameters of an optimizer, each once, in its order."""
 
+    @abc.abstractmethod
+    def modules(self, root: Any) -> list[tuple[str, Any]]:
+        """A module and all below it, by name; its own is ''."""
+
+    @abc.abstractmethod
+    def own(self, module: Any) -> list[tuple[str, Any]]:
+        """Parameters of a module that are not those of a module below it, by name."""
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -169,6 +177,16 @@ class OpRan:
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
     y: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Pulled:
+    """The rule of one of chainrule's ops made `bars` of `g`, and arithmetic raised a flag."""
+
+    engine: Engine
+    node: Any
+    g: Any
+    bars: Sequence[Any]
 
 
 @dataclass(frozen=True, eq=False)

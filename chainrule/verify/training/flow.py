@@ -83,7 +83,7 @@ class Flow(Part):
         if not e.recording or self._steps >= STEPS:
             return
         if e.depth == 0:
-            self._names.add(e.module)
+            self._names.add(e.engine, e.module)
         if not e.module._parameters:
             return
         layer = self._layers.setdefault(
@@ -171,8 +171,8 @@ class Flow(Part):
         how = f"{len(self._layers)} layers in {self._steps} steps"
         looked(ledger, self.title, how)
         found: list[Finding] = []
-        for root in self._names.roots.values():
-            inside = {id(m) for m in root.modules()}
+        for engine, root in self._names.roots.values():
+            inside = {id(m) for _, m in engine.modules(root)}
             layers = [layer for key, layer in self._layers.items() if key in inside]
             layers.sort(key=lambda layer: layer.order)
             rows = [self._row(layer) for layer in layers]

@@ -48,6 +48,14 @@ class TorchEngine(Engine):
         every = {id(p): p for group in optimizer.param_groups for p in group["params"]}
         return list(every.values())
 
+    def modules(self, root: Any) -> list[tuple[str, Any]]:
+        """As `named_modules` has them."""
+        return list(root.named_modules())
+
+    def own(self, module: Any) -> list[tuple[str, Any]]:
+        """As `named_parameters(recurse=False)` has them."""
+        return list(module.named_parameters(recurse=False))
+
 
 def _dense(tensor: Any) -> Any:
     tensor = tensor.detach()
@@ -181,6 +189,11 @@ class TorchTap(Tap):
         return {key: token(grad) for key, p in every.items() if (grad := p.grad) is not None}
 
     # --- optimizers
+
+    def knows(self, optimizer: Any) -> None:
+        """Tell of an optimizer that was there before."""
+        self._knows(self._engine.params(optimizer))
+        self.tell(events.Built(self._engine, optimizer, None))
 
     def _knows(self, params: Iterable[Any]) -> None:
         """Remember leaves; others (of a functional call) have no `.grad`, and live for a moment."""

@@ -107,13 +107,12 @@ def _tensors(seen: Seen, optimized: set[int]) -> list[Finding]:
 
 def _attributes(seen: Seen) -> Iterator[tuple[str, str, Any]]:
     """Leaves that modules have as plain attributes: class of the module, name, tensor."""
-    roots: list[Any] = list(seen.names.roots.values())
-    for root in roots:
-        modules: list[tuple[str, Any]] = list(root.named_modules())
-        for name, module in modules:
+    for engine, root in seen.names.roots.values():
+        for name, module in engine.modules(root):
+            own_ids = {id(p) for _, p in engine.own(module)}
             held: dict[str, Any] = dict(module.__dict__)
             for own, value in held.items():
-                if _is_leaf(value):
+                if _is_leaf(value) and id(value) not in own_ids:
                     called = ".".join([part for part in (name, own) if part])
                     yield type(module).__name__, called, value
 
@@ -130,8 +129,8 @@ def _is_leaf(value: Any) -> bool:
 def _forgotten(seen: Seen, left: Sequence[Any], optimized: set[int]) -> list[Finding]:
     """Parameters beside optimized ones of the same model: a warning where that is no freezing."""
     found: list[Finding] = []
-    for root in seen.names.roots.values():
-        own = [p for p in root.parameters() if p.requires_grad]
+    for _, root in seen.names.roots.values():
+        own = [p for p in seen.names.within(root) if p.requires_grad]
         out = [p for p in own if any(p is q for q in left)]
         within = [p for p in own if id(p) in optimized]
         if not out or not within:

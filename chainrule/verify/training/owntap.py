@@ -1,0 +1,194 @@
+"""chainrule's own training loop as events, by its seams: `watch` and `nn.hooks`.
+
+What is compiled (`jit`) is not seen: it does not run in Python. While a step is traced its values
+are not known, and nothing is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import Any, final
+
+import numpy as np
+
+from chainrule import watch
+from chainrule.graph import is_recording, order, tracer
+from chainrule.nn import hooks
+from chainrule.nn.module import Module
+from chainrule.optim.optimizer import Optimizer
+from chainrule.tensor import Tensor
+from chainrule.verify.training import events
+from chainrule.verify.training.bus import Bus, Tap
+from chainrule.verify.training.events import Engine
+from chainrule.verify.training.patching import Patched
+from chainrule.verify.training.where import here, place, site
+
+
+@final
+class OwnEngine(Engine):
+    """chainrule's tensors, whose arrays are never written to: another gradient is another one."""
+
+    def token(self, tensor: Any) -> tuple[int, ...]:
+        """Its object and its array."""
+        return (id(tensor), id(tensor.value))
+
+    def norms(self, tensors: Sequence[Any]) -> list[float]:
+        """In float64."""
+        with np.errstate(all="ignore"):
+            return [float(np.linalg.norm(np.abs(t.value).astype(np.float64))) for t in tensors]
+
+    def params(self, optimizer: Any) -> list[Any]:
+        """Those of all groups."""
+        return [p for group in optimizer.param_groups for p in group["params"]]
+
+    def modules(self, root: Any) -> list[tuple[str, Any]]:
+        """As `named_modules` has them."""
+        return list(root.named_modules())
+
+    def own(self, module: Any) -> list[tuple[str, Any]]:
+        """Parameters that no child has."""
+        below = {id(t) for _, child in module.children() for _, t in child.named_tensors()}
+        return [(name, p) for name, p in module.named_parameters() if id(p) not in below]
+
+
+@final
+class OwnTap(Tap):
+    """Puts events of a chainrule program on the bus."""
+
+    def __init__(self) -> None:
+        self._patched = Patched()
+        self._exit = ExitStack()
+        self._engine = OwnEngine()
+        self._known: dict[int, Any] = {}
+        self._serial = 0
+        self._depth = 0
+
+    def put(self, bus: Bus) -> None:
+        """Replace the methods through which every loop goes, and watch modules and rules."""
+        self._bus = bus
+        self._patched.put(Tensor, "backward", self._backward)
+        self._patched.put(Optimizer, "__init__", self._built)
+        self._patched.put(Optimizer, "step", self._stepping)
+        self._patched.put(Optimizer, "zero_grad", self._zeroing)
+        self._patched.put(Module, "zero_grad", self._zeroing)
+        self._exit.enter_context(watch.watching(watch.Watch(pulled=self._pulled)))
+        self._exit.enter_context(hooks.watching(self._during))
+
+    def take(self) -> None:
+        """Put everything back."""
+        self._patched.undo()
+        self._exit.close()
+        self._known.clear()
+
+    @property
+    def _on(self) -> bool:
+        return self._patched.on and tracer() is None
+
+    def knows(self, optimizer: Any) -> None:
+        """Tell of an optimizer that was there before."""
+        self._known.update({id(p): p for p in self._engine.params(optimizer)})
+        self._bus.tell(events.Built(self._engine, optimizer, None))
+
+    # --- backward passes
+
+    def _backward(self, run: Callable[..., None]) -> Callable[..., None]:
+        @wraps(run)
+        def backward(y: Any, *args: Any, **kwargs: Any) -> None:
+            if not self._on:
+                return run(y, *args, **kwargs)
+            begin = self._patched.tried(lambda: self._begin(y, kwargs))
+            before = self._tokens()
+            error: BaseException | None = None
+            try:
+                run(y, *args, **kwargs)
+            except BaseException as e:
+                error = e
+                raise
+            finally:
+                if begin is not None:
+                    self._end(begin, before, error)
+
+        return backward
+
+    def _begin(self, y: Any, kwargs: dict[str, Any]) -> events.BackwardBegins:
+        self._serial += 1
+        nodes = order([y.node]) if y.node is not None else []
+        serials = tuple(sorted(node.serial for node in nodes if node.op is not None))
+        kept = bool(kwargs.get("retain_graph") or kwargs.get("create_graph"))
+        begin = events.BackwardBegins(
+            self._engine, self._serial, [y], site(), place(), kept, events.Graph(serials), None
+        )
+        self._bus.tell(begin)
+        return begin
+
+    def _end(
+        self,
+        begin: events.BackwardBegins,
+        before: dict[int, tuple[int, ...]],
+        error: BaseException | None,
+    ) -> None:
+        after = self._tokens()
+        touched = frozenset([key for key, token in after.items() if before.get(key) != token])
+        self._bus.tell(events.BackwardEnds(begin, touched, error))
+
+    def _tokens(self) -> dict[int, tuple[int, ...]]:
+        token = self._engine.token
+        return {key: token(g) for key, p in self._known.items() if (g := p.grad) is not None}
+
+    def _pulled(self, node: Any, g: Any, bars: Sequence[Any], alarm: bool) -> None:
+        if alarm and self._on and self._bus.hears(events.Pulled):
+            self._bus.tell(events.Pulled(self._engine, node, g, bars))
+
+    # --- optimizers
+
+    def _built(self, run: Callable[..., None]) -> Callable[..., None]:
+        @wraps(run)
+        def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            run(optimizer, *args, **kwargs)
+            if self._on:
+                self._known.update({id(p): p for p in self._engine.params(optimizer)})
+                self._bus.tell(events.Built(self._engine, optimizer, place()))
+
+        return init
+
+    def _stepping(self, run: Callable[..., None]) -> Callable[..., None]:
+        @wraps(run)
+        def step(optimizer: Any) -> None:
+            on = self._on
+            if on:
+                self._bus.tell(events.StepBegins(self._engine, optimizer, False, place()))
+            run(optimizer)
+            if on:
+                self._bus.tell(events.StepEnds(self._engine, optimizer, place()))
+
+        return step
+
+    def _zeroing(self, run: Callable[..., None]) -> Callable[..., None]:
+        @wraps(run)
+        def zero_grad(owner: Any) -> None:
+            if self._on:
+                optimizer = isinstance(owner, Optimizer)
+                params = self._engine.params(owner) if optimizer else owner.parameters()
+                self._bus.tell(events.Zeroed(self._engine, params, place()))
+            run(owner)
+
+        return zero_grad
+
+    # --- modules
+
+    @contextmanager
+    def _during(self, module: Any) -> Generator[None]:
+        """A call of a module."""
+        if self._on:
+            if self._depth == 0:
+                self._known.update({id(p): p for p in module.parameters()})
+            self._bus.tell(
+                events.Entered(self._engine, module, self._depth, is_recording(), (), here())
+            )
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
