@@ -7,7 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
-from chainrule.verify import conduct, points, precision, shrink, sizes
+from chainrule.verify import absent, conduct, points, precision, shrink, sizes
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.noise import Base, based
 from chainrule.verify.probes import Probe, probe
@@ -74,6 +74,20 @@ def _raises(run: Run, base: Base) -> bool:
     return False
 
 
+def around(run: Run, base: Base, thorough: bool) -> list[tuple[Base, Probe]]:
+    """Probe at a point, and again off its kinks where it is full of them."""
+    seen = [(base, probe(run, base, thorough))]
+    run.note(*seen[0][1].trials)
+    if seen[0][1].kinked:
+        try:
+            beside = based(run, points.nearby(run, base.point))
+            seen.append((beside, probe(run, beside, thorough)))
+            run.note(*seen[1][1].trials)
+        except UnusableError as error:
+            run.skip(f"a point off the kinks of: {base.point.name}", str(error))
+    return seen
+
+
 class _Examination:
     """The order in which things are looked at."""
 
@@ -94,7 +108,10 @@ class _Examination:
         steady = conduct.twice(run, base)
         if steady and conduct.linear(run, base):
             conduct.layouts(run, base)
-        self._captured(base)
+        self.seen += around(run, base, thorough=True)
+        for at, found in self.seen:
+            absent.dropped(run, found)
+            absent.infinite(run, at, found)
         if steady:
             self._varied(base)
             if not self._wrong():
@@ -105,20 +122,6 @@ class _Examination:
         evidence = self.run.evidence
         told = [b for b in evidence.behaviours if b.code not in _NOTES]
         return bool(told) or any(t.verdict == "wrong" for t in evidence.trials)
-
-    def _captured(self, base: Base) -> None:
-        found = self._probe(base, thorough=True)
-        if found.kinked:
-            try:
-                self._probe(based(self.run, points.nearby(self.run, base.point)), thorough=True)
-            except UnusableError as error:
-                self.run.skip("a point off the kinks", str(error))
-
-    def _probe(self, base: Base, thorough: bool) -> Probe:
-        found = probe(self.run, base, thorough)
-        self.run.note(*found.trials)
-        self.seen.append((base, found))
-        return found
 
     def _varied(self, base: Base) -> None:
         """Other sizes, then other values: at a small size, if there is one, for they are many."""
@@ -157,11 +160,7 @@ class _Examination:
         if self._late():
             return None
         try:
-            base = based(run, point)
-            found = self._probe(base, thorough=False)
-            if found.kinked and point.kind in ("size", "sign"):
-                base = based(run, points.nearby(run, point))
-                found = self._probe(base, thorough=False)
+            seen = around(run, based(run, point), thorough=False)
         except BackwardError as error:
             if right and point.kind == "size":
                 says = f"{point.name}: the backward raises {error}, the forward works"
@@ -170,13 +169,21 @@ class _Examination:
         except UnusableError as error:
             run.skip(point.name, str(error))
             return None
+        self.seen += seen
+        if right:
+            for base, found in seen:
+                self._told(base, found, code)
+        return seen[-1][0]
+
+    def _told(self, base: Base, found: Probe, code: str) -> None:
+        """Say what is wrong at a point, the captured one being right."""
+        run, point = self.run, base.point
         # Without code of its own a subject may hold sizes that nobody sees, as ops do.
-        written = run.subject.source is not None and point.kind == "size"
-        for k, shape in found.misshaped.items() if right and written else ():
+        written = run.subject.source is not None and code == "size"
+        for k, shape in found.misshaped.items() if written else ():
             says = f"at {point.name} the gradient has shape {shape}"
             run.behaves(code, k, says, point=point.name, got=shape, expected=base.xs[k].shape)
-        for k in found.wrong if right else ():
+        for k in found.wrong:
             trial = next(t for t in found.trials if t.input == k and t.verdict == "wrong")
             says = f"right as captured, off by {trial.error:.2g} of its size at: {trial.point}"
             run.behaves(code, k, says, point=trial.point, error=trial.error)
-        return base

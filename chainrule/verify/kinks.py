@@ -1,7 +1,7 @@
-"""Forwards that are no smooth functions: steps whose gradient is made up, on purpose.
+"""Forwards that are no smooth functions: ties, and steps whose gradient is made up on purpose.
 
-Kinks need nothing here: their slopes from left and right differ, which makes `numeric`'s bound of
-the error large, so that no comparison is made of them.
+Most kinks need nothing here: their slopes from left and right differ, which makes `numeric`'s bound
+of the error large, so that no comparison is made of them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from chainrule.verify.noise import Base, typical
-from chainrule.verify.numeric import moved
+from chainrule.verify.noise import Base, tangent, typical
+from chainrule.verify.numeric import Slope, moved, slopes
 from chainrule.verify.run import Run, UnusableError, inner, norm
 from chainrule.verify.subject import Array
 
@@ -21,6 +21,38 @@ _FAR = 8.0
 """How far to look for a jump where the forward is constant."""
 _NEAR = 0.05
 """No made-up gradient is as near to the slope."""
+
+
+def bent(
+    run: Run,
+    base: Base,
+    k: int,
+    t: Array,
+    along: Sequence[Slope],
+    gs: Sequence[Array],
+    error: float,
+) -> bool:
+    """Whether slopes along t and another direction do not add up, by as much as `error` matters.
+
+    So it is where values tie: the median of three equal ones is smooth along every line, but its
+    slope is no linear function of the line's direction.
+    """
+    other = tangent(run.rng, base.xs[k])
+    one = slopes(run, base, {k: other})
+    both = slopes(run, base, {k: t + other})
+    off = sum(
+        [
+            inner(g, b.value - a.value - c.value)
+            for g, a, b, c in zip(gs, along, both, one, strict=True)
+        ]
+    )
+    bound = sum(
+        [
+            float((np.abs(g) * (a.bound + b.bound + c.bound)).sum())
+            for g, a, b, c in zip(gs, along, both, one, strict=True)
+        ]
+    )
+    return abs(off) > max(8 * bound, 0.01 * error)
 
 
 def straight_through(

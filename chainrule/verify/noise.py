@@ -89,21 +89,23 @@ def pull_noise(
     """Rounding error of each element of the backward's results, from second differences."""
     ts = {k: tangent(run.rng, _array(base.xs[k])) for k in run.wanted}
     step = _step(base.xs, run)
-    one = run.pull(_shifted(base.xs, ts, step), gs)
-    two = run.pull(_shifted(base.xs, ts, 2 * step), gs)
-    return tuple([_second(b, one[k], two[k]) for k, b in enumerate(bars)])
+    # Not the point itself: what is special about its values is no noise.
+    near = [run.pull(_shifted(base.xs, ts, i * step), gs) for i in (1, 2, 3)]
+    return tuple([_second(b, [n[k] for n in near]) for k, b in enumerate(bars)])
 
 
-def _second(a: Array | None, b: Array | None, c: Array | None) -> Array | None:
-    if a is None or b is None or c is None or not a.shape == b.shape == c.shape:
+def _second(bar: Array | None, near: Sequence[Array | None]) -> Array | None:
+    found = [n for n in near if n is not None and bar is not None and n.shape == bar.shape]
+    if bar is None or len(found) < 3:
         return None
     with np.errstate(all="ignore"):
-        seen = np.abs(a - 2 * b + c)
+        seen = np.abs(found[0] - 2 * found[1] + found[2])
     seen = np.where(np.isfinite(seen), seen, 0.0)
     eps = float(np.finfo(np.float64).eps)
     # One sample of each element's noise may be small by chance: all share the array's.
-    scale = norm(seen) / norm(a) if norm(a) else 0.0
-    return np.maximum(seen, min(scale, 1.0) * np.abs(a)) + eps * np.abs(a)
+    size = norm(_finite(bar))
+    scale = norm(seen) / size if size else 0.0
+    return np.maximum(seen, min(scale, 1.0) * np.abs(bar)) + eps * np.abs(bar)
 
 
 def _noise(

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.examine import captured
+from chainrule.verify.examine import around, captured
 from chainrule.verify.ledger import Planted
-from chainrule.verify.probes import probe
 from chainrule.verify.run import Run, UnusableError
 from chainrule.verify.subject import Array, Subject, wanted
 
@@ -54,9 +53,9 @@ def planted(subject: Subject) -> Planted:
         run = Run(spoiled, Evidence(spoiled))
         what = f"the gradient of {subject.inputs[k].name} of {subject.name} times {FACTOR}"
         try:
-            trials = probe(run, captured(run), False).trials
+            seen = around(run, captured(run), thorough=False)
         except UnusableError as error:
             return Planted(what, False, f"could not be tried: {error}")
-        if any(t.input == k and t.verdict == "wrong" for t in trials):
+        if any(k in found.wrong for _, found in seen):
             return Planted(what, True, "factor")
     return Planted(what, False, "")

@@ -1,8 +1,9 @@
 """The backward in the captured dtype against the subject's own float64 replay of the same values.
 
 What rounding explains is measured on the replay: how far its gradients move when inputs and
-cotangents are perturbed by as much as the dtype rounds. What goes beyond happens in this dtype
-only.
+cotangents are perturbed by as much as the dtype rounds; and it is at least the rounding of a
+gradient of the natural size |g| |y| / |x|, below which terms have cancelled. What goes beyond
+happens in this dtype only.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ from chainrule.verify import cotangents
 from chainrule.verify.evidence import Trial
 from chainrule.verify.noise import Base, based
 from chainrule.verify.probes import probe
-from chainrule.verify.run import Point, Run, UnusableError, epsilon, inexact, is_array, norm, said
+from chainrule.verify.run import (
+    Point,
+    Run,
+    UnusableError,
+    epsilon,
+    inexact,
+    is_array,
+    norm,
+    rms,
+    said,
+)
 from chainrule.verify.subject import Array, values
 
 _SAMPLES = 4
@@ -47,8 +58,10 @@ def compare(run: Run, base: Base) -> None:
     if half and any(_small(v) for v in (*ys, *xs, *low)):
         run.skip("float16", "its smallest numbers are too large for these values")
         return
+    sent = sum([norm(g) * rms(y) for g, y in zip(exact, base.ys, strict=True)])
     for k in run.wanted:
-        _judge(run, k, eps, off, (low[k], high[k]), [m[k] for m in moves])
+        floor = 16 * eps * sent / (rms(base.xs[k]) or 1.0)
+        _judge(run, k, eps, off, floor, (low[k], high[k]), [m[k] for m in moves])
 
 
 def _rounded(gs: Sequence[Array], ys: Sequence[Array]) -> list[Array]:
@@ -71,6 +84,7 @@ def _judge(
     k: int,
     eps: float,
     off: float,
+    floor: float,
     bars: tuple[Array | None, Array | None],
     moves: Sequence[Array | None],
 ) -> None:
@@ -85,7 +99,7 @@ def _judge(
         return
     moved = max([norm(m - high) / size for m in moves if m is not None], default=0.0)
     growth = 1 + np.log2(1 + max(high.size, *[y.size for y in _outputs(run)]))
-    tolerance = float(_SAFETY * (moved + off) + 2 * eps * growth)
+    tolerance = float(_SAFETY * (moved + off) + 2 * eps * growth + floor / size)
     error = norm(low - high) / size
     if tolerance > _BLURRED:
         run.note(Trial(name, "random", k, error, tolerance, "unsure"))

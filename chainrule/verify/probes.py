@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.verify import cotangents
 from chainrule.verify.evidence import Trial
-from chainrule.verify.kinks import straight_through
+from chainrule.verify.kinks import bent, straight_through
 from chainrule.verify.noise import Base, pull_noise, tangent
 from chainrule.verify.numeric import Slope, slopes
 from chainrule.verify.run import Run, inner, norm
@@ -38,8 +38,16 @@ class Probe:
     tangents: dict[int, Array]
     kinked: tuple[int, ...]
     """Inputs along which no output is smooth."""
-    misshaped: dict[int, tuple[int, ...]]
-    """Inputs whose gradient has another shape than they, and that shape."""
+    bars: tuple[Array | None, ...] = ()
+    """What the backward gave for a random cotangent; nothing if no input was compared."""
+
+    @property
+    def misshaped(self) -> dict[int, tuple[int, ...]]:
+        """Inputs whose gradient has another shape than they, and that shape."""
+        shapes = {k: b.shape for k, b in enumerate(self.bars) if b is not None}
+        return {
+            k: s for k, s in shapes.items() if k in self.tangents and s != self.tangents[k].shape
+        }
 
     @property
     def wrong(self) -> tuple[int, ...]:
@@ -55,7 +63,7 @@ def probe(run: Run, base: Base, thorough: bool) -> Probe:
     trials = [_unseen(base, k, found[k]) for k in kinked]
     clear = [k for k in run.wanted if k not in kinked]
     if not clear:
-        return Probe(trials, found, ts, kinked, {})
+        return Probe(trials, found, ts, kinked)
     gs = cotangents.random(run, base, masks)
     bars = run.pull(base.xs, gs)
     rounding = pull_noise(run, base, gs, bars)
@@ -64,9 +72,7 @@ def probe(run: Run, base: Base, thorough: bool) -> Probe:
     if thorough:
         trials += _each_output(look, clear, ts, found, gs)
         trials += _balanced(look, clear, ts, found, gs, bars)
-    shapes = {k: b.shape for k in run.wanted if (b := bars[k]) is not None}
-    misshaped = {k: s for k, s in shapes.items() if s != ts[k].shape}
-    return Probe(trials, found, ts, kinked, misshaped)
+    return Probe(trials, found, ts, kinked, bars)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +113,29 @@ class Look:
         verdict = _verdict(error, tolerance)
         if verdict != "wrong":
             return Trial(name, cotangent, k, error, tolerance, verdict)
-        if self.run.known("straight_through", k):
-            verdict = "unsure"
-        elif not self.run.wrong(k) and straight_through(
-            self.run, self.base, k, t, gs, told, numeric
-        ):
-            says = "the forward is a step function; the gradient is made up, as in straight-through"
-            self.run.behaves("straight_through", k, says, told=told, numeric=numeric)
-            verdict = "unsure"
+        verdict = self._doubted(k, t, along, gs, told, numeric)
         return Trial(name, cotangent, k, error, tolerance, verdict)
+
+    def _doubted(
+        self,
+        k: int,
+        t: Array,
+        along: Sequence[Slope],
+        gs: Sequence[Array],
+        told: float,
+        numeric: float,
+    ) -> Literal["wrong", "unsure", "kink"]:
+        """What a disagreement is worth: nothing, where the forward has no derivative."""
+        run = self.run
+        if run.known("straight_through", k):
+            return "unsure"
+        if bent(run, self.base, k, t, along, gs, abs(told - numeric)):
+            return "kink"
+        if not run.wrong(k) and straight_through(run, self.base, k, t, gs, told, numeric):
+            says = "the forward is a step function; the gradient is made up, as in straight-through"
+            run.behaves("straight_through", k, says, told=told, numeric=numeric)
+            return "unsure"
+        return "wrong"
 
 
 def _verdict(error: float, tolerance: float) -> Literal["right", "wrong", "unsure"]:

@@ -61,7 +61,9 @@ def _small(run: Run, base: Base) -> Iterator[Point]:
 def _larger(lengths: Sequence[int]) -> dict[int, int]:
     renaming: dict[int, int] = {}
     for n in lengths:
-        free = [p for p in _PRIMES if p > n and p not in renaming.values()]
+        # More than twice as long where that costs little: a size written into code may be "enough".
+        least = 2 * n if 2 * n < _PRIMES[-1] else n
+        free = [p for p in _PRIMES if p > least and p not in renaming.values()]
         renaming[n] = free[0] if free else n
     return renaming
 
@@ -75,7 +77,7 @@ def _other(n: int) -> list[int]:
 
 
 def _longer(n: int) -> list[int]:
-    return [*[p for p in _PRIMES if p > n][:1], n + 1, 2 * n]
+    return [*[p for p in _PRIMES if p > 2 * n][:1], n + 1, 2 * n]
 
 
 def _one_by_one(run: Run, base: Base, lengths_for: Callable[[int], list[int]]) -> Iterator[Point]:

@@ -1,0 +1,343 @@
+"""What is measured of a subject: right ones are right, what is wrong is seen as what it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chainrule.verify.examine import examine
+from chainrule.verify.plant import planted
+from chainrule.verify.subject import Array
+from verify.measured import (
+    RIGHT,
+    Pair,
+    attention,
+    attention_back,
+    codes,
+    embedding_back,
+    matmul_back,
+    measured,
+    network,
+    network_back,
+    norm,
+    norm_back,
+    normal,
+    softmax,
+    softmax_back,
+    verdicts,
+)
+
+DTYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
+
+
+def pair(name: str, dtype: Any = np.float64) -> Pair:
+    f, b, xs = RIGHT[name]
+    subject = Pair(f, b, *[x.astype(dtype) if x.dtype.kind == "f" else x for x in xs])
+    if name == "only for rows that sum to 1":
+        x, target = subject.inputs
+        subject.inputs = (x, replace(target, wanted=False))
+    return subject
+
+
+# --- No false alarm -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_pairs_are_right(name: str, dtype: Any):
+    evidence = examine(pair(name, dtype))
+    assert not evidence.wrong, (evidence.behaviours, evidence.trials)
+    assert any(t.verdict in ("right", "kink") for t in evidence.trials)
+
+
+SMALL = st.integers(1, 6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(m=SMALL, k=SMALL, n=SMALL, seed=st.integers(0, 99), scale=st.sampled_from([1e-8, 1.0, 1e8]))
+def test_right_at_all_sizes_and_scales(m: int, k: int, n: int, seed: int, scale: float):
+    evidence = measured(
+        np.matmul, matmul_back, scale * normal(m, k, seed=seed), normal(k, n, seed=seed)
+    )
+    assert not evidence.wrong
+    assert verdicts(evidence) == {"right"}
+
+
+@settings(max_examples=25, deadline=None)
+@given(m=SMALL, n=SMALL, seed=st.integers(0, 99), digits=st.integers(0, 3))
+def test_right_with_kinks_and_ties(m: int, n: int, seed: int, digits: int):
+    x = np.round(normal(m, n, seed=seed), digits)
+    v, w = np.round(normal(n, 4, seed=seed), digits), normal(4, 3)
+    assert not measured(network, network_back, x, v, w).wrong
+
+
+@settings(max_examples=15, deadline=None)
+@given(n=st.integers(2, 6), seed=st.integers(0, 99), dtype=st.sampled_from(DTYPES))
+def test_right_in_every_dtype(n: int, seed: int, dtype: Any):
+    for f, b in ((softmax, softmax_back), (norm, norm_back)):
+        evidence = measured(f, b, (3 * normal(4, n, seed=seed)).astype(dtype))
+        assert not evidence.wrong, evidence.behaviours
+
+
+# --- What the adjoint test sees -------------------------------------------------------------------
+
+
+def one_element(a: Array, b: Array, g: Array) -> tuple[Array, Array]:
+    a_bar, b_bar = matmul_back(a, b, g)
+    a_bar[3, 5] *= 1.001
+    return a_bar, b_bar
+
+
+def test_one_element_of_a_large_matrix():
+    evidence = measured(np.matmul, one_element, normal(64, 64), normal(64, 64, seed=1))
+    assert evidence.wrong_inputs() == (0,)
+    (found,) = evidence.jacobians
+    assert found.columns is not None
+    assert found.rows is not None
+    off = np.abs(found.difference).max(axis=0) > 1e-6
+    assert list(found.columns[off]) == [3 * 64 + 5]
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_a_factor_of_a_thousandth(scale: float):
+    b = lambda x, g: 1.001 * g * (1 - np.tanh(x / scale) ** 2) / scale
+    assert measured(lambda x: np.tanh(x / scale), b, scale * normal(5, 4)).wrong_inputs() == (0,)
+
+
+def test_small_elements_are_not_drowned():
+    sizes = np.geomspace(1e-5, 1, 24).reshape(4, 6)
+    b = lambda x, g: g * sizes * np.where(sizes < 3e-5, 1.01, 1)
+    assert measured(lambda x: x * sizes, b, normal(4, 6)).wrong_inputs() == (0,)
+
+
+def test_a_small_output_beside_a_large_one():
+    f = lambda x: (np.sin(x), 1e-7 * np.exp(x))
+    b = lambda x, g, h: g * np.cos(x) + 2e-7 * h * np.exp(x)
+    evidence = measured(f, b, normal(4, 6))
+    assert evidence.wrong_inputs() == (0,)
+    assert [j.output for j in evidence.jacobians] == [1]
+
+
+def test_one_input_of_many():
+    f = lambda *xs: np.tanh(sum(xs))
+    b = lambda *a: tuple([a[-1] * (1 - f(*a[:-1]) ** 2) * (-1 if i == 3 else 1) for i in range(5)])
+    xs = [normal(3, 4, seed=i) for i in range(5)]
+    assert measured(f, b, *xs).wrong_inputs() == (3,)
+
+
+def test_the_jacobians_are_those_of_both():
+    w = normal(3, 5)
+    evidence = measured(lambda x: x @ w, lambda x, g: 2 * g @ w.T, normal(2, 3), fixed="w is 3, 5")
+    (found,) = evidence.jacobians
+    whole = np.kron(np.eye(2), w.T)
+    np.testing.assert_allclose(found.analytic, 2 * whole, rtol=1e-12)
+    assert (np.abs(found.numeric - whole) <= found.bound + 1e-14).all()
+    assert found.bound.max() < 1e-9
+    assert (found.y_shape, found.x_shape) == ((2, 5), (2, 3))
+    assert ("other sizes", "w is 3, 5") in evidence.skipped
+
+
+def test_jacobians_of_complex_numbers():
+    x = normal(2, 3) + 1j * normal(2, 3, seed=1)
+    right = measured(np.exp, lambda x, g: g * np.conj(np.exp(x)), x)
+    assert not right.wrong
+    assert verdicts(right) == {"right"}
+    wrong = measured(np.exp, lambda x, g: g * np.exp(x), x)
+    assert wrong.wrong_inputs() == (0,)
+    (found,) = wrong.jacobians
+    diagonal = np.exp(found.xs[0]).reshape(-1)
+    np.testing.assert_allclose(np.diag(found.numeric), diagonal, rtol=1e-8)
+    np.testing.assert_allclose(np.diag(found.analytic), np.conj(diagonal), rtol=1e-12)
+
+
+# --- Kinks, steps, jumps --------------------------------------------------------------------------
+
+
+def test_kinks_are_recognised():
+    f, b = lambda x: np.abs(x).sum(), lambda x, g: g * np.sign(x)
+    evidence = measured(f, b, np.zeros((3, 4)))
+    assert verdicts(evidence) == {"kink"}
+    assert verdicts(evidence, "as captured, moved") == {"right"}
+    assert not evidence.wrong
+    twice = measured(f, lambda x, g: 2 * b(x, g), np.zeros((3, 4)))
+    assert "wrong" in verdicts(twice, "as captured, moved")
+
+
+def test_wrong_at_exactly_zero():
+    evidence = measured(lambda x: x * x + x, lambda x, g: g * (2 * x + (x != 0)), normal(4, 5))
+    assert "region" in codes(evidence)
+    (at,) = [b.data["point"] for b in evidence.behaviours]
+    assert "zeros" in at
+
+
+def test_straight_through():
+    evidence = measured(np.round, lambda x, g: g, normal(4, 5))
+    assert codes(evidence) == {"straight_through"}
+    assert "wrong" not in {t.verdict for t in evidence.trials}
+
+
+def test_a_pole_is_no_step():
+    f = lambda x, w: (w * x).sum(0) / w.sum()
+    b = lambda x, w, g: (w / w.sum() * g, 2 * ((x - f(x, w)) * g).sum(1, keepdims=True) / w.sum())
+    evidence = measured(f, b, normal(4, 4), np.abs(normal(4, 1)) + 0.5)
+    assert evidence.wrong_inputs() == (1,)
+    assert "straight_through" not in codes(evidence)
+
+
+# --- What a backward does -------------------------------------------------------------------------
+
+
+def square_back(x: Array, g: Array) -> Array:
+    return 2 * x * g
+
+
+def unsteady(x: Array, g: Array) -> Array:
+    unsteady.calls = getattr(unsteady, "calls", 0) + 1
+    return square_back(x, g) * (1 + 0.1 * (unsteady.calls % 3))
+
+
+def remembers(x: Array, g: Array) -> Array:
+    held = getattr(remembers, "held", x)
+    remembers.held = x
+    return 2 * held * g if held.shape == x.shape else square_back(x, g)
+
+
+def writes(x: Array, g: Array) -> Array:
+    x_bar = square_back(x, g)
+    if g.flags.writeable:
+        g *= 2
+    return x_bar
+
+
+def fails_for_strides(x: Array, g: Array) -> Array:
+    assert g.flags.c_contiguous, "contiguous only"
+    return square_back(x, g)
+
+
+def raises(x: Array, g: Array) -> Array:
+    raise ZeroDivisionError("no such layer")
+
+
+def only_small(x: Array, g: Array) -> Array:
+    assert len(x) < 6, "too long"
+    return square_back(x, g)
+
+
+def in_single(x: Array, g: Array) -> Array:
+    return square_back(x, g) * (1.003 if x.dtype == np.float32 else 1)
+
+
+BEHAVIOURS = {
+    "ignores_cotangent": lambda x, g: 2 * x,
+    "not_linear": lambda x, g: 2 * x * np.clip(g, -0.7, 0.7),
+    "dropped": lambda x, g: None,
+    "wrong_shape": lambda x, g: square_back(x, g).sum(0),
+    "contiguity": lambda x, g: 2 * x * g.ravel(order="K").reshape(x.shape),
+    "not_deterministic": unsteady,
+    "stale": remembers,
+    "writes": writes,
+    "raises": raises,
+    "nan": lambda x, g: square_back(x, g) / (x != x[0, 0]),
+    "one_sided": lambda x, g: 2 * np.abs(x) * g,
+    "size": lambda x, g: square_back(x, g) * x.size / 20,
+}
+
+
+@pytest.mark.parametrize("code", BEHAVIOURS)
+def test_behaviours(code: str):
+    x = np.abs(normal(4, 5)) + 0.5 if code == "one_sided" else normal(4, 5)
+    evidence = measured(np.square, BEHAVIOURS[code], x)
+    assert evidence.wrong
+    assert code in codes(evidence), evidence.behaviours
+    assert all(b.says for b in evidence.behaviours)
+
+
+@pytest.mark.parametrize(("b", "code"), [(fails_for_strides, "contiguity"), (only_small, "size")])
+def test_a_backward_that_raises_now_and_then(b: Any, code: str):
+    assert codes(measured(np.square, b, normal(4, 5))) == {code}
+
+
+def test_wrong_in_float32_only():
+    assert not measured(np.square, in_single, normal(4, 5)).wrong
+    evidence = measured(np.square, in_single, normal(4, 5).astype(np.float32))
+    (found,) = evidence.behaviours
+    assert found.code == "precision"
+    assert found.data["factor"] == pytest.approx(1.003, abs=1e-4)
+
+
+def test_a_forward_that_differs_by_dtype_is_no_mistake():
+    tiny = lambda x: np.finfo(x.dtype).eps
+    f = lambda x: x / np.sqrt((x * x).mean(-1, keepdims=True) + tiny(x))
+    b = lambda x, g: g / np.sqrt(tiny(x))
+    assert not measured(f, b, np.zeros((3, 4), np.float32)).behaviours
+
+
+def test_rows_beyond_the_captured_ones():
+    b = lambda x, g: square_back(x, g) * (np.arange(len(x)) < 6)[:, None]
+    assert "size" in codes(measured(np.square, b, normal(4, 5)))
+
+
+def test_an_index_is_no_input():
+    evidence = measured(lambda t, i: t[i], embedding_back, normal(7, 3), np.array([4, 0, 6]))
+    assert {t.input for t in evidence.trials} == {0}
+    assert not evidence.skipped
+
+
+# --- The rest -------------------------------------------------------------------------------------
+
+
+def test_what_is_random_for_itself_is_skipped():
+    rng = np.random.default_rng(0)
+    evidence = measured(lambda x: x * rng.random(), lambda x, g: g, normal(3))
+    assert not evidence.wrong
+    ((what, why),) = evidence.skipped
+    assert what == "everything"
+    assert "other results each time" in why
+
+
+def test_a_forward_that_fails_is_skipped():
+    evidence = measured(lambda x: 1 // 0, lambda x, g: g, normal(3))
+    assert not evidence.wrong
+    assert (
+        "everything",
+        "forward raises ZeroDivisionError: integer division or modulo by zero",
+    ) in (evidence.skipped)
+
+
+def test_a_subject_that_runs_in_its_own_dtype_only():
+    def f(x: Array) -> Array:
+        assert x.dtype == np.float32
+        return np.tanh(x)
+
+    right = measured(f, lambda x, g: g * (1 - np.tanh(x) ** 2), normal(4, 5).astype(np.float32))
+    assert verdicts(right) == {"right"}
+    wrong = measured(f, lambda x, g: g * (1 - np.tanh(x)), normal(4, 5).astype(np.float32))
+    assert "wrong" in verdicts(wrong)
+
+
+def test_twice_the_same_and_nobody_elses_random_numbers():
+    np.random.seed(3)
+    before = np.random.get_state()[1].copy()
+    one, two = (measured(attention, attention_back, *RIGHT["attention"][2]) for _ in range(2))
+    assert (before == np.random.get_state()[1]).all()
+    assert [(t.error, t.tolerance) for t in one.trials] == [
+        (t.error, t.tolerance) for t in two.trials
+    ]
+    assert one.evaluations == two.evaluations
+
+
+@pytest.mark.parametrize("name", ["matmul", "softmax", "network", "relu of zeros", "embedding"])
+def test_planted_gradients_are_caught(name: str):
+    found = planted(pair(name))
+    assert found.caught, found
+    assert "times 1.001" in found.what
+
+
+def test_nothing_is_caught_where_there_is_nothing():
+    assert not planted(pair("constant")).caught
