@@ -65,6 +65,9 @@ def name_of(f: Any) -> str:
     """What the user calls `f`: its name, or that of its class."""
     if isinstance(f, functools.partial):
         return name_of(cast("functools.partial[Any]", f).func)
+    owner = getattr(f, "__self__", None)
+    if isinstance(owner, type):  # `Fn.apply` is Fn
+        return owner.__name__
     name = getattr(f, "label", None) or getattr(f, "__name__", None)
     return str(name or type(f).__name__)
 

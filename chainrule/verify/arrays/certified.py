@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from chainrule.verify.alike import merged
 from chainrule.verify.arrays.network import Network, network_of
 from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding
@@ -34,7 +35,7 @@ def certified_network(owner: Any, args: Sequence[Any], options: Mapping[str, Any
         if ready:
             report = certify(network.whole.name, ready, upstream=network.upstream, ledger=ledger)
             findings += report.findings
-    return Report(network.whole.name, _in_order(findings), ledger)
+    return Report(network.whole.name, merged(findings), ledger)
 
 
 def _levels(network: Network) -> list[list[Layer]]:
@@ -50,8 +51,3 @@ def _levels(network: Network) -> list[list[Layer]]:
 
 def _holds(x: Layer, y: Layer) -> bool:
     return y.name.startswith(f"{x.name}.")
-
-
-def _in_order(findings: Sequence[Finding]) -> list[Finding]:
-    """Errors before warnings before notes."""
-    return sorted(findings, key=lambda f: ("error", "warning", "note").index(f.level))

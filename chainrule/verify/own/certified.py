@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chainrule.verify.alike import merged
 from chainrule.verify.certify import certify
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.own.call import Call
@@ -24,6 +25,6 @@ def certified_call(call: Call, order: int) -> Report:
     report = certify(call.name, [*functions_in(call), call, *orders], ledger=ledger)
     pushed = forward_mode_of([call, *orders][-1])
     if not report.ok or pushed is None:
-        return report
+        return Report(call.name, merged(report.findings), ledger)
     more = certify(call.name, [pushed], ledger=ledger)
     return Report(call.name, [*report.findings, *more.findings], ledger)

@@ -21,6 +21,7 @@ from chainrule.graph import Variable, apply, interposed, order, recording
 from chainrule.nn.module import Module
 from chainrule.op import Op, Spec
 from chainrule.tensor import Tensor, asarray
+from chainrule.verify.alike import merged
 from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
@@ -214,4 +215,4 @@ def certified_model(model: Module, batch: Any, loss: Callable[..., Any] | None) 
         ledger.skipped.append(Skipped(name, why))
     known = {f.input for f in findings if f.subject == name}
     findings += [f for f in found.unreached if f.input not in known]
-    return Report(name, findings, ledger)
+    return Report(name, merged(findings), ledger)
