@@ -82,9 +82,8 @@ class Recorder:
         if isinstance(op, UserCall):
             return self._inside(op, xs)
         linked = [self._linked(x) for x in xs]
-        used = [self._edge(op, i, x) for i, x in enumerate(linked)]
         with recording(True):
-            y = apply(op, *used)
+            y = apply(op, *[self._edge(op, i, x) for i, x in enumerate(linked)])
         reached = frozenset[int]().union(*[self._reach(x) for x in linked])
         for part in y if isinstance(y, tuple) else (y,):  # pyright: ignore[reportUnknownVariableType]
             if isinstance(part, Variable) and part.node is not None:
