@@ -34,6 +34,15 @@ SCRIPTS = Path(__file__).parent / "scripts"
 ENV = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Threads that wait for each other take long on a machine that is busy with other tests."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def ran(name: str, *args: str, steps: int = 3, only: Sequence[Observer] | None = None):
     """A script of this folder, in this process: the outcome, and what it printed."""
     torch_makers = script.TORCH if only is None else (lambda: only,)
@@ -321,6 +330,7 @@ def test_patches_come_off_in_any_order():
         ("no_grad", "detached", "with torch.no_grad():"),
         ("rewrapped", "detached", "logits = torch.tensor(logits, requires_grad=True)"),
         ("penalty", "partly_detached", "loss = loss + 0.01 * sum("),
+        ("number", "partly_detached", "loss = loss + 0.01 * sum("),
         ("weight", "unseen_change", "model.head.weight.data.mul_(1.5)"),
         ("", "", ""),
     ],
@@ -334,6 +344,26 @@ def test_cuts_in_a_transformer(slip: str, code: str, text: str):
         assert f.place is not None
         assert f.place.text.startswith(text)
     assert any(c.subject == "one step as a whole" for c in outcome.report.ledger.checked)
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "text"),
+    [
+        ("by_hand", "unseen_change", "def forward(ctx, x, w):"),
+        ("view", "unseen_change", "z.detach().numpy()[:] *= 0.5"),
+        ("input", "unseen_change", "loss.backward()"),
+        ("random", "recomputed", "noise = "),
+        ("reentrant", "recomputed", "noise = "),
+        ("fine", "", ""),
+    ],
+)
+def test_values_that_change_behind_autograds_back(how: str, code: str, text: str):
+    outcome, _ = ran("kept.py", how)
+    found = serious(outcome.report)
+    assert [f.name.code for f in found] == ([code] if code else [])
+    for f in found:
+        assert f.place is not None
+        assert f.place.text.startswith(text)
 
 
 def deliberate() -> list[str]:

@@ -7,9 +7,11 @@ parameters act on it together with values that are connected.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, cast
 
 from chainrule.verify.place import Place
 from chainrule.verify.script.regions import is_library, switched_off, users_line
@@ -132,6 +134,28 @@ class Slice:
         alone = all(n in AFFINE or (n in SCALING and at == every) for n, at, every in names)
         return self.loss in reached and bool(names) and alone and not self._cancels(cut)
 
+    def added_numbers(self) -> list[tuple[Place, str, float, float]]:
+        """Numbers taken out of PyTorch that are added to the loss: where, how, value, factor."""
+        constants = [x for e in self.entries if e.name in AFFINE for x in _numbers(e.args)]
+        found: list[tuple[Place, str, float, float]] = []
+        for place, how, value in _taken_out(self.tape):
+            factors = [k for x in constants if (k := _factor(x, value)) is not None]
+            if factors and self._only_added(value):
+                found.append((place, how, value, factors[0]))
+        return found
+
+    def _only_added(self, value: float) -> bool:
+        """Whether all calls that were given the number, times a factor, just add it to the loss."""
+        given = [
+            i
+            for i, e in zip(self.numbers, self.entries, strict=True)
+            if any(_factor(x, value) is not None for x in _numbers(e.args))
+        ]
+        reached = self.below(given) if given else set[int]()
+        after = [e for i, e in zip(self.numbers, self.entries, strict=True) if i in given]
+        after += [e for e in self.entries if reached.intersection(e.inputs)]
+        return bool(given) and all(e.name in AFFINE for e in after)
+
     def _cancels(self, cut: Cut) -> bool:
         """Whether something is subtracted from itself: a value of 0 with a gradient, on purpose."""
         sources = {s for i in cut.entries for s in self.tape.entries[i].inputs}
@@ -178,3 +202,34 @@ def _place(entry: Entry) -> Place | None:
     if kind == "no_grad":
         return switched_off(entry.frames)
     return None if is_library(entry.frames[0][0].co_filename) else users_line(entry.frames)
+
+
+def _taken_out(tape: Tape) -> list[tuple[Place, str, float]]:
+    """Numbers that left PyTorch by a line of the user's: each one, and the sum of a line's."""
+    by: dict[tuple[str, str], tuple[Place, list[float]]] = {}
+    for exit_ in tape.exits:
+        place = users_line(exit_.frames)
+        if isinstance(exit_.value, float) and place is not None:
+            by.setdefault((str(place), exit_.how), (place, []))[1].append(exit_.value)
+    found: list[tuple[Place, str, float]] = []
+    for (_, how), (place, numbers) in by.items():
+        found += [(place, how, n) for n in dict.fromkeys([*numbers, sum(numbers)])]
+    return found
+
+
+def _numbers(args: Any) -> list[float]:
+    """Floats among the arguments of a call."""
+    items = cast("Sequence[Any]", args)
+    return [x for x in items if isinstance(x, float) and math.isfinite(x) and x]
+
+
+def _factor(x: float, value: float) -> float | None:
+    """The number of few digits by which `value` must be multiplied to give x; None if none."""
+    if not value or not math.isfinite(value) or _short(value) == value:
+        return None  # a number of few digits is met by chance
+    factor = x / value
+    return _short(factor) if math.isclose(factor, _short(factor), rel_tol=1e-14) else None
+
+
+def _short(x: float) -> float:
+    return float(f"{x:.4g}")

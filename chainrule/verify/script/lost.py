@@ -80,6 +80,10 @@ class Step:
     """Ids of the leaves that some backward pass reached."""
     stepped: set[int] = field(default_factory=set[int])
     """Ids of the parameters of optimizers that made a step; empty if there are no optimizers."""
+    numbers: list[tuple[Place, str, float, float]] = field(
+        default_factory=list[tuple[Place, str, float, float]]
+    )
+    """Numbers in the loss that were tensors with a graph (see `Slice.added_numbers`)."""
     used: set[int] = field(default_factory=set[int])
     """Slots whose graph has been used by a backward pass."""
 
@@ -107,8 +111,28 @@ def _where(part: Slice, cut: Cut) -> Where:
 
 
 def found_in(step: Step) -> list[Finding]:
-    """Findings for all cuts that cost something."""
-    return [f for seen in step.seen for f in _finding(seen, step)]
+    """Findings for cuts that cost something, and for terms of the loss that are mere numbers."""
+    numbers = [_number(*row) for row in dict.fromkeys(step.numbers)]
+    return [*[f for seen in step.seen for f in _finding(seen, step)], *numbers]
+
+
+def _number(place: Place, how: str, value: float, factor: float) -> Finding:
+    """A term of the loss that was made a number first."""
+    word = "float(...)" if how == "__float__" else f"`.{how}()`"
+    because = (
+        f"{word} made a number of it, {value:.6g}, and {factor:g} times that is added to the loss: "
+        "a constant, which trains nothing"
+    )
+    advice = f"leave {word} out on this line, so that this term of the loss keeps its graph"
+    return Finding(
+        "warning",
+        "the loss",
+        "training step",
+        "",
+        (Name("partly_detached", because),),
+        place=place,
+        correction=Correction(advice, before=place.text, place=place),
+    )
 
 
 def _finding(seen: Seen, step: Step) -> list[Finding]:

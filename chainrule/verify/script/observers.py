@@ -24,9 +24,10 @@ def _torch_functions() -> Sequence[Observer]:
 
 
 def _torch_whole() -> Sequence[Observer]:
+    from chainrule.verify.script.recomputed import Recomputed
     from chainrule.verify.script.whole import WholeObserver
 
-    return [WholeObserver()]
+    return [WholeObserver(), Recomputed()]
 
 
 def _torch_training() -> Sequence[Observer]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.tape import Frames
+from chainrule.verify.script.tensors import Frames
 
 _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 _LIBRARIES = tuple(

@@ -18,7 +18,8 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.apart import LostError, apart
 from chainrule.verify.script.graphs import parameter_names, walk
 from chainrule.verify.script.regions import users_line
-from chainrule.verify.script.tape import Tape, checksum, tensors_in
+from chainrule.verify.script.tape import Tape
+from chainrule.verify.script.tensors import checksum, frames, tensors_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +126,12 @@ def _address(t: Tensor) -> int:
 
 
 def _line(tape: Tape, changed: Tensor) -> Place | None:
-    """The last line that got hold of the memory behind autograd's back."""
+    """The last line that got hold of the memory behind autograd's back; if none is known, that of
+    the backward pass."""
     slot = tape.slot(changed)
     group = None if slot is None else tape.group[slot]
     for entry in reversed(tape.entries):
         same = group is not None and any(tape.group[s] == group for s in entry.inputs)
         if same and entry.name in ("data", "detach") and entry.frames:
             return users_line(entry.frames)
-    return None
+    return users_line(frames())

@@ -116,6 +116,7 @@ class WholeObserver(Observer):
                 continue
             part = Slice(tape, slot)
             cuts = [c for c in part.cuts if not self._is_old(tape, c)]
+            self._step.numbers += part.added_numbers()
             if cuts and loss.numel() == 1:
                 self._measure(part, cuts, loss)
             self._step.used.update([s for e in part.entries if e.is_live for s in e.outputs])

@@ -1,10 +1,11 @@
 """Training loops that cut the graph on purpose: `deliberate.py NAME`. None of them is wrong."""
 
 import copy
+import itertools
 import sys
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 torch.manual_seed(0)
@@ -12,7 +13,7 @@ torch.manual_seed(0)
 
 def mlp(*sizes, last=None):
     layers = []
-    for a, b in zip(sizes, sizes[1:]):
+    for a, b in itertools.pairwise(sizes):
         layers += [nn.Linear(a, b), nn.Tanh()]
     return nn.Sequential(*layers[:-1], *([last] if last else []))
 
@@ -133,7 +134,7 @@ def moco():
         x = torch.randn(7, 4)
         q = F.normalize(query(x), dim=1)
         with torch.no_grad():
-            for pq, pk in zip(query.parameters(), key.parameters()):
+            for pq, pk in zip(query.parameters(), key.parameters(), strict=True):
                 pk.data = pk.data * 0.9 + pq.data * 0.1
             k = F.normalize(key(x), dim=1)
         logits = torch.cat([(q * k).sum(1, keepdim=True), q @ queue], 1) / 0.1
@@ -158,7 +159,7 @@ def mean_teacher():
         loss.backward()
         optimizer.step()
         with torch.no_grad():
-            for pt, ps in zip(teacher.parameters(), student.parameters()):
+            for pt, ps in zip(teacher.parameters(), student.parameters(), strict=True):
                 pt.mul_(0.9).add_(ps, alpha=0.1)
         print(step, loss.item())
 
@@ -344,10 +345,14 @@ def maml():
         total = 0.0
         for _ in range(2):
             x = torch.randn(6, 2)
-            names, values = zip(*net.named_parameters())
-            inner = torch.func.functional_call(net, dict(zip(names, values)), x).square().mean()
+            names, values = zip(*net.named_parameters(), strict=True)
+            inner = (
+                torch.func.functional_call(net, dict(zip(names, values, strict=True)), x)
+                .square()
+                .mean()
+            )
             grads = torch.autograd.grad(inner, values, create_graph=True)
-            moved = {n: v - 0.1 * g for n, v, g in zip(names, values, grads)}
+            moved = {n: v - 0.1 * g for n, v, g in zip(names, values, grads, strict=True)}
             total = total + torch.func.functional_call(net, moved, x).square().mean()
         optimizer.zero_grad()
         total.backward()

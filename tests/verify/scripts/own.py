@@ -1,4 +1,4 @@
-"""A training script written with chainrule; `--wrong` plants a mistake, `--jit` compiles the step."""
+"""A script written with chainrule; `--wrong` plants a mistake, `--jit` compiles the step."""
 
 import argparse
 
@@ -12,7 +12,7 @@ parser.add_argument("--wrong", action="store_true")
 parser.add_argument("--jit", action="store_true")
 options = parser.parse_args()
 random = np.random.default_rng(0)
-cr.random.manual_seed(0) if hasattr(cr.random, "manual_seed") else None
+cr.random.manual_seed(0)
 
 
 class Softplus(cr.Function):

@@ -3,7 +3,7 @@
 import argparse
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 parser = argparse.ArgumentParser()

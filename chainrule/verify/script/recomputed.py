@@ -1,0 +1,155 @@
+"""Checkpointed code is run a second time during the backward pass: does it give the same values?
+
+PyTorch compares shapes and dtypes only. Here the sums of what every call gives are compared, for
+the checkpoints of one step; the first call that differs is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, final
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.observer import Observer
+from chainrule.verify.script.patches import Patches
+from chainrule.verify.script.regions import users_line
+from chainrule.verify.script.tensors import Frames, frames, tensors_in
+
+ALLOWED = 1e-3
+"""Relative difference that is rounding, where the order of sums is left to chance."""
+_STEP = 1
+"""Checkpoints are compared from the end of this step to that of the next."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    name: str
+    sums: tuple[float, ...]
+    sizes: tuple[float, ...]
+    """Sums of absolute values: what differences are measured by."""
+    frames: Frames
+
+    def differs(self, other: _Call) -> float:
+        """By how much two runs of one call differ, relative to the values' size."""
+        if self.name != other.name or len(self.sums) != len(other.sums):
+            return 1.0
+        pairs = zip(self.sums, other.sums, self.sizes, other.sizes, strict=True)
+        return max([abs(a - b) / (max(m, n) or 1.0) for a, b, m, n in pairs], default=0.0)
+
+
+@final
+class _Sums(TorchFunctionMode):
+    """Notes what every call gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[_Call] = []
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        made = [t for t in tensors_in(out) if t.is_floating_point() and t.numel()]
+        if made:
+            with torch.no_grad():
+                sums = tuple([float(t.sum(dtype=torch.float64)) for t in made])
+                sizes = tuple([float(t.abs().sum(dtype=torch.float64)) for t in made])
+            self.calls.append(_Call(getattr(func, "__name__", ""), sums, sizes, frames()))
+        return out
+
+
+class Recomputed(Observer):
+    """Compares the runs of what scripts give to `torch.utils.checkpoint`."""
+
+    def __init__(self) -> None:
+        self._patches = Patches()
+        self._on = False
+        self._compared = 0
+        self._found: dict[str, Finding] = {}
+
+    def start(self) -> None:
+        """Watch, from the beginning: scripts import the function by name."""
+        import torch.utils.checkpoint
+
+        self._patches.put(torch.utils.checkpoint, "checkpoint", self._watched)
+
+    def step_done(self, step: int) -> None:
+        """Compare in one step only."""
+        self._on = step == _STEP
+
+    def stop(self) -> None:
+        """Watch no more."""
+        self._on = False
+        self._patches.undo()
+
+    def _watched(self, checkpoint: Any) -> Any:
+        @wraps(checkpoint)
+        def observed(function: Any, *args: Any, **kwargs: Any) -> Any:
+            again = self._twice(function) if self._on else function
+            return checkpoint(again, *args, **kwargs)
+
+        return observed
+
+    def _twice(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        runs: list[list[_Call]] = []
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            sums = _Sums()
+            try:
+                with sums:
+                    return function(*args, **kwargs)
+            finally:  # a second run is cut short when it has what it needs
+                runs.append(sums.calls)
+                if len(runs) > 1:
+                    self._compare(runs[0], runs[-1])
+
+        return run
+
+    def _compare(self, first: Sequence[_Call], second: Sequence[_Call]) -> None:
+        self._compared += 1
+        for a, b in zip(first, second, strict=False):
+            error = a.differs(b)
+            if not error <= ALLOWED:
+                place = users_line(a.frames)
+                self._found.setdefault(str(place), _finding(a, b, error))
+                return
+
+    def findings(self, ledger: Ledger) -> list[Finding]:
+        """The first call that differed, for each line."""
+        if self._compared:
+            how = "sums of values of both runs"
+            ledger.checked.append(Checked("checkpoints", "recomputation", self._compared, 0.0, how))
+        return list(self._found.values())
+
+
+def _finding(first: _Call, second: _Call, error: float) -> Finding:
+    place = users_line(first.frames)
+    because = (
+        f"`{first.name}` gave values of sum {first.sums[0]:.6g} in the forward pass and "
+        f"{second.sums[0]:.6g} when the backward pass ran it again"
+    )
+    advice = (
+        "let both runs draw the same random numbers (preserve_rng_state=True, no generators of "
+        "your own) and change nothing that the code reads"
+    )
+    return Finding(
+        "error",
+        "a checkpoint",
+        "torch.utils.checkpoint",
+        "",
+        (Name("recomputed", because),),
+        place=place,
+        error=error,
+        tolerance=ALLOWED,
+        correction=Correction(advice, before=place.text if place else "", place=place),
+    )
