@@ -96,6 +96,18 @@ def replaced(draft: Draft, node: ast.AST, text: str, code: str, cost: float = 1.
     return Edit(start, end, text, code, cost, says)
 
 
+def removed(draft: Draft, statement: ast.stmt, code: str, cost: float) -> Edit:
+    """The edit that takes a statement away, with its lines if nothing else stands on them."""
+    start, end = draft.span(statement)
+    says = f"`{draft.src(statement)}` is left out"
+    first, last = draft.body.rfind("\n", 0, start) + 1, draft.body.find("\n", end)
+    body: list[ast.stmt] = getattr(draft.parents[statement], "body", [])
+    alone = not draft.body[first:start].strip() and not draft.body[end:last].strip()
+    if len(body) < 2 or not alone or last < 0:
+        return Edit(start, end, "pass", code, cost, says)
+    return Edit(first, last + 1, "", code, cost, says)
+
+
 def enclosed(draft: Draft, node: ast.AST) -> tuple[int, int]:
     """A node's span with the parentheses that are its own: not those of a call."""
     start, end = draft.span(node)

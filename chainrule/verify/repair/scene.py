@@ -14,7 +14,7 @@ from chainrule.verify.repair.fit import ATOM, part, replaced
 from chainrule.verify.repair.watch import Watched, is_torch, plain, shape_of
 
 Shape = tuple[int, ...]
-_MOST = 12
+_MOST = 14
 """Named arrays that are considered, and scalars of one kind."""
 
 
@@ -27,8 +27,9 @@ class Scene:
     shapes: tuple[Shape, ...]
     """Shapes of the inputs whose gradients are wrong."""
     cotangent_shapes: tuple[Shape, ...]
-    pool: dict[Shape, list[Any]] = field(default_factory=dict[Shape, list[Any]])
-    """Expressions over the named arrays, by shape, once they have been formed."""
+    seen: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+    pool: dict[object, list[Any]] = field(default_factory=dict[object, list[Any]])
+    """Expressions over named arrays, by these and their shape, once they have been formed."""
 
     # What expressions were.
 
@@ -95,6 +96,17 @@ class Scene:
         """Named arrays within reach, by the text that names them; the function's own first."""
         found = {k: v for k, v in self._atoms() if (s := shape_of(v)) is not None and s != ()}
         return dict(list(found.items())[:_MOST])
+
+    def arrays_at(self, node: ast.AST) -> dict[str, Any]:
+        """Named arrays within reach of a node, as they were when it was evaluated."""
+        i = self.draft.index[node]
+        if (scope := self.watched.scopes.get(i)) is None:
+            return self.arrays
+        if i not in self.seen:
+            found = {k: scope.get(k, v) for k, v in self._atoms() if _owner(k) in scope}
+            found = {k: v for k, v in found.items() if shape_of(v)}
+            self.seen[i] = dict(list(found.items())[:_MOST])
+        return self.seen[i]
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
@@ -203,6 +215,11 @@ class Scene:
 
 def _elements(value: ast.expr) -> list[ast.expr]:
     return list(value.elts) if isinstance(value, ast.Tuple | ast.List) else [value]
+
+
+def _owner(text: str) -> str:
+    """The name with which an expression that names something begins."""
+    return text.split(".")[0].split("[")[0]
 
 
 def _is_number(value: Any) -> bool:

@@ -35,9 +35,9 @@ class Term:
     cost: float
 
 
-def named(scene: Scene) -> dict[str, Array]:
-    """Named arrays within reach as NumPy arrays, bools as numbers."""
-    found = {k: plain(v) for k, v in scene.arrays.items()}
+def named(scene: Scene, node: ast.expr) -> dict[str, Array]:
+    """Named arrays within reach of a node as NumPy arrays, bools as numbers."""
+    found = {k: plain(v) for k, v in scene.arrays_at(node).items()}
     kept = {k: v for k, v in found.items() if v is not None and v.dtype.kind in "fiub"}
     return {k: v if v.dtype.kind == "f" else v.astype(np.float64) for k, v in kept.items()}
 
@@ -45,10 +45,12 @@ def named(scene: Scene) -> dict[str, Array]:
 def new_gradients(lab: Lab) -> Iterator[Edit]:
     """Edits that give an expression to an input that gets None or zeros."""
     scene, numbers = lab.scene, scalars(lab.scene)
+    if not scene.returned:
+        return
     for i in lab.wrong:
         right, got = lab.target.expected[i].whole, lab.x_bars[i]
         if right is not None and (got is None or not np.any(got)):
-            for text, cost in _matches(scene, right, numbers):
+            for text, cost in _matches(scene, scene.returned[-1], right, numbers):
                 yield from _instead_of_nothing(scene, text, cost)
 
 
@@ -64,10 +66,14 @@ def instead(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edi
         ):
             continue
         missing = missing.reshape(response.value.shape)
-        for text, cost in _matches(scene, missing, numbers, first=False):
+        if not np.any(response.value):
+            for text, cost in _matches(scene, node, missing, numbers):
+                yield scene.put(node, text, "dropped", 1.2 + cost)
+            continue
+        for text, cost in _matches(scene, node, missing, numbers, first=False):
             whole = f"{as_part(scene.draft, node, ADD)} {text}"
             yield scene.put(node, whole, "missing_term", 1.5 + cost)
-        for text, cost in _matches(scene, missing + response.value, numbers):
+        for text, cost in _matches(scene, node, missing + response.value, numbers):
             yield scene.put(node, text, "wrong_value", 1.7 + cost)
 
 
@@ -77,16 +83,16 @@ def _instead_of_nothing(scene: Scene, text: str, cost: float) -> Iterator[Edit]:
         none = isinstance(node, ast.Constant) and node.value is None
         if none or (value is not None and not np.any(value)):
             yield scene.put(node, text, "dropped", 1.2 + cost)
-    if scene.returned:
+    if isinstance(scene.draft.parents[scene.returned[-1]], ast.Tuple):
         end = scene.draft.span(scene.returned[-1])[1]
         yield Edit(end, end, f", {text}", "dropped", 1.4 + cost, f"`{text}` is returned, too")
 
 
 def _matches(
-    scene: Scene, value: Array, numbers: list[Scalar], first: bool = True
+    scene: Scene, node: ast.expr, value: Array, numbers: list[Scalar], first: bool = True
 ) -> Iterator[tuple[str, float]]:
     """Expressions with a value: to stand alone, or to be added to something."""
-    for term in _terms(scene, value.shape):
+    for term in _terms(scene, named(scene, node), value.shape):
         if (weight := _weight(term.value, value)) is None:
             continue
         for text, more in coefficient(term.text, weight, numbers):
@@ -105,15 +111,16 @@ def _weight(term: Array, value: Array) -> float | None:
     return weight if rest <= CLOSE * np.linalg.norm(value) and weight else None
 
 
-def _terms(scene: Scene, shape: Shape) -> list[Term]:
+def _terms(scene: Scene, arrays: dict[str, Array], shape: Shape) -> list[Term]:
     """Expressions of a shape, simple ones first."""
-    if shape not in scene.pool:
-        scene.pool[shape] = list(_formed(scene, shape))
-    return scene.pool[shape]
+    key = (shape, tuple([(k, v.tobytes()) for k, v in arrays.items()]))
+    if key not in scene.pool:
+        scene.pool[key] = list(_formed(scene, arrays, shape))
+    return scene.pool[key]
 
 
-def _formed(scene: Scene, shape: Shape) -> Iterator[Term]:
-    atoms = [Term(k, v, 0.0) for k, v in named(scene).items()]
+def _formed(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
+    atoms = [Term(k, v, 0.0) for k, v in arrays.items()]
     for term in _combined(scene, atoms):
         yield from _summed(scene, term, shape)
     atoms = atoms[:8]

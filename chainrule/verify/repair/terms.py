@@ -22,6 +22,7 @@ from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
 from chainrule.verify.repair.lab import Effect, Lab, Response
 from chainrule.verify.repair.scene import Scene, Shape
 from chainrule.verify.repair.synthesis import instead, named
+from chainrule.verify.repair.watch import plain
 from chainrule.verify.repair.weigh import Scalar, coefficient, factors, scalars
 from chainrule.verify.subject import Array
 
@@ -65,7 +66,7 @@ _FUNCTIONS = (
     "abs({e})",
 )
 """What it is a function of."""
-_NODES = 20
+_NODES = 48
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,17 +87,25 @@ def missing(lab: Lab) -> Iterator[Edit]:
         if lab.problem.over:
             return
         if (response := lab.response(node)) is not None:
-            yield from _terms_added(lab, response, numbers)
-            yield from _other_values(lab, response)
+            if np.any(response.value):
+                yield from _terms_added(lab, response, numbers)
+                yield from _other_values(lab, response)
             yield from instead(lab, response, numbers)
 
 
 def _places(lab: Lab) -> list[ast.expr]:
     """Expressions that matter and are arrays, whole ones first."""
     scene = lab.scene
-    nodes = [n for n in lab.scales if scene.is_array(n) and scene.shape(n)]
+    zeros = [n for n in scene.expressions if n not in lab.scales and _is_zero(scene, n)]
+    nodes = [n for n in [*zeros, *lab.scales] if scene.is_array(n) and scene.shape(n)]
     nodes = [n for n in nodes if scene.draft.span(n) not in scene.names_returned]
     return sorted(nodes, key=lambda n: n not in scene.roots)[:_NODES]
+
+
+def _is_zero(scene: Scene, node: ast.expr) -> bool:
+    """Whether an array has only zeros, so that no multiple of it matters."""
+    value = plain(scene.value(node))
+    return value is not None and value.dtype.kind == "f" and not np.any(value)
 
 
 # Terms.
@@ -125,7 +134,7 @@ def _terms_added(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterato
 def _terms(scene: Scene, response: Response) -> Iterator[_Term]:
     node, e = response.node, response.value
     here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
-    arrays = named(scene)
+    arrays = named(scene, node)
     partners = [k for k, v in arrays.items() if v.shape == e.shape]
     arrays |= _products(arrays, partners)
     for row in _SUMS:
@@ -202,7 +211,7 @@ def _other_values(lab: Lab, response: Response) -> Iterator[Edit]:
     for row in _FUNCTIONS:
         if _answers(lab, response, row, None, ""):
             yield scene.put(node, row.format(e=atom), "wrong_value", 1.3)
-    for name, a in named(scene).items():
+    for name, a in named(scene, node).items():
         if name == scene.draft.src(node):
             continue
         code = "ignores_cotangent" if name in scene.cotangents else "wrong_value"
@@ -220,7 +229,7 @@ def _answers(lab: Lab, response: Response, row: str, a: Array | None, name: str)
         return False
     if value.shape != response.value.shape and a is not None:
         function = _row(row.format(e="e", a="a"))
-        native = lab.scene.arrays[name]
+        native = lab.scene.arrays_at(response.node)[name]
         return a.size > response.value.size and lab.helps(
             response.node, lambda e: function(e, native)
         )

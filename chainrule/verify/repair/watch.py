@@ -8,6 +8,7 @@ without compiling anything again.
 from __future__ import annotations
 
 import ast
+import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from chainrule.verify.repair.draft import Def, Draft
 from chainrule.verify.subject import Array
 
 Change: TypeAlias = Callable[[Any], Any]
+_SMALL = 4096
 
 
 @dataclass(eq=False)
@@ -31,6 +33,8 @@ class Watched:
     """What each node was, by its index in `draft.nodes`, when it was last evaluated."""
     turns: Counter[int] = field(init=False, default_factory=Counter[int])
     """How often each node was evaluated."""
+    scopes: dict[int, dict[str, Any]] = field(init=False, default_factory=dict[int, dict[str, Any]])
+    """The local names when each node was evaluated; small arrays as they were at that time."""
     names: dict[str, Any] = field(init=False, default_factory=dict[str, Any])
     """The local names where the function returned, or raised."""
     changes: Mapping[int, Change] = field(init=False, default_factory=dict[int, Change])
@@ -46,6 +50,10 @@ class Watched:
             return value if change is None else change(value)
         self.values[i] = value
         self.turns[i] += 1
+        frame = inspect.currentframe()
+        if frame is not None and frame.f_back is not None:
+            names = frame.f_back.f_locals
+            self.scopes[i] = {k: _kept(v) for k, v in names.items() if not k.startswith("__")}
         return value
 
     def _named(self, names: dict[str, Any], value: Any = None) -> Any:
@@ -96,6 +104,14 @@ class _Watch(ast.NodeTransformer):
     def _arguments(self, node: ast.Call) -> None:
         node.args = [self.visit(a) for a in node.args]
         node.keywords = [self.visit(k) for k in node.keywords]
+
+
+def _kept(value: Any) -> Any:
+    """A copy of an array that code to come may write into, unless it is large."""
+    if isinstance(value, np.ndarray):
+        array = cast("Array", value)
+        return array.copy() if array.size <= _SMALL else array
+    return value.clone() if is_torch(value) and hasattr(value, "clone") else value
 
 
 def _is_number(value: object) -> bool:

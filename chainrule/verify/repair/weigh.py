@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, MUL, UNARY, as_part, part
+from chainrule.verify.repair.fit import ADD, MUL, UNARY, as_part, part, removed
 from chainrule.verify.repair.lab import Lab
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import plain
@@ -111,9 +111,7 @@ def _left_out(scene: Scene, node: ast.expr) -> Iterator[Edit]:
                 text = f"-{as_part(scene.draft, right, UNARY)}"
                 yield scene.put(parent, text, "extra_term", 1.1)
         case ast.AugAssign() as parent:
-            start, end = scene.draft.span(parent)
-            says = f"`{scene.draft.src(parent)}` is left out"
-            yield Edit(start, end, "pass", "extra_term", 1.3, says)
+            yield removed(scene.draft, parent, "extra_term", 1.1)
         case _:
             return
 
@@ -125,7 +123,8 @@ def _scaled(
     value = scene.value(node)
     if isinstance(value, int | float):
         for text, extra in spelled(value * weight, numbers):
-            yield scene.put(node, text, "factor", 0.7 + extra)
+            constant = isinstance(node, ast.Constant)
+            yield scene.put(node, text, "factor", (1.05 if constant else 0.7) + extra)
     sign = "-" if weight < 0 else ""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         divisor = scene.value(node.right)

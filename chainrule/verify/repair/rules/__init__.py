@@ -35,6 +35,8 @@ RULES: tuple[Rule, ...] = (
     factors.functions,
     factors.sizes,
     statements.added,
+    statements.left_out,
+    statements.unused,
     statements.scattered,
     statements.own_copy,
     statements.contiguous,

@@ -85,7 +85,7 @@ def _sums(here: Shape, wanted: Shape) -> Iterator[tuple[tuple[int, ...], bool]]:
 
 
 def _reshaped(scene: Scene, node: ast.expr, wanted: Shape) -> Iterator[Edit]:
-    for name, value in scene.arrays.items():
+    for name, value in scene.arrays_at(node).items():
         if shape_of(value) == wanted and name != scene.draft.src(node):
             text = f"{as_part(scene.draft, node, ATOM)}.reshape({name}.shape)"
             yield scene.put(node, text, "wrong_shape", 1.4)
@@ -103,7 +103,7 @@ def spread(scene: Scene) -> Iterator[Edit]:
     module = scene.module("torch") if scene.torch else scene.module("numpy", "chainrule")
     for node in scene.roots:
         here = scene.shape(node) or ()
-        for name, value in scene.arrays.items():
+        for name, value in scene.arrays_at(node).items():
             shape = shape_of(value) or ()
             if shape not in scene.shapes or shape == here:
                 continue

@@ -144,7 +144,7 @@ def masks(scene: Scene) -> Iterator[Edit]:
                 mask = scene.draft.src(node)
                 yield scene.put(node, f"{module}.where({mask}, 1.0, {s})", "one_sided", 1.7)
     for node in scene.roots:
-        for name, value in scene.arrays.items():
+        for name, value in scene.arrays_at(node).items():
             if name not in scene.cotangents and scene.shape(node) == tuple(value.shape):
                 here = as_part(scene.draft, node, MUL)
                 yield scene.put(node, f"{here} * ({name} > 0)", "region", 1.8)

@@ -20,7 +20,7 @@ def other_name(scene: Scene) -> Iterator[Edit]:
         here, shape = scene.draft.src(node), scene.shape(node)
         if node in called or not shape or isinstance(node, ast.BinOp | ast.UnaryOp | ast.Compare):
             continue
-        for name, value in scene.arrays.items():
+        for name, value in scene.arrays_at(node).items():
             if name != here and shape_of(value) == shape:
                 code = _code(scene, node, name)
                 yield scene.put(node, name, code, 1.3 + 0.3 * (not name.isidentifier()))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+import numpy as np
+
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, ATOM, as_part
+from chainrule.verify.repair.fit import ADD, ATOM, as_part, removed
 from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.watch import is_torch, shape_of
+from chainrule.verify.repair.watch import is_torch, plain, shape_of
 
 _SIGNS: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -38,6 +40,38 @@ def added(scene: Scene) -> Iterator[Edit]:
                     yield _operator(scene, target, value, other, code, 0.95, says)
             case _:
                 continue
+
+
+def left_out(scene: Scene) -> Iterator[Edit]:
+    """A statement too much: one that changes a value once more, or throws it away."""
+    for node in _statements(scene):
+        match node:
+            case ast.AugAssign(op=ast.Mult() | ast.Div() | ast.Pow()):
+                yield removed(scene.draft, node, "factor", 1.1)
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if scene.is_array(value):
+                inside = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+                held = plain(scene.value(value))
+                if name in inside:
+                    nothing = held is not None and not np.any(held)
+                    yield removed(scene.draft, node, "dropped" if nothing else "wrong_value", 1.2)
+            case ast.Assign(targets=[ast.Subscript()]) | ast.AugAssign(target=ast.Subscript()):
+                yield removed(scene.draft, node, "region", 1.5)
+            case _:
+                continue
+
+
+def unused(scene: Scene) -> Iterator[Edit]:
+    """A gradient that is computed and not used: `layer.backward(dh)` for
+    `dx += layer.backward(dh)`."""
+    for node in _statements(scene):
+        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+            continue
+        shape, (start, _) = scene.shape(node.value), scene.draft.span(node)
+        for name, value in scene.arrays_at(node.value).items():
+            if shape and name.isidentifier() and shape_of(value) == shape:
+                for sign, cost in (("+=", 0.9), ("=", 1.0)):
+                    says = f"what `{scene.draft.src(node.value)}` gives is used"
+                    yield Edit(start, start, f"{name} {sign} ", "missing_term", cost, says)
 
 
 def _statements(scene: Scene) -> list[ast.stmt]:
