@@ -22,6 +22,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--v", default="", help="one row of the list only, such as V5")
     parser.add_argument("--case", default="", help="cases whose id contains this")
     parser.add_argument("--every", type=int, default=1, help="one case of so many")
+    parser.add_argument("--start", type=int, default=0, help="with --every: from this one on")
     parser.add_argument("--correct", action="store_true", help="correct cases instead")
     parser.add_argument("--report", action="store_true", help="print reports of open cases whole")
     parser.add_argument("--frozen", action="store_true", help="failures of the frozen third, too")
@@ -34,7 +35,7 @@ def main() -> None:
     args = arguments()
     warnings.simplefilter("ignore")
     if args.correct:
-        cases = alarms.correct(args.case)[:: args.every]
+        cases = alarms.correct(args.case)[args.start :: args.every]
         verdicts = []
         for v in alarms.run(cases, args.limit_seconds):
             verdicts.append(v)
@@ -43,7 +44,7 @@ def main() -> None:
         print(alarms.table(verdicts))
         return
     faces = (args.face,) if args.face else harness.FACES
-    cases = harness.planted(faces, args.v, args.case)[:: args.every]
+    cases = harness.planted(faces, args.v, args.case)[args.start :: args.every]
     outcomes = []
     for o in harness.run(cases, args.limit_seconds):
         outcomes.append(o)
