@@ -133,7 +133,8 @@ class Look:
             return "kink"
         if not run.wrong(k) and straight_through(run, self.base, k, t, gs, told, numeric):
             says = "the forward is a step function; the gradient is made up, as in straight-through"
-            run.behaves("straight_through", k, says, told=told, numeric=numeric)
+            if self.base.point.kind in ("captured", "moved"):
+                run.behaves("straight_through", k, says, told=told, numeric=numeric)
             return "unsure"
         return "wrong"
 

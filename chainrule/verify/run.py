@@ -7,7 +7,8 @@ and widened to float64 or complex128, so that all that follows is float64 arithm
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -46,6 +47,7 @@ class Run:
         self.evidence = evidence
         self.wanted = wanted(subject)
         self.rng = np.random.default_rng(SEED)
+        self._start = perf_counter()
 
     def raw(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """Outputs as they are; whatever the forward raises becomes `UnusableError`."""
@@ -71,6 +73,11 @@ class Run:
             raise BackwardError(said(error)) from error
         return tuple([None if b is None else wide(np.asarray(b)) for b in bars])
 
+    @property
+    def pace(self) -> float:
+        """Seconds for one evaluation, with all that goes with it, so far."""
+        return (perf_counter() - self._start) / max(self.evidence.evaluations, 1)
+
     def note(self, *trials: Trial) -> None:
         """Keep trials."""
         self.evidence.trials.extend(trials)
@@ -87,6 +94,18 @@ class Run:
     def wrong(self, k: int) -> bool:
         """Whether a gradient of input k has been found wrong."""
         return any(t.input == k and t.verdict == "wrong" for t in self.evidence.trials)
+
+    def wrong_at(self, point: str) -> tuple[int, ...]:
+        """Inputs whose gradient is wrong at a point."""
+        trials = self.evidence.trials
+        return tuple(sorted({t.input for t in trials if t.point == point and t.verdict == "wrong"}))
+
+    def doubt(self, point: str, k: int) -> None:
+        """Take back what was said to be wrong at a point of input k's gradient."""
+        trials = self.evidence.trials
+        for i, t in enumerate(trials):
+            if (t.point, t.input, t.verdict) == (point, k, "wrong"):
+                trials[i] = replace(t, verdict="unsure")
 
     def skip(self, what: str, why: str) -> None:
         """Say what was not looked at."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from chainrule.verify import jacobian, pick, sizes
 from chainrule.verify.noise import Base, based
@@ -12,6 +11,9 @@ from chainrule.verify.run import Run
 
 Failed = tuple[Base, tuple[int, ...]]
 """A point, and the inputs whose gradient is wrong there."""
+
+SECONDS = 10.0
+"""A Jacobian that would take longer is shown in part."""
 
 _OF_POINTS = ("size", "one_sided", "region")
 """Behaviours that compare points."""
@@ -43,7 +45,8 @@ def _size(failed: Failed) -> int:
 
 def _build(run: Run, base: Base, k: int) -> bool:
     """Whether the Jacobians by input k, or the parts that were looked at, differ; kept if so."""
-    if jacobian.fits(base, k):
+    needed = 6 * base.xs[k].size + sum([y.size for y in base.ys])
+    if jacobian.fits(base, k) and needed * run.pace < SECONDS:
         found = jacobian.whole(run, base, k)
     else:
         picked = pick.elements(run, base, k)
@@ -78,10 +81,7 @@ def _smaller(run: Run, failed: Failed) -> list[Failed]:
 def _retract(run: Run, base: Base, k: int) -> None:
     """No element is wrong: what looked so was rounding."""
     name, evidence = base.point.name, run.evidence
-    evidence.trials[:] = [
-        replace(t, verdict="unsure") if (t.point, t.input, t.verdict) == (name, k, "wrong") else t
-        for t in evidence.trials
-    ]
+    run.doubt(name, k)
     evidence.behaviours[:] = [
         b
         for b in evidence.behaviours

@@ -341,3 +341,9 @@ def test_planted_gradients_are_caught(name: str):
 
 def test_nothing_is_caught_where_there_is_nothing():
     assert not planted(pair("constant")).caught
+
+
+def test_values_that_a_forward_clips_away_are_not_asked_for():
+    low = lambda x: np.maximum(x, 1e-12)
+    f, b = lambda x: np.log(low(x)), lambda x, g: g / low(x)
+    assert not measured(f, b, np.exp(normal(4, 5))).wrong
