@@ -95,9 +95,12 @@ def parameters_of(f: Any) -> tuple[inspect.Parameter, ...] | None:
 def argument_names(f: Any, count: int) -> tuple[str, ...]:
     """A name for each of `count` positional arguments of `f`, as its signature has them."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    known = parameters_of(f)
+    if known is None:  # C code without a signature
+        return ("x",) if count == 1 else tuple([f"x{i + 1}" for i in range(count)])
     names: list[str] = []
     rest = "args"
-    for p in parameters_of(f) or ():
+    for p in known:
         if p.kind in kinds:
             names.append(p.name)
         elif p.kind is inspect.Parameter.VAR_POSITIONAL:
