@@ -68,7 +68,7 @@ class Run:
         self.evidence.evaluations += 1
         try:
             with np.errstate(all="ignore"):
-                bars = self.subject.pull(xs, gs)
+                bars = self.subject.pull(xs, [np.asarray(g) for g in gs])
         except Exception as error:
             raise BackwardError(said(error)) from error
         return tuple([None if b is None else wide(np.asarray(b)) for b in bars])
