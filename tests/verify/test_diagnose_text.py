@@ -115,6 +115,8 @@ def test_assignments_that_replace(text: str, names: list[str]) -> None:
         ("ctx.x = x.clone()\n    y = ctx.x * 2\n    ctx.x.add_(1)\n", [("ctx.x", 2, 4)]),
         ("self.x = x\n    np.exp(x, out=x)\n", [("x", 2, 3)]),
         ("ctx.save_for_backward(w)\n    w.data.mul_(2)\n", [("w", 2, 3)]),
+        ("for t in x:\n        np.tanh(t, out=h)\n        hs.append(h)\n", [("h", 4, 3)]),
+        ("for t in x:\n        h = np.tanh(t)\n        hs.append(h)\n", []),
         ("y = exp(x)\n    y *= 2\n    ctx.save_for_backward(y)\n", []),
         ("ctx.save_for_backward(x)\n    x = x + 1\n    x += 1\n", []),
         ("a, b = x, y\n    b += 1\n", []),

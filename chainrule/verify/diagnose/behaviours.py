@@ -27,7 +27,7 @@ _RANK = {
     "stale": 1.5,
     "contiguity": 1.6,
     "precision": 2.0,
-    "size": 2.6,
+    "size": 1.95,
     "one_sided": 2.7,
     "region": 2.8,
     "writes": 30.0,
@@ -84,6 +84,7 @@ def _misshaped(subject: Subject, k: int) -> Iterator[Guess]:
             because = f"its shape is {got.shape}, not {true.shape}; changed so, it is right"
             yield _changed(reading, because)
             return
+    yield from _summed_too_far(name, got, true)
     yield from _of_another(subject, k, got, xs, gs)
 
 
@@ -113,6 +114,23 @@ def _summed(name: str, got: Array, shape: tuple[int, ...]) -> Iterator[_Reading]
         formula = f"{name}_bar = {name}_bar.reshape({name}.shape)"
         change = partial(np.reshape, shape=shape)
         yield _Reading("wrong_shape", "only the shape is wrong", formula, change)
+
+
+def _summed_too_far(name: str, got: Array, true: Array) -> Iterator[Guess]:
+    """Summed also over axes that the input has."""
+    for count in range(1, true.ndim + 1):
+        for axes in combinations(range(true.ndim), count):
+            for keep in (False, True):
+                if _equal(np.asarray(true.sum(axis=axes, keepdims=keep)), got):
+                    said = ", ".join([str(a) for a in axes])
+                    yield guess(
+                        "wrong_axis",
+                        0.1,
+                        f"its shape is {got.shape}, not {true.shape}: it is the right one, summed",
+                        f"{name}_bar is summed along its own axis {said} as well",
+                        formula=f"do not sum along axis {said} of {name}",
+                    )
+                    return
 
 
 def _turned(name: str, got: Array, shape: tuple[int, ...]) -> Iterator[_Reading]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from chainrule.verify.diagnose.axes import along, reordered, transposed
 from chainrule.verify.diagnose.behaviours import behaved
+from chainrule.verify.diagnose.between import turned_between
 from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.correct import corrected
 from chainrule.verify.diagnose.describe import sentences
@@ -28,6 +29,7 @@ RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
     scaled,
     exchanged,
     transposed,
+    turned_between,
     lost,
     along,
     through,
@@ -42,6 +44,8 @@ _WHOLE = ("not_linear", "ignores_cotangent", "stale", "contiguity", "not_determi
 """Misbehaviour that one line spreads to all inputs."""
 _DESCRIPTIVE = 20.0
 """Guesses of this rank and above describe; they are heard if nothing explains."""
+_FARTHER = 6.0
+"""Names that are so much less plain than the best are not said."""
 _MOST_NAMES = 3
 
 
@@ -93,7 +97,8 @@ def _guesses(evidence: Evidence, k: int | None, case: Case | None) -> list[Guess
     once = {g.name.code: g for g in reversed(found)}
     kept = [g for g in found if once[g.name.code] is g]
     if kept and kept[0].rank < _DESCRIPTIVE:
-        kept = [g for g in kept if g.rank < _DESCRIPTIVE]
+        most = min(kept[0].rank + _FARTHER, _DESCRIPTIVE)
+        kept = [g for g in kept if g.rank < most]
     return kept[:_MOST_NAMES]
 
 

@@ -59,7 +59,21 @@ def changes(place: Place | None) -> list[Change]:
             kept.setdefault(name, statement.lineno)
         for name in _rebound(statement):
             kept.pop(name, None)
-    return found
+    return [*found, *_in_loops(function)]
+
+
+def _in_loops(function: ast.FunctionDef) -> Iterator[Change]:
+    """One array for all turns of a loop: kept in each, changed by the next."""
+    for loop in ast.walk(function):
+        if not isinstance(loop, (ast.For, ast.While)):
+            continue
+        inside = [n for n in ast.walk(loop) if isinstance(n, ast.stmt) and n is not loop]
+        fresh = {name for s in inside for name in _rebound(s)}
+        kept = {name: s.lineno for s in inside for name in _kept(s)}
+        for statement in inside:
+            for name in _in_place(statement):
+                if name in kept and name not in fresh and kept[name] >= statement.lineno:
+                    yield Change(name, kept[name], statement.lineno)
 
 
 def _function(place: Place | None) -> ast.FunctionDef | None:

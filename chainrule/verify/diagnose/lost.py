@@ -48,7 +48,7 @@ def _kept(case: Case, kept: Array, gone: Array, columns: Array) -> Iterator[Gues
 
 
 def _which(index: Array, kept: Array, gone: Array) -> str:
-    """Whether in each column only the last or the first index along an axis is left."""
+    """Whether in each column the last or the first index along an axis is all that is left."""
     high, low = index.max() + 1, -1
     kept_first = np.where(kept, index[:, None], high).min(axis=0)
     kept_last = np.where(kept, index[:, None], low).max(axis=0)
@@ -56,9 +56,9 @@ def _which(index: Array, kept: Array, gone: Array) -> str:
     gone_last = np.where(gone, index[:, None], low).max(axis=0)
     if np.any(kept_first != kept_last):
         return ""
-    if np.all(kept_first >= gone_last):
+    if np.all(kept_first > gone_last):
         return "last"
-    return "first" if np.all(kept_last <= gone_first) else "one"
+    return "first" if np.all(kept_last < gone_first) else ""
 
 
 def _named(case: Case, axis: int, which: str, share: float) -> Iterator[Guess]:

@@ -23,7 +23,9 @@ def scaled(case: Case) -> Iterator[Guess]:
     if c is None or not case.explains(c * case.N, c):
         return
     if np.all(case.tiny_A):
-        if _nothing(case):
+        if len(case.ys) > 1 and not nothing_at(case, case.xs, whole=True):
+            yield _unheard(case)
+        elif _nothing(case):
             yield dropped(case)
     elif constants.near(c, -1.0):
         yield _sign(case, c)
@@ -65,13 +67,27 @@ def _or_fails(case: Case, xs: Sequence[Any]) -> bool:
         return True  # Outside of the forward's domain: it has no word in this.
 
 
-def nothing_at(case: Case, xs: Sequence[Any]) -> bool:
-    """Whether nothing comes back at a point."""
+def nothing_at(case: Case, xs: Sequence[Any], whole: bool = False) -> bool:
+    """Whether nothing comes back at a point for the case's output, or `whole`, for any."""
     rng = np.random.default_rng(7)
     ys = measure.outputs(case.subject, xs)
     o = case.found.output
-    gs = measure.only(ys, o, measure.drawn(rng, ys[o].shape))
+    every = [measure.drawn(rng, y.shape) for y in ys]
+    gs = every if whole else measure.only(ys, o, every[o])
     return not np.any(measure.pulled(case.subject, xs, gs, case.k))
+
+
+def _unheard(case: Case) -> Guess:
+    """What comes in for one output has no part in what comes back."""
+    o = case.found.output
+    return guess(
+        "missing_term",
+        0.5,
+        f"A = 0 for y[{o}], and not for other outputs",
+        f"the cotangent of y[{o}] has no part in {case.input}_bar",
+        left=case.left(0 * case.N),
+        formula=f"add what comes back from y[{o}] to {case.input}_bar",
+    )
 
 
 def _sign(case: Case, c: float) -> Guess:
