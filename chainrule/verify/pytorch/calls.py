@@ -124,6 +124,7 @@ class CallSubject(Subject):
             [Input(n, plain(x), w) for n, x, w in zip(call.names, call.args, want, strict=True)]
         )
         self._wanted = [i for i, w in enumerate(want) if w]
+        self._hold = call.hold if order == 1 else None
         self._run = derived(call.run, self._wanted, mode, order - 1)
 
     @property
@@ -142,7 +143,7 @@ class CallSubject(Subject):
         """PyTorch's derivative."""
         args, given = self._tensors(xs), [to_torch(g) for g in gs]
         with self._replay.running(args):
-            found = pulled(self._again, args, self._wanted, self.mode, given)
+            found = pulled(self._again, args, self._wanted, self.mode, given, self._hold)
         out: list[Array | None] = [None] * len(xs)
         for i, b in zip(self._wanted, found, strict=True):
             out[i] = None if b is None else to_numpy(b)

@@ -6,7 +6,7 @@ product of the k-th gradient with d_k, so that one vector of n numbers stands fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,18 +28,33 @@ def coefficients_call(call: Call, moved: Sequence[int], *, each: int = 1, name: 
     sizes = [_size(kept[i]) for i in moved]
     dtype = kept[moved[0]].dtype
 
-    def run(xs: Sequence[Any]) -> list[Tensor]:
-        (c,) = xs
+    held: Any = call.hold
+
+    def moved_by(c: Tensor) -> list[Any]:
         args = [x.to(_wider(x, c)) if is_float(x) else x for x in kept]
         for k, (i, size) in enumerate(zip(moved, sizes, strict=True)):
             x, own = args[i], c[k * each : (k + 1) * each]
             step = own.to(x.dtype) @ _directions(x, each, k, size)
             args[i] = x + step.reshape(x.shape)
-        return call.run(args)
+        return args
+
+    def hold(xs: Sequence[Any], then: Callable[[list[Tensor]], Any]) -> Any:
+        return held(moved_by(xs[0]), then)
 
     real = torch.float32 if dtype == torch.complex64 else dtype
     c = torch.zeros(len(moved) * each, dtype=torch.float64 if real.is_complex else real)
-    return replace(call, run=run, names=(name,), args=(c.requires_grad_(),), fixed="one for each")
+
+    def run(xs: Sequence[Any]) -> list[Tensor]:
+        return call.run(moved_by(xs[0]))
+
+    return replace(
+        call,
+        run=run,
+        names=(name,),
+        args=(c.requires_grad_(),),
+        fixed="one for each",
+        hold=None if held is None else hold,
+    )
 
 
 def _wider(x: Tensor, c: Tensor) -> torch.dtype:

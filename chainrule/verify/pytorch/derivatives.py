@@ -32,13 +32,25 @@ def derived(run: Run, wanted: Sequence[int], mode: Mode, order: int) -> Run:
 
 
 def pulled(
-    run: Run, args: Sequence[Any], wanted: Sequence[int], mode: Mode, gs: Sequence[Tensor]
+    run: Run,
+    args: Sequence[Any],
+    wanted: Sequence[int],
+    mode: Mode,
+    gs: Sequence[Tensor],
+    hold: Callable[..., Any] | None = None,
 ) -> list[Tensor | None]:
-    """J^T g of `run`, one for each of `wanted`; None where PyTorch says that there is no path."""
+    """J^T g of `run`, one for each of `wanted`; None where PyTorch says that there is no path.
+
+    `hold` is how to run and differentiate in one (see `flat.Call`), for reverse mode.
+    """
     if mode == "reverse":
+        wrt, full = _leaves(args, wanted)
+
+        def back(ys: Sequence[Tensor]) -> list[Tensor | None]:
+            return gradients(ys, gs, wrt)
+
         with torch.enable_grad():
-            wrt, full = _leaves(args, wanted)
-            return gradients(run(full), gs, wrt)
+            return back(run(full)) if hold is None else hold(full, back)
     apply, xs = _at(run, args, wanted)
     if mode == "func":
         return list(_vjp(apply, xs)[1](tuple(gs)))

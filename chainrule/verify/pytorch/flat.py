@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,13 @@ from chainrule.errors import ConfigError
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.convert import is_float
 from chainrule.verify.pytorch.derivatives import Run
+from chainrule.verify.pytorch.meant import steady
 from chainrule.verify.pytorch.parameters import argument_names
 from chainrule.verify.pytorch.places import defined
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.widened import widest
 
+Hold = Callable[[Sequence[Any], Callable[[list[Tensor]], Any]], Any]
 _REFUSALS = ("not differentiable with respect to", "derivative for")
 
 
@@ -35,6 +37,9 @@ class Call:
     fixed: str = ""
     replay: Replay | None = None
     backward_place: Place | None = None
+    hold: Hold | None = None
+    """How to run and go on while parameters are still those of the run: `hold(xs, then)` gives
+    `then(ys)`. A checkpointed forward is run again in the midst of the backward."""
 
 
 def call_of(
@@ -88,22 +93,47 @@ def module_call(
     """
     own = dict(module.named_parameters())
     flat, names, spec = _flat(module.forward, args, kwargs)
+    held = _Held(module)
 
-    def run(xs: Sequence[Any]) -> list[Tensor]:
+    def hold(xs: Sequence[Any], then: Callable[[list[Tensor]], Any]) -> Any:
         state = dict(zip(own, xs[len(flat) :], strict=True))
         state.update(_buffers(module, widest(xs)))
         given: Any = pytree.tree_unflatten(list(xs[: len(flat)]), spec)
-        return floats_in(torch.func.functional_call(module, state, given[0], given[1]))
+        prefixed = {f"module.{name}": x for name, x in state.items()}
+        with steady(module):
+            return torch.func.functional_call(held, prefixed, (then, *given))
 
     return Call(
         name or type(module).__name__,
         "torch.nn.Module",
-        run,
+        lambda xs: hold(xs, lambda ys: ys),
         (*names, *own),
         (*flat, *own.values()),
         defined(type(module).forward),
         "its parameters have sizes of their own" if own else "",
+        backward_place=_hook_place(module),
+        hold=hold,
     )
+
+
+class _Held(torch.nn.Module):
+    """A module, and what is to be done with its results before its parameters are its own again."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, then: Callable[[list[Tensor]], Any], args: Any, kwargs: Any) -> Any:
+        """then(the floats that the module gives)."""
+        return then(floats_in(self.module(*args, **kwargs)))
+
+
+def _hook_place(module: torch.nn.Module) -> Place | None:
+    """Where a hook is defined that may change gradients at this module."""
+    own: Any = module
+    hooks = [*own._backward_hooks.values(), *own._backward_pre_hooks.values()]
+    places = [place for place in map(defined, hooks) if place is not None]
+    return places[0] if places else None
 
 
 def _buffers(module: torch.nn.Module, dtype: torch.dtype | None) -> dict[str, Tensor]:

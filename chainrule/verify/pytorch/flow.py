@@ -10,15 +10,13 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
+from chainrule.verify.pytorch.agreement import agrees
 from chainrule.verify.pytorch.convert import Array, to_numpy, to_torch
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.seeds import gradients
 from chainrule.verify.pytorch.tapped import Tapped
 from chainrule.verify.pytorch.widened import wide
 from chainrule.verify.subject import Flow, Subject
-
-_STEP = 1e-5
-_RELATIVE = 1e-3
 
 
 class TorchFlow(Flow):
@@ -67,47 +65,14 @@ def traced(
     values = [to_numpy(x) if isinstance(x, Tensor) else x for x in args]
     try:
         flow = TorchFlow(run, args, [x.wanted for x in subject.inputs], replay)
-        return flow if _agrees(subject, flow, values) else None
+        return flow if agrees(subject, flow.pull, values) else None
     except Exception:  # the forward does what a graph of ops cannot hold
         return None
-
-
-def _agrees(subject: Subject, flow: TorchFlow, xs: Sequence[Any]) -> bool:
-    """Whether the flow's gradient is that of the forward, in one direction for each input.
-
-    What left the graph unseen (`.item()`, NumPy) would make it another function's.
-    """
-    draw = np.random.default_rng(7)
-    ys = subject.forward(xs)
-    gs = [_noise(draw, y) for y in ys]
-    x_bars = flow.pull(gs)
-    for i, x_bar in enumerate(x_bars):
-        if x_bar is None or not x_bar.size:
-            continue
-        t = _noise(draw, xs[i])
-        h = _STEP * max(1e-3, float(np.abs(xs[i]).mean()))
-        high, low = [subject.forward([*xs[:i], xs[i] + s * h * t, *xs[i + 1 :]]) for s in (1, -1)]
-        rates = [_inner(g, (a - b) / (2 * h)) for g, a, b in zip(gs, high, low, strict=True)]
-        size = sum([float(np.abs(g * y).sum()) for g, y in zip(gs, ys, strict=True)])
-        noise = 10 * float(np.finfo(float).eps) * size / h
-        numeric, analytic = sum(rates), _inner(x_bar, t)
-        if not abs(numeric - analytic) <= _RELATIVE * max(abs(numeric), abs(analytic)) + noise:
-            return False
-    return True
 
 
 def _kept_apart() -> saved_tensors_hooks:
     """Inside, what a backward will need is copied: a forward may write over its own values."""
     return saved_tensors_hooks(lambda x: x.clone(), lambda x: x)
-
-
-def _noise(draw: np.random.Generator, like: Array) -> Array:
-    real = draw.normal(size=like.shape)
-    return real + 1j * draw.normal(size=like.shape) if like.dtype.kind == "c" else real
-
-
-def _inner(a: Array, b: Array) -> float:
-    return float(np.vdot(a, b).real)
 
 
 def _or_zero(x: Tensor | None, like: Tensor) -> Array:

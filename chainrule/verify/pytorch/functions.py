@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from chainrule.errors import ConfigError
-from chainrule.verify.pytorch.calls import COLUMNS, CallSubject
+from chainrule.verify.pytorch.calls import COLUMNS, CallSubject, subject_of_call
 from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.convert import Array, is_float, plain, tensor_like, to_numpy, to_torch
 from chainrule.verify.pytorch.flat import call_of
@@ -44,9 +44,12 @@ def subject_of_function(
     A gradient is expected for the float and complex tensors that require one. If none does, for
     all of them. A tensor that requires none is looked at as well if the backward gives it a
     gradient. Arguments are copied, never written to. `backward` replaces the function's own.
+    A class of modules is built without arguments and verified as a function of its parameters.
 
     Raises `ConfigError` for anything that is not such a class, or a class without a backward.
     """
+    if isinstance(function, type) and issubclass(function, torch.nn.Module):
+        return subject_of_call(function(), args, name=name)
     if not (isinstance(function, type) and issubclass(function, torch.autograd.Function)):
         raise ConfigError(
             f"{function!r} is no subclass of torch.autograd.Function: give the class itself, "
@@ -60,7 +63,7 @@ def subjects_of_function(
 ) -> list[Subject]:
     """The function with its backward, and, if it states a `jvp`, with that."""
     own = subject_of_function(function, args, name=name)
-    if not states(function, "jvp"):
+    if not isinstance(own, FunctionSubject) or not states(function, "jvp"):
         return [own]
     call = call_of(function.apply, args, name=own.name)
     names = tuple([x.name for x in own.inputs])
@@ -260,9 +263,5 @@ def _given(x: Any, wanted: bool) -> Array | None:
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
-    """Equal bit for bit, or NaN in the same places."""
-    return (
-        a.shape == b.shape
-        and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
-        and (torch.equal(torch.isnan(a), torch.isnan(b)))
-    )
+    """Equal bit for bit."""
+    return a.shape == b.shape and to_numpy(a).tobytes() == to_numpy(b).tobytes()

@@ -8,23 +8,25 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from chainrule.errors import ConfigError
 from chainrule.verify.ledger import Skipped
+from chainrule.verify.pytorch.agreement import agrees
 from chainrule.verify.pytorch.batches import Whole
 from chainrule.verify.pytorch.calls import CallSubject
 from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.convert import elements, is_float
 from chainrule.verify.pytorch.flat import Call, call_of, floats_in, module_call
 from chainrule.verify.pytorch.observe import capturing
+from chainrule.verify.pytorch.places import defined
 from chainrule.verify.pytorch.recording import Ran, Recording, recording
 from chainrule.verify.pytorch.replays import Replay
-from chainrule.verify.subject import Subject
+from chainrule.verify.subject import Subject, values
 
-DIRECT = 20_000
+DIRECT = 2_000
 """Parameters of a model up to which the whole is verified number by number."""
 _SECONDS = 1.0
 """A forward that takes longer is not repeated as often as the whole would need."""
@@ -36,6 +38,8 @@ class ModelSubjects:
 
     subjects: list[Subject] = field(default_factory=list[Subject])
     skipped: list[Skipped] = field(default_factory=list[Skipped])
+    upstream: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """For the name of a backward that looks wrong, modules whose gradients pass through it."""
 
 
 def subjects_of_model(model: nn.Module, batch: Any, loss: Any = None) -> list[Subject]:
@@ -55,25 +59,36 @@ def model_subjects(model: nn.Module, batch: Any, loss: Any = None) -> ModelSubje
     whole = Whole(model, loss)
     found = ModelSubjects()
     replay = Replay.of((batch, list(model.parameters())))
-    start = time.perf_counter()
-    functions, ran = _run_once(whole, batch, found, replay)
-    seconds = time.perf_counter() - start
+    owners, functions, ran = _run_once(whole, batch, found, replay)
     found.subjects += functions
+    wrong: list[str] = []
+    for owner, f in zip(owners, functions, strict=True):
+        if not _plausible(f):
+            wrong.append(owner)
+            found.upstream[f.name] = [n for n in ran.entered_names if _inside(n, [owner])]
     for r in ran.modules:
+        if _inside(r.name, wrong):
+            found.skipped.append(Skipped(r.name, "a backward inside it is wrong"))
+            continue
         _add(found, r.name, lambda r=r: CallSubject(_module(r), 1, "reverse"))
     for r in ran.ops:
         _add(found, r.name, lambda r=r: CallSubject(_op(r), 1, "reverse"))
+    if wrong:
+        found.skipped.append(Skipped("model", "a backward inside it is wrong"))
+        return found
+    call = _whole(whole, batch, replay)
+    seconds = _seconds(call)
     if seconds > _SECONDS:
         why = f"one run takes {seconds:.1f} s: its parts are verified, the loss as a whole is not"
         found.skipped.append(Skipped("model", why))
     else:
-        _add(found, "model", lambda: CallSubject(_whole(whole, batch, replay), 1, "reverse"))
+        _add(found, "model", lambda: CallSubject(call, 1, "reverse"))
     return found
 
 
 def _run_once(
     whole: Whole, batch: Any, found: ModelSubjects, replay: Replay
-) -> tuple[list[Subject], Recording]:
+) -> tuple[list[str], list[Subject], Recording]:
     with ExitStack() as stack:
         stack.callback(_restoring(whole))
         stack.enter_context(replay.streams.again())
@@ -81,16 +96,25 @@ def _run_once(
         ran = stack.enter_context(recording(whole.model))
         captured = stack.enter_context(capturing(owner=ran.owner))
         ys = [y for y in floats_in(whole(_copied(batch))) if y.requires_grad]
-        if not ys:
-            raise ConfigError(
-                "what the model gave has no gradient: was the loss detached, or do all of its "
-                "parameters have requires_grad=False?"
-            )
-        if captured.hidden:  # checkpointed: they run with a graph only when the backward recomputes
+        if ys and captured.hidden:  # checkpointed: a graph is there when the backward recomputes
             torch.autograd.backward(ys, [torch.ones_like(y) for y in ys])
     subjects = captured.subjects()
     found.skipped += captured.skipped
-    return subjects, ran
+    return captured.owners, subjects, ran
+
+
+def _plausible(subject: Subject) -> bool:
+    """Whether a first look finds nothing wrong. If it does, what contains it need not be searched
+    for mistakes: it would only show this one again."""
+    xs = values(subject, np.float64)
+    try:
+        return agrees(subject, lambda gs: subject.pull(xs, gs), xs)
+    except Exception:
+        return True
+
+
+def _inside(name: str, owners: Sequence[str]) -> bool:
+    return any((owner + ".").startswith(name + ".") for owner in owners)
 
 
 def _restoring(whole: Whole) -> Callable[[], None]:
@@ -131,14 +155,26 @@ def _op(ran: Ran) -> Call:
     return replace(call, kind="PyTorch op", place=ran.place, replay=ran.replay)
 
 
+def _seconds(call: Call) -> float:
+    """How long a run takes."""
+    replay = call.replay or Replay.of(call.args)
+    with torch.no_grad(), replay.running(call.args):
+        start = time.perf_counter()
+        call.run(call.args)
+        return time.perf_counter() - start
+
+
 def _whole(whole: Whole, batch: Any, replay: Replay) -> Call:
     """The loss by its parameters: by name, or where they are many, along one direction each."""
     call = replace(
-        module_call(whole, (batch,), name="model"), kind="loss of a model", replay=replay
+        module_call(whole, (batch,), name="model"),
+        kind="loss of a model",
+        place=defined(type(whole.model).forward),
+        replay=replay,
     )
     call = replace(call, names=tuple([n.removeprefix("model.") for n in call.names]))
     trained: Sequence[Tensor] = [p for p in whole.parameters() if p.requires_grad]
-    if elements(trained) <= DIRECT and len(trained) <= 12:
+    if elements(trained) <= DIRECT and len(trained) <= 8:
         return call
     moved = [i for i, x in enumerate(call.args) if is_float(x) and x.requires_grad]
     return coefficients_call(call, moved)

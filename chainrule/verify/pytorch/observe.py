@@ -64,6 +64,8 @@ class Capture:
     bytes: int = 0
     hidden: int = 0
     """Calls made without a graph, as those of a checkpointed forward are."""
+    owners: list[str] = field(default_factory=list[str])
+    """For each subject that was made, where it was called."""
     _seen: set[Any] = field(default_factory=set[Any])
 
     def subjects(self) -> list[Subject]:
@@ -73,6 +75,7 @@ class Capture:
         for call in self.calls:
             try:
                 out.append(call.subject())
+                self.owners.append(call.owner)
             except Exception as error:
                 self.skipped.append(Skipped(call.function.__name__, f"{error}"))
         return out

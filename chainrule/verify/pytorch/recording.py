@@ -52,6 +52,8 @@ class Recording:
     ops: list[Ran] = field(default_factory=list[Ran])
     stack: list[nn.Module] = field(default_factory=list[nn.Module])
     """Modules that are running now."""
+    entered_names: list[str] = field(default_factory=list[str])
+    """Names of all modules that ran, in order."""
     _seen: set[Any] = field(default_factory=set[Any])
 
     def owner(self) -> str:
@@ -61,13 +63,19 @@ class Recording:
     def entered(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A module is about to run."""
         self.stack.append(module)
+        if self.names[module] not in self.entered_names:
+            self.entered_names.append(self.names[module])
         key = (type(module), module.training, _hooked(module) and id(module))
         given = pytree.tree_leaves((args, kwargs))
         large = elements([*given, *module.parameters()]) > 10 * MAX_ELEMENTS
-        if key in self._seen or large or not worth(module) or not torch.is_grad_enabled():
+        if key in self._seen or large or not torch.is_grad_enabled() or not self._worth(module):
             return
         self._seen.add(key)
         self.modules.append(_ran(self.names[module], module, args, kwargs))
+
+    def _worth(self, module: nn.Module) -> bool:
+        """The model itself is looked at with its loss, if nobody hooked into it."""
+        return worth(module) and (self.names[module] != "model" or _hooked(module))
 
     def left(self, *_: Any) -> None:
         """The innermost module is done."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from chainrule.verify.pytorch.convert import elements
+from chainrule.verify.pytorch.meant import Meant
 from chainrule.verify.pytorch.streams import Streams
 from chainrule.verify.pytorch.widened import running_in, widest
 
@@ -25,6 +26,8 @@ class Replay:
 
     streams: Streams
     dtype: torch.dtype | None
+    _plain: list[bool] = field(default_factory=list[bool])
+    """Holds True once a run has used no op of `meant.py`."""
 
     @classmethod
     def of(cls, args: Any) -> Replay:
@@ -40,8 +43,19 @@ class Replay:
             self.streams.again(),
             torch.autocast("cpu", enabled=False),
             running_in(widest(args), self.dtype),
+            self._meant(),
         ):
             yield
+
+    @contextmanager
+    def _meant(self) -> Generator[None]:
+        if self._plain:
+            yield
+            return
+        with Meant() as mode:
+            yield
+        if not mode.used:
+            self._plain.append(True)
 
 
 @contextmanager

@@ -1,0 +1,434 @@
+"""`torch.autograd.Function`s as subjects: what comes out is what PyTorch computes."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd.function import once_differentiable
+
+from chainrule.dtypes import bfloat16
+from chainrule.errors import ConfigError
+from chainrule.verify.certify import certify
+from chainrule.verify.examine import examine
+from chainrule.verify.pytorch import subject_of_function, subjects_of_function
+from chainrule.verify.pytorch.convert import to_numpy, to_torch
+from chainrule.verify.pytorch.observe import capturing
+from chainrule.verify.subject import Subject, values
+
+
+class Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w, b=None, scale=1.0):
+        ctx.save_for_backward(x, w)
+        ctx.scale, ctx.biased = scale, b is not None
+        y = x @ w.t() * scale
+        return y if b is None else y + b
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        b_bar = g.sum(0) if ctx.biased else None
+        return g @ w * ctx.scale, g.t() @ x * ctx.scale, b_bar, None
+
+
+class NewStyle(torch.autograd.Function):
+    """Has a setup_context, a default, two outputs of which one is an index, and a jvp."""
+
+    @staticmethod
+    def forward(x, power=3):
+        return x**power, x.abs().argmax()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.x, ctx.power = inputs
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx, g, _):
+        return ctx.power * ctx.x ** (ctx.power - 1) * g, None
+
+    @staticmethod
+    def jvp(ctx, t, _):
+        return ctx.power * ctx.x ** (ctx.power - 1) * t, None
+
+
+class WrongJvp(NewStyle):
+    @staticmethod
+    def jvp(ctx, t, _):
+        return ctx.x ** (ctx.power - 1) * t, None
+
+
+class InPlace(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        x.exp_()
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * y
+
+
+class Unmarked(torch.autograd.Function):
+    """Writes into its argument and does not say so."""
+
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(2)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+class WritesCotangent(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 3
+
+    @staticmethod
+    def backward(ctx, g):
+        g.mul_(3)
+        return g
+
+
+class Two(torch.autograd.Function):
+    """Two outputs; cotangents may be None."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        ctx.set_materialize_grads(False)
+        return a * b, a + b
+
+    @staticmethod
+    def backward(ctx, g, h):
+        a, b = ctx.saved_tensors
+        zero = torch.zeros_like(a)
+        g, h = zero if g is None else g, zero if h is None else h
+        return g * b + h, g * a + h
+
+
+class Noise(torch.autograd.Function):
+    """Draws from three streams; casts to float32 and makes constants."""
+
+    @staticmethod
+    def forward(ctx, x):
+        mask = (torch.rand(x.shape) > 0.4) * np.random.default_rng().integers(1, 2)
+        factor = torch.tensor(np.random.rand() + random.random())
+        ctx.save_for_backward(mask, factor)
+        return (x.float() * mask * factor).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, g):
+        mask, factor = ctx.saved_tensors
+        return g * mask * factor
+
+
+class Complex(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, z, r):
+        ctx.save_for_backward(z, r)
+        return z * z * r
+
+    @staticmethod
+    def backward(ctx, g):
+        z, r = ctx.saved_tensors
+        return g * (2 * z * r).conj(), (g * (z * z).conj()).real
+
+
+class Vjp(torch.autograd.Function):
+    """PyTorch takes `vjp` for `backward`."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.x = x
+        return torch.sin(x)
+
+    @staticmethod
+    def vjp(ctx, g):
+        return torch.cos(ctx.x) * g
+
+
+CORRECT: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "linear": (Linear, (torch.randn(5, 3), torch.randn(4, 3), torch.randn(4), 0.5)),
+    "linear, no bias": (Linear, (torch.randn(5, 3), torch.randn(4, 3))),
+    "linear, frozen": (Linear, (torch.randn(5, 3), torch.randn(4, 3, requires_grad=True))),
+    "bfloat16": (Linear, (torch.randn(5, 3).bfloat16(), torch.randn(4, 3).bfloat16())),
+    "float16": (Linear, (torch.randn(5, 3).half(), torch.randn(4, 3).half())),
+    "setup_context": (NewStyle, (torch.randn(2, 3),)),
+    "in place": (InPlace, (torch.randn(2, 3),)),
+    "two outputs": (Two, (torch.randn(2, 3), torch.randn(2, 3))),
+    "noise": (Noise, (torch.randn(2, 3),)),
+    "complex": (Complex, (torch.randn(4, dtype=torch.complex64), torch.randn(4))),
+    "vjp": (Vjp, (torch.randn(4),)),
+    "transposed": (Linear, (torch.randn(3, 5).t(), torch.randn(4, 3), torch.randn(4))),
+    "one number": (Vjp, (torch.tensor(0.3),)),
+}
+
+
+@pytest.mark.parametrize("name", CORRECT)
+def test_a_right_backward_is_right(name: str):
+    fn, args = CORRECT[name]
+    for subject in subjects_of_function(fn, args):
+        seen = examine(subject)
+        assert not seen.wrong, (subject.name, seen.trials, seen.behaviours)
+        assert any(t.verdict == "right" for t in seen.trials), seen.skipped
+
+
+def test_what_is_pulled_is_what_pytorch_computes():
+    x, w, b = torch.randn(5, 3), torch.randn(4, 3), torch.randn(4)
+    subject = subject_of_function(Linear, (x, w, b, 2.0))
+    g = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    leaves = [t.clone().requires_grad_() for t in (x, w, b)]
+    wanted = torch.autograd.grad(Linear.apply(*leaves, 2.0), leaves, torch.from_numpy(g))
+    for mine, theirs in zip(subject.pull(values(subject), [g]), wanted, strict=False):
+        assert mine is not None
+        np.testing.assert_array_equal(mine, theirs.numpy())
+    assert [i.name for i in subject.inputs] == ["x", "w", "b", "scale"]
+    assert [i.wanted for i in subject.inputs] == [True, True, True, False]
+
+
+def test_a_shape_that_the_engine_would_sum_or_refuse_is_seen():
+    class Unsummed(Linear):
+        @staticmethod
+        def backward(ctx, g):
+            return g @ ctx.saved_tensors[1], g[:2], g, None
+
+    subject = subject_of_function(Unsummed, (torch.randn(5, 3), torch.randn(4, 3), torch.randn(4)))
+    raw = subject.pull(values(subject), [np.ones((5, 4), np.float32)])
+    assert [None if r is None else r.shape for r in raw] == [(5, 3), (2, 4), (5, 4)]
+
+
+def test_a_wrong_number_of_gradients_raises_as_in_pytorch():
+    class Short(Linear):
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    subject = subject_of_function(Short, (torch.randn(5, 3), torch.randn(4, 3)))
+    with pytest.raises(RuntimeError, match="incorrect number of gradients"):
+        subject.pull(values(subject), [np.ones((5, 4), np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("strides", "shape"), [((1, 3), (3, 4)), ((0, 0), (3, 4)), ((8, 2), (3, 4)), ((0, 1), (2, 5))]
+)
+def test_strides_of_cotangents_reach_the_backward(strides: tuple[int, ...], shape: tuple[int, ...]):
+    seen: list[tuple[int, ...]] = []
+
+    class Looks(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append(g.stride())
+            return g
+
+    memory = np.arange(100.0)
+    g = np.lib.stride_tricks.as_strided(memory, shape, [s * 8 for s in strides])
+    subject = subject_of_function(Looks, (torch.randn(shape, dtype=torch.float64),))
+    (back,) = subject.pull(values(subject), [g])
+    assert seen[-1] == strides
+    np.testing.assert_array_equal(back, g)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.complex64, np.int8, np.bool_])
+def test_arrays_survive_the_journey(dtype: Any):
+    x = np.arange(6).reshape(2, 3).astype(dtype)
+    for y in (x, x.T, x[:, ::2], x[::-1], x[:0]):
+        back = to_numpy(to_torch(y))
+        assert back.dtype == y.dtype
+        np.testing.assert_array_equal(back, y)
+    half = x.real.astype(np.float32).astype(bfloat16)
+    assert to_numpy(to_torch(half)).dtype == bfloat16
+    np.testing.assert_array_equal(to_numpy(to_torch(half)), half)
+
+
+def test_writes_are_seen_and_declared_ones_are_not():
+    x = torch.randn(2, 3)
+    g = [np.ones((2, 3), np.float32)]
+    changes = {
+        f: subject_of_function(f, (x,)).changes([x.numpy()], g)
+        for f in (InPlace, Unmarked, WritesCotangent, Vjp)
+    }
+    assert changes == {
+        InPlace: (),
+        Unmarked: ("x",),
+        WritesCotangent: ("the cotangent",),
+        Vjp: (),
+    }
+
+
+def test_arguments_and_random_streams_are_left_alone():
+    x = torch.randn(2, 3)
+    kept = x.clone()
+    states = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()
+    subject = subject_of_function(Noise, (x,))
+    first = subject.forward([x.numpy()])
+    again = subject.forward([x.numpy()])
+    np.testing.assert_array_equal(first[0], again[0])
+    examine(subject_of_function(InPlace, (x,)))
+    assert torch.equal(x, kept)
+    assert torch.equal(states[0], torch.get_rng_state())
+    np.testing.assert_array_equal(states[1], np.random.get_state()[1])
+    assert states[2] == random.getstate()
+
+
+def test_noise_is_the_same_in_every_dtype():
+    subject = subject_of_function(Noise, (torch.randn(20, 3),))
+    low = subject.forward(values(subject))[0]
+    high = subject.forward(values(subject, np.float64))[0]
+    assert (low.dtype, high.dtype) == (np.float32, np.float64)
+    np.testing.assert_allclose(low, high, rtol=1e-6)
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_code_and_lines_are_known_and_a_backward_can_be_replaced():
+    class Wrong(Linear):
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, g):
+            x, w = ctx.saved_tensors
+            return g @ w * 2, g.t() @ x, None, None
+
+    subject = subject_of_function(Wrong, (torch.randn(5, 3), torch.randn(4, 3)))
+    assert subject.backward_place is not None and subject.place is not None
+    assert subject.backward_place.text == "def backward(ctx, g):"
+    assert subject.place.text == "def forward(ctx, x, w, b=None, scale=1.0):"
+    source = subject.source
+    assert source is not None and source.text.lstrip().startswith("@staticmethod")
+    assert examine(subject).wrong
+    assert not examine(source.replaced(Linear.backward)).wrong
+    assert "g @ w * 2" in source.text
+
+
+def test_a_jvp_that_disagrees_is_found_though_the_backward_is_right():
+    own, its_jvp = subjects_of_function(WrongJvp, (torch.randn(2, 3),))
+    assert not examine(own).wrong
+    assert examine(its_jvp).wrong
+    assert its_jvp.backward_place is not None and "jvp" in its_jvp.backward_place.text
+
+
+def test_the_flow_is_the_gradient_and_knows_its_lines():
+    class Normal(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            d = x - x.mean(-1, keepdim=True)
+            d *= torch.rsqrt((d * d).mean(-1, keepdim=True) + 1e-5)
+            return torch.softmax(d * w, -1)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, g
+
+    subject = subject_of_function(Normal, (torch.randn(3, 4), torch.randn(4)))
+    xs = values(subject, np.float64)
+    flow = subject.flow(xs)
+    assert flow is not None
+    ops = [e.op for e in flow.edges]
+    assert {"mean", "sub", "rsqrt", "mul", "exp", "sum", "div"} <= set(ops)
+    assert "softmax" not in ops  # by its definition
+    g = np.random.default_rng(1).normal(size=(3, 4))
+    leaves = [torch.tensor(x, requires_grad=True) for x in xs]
+    d = leaves[0] - leaves[0].mean(-1, keepdim=True)
+    y = torch.softmax(d * torch.rsqrt((d * d).mean(-1, keepdim=True) + 1e-5) * leaves[1], -1)
+    right = torch.autograd.grad(y, leaves, torch.from_numpy(g))
+    for mine, theirs in zip(flow.pull([g]), right, strict=True):
+        np.testing.assert_allclose(mine, theirs.numpy(), atol=1e-12)
+    i = ops.index("mean")
+    base, at = flow.pull([g], {i: 0.0})[0], [flow.pull([g], {i: w})[0] for w in (1.0, 3.0)]
+    assert base is not None and at[0] is not None and at[1] is not None
+    np.testing.assert_allclose(at[1] - base, 3 * (at[0] - base), atol=1e-12)  # affine
+    assert not np.allclose(base, at[0])
+    place = flow.edges[i].place
+    assert place is not None and place.text == "d = x - x.mean(-1, keepdim=True)"
+
+
+def test_a_forward_that_leaves_the_graph_has_no_flow():
+    class Item(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * float(x.sum())
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    class Numpy(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return torch.from_numpy(np.sin(x.numpy()))
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    for function in (Item, Numpy):
+        subject: Subject = subject_of_function(function, (torch.randn(3),))
+        assert subject.flow(values(subject, np.float64)) is None
+
+
+def test_calls_are_recorded_wherever_apply_is_kept():
+    kept = Linear.apply
+    x, w = torch.randn(5, 3), torch.randn(4, 3, requires_grad=True)
+    with capturing() as seen:
+        y = kept(x, w)
+        kept(x * 2, w)
+        kept(x.double(), w.double())
+        with torch.no_grad():
+            kept(x, w, None, 9.0)
+        thread = threading.Thread(target=lambda: NewStyle.apply(w))
+        thread.start()
+        thread.join()
+    kept(x, w, None, 7.0)
+    assert [c.function for c in seen.calls] == [Linear, Linear, NewStyle]
+    assert seen.hidden == 1
+    assert torch.equal(seen.calls[0].args[0], x)
+    place = seen.calls[0].place
+    assert place is not None and place.text == "y = kept(x, w)"
+    torch.testing.assert_close(y, x @ w.t())
+    assert not any(examine(s).wrong for s in seen.subjects())
+    assert "apply" not in vars(torch.autograd.Function.__mro__[1])
+
+
+def test_recording_is_bounded():
+    w = torch.randn(4, 3, requires_grad=True)
+    with capturing(max_bytes=100) as seen:
+        Linear.apply(torch.randn(50, 3), w)
+        for i in range(20):
+            NewStyle.apply(torch.randn(1, requires_grad=True), i)
+    assert len(seen.calls) == 8
+    assert [s.subject for s in seen.skipped] == ["Linear"]
+
+
+@pytest.mark.parametrize("given", [torch.sin, 3, torch.autograd.Function])
+def test_what_is_no_function_is_refused(given: Any):
+    with pytest.raises(ConfigError):
+        subject_of_function(given, (torch.randn(2),))
+
+
+def test_a_report_names_the_mistake_and_corrects_it():
+    class Half(Linear):
+        @staticmethod
+        def backward(ctx, g):
+            x, w = ctx.saved_tensors
+            return g @ w * ctx.scale, g.t() @ x * ctx.scale / 2, None, None
+
+    args = (torch.randn(5, 3), torch.randn(4, 3))
+    report = certify("Half", [subject_of_function(Half, args)])
+    (finding,) = report.findings
+    assert (finding.input, finding.name.code) == ("w", "factor")
+    assert finding.correction is not None and finding.correction.rechecked

@@ -1,0 +1,116 @@
+"""Whole models of PyTorch's: right ones are right, and left as they were; wrong parts are found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from chainrule import verify
+from chainrule.errors import ConfigError
+from chainrule.verify.examine import examine
+from chainrule.verify.pytorch import model_subjects
+from tests.verify.torch_models import (
+    CORRECT,
+    GPT,
+    Attention,
+    Flipped,
+    ResNet,
+    WrongAttention,
+    by_tokens,
+)
+
+TOKENS = (torch.tensor([[1, 5, 2, 7], [3, 0, 9, 4]]), torch.tensor([[5, 2, 7, 1], [0, 9, 4, 8]]))
+
+
+@pytest.mark.parametrize("name", CORRECT)
+def test_a_right_model_is_right(name: str):
+    torch.manual_seed(1)
+    found = model_subjects(*CORRECT[name]())
+    assert found.subjects[-1].name == "model" and not found.skipped
+    for subject in found.subjects:
+        if subject.name.startswith("model.") and "gpt, " in name:
+            continue  # as in "gpt"
+        seen = examine(subject)
+        assert not seen.wrong, (subject.name, seen.trials, seen.behaviours)
+        assert seen.trials, (subject.name, seen.skipped)
+
+
+def _state(model: nn.Module) -> list[Any]:
+    tensors = [*model.state_dict().values(), *[p.grad for p in model.parameters()]]
+    return [None if t is None else t.clone() for t in tensors]
+
+
+def test_a_model_is_left_as_it_was():
+    model = ResNet()
+    model.head(torch.randn(2, 4)).sum().backward()
+    batch = (torch.randn(4, 2, 6, 6), torch.tensor([0, 1, 2, 1]))
+    before, kept, stream = _state(model), batch[0].clone(), torch.get_rng_state()
+    found = model_subjects(model, batch, nn.CrossEntropyLoss())
+    examine(found.subjects[-1])
+    for a, b in zip(before, _state(model), strict=True):
+        assert a is b is None or torch.equal(a, b)
+    assert torch.equal(batch[0], kept) and torch.equal(stream, torch.get_rng_state())
+    assert model.training
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def test_a_wrong_attention_is_the_culprit_and_what_contains_it_is_not():
+    torch.manual_seed(1)
+    found = model_subjects(GPT(attention=WrongAttention, heads=1, layers=1), TOKENS, by_tokens)
+    assert found.subjects[0].name == "WrongAttention"
+    assert examine(found.subjects[0]).wrong
+    names = {s.name for s in found.subjects}
+    assert not {"model", "model.blocks.0"} & names
+    assert {s.subject for s in found.skipped} == {"model", "model.blocks.0"}
+    assert found.upstream == {"WrongAttention": ["model", "model.blocks.0"]}
+
+
+def test_the_same_model_with_a_right_attention_has_no_victims():
+    found = model_subjects(GPT(attention=Attention, heads=1, layers=1), TOKENS, by_tokens)
+    assert not found.upstream and not found.skipped
+
+
+def test_a_hook_that_turns_gradients_is_found_at_its_line():
+    report = verify.model(Flipped(), torch.randn(5, 3), lambda y: y.square().mean())
+    finding = report.findings[0]
+    assert (finding.subject, finding.name.code) == ("model.inner", "sign")
+    assert finding.place is not None and "register_full_backward_hook" in finding.place.text
+
+
+def test_a_detached_path_is_found():
+    class Detached(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = nn.Linear(3, 4), nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.two(torch.tanh(self.one(x)).detach())
+
+    report = verify.model(Detached(), torch.randn(5, 3), lambda y: y.square().mean())
+    assert {f.input for f in report.findings} == {"one.weight", "one.bias"}
+    assert {f.name.code for f in report.findings} == {"detached"}
+
+
+def test_norms_of_weights_are_right():
+    class Normed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rows = nn.Embedding(4, 3, max_norm=0.5)
+            self.one = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 4))
+            self.two = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.two(torch.tanh(self.one(self.rows(x))))
+
+    found = model_subjects(Normed(), torch.tensor([0, 3, 1]), lambda y: y.square().mean())
+    assert not any(examine(s).wrong for s in found.subjects)
+
+
+def test_a_loss_of_an_unknown_form_is_refused():
+    with pytest.raises(ConfigError, match=r"loss\(model, batch\)"):
+        model_subjects(nn.Linear(2, 2), torch.randn(3, 2), lambda a, b, c: a)
+    with pytest.raises(ConfigError, match="at least two parts"):
+        model_subjects(nn.Linear(2, 2), torch.randn(3, 2), lambda output, target: output)
