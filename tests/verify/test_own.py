@@ -69,7 +69,9 @@ def test_a_cut_is_found_at_its_line():
 
     report = verify.check(scaled, X)
     assert found(report) == [("scaled", "x")]
-    assert report.findings[0].name.code in ("partly_detached", "missing_term")
+    finding = report.findings[0]
+    assert finding.name.code == "partly_detached" and finding.place is not None
+    assert finding.place.line == line_of("size = (x * x).sum().detach()")
 
 
 def test_the_user_s_op_inside_a_function_is_the_culprit():
@@ -356,6 +358,43 @@ def test_parameters_without_a_gradient_are_named():
         ("unused.weight", "no_gradient", "warning"),
         ("unused.bias", "no_gradient", "warning"),
     ]
+
+
+class Cut(nn.Module):
+    """Takes a value off the graph, in one of the ways in which that happens."""
+
+    def __init__(self, how: str) -> None:
+        self.inner, self.outer = nn.Linear(4, 4), nn.Linear(4, 3)
+        self.how = how
+
+    def forward(self, x: Any) -> Any:
+        h = cr.tanh(x)
+        if self.how == "detach()":
+            h = h + self.inner(h).detach()
+        elif self.how == "item()":
+            h = self.inner(h) * (h * h).sum().item()
+        else:
+            with cr.no_grad():
+                h = self.inner(h)
+        return self.outer(h)
+
+
+@pytest.mark.parametrize(
+    ("how", "line"),
+    [
+        ("detach()", "h = h + self.inner(h).detach()"),
+        ("item()", "h = self.inner(h) * (h * h).sum().item()"),
+        ("no_grad", "h = self.inner(h)"),
+    ],
+)
+def test_a_cut_in_a_model_is_one_finding_at_its_line(how: str, line: str):
+    report = verify.model(Cut(how), BATCH, loss=cr.cross_entropy)
+    assert len(report.findings) == 1, str(report)
+    finding = report.findings[0]
+    assert finding.name.code in ("detached", "partly_detached") and how in finding.name.because
+    lines = Path(__file__).read_text().splitlines()
+    assert finding.place is not None
+    assert lines[finding.place.line - 1].strip() == line
 
 
 def test_losses_are_called_as_they_are_written():

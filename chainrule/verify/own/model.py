@@ -26,11 +26,12 @@ from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.own.call import is_array, results_of
+from chainrule.verify.own.cuts import explained
 from chainrule.verify.own.function import subjects_of_function
 from chainrule.verify.own.module import holding, subject_of_module
 from chainrule.verify.own.op import subject_of_op
 from chainrule.verify.place import Place
-from chainrule.verify.reading import parameters_of, place_at, place_of
+from chainrule.verify.reading import argument_names, parameters_of, place_at, place_of
 from chainrule.verify.report import Report
 from chainrule.verify.subject import Subject
 
@@ -86,6 +87,15 @@ class _Composed:
     def __call__(self, *args: Any) -> Any:
         at = len(args) - self.targets
         return self.loss(self.model(*args[:at]), *args[at:])
+
+
+def _names(model: Module, run: Any, count: int) -> tuple[str, ...]:
+    """Names of the batch's parts: what the model's forward calls them, and the target."""
+    targets = run.targets if isinstance(run, _Composed) else 0
+    if isinstance(run, partial):
+        return ("batch",)
+    named = argument_names(model.forward, count - targets)
+    return (*named, *["target"] * targets)
 
 
 def seen(model: Module, run: Callable[..., Any], args: Sequence[Any]) -> Run:
@@ -201,18 +211,20 @@ def certified_model(model: Module, batch: Any, loss: Callable[..., Any] | None) 
     if any(is_array(x) and np.size(x) == 0 for x in args):
         raise ShapeError("model: the batch is empty; give at least one example")
     name = type(model).__name__
-    whole = subject_of_module(model, run, args, name=name)
+    whole = subject_of_module(model, run, args, name=name, names=_names(model, run, len(args)))
     found = seen(model, run, args)
     ledger = Ledger(skipped=found.skipped)
     parts = [*found.functions, *found.modules, *found.ops]
     upstream = {part.name: [name] for part in parts}
     report = certify(name, parts, upstream=upstream, ledger=ledger)
     findings = list(report.findings)
+    known: set[str] = set()
     if report.ok:
-        findings += certify(name, [whole], ledger=ledger).findings
+        of_whole = certify(name, [whole], ledger=ledger).findings
+        known = {f.input for f in of_whole}
+        findings += explained(of_whole, whole)
     else:
         why = "a part of it is wrong, which makes its gradients wrong: correct that first"
         ledger.skipped.append(Skipped(name, why))
-    known = {f.input for f in findings if f.subject == name}
     findings += [f for f in found.unreached if f.input not in known]
     return Report(name, merged(findings), ledger)

@@ -44,16 +44,18 @@ def subject_of_module(
     args: Sequence[Any],
     *,
     name: str | None = None,
+    names: Sequence[str] | None = None,
     place: Any = None,
 ) -> Call:
     """`run(*args)`, which calls `module`, as a function of its arguments and parameters.
 
-    Parameters have their names in the module. Frozen ones are no inputs.
+    Parameters have their names in the module; frozen ones are no inputs. `names` are those of the
+    arguments, if they are not what `run` calls them.
     """
     parameters = list(module.named_parameters())
     owned = [Input(n, value_of(t), wanted=True) for n, t in parameters]
-    names = argument_names(run, len(args))
-    given = _inputs(names, args, bool(owned))
+    shown = names or argument_names(run, len(args))
+    given = _inputs(shown, args, bool(owned))
     of_arguments = on_leaves(run, args)
     tensors = [t for _, t in parameters]
 
