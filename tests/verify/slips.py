@@ -551,6 +551,43 @@ def backward(g, x, W):
         ),
     ),
     Op(
+        "layer",
+        "def forward(x, W):\n    return np.tanh(x @ W)\n",
+        """
+def backward(g, x, W):
+    a = g * (1 - np.tanh(x @ W) ** 2)
+    return a @ W.T, x.T @ a
+""",
+        normal((3, 4), (4, 4)),
+        (
+            ("a @ W.T", "a @ W", "transposed"),
+            ("x.T @ a", "(x.T @ a).T", "transposed"),
+            ("x.T @ a", "x.T @ g", "wrong_value missing_term *"),
+        ),
+    ),
+    Op(
+        "log_softmax",
+        """
+def forward(z):
+    e = z - z.max(axis=-1, keepdims=True)
+    return e - np.log(np.exp(e).sum(axis=-1, keepdims=True))
+""",
+        """
+def backward(g, z):
+    p = np.exp(z - z.max(axis=-1, keepdims=True))
+    p /= p.sum(axis=-1, keepdims=True)
+    return g - p * g.sum(axis=-1, keepdims=True)
+""",
+        normal((4, 5)),
+        (
+            ("g - p * g.sum(axis=-1, keepdims=True)", "g", "missing_term"),
+            ("g - p", "g + p", "sign"),
+            ("g - p", "g - z", "wrong_value"),
+            ("g.sum(axis=-1, keepdims=True)", "g.mean(axis=-1, keepdims=True)", "factor"),
+            ("g.sum(axis=-1, keepdims=True)", "g.sum(axis=0, keepdims=True)", "wrong_axis"),
+        ),
+    ),
+    Op(
         "scale",
         "def forward(x, s):\n    return x * s\n",
         "def backward(g, x, s):\n    return g * s, (g * x).sum(axis=0)\n",

@@ -150,14 +150,11 @@ def reordered(case: Case) -> Iterator[Guess]:
         for words, moved in _moves(N, axis, extent):
             if case.explains(moved.reshape(case.N.shape)):
                 left = case.left(moved.reshape(case.N.shape))
-                yield guess(
-                    "region",
-                    12.0,
-                    f"A equals N {words} along axis {at} of {side}, leaving {left:.0e}",
-                    f"elements of {side} are {words} along axis {at}",
-                    left=left,
-                    formula=f"undo it: {side} must not be {words} along axis {at}",
-                )
+                because = f"A equals N {words} along axis {at} of {side}, leaving {left:.0e}"
+                detail = f"elements of {side} are {words} along axis {at}"
+                formula = f"undo it: {side} must not be {words} along axis {at}"
+                for code, rank in (("wrong_value", 8.0), ("region", 8.5)):
+                    yield guess(code, rank, because, detail, left=left, formula=formula)
                 return
 
 

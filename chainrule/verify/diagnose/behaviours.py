@@ -49,6 +49,7 @@ _FORMULA = {
     "wrong_shape": "{x}_bar must have the shape of {x}",
     "raises": "the backward must work wherever the forward does",
 }
+_SECONDARY = 7.0
 _MOST = 300
 """Elements of an input whose true gradient is measured one by one."""
 
@@ -63,10 +64,18 @@ def behaved(evidence: Evidence, behaviour: Behaviour) -> Iterator[Guess]:
         code = "detached"
     yield guess(
         code,
-        _RANK.get(behaviour.code, 1.0),
+        _rank(evidence, behaviour),
         behaviour.says,
         formula=_FORMULA.get(behaviour.code, "").format(x=name),
     )
+
+
+def _rank(evidence: Evidence, behaviour: Behaviour) -> float:
+    """What depends on memory order is the mistake only if the gradient is right otherwise."""
+    plain = [t for t in evidence.trials if t.input == behaviour.input and t.verdict == "wrong"]
+    if behaviour.code == "contiguity" and plain:
+        return _SECONDARY
+    return _RANK.get(behaviour.code, 1.0)
 
 
 def _misshaped(subject: Subject, k: int) -> Iterator[Guess]:

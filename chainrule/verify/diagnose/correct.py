@@ -13,6 +13,8 @@ from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction
 from chainrule.verify.subject import Array, Subject
 
+_LONG = 0.25
+"""Seconds: a forward that takes longer is not run dozens of times for a formula."""
 _RIGHT = 1e-5
 """Relative disagreement at which a corrected gradient counts as right."""
 
@@ -80,7 +82,10 @@ def _error(evidence: Evidence, k: int, mend: Mend) -> float | None:
 
 
 def _points(evidence: Evidence, k: int) -> Iterator[tuple[Any, ...]]:
-    yield measure.captured(evidence.subject)
+    """The captured point, unless the forward takes long there, and the shrunk ones."""
+    each = evidence.seconds / max(evidence.evaluations, 1)
+    if each < _LONG or not evidence.jacobians:
+        yield measure.captured(evidence.subject)
     yield from [j.xs for j in evidence.jacobians if j.input == k][:2]
 
 

@@ -16,6 +16,7 @@ from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.diagnose.inputs import exchanged
 from chainrule.verify.diagnose.lost import lost
 from chainrule.verify.diagnose.paths import through
+from chainrule.verify.diagnose.raw import raw
 from chainrule.verify.diagnose.regions import region
 from chainrule.verify.diagnose.scale import scaled
 from chainrule.verify.diagnose.scales import scaled_elements
@@ -37,6 +38,7 @@ RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
     scaled_elements,
     mistaken,
     reordered,
+    raw,
 )
 """All rules that look at a pair of Jacobians."""
 _NOTES = ("straight_through", "kink")

@@ -83,7 +83,8 @@ def _by_formula(case: Case, a: Array, n: Array, shape: tuple[int, ...]) -> Itera
     name = case.input
     if true is None:
         what = f"what {name}_bar multiplies g by is {seen}, which is not the derivative"
-        yield guess("wrong_value", 12.0, f"A is {seen} at every element", what)
+        rank = 7.2 if _is_value(seen) else 12.0
+        yield guess("wrong_value", rank, f"A is {seen} at every element", what)
         return
     code, detail = _compared(seen, true)
     yield guess(
@@ -93,6 +94,16 @@ def _by_formula(case: Case, a: Array, n: Array, shape: tuple[int, ...]) -> Itera
         detail,
         formula=f"{name}_bar = g * ({true})",
         mend=_formula(case, true),
+    )
+
+
+def _is_value(seen: Formula) -> bool:
+    """Whether a formula is a value at hand, as it is."""
+    return (
+        len(seen.terms) == 1
+        and seen.terms[0].c == 1.0
+        and len(seen.names) == 1
+        and (seen.terms[0].powers[0][1] == 1.0)
     )
 
 
