@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -154,3 +155,81 @@ def test_graphs_are_measured():
     finding = only(training_wrong.state_kept_on_the_model, "graph_kept")
     assert math.isfinite(len(finding.name.because))
     assert "nodes" in finding.name.because
+
+
+def scheduled_too_early():
+    m, (x, y) = mlp(), batch()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(o, 1)
+    for _ in range(3):
+        o.zero_grad()
+        F.mse_loss(m(x), y).backward()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            schedule.step()
+        o.step()
+
+
+def test_a_schedule_before_the_optimizer():
+    finding = only(scheduled_too_early, "scheduled_first")
+    assert "StepLR" in finding.name.because
+    assert finding.place.text == "schedule.step()"
+
+
+def trained_in_eval_mode():
+    m = nn.Sequential(mlp(4, 8), nn.Dropout(), nn.Linear(8, 1)).eval()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x), y).backward()
+        o.step()
+
+
+def test_training_in_eval_mode_is_a_note():
+    assert only(trained_in_eval_mode, "eval_mode").level == "note"
+
+
+def retained_for_nothing():
+    m, (x, y) = mlp(), batch()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        o.zero_grad()
+        F.mse_loss(m(x), y).backward(retain_graph=True)
+        o.step()
+
+
+def test_graphs_retained_for_nothing_are_a_note():
+    finding = only(retained_for_nothing, "graph_kept")
+    assert finding.level == "note"
+    assert "retain_graph" in finding.name.because
+
+
+def number_for_a_loss():
+    m, (x, y) = mlp(), batch()
+    torch.optim.SGD(m.parameters(), 0.1)
+    loss = F.mse_loss(m(x), y).item()
+    assert not hasattr(loss, "backward")
+
+
+def test_a_loss_that_is_a_number_is_a_note():
+    finding = only(number_for_a_loss, "detached")
+    assert finding.level == "note"
+    assert ".item()" in finding.place.text
+
+
+def last_group_is_smaller():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for k in (4, 4, 2):
+        o.zero_grad()
+        for _ in range(k):
+            x, y = batch()
+            (F.mse_loss(m(x), y) / 4).backward()
+        o.step()
+
+
+def test_a_smaller_last_group_is_a_note():
+    finding = only(last_group_is_smaller, "accumulation")
+    assert finding.level == "note"
+    assert "4, 4, 2" in finding.name.because

@@ -8,6 +8,7 @@ import torch
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.training import observers
 from tests.verify.training_right import RIGHT
+from tests.verify.training_right_more import MORE
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -36,7 +37,7 @@ def observed(loop):
     return found, ledger
 
 
-@pytest.mark.parametrize("loop", RIGHT, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("loop", [*RIGHT, *MORE], ids=lambda f: f.__name__)
 def test_nothing_is_said_of_a_loop_that_is_right(loop):
     torch.manual_seed(0)
     found, ledger = observed(loop)
@@ -47,4 +48,4 @@ def test_nothing_is_said_of_a_loop_that_is_right(loop):
 
 
 def test_there_are_many():
-    assert len(RIGHT) >= 60
+    assert len(RIGHT) + len(MORE) >= 100

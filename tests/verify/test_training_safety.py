@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -170,3 +171,31 @@ def test_a_script_may_keep_what_was_replaced():
     m, (x, y) = mlp(), batch()
     F.mse_loss(m(x), y).backward()
     assert float(clip(m.parameters(), 1.0)) > 0
+
+
+def test_a_traced_model_is_traced_as_without_us():
+    parts = observers()
+    for part in parts:
+        part.start()
+    try:
+        m = mlp()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            traced = torch.jit.trace(m, torch.randn(2, 4))
+        x = torch.randn(3, 4)
+        assert torch.equal(traced(x), m(x))
+    finally:
+        for part in reversed(parts):
+            part.stop()
+
+
+def test_a_compiled_model_is_not_looked_into():
+    with watching() as report:
+        m = torch.compile(mlp(), backend="eager")
+        o = torch.optim.SGD(m.parameters(), 0.1)
+        for _ in range(3):
+            x, y = batch()
+            F.mse_loss(m(x), y).backward()
+            o.step()
+    assert [f.name.code for f in report.findings] == ["not_reset"]
+    assert any("torch.compile" in s.why for s in report.ledger.skipped)

@@ -10,7 +10,8 @@ from typing import Any, final
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Tap
 from chainrule.verify.training.patching import Patched
-from chainrule.verify.training.torchtap import TorchEngine, TorchTap
+from chainrule.verify.training.torchengine import TorchEngine
+from chainrule.verify.training.torchtap import TorchTap
 from chainrule.verify.training.where import place
 
 _SCHEDULES = ("LRScheduler", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau")

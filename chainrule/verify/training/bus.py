@@ -35,6 +35,8 @@ class Bus:
         self._parts: list[Part] = []
         self._handlers: dict[type, list[tuple[Part, Callable[[Any], None]]]] = {}
         self._within = False
+        self.notes: list[tuple[str, str]] = []
+        """What taps could not see, and why: for the ledger."""
 
     def add(self, part: Part) -> None:
         """Let a part listen."""
@@ -132,6 +134,8 @@ class Part(Observer):
     @final
     def findings(self, ledger: Ledger) -> list[Finding]:
         """What was found; a part that failed says so in the ledger instead."""
+        while self._bus.notes:
+            ledger.skipped.append(Skipped(*self._bus.notes.pop()))
         try:
             if self._error is None:
                 return self.found(ledger)

@@ -50,6 +50,7 @@ class Cut(Part):
         self._found: tuple[str, Place | None, _Leaving | None] | None = None
         self._leaf: tuple[str, Place | None, _Leaving | None] | None = None
         self._optimized: set[int] = set()
+        self._backwards = 0
 
     def listens(self) -> Handlers:
         """Ops, backward passes and steps."""
@@ -98,6 +99,7 @@ class Cut(Part):
         return row[1] if row is not None and row[0]() is root else self._number
 
     def _begins(self, e: events.BackwardBegins) -> None:
+        self._backwards += 1
         root = e.roots[0]
         known = id(root) in self._optimized
         if len(e.roots) == 1 and root.requires_grad and root.is_leaf and not known:
@@ -115,10 +117,19 @@ class Cut(Part):
         if self._leaf is not None and self._found is None:
             self._found = self._leaf
 
+    def _without_backward(self) -> list[Finding]:
+        """A program that builds an optimizer and stops short of a backward pass."""
+        if self._backwards or not self._optimized or self._number is None:
+            return []
+        at = placed(self._number.at)
+        why = f"there was no backward pass; a value left its graph as a number: {self._number.how}"
+        advice = "if that number was to be the loss: keep the tensor, and call backward() on it"
+        return [said("note", "detached", why, advice, at, subject="the loss")]
+
     def found(self, ledger: Ledger) -> list[Finding]:
         """The loss without a graph, if there was one."""
         if self._found is None:
-            return []
+            return self._without_backward()
         why, place, leaving = self._found
         at = placed(leaving.at) if leaving is not None else None
         how = f"the graph ends at {at}: {leaving.how}" if leaving is not None else ""

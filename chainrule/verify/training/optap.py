@@ -12,7 +12,8 @@ from typing import Any, final
 
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Tap
-from chainrule.verify.training.torchtap import TorchEngine, TorchTap
+from chainrule.verify.training.torchengine import TorchEngine, is_abstract
+from chainrule.verify.training.torchtap import TorchTap
 
 _SILENT = frozenset({"__get__", "__set__", "__delete__", "backward", "requires_grad_"})
 """What is no op: attributes of tensors."""
@@ -46,12 +47,7 @@ class OpTap(Tap):
 
     def take(self) -> None:
         """Leave the mode, wherever it stands on the stack."""
-        for hook in self._hooks:
-            hook.remove()
-        self._pull()
-        self._main.pauses = None
-        self._paused = False
-        self._quiet.clear()
+        self.leave()
 
     def _made(self) -> Any:
         see = self._see
@@ -74,7 +70,7 @@ class OpTap(Tap):
             name = getattr(getattr(func, "__self__", None), "__name__", "")
             if name not in _READ:
                 return
-        if self._bus.hears(events.OpRan):
+        if self._bus.hears(events.OpRan) and not is_abstract(self._torch):
             self._bus.tell(events.OpRan(self._engine, name, args, kwargs, y))
 
     # --- the stack of modes
@@ -83,6 +79,15 @@ class OpTap(Tap):
         """See nothing for now: a backward pass, an optimizer or a part of ours is at work."""
         if not self._paused:
             self._paused = self._pull()
+
+    def leave(self) -> None:
+        """See no more."""
+        for hook in self._hooks:
+            hook.remove()
+        self._pull()
+        self._main.pauses = None
+        self._paused = False
+        self._quiet.clear()
 
     def resume(self) -> None:
         """See again."""
@@ -109,13 +114,17 @@ class OpTap(Tap):
 
     def _enters(self, module: Any, inputs: Any) -> None:
         self.resume()  # what was to end the pause may have failed
-        if self._quiet or (module.training and self._torch.is_grad_enabled()):
+        torch = self._torch
+        if self._quiet or not (is_abstract(torch) or self._is_untrained(module)):
             return
-        trained = self._torch.is_grad_enabled() and any(
-            p.requires_grad for p in module.parameters()
-        )
-        if not trained and self._pull():
+        if self._pull():
             self._quiet.append(module)
+
+    def _is_untrained(self, module: Any) -> bool:
+        """Whether nothing is trained in this call, so that PyTorch may choose faster ways."""
+        if not self._torch.is_grad_enabled():
+            return True
+        return not module.training and not any(p.requires_grad for p in module.parameters())
 
     def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
         if self._quiet and self._quiet[-1] is module:

@@ -12,56 +12,9 @@ from typing import Any, Protocol, final
 
 from chainrule.verify.training import events, torchgraph
 from chainrule.verify.training.bus import Bus, Tap
-from chainrule.verify.training.events import Engine
 from chainrule.verify.training.patching import Patched
+from chainrule.verify.training.torchengine import TorchEngine, is_abstract
 from chainrule.verify.training.where import here, place, site
-
-
-@final
-class TorchEngine(Engine):
-    """PyTorch's tensors, optimizers and modules."""
-
-    def __init__(self) -> None:
-        self._torch: Any = import_module("torch")
-
-    def token(self, tensor: Any) -> tuple[int, ...]:
-        """Its object, memory and version."""
-        if tensor.layout is not self._torch.strided:
-            return (id(tensor), tensor._version)
-        return (id(tensor), tensor.data_ptr(), tensor._version)
-
-    def norms(self, tensors: Sequence[Any]) -> list[float]:
-        """In float32 at least; sparse tensors by their values."""
-        torch = self._torch
-        if not tensors:
-            return []
-        with torch.no_grad():
-            plain = [_dense(t) for t in tensors]
-            wide = [t.float() if t.dtype.itemsize < 4 else t for t in plain]
-            found = torch._foreach_norm(wide)
-            if len({(n.dtype, n.device) for n in found}) > 1:
-                return [float(n) for n in found]
-            return torch.stack(found).tolist()
-
-    def params(self, optimizer: Any) -> list[Any]:
-        """Those of all groups."""
-        every = {id(p): p for group in optimizer.param_groups for p in group["params"]}
-        return list(every.values())
-
-    def modules(self, root: Any) -> list[tuple[str, Any]]:
-        """As `named_modules` has them."""
-        return list(root.named_modules())
-
-    def own(self, module: Any) -> list[tuple[str, Any]]:
-        """As `named_parameters(recurse=False)` has them."""
-        return list(module.named_parameters(recurse=False))
-
-
-def _dense(tensor: Any) -> Any:
-    tensor = tensor.detach()
-    if not tensor.is_sparse:
-        return tensor
-    return (tensor if tensor.is_coalesced() else tensor.coalesce()).values()
 
 
 class Pauses(Protocol):
@@ -72,6 +25,9 @@ class Pauses(Protocol):
 
     def resume(self) -> None:
         """Look again."""
+
+    def leave(self) -> None:
+        """Look no more."""
 
 
 @final
@@ -103,8 +59,11 @@ class TorchTap(Tap):
         self._patched.put(torch.nn.Module, "zero_grad", self._zeroing)
         self._patched.put(optimizer, "_optimizer_step_code", self._stepped)
         self._patched.put(kept, "__enter__", self._hiding)
-        self._hooks = [
-            import_module("torch.optim.optimizer").register_optimizer_step_pre_hook(self._steps),
+        self._patched.put(torch, "compile", self._compiling)
+        self._patched.put(torch.nn.Module, "compile", self._compiling)
+        steps = import_module("torch.optim.optimizer")
+        self._hooks = [steps.register_optimizer_step_pre_hook(self._steps)]
+        self._calls = [
             module.register_module_forward_pre_hook(self._enters),
             module.register_module_forward_hook(self._leaves, always_call=True),
         ]
@@ -112,7 +71,7 @@ class TorchTap(Tap):
     def take(self) -> None:
         """Put everything back."""
         self._patched.undo()
-        for hook in self._hooks:
+        for hook in (*self._hooks, *self._calls):
             hook.remove()
         self._known.clear()
         self._stack.clear()
@@ -127,6 +86,8 @@ class TorchTap(Tap):
 
     def tell(self, event: Any) -> None:
         """Publish an event; what is done about it is seen by nobody."""
+        if is_abstract(self._torch):
+            return
         with self._torch._C.DisableTorchFunction():
             self._bus.tell(event)
 
@@ -270,6 +231,25 @@ class TorchTap(Tap):
         return enter
 
     # --- modules
+
+    def _compiling(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """What is compiled is compiled with all that looks at it: so we look no more."""
+
+        @wraps(run)
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            if self._patched.on:
+                self._patched.tried(self._leave)
+            return run(*args, **kwargs)
+
+        return compiled
+
+    def _leave(self) -> None:
+        for hook in self._calls:
+            hook.remove()
+        self._stack.clear()
+        if self.pauses is not None:
+            self.pauses.leave()
+            self._bus.notes.append(("ops and modules", "the program uses torch.compile"))
 
     def _enters(self, module: Any, inputs: Any) -> None:
         depth = len(self._stack)
