@@ -18,7 +18,7 @@ from chainrule.verify.subject import Subject, values
 
 SECONDS = 10.0
 """After so long, points besides the captured one are left out."""
-LARGE = 2_000_000
+LARGE = 500_000
 """Elements of a point at which small elements are not looked for any more."""
 _FAR_LARGER = 1e3
 """A gradient that grows so much at another sign is beyond what the forward was made for."""
@@ -166,12 +166,13 @@ class _Examination:
         if run.subject.fixed:
             run.skip("other sizes", run.subject.fixed)
             return base
-        for point in sizes.others(run, base):
+        count = 0
+        for count, point in enumerate(sizes.others(run, base), 1):
             other = self._elsewhere(point, "size", right)
             found += [] if other is None else [other]
             if self._late():
                 break
-        if len(found) == 1:
+        if not count:
             run.skip("other sizes", "the forward works at none that was tried")
         return min(found, key=lambda b: sum([y.size for y in b.ys]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -28,50 +28,51 @@ def elements(run: Run, base: Base, k: int) -> tuple[int, Array, Array] | None:
         bar = np.zeros(t.shape)
     if bar.shape != t.shape or not t.size:
         return None
-    j = _halved(t.size, lambda part: _column_error(run, base, k, gs, bar, _only(t, part)))
-    column = numeric(run, base, k, np.array([j]))
-    at = int(np.argmax([_row_error(run, base, k, j, o, column, None) for o in range(len(gs))]))
-    i = _halved(base.ys[at].size, lambda part: _row_error(run, base, k, j, at, column, part))
-    near = np.abs(column[at][0][:, 0])
-    rows = _among(run, i, base.ys[at].shape, np.argsort(-near)[: _SHOWN // 3])
+    j = _halved(t.size, lambda part: _along(run, base, k, gs, bar, _only(t, part)))
+    column = [values[:, 0] for values, _ in numeric(run, base, k, np.array([j]))]
+    alone = [cotangents.alone(gs, o) for o in range(len(gs))]
+    errors = [_across(run, base, k, j, g, column) for g in alone]
+    at = int(np.argmax(np.abs(errors)))
+
+    def across(part: Array) -> float:
+        some = [_only(g, part) if o == at else g for o, g in enumerate(alone[at])]
+        return _across(run, base, k, j, some, column)
+
+    i = _halved(base.ys[at].size, across)
+    large = np.argsort(-np.abs(column[at]))[: _SHOWN // 3]
+    rows = _among(run, i, base.ys[at].shape, large)
     return at, rows, _among(run, j, t.shape, np.empty(0, int))
 
 
 def _halved(size: int, error: Callable[[Array], float]) -> int:
-    """The element at the end of a walk that always takes the half with the larger error."""
+    """The element at the end of a walk that always takes the half with the larger error.
+
+    Errors of parts add up to that of the whole, so that one half tells of the other.
+    """
     part = np.arange(size)
+    whole = error(part)
     while part.size > 1:
-        halves = part[: part.size // 2], part[part.size // 2 :]
-        part = max(halves, key=error)
+        first, second = part[: part.size // 2], part[part.size // 2 :]
+        off = error(first)
+        part, whole = (first, off) if abs(off) >= abs(whole - off) else (second, whole - off)
     return int(part[0])
 
 
-def _column_error(run: Run, base: Base, k: int, gs: list[Array], bar: Array, t: Array) -> float:
+def _along(run: Run, base: Base, k: int, gs: Sequence[Array], bar: Array, t: Array) -> float:
+    """How far <g, J t> from the backward and from differences are apart."""
     along = slopes(run, base, {k: t})
-    pairs = list(zip(gs, along, strict=True))
-    told = inner(bar, t)
-    n = sum([inner(np.where(s.resolved, g, 0), s.value) for g, s in pairs])
-    return abs(told - n)
+    pairs = zip(gs, along, strict=True)
+    return inner(bar, t) - sum([inner(np.where(s.resolved, g, 0), s.value) for g, s in pairs])
 
 
-def _row_error(
-    run: Run,
-    base: Base,
-    k: int,
-    j: int,
-    o: int,
-    column: list[tuple[Array, Array]],
-    part: Array | None,
+def _across(
+    run: Run, base: Base, k: int, j: int, gs: Sequence[Array], column: Sequence[Array]
 ) -> float:
-    """How wrong x_bar[j] is for a random cotangent of output o, of a part of its elements."""
-    if o not in cotangents.used(base):
-        return 0.0
-    gs = cotangents.alone(cotangents.random(run, base), o)
-    if part is not None:
-        gs[o] = _only(gs[o], part)
+    """How wrong x_bar[j] is for cotangents gs."""
     bar = run.pull(base.xs, gs)[k]
-    told = 0.0 if bar is None else complex(bar.reshape(-1)[j]).real
-    return abs(told - inner(np.ascontiguousarray(gs[o]).reshape(-1), column[o][0][:, 0]))
+    told = 0.0 if bar is None else float(bar.reshape(-1)[j].real)
+    flat = [np.ascontiguousarray(g).reshape(-1) for g in gs]
+    return told - sum([inner(g, c) for g, c in zip(flat, column, strict=True)])
 
 
 def _only(x: Array, part: Array) -> Array:

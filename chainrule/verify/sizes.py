@@ -41,12 +41,13 @@ def smaller(run: Run, base: Base) -> Iterator[Point]:
 def others(run: Run, base: Base) -> Iterator[Point]:
     """Versions of the point of other lengths than its own: small ones, then larger ones."""
     small = next(_small(run, base), None)
-    large = next(_tried(run, base, _larger(extents(base.xs))), None)
+    longer = _larger(extents(base.xs))
+    large = next(_tried(run, base, longer), None) if longer else None
     found = [p for p in (small, large) if p is not None]
     yield from found
     if small is None:
         yield from _one_by_one(run, base, _other)
-    if large is None:
+    if large is None and longer:
         yield from _one_by_one(run, base, _longer)
 
 
@@ -59,12 +60,15 @@ def _small(run: Run, base: Base) -> Iterator[Point]:
 
 
 def _larger(lengths: Sequence[int]) -> dict[int, int]:
+    """More than twice as long: a size written into code may be enough for what it has seen.
+
+    What is long already stays.
+    """
     renaming: dict[int, int] = {}
     for n in lengths:
-        # More than twice as long where that costs little: a size written into code may be "enough".
-        least = 2 * n if 2 * n < _PRIMES[-1] else n
-        free = [p for p in _PRIMES if p > least and p not in renaming.values()]
-        renaming[n] = free[0] if free else n
+        free = [p for p in _PRIMES if p > 2 * n and p not in renaming.values()]
+        if free:
+            renaming[n] = free[0]
     return renaming
 
 
