@@ -330,6 +330,7 @@ def test_patches_come_off_in_any_order():
         ("no_grad", "detached", "with torch.no_grad():"),
         ("rewrapped", "detached", "logits = torch.tensor(logits, requires_grad=True)"),
         ("penalty", "partly_detached", "loss = loss + 0.01 * sum("),
+        ("tied", "partly_detached", "return x @ self.embedding.weight.detach().T"),
         ("number", "partly_detached", "loss = loss + 0.01 * sum("),
         ("weight", "unseen_change", "model.head.weight.data.mul_(1.5)"),
         ("", "", ""),

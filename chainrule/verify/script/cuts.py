@@ -90,6 +90,11 @@ class Slice:
         before = [*self.above(cut), *[self.tape.entries[i] for i in cut.entries]]
         return any(not e.is_float or e.name in STEPS for e in before)
 
+    def is_bare(self, cut: Cut) -> bool:
+        """Whether a parameter itself is cut off, where targets and weights are computed values."""
+        slots = {s for i in cut.entries for s in self.tape.entries[i].connected}
+        return cut.kind != "no_grad" and slots <= set(self.tape.roots)
+
     def is_inside(self, cut: Cut) -> bool:
         """Whether the cut value meets a connected one before parameters act on both."""
         reached = self.below(cut.entries)

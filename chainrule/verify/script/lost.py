@@ -26,7 +26,7 @@ NOISE = 1e-5
 _NAMES = 6
 """Parameters that are named."""
 
-Where = Literal["step", "added", "inside", "loss"]
+Where = Literal["step", "added", "bare", "inside", "loss"]
 
 _WORDS = {
     "detach": "`.detach()` cuts the graph",
@@ -107,6 +107,8 @@ def _where(part: Slice, cut: Cut) -> Where:
         return "step"
     if part.is_added(cut):
         return "added"
+    if part.is_bare(cut):
+        return "bare"
     return "inside" if part.is_inside(cut) else "loss"
 
 
@@ -194,6 +196,7 @@ def _evidence(seen: Seen, roots: Sequence[Root]) -> list[str]:
     means = {
         "step": "a step function lies before the cut: its gradient is made up on purpose",
         "added": "the value is only added to the loss: this term changes no gradient",
+        "bare": "a parameter itself is cut off: this use of it trains nothing",
         "inside": "behind the cut the value meets connected ones, and parameters act on both",
         "loss": "the value goes into the loss only, as a target or a weight does",
     }

@@ -18,7 +18,10 @@ from torch.overrides import TorchFunctionMode
 
 from chainrule.verify.script.tensors import Frames, checksum, frames, tensors_in
 
-_DATA: Any = vars(torch._C.TensorBase)["data"]  # pyright: ignore[reportPrivateUsage]
+_PROPERTIES = {"data", "T", "mT", "H", "mH", "real", "imag"}
+"""Attributes that are tensors computed from the tensor."""
+_OTHER = {"backward", "register_hook", "retain_grad", "requires_grad_", "__repr__", "__set__"}
+"""Calls that compute nothing; `x.data = y` brings state up to date."""
 _EXITS = {"item", "__float__", "tolist", "numpy", "__array__", "__int__"}
 MOST = 1 << 31
 """Bytes of tensors that are held for a tape."""
@@ -145,10 +148,10 @@ class Tape(TorchFunctionMode):
             return None
         name: str = getattr(func, "__name__", str(func))
         if name == "__get__":
-            if getattr(func, "__self__", None) is not _DATA:
+            name = getattr(getattr(func, "__self__", None), "__name__", "")
+            if name not in _PROPERTIES:
                 return None
-            name = "data"
-        if name in ("backward", "register_hook", "retain_grad", "requires_grad_", "__repr__"):
+        if name in _OTHER:
             return None
         target = tensors[0] if _writes(name) and tensors else None
         if target is not None and self._is_root(target):
@@ -212,7 +215,7 @@ class Tape(TorchFunctionMode):
 
     def _after(self, b: _Before, out: Any) -> None:
         inputs = tuple([slot for slot, _ in b.slots])
-        outs = [b.target] if b.name in ("__setitem__", "__set__") else tensors_in(out)
+        outs = [b.target] if b.name == "__setitem__" else tensors_in(out)
         made = [t for t in outs if t is not None]
         if not made:
             if b.name in _EXITS and inputs:
@@ -267,7 +270,7 @@ class _Before:
 
 
 def _writes(name: str) -> bool:
-    return name in ("__setitem__", "__set__") or (name.endswith("_") and not name.endswith("__"))
+    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
 
 
 def _memory(t: Tensor) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -39,7 +39,7 @@ class WholeObserver(Observer):
     def __init__(self) -> None:
         self._tape: Tape | None = None
         self._patches = Patches()
-        self._hook: Any = None
+        self._hooks: list[Any] = []
         self._step = Step()
         self._unseen = Unseen()
         self._skipped: list[str] = []
@@ -64,28 +64,45 @@ class WholeObserver(Observer):
         if why:
             self._skipped.append(why)
             return
-        from torch.optim.optimizer import register_optimizer_step_post_hook
+        from torch.optim.optimizer import (
+            register_optimizer_step_post_hook,
+            register_optimizer_step_pre_hook,
+        )
 
         self._tape = tape = Tape()
         level: Any = torch.autograd.Function.__mro__[1]
         self._patches.put(level, "apply", lambda old: _applied(old, level, tape, self._unseen))
         for owner, name in BACKWARD[:2]:
             self._patches.put(owner(torch), name, self._watched)
-        self._hook = register_optimizer_step_post_hook(self._stepped)
+        self._hooks = [
+            register_optimizer_step_pre_hook(self._steps),
+            register_optimizer_step_post_hook(self._stepped),
+        ]
         tape.__enter__()
 
     def _end(self) -> None:
-        if self._tape is None or self._hook is None:
+        if self._tape is None or not self._hooks:
             return
         _remove(self._tape)
         self._patches.undo()
-        self._hook.remove()
-        self._hook = None
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
         if self._tape.broken:
             self._skipped.append(self._tape.broken)
         self._tape.clear()
 
+    def _resume(self, tape: Tape) -> None:
+        tape.active = bool(self._hooks) and not tape.broken
+
+    def _steps(self, optimizer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """What an optimizer computes is its own; but a closure runs the model."""
+        if self._tape is not None and len(args) < 2 and not kwargs:
+            self._tape.active = False
+
     def _stepped(self, optimizer: Any, *_: Any) -> None:
+        if self._tape is not None:
+            self._resume(self._tape)
         self._step.stepped.update([id(p) for g in optimizer.param_groups for p in g["params"]])
 
     def _watched(self, backward: Any) -> Any:
@@ -101,7 +118,7 @@ class WholeObserver(Observer):
             try:
                 return backward(tensors, *args, **kwargs)
             finally:
-                tape.active = self._hook is not None and not tape.broken
+                self._resume(tape)
 
         return observed
 

@@ -324,6 +324,22 @@ def norms():
         print(step, loss.item())
 
 
+def spectral_by_hand():
+    body, head = nn.Linear(4, 8), nn.Linear(8, 2)
+    u, v = nn.Parameter(torch.randn(8), False), nn.Parameter(torch.randn(4), False)
+    optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=1e-2)
+    for step in range(6):
+        w = body.weight
+        v.data = F.normalize(w.data.T @ u.data, dim=0)
+        u.data = F.normalize(w.data @ v.data, dim=0)
+        h = torch.relu(F.linear(torch.randn(8, 4), w / (u @ (w @ v)), body.bias))
+        loss = head(h).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(step, loss.item())
+
+
 def checkpointed():
     from torch.utils.checkpoint import checkpoint
 

@@ -68,6 +68,8 @@ class Model(nn.Module):
         x = self.embedding(tokens) + self.position
         for block in self.blocks:
             x = self.drop(block(x))
+        if slip == "tied":
+            return x @ self.embedding.weight.detach().T
         return self.head(x)
 
 
