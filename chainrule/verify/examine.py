@@ -166,13 +166,14 @@ class _Examination:
         if run.subject.fixed:
             run.skip("other sizes", run.subject.fixed)
             return base
-        count = 0
-        for count, point in enumerate(sizes.others(run, base), 1):
+        tried = False
+        for point in sizes.others(run, base):
+            tried = True
             other = self._elsewhere(point, "size", right)
             found += [] if other is None else [other]
             if self._late():
                 break
-        if not count:
+        if not tried:
             run.skip("other sizes", "the forward works at none that was tried")
         return min(found, key=lambda b: sum([y.size for y in b.ys]))
 
