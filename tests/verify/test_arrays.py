@@ -161,6 +161,47 @@ def test_outputs_saved_values_and_local_derivatives_are_told_apart(case: Any):
     assert agrees(subject_of_pair(*case, (X,)))
 
 
+def in_dict(params: Any, x: Any) -> Any:
+    return np.tanh(x @ params["w"]) + params["b"]
+
+
+def dict_first(g: Any, params: Any, x: Any) -> Any:
+    h = g * (1 - np.tanh(x @ params["w"]) ** 2)
+    return {"dw": x.T @ h, "db": g.sum(0)}, h @ params["w"].T
+
+
+def dict_alone(g: Any, params: Any, x: Any) -> Any:
+    grads, x_bar = dict_first(g, params, x)
+    return {"w": grads["dw"], "b": grads["db"], "x": x_bar}
+
+
+def in_list(params: Any, x: Any) -> Any:
+    return x @ params[0] + params[1]
+
+
+def list_alone(params: Any, x: Any, g: Any) -> Any:
+    return [x.T @ g, g.sum(0)]
+
+
+def list_first(params: Any, x: Any, g: Any) -> Any:
+    return list_alone(params, x, g), g @ params[0].T
+
+
+TREES = [
+    (in_dict, dict_first, {"w": W, "b": B}, None),
+    (in_dict, dict_alone, {"w": W, "b": B}, None),
+    (in_list, list_first, [W, B], None),
+    (in_list, list_alone, [W, B], ["params[0]", "params[1]"]),
+]
+
+
+@pytest.mark.parametrize(("forward", "backward", "params", "wrt"), TREES)
+def test_arrays_in_dicts_and_lists_are_inputs(forward: Any, backward: Any, params: Any, wrt: Any):
+    made = subject_of_pair(forward, backward, (params, X), wrt=wrt)
+    assert len(made.inputs) == 3 and made.inputs[2].name == "x"
+    assert agrees(made)
+
+
 def test_what_cannot_be_told_is_asked_for():
     product = lambda p, q: p * q
     backward = lambda a, b, c: (a * c, a * b)

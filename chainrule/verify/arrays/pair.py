@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from chainrule.errors import describe
 from chainrule.verify.arrays import convention
 from chainrule.verify.arrays.captured import Capture, captures, rebound, sizes_in
 from chainrule.verify.arrays.convention import Convention, Side, listed
-from chainrule.verify.arrays.naming import gradient_of, returned_names
+from chainrule.verify.arrays.grouping import Argument, argument_of, assigned, grouped
 from chainrule.verify.arrays.standin import follow
 from chainrule.verify.arrays.values import as_gradient, as_output, inputs_of, times, unasked
 from chainrule.verify.copies import twins, written
@@ -28,6 +28,8 @@ class Pair(Subject):
 
     name: str
     inputs: tuple[Input, ...]
+    arguments: tuple[Argument, ...]
+    """What the inputs are put together to."""
     forward_function: Callable[..., Any]
     backward_function: Callable[..., Any]
     convention: Convention
@@ -41,7 +43,7 @@ class Pair(Subject):
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """The forward's outputs, without what it keeps for the backward."""
         with replayed(self.streams):
-            results = listed(self.forward_function(*twins(xs)))
+            results = listed(self.forward_function(*grouped(self.arguments, twins(xs))))
         return self._outputs(results)
 
     def _outputs(self, results: Sequence[Any]) -> tuple[Array, ...]:
@@ -54,7 +56,7 @@ class Pair(Subject):
 
     def _run(self, xs: list[Any], gs: list[Any]) -> tuple[Array | None, ...]:
         returned = self.returned(xs, gs)
-        bars = assigned(returned, self.inputs, self.backward_function)
+        bars = assigned(returned, self.arguments, self.inputs, self.backward_function)
         if not self.convention.takes_cotangent:
             bars = [times(gs[0], b) for b in bars]
         return tuple([as_gradient(b) for b in bars])
@@ -62,10 +64,11 @@ class Pair(Subject):
     def returned(self, xs: Sequence[Any], gs: Sequence[Any]) -> Any:
         """What the backward gives back, as it does."""
         with replayed(self.streams):
-            results = listed(self.forward_function(*xs))
+            args = grouped(self.arguments, xs)
+            results = listed(self.forward_function(*args))
             self._outputs(results)
             backward = rebound(self.backward_function, self.captured, [*xs, *results])
-            return self.convention.call(backward, xs, results, gs)
+            return self.convention.call(backward, args, results, gs)
 
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
         """Arguments and cotangents that forward or backward wrote into."""
@@ -83,7 +86,9 @@ class Pair(Subject):
             return follow(self._traced, xs, wanted, [self.forward_function], expected)
 
     def _traced(self, *xs: Any) -> Sequence[Any]:
-        return listed(self.forward_function(*xs))[: self.convention.outputs]
+        return listed(self.forward_function(*grouped(self.arguments, xs)))[
+            : self.convention.outputs
+        ]
 
     @property
     def fixed(self) -> str:
@@ -101,40 +106,6 @@ class Pair(Subject):
         return source_of(self.backward_function, lambda f: replace(self, backward_function=f))
 
 
-def assigned(returned: Any, inputs: Sequence[Input], backward: Any) -> list[Any]:
-    """What a backward returned, by input: None for those that got nothing.
-
-    A dict goes by names. A tuple has one gradient for each input, or one for each wanted input, or
-    fewer, which then go by the names in the backward's `return`, else in order.
-    """
-    out: list[Any] = [None] * len(inputs)
-    names = [x.name for x in inputs]
-    wanted = [i for i, x in enumerate(inputs) if x.wanted]
-    if isinstance(returned, dict):
-        for key, bar in cast("dict[Any, Any]", returned).items():
-            owner = gradient_of(str(key), names)
-            if owner is not None:
-                out[names.index(owner)] = bar
-        return out
-    parts = list(cast("list[Any]", returned)) if isinstance(returned, tuple | list) else [returned]
-    for i, bar in zip(_places(len(parts), names, wanted, backward), parts, strict=False):
-        out[i] = bar
-    return out
-
-
-def _places(count: int, names: list[str], wanted: list[int], backward: Any) -> Sequence[int]:
-    """The input to which each of `count` returned gradients belongs."""
-    if count >= len(names):
-        return range(len(names))
-    if count == len(wanted):
-        return wanted
-    said = [gradient_of(n, names) if n else None for n in returned_names(backward)]
-    known = [names.index(n) for n in said if n is not None]
-    if len(known) == count and len(set(known)) == count:
-        return known
-    return wanted if count < len(wanted) else range(count)
-
-
 def subject_of_pair(
     forward: Callable[..., Any],
     backward: Callable[..., Any],
@@ -147,14 +118,18 @@ def subject_of_pair(
 ) -> Pair:
     """The subject of a hand-written pair at `args`; see `verify.pair` for what is understood."""
     names = argument_names(forward, len(args))
-    inputs = inputs_of(names, args, wrt)
+    arguments = tuple([argument_of(n, a) for n, a in zip(names, args, strict=True)])
+    leaves = [x for a, value in zip(arguments, args, strict=True) for x in a.parts(value)]
+    inputs = inputs_of([n for a in arguments for n in a.leaves], leaves, wrt)
     xs = [x.value for x in inputs]
-    results, streams = drawn(lambda: listed(forward(*twins(xs))), (forward, backward))
+    run: Any = lambda: listed(forward(*grouped(arguments, twins(xs))))
+    results, streams = drawn(run, (forward, backward))
 
     def made(c: Convention) -> Pair:
         return Pair(
             name or name_of(forward),
             inputs,
+            arguments,
             forward,
             backward,
             c,
@@ -176,7 +151,7 @@ def _without_targets(pair: Pair) -> Pair:
     try:
         ys = pair.forward(xs)
         returned = pair.returned(twins(xs), [np.ones_like(y) for y in ys])
-        bars = assigned(returned, pair.inputs, pair.backward_function)
+        bars = assigned(returned, pair.arguments, pair.inputs, pair.backward_function)
     except Exception:
         return pair  # what it raises is a finding, to be made later
     loss = [y.size for y in ys] == [1]
