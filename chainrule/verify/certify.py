@@ -6,9 +6,12 @@ Whatever fails in here is our failure, not the user's: it becomes a line of the 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
+
+import numpy as np
 
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.diagnose.edits import refined
@@ -117,7 +120,9 @@ class _Run:
     def guarded(self, subject: Subject, doing: str, run: Callable[[], _T]) -> _T | None:
         """What `run` gives; None, and a line of the ledger, if it fails."""
         try:
-            return run()
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                return run()
         except Exception as error:
             why = f"the verifier itself failed while {doing}: {type(error).__name__}: {error}"
             self.ledger.skipped.append(Skipped(subject.name, why))

@@ -211,3 +211,41 @@ def test_a_rule_that_fails_leaves_a_line_and_the_others_speak(
     evidence = measured(subject_of(Slip(OPS[0], "g @ W.T", "-g @ W.T", ("sign",))))
     assert diagnose(evidence)[0].name.code == "sign"
     assert any("broken failed" in why for _, why in evidence.skipped)
+
+
+def complex_pair(backward: Any) -> Subject:
+    rng = np.random.default_rng(3)
+    a, b = [rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3)) for _ in range(2)]
+    return subject_of_pair(lambda a, b: a * b, backward, (a, b), cotangent="first")
+
+
+@pytest.mark.parametrize(
+    ("backward", "codes"),
+    [
+        (lambda g, a, b: (g * np.conj(b), g * np.conj(a)), []),
+        (lambda g, a, b: (g * b, g * np.conj(a)), ["wrong_value"]),
+        (lambda g, a, b: (g * np.conj(b), -g * np.conj(a)), ["sign"]),
+    ],
+)
+def test_complex_gradients(backward: Any, codes: list[str]) -> None:
+    assert [f.name.code for f in diagnose(examine(complex_pair(backward)))] == codes
+
+
+def test_a_number_is_diagnosed_like_an_array() -> None:
+    made = subject_of_pair(lambda x: x * x, lambda g, x: g * x, (np.array(3.0),), cotangent="first")
+    evidence = examine(made)
+    assert diagnose(evidence)[0].name.detail == "the factor is 1/2 = 0.5"
+    assert not any("failed" in why for _, why in evidence.skipped)
+
+
+def test_an_output_that_is_not_heard_is_a_missing_path() -> None:
+    made = subject_of_pair(
+        lambda x: (np.sin(x), np.cos(x)),
+        lambda g, x: g[0] * np.cos(x),
+        (np.random.default_rng(0).normal(size=(2, 3)),),
+        cotangent="first",
+        cache=False,
+    )
+    (found,) = diagnose(examine(made))
+    assert found.name.code == "missing_term"
+    assert "y[1]" in found.name.detail

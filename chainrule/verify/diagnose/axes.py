@@ -171,9 +171,9 @@ def along(case: Case) -> Iterator[Guess]:
     An axis a of y is tied to an axis b of x if an element of y depends on those elements of x only
     whose index along b is its own index along a. A sum along b unties it.
     """
-    if not case.whole:
-        return
     shape = case.found.y_shape + case.found.x_shape
+    if not case.whole or not shape:
+        return
     true, seen = [_ties(case, zero, shape) for zero in (case.tiny_N, case.tiny_A)]
     if true == seen or not np.any(~case.tiny_A):
         return

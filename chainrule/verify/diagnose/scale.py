@@ -18,7 +18,10 @@ _FEW = 3
 
 
 def scaled(case: Case) -> Iterator[Guess]:
-    """Guesses for a Jacobian that is right up to one number."""
+    """Guesses for a Jacobian that is right up to one number, or a conjugation."""
+    if np.iscomplexobj(case.N) and case.explains(case.N.conj()):
+        yield _conjugated(case)
+        return
     c = ratio(case.A, case.N)
     if c is None or not case.explains(c * case.N, c):
         return
@@ -87,6 +90,17 @@ def _unheard(case: Case) -> Guess:
         f"the cotangent of y[{o}] has no part in {case.input}_bar",
         left=case.left(0 * case.N),
         formula=f"add what comes back from y[{o}] to {case.input}_bar",
+    )
+
+
+def _conjugated(case: Case) -> Guess:
+    return guess(
+        "wrong_value",
+        1.5,
+        f"A is the conjugate of N, leaving {case.left(case.N.conj()):.0e} of the difference",
+        f"{case.input}_bar is multiplied by a value where its conjugate belongs, or the reverse",
+        left=case.left(case.N.conj()),
+        formula="conjugate the derivative: x_bar = g * conj(dy/dx)",
     )
 
 
