@@ -307,7 +307,7 @@ if TYPE_CHECKING:  # what most programs do not need: imported when it is first a
         keep_products as keep_products,
     )
     from chainrule.compile.jit import jit as jit
-    from chainrule.compile.threads import (
+    from chainrule.compile.running.threads import (
         get_num_threads as get_num_threads,
         set_num_threads as set_num_threads,
     )

@@ -19,8 +19,8 @@ import numpy as np
 import chainrule as cr
 from bench.compiled import gpt
 from bench.pairs import Row, row, seconds, show
-from chainrule.compile import threads
 from chainrule.compile.llvm import pool
+from chainrule.compile.running import threads
 
 WIDTH = 256
 SIZES = (10**5, 10**6, 10**7)

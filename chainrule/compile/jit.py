@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, cast, final
 import numpy as np
 
 from chainrule import watch
-from chainrule.compile.axes import Axes, declared, record_sized, sizes_now, spread
-from chainrule.compile.inputs import Inputs, inputs, native_of, nothing
-from chainrule.compile.many import looped
-from chainrule.compile.state import MISFIT, Variant
-from chainrule.compile.steady import Steady, steady
+from chainrule.compile.calling.axes import Axes, declared, record_sized, sizes_now, spread
+from chainrule.compile.calling.inputs import Inputs, inputs, native_of, nothing
+from chainrule.compile.calling.many import looped
+from chainrule.compile.calling.steady import Steady, steady
+from chainrule.compile.tracing.state import MISFIT, Variant
 from chainrule.errors import ConfigError, DtypeError, TraceError
 from chainrule.graph import around, is_recording, tracer
 from chainrule.op import Spec
@@ -35,8 +35,8 @@ from chainrule.tensor import Tensor
 from chainrule.tree import flatten
 
 if TYPE_CHECKING:
-    from chainrule.compile.explain import Explanation
-    from chainrule.compile.source import Language
+    from chainrule.compile.showing.explain import Explanation
+    from chainrule.compile.showing.source import Language
 
 Names = int | str | Iterable[int] | Iterable[str]
 MANY = 8
@@ -320,7 +320,7 @@ class Jitted:
         """The code of one kernel, by its name in `loops()`: "assembly" of this machine, "llvm" for
         LLVM's language after its optimizations, or "loops". Raises `ConfigError` for other names;
         of the arguments see `explain`."""
-        from chainrule.compile.source import source_of
+        from chainrule.compile.showing.source import source_of
 
         return source_of(native_of(self._variant(args, kwargs)[0]), kernel, language)
 
@@ -333,7 +333,7 @@ class Jitted:
         last. The program runs `repeats` times on copies: nothing that you hold is changed. Raises
         `ConfigError` if the function was never called, and no arguments are given.
         """
-        from chainrule.compile.explain import explained
+        from chainrule.compile.showing.explain import explained
 
         variant, given = self._variant(args, kwargs)
         return explained(self._name, native_of(variant), given, variant.seconds, repeats)

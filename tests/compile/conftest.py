@@ -1,7 +1,7 @@
-"""Every program that is compiled while these tests run is checked by `chainrule.compile.spec`."""
+"""Every program that is compiled while these tests run is checked (`compile.checking.spec`)."""
 
 from __future__ import annotations
 
-from chainrule.compile import program
+from chainrule.compile.running import program
 
 program.CHECKING = True

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.bounds import checked
-from chainrule.compile.terms import Program, Terms, Values
+from chainrule.compile.rewriting.bounds import checked
+from chainrule.compile.terms.terms import Program, Terms, Values
 from chainrule.errors import IndexingError
 from chainrule.ops.selection import Take, TakeAlong
 

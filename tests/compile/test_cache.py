@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.compile import cache, program
-from chainrule.compile.cache import Folder, NamelessError
-from chainrule.compile.program import Native
-from chainrule.compile.sizes import Size
-from chainrule.compile.terms import Program, Terms
+from chainrule.compile.running import cache, program
+from chainrule.compile.running.cache import Folder, NamelessError
+from chainrule.compile.running.program import Native
+from chainrule.compile.terms.sizes import Size
+from chainrule.compile.terms.terms import Program, Terms
 from chainrule.op import Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.linalg.solving import Cholesky
@@ -109,7 +109,7 @@ import json
 import numpy as np
 import chainrule as cr
 from chainrule import nn, optim
-from chainrule.compile import program
+from chainrule.compile.running import program
 
 done = {"scheduled": 0, "compiled": 0, "losses": []}
 def counted(name, f):
@@ -276,7 +276,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 WRITER = """
 import sys
 from pathlib import Path
-from chainrule.compile.cache import Folder
+from chainrule.compile.running.cache import Folder
 
 folder, mine = Folder(Path(sys.argv[1]), limit=1_000_000), sys.argv[2].encode()
 for n in range(60):

@@ -12,10 +12,21 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn, optim
-from chainrule.compile.explain import Explanation
-from chainrule.compile.limits import SIZES, Limits, limits
-from chainrule.compile.loops import Affine, Buffer, Exprs, For, Into, Kernel, Let, Local, Store, Var
-from chainrule.compile.work import work
+from chainrule.compile.loops.language import (
+    Affine,
+    Buffer,
+    Exprs,
+    For,
+    Into,
+    Kernel,
+    Let,
+    Local,
+    Store,
+    Var,
+)
+from chainrule.compile.loops.work import work
+from chainrule.compile.showing.explain import Explanation
+from chainrule.compile.showing.limits import SIZES, Limits, limits
 from chainrule.errors import ConfigError
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
 

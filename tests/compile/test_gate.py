@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.steady import Steady
+from chainrule.compile.calling.steady import Steady
 
 RNG = np.random.default_rng(0)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.compile.loops import (
+from chainrule.compile.loops.language import (
     Affine,
     Buffer,
     Expr,
@@ -30,7 +30,7 @@ from chainrule.compile.loops import (
     statements,
     within,
 )
-from chainrule.compile.sizes import Size
+from chainrule.compile.terms.sizes import Size
 from chainrule.ops.linalg.solving import Cholesky
 
 F32, F64, I64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)

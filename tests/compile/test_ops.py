@@ -17,9 +17,9 @@ from ops.sample import Sample, cotangent
 from ops.test_generated import SAMPLES
 
 import chainrule as cr
-from chainrule.compile import assemble
-from chainrule.compile.backend import build
-from chainrule.compile.loops import Host
+from chainrule.compile.loops.language import Host
+from chainrule.compile.running.backend import build
+from chainrule.compile.tracing import assemble
 from chainrule.ops.families import Elementwise, rows
 from tests.explain.pains import PAINS
 from tests.explain.test_pains import answer

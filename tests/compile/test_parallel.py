@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 
 import chainrule as cr
 from chainrule import optim
-from chainrule.compile import parallel, threads
-from chainrule.compile.apart import independent
-from chainrule.compile.llvm import pool
-from chainrule.compile.loops import (
+from chainrule.compile.llvm import parallel, pool
+from chainrule.compile.llvm.apart import independent
+from chainrule.compile.loops.language import (
     Affine,
     Buffer,
     Exprs,
@@ -36,6 +35,7 @@ from chainrule.compile.loops import (
     Store,
     Var,
 )
+from chainrule.compile.running import threads
 from chainrule.errors import ConfigError
 from chainrule.models.gpt import GPT, GPTConfig, generator_draw
 
@@ -326,7 +326,7 @@ PROGRAM = """
 import os, sys, threading
 import numpy as np
 import chainrule as cr
-from chainrule.compile import threads
+from chainrule.compile.running import threads
 x = cr.asarray(np.linspace(-2, 2, 500_000, dtype=np.float32))
 g = cr.jit(lambda x: cr.exp(x) * 2)
 y = g(x).numpy().tobytes()

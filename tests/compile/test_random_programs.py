@@ -13,10 +13,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.compile.program import Native
-from chainrule.compile.rewriter import Rewriter
-from chainrule.compile.simplify import RULES
-from chainrule.compile.terms import Program, Term, Terms, Values
+from chainrule.compile.rewriting.rewriter import Rewriter
+from chainrule.compile.rewriting.simplify import RULES
+from chainrule.compile.running.program import Native
+from chainrule.compile.terms.terms import Program, Term, Terms, Values
 from chainrule.ops.contraction import Einsum, MatMul
 from chainrule.ops.families import BroadcastTo, rows
 from chainrule.ops.linalg.base import Diagonal, Diagonally

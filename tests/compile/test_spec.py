@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.compile import memory, program
-from chainrule.compile.loops import (
+from chainrule.compile.checking.places import apart
+from chainrule.compile.checking.spec import SpecError, check
+from chainrule.compile.loops import memory
+from chainrule.compile.loops.language import (
     Affine,
     Buffer,
     Expr,
@@ -29,11 +31,10 @@ from chainrule.compile.loops import (
     Strided,
     Var,
 )
-from chainrule.compile.program import Native
-from chainrule.compile.sizes import Size
-from chainrule.compile.spec import SpecError, check
-from chainrule.compile.spec_places import apart
-from chainrule.compile.terms import Program, Terms
+from chainrule.compile.running import program
+from chainrule.compile.running.program import Native
+from chainrule.compile.terms.sizes import Size
+from chainrule.compile.terms.terms import Program, Terms
 from chainrule.ops import elementwise as ew
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.compile import loops
 from chainrule.compile.c import functions as fn
 from chainrule.compile.c.expressions import wrapped_index
-from chainrule.compile.loops import (
+from chainrule.compile.loops import language as loops
+from chainrule.compile.loops.language import (
     Affine,
     Buffer,
     Expr,

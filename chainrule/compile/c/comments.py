@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType
 
-from chainrule.compile.loops import Kernel
-from chainrule.compile.terms import Term
+from chainrule.compile.loops.language import Kernel
+from chainrule.compile.terms.terms import Term
 from chainrule.provenance import line_of, location
 
 _MEMBER = re.compile(r"^(?P<op>.+?) (?P<dtype>\w+)(?P<shape>\[.*?\])(?:  (?P<place>.*))?$")

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from chainrule.compile.axes import Sized
 from chainrule.compile.c.data import write_data
 from chainrule.compile.c.names import called
 from chainrule.compile.c.source import Given, Source
-from chainrule.compile.sizes import bound
-from chainrule.compile.state import Variant
-from chainrule.compile.terms import Program
+from chainrule.compile.calling.axes import Sized
+from chainrule.compile.terms.sizes import bound
+from chainrule.compile.terms.terms import Program
+from chainrule.compile.tracing.state import Variant
 from chainrule.errors import ConfigError, TraceError, describe
 from chainrule.op import Array
 from chainrule.tensor import Tensor

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar, final
 
 from chainrule.compile.c import functions as fn
-from chainrule.compile.loops import Affine, Buffer, Expr, Local, Var
-from chainrule.compile.sizes import Extent, Size
+from chainrule.compile.loops.language import Affine, Buffer, Expr, Local, Var
+from chainrule.compile.terms.sizes import Extent, Size
 
 Named = Callable[[Any], str]
 Text = tuple[str, int]

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from chainrule.compile.terms import Program, Term, in_order
-from chainrule.compile.views import is_view
+from chainrule.compile.loops.views import is_view
+from chainrule.compile.terms.terms import Program, Term, in_order
 from chainrule.ops.shaping import Astype
 
 NAMES = ("forward", "backward", "update")

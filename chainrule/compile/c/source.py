@@ -13,10 +13,10 @@ from chainrule.compile.c.main import Reading, main_text
 from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_own_results
 from chainrule.compile.c.statements import Function, Helpers, function, mentions
-from chainrule.compile.loops import Buffer, Host, Kernel, Loops
-from chainrule.compile.schedule import Scheduler
-from chainrule.compile.sizes import Size
-from chainrule.compile.terms import Program, Term, in_order
+from chainrule.compile.loops.language import Buffer, Host, Kernel, Loops
+from chainrule.compile.scheduling.schedule import Scheduler
+from chainrule.compile.terms.sizes import Size
+from chainrule.compile.terms.terms import Program, Term, in_order
 from chainrule.errors import TraceError
 
 _HEADERS = ("math", "stdbool", "stdint", "stdio", "stdlib")

@@ -13,7 +13,7 @@ from chainrule.compile.c import functions as fn
 from chainrule.compile.c.blocks import Cell, Row, Stamp
 from chainrule.compile.c.expressions import Printer, extent, wrapped_index
 from chainrule.compile.c.names import COUNTERS, Namer, short
-from chainrule.compile.loops import (
+from chainrule.compile.loops.language import (
     Buffer,
     Expr,
     For,

@@ -24,7 +24,7 @@ from typing import Any, final
 from llvmlite import ir
 
 from chainrule.compile.llvm.functions import I64, declare
-from chainrule.compile.objects import ARRAY, CONTIGUOUS, ITEMS, KIND, LENGTH
+from chainrule.compile.llvm.objects import ARRAY, CONTIGUOUS, ITEMS, KIND, LENGTH
 
 PLAN = ("arguments", "rows", "table", "scratch", "sizes", "host", "first", "none", "ndarray")
 """How many arguments and rows there are; what the program is given; the place in the table of the

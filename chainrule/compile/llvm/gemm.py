@@ -16,8 +16,8 @@ from llvmlite import ir
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm.functions import I8
 from chainrule.compile.llvm.kernel import Emitter
-from chainrule.compile.loops import Gemm, Matrix
-from chainrule.compile.sizes import Extent
+from chainrule.compile.loops.language import Gemm, Matrix
+from chainrule.compile.terms.sizes import Extent
 
 _PTR, _I32 = ir.PointerType(), ir.IntType(32)
 SYMBOLS = {4: "chainrule_sgemm", 8: "chainrule_dgemm"}

@@ -21,12 +21,12 @@ from typing import Any, final
 import numpy as np
 from llvmlite import ir
 
-from chainrule.compile import loops
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm.functions import I1, I64
 from chainrule.compile.llvm.machine import Machine
-from chainrule.compile.loops import Affine, Buffer, Expr, Local, Stmt, Var
-from chainrule.compile.sizes import Extent, Size
+from chainrule.compile.loops import language as loops
+from chainrule.compile.loops.language import Affine, Buffer, Expr, Local, Stmt, Var
+from chainrule.compile.terms.sizes import Extent, Size
 
 Value = Any
 

@@ -27,12 +27,12 @@ from chainrule.compile.llvm.functions import I64, declare, in_memory
 from chainrule.compile.llvm.gate import again, enter
 from chainrule.compile.llvm.kernel import Emitter, size_of
 from chainrule.compile.llvm.machine import Machine
+from chainrule.compile.llvm.parallel import is_parallel, iterations, least
 from chainrule.compile.llvm.repeating import repeat
 from chainrule.compile.llvm.watchman import unchanged
-from chainrule.compile.loops import Buffer, Host, Kernel, Loops
-from chainrule.compile.parallel import is_parallel, iterations, least
-from chainrule.compile.rewrite import Canonical, canonical, sorted_buffers
-from chainrule.compile.sizes import Extent
+from chainrule.compile.loops.language import Buffer, Host, Kernel, Loops
+from chainrule.compile.loops.rewrite import Canonical, canonical, sorted_buffers
+from chainrule.compile.terms.sizes import Extent
 
 PTR = ir.PointerType()
 HOST = "chainrule_host"

@@ -18,11 +18,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile import loops
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm.functions import I1, I64
 from chainrule.compile.llvm.kernel import Emitter, Lanes, Value
-from chainrule.compile.loops import Product
+from chainrule.compile.loops import language as loops
+from chainrule.compile.loops.language import Product
 
 
 def product(e: Emitter, s: Product) -> None:

@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from llvmlite import ir
 
-from chainrule.compile import loops
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm.functions import I64
 from chainrule.compile.llvm.kernel import Emitter
+from chainrule.compile.loops import language as loops
 
 SIDE = 8
 _I32 = ir.IntType(32)

@@ -24,7 +24,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from chainrule.compile.llvm.machine import target
-from chainrule.compile.native import compiled
+from chainrule.compile.running.native import compiled
 from chainrule.graph import kinds
 from chainrule.op import Op
 from chainrule.ops import special as special  # its rows belong to the table too

@@ -1,0 +1,499 @@
+"""The loop language: what kernels are written in, between the graph of terms and machine code.
+
+    program   := buffer* kernel*
+    kernel    := name "(" buffer* ")" "{" statement* "}"
+    statement := "for" var "<" extent ["lanes" | "parallel"] "{" statement* "}"
+               | local "=" expr                       a number, set once or folded into
+               | local fold "=" expr                  fold := + * max min and or
+               | buffer "[" offset "]" ["+"] "=" expr
+               | "product" ...                        a matrix product, tiled by the backend
+    expr      := literal | local | buffer "[" offset "]" ["if" expr] | index | fn "(" expr* ")"
+    offset    := extent + sum of extent * (var | expr)
+
+Buffers are flat; an offset counts elements. Expressions are interned by a `Exprs`, so equal ones
+are one object. Everything is immutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, final
+
+import numpy as np
+
+from chainrule.compile.terms.sizes import Extent, product
+
+Dtype = Any
+Role = Literal["input", "state", "result", "scratch", "constant"]
+Fold = Literal["add", "mul", "maximum", "minimum", "logical_or", "logical_and"]
+Mode = Literal["serial", "lanes", "parallel"]
+
+
+@final
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """Memory for numbers. `shape` and `label` are for readers; the size is what counts.
+
+    An input and a state belong to the caller, a state is also written to; a result is new; a
+    constant has `value`.
+    """
+
+    name: str
+    dtype: Dtype
+    shape: tuple[Extent, ...]
+    role: Role
+    value: Any = None
+    label: str = ""
+
+    @property
+    def size(self) -> Extent:
+        """Number of elements."""
+        return product(self.shape)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Var:
+    """A loop's counter, from 0 to `extent` - 1."""
+
+    name: str
+    extent: Extent
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Local:
+    """A number in a register."""
+
+    name: str
+    dtype: Dtype
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """`const` plus the sum of coefficient times variable; a variable may be an integer `Expr`."""
+
+    const: Extent = 0
+    terms: tuple[tuple[Var | Expr, Extent], ...] = ()
+
+    @staticmethod
+    def of(x: Var | Extent | Expr) -> Affine:
+        """`x` itself."""
+        return Affine(0, ((x, 1),)) if isinstance(x, Var | Expr) else Affine(x)
+
+    def plus(self, other: Affine) -> Affine:
+        """The sum."""
+        total = dict(self.terms)
+        for v, c in other.terms:
+            c = total.get(v, 0) + c
+            total[v] = c
+        terms = tuple([(v, c) for v, c in total.items() if c != 0])
+        return Affine(self.const + other.const, terms)
+
+    def times(self, by: Extent) -> Affine:
+        """`by` times as much."""
+        if by == 0:
+            return Affine()
+        return Affine(self.const * by, tuple([(v, c * by) for v, c in self.terms]))
+
+    def coefficient(self, var: Var) -> Extent:
+        """What `var` is multiplied by."""
+        for v, c in self.terms:
+            if v is var:
+                return c
+        return 0
+
+    def __str__(self) -> str:
+        words = [f"{v}" if c == 1 else f"{_factor(c)}*{v}" for v, c in self.terms]
+        if self.const != 0 or not words:
+            words.append(str(self.const))
+        return " + ".join(words)
+
+
+def _factor(c: Extent) -> str:
+    return str(c) if isinstance(c, int) or len(c.terms) == 1 else f"({c})"
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Expr:
+    """A number: `kind` says what `of` holds.
+
+    | kind | of |
+    |---|---|
+    | `lit` | a Python number |
+    | `local` | a `Local` |
+    | `load` | (Buffer, Affine, Expr or None): the element there; 0 where the condition fails |
+    | `index` | an `Affine`, as an int64 |
+    | `fn` | (name, *arguments) |
+
+    `free` are the loop counters and locals that it depends on.
+    """
+
+    kind: Literal["lit", "local", "load", "index", "fn"]
+    of: Any
+    dtype: Dtype
+    free: frozenset[Var | Local]
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "load":
+                buffer, at, when = self.of
+                return f"{buffer.name}[{at}]" + (f" if {when}" if when is not None else "")
+            case "fn":
+                return f"{self.of[0]}({', '.join(map(str, self.of[1:]))})"
+            case _:
+                return str(self.of)
+
+    __repr__ = __str__
+
+
+@final
+class Exprs:
+    """Makes expressions, each only once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Expr] = {}
+
+    def lit(self, value: Any, dtype: Dtype) -> Expr:
+        """The number `value`."""
+        dtype = np.dtype(dtype)
+        plain = np.asarray(value).astype(dtype).item() if dtype.kind != "V" else float(value)
+        return self._make("lit", plain, dtype, (repr(plain),), frozenset())
+
+    def local(self, local: Local) -> Expr:
+        """What `local` holds."""
+        return self._make("local", local, local.dtype, (local,), frozenset([local]))
+
+    def load(self, buffer: Buffer, at: Affine, when: Expr | None = None) -> Expr:
+        """The element of `buffer` at `at`; 0 where `when` is given and false."""
+        free = _free(at) | (when.free if when is not None else frozenset[Any]())
+        return self._make("load", (buffer, at, when), buffer.dtype, (buffer, at, when), free)
+
+    def index(self, at: Affine) -> Expr:
+        """`at` as a number."""
+        return self._make("index", at, np.dtype(np.int64), (at,), _free(at))
+
+    def fn(self, name: str, *args: Expr, dtype: Dtype) -> Expr:
+        """The function `name` of `args`."""
+        dtype = np.dtype(dtype)
+        free = frozenset[Var | Local]().union(*[a.free for a in args])
+        return self._make("fn", (name, *args), dtype, (name, *args), free)
+
+    def cast(self, x: Expr, dtype: Dtype) -> Expr:
+        """`x` as a `dtype`."""
+        dtype = np.dtype(dtype)
+        if x.dtype == dtype:
+            return x
+        if x.kind == "lit" and dtype.kind != "V":
+            with np.errstate(all="ignore"):
+                return self.lit(np.asarray(x.of, x.dtype).astype(dtype), dtype)
+        return self.fn("cast", x, dtype=dtype)
+
+    def _make(self, kind: Any, of: Any, dtype: Dtype, key: Any, free: frozenset[Any]) -> Expr:
+        full = (kind, dtype, *key)
+        found = self._known.get(full)
+        if found is None:
+            found = self._known[full] = Expr(kind, of, dtype, free)
+        return found
+
+
+def _free(at: Affine) -> frozenset[Var | Local]:
+    return frozenset[Var | Local]().union(
+        *[v.free if isinstance(v, Expr) else frozenset([v]) for v, _ in at.terms]
+    )
+
+
+# --- statements ----------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class For:
+    """`body` for each value of `var`; with "lanes" in vectors of them, in any order otherwise."""
+
+    var: Var
+    body: tuple[Stmt, ...]
+    mode: Mode = "serial"
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Let:
+    """`local` starts as `value`."""
+
+    local: Local
+    value: Expr
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Into:
+    """`local` becomes the `fold` of itself and `value`."""
+
+    local: Local
+    fold: Fold
+    value: Expr
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Store:
+    """The element of `buffer` at `at` becomes `value`; with `add`, `value` is added to it."""
+
+    buffer: Buffer
+    at: Affine
+    value: Expr
+    add: bool = False
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Product:
+    """For each i and j: `acc` is the sum over k of left(i, k) * right(k, j); then `body`.
+
+    `right` is contiguous along j, or does not depend on j.
+    """
+
+    i: Var
+    j: Var
+    k: tuple[Var, ...]
+    left: Expr
+    right: Expr
+    acc: Local
+    body: tuple[Stmt, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Matrix:
+    """Where BLAS finds a matrix: rows are `row` apart, columns `col`; one of them is 1."""
+
+    buffer: Buffer
+    at: Affine
+    row: Extent
+    col: Extent
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Gemm:
+    """out = left @ right (+ out with `add`), (m, k) @ (k, n) -> (m, n), by BLAS."""
+
+    m: Extent
+    n: Extent
+    k: Extent
+    left: Matrix
+    right: Matrix
+    out: Matrix
+    add: bool = False
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Strided:
+    """An array for an op in its eager form: where it starts, its shape and strides in elements."""
+
+    buffer: Buffer
+    offset: Extent
+    shape: tuple[Extent, ...]
+    strides: tuple[Extent, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Host:
+    """An op that has no loops: its eager form, on whole arrays."""
+
+    op: Any
+    inputs: tuple[Strided, ...]
+    outputs: tuple[Strided, ...]
+
+
+Stmt = For | Let | Into | Store | Product | Gemm | Host
+
+
+@final
+@dataclass(eq=False, slots=True)
+class Kernel:
+    """A piece of the program that runs as a whole; `about` says what it computes."""
+
+    name: str
+    body: tuple[Stmt, ...]
+    about: tuple[str, ...] = ()
+
+    def buffers(self) -> tuple[list[Buffer], list[Buffer]]:
+        """Those that it reads and those that it writes, in the order of appearance."""
+        reads: dict[Buffer, None] = {}
+        writes: dict[Buffer, None] = {}
+        for s in statements(self.body):
+            for b in loads_of(s):
+                reads[b] = None
+            match s:
+                case Store():
+                    writes[s.buffer] = None
+                    if s.add:
+                        reads[s.buffer] = None
+                case Gemm():
+                    reads[s.left.buffer] = reads[s.right.buffer] = None
+                    writes[s.out.buffer] = None
+                    if s.add:
+                        reads[s.out.buffer] = None
+                case Host():
+                    reads |= dict.fromkeys([x.buffer for x in s.inputs])
+                    writes |= dict.fromkeys([x.buffer for x in s.outputs])
+                case _:
+                    pass
+        return list(reads), list(writes)
+
+    def __str__(self) -> str:
+        reads, writes = self.buffers()
+        ins = ", ".join([b.name for b in reads if b not in writes])
+        head = f"{self.name}({ins}) -> ({', '.join([b.name for b in writes])})"
+        about = "".join([f"  # {line}\n" for line in self.about])
+        return f"{head}:\n{about}" + "\n".join(_lines(self.body, 1))
+
+
+@final
+@dataclass(eq=False, slots=True)
+class Loops:
+    """A whole program: kernels in the order in which they run."""
+
+    buffers: list[Buffer]
+    kernels: list[Kernel]
+    symbols: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list[str])
+
+    def __str__(self) -> str:
+        about = [
+            f"{b.name}: {b.dtype}[{', '.join(map(str, b.shape))}] {b.role}"
+            + (f"  # {b.label}" if b.label else "")
+            for b in self.buffers
+        ]
+        return "\n".join([*about, "", *[f"{k}\n" for k in self.kernels]])
+
+
+def computable(dtype: Dtype) -> bool:
+    """Whether loops can compute with numbers of `dtype`: bools, integers, floats up to 8 bytes."""
+    return dtype.kind in "biuf" and dtype.itemsize <= 8
+
+
+def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
+    """Every statement, also those within others."""
+    for s in body:
+        yield s
+        if isinstance(s, For | Product):
+            yield from statements(s.body)
+
+
+def exprs_of(s: Stmt) -> list[Expr]:
+    """The expressions that a statement itself holds, also those in its offsets."""
+    match s:
+        case Let() | Into():
+            found = [s.value]
+        case Store():
+            found = [s.value, *_in_offset(s.at)]
+        case Product():
+            found = [s.left, s.right]
+        case _:
+            found = []
+    return found
+
+
+def within(e: Expr) -> Iterator[Expr]:
+    """`e` and every expression in it, each once."""
+    seen: set[Expr] = set()
+    stack = [e]
+    while stack:
+        x = stack.pop()
+        if x in seen:
+            continue
+        seen.add(x)
+        yield x
+        match x.kind:
+            case "fn":
+                stack += x.of[1:]
+            case "load":
+                stack += _in_offset(x.of[1])
+                if x.of[2] is not None:
+                    stack.append(x.of[2])
+            case "index":
+                stack += _in_offset(x.of)
+            case _:
+                pass
+
+
+def _in_offset(at: Affine) -> list[Expr]:
+    return [v for v, _ in at.terms if isinstance(v, Expr)]
+
+
+def loads_of(s: Stmt) -> Iterator[Buffer]:
+    """The buffers that a statement's own expressions read."""
+    for e in exprs_of(s):
+        for x in within(e):
+            if x.kind == "load":
+                yield x.of[0]
+
+
+def strides_of(shape: Sequence[Extent]) -> tuple[Extent, ...]:
+    """Strides, in elements, of a contiguous array."""
+    out: list[Extent] = []
+    step: Extent = 1
+    for n in reversed(shape):
+        out.append(step)
+        step = n * step
+    return tuple(reversed(out))
+
+
+_SIGNS = {
+    "add": "+",
+    "mul": "*",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_or": "|",
+    "logical_and": "&",
+}
+
+
+def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
+    pad = "  " * depth
+    for s in body:
+        match s:
+            case For():
+                mode = "" if s.mode == "serial" else f" {s.mode}"
+                yield f"{pad}for {s.var} < {s.var.extent}{mode}:"
+                yield from _lines(s.body, depth + 1)
+            case Let():
+                yield f"{pad}{s.local}: {s.local.dtype} = {s.value}"
+            case Into():
+                yield f"{pad}{s.local} {_SIGNS[s.fold]}= {s.value}"
+            case Store():
+                yield f"{pad}{s.buffer}[{s.at}] {'+=' if s.add else '='} {s.value}"
+            case Product():
+                ks = ", ".join([f"{k} < {k.extent}" for k in s.k])
+                yield f"{pad}product {s.i} < {s.i.extent}, {s.j} < {s.j.extent}, {ks}:"
+                yield f"{pad}  {s.acc}: {s.acc.dtype} += {s.left} * {s.right}"
+                yield from _lines(s.body, depth + 1)
+            case Gemm():
+                yield (
+                    f"{pad}{_matrix(s.out)} {'+=' if s.add else '='} {_matrix(s.left)} @ "
+                    f"{_matrix(s.right)}   # ({s.m}, {s.k}) @ ({s.k}, {s.n}), BLAS"
+                )
+            case Host():
+                ins = ", ".join([x.buffer.name for x in s.inputs])
+                yield f"{pad}{', '.join([x.buffer.name for x in s.outputs])} = eager {s.op}({ins})"
+
+
+def _matrix(m: Matrix) -> str:
+    return f"{m.buffer}[{m.at}; {m.row}, {m.col}]"

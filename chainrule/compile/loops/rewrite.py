@@ -1,0 +1,188 @@
+"""Kernels in other names: counters, locals and buffers replaced throughout a body.
+
+`canonical` gives kernels that do the same to different memory the same text, so that the layers of
+a model, which are all alike, are compiled once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+from chainrule.compile.loops.language import (
+    Affine,
+    Buffer,
+    Expr,
+    Exprs,
+    For,
+    Gemm,
+    Host,
+    Into,
+    Kernel,
+    Let,
+    Local,
+    Matrix,
+    Product,
+    Stmt,
+    Store,
+    Var,
+    exprs_of,
+    statements,
+    within,
+)
+from chainrule.compile.terms.sizes import Extent
+
+
+@final
+@dataclass
+class Renaming:
+    """What stands for what. A counter may become an offset; a buffer may begin further on: `shifts`
+    is subtracted from every offset in it."""
+
+    vars: dict[Var, Affine] = field(default_factory=dict[Var, Affine])
+    locals: dict[Local, Local] = field(default_factory=dict[Local, Local])
+    buffers: Mapping[Buffer, Buffer] = field(default_factory=dict[Buffer, Buffer])
+    shifts: Mapping[Buffer, Extent] = field(default_factory=dict[Buffer, Extent])
+    exprs: Exprs = field(default_factory=Exprs)
+    _done: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
+
+    def body(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        """Statements."""
+        return tuple([self.stmt(s) for s in body])
+
+    def stmt(self, s: Stmt) -> Stmt:
+        """A statement."""
+        match s:
+            case For():
+                return For(self._var(s.var), self.body(s.body), s.mode)
+            case Let():
+                return Let(self._local(s.local), self.expr(s.value))
+            case Into():
+                return Into(self._local(s.local), s.fold, self.expr(s.value))
+            case Store():
+                buffer, at = self._place(s.buffer, s.at)
+                return Store(buffer, at, self.expr(s.value), s.add)
+            case Product():
+                return Product(
+                    self._var(s.i), self._var(s.j), tuple([self._var(k) for k in s.k]),
+                    self.expr(s.left), self.expr(s.right), self._local(s.acc), self.body(s.body),
+                )  # fmt: skip
+            case Gemm():
+                left, right, out = map(self._matrix, (s.left, s.right, s.out))
+                return Gemm(s.m, s.n, s.k, left, right, out, s.add)
+            case Host():
+                return s
+
+    def expr(self, e: Expr) -> Expr:
+        """An expression."""
+        if e not in self._done:
+            self._done[e] = self._expr(e)
+        return self._done[e]
+
+    def _expr(self, e: Expr) -> Expr:
+        make = self.exprs
+        match e.kind:
+            case "lit":
+                return make.lit(e.of, e.dtype)
+            case "local":
+                return make.local(self._local(e.of))
+            case "index":
+                return make.index(self.affine(e.of))
+            case "load":
+                buffer, at, when = e.of
+                new, place = self._place(buffer, at)
+                return make.load(new, place, None if when is None else self.expr(when))
+            case "fn":
+                name, *args = e.of
+                return make.fn(name, *[self.expr(a) for a in args], dtype=e.dtype)
+
+    def affine(self, at: Affine) -> Affine:
+        """An offset."""
+        total = Affine(at.const)
+        for v, c in at.terms:
+            part = self._counter(v) if isinstance(v, Var) else Affine.of(self.expr(v))
+            total = total.plus(part.times(c))
+        return total
+
+    def _counter(self, v: Var) -> Affine:
+        return self.vars[v] if v in self.vars else Affine.of(v)
+
+    def _var(self, v: Var) -> Var:
+        """The counter that stands for another one in a loop."""
+        new = self.vars.get(v)
+        return v if new is None else new.terms[0][0]  # type: ignore[return-value]
+
+    def _local(self, local: Local) -> Local:
+        return self.locals.get(local, local)
+
+    def _place(self, buffer: Buffer, at: Affine) -> tuple[Buffer, Affine]:
+        shift = self.shifts.get(buffer, 0)
+        place = self.affine(at)
+        if shift != 0:
+            place = place.plus(Affine(shift).times(-1))
+        return self.buffers.get(buffer, buffer), place
+
+    def _matrix(self, m: Matrix) -> Matrix:
+        buffer, at = self._place(m.buffer, m.at)
+        return Matrix(buffer, at, m.row, m.col)
+
+
+# --- one text for kernels that do the same -------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class Canonical:
+    """A kernel whose buffers, counters and locals are numbered; `args` are the buffers that it
+    stands for in a call, and from which element on."""
+
+    kernel: Kernel
+    args: tuple[tuple[Buffer, Extent], ...]
+
+    @property
+    def text(self) -> str:
+        """What it does: equal for kernels that do the same."""
+        kinds = ", ".join([str(b.dtype) for b in sorted_buffers(self.kernel)])
+        return f"{kinds}\n{self.kernel}"
+
+
+def sorted_buffers(kernel: Kernel) -> list[Buffer]:
+    """The buffers of a kernel: those that it reads, then those that it only writes."""
+    reads, writes = kernel.buffers()
+    return list(dict.fromkeys([*reads, *writes]))
+
+
+def canonical(kernel: Kernel) -> Canonical:
+    """`kernel` in numbered names."""
+    buffers = sorted_buffers(kernel)
+    shifts = _starts(kernel)
+    new = {b: Buffer(f"p{i}", b.dtype, (), "scratch") for i, b in enumerate(buffers)}
+    vars_: dict[Var, Affine] = {}
+    locals_: dict[Local, Local] = {}
+    for s in statements(kernel.body):
+        own = [s.var] if isinstance(s, For) else [s.i, s.j, *s.k] if isinstance(s, Product) else []
+        for v in own:
+            vars_[v] = Affine.of(Var(f"i{len(vars_)}", v.extent))
+        local = s.local if isinstance(s, Let) else s.acc if isinstance(s, Product) else None
+        if local is not None:
+            locals_[local] = Local(f"r{len(locals_)}", local.dtype)
+    renaming = Renaming(vars_, locals_, new, shifts)
+    body = renaming.body(kernel.body)
+    return Canonical(Kernel("", body), tuple([(b, shifts.get(b, 0)) for b in buffers]))
+
+
+def _starts(kernel: Kernel) -> dict[Buffer, Extent]:
+    """From which element on a kernel uses each buffer, where that is the same everywhere."""
+    found: dict[Buffer, set[Extent]] = {}
+    for s in statements(kernel.body):
+        for e in exprs_of(s):
+            for x in within(e):
+                if x.kind == "load":
+                    found.setdefault(x.of[0], set()).add(x.of[1].const if x.of[2] is None else 0)
+        if isinstance(s, Store):
+            found.setdefault(s.buffer, set()).add(s.at.const)
+        if isinstance(s, Gemm):
+            for m in (s.left, s.right, s.out):
+                found.setdefault(m.buffer, set()).add(m.at.const)
+    return {b: next(iter(starts)) for b, starts in found.items() if len(starts) == 1}

@@ -1,0 +1,227 @@
+"""How much a kernel has to do: the bytes that it must move, and its arithmetic.
+
+Counted on the loops. A place in memory counts once for each kernel that reads it and once for each
+that writes it, however often it does: what a cache would have to move at least. A floating-point
+function of one number or two counts as one operation, `exp` like `+`, where its value is first
+needed: not again for each turn of a loop that it does not depend on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from chainrule.compile.loops.language import (
+    Affine,
+    Buffer,
+    Expr,
+    For,
+    Gemm,
+    Host,
+    Into,
+    Kernel,
+    Let,
+    Local,
+    Matrix,
+    Product,
+    Stmt,
+    Store,
+    Strided,
+    Var,
+    exprs_of,
+    statements,
+    within,
+)
+from chainrule.compile.terms.sizes import bound
+
+Symbols = Mapping[str, int]
+_FREE = {"cast", "where"}
+"""Functions that move numbers, and compute none."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Bytes read and written, operations on floats of up to four bytes, and on wider ones."""
+
+    read: int
+    written: int
+    singles: int
+    doubles: int
+
+    @property
+    def bytes(self) -> int:
+        """All that is moved."""
+        return self.read + self.written
+
+    @property
+    def flops(self) -> int:
+        """All operations."""
+        return self.singles + self.doubles
+
+
+def work(kernel: Kernel, symbols: Symbols) -> Work:
+    """The work of one run of `kernel` where the symbols have these values."""
+    flops = _flops(kernel.body, symbols)
+    doubles = sum([n for size, n in flops if size > 4])
+    return Work(
+        _moved(_reads(kernel.body), symbols), _moved(_writes(kernel.body), symbols),
+        sum([n for _, n in flops]) - doubles, doubles,
+    )  # fmt: skip
+
+
+# --- bytes ---------------------------------------------------------------------------------------
+
+Place = tuple[Buffer, Affine | Matrix | Strided, Sequence[Any]]
+"""A buffer, where in it, and for a matrix its sizes."""
+
+
+def _reads(body: Sequence[Stmt]) -> Iterator[Place]:
+    for s in statements(body):
+        for e in exprs_of(s):
+            for x in within(e):
+                if x.kind == "load":
+                    yield x.of[0], x.of[1], ()
+        match s:
+            case Store() if s.add:
+                yield s.buffer, s.at, ()
+            case Gemm():
+                yield s.left.buffer, s.left, (s.m, s.k)
+                yield s.right.buffer, s.right, (s.k, s.n)
+                if s.add:
+                    yield s.out.buffer, s.out, (s.m, s.n)
+            case Host():
+                yield from [(x.buffer, x, ()) for x in s.inputs]
+            case _:
+                pass
+
+
+def _writes(body: Sequence[Stmt]) -> Iterator[Place]:
+    for s in statements(body):
+        match s:
+            case Store():
+                yield s.buffer, s.at, ()
+            case Gemm():
+                yield s.out.buffer, s.out, (s.m, s.n)
+            case Host():
+                yield from [(x.buffer, x, ()) for x in s.outputs]
+            case _:
+                pass
+
+
+def _moved(places: Iterator[Place], symbols: Symbols) -> int:
+    """Bytes at different places: those that look alike but for their counters' names are one."""
+    found: dict[Buffer, dict[Any, int]] = {}
+    for buffer, at, sizes in places:
+        key, count = _elements(at, sizes, symbols)
+        found.setdefault(buffer, {})[key] = count
+    return sum(
+        [
+            min(sum(counts.values()), bound(b.size, symbols)) * b.dtype.itemsize
+            for b, counts in found.items()
+        ]
+    )
+
+
+def _elements(
+    at: Affine | Matrix | Strided, sizes: Sequence[Any], symbols: Symbols
+) -> tuple[Any, int]:
+    """What tells a place from others in a buffer, and how many elements are there."""
+    match at:
+        case Strided():
+            shape = tuple([bound(n, symbols) for n in at.shape])
+            return (at.offset, shape), math.prod(shape)
+        case Matrix():
+            key, outer = _elements(at.at, (), symbols)
+            shape = tuple([bound(n, symbols) for n in sizes])
+            return (key, at.row, at.col, shape), outer * math.prod(shape)
+        case Affine():
+            terms = [
+                (c, bound(v.extent, symbols)) if isinstance(v, Var) else (c, v) for v, c in at.terms
+            ]
+            return (at.const, frozenset(terms)), _places(at, symbols)
+
+
+def _places(at: Affine, symbols: Symbols) -> int:
+    """How many values an offset takes, if all are different."""
+    counters: set[Var | Local] = set()
+    for v, _ in at.terms:
+        counters |= {v} if isinstance(v, Var) else v.free
+    return math.prod([bound(v.extent, symbols) for v in counters if isinstance(v, Var)])
+
+
+# --- arithmetic ----------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop that is gone through: how often, and what changes from turn to turn."""
+
+    turns: int
+    changes: frozenset[Var | Local]
+
+
+def _flops(body: Sequence[Stmt], symbols: Symbols) -> list[tuple[int, int]]:
+    """(bytes of the number, operations), for each function that is computed."""
+    seen: set[Expr] = set()
+    return list(_counted(body, [], seen, symbols))
+
+
+def _counted(
+    body: Sequence[Stmt], loops: list[_Loop], seen: set[Expr], symbols: Symbols
+) -> Iterator[tuple[int, int]]:
+    for s in body:
+        inner = loops
+        match s:
+            case For():
+                turns = bound(s.var.extent, symbols)
+                inner = [*loops, _Loop(turns, frozenset([s.var]) | _set_in(s.body))]
+                yield from _counted(s.body, inner, seen, symbols)
+            case Product():
+                turns = bound(s.i.extent, symbols) * bound(s.j.extent, symbols)
+                depth = math.prod([bound(k.extent, symbols) for k in s.k])
+                yield s.acc.dtype.itemsize, 2 * turns * depth * _turns(loops)
+                changes = frozenset([s.i, s.j, s.acc]) | _set_in(s.body)
+                inner = [*loops, _Loop(turns, changes)]
+                yield from _counted(s.body, inner, seen, symbols)
+            case Gemm():
+                m, n, k = [bound(x, symbols) for x in (s.m, s.n, s.k)]
+                yield s.out.buffer.dtype.itemsize, 2 * m * n * k * _turns(loops)
+            case Into():
+                yield from _folded(s.value.dtype, loops)
+            case Store() if s.add:
+                yield from _folded(s.buffer.dtype, loops)
+            case _:
+                pass
+        for e in exprs_of(s):
+            yield from _functions(e, inner, seen)
+
+
+def _folded(dtype: Any, loops: Sequence[_Loop]) -> Iterator[tuple[int, int]]:
+    if dtype.kind == "f":
+        yield dtype.itemsize, _turns(loops)
+
+
+def _functions(e: Expr, loops: Sequence[_Loop], seen: set[Expr]) -> Iterator[tuple[int, int]]:
+    for x in within(e):
+        if x in seen:
+            continue
+        seen.add(x)
+        if x.kind == "fn" and x.of[0] not in _FREE and x.of[1].dtype.kind == "f":
+            yield x.of[1].dtype.itemsize, _turns(loops, x.free)
+
+
+def _turns(loops: Sequence[_Loop], free: frozenset[Var | Local] | None = None) -> int:
+    """How often something is computed in these loops: those count that it depends on, and all that
+    these are in."""
+    depths = [n for n, x in enumerate(loops, 1) if free is None or not free.isdisjoint(x.changes)]
+    return math.prod([x.turns for x in loops[: max(depths, default=0)]])
+
+
+def _set_in(body: Sequence[Stmt]) -> frozenset[Var | Local]:
+    """The numbers that are set anew in each turn of a loop."""
+    own = [s.local for s in statements(body) if isinstance(s, Let | Into)]
+    return frozenset([*own, *[s.acc for s in statements(body) if isinstance(s, Product)]])

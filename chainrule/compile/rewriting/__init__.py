@@ -1,0 +1,1 @@
+"""Simpler programs: tables of rules by theme, and what applies them."""

@@ -1,0 +1,73 @@
+"""Indices from data: a program that says whether one of them was outside.
+
+Compiled code takes the nearest element instead, so that nothing is read or written elsewhere; but a
+number that nobody asked for must not pass for an answer. So a program gets one more result, an
+integer in which bit i is set if indices number i were outside, and the call raises.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chainrule.compile.terms.terms import Program, Term, Terms, in_order
+from chainrule.errors import IndexingError
+from chainrule.ops import elementwise as ew
+from chainrule.ops.reduction import Found
+from chainrule.ops.selection import Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
+from chainrule.provenance import location
+
+MOST = 60
+"""How many indices one integer can tell of; further ones are not looked at."""
+
+
+def checked(program: Program, terms: Terms) -> tuple[Program, list[str]]:
+    """The program with that result, its last; and what to say of each of its bits. The program
+    itself, if it has no such indices."""
+    found: dict[tuple[Term, int], Term] = {}
+    for t in in_order(program.roots):
+        where = _indexed(t)
+        if where is not None:
+            found.setdefault(where, t)
+    pairs = list(found.items())[:MOST]
+    if not pairs:
+        return program, []
+    total: Term | None = None
+    for bit, ((index, n), _) in enumerate(pairs):
+        low = terms.op(ew.less, [index, terms.constant(-n)])
+        high = terms.op(ew.greater_equal, [index, terms.constant(n)])
+        outside = terms.op(ew.logical_or, [low, high])
+        some = terms.op(Found("any", tuple(range(len(index.shape))), False), [outside])
+        one = terms.op(Where(), [some, terms.constant(1 << bit), terms.constant(0)])
+        total = one if total is None else terms.op(ew.add, [total, one])
+    assert total is not None
+    words = [_words(t, n) for (_, n), t in pairs]
+    return Program(program.inputs, (*program.results, total), program.updates), words
+
+
+def _indexed(t: Term) -> tuple[Term, int] | None:
+    """The indices that `t` uses, and how many elements there are; None if there are none that
+    change from call to call."""
+    op: Any = t.op
+    match op:
+        case Take() | TakeAlong():
+            n, index = t.args[0].shape[op.axis], t.args[1]
+        case TakeAdd() | TakeAlongAdd():
+            n, index = op.shape[op.axis], t.args[1]
+        case _:
+            return None
+    known = index.op is None and index.index is None
+    return None if known or index.dtype.kind != "i" else (index, n)
+
+
+def _words(t: Term, n: int) -> str:
+    where = "" if t.code is None else f" at {location(t.code, t.at)}"
+    return f"an index of '{t.name}'{where} is outside 0..{n - 1}"
+
+
+def refuse(flags: int, words: list[str]) -> None:
+    """Raise what the flags, which are not 0, say."""
+    said = "; ".join([w for bit, w in enumerate(words) if flags >> bit & 1])
+    raise IndexingError(
+        f"in a compiled call, {said}. It took the nearest element, and what the call updates has "
+        "been updated: load the last good state, and check the indices before the call"
+    )

@@ -1,0 +1,278 @@
+"""Ops in terms of simpler ones: what has loops is enough to say what these are.
+
+| op | is |
+|---|---|
+| `logsumexp` | log of a sum of exponentials, shifted by the maximum where that is finite |
+| `norm` | root of a sum of squares, in wider numbers, or scaled where that matters |
+| `argmax`, `argmin` | the smallest place at which the extremum stands, or a NaN |
+| `count_nonzero` | a sum of whole numbers |
+| `einsum` | sums, products, matrix products |
+| `matmul` of integers | a sum of products |
+| `rsqrt`, `fmax`, `xlogy`, `ndtr`, .. | arithmetic on rows of the op table |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from chainrule.compile.rewriting.rewriter import Rewriter, Rule
+from chainrule.compile.terms.terms import Term
+from chainrule.ops import elementwise as ew
+from chainrule.ops.complex import Real
+from chainrule.ops.contraction import MatMul
+from chainrule.ops.families import BroadcastTo, Conj, Elementwise, SumTo
+from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Sum
+from chainrule.ops.scan import CumProd, CumSum, LogCumSumExp, Recurrence
+from chainrule.ops.selection import IndexAdd, TakeAdd, TakeAlongAdd, Where
+from chainrule.ops.shaping import Permute, Reshape
+
+F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+I64 = np.dtype(np.int64)
+
+
+def without(r: Rewriter, y: Term, axes: tuple[int, ...], *, keep: bool) -> Term:
+    """`y`, whose `axes` have size 1, without them unless they are to stay."""
+    if keep:
+        return y
+    return r.op(Reshape(tuple([n for i, n in enumerate(y.shape) if i not in axes])), y)
+
+
+def where(r: Rewriter, c: Term, a: Term, b: Term) -> Term:
+    """`a` where `c` holds, `b` elsewhere."""
+    return r.op(Where(), c, a, b)
+
+
+# --- reductions ----------------------------------------------------------------------------------
+
+
+def _log_sum_exp(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
+    """Shifted by the maximum where that is finite; -inf of nothing but -inf."""
+    (x,) = args
+    if x.dtype.kind != "f":
+        return None
+    if x.dtype == F16:
+        return rounded_once(r, op, args)
+    top = r.op(Extremum(True, op.axes, True), x)
+    top = where(r, r.op(ew.isfinite, top), top, r.constant(0.0))
+    total = r.op(Sum(op.axes, True), r.op(ew.exp, r.op(ew.sub, x, top)))
+    return without(r, r.op(ew.add, r.op(ew.log, total), top), op.axes, keep=op.keepdims)
+
+
+def rounded_once(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term:
+    """`op` of float16 in float32, rounded at the end."""
+    wide = [r.cast(x, F32) if x.dtype == F16 else x for x in args]
+    return r.cast(r.op(op, *wide), F16)
+
+
+def _narrow(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
+    """What eager code computes in float32 where it is given float16."""
+    return rounded_once(r, op, args) if args[0].dtype == F16 else None
+
+
+def _length(r: Rewriter, x: Term, axes: tuple[int, ...]) -> Term:
+    return r.op(ew.sqrt, r.op(Sum(axes, True), r.op(ew.square, x)))
+
+
+def _norm(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
+    """Squares of float16 and float32 neither overflow nor vanish in wider numbers."""
+    (x,) = args
+    if x.dtype.kind != "f":
+        return None
+    if x.dtype != F64:
+        wide = _length(r, r.cast(x, F32 if x.dtype == F16 else F64), op.axes)
+        return without(r, r.cast(wide, x.dtype), op.axes, keep=op.keepdims)
+    y = _length(r, x, op.axes)
+    small = r.constant(math.sqrt(float(np.finfo(F64).smallest_normal)))
+    plain = r.op(ew.logical_and, r.op(ew.greater, y, small), r.op(ew.less, y, r.constant(math.inf)))
+    top = r.op(Extremum(True, op.axes, True), r.op(ew.abs, x))
+    usable = r.op(ew.logical_and, r.op(ew.isfinite, top), r.op(ew.greater, top, r.constant(0.0)))
+    top = where(r, usable, top, r.constant(1.0))
+    scaled = r.op(ew.mul, top, _length(r, r.op(ew.div, x, top), op.axes))
+    return without(r, where(r, plain, y, scaled), op.axes, keep=op.keepdims)
+
+
+def _found(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
+    (x,) = args
+    if x.dtype.kind not in "biuf":
+        return None
+    if op.what == "count_nonzero":
+        some = r.cast(r.op(ew.not_equal, x, r.constant(0)), I64)
+        return r.op(Sum(op.axes, op.keepdims), some)
+    if op.what in ("any", "all"):
+        return r.cast(x, np.dtype(bool)) if not op.axes else None
+    return first(r, x, op.axes, op.what == "argmax", op.keepdims)
+
+
+def first(r: Rewriter, x: Term, axes: tuple[int, ...], largest: bool, keep: bool) -> Term:
+    """The smallest place along the one axis at which the extremum stands, a NaN if there is one."""
+    (axis,) = axes
+    if x.dtype == bool:
+        x = r.cast(x, np.dtype(np.int8))
+    n: int = x.shape[axis]
+    hit = is_top(r, x, r.op(Extremum(largest, axes, True), x))
+    steps = np.arange(n).reshape([-1 if a == axis else 1 for a in range(len(x.shape))])
+    place = where(r, hit, r.constant(steps), r.constant(n))
+    return r.op(Extremum(False, axes, keep), place)
+
+
+def is_top(r: Rewriter, x: Term, top: Term) -> Term:
+    """Where `x` is the extremum `top`; NaN is NaN."""
+    hit = r.op(ew.equal, x, top)
+    if x.dtype.kind != "f":
+        return hit
+    return where(r, r.op(ew.isnan, top), r.op(ew.isnan, x), hit)
+
+
+def _extremum(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
+    """Of one element: that element."""
+    (x,) = args
+    if any(x.shape[a] != 1 for a in op.axes):
+        return None
+    return without(r, x, op.axes, keep=op.keepdims)
+
+
+def _sum(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
+    """Not over axes of size 1; of what is the same along an axis, a multiple."""
+    (x,) = args
+    if not op.axes:
+        return x
+    ones = tuple([a for a in op.axes if x.shape[a] == 1])
+    if not ones:
+        return _multiple(r, op, x)
+    rest = tuple([a for a in op.axes if a not in ones])
+    y = r.op(Sum(rest, True), x) if rest else x
+    return without(r, y, op.axes, keep=op.keepdims)
+
+
+def _multiple(r: Rewriter, op: Any, x: Term) -> Term | None:
+    """The sum of n equal numbers is n times one, rounded once instead of n - 1 times."""
+    if not isinstance(x.op, BroadcastTo) or x.dtype.kind not in "iuf" or x.dtype == F16:
+        return None
+    (y,) = x.args
+    own = (*[1] * (len(x.shape) - len(y.shape)), *y.shape)
+    same = [a for a in op.axes if own[a] == 1]
+    if not same:
+        return None
+    count = math.prod([x.shape[a] for a in same])
+    shape = tuple([1 if a in same else n for a, n in enumerate(x.shape)])
+    one = r.op(BroadcastTo(shape), r.op(Reshape(own), y))
+    rest = tuple([a for a in op.axes if a not in same])
+    total = r.op(Sum(rest, True), one) if rest else one
+    scale = r.constant(np.asarray(count, x.dtype))
+    return without(r, r.op(ew.mul, total, scale), op.axes, keep=op.keepdims)
+
+
+def _sum_to(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
+    """As a sum over axes, and a reshape where some of them go and others stay with size 1."""
+    if op.wide == op.shape:
+        return args[0]
+    keep = len(op.wide) == len(op.shape)
+    return r.op(Reshape(op.shape), r.op(Sum(op.axes, keep), *args))
+
+
+# --- products ------------------------------------------------------------------------------------
+
+
+def _matmul(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
+    """Of whole numbers, which BLAS does not know: a sum of products."""
+    if args[0].dtype.kind not in "biu" or args[1].dtype.kind not in "biu":
+        return None
+    dtype = np.result_type(*[x.dtype for x in args])
+    a = _turned(r, r.cast(args[0], dtype), op.turn_a)
+    b = _turned(r, r.cast(args[1], dtype), not op.turn_b)
+    left = r.op(Reshape((*a.shape[:-1], 1, a.shape[-1])), a)  # (.., m, 1, k)
+    right = r.op(Reshape((*b.shape[:-2], 1, *b.shape[-2:])), b)  # (.., 1, n, k)
+    every = r.op(ew.mul, left, right)
+    return r.op(Sum((len(every.shape) - 1,), False), every)
+
+
+def _turned(r: Rewriter, x: Term, turn: bool) -> Term:
+    n = len(x.shape)
+    return r.op(Permute((*range(n - 2), n - 1, n - 2)), x) if turn else x
+
+
+# --- complex numbers that are real, and rows of the op table -------------------------------------
+
+
+def _real(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
+    return args[0] if args[0].dtype.kind == "f" else None
+
+
+def _conj(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
+    return None if args[0].dtype.kind == "c" else args[0]
+
+
+def _rsqrt(r: Rewriter, x: Term) -> Term:
+    return r.op(ew.div, r.constant(1), r.op(ew.sqrt, x))
+
+
+def _fmost(pick: Any) -> Callable[..., Term]:
+    def row(r: Rewriter, a: Term, b: Term) -> Term:
+        best = where(r, r.op(ew.isnan, b), a, r.op(pick, a, b))
+        return where(r, r.op(ew.isnan, a), b, best)
+
+    return row
+
+
+def _xlog(log: Any) -> Callable[..., Term]:
+    """0 where x is 0 and y is no NaN, whatever the logarithm is."""
+
+    def row(r: Rewriter, x: Term, y: Term) -> Term:
+        nothing = r.op(ew.equal, x, r.constant(0.0))
+        nothing = r.op(ew.logical_and, nothing, r.op(ew.logical_not, r.op(ew.isnan, y)))
+        return where(r, nothing, r.constant(0.0), r.op(ew.mul, x, r.op(log, y)))
+
+    return row
+
+
+def _entr(r: Rewriter, x: Term) -> Term:
+    """-x log x: 0 at 0, -inf below."""
+    inside = r.op(ew.neg, r.op(ew.mul, x, r.op(ew.log, x)))
+    zero, below = r.op(ew.equal, x, r.constant(0.0)), r.op(ew.less, x, r.constant(0.0))
+    edge = where(r, zero, r.constant(0.0), inside)
+    return where(r, below, r.constant(-math.inf), edge)
+
+
+def _logit(r: Rewriter, x: Term) -> Term:
+    """log(x / (1 - x)); near a half, where that is near 0, by what is left of 1."""
+    far = r.op(ew.log, r.op(ew.div, x, r.op(ew.sub, r.constant(1.0), x)))
+    s = r.op(ew.mul, r.constant(2.0), r.op(ew.sub, x, r.constant(0.5)))
+    near = r.op(ew.sub, r.op(ew.log1p, s), r.op(ew.log1p, r.op(ew.neg, s)))
+    return where(r, r.op(ew.less, r.op(ew.abs, s), r.constant(0.5)), near, far)
+
+
+def _ndtr(r: Rewriter, x: Term) -> Term:
+    turned = r.op(ew.mul, x, r.constant(-math.sqrt(0.5)))
+    return r.op(ew.mul, r.constant(0.5), r.op(ew.erfc, turned))
+
+
+ROWS: dict[str, Callable[..., Term]] = {
+    "rsqrt": _rsqrt, "fmax": _fmost(ew.maximum), "fmin": _fmost(ew.minimum),
+    "xlogy": _xlog(ew.log), "xlog1py": _xlog(ew.log1p), "entr": _entr, "logit": _logit,
+    "ndtr": _ndtr,
+}  # fmt: skip
+"""By label: (rewriter, arguments) -> the same in simpler rows, for arguments of one dtype."""
+
+
+def _row(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
+    row = ROWS.get(op.label)
+    if row is None:
+        return None
+    dtype = r.plain(op, *args).dtype
+    if dtype.kind != "f":
+        return None
+    wide = F32 if dtype == F16 else dtype
+    return r.cast(row(r, *[r.cast(x, wide) for x in args]), dtype)
+
+
+SIMPLER: dict[type, Rule] = {
+    LogSumExp: _log_sum_exp, Norm: _norm, Found: _found, Extremum: _extremum, Sum: _sum,
+    SumTo: _sum_to, MatMul: _matmul, Real: _real, Conj: _conj, Elementwise: _row,
+    CumSum: _narrow, CumProd: _narrow, Recurrence: _narrow, LogCumSumExp: _narrow,
+    TakeAdd: _narrow, TakeAlongAdd: _narrow, IndexAdd: _narrow,
+}  # fmt: skip
+"""The rules, by class of op."""

@@ -1,0 +1,23 @@
+"""Rewriting a program before it is scheduled: ops in terms of simpler ones, and exact algebra.
+
+The rules stand in tables by theme: `algebra` (numbers), `reshaping` (places), `simpler`, `einsums`
+and `windowing` (ops that others are made of). `rewriter` applies them.
+"""
+
+from __future__ import annotations
+
+from chainrule.compile.rewriting.algebra import ALGEBRA
+from chainrule.compile.rewriting.einsums import EINSUMS
+from chainrule.compile.rewriting.reshaping import RESHAPING, TOGETHER
+from chainrule.compile.rewriting.rewriter import Rewriter, joined
+from chainrule.compile.rewriting.simpler import SIMPLER
+from chainrule.compile.rewriting.windowing import WINDOWING
+from chainrule.compile.terms.terms import Program, Terms
+
+RULES = joined(SIMPLER, ALGEBRA, EINSUMS, WINDOWING, RESHAPING, TOGETHER)
+"""All rules, by class of op, in the order in which they are tried."""
+
+
+def simplified(program: Program, terms: Terms) -> Program:
+    """The same program in simpler terms."""
+    return Rewriter(terms, RULES).program(program)

@@ -1,0 +1,1 @@
+"""Machine code in this process and on disk, the pool, programs that run on arrays."""

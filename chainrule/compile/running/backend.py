@@ -1,0 +1,29 @@
+"""The back end: what runs a `Program`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from chainrule.compile.rewriting.bounds import checked
+from chainrule.compile.rewriting.simplify import simplified
+from chainrule.compile.running.program import Native
+from chainrule.compile.terms.terms import Program, Terms
+
+Run = Callable[[Sequence[Any]], list[Any]]
+"""`run(inputs)`: arrays in the order of the program's inputs, each C-contiguous, of the shape and
+dtype that its input says; new arrays of the results. The inputs that `updates` names are written in
+place: nobody else sees them. All results and updates are of the inputs' old values."""
+
+
+def build(program: Program) -> Native:
+    """What runs `program`; `updates` name an input at most once. An index that is outside raises
+    `IndexingError` after the run."""
+    terms = Terms()
+    program, checks = checked(program, terms)
+    return Native(simplified(program, terms), checks)
+
+
+def build_unchecked(program: Program) -> Native:
+    """The same without a look at indices: results are those of the program and no more."""
+    return Native(simplified(program, Terms()))

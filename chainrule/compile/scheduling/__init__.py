@@ -1,0 +1,1 @@
+"""From terms to kernels: what gets memory, what shares a kernel."""

@@ -1,0 +1,217 @@
+"""What ops are in loops: one row for each class of op.
+
+A map says what each element of its result is, in terms of elements of its arguments. A reduction
+says what is folded over which axes. All other ops are rewritten into these by `simplify`, are
+products or scatters, which `schedule` knows, or run in their eager form.
+
+Notation: `at` the index of an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.compile.llvm.functions import known
+from chainrule.compile.loops.language import Affine, Expr, Exprs, Fold, computable
+from chainrule.compile.loops.views import ZERO, Index, fitted
+from chainrule.compile.rewriting.rewriter import number
+from chainrule.compile.rewriting.windowing import Seen, Spaced
+from chainrule.compile.scheduling.guarded import diagonally, inside, seen, spaced, unslice
+from chainrule.compile.scheduling.places import BOOL, SCATTERS, Elements, read, wrapped
+from chainrule.compile.scheduling.scans import SCANS
+from chainrule.compile.terms.terms import Term
+from chainrule.ops.families import Conj, Elementwise
+from chainrule.ops.linalg.base import Diagonally
+from chainrule.ops.reduction import Extremum, Found, Sum
+from chainrule.ops.selection import Index as IndexOp
+from chainrule.ops.selection import Take, TakeAlong, TakeAlongAdd, Where
+from chainrule.ops.shaping import Astype, Concat, Unslice
+
+Map = Callable[[Elements, Term, Index], Expr]
+
+
+_SAME = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+_TRUTH = {"logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isinf", "isfinite",
+          "signbit"}  # fmt: skip
+
+
+def loop_dtype(t: Term) -> np.dtype[Any]:
+    """The dtype in which NumPy computes the elementwise op `t`."""
+    label = t.op.label
+    if label in _SAME or label in _TRUTH:
+        plain = [number(a) for a in t.args]
+        return np.result_type(
+            *[a.dtype if p is None else p for a, p in zip(t.args, plain, strict=True)]
+        )
+    return t.dtype
+
+
+def _elementwise(e: Elements, t: Term, at: Index) -> Expr:
+    dtype, label = loop_dtype(t), t.op.label
+    if label == "pow" and (power := number(t.args[1])) is not None:
+        x = e.exprs.cast(e.element(t.args[0], fitted(at, t.args[0].shape)), dtype)
+        short = _power(e.exprs, x, power)
+        if short is not None:
+            return short
+    xs = [e.exprs.cast(e.element(a, fitted(at, a.shape)), dtype) for a in t.args]
+    if dtype == BOOL:
+        label = {"add": "logical_or", "mul": "logical_and"}.get(label, label)
+    if label == "div" and dtype.kind == "f" and xs[1].kind == "lit" and _exact(xs[1].of):
+        label, xs = "mul", [xs[0], e.exprs.lit(1 / xs[1].of, dtype)]
+    if label in ("mul", "div") and xs[1].kind == "lit" and xs[1].of == 1:
+        return xs[0]
+    if label == "mul" and xs[0].kind == "lit" and xs[0].of == 1:
+        return xs[1]
+    return e.exprs.fn(label, *xs, dtype=t.dtype)
+
+
+def _exact(x: float) -> bool:
+    """Whether 1 / x is exact: x is a power of two, and not at the end of the range."""
+    return 2.0**-60 < abs(x) < 2.0**60 and np.frexp(abs(x))[0] == 0.5
+
+
+def _power(e: Exprs, x: Expr, p: float) -> Expr | None:
+    """x ** p by roots and products, with IEEE's pow's values at -0 and -inf."""
+    d = x.dtype
+    if d.kind != "f":
+        return None
+    if p in (1, 2, 3):
+        out = x
+        for _ in range(int(p) - 1):
+            out = e.fn("mul", out, x, dtype=d)
+        return out
+    if p in (-1, -2):
+        y = e.fn("div", e.lit(1, d), x, dtype=d)
+        return y if p == -1 else e.fn("mul", y, y, dtype=d)
+    if p not in (0.5, -0.5, -1.5):
+        return None
+    root = e.fn("sqrt", e.fn("add", x, e.lit(0, d), dtype=d), dtype=d)
+    y = root if p > 0 else e.fn("div", e.lit(1, d), root, dtype=d)
+    if p == -1.5:
+        y = e.fn("div", y, e.fn("add", x, e.lit(0, d), dtype=d), dtype=d)
+    low = e.fn("equal", x, e.lit(-np.inf, d), dtype=BOOL)
+    return e.fn("where", low, e.lit(np.inf if p > 0 else 0, d), y, dtype=d)
+
+
+def _where(e: Elements, t: Term, at: Index) -> Expr:
+    c, a, b = t.args
+    test = e.exprs.cast(e.element(c, fitted(at, c.shape)), BOOL)
+    xs = [e.exprs.cast(e.element(x, fitted(at, x.shape)), t.dtype) for x in (a, b)]
+    return e.exprs.fn("where", test, *xs, dtype=t.dtype)
+
+
+def _astype(e: Elements, t: Term, at: Index) -> Expr:
+    return e.exprs.cast(e.element(t.args[0], at), t.dtype)
+
+
+def _conj(e: Elements, t: Term, at: Index) -> Expr:
+    return e.element(t.args[0], at)
+
+
+def _concat(e: Elements, t: Term, at: Index) -> Expr:
+    axis: int = t.op.axis
+    ex, start = e.exprs, 0
+    out: Expr | None = None
+    for x in t.args:
+        here = at[axis].plus(Affine(start).times(-1))
+        test = inside(ex, here, x.shape[axis])
+        index = tuple([here if a == axis else i for a, i in enumerate(at)])
+        value = ex.cast(e.element(x, index, test), t.dtype)
+        out = value if out is None else ex.fn("where", test, value, out, dtype=t.dtype)
+        start = x.shape[axis] + start
+    assert out is not None
+    return out
+
+
+def _take_along_add(e: Elements, t: Term, at: Index) -> Expr:
+    """Of one element along the axis: it is put where the index says, 0 elsewhere."""
+    g, index = t.args
+    axis: int = t.op.axis
+    ex = e.exprs
+    one = tuple([ZERO if a == axis else j for a, j in enumerate(at)])
+    i = wrapped(ex, e.element(index, fitted(one, index.shape)), t.shape[axis])
+    here = ex.fn("equal", ex.index(at[axis]), ex.index(i), dtype=BOOL)
+    value = e.element(g, fitted(one, g.shape))
+    return ex.fn("where", here, ex.cast(value, t.dtype), ex.lit(0, t.dtype), dtype=t.dtype)
+
+
+MAPS: dict[type, Map] = {
+    Elementwise: _elementwise, Where: _where, Astype: _astype, Conj: _conj, Unslice: unslice,
+    Concat: _concat, Take: read, TakeAlong: read, IndexOp: read, TakeAlongAdd: _take_along_add,
+    Diagonally: diagonally, Seen: seen, Spaced: spaced,
+}  # fmt: skip
+"""By class of op: what an element of the result is."""
+
+
+def is_map(t: Term) -> bool:
+    """Whether each element of `t` is computed from elements of its arguments."""
+    if type(t.op) not in MAPS or not in_loops(t):
+        return False
+    if isinstance(t.op, TakeAlongAdd):
+        return t.args[0].shape[t.op.axis] == 1
+    return not isinstance(t.op, Elementwise) or _is_known(t.op.label, loop_dtype(t))
+
+
+@cache
+def _is_known(label: str, dtype: Any) -> bool:
+    """Whether there is code for the row of the op table; SciPy's special functions have none."""
+    return known(label, dtype)
+
+
+def is_scatter(t: Term) -> bool:
+    """Whether elements of `t`'s argument are written to places that indices name."""
+    return type(t.op) in SCATTERS and in_loops(t) and not is_map(t)
+
+
+def is_scan(t: Term) -> bool:
+    """Whether each element of `t` is computed from the one before it."""
+    return type(t.op) in SCANS and in_loops(t)
+
+
+def in_loops(t: Term) -> bool:
+    """Whether loops can compute with all of the numbers of the op `t`."""
+    dtypes = [x.dtype for x in (t, *t.args)]  # a tuple of them for an op with several outputs
+    return all(isinstance(d, np.dtype) and computable(d) for d in dtypes)
+
+
+# --- reductions ----------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """`fold` over `axes` of the one argument, in numbers of `dtype`; axes of size 1 may stay."""
+
+    axes: tuple[int, ...]
+    keepdims: bool
+    fold: Fold
+    dtype: np.dtype[Any]
+
+
+def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What sums of numbers of `dtype` are added up in: float32 for float16."""
+    return np.dtype(np.float32) if dtype.char == "e" else dtype
+
+
+def reduction(t: Term) -> Reduction | None:
+    """What `t` reduces, None if it is no reduction."""
+    op: Any = t.op
+    if not in_loops(t):
+        return None
+    match op:
+        case Sum():
+            fold: Fold = "logical_or" if t.dtype == BOOL else "add"
+            return Reduction(op.axes, op.keepdims, fold, accumulator(t.dtype))
+        case Extremum():
+            fold = "maximum" if op.largest else "minimum"
+            return Reduction(op.axes, op.keepdims, fold, t.dtype)
+        case Found(what="any" | "all"):
+            fold = "logical_or" if op.what == "any" else "logical_and"
+            return Reduction(op.axes, op.keepdims, fold, BOOL)
+        case _:
+            return None

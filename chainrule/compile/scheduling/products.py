@@ -1,0 +1,198 @@
+"""Matrix products: in tiles in place, or by BLAS where they are large.
+
+`left` (.., m, k), `right` (.., k, n); the leading axes broadcast.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chainrule.compile.loops import views
+from chainrule.compile.loops.language import (
+    Affine,
+    Buffer,
+    Expr,
+    For,
+    Gemm,
+    Kernel,
+    Let,
+    Matrix,
+    Product,
+    Stmt,
+    Store,
+    Var,
+)
+from chainrule.compile.loops.views import ZERO, Index, View, whole
+from chainrule.compile.scheduling import lower
+from chainrule.compile.terms.sizes import Extent, product, typical
+from chainrule.compile.terms.terms import Term
+
+if TYPE_CHECKING:
+    from chainrule.compile.scheduling.members import Group
+    from chainrule.compile.scheduling.schedule import Scheduler
+
+BLAS_FROM = 64 * 64 * 64
+"""From how many multiplications on a product goes to BLAS."""
+
+
+def sizes(t: Term) -> tuple[Extent, Extent, Extent]:
+    """m, n, k."""
+    a = t.args[0].shape
+    k = a[-2] if t.op.turn_a else a[-1]
+    return t.shape[-2], t.shape[-1], k
+
+
+def for_blas(t: Term) -> bool:
+    """Whether BLAS does it faster."""
+    m, n, k = sizes(t)
+    large = typical(m) * typical(n) * typical(k) >= BLAS_FROM
+    return large and t.dtype.itemsize in (4, 8) and min(map(typical, (m, n, k))) >= 8
+
+
+def schedule(s: Scheduler, t: Term) -> None:
+    """Open a kernel for `t`."""
+    from chainrule.compile.scheduling.members import Group, Member
+
+    kind = "gemm" if for_blas(t) else "product"
+    own = tuple([s.var(n) for n in t.shape])
+    wide = [a for a, n in enumerate(t.shape) if n != 1]
+    g = Group(
+        len(s.groups), "product" if kind == "product" else "gemm", [t.shape[a] for a in wide], []
+    )
+    m = Member(t, own, [], {a: i for i, a in enumerate(wide)}, None)
+    g.members.append(m)
+    s.groups.append(g)
+    s.group_of[t] = g
+
+
+def operand(s: Scheduler, t: Term, turned: bool, at: Index) -> Expr:
+    """An element of an argument, whose last two axes are exchanged if it is turned."""
+    index = (*at[:-2], at[-1], at[-2]) if turned else at
+    return s.element(t, views.fitted(index, t.shape))
+
+
+def build(s: Scheduler, g: Group) -> list[Stmt]:
+    """The tiled product and what is done with each of its elements."""
+    t = g.members[0].term
+    op: Any = t.op
+    a, b = t.args
+    _, n, k = sizes(t)
+    s.forget()
+    axes = [s.var(x) for x in t.shape]
+    at = tuple([ZERO if v.extent == 1 else Affine.of(v) for v in axes])
+    i, j, c = axes[-2], axes[-1], s.var(k)
+    ck = ZERO if k == 1 else Affine.of(c)
+    left = operand(s, a, op.turn_a, (*at[:-1], ck))
+    acc_dtype = lower.accumulator(t.dtype)
+    right_at = (*at[:-2], ck, at[-1])
+    right = operand(s, b, op.turn_b, right_at)
+    if n != 1 and not _along(right, j):
+        packed = pack(s, b, op.turn_b)
+        right = s.exprs.load(
+            packed.buffer, packed.at(views.fitted(right_at, (*b.shape[:-2], k, n)))
+        )
+    e = s.exprs
+    acc = s.local(acc_dtype)
+    value = e.cast(e.local(acc), t.dtype)
+    body: list[Stmt] = []
+    last: list[Stmt] = []  # stores in place: when all that reads the old values is computed
+    (last if s.views[t].buffer.role == "state" else body).append(s.store(t, at, value))
+    s.held[t] = lambda _: value
+    rows = {row: axes[x] for x, row in g.members[0].along.items()}
+    for member in g.members[1:]:
+        index: list[Affine] = [ZERO] * len(member.own)
+        for x, row in member.along.items():
+            index[x] = Affine.of(rows[row])
+        s.memo = {}
+        done = e.cast(
+            lower.MAPS[type(member.term.op)](s, member.term, tuple(index)), member.term.dtype
+        )
+        in_place = s.views[member.term].buffer.role == "state"
+        local = s.local(member.term.dtype)  # computed once; expressions stay small
+        body.append(Let(local, done))
+        done = e.local(local)
+        (last if in_place else body).append(s.store(member.term, tuple(index), done))
+        s.held[member.term] = lambda _, done=done: done
+    s.held = {}
+    left, right = e.cast(left, acc_dtype), e.cast(right, acc_dtype)
+    out: list[Stmt] = [Product(i, j, (c,), left, right, acc, (*body, *last))]
+    for v in reversed(axes[:-2]):
+        if v.extent != 1:
+            out = [For(v, tuple(out))]
+    return out
+
+
+def _along(right: Expr, j: Var) -> bool:
+    """Whether neighbouring columns lie side by side, or there is no memory in it."""
+    from chainrule.compile.loops.language import within
+
+    loads = [x for x in within(right) if x.kind == "load"]
+    return all(x.of[1].coefficient(j) in (0, 1) for x in loads)
+
+
+def pack(s: Scheduler, b: Term, turned: bool) -> View:
+    """A copy of the right matrix in which neighbouring columns lie side by side; made once."""
+    key = (b, turned)
+    if key not in s.packed:
+        shape = (*b.shape[:-2], b.shape[-1], b.shape[-2]) if turned else b.shape
+        buffer = Buffer(f"b{len(s.buffers)}", b.dtype, shape, "scratch", None, f"{b.name}, turned")
+        s.buffers.append(buffer)
+        axes, at = s.counters(shape)
+        store = Store(buffer, whole(buffer).at(at), operand(s, b, turned, at))
+        s.kernels.append(Kernel(f"k{len(s.kernels)}_pack", tuple(s.nest(axes, [store]))))
+        s.packed[key] = whole(buffer)
+    return s.packed[key]
+
+
+def build_gemm(s: Scheduler, g: Group) -> list[Stmt]:
+    """A call of BLAS for each leading index."""
+    t = g.members[0].term
+    op: Any = t.op
+    m, n, k = sizes(t)
+    s.forget()
+    lead = [s.var(x) for x in t.shape[:-2]]
+    at = tuple([ZERO if v.extent == 1 else Affine.of(v) for v in lead])
+    a, b = (
+        matrix(s, x, turned, at) for x, turned in zip(t.args, (op.turn_a, op.turn_b), strict=True)
+    )
+    view = s.views[t]
+    place = View(view.buffer, view.offset, view.strides)
+    target = Matrix(view.buffer, place.at((*at, ZERO, ZERO)), view.strides[-2], view.strides[-1])
+    if target.col != 1:  # the transpose: out.T = right.T @ left.T
+        a, b = _turned(b), _turned(a)
+        m, n = n, m
+        target = _turned(target)
+    out: list[Stmt] = [Gemm(m, n, k, a, b, target)]
+    for v in reversed(lead):
+        if v.extent != 1:
+            out = [For(v, tuple(out))]
+    return out
+
+
+def _turned(x: Matrix) -> Matrix:
+    return Matrix(x.buffer, x.at, x.col, x.row)
+
+
+def matrix(s: Scheduler, x: Term, turned: bool, lead: Index) -> Matrix:
+    """Where BLAS finds `x`; a copy of it if its rows and columns both have gaps."""
+    view = s.view(x)
+    if view is None or not _fits(view, x.shape):
+        view = whole(s.contiguous(x))
+    at = view.at((*views.fitted(lead, x.shape[:-2]), ZERO, ZERO))
+    row, col = view.strides[-2:]
+    # a stride along an axis of size 1 means nothing, and BLAS wants a plausible one
+    if x.shape[-1] == 1:
+        col = 1
+    elif x.shape[-2] == 1 and col == 1:
+        row = x.shape[-1]
+    found = Matrix(view.buffer, at, row, col)
+    return _turned(found) if turned else found
+
+
+def _fits(view: View, shape: tuple[Extent, ...]) -> bool:
+    row, col = view.strides[-2:]
+    if 0 in (row, col) and product(shape[-2:]) != 1:
+        return False
+    return (col == 1 and typical(row) >= typical(shape[-1])) or (
+        row == 1 and typical(col) >= typical(shape[-2])
+    )

@@ -1,0 +1,312 @@
+"""Sizes that are known only when the program is called.
+
+A function is traced at several sizes; what differs between the traces must be a polynomial of the
+symbols, which is worked out from some of them and checked on all. What depends on a size in another
+way (a Python loop over it, say) makes traces of different structure: that is an error.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from chainrule.compile.terms.patterns import Ratio, Steps, Triangle, Uniform, recognized
+from chainrule.compile.terms.sizes import Extent, Size
+from chainrule.compile.terms.terms import Program, Term, in_order
+from chainrule.errors import TraceError
+from chainrule.op import Op
+
+Sample = Mapping[str, int]
+Monomial = tuple[str, ...]
+
+
+def count_needed(symbols: int) -> int:
+    """How many traces it takes: one more than there are monomials to tell apart."""
+    return len(_monomials([str(i) for i in range(symbols)])) + 1
+
+
+def samples_near(now: Sample, taken: frozenset[int], count: int) -> list[Sample]:
+    """Where to trace: at the present sizes and near them, at sizes that nothing else has.
+
+    More than `count`, since a function may refuse some: they come in order of preference.
+    """
+    near: dict[str, list[int]] = {}
+    for s, n in now.items():
+        below, above = range(n - 1, 1, -1), range(n + 1, n + 64)
+        ranked = [x for pair in itertools.zip_longest(below, above) for x in pair if x]
+        free = [x for x in ranked if x not in taken]
+        near[s] = [n, *free[: 4 * count]]
+    out: list[Sample] = [dict(now)]
+    for i in range(1, 12 * count):
+        # each symbol at a pace of its own, so that no two go together
+        out.append({s: xs[(i * (k + 1) + k) % len(xs)] for k, (s, xs) in enumerate(near.items())})
+    unique = {tuple(sorted(x.items())): x for x in out}
+    return list(unique.values())
+
+
+def _monomials(symbols: Sequence[str]) -> list[Monomial]:
+    """1, each symbol, its square, products of two, and products with one square."""
+    single: list[Monomial] = [(s,) for s in symbols]
+    pairs = [tuple(sorted(p)) for p in itertools.combinations_with_replacement(symbols, 2)]
+    return [(), *single, *pairs]
+
+
+def fitted(values: Sequence[Any], samples: Sequence[Sample]) -> Extent | None:
+    """The integer polynomial that has `values` at `samples`, the simplest one; None if none has."""
+    if all(v == values[0] for v in values):
+        return int(values[0])
+    symbols = sorted(samples[0])
+    basis = _monomials(symbols)
+    for size in range(1, min(len(basis), len(samples) - 1) + 1):
+        for chosen in itertools.combinations(basis, size):
+            found = _solved(values, samples, chosen)
+            if found is not None:
+                return found
+    return None
+
+
+def _solved(
+    values: Sequence[Any], samples: Sequence[Sample], chosen: Sequence[Monomial]
+) -> Extent | None:
+    rows = [[_at(m, s) for m in chosen] for s in samples]
+    exact, *_ = np.linalg.lstsq(np.array(rows, np.float64), np.array(values, np.float64))
+    whole = [round(float(c)) for c in exact]
+    if any(c == 0 for c in whole):
+        return None
+    if any(
+        sum([c * x for c, x in zip(whole, row, strict=True)]) != v
+        for row, v in zip(rows, values, strict=True)
+    ):
+        return None
+    total: Extent = 0
+    for m, c in zip(chosen, whole, strict=True):
+        term: Extent = c
+        for s in m:
+            term = Size.symbol(s) * term
+        total = term + total
+    return total
+
+
+def _at(m: Monomial, sample: Sample) -> int:
+    out = 1
+    for s in m:
+        out *= sample[s]
+    return out
+
+
+def number_fitted(values: Sequence[Any], samples: Sequence[Sample], dtype: Any) -> Any:
+    """A number, `Size` or `Ratio` that has `values` at `samples`; None if none does."""
+    if len({repr(v) for v in values}) == 1:
+        return values[0]
+    if all(float(v).is_integer() for v in values):
+        whole = fitted([int(v) for v in values], samples)
+        if whole is not None:
+            return whole
+    if dtype.kind != "f":
+        return None
+    near = 4 * np.finfo(dtype).eps
+    for m in _monomials(sorted(samples[0]))[1:]:
+        sizes = np.array([_at(m, s) for s in samples], np.float64)
+        for over in (True, False):
+            scales = np.array(values, np.float64) * (sizes if over else 1 / sizes)
+            if np.abs(scales - scales[0]).max() <= near * abs(scales[0]):
+                scale = float(np.median(scales))
+                short = round(scale, 12)
+                return Ratio(
+                    short if abs(short - scale) <= near * abs(scale) else scale, _size(m), over
+                )
+    return None
+
+
+def _size(m: Monomial) -> Extent:
+    out: Extent = 1
+    for s in m:
+        out = Size.symbol(s) * out
+    return out
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+
+class _DifferError(Exception):
+    """The traces cannot be one program."""
+
+
+def unified(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:
+    """The one program that all of `programs` are, with sizes in the symbols of `samples`."""
+    try:
+        return _unified(programs, samples)
+    except _DifferError as cause:
+        sizes = ", ".join(samples[0])
+        raise TraceError(
+            f"jit: with {sizes} dynamic the function does not do the same at every size: {cause}. "
+            "A Python loop or branch over a dynamic size gives another program for each size: use "
+            "scan, or whole-array operations; or leave that size out of `dynamic`: then the "
+            "function is compiled once for each size."
+        ) from cause
+
+
+def same_structure(a: Program, b: Program) -> bool:
+    """Whether two traces consist of the same ops in the same order."""
+    x, y = in_order(a.roots), in_order(b.roots)
+    return len(x) == len(y) and all(
+        type(s.op) is type(t.op) and len(s.args) == len(t.args) for s, t in zip(x, y, strict=True)
+    )
+
+
+def _unified(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:
+    orders = [in_order([*p.roots, *p.inputs]) for p in programs]
+    if len({len(o) for o in orders}) != 1:
+        counts = ", ".join(
+            [f"{len(o)} steps at {dict(s)}" for o, s in zip(orders, samples, strict=True)]
+        )
+        raise _DifferError(f"it takes {counts}")
+    new: dict[Term, Term] = {}
+    for ts in zip(*orders, strict=True):
+        made = _term(ts, [[new[a] for a in t.args] for t in ts], samples)
+        for t in ts:
+            new[t] = made
+    first = programs[0]
+    return Program(
+        tuple([new[t] for t in first.inputs]),
+        tuple([new[t] for t in first.results]),
+        tuple([(i, new[t]) for i, t in first.updates]),
+    )
+
+
+def _term(ts: Sequence[Term], args: Sequence[list[Term]], samples: Sequence[Sample]) -> Term:
+    t = ts[0]
+    if any(type(x.op) is not type(t.op) or x.index != t.index for x in ts):
+        raise _DifferError(f"{t.name} at one size is {ts[-1].name} at another{_where(t)}")
+    if any(a != args[0] for a in args):
+        raise _DifferError(f"{t.name} is of other values at another size{_where(t)}")
+    shape = _value([x.shape for x in ts], samples, t)
+    if t.op is None:
+        value = t.value if t.index is not None else _constant(ts, samples)
+        return Term(None, (), shape, t.dtype, value, t.index, t.code, t.at)
+    fields = [_value([getattr(x.op, name) for x in ts], samples, t) for name in t.op.fields]
+    op: Op = t.op if all(x.op is t.op for x in ts) else type(t.op)(*fields)
+    return Term(op, tuple(args[0]), shape, t.dtype, None, None, t.code, t.at)
+
+
+def _where(t: Term) -> str:
+    from chainrule.provenance import location
+
+    return "" if t.code is None else f" ({location(t.code, t.at)})"
+
+
+def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
+    """What a field or a shape is at all sizes."""
+    first = values[0]
+    if isinstance(first, tuple):
+        counts = [len(v) for v in values]
+        if len(set(counts)) != 1:
+            raise _DifferError(f"{t.name} has {counts[0]} sizes, then {counts[-1]}{_where(t)}")
+        return tuple([_value(list(vs), samples, t) for vs in zip(*values, strict=True)])
+    if all(type(v) is type(first) and v == first for v in values):
+        return first
+    if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
+        found = fitted(values, samples)
+        if found is not None:
+            return found
+    shown = ", ".join([f"{v} at {dict(s)}" for v, s in zip(values, samples, strict=True)])
+    raise _DifferError(f"{t.name} takes {shown}: no polynomial{_where(t)}")
+
+
+def _constant(ts: Sequence[Term], samples: Sequence[Sample]) -> Any:
+    """A constant at all sizes: the same array, or one pattern."""
+    first: Any = ts[0].value
+    plain = isinstance(first, bool | int | float | complex)
+    if plain:
+        found = number_fitted([x.value for x in ts], samples, ts[0].dtype)
+        if found is not None:
+            return (
+                found if found is first or not isinstance(found, Size | Ratio) else Uniform(found)
+            )
+    elif all(np.array_equal(x.value, first) and x.shape == ts[0].shape for x in ts):
+        return first
+    shapes = [recognized(x.value) for x in ts]
+    made = None if plain else _pattern(shapes, samples, ts[0].dtype)
+    if made is None:
+        raise _DifferError(
+            f"a constant of shape {ts[0].shape} depends on it in a way that no formula here says"
+            f"{_where(ts[0])}; make it of arange and comparisons inside the function"
+        )
+    return made
+
+
+def _pattern(found: Sequence[Any], samples: Sequence[Sample], dtype: Any) -> Any:
+    kinds: set[Any] = {type(p) for p in found}
+    if kinds == {Uniform}:
+        value = number_fitted([p.value for p in found], samples, dtype)
+        return None if value is None else Uniform(value)
+    if kinds == {Triangle}:
+        k = fitted([p.k for p in found], samples)
+        return None if k is None else Triangle(k)
+    if kinds == {Steps} and len({p.axis for p in found}) == 1:
+        parts = [fitted([getattr(p, n) for p in found], samples) for n in ("start", "step")]
+        return None if None in parts else Steps(found[0].axis, *parts)
+    return None
+
+
+# --- whether a program is right at other sizes ---------------------------------------------------
+
+
+def holds_at(whole: Program, traced: Program, sample: Sample) -> bool:
+    """Whether the program with symbols is the one that was traced at the sizes `sample`."""
+    ours, theirs = (in_order([*p.roots, *p.inputs]) for p in (whole, traced))
+    if len(ours) != len(theirs):
+        return False
+    place = {t: i for i, t in enumerate(ours)}
+    also = {t: i for i, t in enumerate(theirs)}
+    return all(
+        _is_at(x, y, sample) and [place[a] for a in x.args] == [also[a] for a in y.args]
+        for x, y in zip(ours, theirs, strict=True)
+    )
+
+
+def _is_at(x: Term, y: Term, sample: Sample) -> bool:
+    """Whether the term `x`, with symbols, is `y` where they have the values `sample`."""
+    if type(x.op) is not type(y.op) or x.index != y.index or x.dtype != y.dtype:
+        return False
+    if _bound(x.shape, sample) != y.shape:
+        return False
+    if x.op is not None:
+        names = x.op.fields
+        return all(_bound(getattr(x.op, n), sample) == getattr(y.op, n) for n in names)
+    return x.index is not None or _same_constant(x.value, y.value, y.dtype, sample)
+
+
+def _bound(value: Any, sample: Sample) -> Any:
+    """A field, a shape or a number where the symbols have these values."""
+    match value:
+        case tuple():
+            return tuple([_bound(v, sample) for v in cast("tuple[Any, ...]", value)])
+        case Size():
+            return value.bind(sample)
+        case Ratio():
+            size = _bound(value.size, sample)
+            return value.scale / size if value.over else value.scale * size
+        case _:
+            return value
+
+
+def _same_constant(ours: Any, theirs: Any, dtype: Any, sample: Sample) -> bool:
+    if not isinstance(ours, Uniform | Triangle | Steps):
+        return np.array_equal(ours, theirs, equal_nan=dtype.kind == "f")
+    found = recognized(theirs)
+    match ours:
+        case Uniform():
+            if not isinstance(found, Uniform):
+                return False
+            near = 4 * np.finfo(dtype).eps if dtype.kind == "f" else 0
+            wanted = _bound(ours.value, sample)
+            return bool(np.isclose(found.value, wanted, rtol=near, atol=0, equal_nan=True))
+        case Triangle():
+            return found == Triangle(_bound(ours.k, sample))
+        case Steps():
+            parts = _bound((ours.start, ours.step), sample)
+            return found == Steps(ours.axis, *parts)

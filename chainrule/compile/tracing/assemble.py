@@ -1,0 +1,160 @@
+"""From what a traced run left to a compiled `Variant`, and to the program of its derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.compile.running.backend import build
+from chainrule.compile.terms.terms import Program
+from chainrule.compile.tracing.convert import program, reached
+from chainrule.compile.tracing.derivative import Compiled, Derivative, standing_in
+from chainrule.compile.tracing.left import NUMBER, TENSOR, Left, State
+from chainrule.compile.tracing.lift import GradSlot
+from chainrule.compile.tracing.state import Draw, Held, HeldGrad, HeldNumber, Variant
+from chainrule.compile.tracing.trace import Tracer
+from chainrule.derive import pullback_nodes
+from chainrule.graph import constant, order, placeholder, variable
+from chainrule.node import Node
+from chainrule.op import Spec, new_op
+
+Call = Callable[[Mapping[int, Any]], Any]
+"""Calls the function with these leaves of its arguments, by their places; the others as traced."""
+
+
+def assemble(
+    name: str,
+    tracer: Tracer,
+    left: Left,
+    states: Sequence[State],
+    call: Call,
+    make: Callable[[Program], Any] | None,
+) -> Variant:
+    """The program of what was noted, which `make` makes run, and where its inputs come from."""
+    for s in states:
+        if s.tensor() is None:  # it was the function's own after all: a constant
+            s.leaf.y = s.value
+            left.updates.pop(s.leaf, None)
+    states = [s for s in states if s.tensor() is not None]
+    arg = dict(left.args)
+    updates = {**{arg[i]: n for i, n in left.changed}, **left.updates}
+    walk = reached(tracer, [*left.outs, *updates.values()])
+    back = reached(tracer, list(left.bars.values()))
+    used = {*walk, *updates, *back}
+    args = [(i, n) for i, n in left.args if n in used]
+    held = [s for s in states if s.leaf in used]
+    grads = [s for s in states if s.slot is not None and (s.slot.set or s.slot.was_read)]
+    slots = [n for s in grads if s.slot is not None and (n := s.slot.place) in used and n]
+    numbers = [n for n in tracer.numbers if n.node in used or n.truth is not None]
+    draws = [n for _, n in tracer.draws if n in used]
+    places: list[Node] = [
+        *[n for _, n in args], *[s.leaf for s in held], *slots,
+        *[n.node for n in numbers], *draws,
+    ]  # fmt: skip
+    index = {n: k for k, n in enumerate(places)}
+    news = [(index[n], to) for n, to in updates.items()]
+    run = (make or build)(program(tracer, walk, places, left.outs, news))
+    op = None
+    if left.gs:
+        pure = not (updates or tracer.draws or tracer.numbers or grads)
+        again = _again(call, args, held) if pure else None
+        specs = [Spec(n.shape, n.dtype) for n in left.outs]
+        differentiable = {k for k, _ in left.gs}
+        inputs = [*places, *[n for _, n in left.gs]]
+        op = new_op(
+            Compiled,
+            Derivative(
+                name, run, specs, [k in differentiable for k in range(len(specs))],
+                [index[n] for n in left.bars],
+                program(tracer, back, inputs, list(left.bars.values()), []), again,
+            ),
+        )  # fmt: skip
+    return Variant(
+        run, [i for i, _ in args], [(i, index[arg[i]]) for i, _ in left.changed],
+        [Held(s.tensor, s.spec, s.node, s.leaf in updates) for s in held],
+        [_held_grad(s, s.slot, {*walk, *back}, updates) for s in grads if s.slot is not None],
+        [HeldNumber(n.read, n.check, n.truth, np.zeros(()), n.name) for n in numbers],
+        [Draw(take, n in used) for take, n in tracer.draws],
+        tracer.guards, left.truths, _finish(left), op,
+    )  # fmt: skip
+
+
+def _held_grad(s: State, slot: GradSlot, used: set[Node], updates: Mapping[Node, Node]) -> HeldGrad:
+    """What a call does with the gradient of a state tensor."""
+    first = (slot.first is not None) if slot.was_read else None
+    last = (slot.now is not None) if slot.set else None
+    written = slot.place in updates
+    read = slot.place in used
+    return HeldGrad(s.tensor, s.spec, first, last, read=read, written=written)
+
+
+def _finish(left: Left) -> Callable[[Sequence[Any]], Any]:
+    """From the results, arrays or tensors, to what the function returns."""
+    results, structure = left.results, left.structure
+    assert structure is not None
+    if structure.kind is None and results[0] is TENSOR:
+        return lambda found: _tensor(found[0])
+
+    def finish(found: Sequence[Any]) -> Any:
+        rest = iter(found)
+        return structure.unflatten(
+            [
+                _tensor(next(rest)) if x is TENSOR else next(rest).item() if x is NUMBER else x
+                for x in results
+            ]
+        )
+
+    return finish
+
+
+def _tensor(x: Any) -> Any:
+    return variable(x) if x.__class__ is np.ndarray else x
+
+
+# --- The derivative ------------------------------------------------------------------------------
+
+
+def note_derivative(tracer: Tracer, left: Left) -> None:
+    """Trace how cotangents of the results flow back to arguments and state that need a gradient.
+
+    A result whose graph a backward pass inside the function has used up has no derivative.
+    """
+    leaves = [n for _, n in left.args if n.needs]
+    leaves += [lift.leaf for lift in tracer.lifts if lift.leaf.needs]
+    wanted = set(leaves)
+    seeds: dict[Node, Any] = {}
+    for k, node in enumerate(left.outs):
+        if not node.needs:
+            continue
+        walk = order([node])
+        if wanted.isdisjoint(walk) or not tracer.spent.isdisjoint(walk):
+            continue
+        g = placeholder(node.shape, node.dtype)
+        left.gs.append((k, g.node))
+        seeds[node] = seeds[node] + g if node in seeds else g
+    if not seeds:
+        return
+    got = pullback_nodes(order(seeds), seeds, wanted, record=False, free=False)
+    for leaf in leaves:
+        if leaf in got:
+            bar = got[leaf]
+            left.bars[leaf] = constant(bar) if isinstance(bar, np.ndarray) else _node(bar)
+
+
+def _node(bar: Any) -> Node:
+    return bar.node if isinstance(bar.value, Spec) else constant(bar.value)
+
+
+def _again(call: Call, args: Sequence[tuple[int, Node]], held: Sequence[State]) -> Any:
+    """Runs the function itself, on tensors in the order of the program's inputs."""
+    tensors = [s.tensor for s in held]
+
+    def again(inputs: Sequence[Any]) -> Any:
+        state = [t() for t in tensors]
+        pairs = list(zip(state, inputs[len(args) :], strict=True))
+        with standing_in([(t, x) for t, x in pairs if t is not None]):
+            return call({i: x for (i, _), x in zip(args, inputs, strict=False)})
+
+    return again
