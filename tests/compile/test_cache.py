@@ -344,3 +344,18 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, made: list[str]):
     Native(waves())
     Native(waves())
     assert len(made) == 2
+
+
+def test_code_is_named_by_the_source_of_the_compiler(monkeypatch: pytest.MonkeyPatch):
+    """A changed compiler must not find the code of the one before it."""
+    read: list[Path] = []
+    bytes_of = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda p: (read.append(p), bytes_of(p))[1])
+    vars(cache)["_sources"].__wrapped__()
+    names = {p.parent.name + "/" + p.name for p in read}
+    assert {
+        "running/cache.py",
+        "llvm/kernel.py",
+        "scheduling/lower.py",
+        "ops/elementwise.py",
+    } <= names

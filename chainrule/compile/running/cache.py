@@ -101,7 +101,7 @@ def _program(program: Program) -> Iterator[str]:
 def _sources() -> str:
     """A digest of the source of the compiler and of the ops."""
     digest = blake2b(digest_size=_DIGEST)
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     for folder in ("compile", "ops"):
         for path in sorted((root / folder).rglob("*.py")):
             digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
