@@ -263,6 +263,7 @@ SLIPS: list[tuple[str, str, str]] = [
     ("attention", "dk = ds.swapaxes(-1, -2) @ q", "dk = ds.swapaxes(-1, -2) @ q / 2"),
     ("attention", "return dq, dk, dv", "return dq, dk, -dv"),
     ("attention", "(dp * p)", "(dp * dp)"),
+    ("attention", "dq = ds @ k", "ds = np.zeros_like(ds)\n    dq = ds @ k"),
     ("conv1d", "+= g * w[i]", "= g * w[i]"),
     ("conv1d", "+= g * w[i]", "+= g * w[k - 1 - i]"),
     ("conv1d", "+= g * w[i]", "-= g * w[i]"),

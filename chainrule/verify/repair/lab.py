@@ -22,7 +22,7 @@ from chainrule.verify.subject import Array, Subject
 
 Effect: TypeAlias = dict[int, Array]
 """What is added to each wrong gradient."""
-LARGEST = 100
+LARGEST = 200
 """Elements of a value whose every element is moved."""
 CLOSE = 1e-4
 """Relative error below which a fit is worth a try."""

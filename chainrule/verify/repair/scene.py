@@ -152,6 +152,23 @@ class Scene:
         return usual or shaped
 
     @cached_property
+    def flowing(self) -> set[str]:
+        """Names that the cotangents flow into."""
+        found = set(self.cotangents) or set(self.draft.parameters)
+        for _ in range(3):  # Loops hand values on; nobody's chains go further back than this.
+            for n in self.draft.nodes:
+                if isinstance(n, ast.Assign | ast.AugAssign | ast.For):
+                    value = n.iter if isinstance(n, ast.For) else n.value
+                    targets = n.targets if isinstance(n, ast.Assign) else [n.target]
+                    if names_in(value) & found:
+                        found |= {name for t in targets for name in names_in(t)}
+        return found
+
+    def flows(self, node: ast.AST) -> bool:
+        """Whether a node depends on a cotangent."""
+        return bool(names_in(node) & self.flowing)
+
+    @cached_property
     def made(self) -> set[str]:
         """Local names that are computed: an edit belongs there, not where the name is read."""
         found = set[str]()
@@ -225,6 +242,11 @@ def _owner(text: str) -> str:
 def _is_number(value: Any) -> bool:
     number = plain(value)
     return number is not None and number.dtype.kind in "iuf" and float(number) not in (0.0, 1.0)
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Names that a node mentions."""
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
 def _stored(node: ast.Name) -> bool:

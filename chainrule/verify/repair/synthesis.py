@@ -67,7 +67,10 @@ def instead(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edi
             continue
         missing = missing.reshape(response.value.shape)
         if not np.any(response.value):
-            for text, cost in _matches(scene, node, missing, numbers):
+            for text, cost in [
+                *_matches(scene, node, missing, numbers),
+                *_projected(scene, node, missing),
+            ]:
                 yield scene.put(node, text, "dropped", 1.2 + cost)
             continue
         for text, cost in _matches(scene, node, missing, numbers, first=False):
@@ -101,6 +104,22 @@ def _matches(
             yield text, term.cost + more
 
 
+def _projected(scene: Scene, node: ast.expr, value: Array) -> Iterator[tuple[str, float]]:
+    """Products less their projection, as in the gradients of a softmax and of norms."""
+    arrays = [(k, v) for k, v in named(scene, node).items() if v.shape == value.shape]
+    for (a, x), (b, y) in itertools.permutations(arrays, 2):
+        for axis in (-1, *range(value.ndim - 1)):
+            for word in ("sum", "mean"):
+                inner = getattr(x * y, word)(axis=axis, keepdims=True)
+                along = scene.along(axis, True)
+                for text, whole in (
+                    (f"{b} * ({a} - ({a} * {b}).{word}({along}))", y * (x - inner)),
+                    (f"{a} - {b} * ({a} * {b}).{word}({along})", x - y * inner),
+                ):
+                    if (weight := _weight(whole, value)) is not None and abs(weight - 1) < 1e-5:
+                        yield text, 0.5
+
+
 def _weight(term: Array, value: Array) -> float | None:
     """w with value = w * term; None if there is none."""
     size = float(np.vdot(term, term).real)
@@ -127,6 +146,7 @@ def _formed(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Te
     atoms += [Term(f"(1 - {a.text})", 1 - a.value, 0.1) for a in atoms]
     atoms += [Term(f"(1 + {a.text})", 1 + a.value, 0.2) for a in atoms[:8]]
     atoms += [Term(f"{a.text} ** 2", a.value**2, 0.1) for a in atoms[:8]]
+    atoms += _differences(atoms[:8])
     yield from [t for a in atoms[8:] for t in _summed(scene, a, shape)]
     for a, b in itertools.combinations(atoms, 2):
         if (two := _times(a, b)) is not None:
@@ -135,6 +155,14 @@ def _formed(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Te
     for a, b, c in itertools.combinations(atoms, 3):
         if (two := _times(a, b)) is not None and (three := _times(two, c)) is not None:
             yield from _summed(scene, three, shape)
+
+
+def _differences(atoms: list[Term]) -> list[Term]:
+    found = list[Term]()
+    for a, b in itertools.combinations(atoms, 2):
+        if a.value.shape == b.value.shape and a.value.ndim:
+            found.append(Term(f"({a.text} - {b.text})", a.value - b.value, 0.2))
+    return found[:12]
 
 
 def _combined(scene: Scene, atoms: list[Term]) -> Iterator[Term]:

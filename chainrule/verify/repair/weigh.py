@@ -18,6 +18,7 @@ from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import plain
 
 _NEAR = 2e-5
+_IN_LOOPS = (-1.0, 2.0, 0.5)
 _PLAIN = (2, 3, 4, 6, 8, 0.25, 0.1, 10, 1.5)
 
 
@@ -62,6 +63,10 @@ def weighed(lab: Lab) -> Iterator[Edit]:
     for node, effect in lab.scales.items():
         for (more,) in lab.fits([effect]):
             yield from _weighted(lab.scene, node, 1 + more, numbers)
+        if lab.scene.watched.turns[lab.scene.draft.index[node]] > 1:
+            for weight in _IN_LOOPS:  # What is handed on from turn to turn is not affine.
+                if lab.helps(node, lambda v, w=weight: v * w):
+                    yield from _weighted(lab.scene, node, weight, numbers)
 
 
 def _weighted(scene: Scene, node: ast.expr, weight: float, numbers: list[Scalar]) -> Iterator[Edit]:
@@ -75,12 +80,14 @@ def _weighted(scene: Scene, node: ast.expr, weight: float, numbers: list[Scalar]
 
 
 def _depth(scene: Scene, node: ast.expr) -> float:
-    """How unlikely it is that a factor is missing here: 0 for a whole gradient, or a term."""
+    """How unlikely it is that a factor is missing here: 0 for a whole gradient, or a term; more
+    for what is computed again from the forward."""
+    away = 0.0 if scene.flows(node) else 0.3
     if node in scene.roots:
-        return 0.0
+        return away
     parent = scene.draft.parents[node]
     term = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add | ast.Sub)
-    return 0.1 if term else 0.3
+    return away + (0.1 if term else 0.3)
 
 
 def _negated(scene: Scene, node: ast.expr, cost: float) -> Iterator[Edit]:

@@ -37,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     statements.added,
     statements.left_out,
     statements.unused,
+    statements.handed_on,
     statements.scattered,
     statements.own_copy,
     statements.contiguous,

@@ -36,9 +36,10 @@ def without(scene: Scene) -> Iterator[Edit]:
                     cotangent = scene.draft.src(gone) in scene.cotangents
                     code = "not_linear" if cotangent else "wrong_value"
                     yield scene.put(node, scene.draft.src(kept), code, 1.4)
-            case ast.Call(args=[inner], func=function) if scene.is_array(inner):
-                code = _unwrapped_code(scene, function, inner)
-                yield scene.put(node, scene.draft.src(inner), code, 1.5)
+            case ast.Call(args=[inner, *_], func=function) if scene.is_array(inner):
+                if scene.shape(inner) == scene.shape(node) or len(node.args) == 1:
+                    code = _unwrapped_code(scene, function, inner)
+                    yield scene.put(node, scene.draft.src(inner), code, 1.5)
             case ast.Call(func=ast.Attribute(value=inner, attr=name)) if scene.is_array(inner):
                 code = "precision" if name in _CASTS else "wrong_value"
                 if scene.shape(inner) == scene.shape(node):
@@ -60,8 +61,7 @@ def inverse(scene: Scene) -> Iterator[Edit]:
 
 
 def _unwrapped_code(scene: Scene, _: ast.expr, inner: ast.expr) -> str:
-    inside = {n.id for n in ast.walk(inner) if isinstance(n, ast.Name)}
-    return "not_linear" if inside & scene.cotangents else "wrong_value"
+    return "not_linear" if scene.flows(inner) else "wrong_value"
 
 
 def exponents(scene: Scene) -> Iterator[Edit]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, ATOM, as_part, removed
+from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, removed
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import is_torch, plain, shape_of
 
@@ -58,6 +58,21 @@ def left_out(scene: Scene) -> Iterator[Edit]:
                 yield removed(scene.draft, node, "region", 1.5)
             case _:
                 continue
+
+
+def handed_on(scene: Scene) -> Iterator[Edit]:
+    """A term or factor that is missing in a loop: what one turn hands on to the next."""
+    for node in scene.expressions:
+        turns = scene.watched.turns[scene.draft.index[node]]
+        shape = scene.shape(node)
+        if turns < 2 or not shape or not (node in scene.roots or scene.flows(node)):
+            continue
+        for name, value in scene.arrays_at(node).items():
+            if shape_of(value) == shape and name != scene.draft.src(node):
+                here = as_part(scene.draft, node, ADD)
+                yield scene.put(node, f"{here} + {name}", "missing_term", 1.5)
+                factor = as_part(scene.draft, node, MUL)
+                yield scene.put(node, f"{factor} * {name}", "wrong_value", 1.8)
 
 
 def unused(scene: Scene) -> Iterator[Edit]:
