@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -233,3 +236,36 @@ def test_a_smaller_last_group_is_a_note():
     finding = only(last_group_is_smaller, "accumulation")
     assert finding.level == "note"
     assert "4, 4, 2" in finding.name.because
+
+
+@pytest.mark.parametrize(
+    ("loop", "code", "before", "after"),
+    [
+        ("never_reset", "not_reset", "F.mse_loss(m(x), y).backward()", "o.zero_grad()\n"),
+        ("reset_between_backward_and_step", "reset_misplaced", "o.zero_grad()\n", "o.step()\n"),
+        ("accumulation_not_divided", "accumulation", ".backward()", "(F.mse_loss(m(x), y) / 4)"),
+        ("losses_kept_in_a_list", "graph_kept", "append(loss)", "losses.append(loss.detach())"),
+        ("running_sum_of_losses", "graph_kept", "total += loss", "total += loss.detach()"),
+    ],
+)
+def test_the_correction_is_code(loop, code, before, after):
+    change = only(getattr(training_wrong, loop), code).correction
+    assert before in change.before
+    assert change.after.strip().startswith(after)
+    lines = Path(change.place.file).read_text().splitlines()
+    count = len(change.before.splitlines())
+    start = change.place.line - 1
+    assert "\n".join(lines[start : start + count]) == change.before
+
+
+def test_the_first_step_of_a_process_counts():
+    """Serial numbers of nodes begin with 0, which is no reason to overlook the first graph."""
+    code = (
+        "from tests.verify.test_training_right import observed\n"
+        "from tests.verify.training_wrong import accumulation_not_divided as loop\n"
+        "print([f.name.code for f in observed(loop)[0]])"
+    )
+    root = Path(training_wrong.__file__).parents[2]
+    run = [sys.executable, "-c", code]
+    result = subprocess.run(run, capture_output=True, text=True, check=True, cwd=root)
+    assert result.stdout.strip() == "['accumulation']"

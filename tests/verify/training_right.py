@@ -356,6 +356,7 @@ def frozen_backbone():
 @right
 def frozen_backbone_by_the_optimizer_only():
     m = nn.Sequential(mlp(4, 8), nn.Linear(8, 3))
+    m[0].load_state_dict(mlp(4, 8).state_dict())
     o = torch.optim.SGD(m[1].parameters(), 0.1)
     x, y = classes()
     for _ in range(4):

@@ -672,3 +672,14 @@ def manual_sgd_data_never_reset():
         F.mse_loss(m(x), y).backward()
         for p in m.parameters():
             p.data -= 0.01 * p.grad
+
+
+@wrong("not_optimized")
+def first_layers_left_out():
+    m = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    o = torch.optim.SGD(m[2].parameters(), 0.1)
+    for _ in range(3):
+        x, y = batch()
+        m.zero_grad()
+        F.mse_loss(m(x), y).backward()
+        o.step()

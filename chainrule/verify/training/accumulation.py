@@ -13,7 +13,7 @@ from typing import Any, final
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.place import Place
-from chainrule.verify.training import events
+from chainrule.verify.training import edits, events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine, Scale
 from chainrule.verify.training.said import said
@@ -54,7 +54,7 @@ class Accumulation(Part):
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._rows: dict[int, _Optimizer] = {}
-        self._newest = 0
+        self._newest = -1  # serial numbers begin with 0
 
     def listens(self) -> Handlers:
         """Steps and backward passes, and what changes gradients besides."""
@@ -213,6 +213,7 @@ def _wrong(groups: list[tuple[_Micro, ...]]) -> Finding | None:
         f"divide the loss by the number of backward passes: (loss / {usual}).backward()",
         place,
         detail=f"the divisor is {d:g}, the number of backward passes {usual}",
+        edit=edits.divided(place, usual) if abs(d - 1) < 1e-6 else None,
     )
 
 

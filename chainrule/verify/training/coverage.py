@@ -51,6 +51,8 @@ class Seen:
     """Modules that ran within a model that does not have them: module, model, where."""
     reached: set[int] = field(default_factory=set[int])
     """Ids of those whose parameters got a gradient."""
+    loaded: set[int] = field(default_factory=set[int])
+    """Ids of modules whose values were trained before."""
     backwards: int = 0
 
 
@@ -70,6 +72,7 @@ class Coverage(Part):
         return {
             events.Built: self._built,
             events.Entered: self._entered,
+            events.Loaded: self._loaded,
             events.BackwardEnds: self._ended,
             events.StepBegins: self._steps,
             events.StepEnds: self._stepped,
@@ -82,6 +85,9 @@ class Coverage(Part):
         row = self._of(e.optimizer)
         row.place = e.place
         row.params = {id(p): p for p in e.engine.params(e.optimizer)}
+
+    def _loaded(self, e: events.Loaded) -> None:
+        self._seen.loaded |= {id(m) for _, m in e.engine.modules(e.module)}
 
     def _entered(self, e: events.Entered) -> None:
         seen, module = self._seen, e.module

@@ -81,6 +81,14 @@ class Built:
 
 
 @dataclass(frozen=True, eq=False)
+class Loaded:
+    """A module was given values that were trained before."""
+
+    engine: Engine
+    module: Any
+
+
+@dataclass(frozen=True, eq=False)
 class Zeroed:
     """Gradients are about to be reset."""
 

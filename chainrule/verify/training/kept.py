@@ -15,7 +15,7 @@ from typing import Any, final
 from chainrule.verify.finding import Finding, Level
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
-from chainrule.verify.training import events, holders
+from chainrule.verify.training import edits, events, holders
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.said import looked, said
 from chainrule.verify.training.where import Site, placed
@@ -92,7 +92,7 @@ class Kept(Part):
 
     def _begins(self, e: events.BackwardBegins) -> None:
         line = self._line(e.site, "loss", e.place)
-        mark = min(self._over, line.newest)
+        mark = min(self._over, line.newest) if line.newest else -1  # numbers begin with 0
         line.old.append(sum([serial <= mark for serial in e.graph.serials]))
         line.sizes.append(len(e.graph.serials))
         line.newest = max(line.newest, e.graph.newest)
@@ -208,7 +208,9 @@ def _holds(line: _Line) -> Finding:
     detail = f"held by {name}" if name else "what holds them was not found"
     after = f"{name}: keep numbers, not tensors with a graph: loss.item(), or output.detach()"
     at = place or line.place
-    return said("warning", "graph_kept", because, after if name else after[2:], at, detail=detail)
+    after = after if name else after[2:]
+    edit = edits.detached(place) if name else None
+    return said("warning", "graph_kept", because, after, at, detail=detail, edit=edit)
 
 
 def _needless(line: _Line) -> Finding:

@@ -14,7 +14,7 @@ from typing import Any, final
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
-from chainrule.verify.training import events
+from chainrule.verify.training import edits, events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine
 from chainrule.verify.training.said import looked, said
@@ -45,6 +45,8 @@ class _Optimizer:
     empty_steps: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     """Steps whose gradients were dropped: number, norm of what was dropped."""
     stepped_at: Place | None = None
+    name: str = ""
+    """What the program calls it."""
     backward_at: Place | None = None
     zeroed_at: Place | None = None
 
@@ -139,6 +141,7 @@ class Resets(Part):
         row = self._row(e.engine, e.optimizer)
         row.steps += 1
         row.stepped_at = e.place or row.stepped_at
+        row.name = row.name or edits.name_of(e.optimizer)
         if not e.closure:
             self._look(e.engine, row)
 
@@ -217,6 +220,7 @@ def _not_reset(row: _Optimizer) -> Finding:
         row.backward_at or row.stepped_at,
         detail=f"added up at {row.backward_at}" if row.backward_at else "",
         evidence=says,
+        edit=edits.inserted(row.backward_at, row.name and f"{row.name}.zero_grad()"),
     )
 
 
@@ -236,4 +240,5 @@ def _misplaced(row: _Optimizer) -> Finding:
         "move the reset in front of the backward pass, or behind the step",
         row.zeroed_at or row.stepped_at,
         detail=f"in {len(row.empty_steps)} of {row.steps} steps",
+        edit=edits.moved_behind(row.zeroed_at, row.stepped_at),
     )

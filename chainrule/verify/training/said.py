@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from chainrule.verify.finding import Correction, Finding, Level, Name
 from chainrule.verify.ledger import Checked, Ledger
 from chainrule.verify.place import Place
+from chainrule.verify.training.edits import Edit
 
 KIND = "training"
 """What findings and lines of the ledger say that they are about."""
@@ -25,8 +26,12 @@ def said(
     input: str = "",
     evidence: Sequence[str] = (),
     table: tuple[tuple[str, ...], ...] = (),
+    edit: Edit | None = None,
 ) -> Finding:
-    """The finding `code`, with what to do in words: the right place for a line is the user's."""
+    """The finding `code`, with what to do in words and, where that is known, as changed code."""
+    change = Correction(correction, place=place)
+    if edit is not None:
+        change = Correction(correction, edit.before, edit.after, edit.place)
     return Finding(
         level,
         subject,
@@ -35,7 +40,7 @@ def said(
         (Name(code, because, detail),),
         place,
         evidence=tuple(evidence),
-        correction=Correction(correction, place=place),
+        correction=change,
         table=table,
     )
 

@@ -57,6 +57,7 @@ class TorchTap(Tap):
         self._patched.put(optimizer, "__init__", self._built)
         self._patched.put(optimizer, "zero_grad", self._zeroing)
         self._patched.put(torch.nn.Module, "zero_grad", self._zeroing)
+        self._patched.put(torch.nn.Module, "load_state_dict", self._loading)
         self._patched.put(optimizer, "_optimizer_step_code", self._stepped)
         self._patched.put(kept, "__enter__", self._hiding)
         self._patched.put(torch, "compile", self._compiling)
@@ -221,6 +222,15 @@ class TorchTap(Tap):
         optimizer = hasattr(owner, "param_groups")
         params = self._engine.params(owner) if optimizer else list(owner.parameters())
         self.tell(events.Zeroed(self._engine, params, place()))
+
+    def _loading(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(run)
+        def load_state_dict(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._patched.on:
+                self.tell(events.Loaded(self._engine, module))
+            return run(module, *args, **kwargs)
+
+        return load_state_dict
 
     def _hiding(self, run: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(run)

@@ -142,7 +142,7 @@ def _forgotten(seen: Seen, left: Sequence[Any], optimized: set[int]) -> list[Fin
         )
         place = next((row.place for row in seen.optimizers.values() if row.count), None)
         level: Level = "warning" if _is_odd(seen, out, within) else "note"
-        detail = "layers behind them are trained" if level == "note" else ""
+        detail = "it may be on purpose" if level == "note" else ""
         found.append(
             finding(
                 level,
@@ -159,16 +159,17 @@ def _forgotten(seen: Seen, left: Sequence[Any], optimized: set[int]) -> list[Fin
 
 
 def _is_odd(seen: Seen, out: Sequence[Any], within: Sequence[Any]) -> bool:
-    """Whether it does not look like freezing: layers that run last stay as they are.
+    """Whether it does not look like freezing.
 
-    Freezing keeps what runs first. Adapters, prompts and biases are few among many.
+    What is frozen runs first and was trained before, or is in eval mode. Adapters, prompts and
+    biases are few among many.
     """
-    last_out = max([_rank(seen, p) for p in out])
-    ranks = [_rank(seen, p) for p in within]
-    if last_out <= max(ranks):
-        return last_out > min(ranks) and 2 * len(within) >= len(out) + len(within)
-    behind = min([_rank(seen, p) for p in out]) > max(ranks)
-    return 2 * len(within) >= len(out) + len(within) or (behind and min(ranks) >= 0)
+    ranks, others = [_rank(seen, p) for p in within], [_rank(seen, p) for p in out]
+    if max(others) < min(ranks):
+        owners = [seen.names.owner(p) for p in out]
+        return not any(id(m) in seen.loaded or not m.training for m in owners)
+    behind = min(others) > max(ranks) and min(ranks) >= 0
+    return behind or 2 * len(within) >= len(out) + len(within)
 
 
 def _rank(seen: Seen, p: Any) -> int:
