@@ -1,7 +1,8 @@
 """Ops whose gradient is, by their documentation, not the derivative of what they compute.
 
 They are run as what they mean: an embedding's padding row is a constant, its rows are neither
-rescaled in passing nor weighted by how often they occur.
+rescaled in passing nor weighted by how often they occur. And an op that does not look whether its
+labels exist is looked after: a run at other sizes must not damage the program's memory.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ class Meant(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        if func is fn.ctc_loss:
+            self.used = True
+            _check_labels(*args[:2], **kwargs)
         if func not in _EMBEDDINGS:
             return func(*args, **kwargs)
         given = inspect.signature(func).bind(*args, **kwargs).arguments
@@ -44,6 +48,12 @@ class Meant(TorchFunctionMode):
             self.used = True
             given = {**given, **special, "weight": _constant(given["weight"], padding)}
         return func(**given)
+
+
+def _check_labels(log_probs: Tensor, targets: Tensor, **_: Any) -> None:
+    """At other sizes there may be fewer classes; PyTorch would write where nothing is."""
+    if targets.numel() and int(targets.max()) >= log_probs.shape[-1]:
+        raise IndexError(f"label {int(targets.max())} of {log_probs.shape[-1]} classes")
 
 
 def _constant(weight: Tensor, row: int | None) -> Tensor:
