@@ -118,8 +118,11 @@ def test_assignments_that_replace(text: str, names: list[str]) -> None:
         ("for t in x:\n        np.tanh(t, out=h)\n        hs.append(h)\n", [("h", 4, 3)]),
         ("for t in x:\n        h = np.tanh(t)\n        hs.append(h)\n", []),
         ("y = exp(x)\n    y *= 2\n    ctx.save_for_backward(y)\n", []),
+        ("ctx.save_for_backward(y)\n    out = y.pow_(2).mean()\n", [("y", 2, 3)]),
         ("ctx.save_for_backward(x)\n    x = x + 1\n    x += 1\n", []),
         ("a, b = x, y\n    b += 1\n", []),
+        ("a = x\n    x += 1\n", []),
+        ("y = x\n    x += 1\n", [("x", 2, 3)]),
     ],
 )
 def test_changes_after_keeping(

@@ -12,11 +12,13 @@ from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.place import Place
 
 _KEEPING = ("save_for_backward", "append")
+_COMPOUND = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
 
 
 @dataclass(frozen=True)
 class Change:
-    """Line `line` changes `name` in place, after line `kept` had kept it."""
+    """Line `line` changes `name` in place, which line `kept` had kept (or keeps in the next turn
+    of a loop)."""
 
     name: str
     kept: int
@@ -25,7 +27,7 @@ class Change:
 
 def changed_later(case: Case) -> Iterator[Guess]:
     """A guess from the text alone: it is wrong for certain, and this is why, most likely."""
-    for change in changes(case.subject.place):
+    for change in changes(case.subject.place)[:1]:
         because = (
             f"line {change.kept} of the forward keeps `{change.name}` for the backward, and line "
             f"{change.line} changes that same array in place"
@@ -38,7 +40,6 @@ def changed_later(case: Case) -> Iterator[Guess]:
             formula=f"keep a copy of `{change.name}`, or do not change it in place",
             apart="whether the gradient is right once a copy is kept",
         )
-        return
 
 
 def changes(place: Place | None) -> list[Change]:
@@ -49,14 +50,12 @@ def changes(place: Place | None) -> list[Change]:
     kept: dict[str, int] = {}
     found: list[Change] = []
     statements = [n for n in ast.walk(function) if isinstance(n, ast.stmt)]
+    returned = {n.id for s in statements if isinstance(s, ast.Return) for n in _loaded(s)}
     for statement in sorted(statements, key=lambda s: s.lineno):
-        found += [
-            Change(name, kept[name], statement.lineno)
-            for name in _in_place(statement)
-            if name in kept and kept[name] < statement.lineno
-        ]
-        for name in _kept(statement):
-            kept.setdefault(name, statement.lineno)
+        line, written = statement.lineno, list(_in_place(statement))
+        found += [Change(n, kept[n], line) for n in written if kept.get(n, line) < line]
+        for name in [*_kept(statement), *_aliased(statement, returned)]:
+            kept.setdefault(name, line)
         for name in _rebound(statement):
             kept.pop(name, None)
     return [*found, *_in_loops(function)]
@@ -112,7 +111,20 @@ def _held(statement: ast.Assign, value: ast.expr) -> list[str]:
         # `a, b = x, y` only gives names; a container keeps.
         unpacked = any(isinstance(t, ast.Tuple) for t in statement.targets)
         return [] if unpacked else _names(value.elts)
-    return _names([value])
+    held = any(isinstance(t, ast.Attribute) for t in statement.targets)
+    return _names([value]) if held else []
+
+
+def _aliased(statement: ast.stmt, returned: set[str]) -> list[str]:
+    """`cache = y`, if what is returned has `cache` in it."""
+    if not isinstance(statement, ast.Assign):
+        return []
+    names = {t.id for t in statement.targets if isinstance(t, ast.Name)}
+    return _names([statement.value]) if names & returned else []
+
+
+def _loaded(statement: ast.stmt) -> list[ast.Name]:
+    return [n for n in ast.walk(statement) if isinstance(n, ast.Name)]
 
 
 def _names(nodes: list[ast.expr]) -> list[str]:
@@ -120,15 +132,17 @@ def _names(nodes: list[ast.expr]) -> list[str]:
 
 
 def _in_place(statement: ast.stmt) -> Iterator[str]:
+    """Names of arrays that a statement writes into."""
     if isinstance(statement, ast.AugAssign):
         yield from _names([_base(statement.target)])
-    elif isinstance(statement, ast.Assign):
+    if isinstance(statement, ast.Assign):
         indexed = [t for t in statement.targets if isinstance(t, ast.Subscript)]
         yield from _names([_base(t) for t in indexed])
-    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        yield from _by_call(statement.value)
-    if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(statement.value, ast.Call):
-        yield from _names([k.value for k in statement.value.keywords if k.arg == "out"])
+    if not isinstance(statement, _COMPOUND):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call):
+                yield from _by_call(node)
+                yield from _names([k.value for k in node.keywords if k.arg == "out"])
 
 
 def _by_call(call: ast.Call) -> Iterator[str]:
