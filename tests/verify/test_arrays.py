@@ -594,6 +594,59 @@ def test_the_object_is_left_as_it_was():
     assert vars(net.layers[1]) == {}
 
 
+class Affine:
+    """Keeps parameters and gradients in lists, and writes into the latter."""
+
+    def __init__(self, m: int, n: int) -> None:
+        self.params = [apart(m, n), apart(n)]
+        self.grads = [np.zeros((m, n)), np.zeros(n)]
+
+    def forward(self, x: Any) -> Any:
+        self.x = x
+        return x @ self.params[0] + self.params[1]
+
+    def backward(self, dout: Any) -> Any:
+        self.grads[0][...] = self.x.T @ dout
+        self.grads[1][...] = dout.sum(axis=0)
+        return dout @ self.params[0].T
+
+
+class Gathered:
+    """Lists the parameters and gradients of its layers, and has the loss in it."""
+
+    def __init__(self) -> None:
+        self.layers = [Affine(4, 6), Tanh(), Affine(6, 3)]
+        self.params: list[Any] = []
+        self.grads: list[Any] = []
+        for layer in self.layers:
+            if isinstance(layer, Affine):
+                self.params += layer.params
+                self.grads += layer.grads
+
+    def forward(self, x: Any, t: Any) -> Any:
+        for layer in self.layers:
+            x = layer.forward(x)
+        self.d = x - t
+        return (self.d**2).mean()
+
+    def backward(self, dout: Any = 1) -> Any:
+        dout = dout * 2 * self.d / self.d.size
+        for layer in reversed(self.layers):
+            dout = layer.backward(dout)
+        return dout
+
+
+def test_gradients_that_are_listed_twice_are_the_same_ones():
+    net = Gathered()
+    subject = subject_of_layer(net, (X, apart(3, 3)))
+    assert subject.inputs[0].name == "x" and subject.inputs[0].wanted
+    assert sum([x.wanted for x in subject.inputs]) == 5
+    assert agrees(subject)
+    report = verify.pair(net, X, apart(3, 3))
+    assert report.ok, str(report)
+    assert not any(np.any(g) for g in net.grads), "the user's gradients were written into"
+
+
 # --- Copies --------------------------------------------------------------------------------------
 
 

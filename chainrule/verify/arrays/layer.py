@@ -55,7 +55,8 @@ class Layer(Subject):
 
     def _copy(self, xs: Sequence[Any]) -> Any:
         """The object as it was, with the values of its parameters from xs."""
-        layer = duplicate(self.owner)
+        replaced = [way.find(self.owner) for p in self.parameters.values() for way in p.ways]
+        layer = duplicate(self.owner, [a for a in replaced if isinstance(a, np.ndarray)])
         for p, x in zip(self.parameters.values(), xs[self.count :], strict=True):
             parameters.clear(layer, p, x)
             p.put(layer, x)

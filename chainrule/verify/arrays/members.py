@@ -7,7 +7,7 @@ for the object and for copies of it alike.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, cast
@@ -113,15 +113,16 @@ def _parts(x: Any, way: Way) -> Iterator[tuple[Way, Any]]:
         yield from ((way.attribute(k), v) for k, v in attributes(x).items())
 
 
-def duplicate(x: Any) -> Any:
+def duplicate(x: Any, but: Iterable[Any] = ()) -> Any:
     """A deep copy of an object; where Python cannot copy a part (a lock, a file), that is shared.
 
-    Methods that were put on the object as attributes belong to the copy then.
+    So are the parts in `but`: arrays, say, in whose places others are put at once.
     """
+    shared = {id(part): part for part in but}
     try:
-        return copy.deepcopy(x)
+        return copy.deepcopy(x, dict(shared))
     except Exception:
-        shared = {id(part): part for _, part in walk(x) if _is_stuck(part)}
+        shared |= {id(part): part for _, part in walk(x) if _is_stuck(part)}
         return copy.deepcopy(x, shared)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -41,7 +41,9 @@ class Parameter:
     way: Way
     grad: Way | None
     also: tuple[Way, ...] = ()
-    """Other ways to the very same array (tied weights)."""
+    """Other ways to the very same array (tied weights, a network's list of all parameters)."""
+    grad_also: tuple[Way, ...] = ()
+    """Other ways to the very same gradient."""
 
     @property
     def name(self) -> str:
@@ -50,6 +52,12 @@ class Parameter:
         if len(steps) == 2 and _CONTAINER.match(str(steps[0][1])):
             return str(steps[1][1]) if isinstance(steps[1][1], str) else str(self.way)
         return str(self.way)
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """Every way to the array, and to where its gradient is left."""
+        grads = () if self.grad is None else (self.grad, *self.grad_also)
+        return (self.way, *self.also, *grads)
 
     def put(self, layer: Any, value: Any) -> None:
         """Give the layer (a copy of it) this value."""
@@ -70,7 +78,9 @@ def clear(layer: Any, p: Parameter, value: Any) -> None:
     if not is_float(old) or p.grad is None:
         return
     fits = np.shape(old) == np.shape(p.way.get(layer))
-    p.grad.put(layer, np.zeros(value.shape if fits else np.shape(old), value.dtype))
+    zeros = np.zeros(value.shape if fits else np.shape(old), value.dtype)
+    for way in (p.grad, *p.grad_also):
+        way.put(layer, zeros)
 
 
 def find(
@@ -90,16 +100,30 @@ def find(
     for way, x in arrays.items():
         if way in taken or _is_gradient(way, arrays):
             continue
-        p = Parameter(way, grads[way])
+        p = Parameter(way, grads[way], grad_also=_also(grads[way], arrays))
         if not (updated and _changed(way, arrays, left)) and _nothing_left(p, grads, returned):
             continue
         if id(x) in seen:  # tied: one parameter that is reached twice
             first = found[seen[id(x)]]
-            found[first.name] = Parameter(first.way, first.grad or p.grad, (*first.also, way))
+            found[first.name] = _tied(first, p)
             continue
         seen[id(x)] = p.name
         found[p.name] = p
     return found
+
+
+def _also(grad: Way | None, arrays: Mapping[Way, Any]) -> tuple[Way, ...]:
+    """The other ways to the array at `grad`."""
+    if grad is None or grad not in arrays:
+        return ()
+    return tuple([way for way, x in arrays.items() if x is arrays[grad] and way != grad])
+
+
+def _tied(first: Parameter, again: Parameter) -> Parameter:
+    """One parameter that is reached twice."""
+    with_grad = first if first.grad is not None else again
+    also = (*first.also, again.way)
+    return replace(first, grad=with_grad.grad, also=also, grad_also=with_grad.grad_also)
 
 
 def _changed(way: Way, before: Mapping[Way, Any], after: Mapping[Way, Any]) -> bool:
