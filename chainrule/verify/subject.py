@@ -83,6 +83,8 @@ class Source:
     """The function object: its globals and closure are what changed code runs in."""
     replaced: Callable[[Callable[..., Any]], Subject]
     """The same subject with another function as its backward (same signature)."""
+    forward: Source | None = None
+    """The forward's code in the same way, if it can be changed: what it saves may be wrong."""
 
 
 class Subject(abc.ABC):

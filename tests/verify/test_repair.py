@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 from pathlib import Path
@@ -169,6 +170,67 @@ class _Bare(Subject):
 
     def pull(self, xs: Any, gs: Any) -> Any:
         return (gs[0],)
+
+
+# What is saved and then changed.
+
+_STALE = """
+import numpy as np
+
+def forward(x):
+    t = np.tanh(x)
+    kept = {"t": t, "c": np.cos(x)}
+    t += np.sin(x)
+    return t, kept
+
+def backward(g, kept):
+    t, c = kept["t"], kept["c"]
+    return g * (1 - t**2 + c)
+"""
+
+
+class _Keeping(Subject):
+    name = "keeping"
+    kind = "NumPy pair"
+    inputs = (Input("x", np.array([[0.3, -0.7, 1.1], [0.9, -0.2, 0.4]]), True),)
+
+    def __init__(self, forward: Any, backward: Any) -> None:
+        self._forward, self._backward = forward, backward
+
+    def forward(self, xs: Any) -> Any:
+        return (self._forward(xs[0].copy())[0],)
+
+    def pull(self, xs: Any, gs: Any) -> Any:
+        _, kept = self._forward(xs[0].copy())
+        return (self._backward(gs[0].copy(), kept),)
+
+    @property
+    def source(self) -> Source:
+        texts = {f: "".join(inspect.getsourcelines(f)[0]) for f in (self._forward, self._backward)}
+        lines = {f: f.__code__.co_firstlineno for f in texts}
+        file = self._forward.__code__.co_filename
+        forward = Source(
+            file,
+            lines[self._forward],
+            texts[self._forward],
+            self._forward,
+            lambda f: _Keeping(f, self._backward),
+        )
+        return Source(
+            file,
+            lines[self._backward],
+            texts[self._backward],
+            self._backward,
+            lambda f: _Keeping(self._forward, f),
+            forward,
+        )
+
+
+def test_a_value_that_is_changed_after_it_was_saved_is_copied(tmp_path: Path) -> None:
+    made = cases.module(_STALE, tmp_path, next(_number))
+    (best,) = repairs(examine(_Keeping(made.forward, made.backward)))
+    assert best.whole and best.codes == ("stale",)
+    assert best.correction.after.strip() == 'kept = {"t": t.copy(), "c": np.cos(x)}'
 
 
 # A changed function runs where the original ran.

@@ -8,7 +8,7 @@ the correction; the slip that it undoes is the name of the mistake, found withou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import process_time
 from weakref import WeakKeyDictionary
@@ -18,7 +18,7 @@ from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.repair.draft import Draft, UnreadableError
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem, problem
-from chainrule.verify.repair.search import Version, replayed, versions
+from chainrule.verify.repair.search import Version, replayed, versions, with_copies
 
 SECONDS = 6.0
 """Processor time for one subject's search, without the last check."""
@@ -76,12 +76,21 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     posed.stop = process_time() + SECONDS
     codes = [b.code for b in evidence.behaviours]
     codes += [n.code for n in finding.names] if finding is not None else []
+    found = list(_passed(posed, lambda first: versions(posed, first, codes)))
+    yield from found
+    if posed.source.forward is not None and not any(r.whole for r in found):
+        changed = replace(posed, source=posed.source.forward, stop=process_time() + SECONDS)
+        yield from _passed(changed, lambda first: with_copies(changed, first))
+
+
+def _passed(posed: Problem, search: Callable[[Draft], Iterator[Version]]) -> Iterator[Repaired]:
+    """What passes all checks, of the versions that a search gives."""
     try:
         first = Draft.of(posed.source)
     except UnreadableError:
         return
     checks, mended = 0, set[int]()
-    for version in versions(posed, codes):
+    for version in search(first):
         inputs = frozenset(i for s in version.steps for i in s.mended)
         if inputs <= mended or checks >= _CHECKS:
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from time import process_time
 from typing import Any, cast
@@ -38,8 +38,8 @@ class Problem:
     """Whether a gradient is wrong at a target: else what is wrong is something else."""
     runs: int = 0
     stop: float = inf
-    _look: int = 0
-    _over: bool = False
+    _look: int = field(init=False, default=0)
+    _over: bool = field(init=False, default=False)
 
     def errors(self, function: Callable[..., Any], target: Target) -> dict[int, float]:
         """How wrong each gradient is with `function` as the backward."""

@@ -16,6 +16,7 @@ from chainrule.verify.repair.draft import Draft, Edit, UnreadableError
 from chainrule.verify.repair.lab import Lab
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.rules import edits
+from chainrule.verify.repair.rules.saved import kept_copies
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.synthesis import new_gradients
 from chainrule.verify.repair.target import GOOD, Target
@@ -64,13 +65,9 @@ class Version:
         return not self.wrong
 
 
-def versions(problem: Problem, codes: Sequence[str]) -> Iterator[Version]:
+def versions(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Version]:
     """Versions that are right at the problem's first target, likely ones first; after them ones in
     which fewer gradients are wrong than in the user's."""
-    try:
-        first = Draft.of(problem.source)
-    except UnreadableError:
-        return
     at = problem.targets[0]
     if not problem.posed:
         yield from _conduct(problem, at, first, codes)
@@ -120,6 +117,19 @@ def _conduct(problem: Problem, at: Target, first: Draft, codes: Sequence[str]) -
             continue
         if all(e <= GOOD for e in errors.values()):
             yield Version(draft, (Step(edit, frozenset(errors)),), errors)
+
+
+def with_copies(problem: Problem, first: Draft) -> Iterator[Version]:
+    """Versions of a forward that keep a copy of something, after which the user's own backward is
+    right."""
+    at = problem.targets[0]
+    if not problem.posed or (lab := laboratory(problem, first, at)) is None:
+        return
+    start = Version(first, (), lab.errors)
+    for edit in sorted(kept_copies(lab.scene), key=_cost):
+        found = None if problem.over else _applied(problem, at, start, edit)
+        if found is not None and found.right:
+            yield found
 
 
 def _combined(problem: Problem, at: Target, tried: list[Version]) -> Iterator[Version]:

@@ -22,6 +22,8 @@ from chainrule.verify.repair.watch import plain
 from chainrule.verify.repair.weigh import Scalar, coefficient, scalars
 from chainrule.verify.subject import Array
 
+_BEST = 8
+"""Expressions that are tried, of those that fit."""
 _LARGEST = 200_000
 """Elements of a product that is still formed."""
 
@@ -50,34 +52,71 @@ def new_gradients(lab: Lab) -> Iterator[Edit]:
     for i in lab.wrong:
         right, got = lab.target.expected[i].whole, lab.x_bars[i]
         if right is not None and (got is None or not np.any(got)):
-            for text, cost in _matches(scene, scene.returned[-1], right, numbers):
-                yield from _instead_of_nothing(scene, text, cost)
+            terms = _pool(scene, scene.returned[-1], right.shape)
+            for term, weight in _fitting(terms, None, right.reshape(-1)):
+                for text, cost in _alone(term, weight, numbers):
+                    yield from _instead_of_nothing(scene, text, cost)
 
 
 def instead(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
     """Edits that put another expression where a node stands, or add one to it."""
-    scene, node = lab.scene, response.node
-    for i, residual in lab.residuals.items():
-        columns = response.columns[i]
-        missing = np.linalg.lstsq(columns, residual, rcond=None)[0]
-        known = np.linalg.matrix_rank(columns) == columns.shape[1]
-        if not known or np.linalg.norm(columns @ missing - residual) > CLOSE * np.linalg.norm(
-            residual
-        ):
+    scene, node, value = lab.scene, response.node, response.value
+    terms = _pool(scene, node, value.shape)
+    nothing = not np.any(value)
+    for columns, residual in _systems(lab, response):
+        for term, weight in _fitting(terms, columns, residual + columns @ value.reshape(-1)):
+            for text, cost in _alone(term, weight, numbers):
+                code, base = ("dropped", 1.2) if nothing else ("wrong_value", 1.7)
+                yield scene.put(node, text, code, base + cost)
+        if nothing:
             continue
-        missing = missing.reshape(response.value.shape)
-        if not np.any(response.value):
-            for text, cost in [
-                *_matches(scene, node, missing, numbers),
-                *_projected(scene, node, missing),
-            ]:
-                yield scene.put(node, text, "dropped", 1.2 + cost)
-            continue
-        for text, cost in _matches(scene, node, missing, numbers, first=False):
-            whole = f"{as_part(scene.draft, node, ADD)} {text}"
-            yield scene.put(node, whole, "missing_term", 1.5 + cost)
-        for text, cost in _matches(scene, node, missing + response.value, numbers):
-            yield scene.put(node, text, "wrong_value", 1.7 + cost)
+        for term, weight in _fitting(terms, columns, residual):
+            for text, cost in coefficient(term.text, weight, numbers):
+                whole = f"{as_part(scene.draft, node, ADD)} {text}"
+                yield scene.put(node, whole, "missing_term", 1.5 + term.cost + cost)
+
+
+def _systems(lab: Lab, response: Response) -> Iterator[tuple[Array, Array]]:
+    """What a change of a node must bring about: in all wrong gradients that depend on it, and in
+    each by itself."""
+    usable = {i: c for i, c in response.columns.items() if np.any(c)}
+    if len(usable) > 1:
+        residuals = [lab.residuals[i] for i in usable]
+        yield np.concatenate(list(usable.values())), np.concatenate(residuals)
+    for i, columns in usable.items():
+        yield columns, lab.residuals[i]
+
+
+def _pool(scene: Scene, node: ast.expr, shape: Shape) -> list[Term]:
+    """Expressions that could stand where a node stands."""
+    arrays = named(scene, node)
+    key = (shape, tuple([(k, v.tobytes()) for k, v in arrays.items()]))
+    if key not in scene.pool:
+        formed = [*_formed(scene, arrays, shape), *_projected(scene, arrays, shape)]
+        scene.pool[key] = [t for t in formed if np.all(np.isfinite(t.value)) and np.any(t.value)]
+    return scene.pool[key]
+
+
+def _fitting(
+    terms: list[Term], columns: Array | None, wanted: Array
+) -> Iterator[tuple[Term, float]]:
+    """Terms of which a multiple has a wanted effect, the simplest first, and the weights."""
+    if not terms:
+        return
+    effects = np.stack([t.value.reshape(-1) for t in terms])
+    effects = effects if columns is None else effects @ columns.T
+    sizes = np.einsum("km,km->k", effects, effects)
+    weights = effects @ wanted / np.where(sizes > 0, sizes, 1.0)
+    rests = np.linalg.norm(wanted - weights[:, None] * effects, axis=1)
+    good = (rests <= CLOSE * np.linalg.norm(wanted)) & (weights != 0)
+    for k in sorted(np.flatnonzero(good), key=lambda k: terms[k].cost)[:_BEST]:
+        yield terms[k], float(weights[k])
+
+
+def _alone(term: Term, weight: float, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
+    """A multiple of a term, as it stands alone."""
+    for text, cost in coefficient(term.text, weight, numbers):
+        yield (text[2:] if text[0] == "+" else f"-{part(text[2:], MUL)}"), term.cost + cost
 
 
 def _instead_of_nothing(scene: Scene, text: str, cost: float) -> Iterator[Edit]:
@@ -91,51 +130,18 @@ def _instead_of_nothing(scene: Scene, text: str, cost: float) -> Iterator[Edit]:
         yield Edit(end, end, f", {text}", "dropped", 1.4 + cost, f"`{text}` is returned, too")
 
 
-def _matches(
-    scene: Scene, node: ast.expr, value: Array, numbers: list[Scalar], first: bool = True
-) -> Iterator[tuple[str, float]]:
-    """Expressions with a value: to stand alone, or to be added to something."""
-    for term in _terms(scene, named(scene, node), value.shape):
-        if (weight := _weight(term.value, value)) is None:
-            continue
-        for text, more in coefficient(term.text, weight, numbers):
-            if first:
-                text = text[2:] if text.startswith("+ ") else "-" + part(text[2:], MUL)
-            yield text, term.cost + more
-
-
-def _projected(scene: Scene, node: ast.expr, value: Array) -> Iterator[tuple[str, float]]:
-    """Products less their projection, as in the gradients of a softmax and of norms."""
-    arrays = [(k, v) for k, v in named(scene, node).items() if v.shape == value.shape]
-    for (a, x), (b, y) in itertools.permutations(arrays, 2):
-        for axis in (-1, *range(value.ndim - 1)):
-            for word in ("sum", "mean"):
-                inner = getattr(x * y, word)(axis=axis, keepdims=True)
-                along = scene.along(axis, True)
-                for text, whole in (
-                    (f"{b} * ({a} - ({a} * {b}).{word}({along}))", y * (x - inner)),
-                    (f"{a} - {b} * ({a} * {b}).{word}({along})", x - y * inner),
-                ):
-                    if (weight := _weight(whole, value)) is not None and abs(weight - 1) < 1e-5:
-                        yield text, 0.5
-
-
-def _weight(term: Array, value: Array) -> float | None:
-    """w with value = w * term; None if there is none."""
-    size = float(np.vdot(term, term).real)
-    if not np.isfinite(size) or size == 0:
-        return None
-    weight = float(np.vdot(term, value).real) / size
-    rest = np.linalg.norm(value - weight * term)
-    return weight if rest <= CLOSE * np.linalg.norm(value) and weight else None
-
-
-def _terms(scene: Scene, arrays: dict[str, Array], shape: Shape) -> list[Term]:
-    """Expressions of a shape, simple ones first."""
-    key = (shape, tuple([(k, v.tobytes()) for k, v in arrays.items()]))
-    if key not in scene.pool:
-        scene.pool[key] = list(_formed(scene, arrays, shape))
-    return scene.pool[key]
+def _projected(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
+    """Products less their projections, as in the gradients of a softmax and of norms."""
+    same = {k: v for k, v in arrays.items() if v.shape == shape}
+    for a, b in itertools.permutations(same, 2):
+        x, y = same[a], same[b]
+        for axis in range(-1, len(shape) - 1):
+            along = scene.along(axis, True)
+            total = (x * y).sum(axis=axis, keepdims=True)
+            mean = total / shape[axis]
+            inside = f"{b} * ({a} - ({a} * {b}).sum({along}))"
+            yield Term(inside, y * (x - total), 0.5)
+            yield Term(f"{a} - {b} * ({a} * {b}).mean({along})", x - y * mean, 0.5)
 
 
 def _formed(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
