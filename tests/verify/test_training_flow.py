@@ -241,7 +241,8 @@ def test_a_smaller_last_group_is_a_note():
 @pytest.mark.parametrize(
     ("loop", "code", "before", "after"),
     [
-        ("never_reset", "not_reset", "F.mse_loss(m(x), y).backward()", "o.zero_grad()\n"),
+        ("never_reset", "not_reset", "o.step()", "o.step()\n        o.zero_grad()"),
+        ("lbfgs_reset_outside_of_the_closure", "not_reset", "backward()", "o.zero_grad()\n"),
         ("reset_between_backward_and_step", "reset_misplaced", "o.zero_grad()\n", "o.step()\n"),
         ("accumulation_not_divided", "accumulation", ".backward()", "(F.mse_loss(m(x), y) / 4)"),
         ("losses_kept_in_a_list", "graph_kept", "append(loss)", "losses.append(loss.detach())"),

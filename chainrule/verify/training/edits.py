@@ -25,19 +25,13 @@ class Edit:
 
 
 def name_of(value: Any) -> str:
-    """What the user's running code calls an object: a variable, or an attribute of `self`."""
+    """What the user's running line can call an object: a variable, or an attribute of `self`."""
     frame = user_frame()
-    while frame is not None:
-        for scope in (frame.f_locals, frame.f_globals):
-            for name, held in list(scope.items()):
-                if held is value:
-                    return name
-            own: dict[str, Any] = getattr(scope.get("self"), "__dict__", {})
-            for name, held in list(own.items()):
-                if held is value:
-                    return f"self.{name}"
-        frame = frame.f_back
-    return ""
+    if frame is None:
+        return ""
+    own: dict[str, Any] = getattr(frame.f_locals.get("self"), "__dict__", {})
+    named = {**frame.f_globals, **{f"self.{k}": v for k, v in own.items()}, **frame.f_locals}
+    return next((name for name, held in named.items() if held is value), "")
 
 
 def inserted(place: Place | None, statement: str) -> Edit | None:
@@ -46,6 +40,14 @@ def inserted(place: Place | None, statement: str) -> Edit | None:
     if place is None or _statement(line) is None or not statement:
         return None
     return Edit(line, f"{_indent(line)}{statement}\n{line}", place)
+
+
+def followed(place: Place | None, statement: str) -> Edit | None:
+    """The line with a statement behind it."""
+    line = _line(place)
+    if place is None or _statement(line) is None or not statement:
+        return None
+    return Edit(line, f"{line}\n{_indent(line)}{statement}", place)
 
 
 def moved_behind(first: Place | None, second: Place | None) -> Edit | None:

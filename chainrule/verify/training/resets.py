@@ -45,6 +45,7 @@ class _Optimizer:
     empty_steps: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
     """Steps whose gradients were dropped: number, norm of what was dropped."""
     stepped_at: Place | None = None
+    closure: bool = False
     name: str = ""
     """What the program calls it."""
     backward_at: Place | None = None
@@ -141,6 +142,7 @@ class Resets(Part):
         row = self._row(e.engine, e.optimizer)
         row.steps += 1
         row.stepped_at = e.place or row.stepped_at
+        row.closure = row.closure or e.closure
         row.name = row.name or edits.name_of(e.optimizer)
         if not e.closure:
             self._look(e.engine, row)
@@ -215,13 +217,21 @@ def _not_reset(row: _Optimizer) -> Finding:
         "error" if every else "warning",
         "not_reset",
         because,
-        "reset the gradients once for every step, before the backward pass: "
-        "optimizer.zero_grad(); loss.backward(); optimizer.step()",
+        "reset the gradients once for every step, before its first backward pass or behind it: "
+        "optimizer.zero_grad()",
         row.backward_at or row.stepped_at,
         detail=f"added up at {row.backward_at}" if row.backward_at else "",
         evidence=says,
-        edit=edits.inserted(row.backward_at, row.name and f"{row.name}.zero_grad()"),
+        edit=_resetting(row),
     )
+
+
+def _resetting(row: _Optimizer) -> edits.Edit | None:
+    """A reset behind the step, which is right however many passes are accumulated for it."""
+    reset = row.name and f"{row.name}.zero_grad()"
+    if row.closure:
+        return edits.inserted(row.backward_at, reset)
+    return edits.followed(row.stepped_at, reset)
 
 
 def _misplaced(row: _Optimizer) -> Finding:
