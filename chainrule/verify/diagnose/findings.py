@@ -24,6 +24,8 @@ from chainrule.verify.diagnose.source import line_of
 from chainrule.verify.diagnose.values import mistaken
 from chainrule.verify.evidence import Evidence, Jacobians
 from chainrule.verify.finding import Finding, Heat, Level, Name
+from chainrule.verify.place import Place
+from chainrule.verify.subject import Subject
 
 RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
     changed_later,
@@ -126,7 +128,7 @@ def _finding(
     subject = evidence.subject
     named = guesses or [guess("unnamed", 99.0, "no mistake that is known explains the difference")]
     error, tolerance = _wrongness(evidence, k)
-    place = line_of(subject, k) or named[0].place or subject.place
+    place = _place(subject, k, named[0])
     return Finding(
         level=_level(evidence, k, guesses),
         subject=subject.name,
@@ -140,6 +142,14 @@ def _finding(
         correction=None if k is None else corrected(evidence, k, guesses),
         heat=_heat(case),
     )
+
+
+def _place(subject: Subject, k: int | None, best: Guess) -> Place | None:
+    """The line to look at: the forward's if it spoils what the backward reads, else where the
+    gradient is computed."""
+    if best.name.code == "stale" and best.place is not None:
+        return best.place
+    return line_of(subject, k) or best.place or subject.place
 
 
 def _level(evidence: Evidence, k: int | None, guesses: Sequence[Guess]) -> Level:

@@ -27,7 +27,9 @@ class Change:
 
 def changed_later(case: Case) -> Iterator[Guess]:
     """A guess from the text alone: it is wrong for certain, and this is why, most likely."""
-    for change in changes(case.subject.place)[:1]:
+    place = case.subject.place
+    for change in changes(place)[:1]:
+        at = None if place is None else Place(place.file, change.line, place.function)
         because = (
             f"line {change.kept} of the forward keeps `{change.name}` for the backward, and line "
             f"{change.line} changes that same array in place"
@@ -39,6 +41,7 @@ def changed_later(case: Case) -> Iterator[Guess]:
             f"the backward reads `{change.name}` as line {change.line} left it",
             formula=f"keep a copy of `{change.name}`, or do not change it in place",
             apart="whether the gradient is right once a copy is kept",
+            place=at,
         )
 
 
