@@ -163,7 +163,8 @@ def pair(
     `pair(layer, *args)`: an object with `forward` and `backward`, layers in it (attributes, lists)
     included: each is verified by itself, on the values that flowed. Parameters are its arrays, in
     attributes or in a dict `params`; gradients are looked for in `grads`, `dW`, `grad_W`, `W.grad`
-    and among what backward returns. The object itself is left as it is.
+    and among what backward returns. The object itself is left as it is. So is one whose two methods
+    are given, `pair(layer.forward, layer.backward, *args)`.
 
     Raises `ConfigError` if the backward's way of being called cannot be told.
 
@@ -174,7 +175,9 @@ def pair(
     'sign flipped'
     """
     options: dict[str, Any] = {"cotangent": cotangent, "cache": cache, "wrt": wrt}
-    if args and callable(args[0]) and callable(forward) and not isinstance(args[0], np.ndarray):
+    if args and (owner := _owner_of(forward, args[0], args[1:])) is not None:
+        forward, args = owner, args[1:]
+    elif args and callable(args[0]) and callable(forward) and not isinstance(args[0], np.ndarray):
         from chainrule.verify.arrays.pair import subject_of_pair
 
         made = subject_of_pair(forward, args[0], args[1:], **options)
@@ -182,6 +185,17 @@ def pair(
     from chainrule.verify.arrays.certified import certified_network
 
     return certified_network(forward, args, options)
+
+
+def _owner_of(forward: Any, backward: Any, args: Sequence[Any]) -> Any:
+    """The layer whose two methods these are; None if they are not."""
+    owner = getattr(forward, "__self__", None)
+    if owner is None or owner is not getattr(backward, "__self__", None):
+        return None
+    from chainrule.verify.arrays.methods import methods_of
+
+    names = (getattr(forward, "__name__", ""), getattr(backward, "__name__", ""))
+    return owner if methods_of(owner, args) == names else None
 
 
 # --- Models --------------------------------------------------------------------------------------

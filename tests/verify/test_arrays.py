@@ -407,6 +407,13 @@ def test_a_layer_is_understood_as_it_is_written(cls: Any):
     assert agrees(subject)
 
 
+def test_two_methods_of_a_layer_are_the_layer():
+    layer = Returned(4, 5)
+    report = verify.pair(layer.forward, layer.backward, X)
+    assert report.ok and report.ledger.checked[0].kind == "NumPy layer"
+    assert "x" not in vars(layer)
+
+
 def test_a_first_layer_owes_no_gradient_of_its_input():
     subject = subject_of_layer(First(4, 5), (X,))
     assert [(x.name, x.wanted) for x in subject.inputs] == [("x", False), ("W", True), ("b", True)]
