@@ -432,3 +432,25 @@ def test_a_report_names_the_mistake_and_corrects_it():
     (finding,) = report.findings
     assert (finding.input, finding.name.code) == ("w", "factor")
     assert finding.correction is not None and finding.correction.rechecked
+
+
+def test_a_large_call_is_looked_at_in_part():
+    x, w = torch.randn(64, 96), torch.randn(80, 96, requires_grad=True)
+    with capturing() as seen:
+        Linear.apply(x, w)
+    (subject,) = seen.subjects()
+    assert [i.value.shape for i in subject.inputs[:2]] == [(7, 5), (3, 5)]
+    np.testing.assert_array_equal(subject.inputs[0].value, x[:7, :5].numpy())
+    assert not examine(subject).wrong
+
+
+def test_a_mistake_that_only_the_whole_shows_keeps_the_whole():
+    class Sized(Linear):
+        @staticmethod
+        def backward(ctx, g):
+            x, w = ctx.saved_tensors
+            return g @ w, g.t() @ x * (1 if len(x) < 50 else 2), None, None
+
+    with capturing() as seen:
+        Sized.apply(torch.randn(64, 96), torch.randn(80, 96, requires_grad=True))
+    assert seen.subjects()[0].inputs[0].value.shape == (64, 96)

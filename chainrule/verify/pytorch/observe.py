@@ -46,10 +46,14 @@ class Captured:
     """Number of the call among all that were recorded."""
 
     def subject(self, name: str | None = None) -> Subject:
-        """The call, to be verified."""
+        """The call, to be verified; a part of it if it is large."""
+        from chainrule.verify.pytorch.cropped import cropped
         from chainrule.verify.pytorch.functions import FunctionSubject  # which looks for calls
 
-        return FunctionSubject(self.function, self.args, name=name, replay=self.replay)
+        def made(args: Sequence[Any]) -> Subject:
+            return FunctionSubject(self.function, args, name=name, replay=self.replay)
+
+        return cropped(self.args, made)
 
 
 @dataclass(eq=False)

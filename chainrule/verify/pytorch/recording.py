@@ -67,7 +67,7 @@ class Recording:
             self.entered_names.append(self.names[module])
         key = (type(module), module.training, _hooked(module) and id(module))
         given = pytree.tree_leaves((args, kwargs))
-        large = elements([*given, *module.parameters()]) > 10 * MAX_ELEMENTS
+        large = elements([*given, *module.parameters()]) > 2 * MAX_ELEMENTS
         if key in self._seen or large or not torch.is_grad_enabled() or not self._worth(module):
             return
         self._seen.add(key)
