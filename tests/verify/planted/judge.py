@@ -6,6 +6,7 @@ backward agree with differences of the forward: the verifier's own word is a col
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 import traceback
@@ -56,8 +57,8 @@ class Outcome:
     op: bool = False
     """The first finding stands in the op that holds the mistake."""
     line: bool = False
-    """It, or its correction, stands on a line of the mistake, or on the next before or after; in
-    a script, where a missing line could stand in many places, within three."""
+    """It or its correction stands on a line of the mistake (or the next before or after), or its
+    name says that line; in a script, where a missing line has many places, within three."""
     first: bool = False
     three: bool = False
     rechecked: bool = False
@@ -139,7 +140,7 @@ def hold(case: Case, report: Any, file: Path, seconds: float) -> Outcome:
         seconds,
         detected=True,
         op=_within(best.place, file, case.culprit),
-        line=any(_within(p, file, lines) for p in _places(best)),
+        line=any(_within(p, file, lines) for p in _places(best)) or _says_line(best, lines),
         first=best.names[0].code in case.slip.codes,
         three=any(code in case.slip.codes for code in codes),
         rechecked=any(f.correction is not None and f.correction.rechecked for f in found),
@@ -159,6 +160,12 @@ def _told(note: Any, case: Case) -> bool:
 def _places(finding: Any) -> list[Any]:
     """Lines that a finding shows: its own, and that of its correction."""
     return [finding.place, finding.correction.place if finding.correction else None]
+
+
+def _says_line(finding: Any, lines: tuple[int, int]) -> bool:
+    """Whether its first name says the line: "the backward reads `y` as line 13 left it"."""
+    words = f"{finding.names[0].because} {finding.names[0].detail}"
+    return any(lines[0] <= int(n) <= lines[1] for n in re.findall(r"\bline (\d+)", words))
 
 
 def _near(finding: Any, case: Case, file: Path) -> bool:
