@@ -78,6 +78,11 @@ def _in_loops(function: ast.FunctionDef) -> Iterator[Change]:
                     yield Change(name, kept[name], statement.lineno)
 
 
+def has_text(place: Place | None) -> bool:
+    """Whether the forward's text can be read."""
+    return _function(place) is not None
+
+
 def _function(place: Place | None) -> ast.FunctionDef | None:
     if place is None:
         return None

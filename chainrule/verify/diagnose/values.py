@@ -13,6 +13,7 @@ import numpy as np
 
 from chainrule.verify.diagnose import measure
 from chainrule.verify.diagnose.case import Case
+from chainrule.verify.diagnose.forward_text import has_text
 from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.subject import Array
 
@@ -85,7 +86,7 @@ def _changed(j: int, x: Array, name: str) -> Iterator[_Other]:
     for c in (1.0, -1.0):
         yield _Other(j, f"{name} {'+' if c > 0 else '-'} 1", x + c, "stale", "wrong_value")
     yield _Other(j, "1", np.ones_like(x), "wrong_value", "missing_term")
-    yield _Other(j, "0", np.zeros_like(x), "stale", "wrong_value")
+    yield _Other(j, "0", np.zeros_like(x), "wrong_value", "stale")
     yield _Other(j, f"max({name}, 0)", np.maximum(x, 0), "stale", "wrong_value")
     yield _Other(j, f"abs({name})", np.abs(x), "wrong_value", "stale")
     yield _Other(j, f"{name}**2", x * x, "wrong_value", "stale")
@@ -108,15 +109,19 @@ def _named(case: Case, other: _Other, left: float) -> Iterator[Guess]:
     name = case.subject.inputs[other.j].name
     because = f"A is the true Jacobian at {name} = {other.text}, leaving {left:.0e}"
     turned = other.text == f"-{name}" and _few_values(case)
-    code = "one_sided" if turned else other.code
+    codes = [other.code, other.second] if other.second else [other.code]
+    if has_text(case.subject.place):
+        # Whoever changes it in place is seen in the text; nobody does here.
+        codes.sort(key=lambda c: c == "stale")
+    code = "one_sided" if turned else codes[0]
     detail = f"the backward reads {other.text} where {name} belongs"
     formula = f"use {name} as it was in the forward, not {other.text}, for {case.input}_bar"
     apart = "whether the array was changed after it was saved, or another one was used"
     yield guess(
         code, 6.9 if turned else 8.0, because, detail, left=left, formula=formula, apart=apart
     )
-    if other.second and not turned:
-        yield guess(other.second, 8.5, because, detail, left=left, formula=formula, apart=apart)
+    if len(codes) > 1 and not turned:
+        yield guess(codes[1], 8.5, because, detail, left=left, formula=formula, apart=apart)
 
 
 def _few_values(case: Case) -> bool:
