@@ -330,6 +330,7 @@ def test_patches_come_off_in_any_order():
         ("no_grad", "detached", "with torch.no_grad():"),
         ("rewrapped", "detached", "logits = torch.tensor(logits, requires_grad=True)"),
         ("penalty", "partly_detached", "loss = loss + 0.01 * sum("),
+        ("term", "partly_detached", "loss = loss + 0.1 * (logits.detach()"),
         ("tied", "partly_detached", "return x @ self.embedding.weight.detach().T"),
         ("number", "partly_detached", "loss = loss + 0.01 * sum("),
         ("weight", "unseen_change", "model.head.weight.data.mul_(1.5)"),
@@ -344,6 +345,10 @@ def test_cuts_in_a_transformer(slip: str, code: str, text: str):
     for f in found:
         assert f.place is not None
         assert f.place.text.startswith(text)
+        if "detach()" in text:
+            assert f.correction is not None
+            assert f.correction.rechecked
+            assert f.correction.after == f.place.text.replace(".detach()", "")
     assert any(c.subject == "one step as a whole" for c in outcome.report.ledger.checked)
 
 

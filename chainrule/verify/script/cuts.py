@@ -129,15 +129,23 @@ class Slice:
         return need & set(self.tape.roots)
 
     def is_added(self, cut: Cut) -> bool:
-        """Whether the value is only ever added to the loss, so that it changes no gradient."""
-        reached = self.below(cut.entries)
-        names = [
-            (e.name, len(reached.intersection(e.inputs)), len(set(e.inputs)))
-            for i, e in zip(self.numbers, self.entries, strict=True)
-            if i > min(cut.entries) and reached.intersection(e.inputs)
-        ]
-        alone = all(n in AFFINE or (n in SCALING and at == every) for n, at, every in names)
-        return self.loss in reached and bool(names) and alone and not self._cancels(cut)
+        """Whether the cut values make a term that is only added to the loss.
+
+        Such a term changes no gradient at all. What is computed from cut values alone may be
+        anything; where it meets connected ones, it is added, and so on up to the loss.
+        """
+        pure = {s for i in cut.entries for s in self.tape.entries[i].outputs}
+        mixed: set[int] = set()
+        for i, entry in zip(self.numbers, self.entries, strict=True):
+            if i <= min(cut.entries) or not (pure | mixed).intersection(entry.inputs):
+                continue
+            if pure.issuperset(entry.inputs):
+                pure.update(entry.outputs)
+            elif entry.name in AFFINE or (entry.name in SCALING and mixed.issuperset(entry.inputs)):
+                mixed.update(entry.outputs)
+            else:
+                return False
+        return self.loss in mixed and not self._cancels(cut)
 
     def added_numbers(self) -> list[tuple[Place, str, float, float]]:
         """Numbers taken out of PyTorch that are added to the loss: where, how, value, factor."""

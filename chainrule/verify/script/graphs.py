@@ -14,6 +14,8 @@ from chainrule.verify.script.patches import Patches
 
 _NODES = 200_000
 """Larger graphs are not walked."""
+_LISTED = 12
+"""Parameters that are listed by name."""
 _GRAPHS = 4
 """Graphs that are walked: the first ones."""
 
@@ -53,8 +55,8 @@ class Graphs:
         names = parameter_names()
         out: dict[str, list[str]] = {}
         for name, others in self._behind.items():
-            leaves = [names.get(id(leaf), "") for leaf in self._leaves[name]]
-            out[name] = [*others, *dict.fromkeys([leaf for leaf in leaves if leaf])]
+            leaves = dict.fromkeys([names.get(id(leaf), "") for leaf in self._leaves[name]])
+            out[name] = [*others, *_short([leaf for leaf in leaves if leaf])]
         return out
 
     def _look(self, roots: Sequence[Tensor]) -> None:
@@ -66,6 +68,11 @@ class Graphs:
                 others = dict.fromkeys([f for n in behind if (f := _function(n)) and f != name])
                 self._behind[name] = others
                 self._leaves[name] = [n.variable for n in behind if hasattr(n, "variable")]
+
+
+def _short(names: list[str]) -> list[str]:
+    more = len(names) - _LISTED
+    return names if more <= 0 else [*names[:_LISTED], f"{more} more parameters"]
 
 
 def _function(node: Any) -> str:

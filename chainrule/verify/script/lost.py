@@ -23,6 +23,8 @@ ROUNDINGS = 8.0
 """So many roundings of the least precise value may be lost as well."""
 NOISE = 1e-5
 """Share of the largest lost or kept gradient below which a gradient is rounding."""
+RIGHT = 0.02
+"""Error at which the opened gradient agrees with differences, in the script's own precision."""
 _NAMES = 6
 """Parameters that are named."""
 
@@ -69,6 +71,8 @@ class Seen:
     roots: tuple[Root, ...]
     allowed: float
     """Share of a gradient that may be lost."""
+    error: float
+    """Of the gradient with the cuts open (see `Lost`)."""
 
 
 @dataclass(eq=False)
@@ -99,7 +103,7 @@ def seen_of(part: Slice, cut: Cut, lost: Lost) -> Seen:
         if lost.lost[slot] > NOISE * loudest
     ]
     allowed = max(RELEVANT, ROUNDINGS * max([e.eps for e in part.entries]))
-    return Seen(cut.kind, cut.place, _where(part, cut), tuple(roots), allowed)
+    return Seen(cut.kind, cut.place, _where(part, cut), tuple(roots), allowed, lost.error)
 
 
 def _where(part: Slice, cut: Cut) -> Where:
@@ -159,7 +163,7 @@ def _finding(seen: Seen, step: Step) -> list[Finding]:
             place=seen.place,
             error=max([r.share for r in named]),
             evidence=tuple(_evidence(seen, named)),
-            correction=Correction(_advice(seen), before=seen.place.text, place=seen.place),
+            correction=_corrected(seen),
         )
     ]
 
@@ -201,6 +205,16 @@ def _evidence(seen: Seen, roots: Sequence[Root]) -> list[str]:
         "loss": "the value goes into the loss only, as a target or a weight does",
     }
     return [*rows, means[seen.where]]
+
+
+def _corrected(seen: Seen) -> Correction:
+    """The line without the cut; the step was run so, and its gradient compared."""
+    before = seen.place.text
+    piece = {"detach": ".detach()", "data": ".data"}.get(seen.kind, "")
+    after = before.replace(piece, "") if piece and before.count(piece) == 1 else ""
+    right = bool(after) and seen.error < RIGHT
+    error = seen.error if right else None
+    return Correction(_advice(seen), before, after, seen.place, rechecked=right, error=error)
 
 
 def _advice(seen: Seen) -> str:

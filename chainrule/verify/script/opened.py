@@ -6,6 +6,7 @@ parameters get as it is, and what would have come through each cut.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ class Lost:
     cut: int
     kept: Mapping[int, float]
     lost: Mapping[int, float]
+    error: float
+    """Of the gradient with all cuts open, along itself, against differences of the loss."""
 
 
 class UnlikeError(RuntimeError):
@@ -44,22 +47,25 @@ def lost_at(part: Slice, cuts: Sequence[Cut], loss: Tensor) -> list[Lost]:
     again = run.replayed()
     if not torch.allclose(again.detach(), loss.detach(), rtol=1e-3, equal_nan=True):
         raise UnlikeError(f"the step run again gives {again.item():.6g}, not {loss.item():.6g}")
-    return run.measured(again, len(cuts))
+    return run.measured(again, len(cuts), _error(part, run.cut_of))
 
 
 class _Run:
-    def __init__(self, part: Slice, cut_of: Mapping[int, int]) -> None:
+    def __init__(self, part: Slice, cut_of: Mapping[int, int], splits: bool = True) -> None:
         self.part = part
+        self.splits = splits
         self.cut_of = cut_of
         self.values: dict[int, Tensor] = {}
         self.roots: dict[int, Tensor] = {}
         self.edges: list[tuple[int, Tensor, Tensor]] = []
         """Number of the cut, the connected value, and the variable that goes on behind it."""
 
-    def replayed(self) -> Tensor:
-        """The loss, computed again."""
+    def replayed(self, moved: Mapping[int, Tensor] | None = None) -> Tensor:
+        """The loss, computed again, with its roots `moved` by so much."""
         for slot, t in self.part.tape.roots.items():
-            self.roots[slot] = t.detach().requires_grad_()
+            by = (moved or {}).get(slot)
+            value = t.detach() if by is None else t.detach() + by
+            self.roots[slot] = value.requires_grad_()
             self.values[slot] = self.roots[slot]
         stream = torch.get_rng_state()
         try:
@@ -71,7 +77,7 @@ class _Run:
 
     def _call(self, entry: Entry, cut: int | None) -> None:
         local = dict(self.values) if cut is not None else self.values
-        if cut is not None:
+        if cut is not None and self.splits:
             for slot in dict.fromkeys(entry.connected):
                 leaf = self.values[slot].detach().clone().requires_grad_()
                 self.edges.append((cut, self.values[slot], leaf))
@@ -88,7 +94,7 @@ class _Run:
         for slot, t in zip(entry.outputs, made, strict=False):
             self.values[slot] = t
 
-    def measured(self, loss: Tensor, count: int) -> list[Lost]:
+    def measured(self, loss: Tensor, count: int, error: float) -> list[Lost]:
         """Gradients past the cuts, and through each."""
         leaves = [leaf for _, _, leaf in self.edges]
         found = _grads([loss], [torch.ones_like(loss)], [*self.roots.values(), *leaves])
@@ -102,8 +108,33 @@ class _Run:
                 if cut == n and bar is not None and a.requires_grad
             ]
             through = _grads([a for a, _ in pairs], [b for _, b in pairs], [*self.roots.values()])
-            out.append(Lost(n, kept, _norms(self.roots, through)))
+            out.append(Lost(n, kept, _norms(self.roots, through), error))
         return out
+
+
+def _error(part: Slice, cut_of: Mapping[int, int]) -> float:
+    """Relative error of the opened gradient: its length against the slope of the loss along it."""
+
+    def loss(moved: Mapping[int, Tensor] | None = None) -> tuple[Tensor, _Run]:
+        run = _Run(part, cut_of, splits=False)
+        return run.replayed(moved), run
+
+    value, run = loss()
+    found = _grads([value], [torch.ones_like(value)], [*run.roots.values()])
+    grads = dict(zip(run.roots, found, strict=True))
+    given = {slot: g.detach() for slot, g in grads.items() if g is not None}
+    length = sum([float(g.double().square().sum()) for g in given.values()]) ** 0.5
+    size = sum([float(run.roots[s].detach().double().square().sum()) for s in given]) ** 0.5
+    if not length or not size:
+        return math.inf
+    errors: list[float] = []
+    for share in (1e-2, 1e-3):
+        h = share * size
+        ahead, _ = loss({s: g * (h / length) for s, g in given.items()})
+        behind, _ = loss({s: g * (-h / length) for s, g in given.items()})
+        slope = (float(ahead.detach()) - float(behind.detach())) / (2 * h)
+        errors.append(abs(slope - length) / length)
+    return min(errors)
 
 
 def _opened(entry: Entry, cut: int | None) -> Callable[..., Any]:

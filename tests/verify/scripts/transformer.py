@@ -85,6 +85,8 @@ for step in range(steps):
         loss = loss + 0.01 * sum(p.square().sum() for p in model.parameters()).detach()
     if slip == "number":
         loss = loss + 0.01 * sum(p.square().sum() for p in model.parameters()).item()
+    if slip == "term":
+        loss = loss + 0.1 * (logits.detach() - 1).square().mean()
     optimizer.zero_grad()
     if slip == "weight":
         model.head.weight.data.mul_(1.5)
