@@ -16,7 +16,7 @@ from chainrule.verify.numeric import Slope, moved, slopes
 from chainrule.verify.run import Run, UnusableError, inner, norm
 from chainrule.verify.subject import Array
 
-_HALVINGS = 24
+_HALVINGS = 40
 _FAR = 8.0
 """How far to look for a jump where the forward is constant."""
 _NEAR = 0.05
@@ -63,10 +63,10 @@ def straight_through(
     `told` and `numeric` are <J^T g, t> by the backward and <g, J t> by differences.
     """
     flat = abs(numeric) <= 1e-6 * abs(told)
-    far = max(_FAR, _FAR / typical(t)) if flat else 1.0
+    far = [_FAR, *([_FAR / typical(t)] if typical(t) < 1 else [])] if flat else [1.0]
     if not flat and abs(told - numeric) < _NEAR * abs(told):
         return False
-    if not _jumps(run, base, k, t, far):
+    if not any(_jumps(run, base, k, t, f) for f in far):
         return False
     if flat:
         return True
@@ -100,9 +100,9 @@ def _jumps(run: Run, base: Base, k: int, t: Array, far: float) -> bool:
                 low, a = middle, m
     except UnusableError:
         return False
-    # A smooth function changes by 2^-24 of what it did over the whole interval, and at a pole the
-    # change grows as the interval shrinks.
-    return size > 0 and 2.0**-12 * size < _change(a, b) < 1.01 * size
+    # A smooth function changes by about 2^-40 of what it did over the whole interval, and at a pole
+    # the change grows as the interval shrinks.
+    return size > 0 and 2.0**-20 * size < _change(a, b) < 1.01 * size
 
 
 def _change(a: Sequence[Array], b: Sequence[Array]) -> float:

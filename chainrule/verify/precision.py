@@ -60,7 +60,9 @@ def compare(run: Run, base: Base) -> None:
         return
     sent = sum([norm(g) * rms(y) for g, y in zip(exact, base.ys, strict=True)])
     for k in run.wanted:
-        floor = 16 * eps * sent / (rms(base.xs[k]) or 1.0)
+        if not rms(base.xs[k]):
+            continue  # zeros have no digits to lose
+        floor = 16 * eps * sent / rms(base.xs[k])
         _judge(run, k, eps, off, floor, (low[k], high[k]), [m[k] for m in moves])
 
 

@@ -7,7 +7,7 @@ directions in which everything weighs the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -23,6 +23,8 @@ from chainrule.verify.subject import Array
 _SAFETY = 8.0
 _FLOOR = 1e-9
 """No mistake is smaller: constants are written with so many digits."""
+_TRIES = 4
+"""Directions to compare before a disagreement counts: one may add up by chance."""
 _BLURRED = 0.1
 """A tolerance above this says nothing."""
 
@@ -83,6 +85,8 @@ class Look:
     base: Base
     rounding: Sequence[Array | None]
     """Of the backward's results, element by element."""
+    straight: set[int] = field(default_factory=set[int])
+    """Inputs of which it is known that slopes along several directions add up."""
 
     def trial(
         self,
@@ -116,6 +120,11 @@ class Look:
         verdict = self._doubted(k, t, along, gs, told, numeric)
         return Trial(name, cotangent, k, error, tolerance, verdict)
 
+    def _bent(
+        self, k: int, t: Array, along: Sequence[Slope], gs: Sequence[Array], error: float
+    ) -> bool:
+        return bent(self.run, self.base, k, t, along, gs, error)
+
     def _doubted(
         self,
         k: int,
@@ -129,8 +138,11 @@ class Look:
         run = self.run
         if run.known("straight_through", k):
             return "unsure"
-        if bent(run, self.base, k, t, along, gs, abs(told - numeric)):
-            return "kink"
+        if k not in self.straight:
+            tries = 1 if run.wrong(k) else _TRIES
+            if any(self._bent(k, t, along, gs, abs(told - numeric)) for _ in range(tries)):
+                return "kink"
+            self.straight.add(k)
         if not run.wrong(k) and straight_through(run, self.base, k, t, gs, told, numeric):
             says = "the forward is a step function; the gradient is made up, as in straight-through"
             if self.base.point.kind in ("captured", "moved"):

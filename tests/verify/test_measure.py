@@ -368,3 +368,18 @@ def test_numbers_without_axes_come_as_arrays():
 def test_layout_is_blamed_only_for_what_is_right_otherwise():
     b = lambda x, g: 3 * x * g.ravel(order="K").reshape(x.shape)
     assert "contiguity" not in codes(measured(np.square, b, normal(4, 5)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_middle_of_three_equal_numbers_has_no_derivative(seed: int):
+    f = lambda x: np.sort(x, -1)
+    b = lambda x, g: np.take_along_axis(g, np.argsort(np.argsort(x, -1, kind="stable"), -1), -1)
+    assert not measured(f, b, np.round(2 * normal(4, 6, seed=seed))).wrong
+
+
+def test_straight_through_beside_a_step():
+    x = np.zeros((4, 6))
+    x[1, 2], x[3, 1], x[2, 2] = 1.5, -1.5, 0.3
+    evidence = measured(lambda x: x + (np.round(x) - x), lambda x, g: g, x)
+    assert codes(evidence) == {"straight_through"}
+    assert "wrong" not in {t.verdict for t in evidence.trials}
