@@ -37,7 +37,7 @@ def repaired(op: str, slips: list[tuple[str, str]], folder: Path) -> list[Repair
 # What comes out is right, whatever it looks like.
 
 
-@pytest.mark.parametrize(("op", "right", "wrong"), cases.SLIPS[::4])
+@pytest.mark.parametrize(("op", "right", "wrong"), cases.SLIPS[::5])
 def test_a_slip_is_undone(op: str, right: str, wrong: str, tmp_path: Path) -> None:
     best = repaired(op, [(right, wrong)], tmp_path)[0]
     assert best.whole
@@ -231,6 +231,34 @@ def test_a_value_that_is_changed_after_it_was_saved_is_copied(tmp_path: Path) ->
     (best,) = repairs(examine(_Keeping(made.forward, made.backward)))
     assert best.whole and best.codes == ("stale",)
     assert best.correction.after.strip() == 'kept = {"t": t.copy(), "c": np.cos(x)}'
+
+
+# A function that the backward calls.
+
+_HELPED = """
+import numpy as np
+
+def summed(g, shape):
+    while g.ndim > len(shape):
+        g = g.sum(axis=-1)
+    return g
+
+def forward(x, b, c):
+    return x * b + c
+
+def backward(g, x, b, c):
+    return g * b, summed(g * x, b.shape), summed(g, c.shape)
+"""
+
+
+def test_a_helper_is_mended_where_it_is_wrong(tmp_path: Path) -> None:
+    made = cases.module(_HELPED, tmp_path, next(_number))
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal(s) for s in ((4, 4), (4,), (4,))]
+    best = repairs(examine(subject_of_pair(made.forward, made.backward, args)))[0]
+    assert best.whole and best.codes == ("wrong_axis",)
+    assert best.correction.after.strip() == "g = g.sum(axis=0)"
+    assert best.correction.place is not None and best.correction.place.function == "summed"
 
 
 # A changed function runs where the original ran.

@@ -16,9 +16,11 @@ from weakref import WeakKeyDictionary
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.repair.draft import Draft, UnreadableError
+from chainrule.verify.repair.helpers import helpers
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem, problem
 from chainrule.verify.repair.search import Version, replayed, versions, with_copies
+from chainrule.verify.subject import Source
 
 SECONDS = 6.0
 """Processor time for one subject's search, without the last check."""
@@ -37,6 +39,8 @@ class Repaired:
     """Inputs whose gradients are right with it, and were not before."""
     whole: bool
     """Whether nothing is wrong any more."""
+    cost: float
+    """How unlikely the edits are."""
 
 
 def repair(evidence: Evidence, finding: Finding | None = None) -> Correction | None:
@@ -77,10 +81,18 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     codes = [b.code for b in evidence.behaviours]
     codes += [n.code for n in finding.names] if finding is not None else []
     found = list(_passed(posed, lambda first: versions(posed, first, codes)))
-    yield from found
+    for helper in helpers(posed.source):
+        found += _in_helper(posed, helper, codes)
+    yield from sorted(found, key=lambda r: (not r.whole, r.cost))
     if posed.source.forward is not None and not any(r.whole for r in found):
         changed = replace(posed, source=posed.source.forward, stop=process_time() + SECONDS)
         yield from _passed(changed, lambda first: with_copies(changed, first))
+
+
+def _in_helper(posed: Problem, helper: Source, codes: list[str]) -> list[Repaired]:
+    """Repairs of a function that the backward calls."""
+    changed = replace(posed, source=helper, stop=process_time() + SECONDS / 2)
+    return [r for r in _passed(changed, lambda first: versions(changed, first, codes)) if r.whole]
 
 
 def _passed(posed: Problem, search: Callable[[Draft], Iterator[Version]]) -> Iterator[Repaired]:
@@ -140,4 +152,4 @@ def _repaired(
 ) -> Repaired:
     shown = correction(first, version.draft, version.steps, error)
     codes = tuple([s.edit.code for s in version.steps])
-    return Repaired(shown, codes, inputs, version.right if whole is None else whole)
+    return Repaired(shown, codes, inputs, version.right if whole is None else whole, version.cost)

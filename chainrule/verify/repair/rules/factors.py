@@ -187,6 +187,10 @@ def sizes(scene: Scene) -> Iterator[Edit]:
                 code = "factor"
             case ast.Call(func=ast.Name(id="len")):
                 code = "factor"
+            case ast.Call(func=ast.Name(id="min" | "max"), args=[a, b]):
+                for kept in (a, b):
+                    yield scene.put(node, scene.draft.src(kept), "size", 1.2)
+                continue
             case _:
                 continue
         for text in scene.extents:
