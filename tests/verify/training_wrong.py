@@ -683,3 +683,13 @@ def first_layers_left_out():
         m.zero_grad()
         F.mse_loss(m(x), y).backward()
         o.step()
+
+
+@wrong("first_bad")
+def gradient_that_overflows():
+    w = nn.Parameter(torch.full((4,), 1e-20))
+    o = torch.optim.SGD([w], 0.0)
+    for _ in range(3):
+        o.zero_grad()
+        (w * 1e30 * 1e20).sum().backward()
+        o.step()

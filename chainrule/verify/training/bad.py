@@ -52,6 +52,13 @@ _VIEWS = frozenset(
      "swapaxes", "movedim", "view_as"}
 )  # fmt: skip
 """Ops that only look at numbers in another way, forward and backward: nothing begins there."""
+_TAME = frozenset(
+    {"linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "add", "__add__", "__radd__", "sub",
+     "__sub__", "mul", "__mul__", "__rmul__", "embedding", "dropout", "relu", "relu_", "gelu",
+     "silu", "tanh", "sigmoid", "softmax", "log_softmax", "layer_norm", "masked_fill", "mean",
+     "sum", "cat", "stack", "conv1d", "conv2d", "cross_entropy", "mse_loss", "__getitem__"}
+)  # fmt: skip
+"""Ops whose rule makes finite gradients of finite ones, unless they overflow."""
 _CHAIN = 400
 """Nodes that one op may have made, at most."""
 
@@ -73,6 +80,7 @@ class Bad(Part):
         self._candidate: tuple[Origin, str] | None = None  # of the step that is running
         self._found: tuple[Origin, str] | None = None
         self._optimized = False
+        self._backward_at: Place | None = None
         self._ranges = Ranges()
 
     def listens(self) -> Handlers:
@@ -97,8 +105,9 @@ class Bad(Part):
         for y in tensors(e.y):
             if not (y.is_floating_point() or y.is_complex()):
                 continue
+            wild = e.name not in _TAME or y.dtype.itemsize < 4
             if look and y.requires_grad:
-                self._listen(e, y)
+                self._listen(y, wild)
             if not self._ranges.finite(y):
                 self._examine(e, y)
 
@@ -132,10 +141,13 @@ class Bad(Part):
 
     # --- backward
 
-    def _listen(self, e: events.OpRan, y: Any) -> None:
+    def _listen(self, y: Any, wild: bool) -> None:
         """Hang on every node that an op has made; the nodes hold the hooks, we hold no node."""
         newest = age(y)
         if newest <= self._newest:
+            return
+        if not wild:
+            self._newest = newest
             return
         at = here()
         stack, seen = [y.grad_fn], set[Any]()
@@ -184,6 +196,7 @@ class Bad(Part):
                 self._candidate = self._candidate or (origin and (origin, "the loss"))
 
     def _ends(self, e: events.BackwardEnds) -> None:
+        self._backward_at = e.begin.place
         if self._back is not None:
             self._candidate = self._candidate or (self._back, "a gradient")
         self._back = None
@@ -193,12 +206,22 @@ class Bad(Part):
     def _steps(self, e: events.StepBegins) -> None:
         """A step with gradients that are not finite: whatever began it is a mistake."""
         self._optimized = True
-        if self._candidate is None or self._found is not None:
+        if self._found is not None or e.closure:
+            return
+        if self._candidate is not None and self._candidate[1] == "the loss":
+            self._found = self._candidate
             return
         grads = [p.grad for p in e.engine.params(e.optimizer) if p.grad is not None]
-        bad_loss = self._candidate[1] == "the loss"
-        if bad_loss or not all(self._ranges.finite(g) for g in grads):
-            self._found = self._candidate
+        if all(math.isfinite(norm) for norm in e.engine.norms(grads)):
+            return
+        bad = next((g for g in grads if not self._ranges.finite(g)), None)
+        if bad is not None:
+            self._found = self._candidate or (self._overflow(bad), "a gradient")
+
+    def _overflow(self, bad: Any) -> Origin:
+        """No op made it of finite numbers but by growing beyond what the dtype holds."""
+        result = describe("a parameter's gradient", bad)
+        return Origin("overflow", self._backward_at, (), result, "backward", self._step)
 
     def _skipped(self, e: events.ScalerStepped) -> None:
         """Scaled gradients may be infinite, and are looked after; a loss that is bad may not."""

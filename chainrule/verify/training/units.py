@@ -29,7 +29,7 @@ class Units:
     saturated: float
     """Share of values that are (sigmoid, tanh)."""
     slope: float
-    """Mean derivative."""
+    """Mean derivative (sigmoid, tanh)."""
 
 
 def measured(op: str, y: Any, order: int, step: int) -> Units:
@@ -42,13 +42,14 @@ def measured(op: str, y: Any, order: int, step: int) -> Units:
         count = int(y.shape[axis]) if y.dim() else 1
         samples = int(y.numel()) // max(count, 1)
         if kind == "relu":
-            on = (y > 0).transpose(0, axis).reshape(count, -1) if y.dim() else (y > 0).reshape(1, 1)
-            dead = 1.0 - float(on.any(1).float().mean()) if samples else 0.0
-            return Units(kind, order, step, count, samples, dead, 0.0, float(on.float().mean()))
+            others = [i for i in range(y.dim()) if i != axis]
+            largest = y.amax(others) if others and samples else y
+            dead = float((largest <= 0).float().mean()) if samples else 0.0
+            return Units(kind, order, step, count, samples, dead, 0.0, 1.0)
         y = y.float()
         slope = y * (1 - y) if kind == "sigmoid" else 1 - y * y
-        largest = 0.25 if kind == "sigmoid" else 1.0
-        share = float((slope < _SATURATED * largest).float().mean())
+        steepest = 0.25 if kind == "sigmoid" else 1.0
+        share = float((slope < _SATURATED * steepest).float().mean())
         return Units(kind, order, step, count, samples, 0.0, share, float(slope.mean()))
 
 
