@@ -37,7 +37,9 @@ def to_torch(x: Array) -> Tensor:
     """
     x = np.asarray(x)
     if x.flags.c_contiguous or not x.size or not _expressible(x):
-        return _wrapped(x.copy())
+        # Cloned: where in memory an array begins decides in which order some ops add.
+        usable = x.flags.c_contiguous and x.flags.writeable
+        return _wrapped(x if usable else x.copy()).clone()
     steps = [s // x.itemsize for s in x.strides]
     span = 1 + sum([(n - 1) * s for n, s in zip(x.shape, steps, strict=True)])
     memory = np.zeros(span, x.dtype)

@@ -99,7 +99,7 @@ def _run_once(
         if ys and captured.hidden:  # checkpointed: a graph is there when the backward recomputes
             torch.autograd.backward(ys, [torch.ones_like(y) for y in ys])
     subjects = captured.subjects()
-    found.skipped += captured.skipped
+    found.skipped += [*captured.skipped, *ran.skipped]
     return captured.owners, subjects, ran
 
 

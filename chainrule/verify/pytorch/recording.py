@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.convert import elements
 from chainrule.verify.pytorch.flat import floats_in
@@ -52,6 +53,7 @@ class Recording:
     ops: list[Ran] = field(default_factory=list[Ran])
     stack: list[nn.Module] = field(default_factory=list[nn.Module])
     """Modules that are running now."""
+    skipped: list[Skipped] = field(default_factory=list[Skipped])
     entered_names: list[str] = field(default_factory=list[str])
     """Names of all modules that ran, in order."""
     _seen: set[Any] = field(default_factory=set[Any])
@@ -66,11 +68,15 @@ class Recording:
         if self.names[module] not in self.entered_names:
             self.entered_names.append(self.names[module])
         key = (type(module), module.training, _hooked(module) and id(module))
-        given = pytree.tree_leaves((args, kwargs))
-        large = elements([*given, *module.parameters()]) > 2 * MAX_ELEMENTS
-        if key in self._seen or large or not torch.is_grad_enabled() or not self._worth(module):
+        if key in self._seen or not torch.is_grad_enabled() or not self._worth(module):
             return
         self._seen.add(key)
+        given = pytree.tree_leaves((args, kwargs))
+        size = elements([*given, *module.parameters()])
+        if size > 2 * MAX_ELEMENTS:
+            why = f"{size} numbers go into it: too many to be looked at by itself"
+            self.skipped.append(Skipped(self.names[module], why))
+            return
         self.modules.append(_ran(self.names[module], module, args, kwargs))
 
     def _worth(self, module: nn.Module) -> bool:
