@@ -106,9 +106,17 @@ def _writer(asked: Mapping[str, Any], out: int | None) -> Callable[[Report], Non
         ):
             path: str | None = asked[form]
             if path is not None and path != "-":
-                Path(path).write_text(text(), encoding="utf-8")
+                _save(Path(path), text())
 
     return deliver
+
+
+def _save(path: Path, text: str) -> None:
+    """Write a file; that it cannot be written must not end the script that is running."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        _say(f"{path} cannot be written: {error.strerror}")
 
 
 @contextmanager

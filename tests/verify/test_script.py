@@ -388,6 +388,22 @@ def test_cuts_on_purpose_are_no_mistakes(name: str):
     assert not outcome.report.ledger.skipped
 
 
+# --- One thing by name
+
+
+def test_one_thing_by_name():
+    from chainrule.verify.script.single import verified
+
+    path = SCRIPTS / "things.py"
+    assert verified(f"{path}:squares").ok
+    assert verified(f"{path}:Linear").ok
+    wrong = serious(verified(f"{path}:Sigmoid"))
+    assert [f.subject for f in wrong] == ["Sigmoid"]
+    for name, why in [("number", "is int"), ("nothing", "has no nothing")]:
+        with pytest.raises(ConfigError, match=why):
+            verified(f"{path}:{name}")
+
+
 # --- Scripts of chainrule's own
 
 

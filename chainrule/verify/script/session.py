@@ -25,7 +25,8 @@ Makers = Sequence[Callable[[], Sequence[Observer]]]
 
 LOOKED_FOR = (
     "looked for: a step of a torch.optim or chainrule.optim optimizer, a backward pass, "
-    "a call of a user's Function"
+    "a call of a user's Function; layers written in NumPy by hand are verified by "
+    "chainrule.verify.pair(layer, x)"
 )
 """What would have been a training step."""
 
