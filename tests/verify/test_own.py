@@ -12,6 +12,7 @@ from ops.sample import apart
 
 import chainrule as cr
 from chainrule import nn, verify
+from chainrule.checkpointing import checkpoint
 from chainrule.errors import ConfigError, GradientError
 from chainrule.random import default_generator
 from chainrule.scalar import Value
@@ -51,6 +52,9 @@ RIGHT: list[tuple[Any, tuple[Any, ...]]] = [
     (lambda x, w: cr.dropout(x @ w, 0.3, training=True), (X, W)),
     (lambda z: cr.abs(z * z), (X + 1j * X[::-1],)),
     (lambda x: x**3 + 2.0 * x, (1.5,)),
+    (lambda x: cr.where(x > 0, cr.sqrt(x), 0.0), (X,)),
+    (cr.jit(lambda x: cr.softmax(x, axis=-1)), (cr.tensor(X),)),
+    (checkpoint(lambda x: cr.tanh(x) * x), (cr.tensor(X),)),
 ]
 
 
@@ -60,6 +64,11 @@ def test_right_functions_are_certified(f: Any, args: tuple[Any, ...]):
     assert report.ok, str(report)
     assert report.ledger.checked and report.ledger.planted is not None
     assert report.ledger.planted.caught
+
+
+def test_casts_to_narrow_dtypes_inside_are_no_mistake():
+    assert verify.check(lambda x: cr.tanh(x.astype(np.float16)).astype(np.float64), X).ok
+    assert verify.check(lambda x: x.astype(np.float32) * 2, X).ok
 
 
 def test_a_cut_is_found_at_its_line():
