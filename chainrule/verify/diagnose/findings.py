@@ -14,6 +14,7 @@ from chainrule.verify.diagnose.describe import sentences
 from chainrule.verify.diagnose.forward_text import changed_later
 from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.diagnose.inputs import exchanged
+from chainrule.verify.diagnose.kept_text import kept_another
 from chainrule.verify.diagnose.lost import lost
 from chainrule.verify.diagnose.paths import through
 from chainrule.verify.diagnose.raw import raw
@@ -29,6 +30,7 @@ from chainrule.verify.subject import Subject
 
 RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
     changed_later,
+    kept_another,
     scaled,
     exchanged,
     transposed,
@@ -147,7 +149,7 @@ def _finding(
 def _place(subject: Subject, k: int | None, best: Guess) -> Place | None:
     """The line to look at: the forward's if it spoils what the backward reads, else where the
     gradient is computed."""
-    if best.name.code == "stale" and best.place is not None:
+    if best.name.code in ("stale", "wrong_value") and best.place is not None:
         return best.place
     return line_of(subject, k) or best.place or subject.place
 

@@ -47,7 +47,7 @@ def changed_later(case: Case) -> Iterator[Guess]:
 
 def changes(place: Place | None) -> list[Change]:
     """Such changes in the function at `place`; empty if there are none, or no text."""
-    function = _function(place)
+    function = function_at(place)
     if function is None:
         return []
     kept: dict[str, int] = {}
@@ -80,10 +80,11 @@ def _in_loops(function: ast.FunctionDef) -> Iterator[Change]:
 
 def has_text(place: Place | None) -> bool:
     """Whether the forward's text can be read."""
-    return _function(place) is not None
+    return function_at(place) is not None
 
 
-def _function(place: Place | None) -> ast.FunctionDef | None:
+def function_at(place: Place | None) -> ast.FunctionDef | None:
+    """The syntax tree of the function at a place; None if there is none, or no text."""
     if place is None:
         return None
     try:

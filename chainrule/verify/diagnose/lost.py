@@ -38,9 +38,11 @@ def _kept(case: Case, kept: Array, gone: Array, columns: Array) -> Iterator[Gues
             yield from _named(case, axis, which, float(np.mean(gone[:, columns])))
             return
     count = int(np.sum(gone))
+    order: Array = np.arange(len(kept))
+    replaced = _which(order, kept[:, columns], gone[:, columns]) == "last"
     yield guess(
         "overwritten",
-        13.0,
+        2.2 if replaced else 6.5,
         f"A is N in {int(np.sum(kept))} elements and 0 in {count} others that add up with them",
         f"some contributions to {case.input}_bar are lost",
         formula=f"add up all contributions to {case.input}_bar (`+=`, np.add.at)",
