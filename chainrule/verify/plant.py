@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from chainrule.verify import shrink
+from chainrule.verify.diagnose import diagnose
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.examine import around, captured
 from chainrule.verify.ledger import Planted
@@ -49,13 +52,24 @@ def planted(subject: Subject) -> Planted:
     """
     what = f"a gradient of {subject.name}"
     for k in reversed(wanted(subject)):
-        spoiled = Spoiled(subject, k)
-        run = Run(spoiled, Evidence(spoiled))
         what = f"the gradient of {subject.inputs[k].name} of {subject.name} times {FACTOR}"
-        try:
-            seen = around(run, captured(run), thorough=False)
-        except UnusableError as error:
-            return Planted(what, False, f"could not be tried: {error}")
-        if any(k in found.wrong for _, found in seen):
-            return Planted(what, True, "factor")
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                caught, named = _tried(Spoiled(subject, k), k)
+            except UnusableError as error:
+                return Planted(what, False, f"could not be tried: {error}")
+        if caught:
+            return Planted(what, True, named)
     return Planted(what, False, "")
+
+
+def _tried(spoiled: Spoiled, k: int) -> tuple[bool, str]:
+    """Whether the trials catch it, and what the rules call it."""
+    run = Run(spoiled, Evidence(spoiled))
+    seen = around(run, captured(run), thorough=False)
+    if not any(k in found.wrong for _, found in seen):
+        return False, ""
+    shrink.jacobians(run, [(base, found.wrong) for base, found in seen])
+    findings = diagnose(run.evidence)
+    return True, findings[0].name.code if findings else ""

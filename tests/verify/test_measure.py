@@ -337,6 +337,7 @@ def test_planted_gradients_are_caught(name: str):
     found = planted(pair(name))
     assert found.caught, found
     assert "times 1.001" in found.what
+    assert found.named == "factor"
 
 
 def test_nothing_is_caught_where_there_is_nothing():
