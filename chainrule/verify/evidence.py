@@ -68,7 +68,7 @@ class Behaviour:
     """Something that a backward did which no correct one does, seen without differences.
 
     `code` is a mistake's: not_linear, ignores_cotangent, contiguity, not_deterministic, writes,
-    wrong_shape, dropped, raises, nan, precision, size, one_sided, stale.
+    wrong_shape, dropped, raises, nan, precision, size, one_sided, region, stale, straight_through.
     """
 
     code: str
