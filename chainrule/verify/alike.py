@@ -1,11 +1,18 @@
-"""One mistake, found at several places that share their code, is one finding."""
+"""A run in stages, parts before wholes: its findings put together.
+
+One mistake, found at several places that share their code, is one finding.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Ledger
+from chainrule.verify.subject import Subject
 
 _LEVELS = ("error", "warning", "note")
 
@@ -21,6 +28,21 @@ def merged(findings: Sequence[Finding]) -> list[Finding]:
         groups.setdefault(key, []).append(f)
     out = [_one(group) for group in groups.values()]
     return sorted(out, key=lambda f: _LEVELS.index(f.level))
+
+
+def certified_after(
+    what: str, subjects: Sequence[Subject], ledger: Ledger, **options: Any
+) -> Sequence[Finding]:
+    """The findings of a further stage of one run, whose `ledger` goes on.
+
+    Every stage plants a wrong gradient; the ledger shows one that was caught, if any was.
+    """
+    before = ledger.planted
+    findings = certify(what, subjects, ledger=ledger, **options).findings
+    now = ledger.planted
+    if before is not None and before.caught and (now is None or not now.caught):
+        ledger.planted = before
+    return findings
 
 
 def _one(group: Sequence[Finding]) -> Finding:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from chainrule.verify.alike import merged
+from chainrule.verify.alike import certified_after, merged
 from chainrule.verify.arrays.network import Network, network_of
-from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.report import Report
@@ -33,8 +32,9 @@ def certified_network(owner: Any, args: Sequence[Any], options: Mapping[str, Any
                 ledger.skipped.append(Skipped(layer.name, why))
         ready = [x for x in level if not any(w.startswith(f"{x.name}.") for w in wrong)]
         if ready:
-            report = certify(network.whole.name, ready, upstream=network.upstream, ledger=ledger)
-            findings += report.findings
+            findings += certified_after(
+                network.whole.name, ready, ledger, upstream=network.upstream
+            )
     return Report(network.whole.name, merged(findings), ledger)
 
 

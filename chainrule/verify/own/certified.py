@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chainrule.verify.alike import merged
+from chainrule.verify.alike import certified_after, merged
 from chainrule.verify.certify import certify
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.own.call import Call
@@ -27,5 +27,5 @@ def certified_call(call: Call, order: int) -> Report:
     pushed = forward_mode_of([call, *orders][-1])
     if not report.ok or pushed is None:
         return Report(call.name, merged(explained(report.findings, call)), ledger)
-    more = certify(call.name, [pushed], ledger=ledger)
-    return Report(call.name, [*report.findings, *more.findings], ledger)
+    more = certified_after(call.name, [pushed], ledger)
+    return Report(call.name, [*report.findings, *more], ledger)

@@ -21,7 +21,7 @@ from chainrule.graph import Variable, apply, interposed, order, recording
 from chainrule.nn.module import Module
 from chainrule.op import Op, Spec
 from chainrule.tensor import Tensor, asarray
-from chainrule.verify.alike import merged
+from chainrule.verify.alike import certified_after, merged
 from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
@@ -220,7 +220,7 @@ def certified_model(model: Module, batch: Any, loss: Callable[..., Any] | None) 
     findings = list(report.findings)
     known: set[str] = set()
     if report.ok:
-        of_whole = certify(name, [whole], ledger=ledger).findings
+        of_whole = certified_after(name, [whole], ledger)
         known = {f.input for f in of_whole}
         findings += explained(of_whole, whole)
     else:
