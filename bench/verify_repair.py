@@ -52,9 +52,8 @@ def main() -> None:
                     print(f"not repaired: {name}")
             seconds.sort()
             median, most = seconds[len(seconds) // 2], seconds[-1]
-            print(
-                f"{kind}: {done} of {len(seconds)}; {median:.2f} s at the median, {most:.2f} s at most"
-            )
+            times = f"{median:.2f} s at the median, {most:.2f} s at most"
+            print(f"{kind}: {done} of {len(seconds)}; {times}")
 
 
 if __name__ == "__main__":

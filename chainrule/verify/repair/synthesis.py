@@ -56,6 +56,7 @@ def new_gradients(lab: Lab) -> Iterator[Edit]:
             for term, weight in _fitting(terms, None, right.reshape(-1)):
                 for text, cost in _alone(term, weight, numbers):
                     yield from _instead_of_nothing(scene, text, cost)
+                    yield from _by_name(lab, i, text, cost)
 
 
 def instead(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
@@ -128,6 +129,21 @@ def _instead_of_nothing(scene: Scene, text: str, cost: float) -> Iterator[Edit]:
     if isinstance(scene.draft.parents[scene.returned[-1]], ast.Tuple):
         end = scene.draft.span(scene.returned[-1])[1]
         yield Edit(end, end, f", {text}", "dropped", 1.4 + cost, f"`{text}` is returned, too")
+
+
+def _by_name(lab: Lab, i: int, text: str, cost: float) -> Iterator[Edit]:
+    """One more entry of a dict of gradients, its key made like the others."""
+    names = [x.name for x in lab.problem.subject.inputs]
+    for node in lab.scene.draft.nodes:
+        if not isinstance(node, ast.Dict) or not node.values:
+            continue
+        keys = [k.value for k in node.keys if isinstance(k, ast.Constant)]
+        texts = [k for k in keys if isinstance(k, str)]
+        made = {k.replace(n, names[i]) for k in texts for n in names if k.endswith(n)}
+        end = lab.scene.draft.span(node.values[-1])[1]
+        for key in sorted(made - set(texts)):
+            says = f"`{text}` is returned as `{key}`"
+            yield Edit(end, end, f', "{key}": {text}', "dropped", 1.3 + cost, says)
 
 
 def _projected(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
