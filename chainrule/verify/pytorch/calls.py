@@ -123,6 +123,7 @@ class CallSubject(Subject):
         self.inputs = tuple(
             [Input(n, plain(x), w) for n, x, w in zip(call.names, call.args, want, strict=True)]
         )
+        self._sizes = {_shapes([x.value for x in self.inputs])}
         self._wanted = [i for i, w in enumerate(want) if w]
         self._hold = call.hold if order == 1 else None
         self._run = derived(call.run, self._wanted, mode, order - 1)
@@ -137,7 +138,17 @@ class CallSubject(Subject):
         args = self._tensors(xs)
         with torch.set_grad_enabled(self.order > 1), self._replay.running(args):
             ys = self._run(args)
-        return tuple([to_numpy(y) for y in ys])
+        found = tuple([to_numpy(y) for y in ys])
+        self._fits(xs, found)
+        return found
+
+    def _fits(self, xs: Sequence[Any], ys: Sequence[Array]) -> None:
+        """Raise what the derivative raises at sizes other than the captured ones: a function that
+        holds tensors of its own does not fit there, even if its forward runs."""
+        shapes = _shapes(xs)
+        if shapes not in self._sizes:
+            self.pull(xs, [np.ones_like(y) for y in ys])
+            self._sizes.add(shapes)
 
     def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
         """PyTorch's derivative."""
@@ -162,6 +173,10 @@ class CallSubject(Subject):
 
     def _tensors(self, xs: Sequence[Any]) -> list[Any]:
         return [tensor_like(x, like) for x, like in zip(xs, self.call.args, strict=True)]
+
+
+def _shapes(xs: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([getattr(x, "shape", None) for x in xs])
 
 
 _WAYS: dict[Mode, str] = {
