@@ -115,6 +115,8 @@ def test_assignments_that_replace(text: str, names: list[str]) -> None:
         ("self.x = x\n    x[0] = 0\n", [("x", 2, 3)]),
         ("ctx.x = x.clone()\n    y = ctx.x * 2\n    ctx.x.add_(1)\n", [("ctx.x", 2, 4)]),
         ("self.x = x\n    np.exp(x, out=x)\n", [("x", 2, 3)]),
+        ("cache = (x,)\n    np.subtract(x, 1, x)\n", [("x", 2, 3)]),
+        ("cache = (x,)\n    y = np.where(w, 1, x)\n", []),
         ("ctx.save_for_backward(w)\n    w.data.mul_(2)\n", [("w", 2, 3)]),
         ("for t in x:\n        np.tanh(t, out=h)\n        hs.append(h)\n", [("h", 4, 3)]),
         ("for t in x:\n        h = np.tanh(t)\n        hs.append(h)\n", []),
@@ -164,6 +166,13 @@ def test_one_name_kept_and_another_read(
     file.write_text(SAVES.format(kept))
     place = Place(str(file), 1)
     assert [(m.kept, m.read, m.line) for m in mixups(place, source(READS))] == found
+
+
+def test_a_cache_by_another_name_is_no_mixup(tmp_path: Path) -> None:
+    file = tmp_path / "f.py"
+    file.write_text("def f(x):\n    out = g(x)\n    cache = (out,)\n    return out, cache\n")
+    reads = source("def b(g, cache):\n    out, = cache\n    return g * out\n")
+    assert mixups(Place(str(file), 1), reads) == []
 
 
 def test_a_name_that_the_forward_does_not_have_is_just_another_name(tmp_path: Path) -> None:

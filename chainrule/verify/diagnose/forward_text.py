@@ -12,6 +12,10 @@ from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.place import Place
 
 _KEEPING = ("save_for_backward", "append")
+_BINARY = ("add", "subtract", "multiply", "divide", "true_divide", "maximum", "minimum", "power")
+_UNARY = ("exp", "log", "sqrt", "tanh", "negative", "abs", "square")
+_OUT = {**dict.fromkeys(_BINARY, 3), **dict.fromkeys(_UNARY, 2)}
+"""Arguments that a function of NumPy has if the last one is the array that it writes to."""
 _COMPOUND = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
 
 
@@ -163,6 +167,8 @@ def _by_call(call: ast.Call) -> Iterator[str]:
         yield from _names([_base(call.func.value)])
     elif method in ("at", "copyto", "put", "shuffle") and call.args:
         yield from _names([call.args[0]])
+    elif len(call.args) == _OUT.get(method, -1):
+        yield from _names([call.args[-1]])
 
 
 def _base(node: ast.expr) -> ast.expr:

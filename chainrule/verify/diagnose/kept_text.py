@@ -51,9 +51,10 @@ def mixups(place: Place | None, source: Source | None) -> list[Mixup]:
         tree = ast.parse(textwrap.dedent(source.text))
     except SyntaxError:
         return []
-    own = {n.id for n in ast.walk(forward) if isinstance(n, ast.Name)}
+    stored = [n for n in ast.walk(forward) if isinstance(n, ast.Name)]
+    own = {n.id for n in stored if isinstance(n.ctx, ast.Store)}
     read = list(_unpacked(tree))
-    found = [*_by_position(forward, read), *_by_attribute(forward)]
+    found = [*_by_position(forward, read), *_by_parameter(forward, tree), *_by_attribute(forward)]
     return [m for m in found if m.kept != m.read and m.read in own]
 
 
@@ -75,18 +76,26 @@ def _kept(forward: ast.FunctionDef) -> Iterator[tuple[list[str], int]]:
                 yield _named(node.args), node.lineno
         elif isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load):
             yield _named(node.elts), node.lineno
-            yield from [([n.id], n.lineno) for n in node.elts[1:] if isinstance(n, ast.Name)]
 
 
 def _unpacked(backward: ast.AST) -> Iterator[list[str]]:
-    """Names on the left of an unpacking, and those of each parameter."""
+    """Names on the left of each unpacking of what was kept."""
     for node in ast.walk(backward):
         if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Attribute, ast.Name)):
             for target in node.targets:
                 if isinstance(target, (ast.Tuple, ast.List)):
                     yield _named(target.elts)
-        elif isinstance(node, ast.FunctionDef) and len(node.args.args) == 2:
-            yield [node.args.args[1].arg]
+
+
+def _by_parameter(forward: ast.FunctionDef, backward: ast.AST) -> Iterator[Mixup]:
+    """`return y, z` beside `def backward(g, p)`."""
+    functions = [n for n in ast.walk(backward) if isinstance(n, ast.FunctionDef)]
+    names = [a.arg for f in functions[:1] for a in f.args.args]
+    for node in ast.walk(forward):
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+            last = node.value.elts[-1]
+            if isinstance(last, ast.Name) and len(names) == len(node.value.elts) == 2:
+                yield from [Mixup(last.id, n, node.lineno) for n in names if n != last.id]
 
 
 def _by_attribute(forward: ast.FunctionDef) -> Iterator[Mixup]:
