@@ -68,10 +68,10 @@ def test_planted_mistakes_are_found_and_named() -> None:
         outcomes = list(harness.run(spread(SMALL, 24)))
     text = harness.table(outcomes)
     assert not [o.broke for o in outcomes if o.broke and not o.frozen], text
-    assert share(outcomes, "detected") >= 0.9, text
-    assert share(outcomes, "op") >= 0.9, text
-    assert share(outcomes, "first") >= 0.7, text
-    assert share(outcomes, "rechecked") >= 0.7, text
+    assert share(outcomes, "detected") >= 0.95, text
+    assert share(outcomes, "op") >= 0.95, text
+    assert share(outcomes, "first") >= 0.8, text
+    assert share(outcomes, "rechecked") >= 0.85, text
 
 
 def test_correct_code_raises_no_alarm() -> None:
