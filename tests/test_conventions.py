@@ -88,6 +88,16 @@ def test_strong_zero_holds_for_second_derivatives(f: Any):
     assert twice(np.float64(0.7)).item() == want.item() != 0
 
 
+def test_strong_zero_in_forward_over_reverse():
+    """The tangent of a branch that is not taken may be NaN; its product with 0 is 0."""
+    f = lambda x: cr.where(x > 0, cr.sqrt(x), 0.0).sum()
+    x, v = cr.tensor([4.0, -1.0], cr.float64), cr.tensor([1.0, 1.0], cr.float64)
+    (forward,) = cr.hvp(f, (x,), (v,))
+    reverse = cr.grad(lambda x: (cr.grad(f)(x) * v).sum())(x)
+    np.testing.assert_array_equal(forward.numpy(), [-1 / 32, 0.0])
+    np.testing.assert_array_equal(reverse.numpy(), [-1 / 32, 0.0])
+
+
 def test_strong_zero_in_forward_mode():
     y, dot = cr.jvp(
         lambda x: cr.where(x > 0, cr.sqrt(x), 0.0), (np.float64(0.0),), (np.float64(0),)

@@ -134,6 +134,8 @@ class Elementwise(Op):
     fn: Callable[..., Any]
     partials: tuple[Partial, ...]
     scalar: Callable[..., float]
+    forward: tuple[Rule, ...] = ()
+    """What tangents are multiplied by, where it is not what cotangents are."""
     rules: tuple[Rule, ...] = derived()
     read: tuple[tuple[int, ...], ...] = derived()
 
@@ -178,7 +180,8 @@ class Elementwise(Op):
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The sum of `t * d` over the inputs that have a tangent."""
-        parts = [rule(t, y, xs) for t, rule in zip(ts, self.rules, strict=True) if t is not None]
+        rules = self.forward or self.rules
+        parts = [rule(t, y, xs) for t, rule in zip(ts, rules, strict=True) if t is not None]
         total: Any = sum(parts[1:], parts[0])
         return total if total.shape == y.shape else broadcast_to(total, y.shape)
 
@@ -200,15 +203,16 @@ def elementwise(
     name: str | None = None,
     singular: bool = False,
     scalar: Callable[..., float] | None = None,
+    forward: tuple[Rule, ...] = (),
 ) -> Elementwise:
     """A row of the table: a value, and one partial for each argument (none: no derivative).
 
     `scalar` is the value on Python floats; by default the function of the same name in `math`, or
-    else `fn` itself.
+    else `fn` itself. `forward` are rules for tangents that are not those for cotangents.
     """
     label = name or fn.__name__
     plain: Any = scalar or getattr(math, label, None) or _from_array(fn)
-    row = Elementwise(label, fn, tuple([Partial(p, singular) for p in partials]), plain)
+    row = Elementwise(label, fn, tuple([Partial(p, singular) for p in partials]), plain, forward)
     rows[label] = row
     return row
 
@@ -426,5 +430,7 @@ strong_mul = elementwise(
     name="strong_mul",
     singular=True,
     scalar=_strong_scalar,
+    # In forward mode, too, it is the 0 of g that wins: over any tangent of d.
+    forward=(lambda t, _, xs: _strong(t, xs[1]), lambda t, _, xs: _strong(xs[0], t)),
 )
 """`g * d`, but exactly 0 wherever g is 0, whatever d is: the strong zero as an op."""
