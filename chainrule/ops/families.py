@@ -134,8 +134,8 @@ class Elementwise(Op):
     fn: Callable[..., Any]
     partials: tuple[Partial, ...]
     scalar: Callable[..., float]
-    forward: tuple[Rule, ...] = ()
-    """What tangents are multiplied by, where it is not what cotangents are."""
+    forward: tuple[Rule, ...]
+    """Rules for tangents, where they are not those for cotangents; else empty."""
     rules: tuple[Rule, ...] = derived()
     read: tuple[tuple[int, ...], ...] = derived()
 
