@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter
 
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.examine import examine
+from chainrule.verify.measure.examine import examine
 from chainrule.verify.repair import repairs
 from tests.verify import repair_cases, repair_cases_torch
 

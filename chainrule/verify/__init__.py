@@ -9,14 +9,14 @@ from chainrule.verify.faces import model as model
 from chainrule.verify.faces import pair as pair
 
 if TYPE_CHECKING:
-    from chainrule.verify.report import Report as Report
+    from chainrule.verify.reporting.report import Report as Report
 
 __all__ = ["Report", "assert_gradients", "check", "function", "model", "pair"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "Report":  # loaded when somebody asks for it: it can draw
-        from chainrule.verify.report import Report
+        from chainrule.verify.reporting.report import Report
 
         return Report
     raise AttributeError(f"module 'chainrule.verify' has no attribute {name!r}")

@@ -16,12 +16,12 @@ import numpy as np
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.diagnose.edits import refined
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.examine import examine
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Checked, Ledger, Skipped
-from chainrule.verify.plant import planted
+from chainrule.verify.measure.examine import examine
+from chainrule.verify.measure.plant import planted
 from chainrule.verify.repair import repair, repairs
-from chainrule.verify.report import Report
+from chainrule.verify.reporting.report import Report
 from chainrule.verify.subject import Subject, wanted
 
 _T = TypeVar("_T")

@@ -19,7 +19,7 @@ from chainrule.verify.reading import name_of
 
 if TYPE_CHECKING:
     from chainrule.verify.arrays.convention import Side
-    from chainrule.verify.report import Report
+    from chainrule.verify.reporting.report import Report
     from chainrule.verify.subject import Subject
 
 __all__ = ["assert_gradients", "check", "function", "model", "pair"]

@@ -39,7 +39,7 @@ def mutated(row: Elementwise, place: int) -> Elementwise:
     partials = list(row.partials)
     old = partials[place]
     partials[place] = Partial(wrong_by_a_thousandth(old.formula), old.singular)
-    return Elementwise(row.label, row.fn, tuple(partials), row.scalar)
+    return Elementwise(row.label, row.fn, tuple(partials), row.scalar, row.forward)
 
 
 def caught(checker: Callable[..., Any], f: Callable[..., Any], xs: Sequence[Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.examine import examine
+from chainrule.verify.measure.examine import examine
 from chainrule.verify.subject import Array, Input, Subject
 
 

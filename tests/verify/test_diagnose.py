@@ -12,8 +12,8 @@ from chainrule.verify.diagnose import diagnose, measure
 from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.findings import RULES
 from chainrule.verify.evidence import Behaviour, Evidence, Jacobians, Trial
-from chainrule.verify.examine import examine
 from chainrule.verify.finding import Finding
+from chainrule.verify.measure.examine import examine
 from chainrule.verify.subject import Subject, wanted
 from tests.verify.slips import OPS, Op, Slip, compiled, slips
 

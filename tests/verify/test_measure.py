@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.verify.examine import examine
-from chainrule.verify.plant import planted
+from chainrule.verify.measure.examine import examine
+from chainrule.verify.measure.plant import planted
 from chainrule.verify.subject import Array
 from verify.measured import (
     RIGHT,

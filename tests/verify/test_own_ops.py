@@ -17,7 +17,7 @@ import chainrule.ops
 from chainrule.op import Need, Op, new_op
 from chainrule.ops.families import rows
 from chainrule.verify.diagnose import diagnose
-from chainrule.verify.examine import examine
+from chainrule.verify.measure.examine import examine
 from chainrule.verify.own.call import subject_of_call
 from chainrule.verify.own.op import subject_of_op
 from chainrule.verify.subject import Subject

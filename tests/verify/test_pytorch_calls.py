@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as fn
 
 from chainrule.errors import ConfigError
-from chainrule.verify.examine import examine
 from chainrule.verify.ledger import Skipped
+from chainrule.verify.measure.examine import examine
 from chainrule.verify.pytorch import subject_of_call, subjects_of_call
 from chainrule.verify.subject import values
 

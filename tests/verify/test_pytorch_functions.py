@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from chainrule.dtypes import bfloat16
 from chainrule.errors import ConfigError
 from chainrule.verify.certify import certify
-from chainrule.verify.examine import examine
+from chainrule.verify.measure.examine import examine
 from chainrule.verify.pytorch import subject_of_function, subjects_of_function
 from chainrule.verify.pytorch.convert import to_numpy, to_torch
 from chainrule.verify.pytorch.observe import capturing

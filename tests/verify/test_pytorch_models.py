@@ -10,7 +10,7 @@ from torch import nn
 
 from chainrule import verify
 from chainrule.errors import ConfigError
-from chainrule.verify.examine import examine
+from chainrule.verify.measure.examine import examine
 from chainrule.verify.pytorch import model_subjects
 from tests.verify.torch_models import (
     CORRECT,

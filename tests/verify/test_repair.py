@@ -13,8 +13,8 @@ import pytest
 
 from chainrule.verify.arrays.pair import subject_of_pair
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.examine import examine
 from chainrule.verify.finding import Finding, Name
+from chainrule.verify.measure.examine import examine
 from chainrule.verify.mistakes import MISTAKES
 from chainrule.verify.repair import Repaired, repair, repairs
 from chainrule.verify.repair.draft import Draft, Edit, plain_function

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.examine import examine
+from chainrule.verify.measure.examine import examine
 from chainrule.verify.repair import repairs
 from tests.verify import repair_cases_torch as cases
 from tests.verify.repair_cases import module

@@ -13,7 +13,7 @@ from chainrule.verify.finding import Correction, Finding, Heat, Level, Name
 from chainrule.verify.ledger import Checked, Ledger, Planted, Skipped
 from chainrule.verify.mistakes import MISTAKES
 from chainrule.verify.place import Place
-from chainrule.verify.report import Report
+from chainrule.verify.reporting.report import Report
 
 HERE = Path(__file__)
 RIGHT = np.random.default_rng(0).normal(size=(12, 15))

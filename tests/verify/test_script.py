@@ -23,7 +23,7 @@ from chainrule.verify import script
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Checked, Ledger
 from chainrule.verify.observer import Observer
-from chainrule.verify.report import Report
+from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.calm import calm
 from chainrule.verify.script.clock import Steps

@@ -9,7 +9,7 @@ from chainrule.verify.alike import certified_after, merged
 from chainrule.verify.arrays.network import Network, network_of
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
-from chainrule.verify.report import Report
+from chainrule.verify.reporting.report import Report
 
 if TYPE_CHECKING:
     from chainrule.verify.arrays.layer import Layer

@@ -10,7 +10,7 @@ from chainrule.verify.own.cuts import explained
 from chainrule.verify.own.forward_mode import forward_mode_of
 from chainrule.verify.own.inside import functions_in
 from chainrule.verify.own.orders import orders_of
-from chainrule.verify.report import Report
+from chainrule.verify.reporting.report import Report
 
 
 def certified_call(call: Call, order: int) -> Report:

@@ -32,7 +32,7 @@ from chainrule.verify.own.module import holding, subject_of_module
 from chainrule.verify.own.op import subject_of_op
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, parameters_of, place_at, place_of
-from chainrule.verify.report import Report
+from chainrule.verify.reporting.report import Report
 from chainrule.verify.subject import Subject
 
 _LARGEST = 1 << 18

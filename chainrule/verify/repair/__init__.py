@@ -120,7 +120,7 @@ def _passed(posed: Problem, search: Callable[[Draft], Iterator[Version]]) -> Ite
 
 def _checked(posed: Problem, version: Version, inputs: frozenset[int]) -> float | None:
     """The largest error left after a full examination; None if something is wrong still."""
-    from chainrule.verify.examine import examine
+    from chainrule.verify.measure.examine import examine
 
     evidence = examine(posed.source.replaced(version.draft.compiled()))
     wrong = set(evidence.wrong_inputs())

@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.verify import cotangents as memory
-from chainrule.verify import points as variation
-from chainrule.verify import sizes
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.examine import captured
+from chainrule.verify.measure import cotangents as memory
+from chainrule.verify.measure import points as variation
+from chainrule.verify.measure import sizes
+from chainrule.verify.measure.examine import captured
+from chainrule.verify.measure.run import Point, Run, UnusableError
 from chainrule.verify.repair.target import GOOD, Target, cotangents, target
-from chainrule.verify.run import Point, Run, UnusableError
 from chainrule.verify.subject import Array, Source, Subject, wanted
 
 _POINTS = 7

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from chainrule.verify.report import Report
+from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.session import Makers, Session, Stop
 from chainrule.verify.script.target import Target, as_main
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
-from chainrule.verify.report import Report
+from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.arrivals import Arrival
 from chainrule.verify.script.calm import calm
 from chainrule.verify.script.clock import Steps, watch_own, watch_torch

@@ -20,7 +20,7 @@ import numpy as np
 import chainrule
 from chainrule import verify
 from chainrule.errors import ConfigError
-from chainrule.verify.report import Report
+from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.calm import calm
 from chainrule.verify.subject import Array
 

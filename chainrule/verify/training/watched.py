@@ -10,7 +10,7 @@ from typing import Any
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
-from chainrule.verify.report import Report
+from chainrule.verify.reporting.report import Report
 from chainrule.verify.training import own_parts, torch_parts
 from chainrule.verify.training.bus import Part
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify import cotangents
 from chainrule.verify.evidence import Trial
-from chainrule.verify.noise import Base, based
-from chainrule.verify.probes import probe
-from chainrule.verify.run import (
+from chainrule.verify.measure import cotangents
+from chainrule.verify.measure.noise import Base, based
+from chainrule.verify.measure.probes import probe
+from chainrule.verify.measure.run import (
     Point,
     Run,
     UnusableError,

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.noise import tangent
-from chainrule.verify.run import Point, Run, is_array
-from chainrule.verify.sizes import even_axis
+from chainrule.verify.measure.noise import tangent
+from chainrule.verify.measure.run import Point, Run, is_array
+from chainrule.verify.measure.sizes import even_axis
 from chainrule.verify.subject import Array
 
 

@@ -9,11 +9,19 @@ from time import perf_counter
 
 import numpy as np
 
-from chainrule.verify import absent, conduct, points, precision, shrink, sizes
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.noise import Base, based
-from chainrule.verify.probes import Probe, probe
-from chainrule.verify.run import BackwardError, Point, Run, UnusableError, inexact, norm, said
+from chainrule.verify.measure import absent, conduct, points, precision, shrink, sizes
+from chainrule.verify.measure.noise import Base, based
+from chainrule.verify.measure.probes import Probe, probe
+from chainrule.verify.measure.run import (
+    BackwardError,
+    Point,
+    Run,
+    UnusableError,
+    inexact,
+    norm,
+    said,
+)
 from chainrule.verify.subject import Subject, values
 
 SECONDS = 10.0

@@ -12,9 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from chainrule.verify.as_text import LABEL, blocks, lines, plain, three
 from chainrule.verify.finding import Correction, Finding, Heat
 from chainrule.verify.ledger import Ledger
+from chainrule.verify.reporting.as_text import LABEL, blocks, lines, plain, three
 
 CELLS = 48
 """Rows and columns of a picture at most; larger Jacobians are shown by blocks."""

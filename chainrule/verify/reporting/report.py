@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chainrule.verify.as_text import lines, plain
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
+from chainrule.verify.reporting.as_text import lines, plain
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -56,19 +56,19 @@ class Report:
 
     def to_json(self, indent: int | None = 2) -> str:
         """The whole report as JSON; docs/verify.md lists its fields."""
-        from chainrule.verify.as_json import report_json
+        from chainrule.verify.reporting.as_json import report_json
 
         return report_json(self.what, self.ok, self.findings, self.ledger, indent)
 
     def to_sarif(self) -> str:
         """SARIF 2.1.0, which code review shows beside the lines."""
-        from chainrule.verify.as_sarif import report_sarif
+        from chainrule.verify.reporting.as_sarif import report_sarif
 
         return report_sarif(self.findings)
 
     def to_html(self) -> str:
         """One page that needs nothing else, with pictures of both Jacobians."""
-        from chainrule.verify.as_html import report_html
+        from chainrule.verify.reporting.as_html import report_html
 
         return report_html(self.what, self.ok, self.findings, self.ledger)
 

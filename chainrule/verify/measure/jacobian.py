@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from chainrule.verify import cotangents
 from chainrule.verify.evidence import Jacobians
-from chainrule.verify.noise import Base, typical
-from chainrule.verify.numeric import slopes
-from chainrule.verify.run import Run
+from chainrule.verify.measure import cotangents
+from chainrule.verify.measure.noise import Base, typical
+from chainrule.verify.measure.numeric import slopes
+from chainrule.verify.measure.run import Run
 from chainrule.verify.subject import Array
 
 LARGEST = 400

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from chainrule.verify.noise import Base
-from chainrule.verify.numeric import slopes
-from chainrule.verify.probes import Probe
-from chainrule.verify.run import Run
+from chainrule.verify.measure.noise import Base
+from chainrule.verify.measure.numeric import slopes
+from chainrule.verify.measure.probes import Probe
+from chainrule.verify.measure.run import Run
 from chainrule.verify.subject import Array
 
 

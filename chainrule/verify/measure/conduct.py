@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from chainrule.verify import cotangents
-from chainrule.verify.noise import Base, hidden, pull_noise
-from chainrule.verify.run import BackwardError, Run, UnusableError, is_array, norm
+from chainrule.verify.measure import cotangents
+from chainrule.verify.measure.noise import Base, hidden, pull_noise
+from chainrule.verify.measure.run import BackwardError, Run, UnusableError, is_array, norm
 from chainrule.verify.subject import Array
 
 _LOOSE = 1e-4

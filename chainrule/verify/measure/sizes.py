@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.noise import Base, signs
-from chainrule.verify.run import Point, Run, UnusableError, inexact, is_array
+from chainrule.verify.measure.noise import Base, signs
+from chainrule.verify.measure.run import Point, Run, UnusableError, inexact, is_array
 from chainrule.verify.subject import Array
 
 _SMALL = ((3, 5, 7), (3, 4, 5, 7), (2, 3, 4, 5, 7, 9, 11))

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from chainrule.verify import cotangents
-from chainrule.verify.jacobian import numeric
-from chainrule.verify.noise import Base, tangent
-from chainrule.verify.numeric import slopes
-from chainrule.verify.run import Run, inner
+from chainrule.verify.measure import cotangents
+from chainrule.verify.measure.jacobian import numeric
+from chainrule.verify.measure.noise import Base, tangent
+from chainrule.verify.measure.numeric import slopes
+from chainrule.verify.measure.run import Run, inner
 from chainrule.verify.subject import Array
 
 _SHOWN = 24

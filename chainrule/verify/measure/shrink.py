@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chainrule.verify import jacobian, pick, sizes
-from chainrule.verify.noise import Base, based
-from chainrule.verify.probes import probe
-from chainrule.verify.run import Run
+from chainrule.verify.measure import jacobian, pick, sizes
+from chainrule.verify.measure.noise import Base, based
+from chainrule.verify.measure.probes import probe
+from chainrule.verify.measure.run import Run
 
 Failed = tuple[Base, tuple[int, ...]]
 """A point, and the inputs whose gradient is wrong there."""

@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from chainrule.verify.noise import Base, tangent, typical
-from chainrule.verify.numeric import Slope, moved, slopes
-from chainrule.verify.run import Run, UnusableError, inner, norm
+from chainrule.verify.measure.noise import Base, tangent, typical
+from chainrule.verify.measure.numeric import Slope, moved, slopes
+from chainrule.verify.measure.run import Run, UnusableError, inner, norm
 from chainrule.verify.subject import Array
 
 _HALVINGS = 40

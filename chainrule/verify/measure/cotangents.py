@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.noise import Base, signs
-from chainrule.verify.run import Run, inexact
+from chainrule.verify.measure.noise import Base, signs
+from chainrule.verify.measure.run import Run, inexact
 from chainrule.verify.subject import Array
 
 

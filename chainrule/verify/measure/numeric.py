@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.noise import Base
-from chainrule.verify.run import Run, is_array, norm
+from chainrule.verify.measure.noise import Base
+from chainrule.verify.measure.run import Run, is_array, norm
 from chainrule.verify.subject import Array
 
 _HUGE = 1e300

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify import shrink
 from chainrule.verify.diagnose import diagnose
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.examine import around, captured
 from chainrule.verify.ledger import Planted
-from chainrule.verify.run import Run, UnusableError
+from chainrule.verify.measure import shrink
+from chainrule.verify.measure.examine import around, captured
+from chainrule.verify.measure.run import Run, UnusableError
 from chainrule.verify.subject import Array, Subject, wanted
 
 FACTOR = 1.001

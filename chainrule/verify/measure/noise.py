@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.run import Point, Run, UnusableError, epsilon, inexact, norm
+from chainrule.verify.measure.run import Point, Run, UnusableError, epsilon, inexact, norm
 from chainrule.verify.subject import Array
 
 _TINY = 2.0**-23

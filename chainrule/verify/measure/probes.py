@@ -12,12 +12,12 @@ from typing import Literal
 
 import numpy as np
 
-from chainrule.verify import cotangents
 from chainrule.verify.evidence import Trial
-from chainrule.verify.kinks import bent, straight_through
-from chainrule.verify.noise import Base, pull_noise, tangent
-from chainrule.verify.numeric import Slope, slopes
-from chainrule.verify.run import Run, inner, norm
+from chainrule.verify.measure import cotangents
+from chainrule.verify.measure.kinks import bent, straight_through
+from chainrule.verify.measure.noise import Base, pull_noise, tangent
+from chainrule.verify.measure.numeric import Slope, slopes
+from chainrule.verify.measure.run import Run, inner, norm
 from chainrule.verify.subject import Array
 
 _SAFETY = 8.0

@@ -1,0 +1,1 @@
+"""What is measured of a subject: its backward against differences, and against itself."""

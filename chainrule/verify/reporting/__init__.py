@@ -1,0 +1,1 @@
+"""What a user sees: a report as text, JSON, SARIF and HTML."""
