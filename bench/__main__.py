@@ -17,7 +17,7 @@ from bench.pairs import Row
 
 QUESTIONS = (
     *("eager", "microgpt", "mlp", "scalar", "chain", "importing"),
-    *("convolution", "checkpointing", "traps"),
+    *("convolution", "checkpointing", "traps", "verifier"),
 )
 RESULTS = Path(__file__).parent / "RESULTS.md"
 HEAD = "| what | ours | peer | ratio | aim |\n|---|---|---|---|---|\n"

@@ -1,4 +1,4 @@
-"""Which backward is wrong, where, what the mistake is called: one layer written by hand, five slips.
+"""Which backward is wrong, where, what the mistake is called: a layer written by hand, five slips.
 
 A network with a wrong backward pass often learns nevertheless, so that nobody notices. The verifier
 compares each backward with differences of its forward; the pattern of the error names the mistake,
