@@ -18,7 +18,7 @@ from rich.console import Console
 
 from chainrule.cli.files import CommandError
 from chainrule.cli.options import whole
-from chainrule.verify.report import Report
+from chainrule.verify.reporting.report import Report
 
 HELP = "run a training script and say which gradient is wrong, where, and what to do"
 EXAMPLES = """examples:
