@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+TRAINING = "training"
+"""Kind of what is no gradient of its own: checks of the loop around the gradients."""
+
 
 @dataclass(frozen=True)
 class Checked:

@@ -92,7 +92,7 @@ def _rows(finding: Finding) -> Iterator[tuple[str, str]]:
     known = [finding.name.detail, finding.name.because, *finding.evidence]
     yield "how we know", "<br>".join([escape(s) for s in known if s])
     if finding.correction:
-        yield "correction", _correction(finding.correction)
+        yield "correction", _correction(finding.correction, finding.error is not None)
     for name in finding.names[1:]:
         said = "; ".join([s for s in (name.detail, name.because, name.apart) if s])
         yield "or", escape(f"{name.mistake.title}: {said}")
@@ -100,7 +100,7 @@ def _rows(finding: Finding) -> Iterator[tuple[str, str]]:
         yield "victims", escape("wrong because of it: " + ", ".join(finding.victims))
 
 
-def _correction(correction: Correction) -> str:
+def _correction(correction: Correction, measured: bool) -> str:
     code = [
         f'<pre class="{style}">{escape(f"{sign} {line}")}</pre>'
         for sign, style, text in (
@@ -109,9 +109,13 @@ def _correction(correction: Correction) -> str:
         )
         for line in text.splitlines()
     ]
-    tried = "tried on the same values and on others: right" if correction.rechecked else "not tried"
-    error = "" if correction.error is None else f", error {correction.error:.1e}"
-    return f"{escape(correction.formula)}{''.join(code)}<div>{escape(tried + error)}</div>"
+    tried = ""
+    if correction.rechecked:
+        error = "" if correction.error is None else f", error {correction.error:.1e}"
+        tried = f"tried on the same values and on others: right{error}"
+    elif measured:
+        tried = "not tried"
+    return f"{escape(correction.formula)}{''.join(code)}<div>{escape(tried)}</div>"
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

@@ -8,7 +8,7 @@ from textwrap import wrap
 import numpy as np
 
 from chainrule.verify.finding import Correction, Finding, Heat
-from chainrule.verify.ledger import Ledger
+from chainrule.verify.ledger import TRAINING, Ledger
 from chainrule.verify.subject import Array
 
 Line = list[tuple[str, str]]
@@ -44,10 +44,20 @@ def _headline(what: str, findings: Sequence[Finding], ledger: Ledger) -> Iterato
         said = "1 finding" if len(wrong) == 1 else f"{len(wrong)} findings"
         yield [(f"verify {what}: ", "bold"), (said, "bold red")]
     elif ledger.checked:
-        count = "gradient" if len(ledger.checked) == 1 else f"{len(ledger.checked)} gradients"
-        yield [(f"verify {what}: ", "bold"), (f"{count} certified, nothing wrong", "green")]
+        said = " and ".join(_counts(ledger))
+        yield [(f"verify {what}: ", "bold"), (f"{said}, nothing wrong", "green")]
     else:
         yield [(f"verify {what}: ", "bold"), ("nothing could be checked", "bold yellow")]
+
+
+def _counts(ledger: Ledger) -> Iterator[str]:
+    """How many gradients, and how many other things, were looked at."""
+    loops = sum([c.kind == TRAINING for c in ledger.checked])
+    gradients = len(ledger.checked) - loops
+    if gradients:
+        yield f"{gradients} gradients certified" if gradients > 1 else "gradient certified"
+    if loops:
+        yield f"{loops} checks of the training loop" if loops > 1 else "1 check of the training loop"
 
 
 def _bodies(findings: Sequence[Finding]) -> Iterator[Line]:
@@ -56,7 +66,7 @@ def _bodies(findings: Sequence[Finding]) -> Iterator[Line]:
         yield from _title(finding)
         yield from _why(finding)
         if finding.correction:
-            yield from _correction(finding.correction)
+            yield from _correction(finding.correction, finding.error is not None)
         yield from _others(finding)
         yield from _table(finding.table)
         if finding.heat and finding.level == "error":
@@ -92,7 +102,8 @@ def _why(finding: Finding) -> Iterator[Line]:
         yield from _labelled("", sentence)
 
 
-def _correction(correction: Correction) -> Iterator[Line]:
+def _correction(correction: Correction, measured: bool) -> Iterator[Line]:
+    """What to do. Advice about a training loop changes no gradient that could be measured again."""
     yield from _labelled("correction", correction.formula)
     if correction.place and (correction.before or correction.after):
         yield from _labelled("", str(correction.place))
@@ -105,7 +116,7 @@ def _correction(correction: Correction) -> Iterator[Line]:
             (" " * (LABEL + 2), ""),
             (f"tried on the same values and on others: right{error}", "green"),
         ]
-    else:
+    elif measured:
         yield from _labelled("", "not tried: what the code computes could not be replaced")
 
 

@@ -36,5 +36,11 @@ def _torch_training() -> Sequence[Observer]:
     return training.observers()
 
 
-OWN: Makers = (_own_functions,)
+def _own_training() -> Sequence[Observer]:
+    from chainrule.verify import training
+
+    return training.own_observers()
+
+
+OWN: Makers = (_own_functions, _own_training)
 TORCH: Makers = (_torch_functions, _torch_whole, _torch_training)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chainrule.verify.finding import Correction, Finding, Level, Name
-from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.ledger import TRAINING, Checked, Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training.edits import Edit
-
-KIND = "training"
-"""What findings and lines of the ledger say that they are about."""
 
 
 def said(
@@ -22,7 +19,7 @@ def said(
     *,
     detail: str = "",
     subject: str = "training loop",
-    kind: str = KIND,
+    kind: str = TRAINING,
     input: str = "",
     evidence: Sequence[str] = (),
     table: tuple[tuple[str, ...], ...] = (),
@@ -47,4 +44,4 @@ def said(
 
 def looked(ledger: Ledger, what: str, how: str) -> None:
     """Note in the ledger what was looked at; nothing was evaluated for it."""
-    ledger.checked.append(Checked(what, KIND, 0, 0.0, how))
+    ledger.checked.append(Checked(what, TRAINING, 0, 0.0, how))
