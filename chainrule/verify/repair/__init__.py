@@ -19,11 +19,13 @@ from chainrule.verify.repair.draft import Draft, UnreadableError
 from chainrule.verify.repair.helpers import helpers
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem, problem
-from chainrule.verify.repair.search import Version, replayed, versions, with_copies
+from chainrule.verify.repair.search import LIKELY, Version, replayed, versions, with_copies
 from chainrule.verify.subject import Source
 
-SECONDS = 6.0
-"""Processor time for one subject's search, without the last check."""
+SECONDS = 1.8
+"""Processor time for one subject's search in its backward, without the last check."""
+_MORE = 0.8
+"""The same for the functions that it calls, and for the forward."""
 _CHECKS = 6
 """Versions that get the last, full check."""
 
@@ -81,17 +83,19 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     codes = [b.code for b in evidence.behaviours]
     codes += [n.code for n in finding.names] if finding is not None else []
     found = list(_passed(posed, lambda first: versions(posed, first, codes)))
-    for helper in helpers(posed.source):
-        found += _in_helper(posed, helper, codes)
+    if not any(r.whole and r.cost <= LIKELY for r in found):
+        stop = process_time() + _MORE
+        for helper in helpers(posed.source):
+            found += _in_helper(replace(posed, stop=stop), helper, codes)
     yield from sorted(found, key=lambda r: (not r.whole, r.cost))
     if posed.source.forward is not None and not any(r.whole for r in found):
-        changed = replace(posed, source=posed.source.forward, stop=process_time() + SECONDS)
+        changed = replace(posed, source=posed.source.forward, stop=process_time() + _MORE)
         yield from _passed(changed, lambda first: with_copies(changed, first))
 
 
 def _in_helper(posed: Problem, helper: Source, codes: list[str]) -> list[Repaired]:
     """Repairs of a function that the backward calls."""
-    changed = replace(posed, source=helper, stop=process_time() + SECONDS / 2)
+    changed = replace(posed, source=helper)
     return [r for r in _passed(changed, lambda first: versions(changed, first, codes)) if r.whole]
 
 

@@ -95,9 +95,20 @@ class Lab:
 
     def _counts(self, node: ast.expr) -> bool:
         """Whether a number is an axis, an index or a length, of which no gradient is a multiple."""
+        if not isinstance(self.scene.value(node), int):
+            return False
         parent = self.scene.draft.parents[node]
-        places = ast.keyword | ast.Call | ast.Subscript | ast.Slice | ast.Tuple
-        return isinstance(self.scene.value(node), int) and isinstance(parent, places)
+        if isinstance(parent, ast.keyword | ast.Call | ast.Subscript | ast.Slice | ast.Tuple):
+            return True
+        while isinstance(parent, ast.BinOp | ast.UnaryOp):
+            parent = self.scene.draft.parents[parent]
+        match parent:
+            case ast.Subscript() | ast.Slice():
+                return True
+            case ast.Call(func=ast.Name(id=name)):
+                return name in ("range", "min", "max", "len")
+            case _:
+                return False
 
     def fits(self, effects: Sequence[Effect]) -> list[tuple[float, ...]]:
         """Weights with which effects sum up to a residual: for each wrong input by itself, equal

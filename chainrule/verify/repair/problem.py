@@ -22,6 +22,10 @@ from chainrule.verify.subject import Array, Source, Subject, wanted
 
 _POINTS = 7
 _VARIED = 6
+_FIRST, _OTHERS = 0.8, 0.2
+"""Seconds for the gradients at the first point, and at each of the others."""
+_ALL = 2.0
+"""Seconds after which no more points are made ready."""
 SMALL = 600
 """Inputs of at most so many elements in all are worked on as they were captured."""
 
@@ -75,10 +79,12 @@ def problem(evidence: Evidence) -> Problem | None:
         return None
     found = Problem(subject, source, [])
     wrong, others = list[Target](), list[Target]()
+    start = process_time()
     for t in _targets(evidence):
         errors = t.errors(found.run(subject, t))
         (wrong if any(e > GOOD for e in errors.values()) else others).append(t)
-        if len(wrong) >= 2 and len(wrong) + len(others) >= _POINTS:
+        late = bool(wrong) and process_time() - start > _ALL
+        if late or (len(wrong) >= 2 and len(wrong) + len(others) >= _POINTS):
             break
     found.targets = [*wrong, *others[:_POINTS]]
     found.posed = bool(wrong)
@@ -114,8 +120,9 @@ def _at(subject: Subject, point: Point, layouts: bool) -> Iterator[Target]:
     every = [("contiguous", list(gs))]
     if layouts:
         every += [*memory.layouts(gs), ("expanded", [_expanded(g) for g in gs])]
-    for name, laid in every:
-        found = target(f"{point.name}, {name}", subject, point.xs, laid)
+    for k, (name, laid) in enumerate(every):
+        seconds = _FIRST if layouts and k == 0 else _OTHERS
+        found = target(f"{point.name}, {name}", subject, point.xs, laid, seconds)
         if found is not None:
             yield found
 

@@ -1,6 +1,7 @@
 """What a changed backward must give: right gradients at points, made without any backward.
 
-A gradient is compared whole if its input is small, and along random directions if it is large.
+A gradient is compared whole if its input is small, and along random directions if it is large, or
+if that would take too long.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import io
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from math import inf
+from time import process_time
 from typing import Any, cast
 
 import numpy as np
@@ -19,6 +22,8 @@ from chainrule.verify.subject import Array, Subject, wanted
 WHOLE = 96
 """Inputs of at most so many elements are compared element by element."""
 DIRECTIONS = 6
+_EVALUATIONS = 4
+"""Of the forward, for one slope."""
 GOOD = 3e-6
 """Relative error up to which a gradient agrees with differences of order four in float64."""
 
@@ -104,10 +109,15 @@ def quiet() -> Generator[None]:
 
 
 def target(
-    name: str, subject: Subject, xs: Sequence[Any], gs: Sequence[Array], seed: int = 0
+    name: str,
+    subject: Subject,
+    xs: Sequence[Any],
+    gs: Sequence[Array],
+    seconds: float = inf,
 ) -> Target | None:
-    """The right gradients at xs, by differences of <g, y>; None where the forward fails."""
-    rng = np.random.default_rng(seed)
+    """The right gradients at xs, by differences of <g, y>; None where the forward fails. What would
+    take more than so many seconds in all is measured along directions only."""
+    rng = np.random.default_rng(0)
 
     def value(at: Sequence[Any]) -> float:
         ys = subject.forward(at)
@@ -116,8 +126,12 @@ def target(
     expected: dict[int, Expected] = {}
     with quiet():
         try:
+            start = process_time()
+            value(xs)
+            slopes = seconds / max(process_time() - start, 1e-6) / _EVALUATIONS
+            most = min(WHOLE, slopes / max(1, len(wanted(subject))))
             for i in wanted(subject):
-                expected[i] = _expected(value, xs, i, rng)
+                expected[i] = _expected(value, xs, i, rng, most)
         except (Exception, SystemExit):
             return None
     usable = all(np.any(e.sure) or not e.sure.size for e in expected.values())
@@ -125,13 +139,15 @@ def target(
 
 
 def _expected(
-    value: Callable[[Sequence[Any]], float], xs: Sequence[Any], i: int, rng: np.random.Generator
+    value: Callable[[Sequence[Any]], float],
+    xs: Sequence[Any],
+    i: int,
+    rng: np.random.Generator,
+    most: float,
 ) -> Expected:
     x = cast("Array", xs[i])
-    directions = None
-    steps = np.eye(x.size)
-    if x.size > WHOLE:
-        steps = directions = rng.standard_normal((DIRECTIONS, x.size))
+    directions = rng.standard_normal((DIRECTIONS, x.size)) if x.size > most else None
+    steps = np.eye(x.size) if directions is None else directions
     if x.dtype.kind == "c":
         return _complex_expected(value, xs, i, directions, steps)
     values, sure = _slopes(value, xs, i, steps)

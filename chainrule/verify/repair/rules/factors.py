@@ -111,7 +111,9 @@ def comparisons(scene: Scene) -> Iterator[Edit]:
     """Other comparisons; a mask turned over."""
     for node in scene.expressions:
         match node:
-            case ast.Compare(ops=[op], left=left, comparators=[right]) if type(op) in _OPERATORS:
+            case ast.Compare(ops=[op], left=left, comparators=[right]) if (
+                type(op) in _OPERATORS and _is_of_numbers(scene, left, right)
+            ):
                 here = _OPERATORS[type(op)]
                 for other in _OPERATORS.values():
                     if other == here:
@@ -129,6 +131,11 @@ def comparisons(scene: Scene) -> Iterator[Edit]:
                 yield Edit(start, end, text, "region", 1.3, "the cases of `where` change places")
             case _:
                 continue
+
+
+def _is_of_numbers(scene: Scene, left: ast.expr, right: ast.expr) -> bool:
+    """Whether elements of arrays are compared, not options or sizes."""
+    return any(scene.is_array(e) for e in (left, right))
 
 
 def _is_bool(scene: Scene, node: ast.expr) -> bool:

@@ -28,18 +28,25 @@ def added(scene: Scene) -> Iterator[Edit]:
             case ast.Assign(targets=[target], value=value):
                 name = scene.draft.src(target)
                 again = name in assigned or not isinstance(target, ast.Name)
-                assigned |= {name}
-                if again and not isinstance(target, ast.Tuple):
+                assigned |= _names(target)
+                if again and not isinstance(target, ast.Tuple | ast.List):
                     says = f"`{name} =` becomes `{name} +=`"
                     yield _operator(scene, target, value, "+=", "overwritten", 1.0, says)
                     text = f"{name} + {as_part(scene.draft, value, ADD + 1)}"
                     yield scene.put(value, text, "overwritten", 1.6)
+            case ast.For(target=target):
+                assigned |= _names(target)
             case ast.AugAssign(target=target, value=value):
                 for other, code in (("=", "extra_term"), ("+=", "sign"), ("-=", "sign")):
                     says = f"the assignment to `{scene.draft.src(target)}` becomes `{other}`"
                     yield _operator(scene, target, value, other, code, 0.95, says)
             case _:
                 continue
+
+
+def _names(target: ast.expr) -> set[str]:
+    """Names that an assignment gives: those of a tuple, one by one."""
+    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def left_out(scene: Scene) -> Iterator[Edit]:
