@@ -10,8 +10,9 @@ from chainrule.verify.faces import pair as pair
 
 if TYPE_CHECKING:
     from chainrule.verify.reporting.report import Report as Report
+    from chainrule.verify.training.watched import watching as watching
 
-__all__ = ["Report", "assert_gradients", "check", "function", "model", "pair"]
+__all__ = ["Report", "assert_gradients", "check", "function", "model", "pair", "watching"]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,4 +20,8 @@ def __getattr__(name: str) -> Any:
         from chainrule.verify.reporting.report import Report
 
         return Report
+    if name == "watching":
+        from chainrule.verify.training.watched import watching
+
+        return watching
     raise AttributeError(f"module 'chainrule.verify' has no attribute {name!r}")

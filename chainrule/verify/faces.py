@@ -62,7 +62,9 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     if _is_torch(f) or _holds_torch(args):
         from chainrule.verify.pytorch.calls import subjects_of_call
 
-        return _certified(name_of(f), subjects_of_call(f, args, order=order))
+        ledger = Ledger()
+        subjects = subjects_of_call(f, args, order=order, skipped=ledger.skipped)
+        return _certified(name_of(f), subjects, ledger=ledger)
     return _checked(cast("Callable[..., Any]", f), args, order)
 
 
@@ -109,9 +111,9 @@ def function(fn: Any, *args: Any) -> Report:
 
         return _certified(fn.__name__, subjects_of_function(fn, args))
     if isinstance(fn, type) and _is_torch(fn) and not _is_torch_module(fn):
-        from chainrule.verify.pytorch.functions import subject_of_function
+        from chainrule.verify.pytorch.functions import subjects_of_function
 
-        return _certified(name_of(fn), [subject_of_function(fn, args)])
+        return _certified(name_of(fn), subjects_of_function(fn, args))
     made = _made(fn) if isinstance(fn, type) else fn
     if isinstance(made, Module) or _is_torch_module(made):
         return check(made, *args)
@@ -229,7 +231,8 @@ def model(net: Any, batch: Any, loss: Callable[..., Any] | None = None) -> Repor
         from chainrule.verify.pytorch.models import model_subjects
 
         found = model_subjects(net, batch, loss)
-        return _certified(name_of(net), found.subjects, ledger=Ledger(skipped=found.skipped))
+        ledger = Ledger(skipped=found.skipped)
+        return _certified(name_of(net), found.subjects, upstream=found.upstream, ledger=ledger)
     raise ConfigError(
         f"model: {describe(net)} is no Module of chainrule's or PyTorch's; use "
         "verify.pair(network, *args) for NumPy code with forward and backward, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any, cast
 
@@ -82,6 +83,13 @@ def source_of(f: Any, replaced: Callable[[Callable[..., Any]], Subject]) -> Sour
     except (OSError, TypeError):
         return None
     return Source(found.__code__.co_filename, first, "".join(lines), found, replaced)
+
+
+def with_forward(
+    backward: Source | None, f: Any, replaced: Callable[[Callable[..., Any]], Subject]
+) -> Source | None:
+    """The backward's source, the text of its forward `f` in it."""
+    return None if backward is None else replace(backward, forward=source_of(f, replaced))
 
 
 def parameters_of(f: Any) -> tuple[inspect.Parameter, ...] | None:

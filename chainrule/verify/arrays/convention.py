@@ -154,7 +154,16 @@ class _Search:
                 roles.append("lr")
             else:
                 roles.append("?" if p.default is p.empty else "-")
-        return roles
+        return self.without_results(roles)
+
+    def without_results(self, roles: list[str]) -> list[str]:
+        """The same, where `cache=True` was said: the one parameter that is neither a cotangent nor
+        an argument gets what was kept, whatever it is called."""
+        others = [i for i, role in enumerate(roles) if role == "?" or role[1:].isdigit()]
+        others = [i for i in others if roles[i][0] != "x"]
+        if not self.cache or "rest" in roles or len(others) != 2 - roles.count("g"):
+            return roles
+        return ["?" if i in others else role for i, role in enumerate(roles)]
 
 
 def _names(names: Sequence[str]) -> list[str]:

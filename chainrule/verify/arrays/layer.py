@@ -30,7 +30,7 @@ from chainrule.verify.arrays.values import (
 )
 from chainrule.verify.copies import twins, written
 from chainrule.verify.place import Place
-from chainrule.verify.reading import argument_names, place_of, source_of
+from chainrule.verify.reading import argument_names, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, drawn, replayed
 from chainrule.verify.subject import Array, Flow, Input, Source, Subject
 
@@ -48,6 +48,8 @@ class Layer(Subject):
     convention: Convention
     backward_function: Callable[..., Any] | None = None
     """Takes the place of the class's backward."""
+    forward_function: Callable[..., Any] | None = None
+    """Takes the place of the class's forward."""
     streams: tuple[Stream, ...] = ()
     kind: str = "NumPy layer"
     place: Place | None = None
@@ -60,8 +62,10 @@ class Layer(Subject):
         for p, x in zip(self.parameters.values(), xs[self.count :], strict=True):
             parameters.clear(layer, p, x)
             p.put(layer, x)
-        if self.backward_function is not None:
-            setattr(layer, self.names[1], MethodType(self.backward_function, layer))
+        methods = (self.forward_function, self.backward_function)
+        for name, method in zip(self.names, methods, strict=True):
+            if method is not None:
+                setattr(layer, name, MethodType(method, layer))
         return layer
 
     def _forward(self, layer: Any, xs: Sequence[Any]) -> list[Any]:
@@ -135,9 +139,12 @@ class Layer(Subject):
 
     @property
     def source(self) -> Source | None:
-        """The text of the backward's method."""
-        method = self.backward_function or getattr(cast(Any, type(self.owner)), self.names[1])
-        return source_of(method, lambda f: replace(self, backward_function=f))
+        """The text of the backward's method, and of the forward's."""
+        cls = cast(Any, type(self.owner))
+        forward = self.forward_function or getattr(cls, self.names[0])
+        method = self.backward_function or getattr(cls, self.names[1])
+        backward = source_of(method, lambda f: replace(self, backward_function=f))
+        return with_forward(backward, forward, lambda f: replace(self, forward_function=f))
 
     @property
     def fixed(self) -> str:

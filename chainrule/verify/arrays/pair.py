@@ -17,7 +17,7 @@ from chainrule.verify.arrays.standin import follow
 from chainrule.verify.arrays.values import as_gradient, as_output, inputs_of, times, unasked
 from chainrule.verify.copies import twins, written
 from chainrule.verify.place import Place
-from chainrule.verify.reading import argument_names, name_of, place_of, source_of
+from chainrule.verify.reading import argument_names, name_of, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, drawn, replayed
 from chainrule.verify.subject import Array, Flow, Input, Source, Subject, values
 
@@ -102,8 +102,11 @@ class Pair(Subject):
 
     @property
     def source(self) -> Source | None:
-        """The backward's text."""
-        return source_of(self.backward_function, lambda f: replace(self, backward_function=f))
+        """The backward's text, and the forward's."""
+        backward = source_of(self.backward_function, lambda f: replace(self, backward_function=f))
+        return with_forward(
+            backward, self.forward_function, lambda f: replace(self, forward_function=f)
+        )
 
 
 def subject_of_pair(

@@ -150,18 +150,29 @@ def layouts(run: Run, base: Base) -> bool:
     """Whether cotangents of the same numbers give the same gradient, however they are stored."""
     gs = cotangents.random(run, base)
     plain = run.pull(base.xs, gs)
-    same = [_layout(run, base, gs, plain, name, other) for name, other in cotangents.layouts(gs)]
+    sizes = [norm(_number(b)) for b in plain]
+    same = [
+        _layout(run, base, gs, plain, name, other, sizes) for name, other in cotangents.layouts(gs)
+    ]
     wide = cotangents.expanded(run, base)
     if any(g.size > 1 for g in wide):
         copied = [np.array(g) for g in wide]
         plain = run.pull(base.xs, copied)
-        same.append(_layout(run, base, copied, plain, "expanded (all strides 0)", wide))
+        same.append(_layout(run, base, copied, plain, "expanded (all strides 0)", wide, sizes))
     return all(same)
 
 
 def _layout(
-    run: Run, base: Base, gs: Sequence[Array], plain: Bars, name: str, other: Sequence[Array]
+    run: Run,
+    base: Base,
+    gs: Sequence[Array],
+    plain: Bars,
+    name: str,
+    other: Sequence[Array],
+    sizes: Sequence[float],
 ) -> bool:
+    """`sizes`: of the gradients for cotangents of no pattern. One that is the same everywhere may
+    sum to zero but for rounding, which is no size to compare with."""
     try:
         bars = run.pull(base.xs, other)
     except BackwardError as error:
@@ -170,7 +181,7 @@ def _layout(
         return False
     same = True
     for k in run.wanted:
-        error = apart(plain[k], bars[k])
+        error = apart(plain[k], bars[k], sizes[k])
         if error > _LOOSE and error > 100 * _level(run, base, gs, k):
             same = False
             says = f"differs by {error:.2g} of its size when the cotangent is stored {name}"
@@ -178,8 +189,9 @@ def _layout(
     return same
 
 
-def apart(a: Array | None, b: Array | None) -> float:
-    """How far two gradients are from each other, relative to the larger; NaNs count as equal."""
+def apart(a: Array | None, b: Array | None, least: float = 0.0) -> float:
+    """How far two gradients are from each other, relative to the larger, or to `least` if that is
+    larger still; NaNs count as equal."""
     left, right = _number(a), _number(b)
     if left.shape != right.shape:
         if left.size and right.size and norm(left) == 0 == norm(right):
@@ -188,7 +200,7 @@ def apart(a: Array | None, b: Array | None) -> float:
     odd = ~(np.isfinite(left) | np.isfinite(right))
     left, right = np.where(odd, 0, left), np.where(odd, 0, right)
     with np.errstate(all="ignore"):
-        scale = max(norm(left), norm(right))
+        scale = max(norm(left), norm(right), least)
         error = norm(left - right) / scale if scale else 0.0
     return error if np.isfinite(error) else 1.0
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from chainrule.verify.measure import cotangents
 from chainrule.verify.measure.noise import Base, tangent, typical
 from chainrule.verify.measure.numeric import Slope, moved, slopes
 from chainrule.verify.measure.run import Run, UnusableError, inner, norm
@@ -19,8 +20,12 @@ from chainrule.verify.subject import Array
 _HALVINGS = 40
 _FAR = 8.0
 """How far to look for a jump where the forward is constant."""
+_FLAT = 1e-6
 _NEAR = 0.05
 """No made-up gradient is as near to the slope."""
+_TREND = 0.3
+"""A made-up gradient is so much nearer to the trend than to the slope."""
+_DIRECTIONS = 8
 
 
 def bent(
@@ -56,22 +61,42 @@ def bent(
 
 
 def straight_through(
-    run: Run, base: Base, k: int, t: Array, gs: Sequence[Array], told: float, numeric: float
+    run: Run,
+    base: Base,
+    k: int,
+    t: Array,
+    along: Sequence[Slope],
+    gs: Sequence[Array],
+    told: float,
 ) -> bool:
     """Whether the forward jumps along t and the backward follows its trend instead of its slope.
 
-    `told` and `numeric` are <J^T g, t> by the backward and <g, J t> by differences.
+    `told` is <J^T g, t> by the backward. Where the forward is constant between its jumps any
+    gradient is made up. Where it is not, a gradient that is no trend either is wrong: one that is,
+    is so along every direction.
     """
-    flat = abs(numeric) <= 1e-6 * abs(told)
-    far = [_FAR, *([_FAR / typical(t)] if typical(t) < 1 else [])] if flat else [1.0]
-    if not flat and abs(told - numeric) < _NEAR * abs(told):
-        return False
-    if not any(_jumps(run, base, k, t, f) for f in far):
-        return False
-    if flat:
-        return True
-    trend = _trend(run, base, k, t, gs)
-    return trend is not None and abs(told - trend) < 0.2 * abs(told - numeric)
+    slope = sum([norm(g * s.value) ** 2 for g, s in zip(gs, along, strict=True)]) ** 0.5
+    if slope <= _FLAT * abs(told):
+        far = [_FAR, *([_FAR / typical(t)] if typical(t) < 1 else [])]
+        return any(_jumps(run, base, k, t, f) for f in far)
+    return _jumps(run, base, k, t, 1.0) and _follows_trend(run, base, k)
+
+
+def _follows_trend(run: Run, base: Base, k: int) -> bool:
+    """Whether the backward is far nearer to the trend of the forward than to its slope, taken over
+    several directions and cotangents: along one it could be so by chance."""
+    off_trend = off_slope = sent = 0.0
+    for _ in range(_DIRECTIONS):
+        t, gs = tangent(run.rng, base.xs[k]), cotangents.random(run, base)
+        trend, bar = _trend(run, base, k, t, gs), run.pull(base.xs, gs)[k]
+        if trend is None or bar is None or bar.shape != t.shape:
+            return False
+        told = inner(bar, t)
+        slope = sum([inner(g, s.value) for g, s in zip(gs, slopes(run, base, {k: t}), strict=True)])
+        off_trend += (told - trend) ** 2
+        off_slope += (told - slope) ** 2
+        sent += told**2
+    return off_slope > _NEAR**2 * sent and off_trend < _TREND**2 * off_slope
 
 
 def _trend(run: Run, base: Base, k: int, t: Array, gs: Sequence[Array]) -> float | None:
@@ -90,19 +115,23 @@ def _jumps(run: Run, base: Base, k: int, t: Array, far: float) -> bool:
         ys = [run.forward(moved(base.xs, {k: t}, s)) for s in places]
         steps = [_change(a, b) for a, b in pairwise(ys)]
         at = int(np.argmax(steps))
-        low, high, size, a, b = places[at], places[at + 1], steps[at], ys[at], ys[at + 1]
+        low, high, a, b = places[at], places[at + 1], ys[at], ys[at + 1]
+        sizes = [steps[at]]
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             m = run.forward(moved(base.xs, {k: t}, middle))
-            if _change(a, m) >= _change(m, b):
+            first, second = _change(a, m), _change(m, b)
+            if first >= second:
                 high, b = middle, m
             else:
                 low, a = middle, m
+            sizes.append(max(first, second))
     except UnusableError:
         return False
-    # A smooth function changes by about 2^-40 of what it did over the whole interval, and at a pole
-    # the change grows as the interval shrinks.
-    return size > 0 and 2.0**-20 * size < _change(a, b) < 1.01 * size
+    # What a smooth function changes by halves with the interval, and at a pole it grows as the
+    # interval shrinks; at a jump it stays.
+    late, last = sizes[_HALVINGS // 2], sizes[-1]
+    return 2.0**-20 * sizes[0] < last < 1.01 * sizes[0] and 0.5 * late < last < 2 * late
 
 
 def _change(a: Sequence[Array], b: Sequence[Array]) -> float:

@@ -60,6 +60,8 @@ def compare(run: Run, base: Base) -> None:
         return
     sent = sum([norm(g) * rms(y) for g, y in zip(exact, base.ys, strict=True)])
     for k in run.wanted:
+        if off < _BLURRED and _lost(run, k, ys, (low[k], high[k]), [m[k] for m in moves]):
+            continue
         if not rms(base.xs[k]):
             continue  # zeros have no digits to lose
         floor = 16 * eps * sent / rms(base.xs[k])
@@ -79,6 +81,32 @@ def _jittered(run: Run, x: Any, eps: float) -> Any:
     if not inexact(x):
         return x
     return np.asarray(x * (1 + eps * run.rng.uniform(-1, 1, x.shape)), x.dtype)
+
+
+def _lost(
+    run: Run,
+    k: int,
+    ys: Sequence[Array],
+    bars: tuple[Array | None, Array | None],
+    moves: Sequence[Array | None],
+) -> bool:
+    """Whether the gradient is NaN in the dtype where float64, and what is near, gives numbers.
+
+    Infinities are what numbers that are too large become; they are not looked at.
+    """
+    low, high = bars
+    if low is None or high is None or low.shape != high.shape:
+        return False
+    bad = np.isnan(low)
+    finite = [high, *[m for m in moves if m is not None], *[_wide(y) for y in ys]]
+    if not bad.any() or not all(np.isfinite(v).all() for v in finite):
+        return False
+    name = np.asarray(run.subject.inputs[k].value).dtype.name
+    count = int(bad.sum())
+    run.note(Trial(name, "random", k, 1.0, 0.0, "wrong"))
+    says = f"in {name} {count} of {bad.size} elements are NaN; in float64 all are finite"
+    run.behaves("nan", k, says, count=count, point=name)
+    return True
 
 
 def _judge(

@@ -143,7 +143,7 @@ class Look:
             if any(self._bent(k, t, along, gs, abs(told - numeric)) for _ in range(tries)):
                 return "kink"
             self.straight.add(k)
-        if not run.wrong(k) and straight_through(run, self.base, k, t, gs, told, numeric):
+        if not run.wrong(k) and straight_through(run, self.base, k, t, along, gs, told):
             says = "the forward is a step function; the gradient is made up, as in straight-through"
             if self.base.point.kind in ("captured", "moved"):
                 run.behaves("straight_through", k, says, told=told, numeric=numeric)

@@ -116,4 +116,5 @@ def _size(x: Array) -> float:
 
 
 def _inner(d: Any, g: Array) -> float:
-    return float(np.vdot(np.asarray(d).astype(np.float64), g.astype(np.float64)))
+    """Re<d, g>, in double precision."""
+    return float(np.vdot(np.asarray(d, np.complex128), np.asarray(g, np.complex128)).real)

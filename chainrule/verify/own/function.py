@@ -27,7 +27,7 @@ from chainrule.verify.copies import twin
 from chainrule.verify.flow import trace
 from chainrule.verify.own.call import is_array, leaves_of
 from chainrule.verify.place import Place
-from chainrule.verify.reading import argument_names, place_of, source_of
+from chainrule.verify.reading import argument_names, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, drawn, replayed
 from chainrule.verify.subject import Array, Flow, Input, Source, Subject
 
@@ -93,13 +93,12 @@ class Stated(Subject):
 
     @property
     def source(self) -> Source | None:
-        """The text of backward."""
-        return source_of(self.function.backward, self._replaced)
+        """The text of backward, and of forward."""
+        backward = source_of(self.function.backward, lambda f: self._with("backward", f))
+        return with_forward(backward, self.function.forward, lambda f: self._with("forward", f))
 
-    def _replaced(self, backward: Callable[..., Any]) -> Subject:
-        changed = type(
-            self.function.__name__, (self.function,), {"backward": staticmethod(backward)}
-        )
+    def _with(self, method: str, f: Callable[..., Any]) -> Subject:
+        changed = type(self.function.__name__, (self.function,), {method: staticmethod(f)})
         return replace(self, function=changed)
 
 

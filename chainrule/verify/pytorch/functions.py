@@ -8,6 +8,7 @@ the way, before the engine sums, casts or refuses it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, cast
 
@@ -230,23 +231,35 @@ class FunctionSubject(Subject):
 
     @property
     def source(self) -> Source | None:
-        """The code of `backward`."""
-        user = self.recorded.backward
-        found = source(user)
-        if found is None or self.backward_place is None:
-            return None
-        text, first = found
-        return Source(self.backward_place.file, first, text, plainest(user), self._replaced)
-
-    def _replaced(self, backward: Callable[..., Any]) -> Subject:
-        return FunctionSubject(
-            self.function,
-            self._like,
-            name=self.name,
-            backward=backward,
-            wants=[x.wanted for x in self.inputs],
-            replay=self._replay,
+        """The code of `backward`, and of what saves for it."""
+        backward = _source(
+            self.recorded.backward, lambda f: self._changed(Recorded(self.function, f))
         )
+        if backward is None:
+            return None
+        saves = getattr(self.function, self.recorded.saves)
+        return replace(backward, forward=_source(saves, self._with_forward))
+
+    def _with_forward(self, f: Callable[..., Any]) -> Subject:
+        methods = {self.recorded.saves: staticmethod(f)}
+        function = cast("Any", type(self.function.__name__, (self.function,), methods))
+        return self._changed(Recorded(function, self.recorded.backward))
+
+    def _changed(self, recorded: Recorded) -> Subject:
+        """The same with other code; it stands where the user's does."""
+        changed = copy(self)
+        changed.function, changed.recorded = recorded.function, recorded
+        return changed
+
+
+def _source(
+    f: Callable[..., Any], replaced: Callable[[Callable[..., Any]], Subject]
+) -> Source | None:
+    """A `Source` of f, None if it has no text."""
+    found, place = source(f), defined(f)
+    if found is None or place is None:
+        return None
+    return Source(place.file, found[1], found[0], plainest(f), replaced)
 
 
 def _tensors_in(ys: Any) -> list[Tensor]:

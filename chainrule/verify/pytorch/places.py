@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import torch
@@ -36,15 +38,18 @@ def defined(f: Callable[..., Any]) -> Place | None:
     """The line of the `def` of f, None if f is not written in Python."""
     f = plainest(f)
     code = getattr(f, "__code__", None)
-    if code is None:
-        return None
-    line: int = code.co_firstlineno
+    return None if code is None else Place(code.co_filename, _head(code), f.__qualname__)
+
+
+@functools.lru_cache(maxsize=1024)
+def _head(code: CodeType) -> int:
+    """The line of the `def`, under decorators."""
     try:
-        lines, first = inspect.getsourcelines(f)
+        lines, first = inspect.getsourcelines(code)
     except (OSError, TypeError):
-        return Place(code.co_filename, line, f.__qualname__)
+        return code.co_firstlineno
     heads = [i for i, text in enumerate(lines) if text.lstrip().startswith(("def ", "async def "))]
-    return Place(code.co_filename, first + (heads[0] if heads else 0), f.__qualname__)
+    return first + (heads[0] if heads else 0)
 
 
 def source(f: Callable[..., Any]) -> tuple[str, int] | None:

@@ -17,7 +17,7 @@ class Recorded:
     """`function`, run by PyTorch as it is, with the returned gradients and the arguments kept.
 
     `backward` takes the place of its own backward. `split` says that the function has a
-    `setup_context`, so that its forward gets no `ctx`.
+    `setup_context`, so that its forward gets no `ctx`; `saves` names the method that keeps values.
     """
 
     def __init__(self, function: type[Function], backward: Callable[..., Any] | None) -> None:
@@ -30,6 +30,7 @@ class Recorded:
         self.user: Callable[..., Any] = getattr(function, key)
         self.backward = backward or self.user
         self.split = states(function, "setup_context")
+        self.saves = "setup_context" if self.split else "forward"
         self.returned: Any = None
         self.watched = False
         self.given: list[Any] = []
@@ -70,8 +71,7 @@ class Recorded:
 
     def _forwards(self) -> dict[str, Any]:
         """The method after which what was marked dirty is known."""
-        key = "setup_context" if self.split else "forward"
-        user = cast("Callable[..., Any]", getattr(self.function, key))
+        user = cast("Callable[..., Any]", getattr(self.function, self.saves))
 
         def watching(ctx: Any, *args: Any) -> Any:
             out = user(ctx, *args)
@@ -80,7 +80,7 @@ class Recorded:
                 self.dirty = frozenset([i for i, x in enumerate(self.given) if id(x) in marked])
             return out
 
-        return {key: staticmethod(watching)}
+        return {self.saves: staticmethod(watching)}
 
 
 def states(function: type[Function], method: str) -> bool:
