@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any, cast, final
 import numpy as np
 
 from chainrule import watch
-from chainrule.compile.calling.axes import Axes, declared, record_sized, sizes_now, spread
+from chainrule.compile.calling.axes import Axes, Sized, declared, record_sized, sizes_now, spread
 from chainrule.compile.calling.inputs import Inputs, inputs, native_of, nothing
 from chainrule.compile.calling.many import looped
 from chainrule.compile.calling.steady import Steady, steady
+from chainrule.compile.running.program import Native
 from chainrule.compile.tracing.state import MISFIT, Variant
 from chainrule.errors import ConfigError, DtypeError, TraceError
 from chainrule.graph import around, is_recording, tracer
@@ -205,6 +206,9 @@ class Jitted:
         self.traces += 1
         self._given = args, kwargs
         self._warn(leaves, key)
+        for older in entry.variants:  # the first step of a training is often one of its own
+            if isinstance(older.run, Native | Sized):
+                older.run.forget()
         entry.variants.insert(0, variant)
         self._remember(args, kwargs, leaves, variant)
         result = variant.call(leaves)

@@ -413,3 +413,26 @@ def test_a_closure_that_is_differentiated_within_is_read_at_every_call():
     x = cr.tensor(np.ones((2, 4)))
     losses = [step(x).item() for _ in range(3)]
     assert losses[0] > losses[1] > losses[2]
+
+
+def test_gradients_that_nobody_else_holds_are_written_in_place():
+    """Also on the long way of a call; one that is held keeps its numbers."""
+    w = cr.tensor(np.ones(1000), requires_grad=True)
+
+    @cr.jit
+    def f(x: Any) -> Any:
+        w.grad = None
+        loss = (w * x).sum()
+        loss.backward()
+        return loss
+
+    def address() -> int:
+        return w.grad.value.ctypes.data
+
+    f(cr.tensor(np.full(1000, 1.0)))
+    first = address()
+    f(cr.tensor(np.full(1000, 2.0)))
+    assert address() == first
+    held = w.grad
+    f(cr.tensor(np.full(1000, 3.0)))
+    assert (held.numpy() == 2).all() and (w.grad.numpy() == 3).all()

@@ -117,6 +117,10 @@ class Sized:
             self.known[sizes] = self.confirm(dict(zip(names, sizes, strict=True)))
         return self.known[sizes]
 
+    def forget(self) -> None:
+        """Give scratch memory back; a later call takes new one."""
+        self.run.forget()
+
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Run it on arrays."""
         sizes = tuple([inputs[i].shape[a] for _, i, a in self.places])

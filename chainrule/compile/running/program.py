@@ -299,6 +299,10 @@ class Native:
             found = self._memory[values] = Block(self, values)
         return found
 
+    def forget(self) -> None:
+        """Give scratch memory back; a later call takes new one."""
+        self._memory.clear()
+
     def raise_failure(self) -> None:
         """Raise what an eager op within the program raised."""
         failure, self.failure = self.failure, None

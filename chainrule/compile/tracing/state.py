@@ -261,12 +261,16 @@ def _change(x: Any, new: Array) -> None:
 
 
 def _count_own() -> tuple[int, int]:
-    """What `getrefcount` says here of a tensor's array, and of a tensor that only an object holds,
-    if nobody else has them: it depends on the interpreter."""
+    """What `getrefcount` says, in a function that is given a tensor, of its array and of itself, if
+    an object and the caller have the tensor and nobody else: it depends on the interpreter."""
+
+    def counts(t: Any) -> tuple[int, int]:
+        a = t.value
+        return getrefcount(a), getrefcount(t)
+
     holder = variable(variable(np.zeros(3)))
     t = holder.value
-    a = t.value
-    return getrefcount(a), getrefcount(t)
+    return counts(t)
 
 
 _OWN, _OWN_VARIABLE = _count_own()
