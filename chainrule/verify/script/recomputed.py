@@ -14,6 +14,7 @@ from typing import Any, final
 import torch
 from torch.overrides import TorchFunctionMode
 
+from chainrule.verify import modes
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import Checked, Ledger
 from chainrule.verify.observer import Observer
@@ -106,7 +107,7 @@ class Recomputed(Observer):
         def run(*args: Any, **kwargs: Any) -> Any:
             sums = _Sums()
             try:
-                with sums:
+                with modes.within(sums):
                     return function(*args, **kwargs)
             finally:  # a second run is cut short when it has what it needs
                 runs.append(sums.calls)

@@ -23,6 +23,8 @@ _PROPERTIES = {"data", "T", "mT", "H", "mH", "real", "imag"}
 _OTHER = {"backward", "register_hook", "retain_grad", "requires_grad_", "__repr__", "__set__"}
 """Calls that compute nothing; `x.data = y` brings state up to date."""
 _EXITS = {"item", "__float__", "tolist", "numpy", "__array__", "__int__"}
+unseen: Any = torch._C.DisableTorchFunction  # pyright: ignore[reportPrivateUsage]
+"""Within it no other mode looks at what a tape asks of tensors."""
 MOST = 1 << 31
 """Bytes of tensors that are held for a tape."""
 
@@ -92,6 +94,8 @@ class Tape(TorchFunctionMode):
         self.broken = ""
         """Why it recorded no further."""
         self.active = True
+        self.records: Callable[[], bool] = lambda: True
+        """Is asked before each call whether it is to be recorded."""
         self.marks: dict[int, tuple[Tensor, int, float]] = {}
         """By id: tensors that went into or came out of connected calls, their version and sum."""
         self._slots: dict[int, int] = {}
@@ -111,19 +115,23 @@ class Tape(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         given = dict(kwargs or {})
-        return self.observed(func, args, given) if self.active else func(*args, **given)
+        if not (self.active and self.records()):
+            return func(*args, **given)
+        return self.observed(func, args, given)
 
     def observed(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Make the call, and record it."""
         prepared: _Before | None = None
         try:
-            prepared = self._before(func, args, kwargs)
+            with unseen():
+                prepared = self._before(func, args, kwargs)
         except Exception as error:
             self.give_up(f"{type(error).__name__}: {error}")
         out = func(*args, **kwargs)
         if prepared is not None:
             try:
-                self._after(prepared, out)
+                with unseen():
+                    self._after(prepared, out)
             except Exception as error:
                 self.give_up(f"{type(error).__name__}: {error}")
         return out

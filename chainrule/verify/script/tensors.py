@@ -33,8 +33,8 @@ def checksum(t: Tensor) -> float | None:
     """A number that changes with the values of a float tensor; None for others."""
     if not t.is_floating_point() or t.layout is not torch.strided or not t.numel():
         return None
-    with torch.no_grad():
-        total = float(t.detach().sum(dtype=torch.float64))
+    wide = torch.float32 if t.dtype.itemsize < 4 else None
+    total = float(t.detach().sum(dtype=wide))
     return total if total == total else 0.0  # NaN equals nothing
 
 

@@ -7,9 +7,8 @@ for the sake of the range, running statistics) is never mentioned.
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Mapping, Sequence
+from functools import wraps
 from typing import Any, cast
 
 import torch
@@ -24,7 +23,8 @@ from chainrule.verify.script.cuts import Cut, Slice
 from chainrule.verify.script.lost import Step, found_in, seen_of
 from chainrule.verify.script.opened import lost_at
 from chainrule.verify.script.patches import Patches
-from chainrule.verify.script.tape import Tape
+from chainrule.verify.script.rest import Rest
+from chainrule.verify.script.tape import Tape, unseen
 from chainrule.verify.script.unseen import Unseen
 
 _AT = 1
@@ -44,9 +44,22 @@ class WholeObserver(Observer):
         self._unseen = Unseen()
         self._skipped: list[str] = []
         self._backwards = 0
+        self._compiling = Patches()
+        self._unsuited = ""
+        """Why the calls of a step cannot be recorded; empty if they can."""
 
     def start(self) -> None:
-        """Wait for the first step to be done."""
+        """Wait for the first step to be done; what is compiled until then cannot be recorded."""
+        for owner in (torch, torch.nn.Module):
+            self._compiling.put(owner, "compile", self._compiles)
+
+    def _compiles(self, compile: Any) -> Any:
+        @wraps(compile)
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            self._unsuited = "compiled code cannot be recorded without changing what it computes"
+            return compile(*args, **kwargs)
+
+        return compiled
 
     def step_done(self, step: int) -> None:
         """Record from the end of the first step to that of the second."""
@@ -57,12 +70,12 @@ class WholeObserver(Observer):
 
     def stop(self) -> None:
         """Record no more."""
+        self._compiling.undo()
         self._end()
 
     def _begin(self) -> None:
-        why = _unsuited()
-        if why:
-            self._skipped.append(why)
+        if self._unsuited:
+            self._skipped.append(self._unsuited)
             return
         from torch.optim.optimizer import (
             register_optimizer_step_post_hook,
@@ -78,12 +91,15 @@ class WholeObserver(Observer):
             register_optimizer_step_pre_hook(self._steps),
             register_optimizer_step_post_hook(self._stepped),
         ]
-        tape.__enter__()
+        self._rest = Rest(tape)
+        tape.records = self._rest.counted
+        self._rest.start()
 
     def _end(self) -> None:
         if self._tape is None or not self._hooks:
             return
-        _remove(self._tape)
+        self._tape.active = False
+        self._rest.stop()
         self._patches.undo()
         for hook in self._hooks:
             hook.remove()
@@ -112,7 +128,8 @@ class WholeObserver(Observer):
                 return backward(tensors, *args, **kwargs)
             tape.active = False
             try:
-                self._look(tape, [tensors] if isinstance(tensors, Tensor) else list(tensors))
+                with unseen():
+                    self._look(tape, [tensors] if isinstance(tensors, Tensor) else list(tensors))
             except Exception as error:
                 self._skipped.append(f"{type(error).__name__}: {error}")
             try:
@@ -160,32 +177,6 @@ class WholeObserver(Observer):
         elif not self._skipped:
             ledger.skipped.append(Skipped("one step as a whole", "it takes two steps to see one"))
         return [*self._unseen.findings, *found_in(self._step)]
-
-
-def _unsuited() -> str:
-    """Why the calls of a step cannot be recorded; empty if they can."""
-    if "torch._dynamo" in sys.modules and _compiles():
-        return "compiled code cannot be recorded without changing what it computes"
-    return ""
-
-
-def _compiles() -> bool:
-    kinds = {type(o).__name__ for o in gc.get_objects()}
-    return "OptimizedModule" in kinds or "_TorchDynamoContext" in kinds
-
-
-def _remove(tape: Tape) -> None:
-    """Take the tape off the stack of modes, wherever it stands."""
-    stack: Any = torch._C  # pyright: ignore[reportPrivateUsage]
-    tape.active = False
-    above: list[Any] = []
-    while stack._len_torch_function_stack():
-        mode: Any = stack._pop_torch_function_stack()
-        if mode is tape:
-            break
-        above.append(mode)
-    for mode in reversed(above):
-        stack._push_on_torch_function_stack(mode)
 
 
 def _applied(old: Any, level: Any, tape: Tape, unseen: Unseen) -> Any:

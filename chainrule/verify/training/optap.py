@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, final
 
+from chainrule.verify import modes
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Tap
 from chainrule.verify.training.torchengine import TorchEngine, is_abstract
@@ -38,7 +39,7 @@ class OpTap(Tap):
         self._bus, self._engine = bus, TorchEngine()
         module: Any = import_module("torch.nn.modules.module")
         self._mode = self._made()
-        self._push()
+        modes.push(self._mode)
         self._main.pauses = self
         self._hooks = [
             module.register_module_forward_pre_hook(self._enters),
@@ -71,20 +72,21 @@ class OpTap(Tap):
             if name not in _READ:
                 return
         if self._bus.hears(events.OpRan) and not is_abstract(self._torch):
-            self._bus.tell(events.OpRan(self._engine, name, args, kwargs, y))
+            with self._torch._C.DisableTorchFunction():
+                self._bus.tell(events.OpRan(self._engine, name, args, kwargs, y))
 
     # --- the stack of modes
 
     def pause(self) -> None:
         """See nothing for now: a backward pass, an optimizer or a part of ours is at work."""
         if not self._paused:
-            self._paused = self._pull()
+            self._paused = modes.pull(self._mode)
 
     def leave(self) -> None:
         """See no more."""
         for hook in self._hooks:
             hook.remove()
-        self._pull()
+        modes.pull(self._mode)
         self._main.pauses = None
         self._paused = False
         self._quiet.clear()
@@ -93,31 +95,14 @@ class OpTap(Tap):
         """See again."""
         if self._paused:
             self._paused = False
-            self._push()
-
-    def _push(self) -> None:
-        self._torch._C._push_on_torch_function_stack(self._mode)
-
-    def _pull(self) -> bool:
-        """Take our mode from the stack, and leave the others as they are."""
-        c = self._torch._C
-        above: list[Any] = []
-        found = False
-        while c._len_torch_function_stack() and not found:
-            mode = c._pop_torch_function_stack()
-            found = mode is self._mode
-            if not found:
-                above.append(mode)
-        for mode in reversed(above):
-            c._push_on_torch_function_stack(mode)
-        return found
+            modes.push(self._mode)
 
     def _enters(self, module: Any, inputs: Any) -> None:
         self.resume()  # what was to end the pause may have failed
         torch = self._torch
         if self._quiet or not (is_abstract(torch) or self._is_untrained(module)):
             return
-        if self._pull():
+        if modes.pull(self._mode):
             self._quiet.append(module)
 
     def _is_untrained(self, module: Any) -> bool:
@@ -129,4 +114,4 @@ class OpTap(Tap):
     def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
         if self._quiet and self._quiet[-1] is module:
             self._quiet.pop()
-            self._push()
+            modes.push(self._mode)

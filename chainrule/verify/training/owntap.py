@@ -14,6 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule import watch
+from chainrule.compile.jit import Jitted
 from chainrule.graph import is_recording, order, tracer
 from chainrule.nn import hooks
 from chainrule.nn.module import Module
@@ -60,6 +61,7 @@ class OwnTap(Tap):
     def __init__(self) -> None:
         self._patched = Patched()
         self._exit = ExitStack()
+        self._rules = ExitStack()
         self._engine = OwnEngine()
         self._known: dict[int, Any] = {}
         self._serial = 0
@@ -73,7 +75,10 @@ class OwnTap(Tap):
         self._patched.put(Optimizer, "step", self._stepping)
         self._patched.put(Optimizer, "zero_grad", self._zeroing)
         self._patched.put(Module, "zero_grad", self._zeroing)
-        self._exit.enter_context(watch.watching(watch.Watch(pulled=self._pulled)))
+        for name in ("__call__", "loop"):
+            self._patched.put(Jitted, name, self._compiled)
+        self._rules.enter_context(watch.watching(watch.Watch(pulled=self._pulled)))
+        self._exit.enter_context(self._rules)
         self._exit.enter_context(hooks.watching(self._during))
 
     def take(self) -> None:
@@ -90,6 +95,16 @@ class OwnTap(Tap):
         """Tell of an optimizer that was there before."""
         self._known.update({id(p): p for p in self._engine.params(optimizer)})
         self._bus.tell(events.Built(self._engine, optimizer, None))
+
+    def _compiled(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Nothing is compiled while somebody watches its rules: so from here on nobody does."""
+
+        @wraps(run)
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            self._rules.close()
+            return run(*args, **kwargs)
+
+        return compiled
 
     # --- backward passes
 

@@ -43,6 +43,7 @@ class TorchTap(Tap):
         self._serial = 0
         self._inside = 0  # backward passes that are running
         self._stack: list[Any] = []  # modules that are being called
+        self._silent: set[int] = set()  # modules that were seen to run without a graph
         self._hidden = False  # whether kept values have hooks, which looking at them would run
         self._known: dict[int, Any] = {}  # parameters of optimizers and modules, by id
 
@@ -262,6 +263,11 @@ class TorchTap(Tap):
             self._bus.notes.append(("ops and modules", "the program uses torch.compile"))
 
     def _enters(self, module: Any, inputs: Any) -> None:
+        recording = self._torch.is_grad_enabled()
+        if not recording:  # a loop over a test set: once is enough
+            if id(module) in self._silent:
+                return
+            self._silent.add(id(module))
         depth = len(self._stack)
         self._stack.append(module)
         if depth == 0:
@@ -269,7 +275,7 @@ class TorchTap(Tap):
         if self._bus.hears(events.Entered):
             self.tell(
                 events.Entered(
-                    self._engine, module, depth, self._torch.is_grad_enabled(), inputs, here()
+                    self._engine, module, depth, recording, inputs, here()
                 )
             )
 
@@ -277,10 +283,10 @@ class TorchTap(Tap):
         return [p for p in module.parameters() if isinstance(p, self._torch.nn.Parameter)]
 
     def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
-        while self._stack and self._stack[-1] is not module:
-            self._stack.pop()
-        if self._stack:
-            self._stack.pop()
+        if not any(called is module for called in self._stack):
+            return
+        while self._stack.pop() is not module:
+            continue
         if self._bus.hears(events.Left):
             self.tell(
                 events.Left(

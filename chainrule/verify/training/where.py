@@ -16,6 +16,7 @@ _FOREIGN = tuple(
 )
 _SITES = 8
 """How many frames tell two calls apart."""
+_HANDS_ON = ("__torch_function__", "__torch_dispatch__")
 
 _foreign: dict[str, bool] = {}
 
@@ -31,8 +32,13 @@ def is_foreign(file: str) -> bool:
     return known
 
 
+def _is_passed(code: CodeType) -> bool:
+    """Whether a frame only hands on what the user's line asked for."""
+    return code.co_name in _HANDS_ON or is_foreign(code.co_filename)
+
+
 def _up(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and is_foreign(frame.f_code.co_filename):
+    while frame is not None and _is_passed(frame.f_code):
         frame = frame.f_back
     return frame
 
