@@ -20,7 +20,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
-from chainrule.verify.repair import repair, repairs
+from chainrule.verify.repair import least, repair
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.subject import Subject, wanted
 
@@ -147,8 +147,10 @@ def _edited(evidence: Evidence, finding: Finding) -> Finding:
     correction = repair(evidence, finding)
     if correction is None:
         return finding
-    codes = [r.codes for r in repairs(evidence) if r.correction.after == correction.after]
-    return refined(finding, codes[0] if codes else (), correction)
+    own = least(evidence, finding)
+    if own is None:
+        return refined(finding, (), correction, correction.place)
+    return refined(finding, own.codes, correction, own.correction.place)
 
 
 def _how(evidence: Evidence) -> str:

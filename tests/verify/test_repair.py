@@ -16,7 +16,7 @@ from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Finding, Name
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.mistakes import MISTAKES
-from chainrule.verify.repair import Repaired, repair, repairs
+from chainrule.verify.repair import Repaired, least, repair, repairs
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.subject import Input, Source, Subject
@@ -149,7 +149,9 @@ def test_a_finding_gets_the_edit_of_its_input(tmp_path: Path) -> None:
     for name, line in (("x", "dx = g @ w.T"), ("b", "db = g.sum(axis=0)")):
         finding = Finding("error", "linear", "pair", name, (Name("unnamed", ""),))
         found = repair(evidence, finding)
-        assert found is not None and found.after.strip() == line
+        own = least(evidence, finding)
+        assert found is not None and line in found.after and found.rechecked
+        assert own is not None and own.correction.after.strip() == line
 
 
 def test_what_is_right_is_left_alone(tmp_path: Path) -> None:

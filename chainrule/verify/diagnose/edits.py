@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.place import Place
 
 _PLAIN = 8.8
 """Names of a smaller rank stay first."""
@@ -19,17 +20,19 @@ _TELLING = ("transposed", "wrong_axis")
 _MOST_NAMES = 4
 
 
-def refined(finding: Finding, codes: Sequence[str], correction: Correction) -> Finding:
-    """The finding with the name that an edit gives, and with the edit as its correction.
+def refined(
+    finding: Finding, codes: Sequence[str], correction: Correction, place: Place | None = None
+) -> Finding:
+    """The finding with the name that an edit gives, the edit as its correction, and its line.
 
-    `codes`: mistakes that the edit undoes.
+    `codes`: mistakes that the edit undoes; `place`: where this finding's part of it stands.
     """
     named = finding
     for code in dict.fromkeys(codes):
         named = replace(named, names=_with(named.names, code, correction))
     formula = finding.correction.formula if finding.correction is not None else ""
     merged = replace(correction, formula=formula or correction.formula)
-    return replace(named, correction=merged)
+    return replace(named, correction=merged, place=place or correction.place or finding.place)
 
 
 def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[Name, ...]:

@@ -49,7 +49,7 @@ def repair(evidence: Evidence, finding: Finding | None = None) -> Correction | N
     """The change of the user's code that puts right what was found, run and checked; None if there
     is no source, or no edit was found that does.
 
-    Without a finding, or with one of no input in particular: for all that is wrong at once.
+    Where all can be put right at once, this is given for each finding: it can be put in as it is.
     """
     found = repairs(evidence, finding)
     names = [x.name for x in evidence.subject.inputs]
@@ -58,12 +58,23 @@ def repair(evidence: Evidence, finding: Finding | None = None) -> Correction | N
         found = sorted([r for r in found if k in r.inputs], key=lambda r: len(r.inputs))
     if not found:
         return None
-    best = found[0].correction
+    best = next((r for r in repairs(evidence) if r.whole and r in found), found[0]).correction
     stated = finding.correction.formula if finding and finding.correction else ""
     return replace(best, formula=stated or best.formula)
 
 
 _known: WeakKeyDictionary[Evidence, tuple[Repaired, ...]] = WeakKeyDictionary()
+
+
+def least(evidence: Evidence, finding: Finding) -> Repaired | None:
+    """Of a correction in several steps, those only that a finding's input needs: what its mistake
+    is called, and where it stands."""
+    names = [x.name for x in evidence.subject.inputs]
+    found = list(repairs(evidence))
+    if finding.input in names:
+        k = names.index(finding.input)
+        found = sorted([r for r in found if k in r.inputs], key=lambda r: len(r.codes))
+    return found[0] if found else None
 
 
 def repairs(evidence: Evidence, finding: Finding | None = None) -> tuple[Repaired, ...]:
@@ -79,18 +90,34 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     posed = problem(evidence)
     if posed is None:
         return
-    posed.stop = process_time() + SECONDS
     codes = [b.code for b in evidence.behaviours]
     codes += [n.code for n in finding.names] if finding is not None else []
+    kept = "stale" in codes
+    found = _in_forward(posed) if kept else []
+    if not any(r.whole for r in found):
+        found += _in_backward(posed, codes)
+    if not kept and not any(r.whole for r in found):
+        found += _in_forward(posed)
+    yield from sorted(found, key=lambda r: (not r.whole, r.cost))
+
+
+def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
+    """Repairs of the backward, or of what it calls."""
+    posed = replace(posed, stop=process_time() + SECONDS)
     found = list(_passed(posed, lambda first: versions(posed, first, codes)))
     if not any(r.whole and r.cost <= LIKELY for r in found):
         stop = process_time() + _MORE
         for helper in helpers(posed.source):
             found += _in_helper(replace(posed, stop=stop), helper, codes)
-    yield from sorted(found, key=lambda r: (not r.whole, r.cost))
-    if posed.source.forward is not None and not any(r.whole for r in found):
-        changed = replace(posed, source=posed.source.forward, stop=process_time() + _MORE)
-        yield from _passed(changed, lambda first: with_copies(changed, first))
+    return found
+
+
+def _in_forward(posed: Problem) -> list[Repaired]:
+    """Repairs of what the forward keeps for the backward."""
+    if posed.source.forward is None:
+        return []
+    changed = replace(posed, source=posed.source.forward, stop=process_time() + _MORE)
+    return list(_passed(changed, lambda first: with_copies(changed, first)))
 
 
 def _in_helper(posed: Problem, helper: Source, codes: list[str]) -> list[Repaired]:
@@ -116,7 +143,7 @@ def _passed(posed: Problem, search: Callable[[Draft], Iterator[Version]]) -> Ite
         error = _checked(posed, version, inputs)
         if error is not None:
             mended |= inputs
-            yield _repaired(first, version, inputs, error)
+            yield _repaired(posed, first, version, inputs, error)
             yield from _single(posed, first, version, error)
             if version.right:
                 return
@@ -148,12 +175,21 @@ def _single(posed: Problem, first: Draft, version: Version, error: float) -> Ite
         except (SyntaxError, ValueError):
             continue
         if right:
-            yield _repaired(first, replace(version, draft=last, steps=steps), inputs, error, False)
+            yield _repaired(
+                posed, first, replace(version, draft=last, steps=steps), inputs, error, False
+            )
 
 
 def _repaired(
-    first: Draft, version: Version, inputs: frozenset[int], error: float, whole: bool | None = None
+    posed: Problem,
+    first: Draft,
+    version: Version,
+    inputs: frozenset[int],
+    error: float,
+    whole: bool | None = None,
 ) -> Repaired:
     shown = correction(first, version.draft, version.steps, error)
     codes = tuple([s.edit.code for s in version.steps])
-    return Repaired(shown, codes, inputs, version.right if whole is None else whole, version.cost)
+    whole = version.right if whole is None else whole
+    mended = inputs | posed.wrong if whole else inputs
+    return Repaired(shown, codes, mended, whole, version.cost)

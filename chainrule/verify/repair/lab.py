@@ -14,10 +14,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from chainrule.verify.repair.draft import Draft
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.target import GOOD, Target
-from chainrule.verify.repair.watch import is_torch, plain
+from chainrule.verify.repair.watch import Watched, is_torch, plain
 from chainrule.verify.subject import Array, Subject
 
 Effect: TypeAlias = dict[int, Array]
@@ -48,6 +49,16 @@ class Lab:
             return self.problem.run(self.subject, self.target)
         finally:
             watched.changes = {}
+
+    @cached_property
+    def elsewhere(self) -> Lab | None:
+        """The same version at a point of other sizes at which it is wrong; None without one."""
+        shapes = [np.shape(x) for x in self.target.xs]
+        for other in self.problem.targets:
+            if [np.shape(x) for x in other.xs] != shapes:
+                found = laboratory(self.problem, self.scene.draft, other)
+                return found if found is not None and found.wrong else None
+        return None
 
     @cached_property
     def errors(self) -> dict[int, float]:
@@ -221,3 +232,20 @@ def _scalable(value: Any) -> bool:
         return True
     kind = str(getattr(value, "dtype", ""))
     return "float" in kind or "complex" in kind
+
+
+def laboratory(problem: Problem, draft: Draft, at: Target) -> Lab | None:
+    """A version seen at a target; None if it does not run there."""
+    try:
+        watched = Watched(draft)
+    except (SyntaxError, ValueError, StopIteration):
+        return None
+    subject = problem.source.replaced(watched.function)
+    x_bars = problem.run(subject, at)
+    if not watched.values:
+        return None
+    nothing: tuple[Any, ...] = tuple([None for _ in at.xs])
+    errors = at.errors(x_bars)
+    shapes = [e.shape for i, e in at.expected.items() if errors[i] > GOOD]
+    scene = Scene(draft, watched, tuple(shapes), tuple([g.shape for g in at.gs]))
+    return Lab(scene, at, nothing if x_bars is None else x_bars, subject, problem)

@@ -38,6 +38,8 @@ class Problem:
     source: Source
     targets: list[Target]
     """If the problem is `posed`, the first one is wrong as the code stands; others may be."""
+    wrong: frozenset[int] = frozenset()
+    """Inputs whose gradients were found to be wrong."""
     posed: bool = False
     """Whether a gradient is wrong at a target: else what is wrong is something else."""
     runs: int = 0
@@ -77,7 +79,7 @@ def problem(evidence: Evidence) -> Problem | None:
     subject = evidence.subject
     if (source := subject.source) is None:
         return None
-    found = Problem(subject, source, [])
+    found = Problem(subject, source, [], frozenset(evidence.wrong_inputs()))
     wrong, others = list[Target](), list[Target]()
     start = process_time()
     for t in _targets(evidence):

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from chainrule.verify.repair.draft import Draft, Edit, UnreadableError
-from chainrule.verify.repair.lab import Lab
+from chainrule.verify.repair.lab import Lab, laboratory
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.rules.saved import kept_copies
@@ -21,7 +21,6 @@ from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.synthesis import new_gradients
 from chainrule.verify.repair.target import GOOD, Target
 from chainrule.verify.repair.terms import missing
-from chainrule.verify.repair.watch import Watched
 from chainrule.verify.repair.weigh import weighed
 
 DEPTH = 4
@@ -255,20 +254,3 @@ def _applied(problem: Problem, at: Target, version: Version, edit: Edit) -> Vers
         return None
     mended = frozenset([i for i in version.wrong if errors[i] <= GOOD])
     return Version(draft, (*version.steps, Step(edit, mended)), errors)
-
-
-def laboratory(problem: Problem, draft: Draft, at: Target) -> Lab | None:
-    """A version seen at a target; None if it does not run there."""
-    try:
-        watched = Watched(draft)
-    except (SyntaxError, ValueError, StopIteration):
-        return None
-    subject = problem.source.replaced(watched.function)
-    x_bars = problem.run(subject, at)
-    if not watched.values:
-        return None
-    nothing: tuple[Any, ...] = tuple([None for _ in at.xs])
-    errors = at.errors(x_bars)
-    shapes = [e.shape for i, e in at.expected.items() if errors[i] > GOOD]
-    scene = Scene(draft, watched, tuple(shapes), tuple([g.shape for g in at.gs]))
-    return Lab(scene, at, nothing if x_bars is None else x_bars, subject, problem)

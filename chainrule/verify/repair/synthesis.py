@@ -17,9 +17,9 @@ import numpy as np
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, part
 from chainrule.verify.repair.lab import CLOSE, Lab, Response
+from chainrule.verify.repair.numbers import Scalar, coefficient, scalars
 from chainrule.verify.repair.scene import Scene, Shape
 from chainrule.verify.repair.watch import plain
-from chainrule.verify.repair.weigh import Scalar, coefficient, scalars
 from chainrule.verify.subject import Array
 
 _BEST = 8

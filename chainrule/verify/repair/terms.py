@@ -20,10 +20,10 @@ import numpy as np
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
 from chainrule.verify.repair.lab import Effect, Lab, Response
+from chainrule.verify.repair.numbers import Scalar, coefficient, factors, scalars
 from chainrule.verify.repair.scene import Scene, Shape
 from chainrule.verify.repair.synthesis import instead, named
 from chainrule.verify.repair.watch import plain
-from chainrule.verify.repair.weigh import Scalar, coefficient, factors, scalars
 from chainrule.verify.subject import Array
 
 _SUMS = (
@@ -186,7 +186,7 @@ def _scaled_with(
         if min(abs(scale), abs(1 + scale)) < 1e-6:
             continue
         for text, cost in list(_written(term, weight / (1 + scale), numbers))[:3]:
-            for factor, more in list(factors(abs(1 + scale), numbers))[:4]:
+            for factor, more in factors((abs(1 + scale),), numbers)[:4]:
                 sign = "-" if scale < -1 else ""
                 total = term.cost + 0.4 + cost + more
                 whole = f"{sign}({here} {text}) {factor}"
@@ -210,7 +210,8 @@ def _other_values(lab: Lab, response: Response) -> Iterator[Edit]:
     here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
     for row in _FUNCTIONS:
         if _answers(lab, response, row, None, ""):
-            yield scene.put(node, row.format(e=atom), "wrong_value", 1.3)
+            far = 0.6 if row.startswith("abs") else 0.0  # A minus is meant, more likely.
+            yield scene.put(node, row.format(e=atom), "wrong_value", 1.3 + far)
     for name, a in named(scene, node).items():
         if name == scene.draft.src(node):
             continue

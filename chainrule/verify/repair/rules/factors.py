@@ -65,7 +65,7 @@ def _unwrapped_code(scene: Scene, _: ast.expr, inner: ast.expr) -> str:
 
 
 def exponents(scene: Scene) -> Iterator[Edit]:
-    """Another exponent for what has one; for a divisor, one that it lacks."""
+    """Another exponent for what has one; for a divisor, and in a loop, one that it lacks."""
     for node in scene.expressions:
         match node:
             case ast.BinOp(op=ast.Pow()):
@@ -78,8 +78,17 @@ def exponents(scene: Scene) -> Iterator[Edit]:
                 for k in (2, 3):
                     yield scene.put(node.right, f"{base} ** {k}", "wrong_value", 1.6)
                 yield scene.put(node.right, f"{base} ** 0.5", "wrong_value", 1.6)
+            case ast.Name() | ast.Subscript() if _turns(scene, node) and scene.is_array(node):
+                if not isinstance(scene.draft.parents[node], ast.Subscript | ast.Attribute):
+                    text = f"{as_part(scene.draft, node, POW + 1)} ** 2"
+                    yield scene.put(node, text, "wrong_value", 1.6)
             case _:
                 continue
+
+
+def _turns(scene: Scene, node: ast.expr) -> bool:
+    """Whether a node is in a loop, where no term of a table can be looked for (`terms.py`)."""
+    return scene.watched.turns[scene.draft.index[node]] > 1
 
 
 def _exponents(here: float) -> list[float]:
@@ -111,9 +120,9 @@ def comparisons(scene: Scene) -> Iterator[Edit]:
     """Other comparisons; a mask turned over."""
     for node in scene.expressions:
         match node:
-            case ast.Compare(ops=[op], left=left, comparators=[right]) if (
-                type(op) in _OPERATORS and _is_of_numbers(scene, left, right)
-            ):
+            case ast.Compare(ops=[op], left=left, comparators=[right]) if type(
+                op
+            ) in _OPERATORS and _is_of_numbers(scene, left, right):
                 here = _OPERATORS[type(op)]
                 for other in _OPERATORS.values():
                     if other == here:

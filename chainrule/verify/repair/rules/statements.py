@@ -46,7 +46,9 @@ def added(scene: Scene) -> Iterator[Edit]:
 
 def _names(target: ast.expr) -> set[str]:
     """Names that an assignment gives: those of a tuple, one by one."""
-    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return {
+        n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
 
 
 def left_out(scene: Scene) -> Iterator[Edit]:

@@ -1,0 +1,202 @@
+"""Numbers that the code could have meant, and texts for a factor that is known.
+
+Sizes coincide by chance at one point, so each number comes with its values at two points, if there
+are two: what fits at one of them only is not proposed. What the function says already,
+or the forward does, is more likely than anything new.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify.repair.draft import dedented, plain_function
+from chainrule.verify.repair.fit import ADD, MUL, part
+from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.watch import plain
+
+Values = tuple[float, ...]
+"""A number at one point, or at two."""
+_NEAR = 2e-5
+PLAIN = (2, 3, 4, 6, 8, 0.25, 0.1, 10, 1.5)
+_CALLS = ("sqrt", "len", "float", "int", "prod", "size", "numel")
+_MOST = 60
+_BEST = 6
+"""Texts for one factor."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number that the code could have meant."""
+
+    text: str
+    value: Values
+    cost: float
+
+
+def scalars(scene: Scene, other: Scene | None = None) -> list[Scalar]:
+    """Numbers within reach: what stands in the text, named ones, sizes, small constants, roots."""
+    scenes = [scene] if other is None else [scene, other]
+    found = [Scalar(str(c), (float(c),) * len(scenes), 0.3) for c in PLAIN]
+    found += _derived(scene, [*_named(scenes), *_extents(scenes)])
+    found += [Scalar(_root(scene, str(c)), (math.sqrt(c),) * len(scenes), 0.6) for c in (2, 3)]
+    gelu = math.sqrt(2 / math.pi)
+    found += [Scalar(repr(gelu), (gelu,) * len(scenes), 0.9), *_standing(scenes)]
+    best = dict[str, Scalar]()
+    for s in found:
+        if s.text not in best or s.cost < best[s.text].cost:
+            best[s.text] = s
+    return [s for s in best.values() if any(v not in (0.0, 1.0) for v in s.value)]
+
+
+def _derived(scene: Scene, base: list[Scalar]) -> Iterator[Scalar]:
+    """Numbers, their roots and squares, and what they are when one is taken off."""
+    for s in base:
+        yield s
+        if min(s.value) > 0:
+            yield Scalar(_root(scene, s.text), tuple(map(math.sqrt, s.value)), s.cost + 0.2)
+            square = tuple([v**2 for v in s.value])
+            yield Scalar(f"{s.text} ** 2", square, s.cost + 0.3)
+        if min(s.value) > 2:
+            less = tuple([v - 1 for v in s.value])
+            yield Scalar(f"({s.text} - 1)", less, s.cost + 0.4)
+        if "." not in s.text:
+            rest = tuple([1 - v for v in s.value])
+            yield Scalar(f"(1 - {s.text})", rest, s.cost + 0.3)
+
+
+def _named(scenes: list[Scene]) -> Iterator[Scalar]:
+    every = [{k: plain(v) for k, v in s.numbers.items()} for s in scenes]
+    for k in every[0]:
+        values = [n.get(k) for n in every]
+        if all(v is not None and v.size == 1 for v in values):
+            yield Scalar(
+                k, tuple([float(v.reshape(-1)[0].real) for v in values if v is not None]), 0.0
+            )
+
+
+def _extents(scenes: list[Scene]) -> Iterator[Scalar]:
+    for k in scenes[0].extents:
+        if all(k in s.extents for s in scenes):
+            taken = any(k.startswith(f"{g}.") for g in scenes[0].cotangents)
+            cost = 0.1 + 0.1 * ("[" not in k) + 0.05 * taken
+            yield Scalar(k, tuple([float(s.extents[k]) for s in scenes]), cost)
+
+
+def _root(scene: Scene, text: str) -> str:
+    module = scene.module("math") if scene.torch else scene.module("numpy", "math")
+    return f"{part(text, 14)} ** 0.5" if module is None else f"{module}.sqrt({text})"
+
+
+def _standing(scenes: list[Scene]) -> Iterator[Scalar]:
+    """Numbers that the function says already, or the forward, as they are written there."""
+    draft = scenes[0].draft
+    texts = {draft.src(n): 0.02 for n in scenes[0].expressions if _is_plain(n)}
+    forward = draft.source.forward
+    if forward is not None:
+        for text in _numbers_of(forward.text):
+            texts.setdefault(text, 0.04)
+    for text, cost in list(texts.items())[:_MOST]:
+        values = [_evaluated(s, text) for s in scenes]
+        if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+            yield Scalar(text, tuple([float(v) for v in values]), cost)
+
+
+def _numbers_of(text: str) -> list[str]:
+    try:
+        tree = ast.parse(dedented(text.splitlines()))
+    except SyntaxError:
+        return []
+    return [ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.expr) and _is_plain(n)]
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether an expression is put together of names, sizes and roots, and does nothing."""
+    if not isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute):
+        return False
+    calls = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
+    known = [getattr(f, "attr", getattr(f, "id", "")) in _CALLS for f in calls]
+    sizes = any(
+        isinstance(n, ast.Attribute) and n.attr in ("shape", "size") for n in ast.walk(node)
+    )
+    kinds = (ast.Call, ast.BinOp, ast.Subscript, ast.Attribute, ast.Name, ast.Constant, ast.UnaryOp)
+    plain_kinds = all(isinstance(n, kinds) for n in ast.walk(node) if isinstance(n, ast.expr))
+    return plain_kinds and all(known) and (sizes or bool(calls))
+
+
+def _evaluated(scene: Scene, text: str) -> Any:
+    """What such an expression is where the function ends; None if that is not known."""
+    function = plain_function(scene.draft.source.function)
+    names = {**function.__globals__, **scene.watched.names}
+    try:
+        return eval(text, {"__builtins__": {"len": len, "float": float, "int": int}}, names)
+    except Exception:
+        return None
+
+
+def factors(weight: Values, numbers: list[Scalar]) -> list[tuple[str, float]]:
+    """`* s` and `/ s` for every s that gives the weight, and how far-fetched each is; the best."""
+    found = list(_single(weight, numbers)) or list(_ratios(weight, numbers))
+    return sorted(found, key=lambda f: f[1])[:_BEST]
+
+
+def _single(weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
+    for s in numbers:
+        if _is(s.value, weight):
+            yield f"* {part(s.text, MUL + 1)}", s.cost
+        elif _is(_times(s.value, weight), (1.0,) * len(weight)):
+            yield f"/ {part(s.text, MUL + 1)}", s.cost
+    if _is(weight, (round(weight[0]),) * len(weight)):
+        yield f"* {round(weight[0])}", 0.5
+
+
+def _ratios(weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
+    first = np.array([s.value[0] for s in numbers])
+    wanted = first[:, None] * weight[0]
+    near = np.abs(wanted - first) <= _NEAR * np.maximum(np.abs(wanted), np.abs(first))
+    pairs: list[list[int]] = np.argwhere(near).tolist()
+    for i, j in pairs:
+        a, b = numbers[i], numbers[j]
+        fits = _is(_times(a.value, weight), b.value) and not _is(a.value, b.value)
+        if i >= len(PLAIN) and fits:
+            yield f"* {part(b.text, MUL + 1)} / {part(a.text, MUL + 1)}", 0.8
+
+
+def spelled(value: Values, numbers: list[Scalar]) -> list[tuple[str, float]]:
+    """Texts of a number that stands alone."""
+    return sorted(_spelled(value, numbers), key=lambda f: f[1])[:_BEST]
+
+
+def _spelled(value: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
+    for s in numbers:
+        if _is(s.value, value):
+            yield s.text, s.cost
+        elif _is(_times(s.value, value), (1.0,) * len(value)):
+            yield f"1 / {part(s.text, MUL + 1)}", s.cost
+    short = float(f"{value[0]:.4g}")
+    if _is((short,) * len(value), value):
+        yield (str(int(short)) if short == int(short) else repr(short)), 0.3
+
+
+def coefficient(text: str, weight: float, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
+    """`+ term`, `- term`, `- term / s` for every s that gives the weight of a term."""
+    sign = "-" if weight < 0 else "+"
+    if _is((abs(weight),), (1.0,)):
+        yield f"{sign} {part(text, ADD + 1)}", 0.0
+        return
+    for factor, extra in factors((abs(weight),), numbers):
+        yield f"{sign} {part(text, MUL)} {factor}", extra
+
+
+def _times(a: Values, b: Values) -> Values:
+    return tuple([x * y for x, y in zip(a, b, strict=False)])
+
+
+def _is(a: Values, b: Values) -> bool:
+    """Whether numbers are the same at all points at which both are known."""
+    return all(abs(x - y) <= _NEAR * max(abs(x), abs(y)) for x, y in zip(a, b, strict=False))
