@@ -463,6 +463,24 @@ def tbptt_with_detach():
 
 
 @right
+def tbptt_of_two_chunks_for_one_step():
+    m, head = nn.LSTM(4, 16, batch_first=True), nn.Linear(16, 1)
+    o = torch.optim.SGD([*m.parameters(), *head.parameters()], 0.1)
+    for _ in range(4):
+        x, y = torch.randn(8, 12, 4), torch.randn(8, 12, 1)
+        state = None
+        o.zero_grad()
+        for chunk in range(2):
+            state = None if state is None else tuple([s.detach() for s in state])
+            loss = 0
+            for t in range(6 * chunk, 6 * chunk + 6):
+                out, state = m(x[:, t : t + 1], state)
+                loss = loss + F.mse_loss(head(out), y[:, t : t + 1])
+            (loss / 6).backward()
+        o.step()
+
+
+@right
 def lstm_of_different_lengths():
     m, head = nn.LSTM(4, 8, batch_first=True), nn.Linear(8, 1)
     o = torch.optim.Adam([*m.parameters(), *head.parameters()], 1e-2)

@@ -198,7 +198,7 @@ def _wrong(groups: list[tuple[_Micro, ...]]) -> Finding | None:
     d = divisors.pop()
     if abs(d - usual) < 1e-6:
         return _uneven(sizes, usual, place)
-    if scale.reduction != "mean":
+    if scale.reduction != "mean" or _is_sum(groups, d):
         return None
     certain = scale.by_division and d >= 2 and abs(d - round(d)) < 1e-6 and round(d) % usual != 0
     by = "not divided" if abs(d - 1) < 1e-6 else f"divided by {d:g}"
@@ -215,6 +215,12 @@ def _wrong(groups: list[tuple[_Micro, ...]]) -> Finding | None:
         detail=f"the divisor is {d:g}, the number of backward passes {usual}",
         edit=edits.divided(place, usual) if abs(d - 1) < 1e-6 else None,
     )
+
+
+def _is_sum(groups: list[tuple[_Micro, ...]], divisor: float) -> bool:
+    """Whether each loss is a sum over the steps of a sequence, or the mean over them."""
+    terms = {m.scale.terms for group in groups for m in group if m.scale is not None}
+    return min(terms) > 1 and any(divisor in (1.0, n) for n in terms)
 
 
 def _uneven(sizes: list[int], usual: int, place: Place | None) -> Finding | None:

@@ -50,6 +50,8 @@ class Scale:
     """"mean", "sum" or ""."""
     by_division: bool = False
     """Whether that was written as a division."""
+    terms: int = 1
+    """How many of them were added up."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,7 @@ def scale_of(root: Any, scaler: float | None, readable: bool) -> Scale | None:
         return None
     reductions = {s.reduction for s in found}
     reduction = reductions.pop() if len(reductions) == 1 else ""
-    return Scale(found[0].divisor, reduction, all(s.by_division for s in found))
+    return Scale(found[0].divisor, reduction, all(s.by_division for s in found), len(found))
 
 
 def _descend(
