@@ -190,6 +190,70 @@ def test_a_pole_is_no_step():
     assert "straight_through" not in codes(evidence)
 
 
+def quantised(x: Array, step: Array) -> Array:
+    return step * np.round(x / step)
+
+
+def quantised_back(x: Array, step: Array, g: Array) -> tuple[Array, ...]:
+    return g, np.asarray((g * (np.round(x / step) - x / step)).sum())
+
+
+def test_a_gradient_that_follows_the_trend_of_steps_is_made_up():
+    evidence = measured(quantised, quantised_back, normal(40, 5), np.array(0.25))
+    assert codes(evidence) == {"straight_through"}
+    assert "wrong" not in {t.verdict for t in evidence.trials}
+
+
+def test_a_wrong_gradient_beside_a_jump_is_wrong():
+    f = lambda x, step: step * step * np.round(x / step)
+    b = lambda x, step, g: (g * step, -np.asarray((g * step * np.round(x / step)).sum()))
+    evidence = measured(f, b, normal(40, 5), np.array(0.25))
+    assert evidence.wrong_inputs() == (0, 1)
+    assert {b.input for b in evidence.behaviours if b.code == "straight_through"} == {0}
+
+
+@pytest.mark.parametrize("size", [(4, 4), (3, 5), (6, 6)])
+def test_quotients_have_no_steps(size: tuple[int, ...]):
+    f, b = lambda a, b: a / b, lambda a, b, g: (g / b, -g / b**2)
+    assert measured(f, b, normal(*size), normal(*size)).wrong_inputs() == (1,)
+
+
+def test_vectors_that_turn_over_are_no_steps():
+    f = lambda a: np.linalg.qr(a)[0]
+    b = lambda a, g: np.asarray(g * a.sum())
+    evidence = measured(f, b, normal(4, 4))
+    assert "wrong" in verdicts(evidence) and "straight_through" not in codes(evidence)
+
+
+def test_nan_in_the_captured_dtype():
+    softplus = lambda x: np.logaddexp(0, x).astype(x.dtype)
+    x = np.array([-1.5, 2.0, 100.0], np.float32)
+    evidence = measured(softplus, lambda x, g: g * np.exp(x) / (1 + np.exp(x)), x)
+    assert [(b.code, b.input) for b in evidence.behaviours] == [("nan", 0)]
+    assert not measured(softplus, lambda x, g: g / (1 + np.exp(-x)), x).wrong
+
+
+def test_a_sum_that_cancels_is_no_matter_of_layout():
+    def normed(x: Array, w: Array) -> Array:
+        y = x - x.mean(0)
+        return y / np.sqrt((y * y).mean(0)) * w
+
+    def back(x: Array, w: Array, g: Array) -> tuple[Array, ...]:
+        y = x - x.mean(0)
+        scale = 1 / np.sqrt((y * y).mean(0))
+        hat = y * scale
+        h = g * w
+        x_bar = scale * (h - h.mean(0) - hat * (h * hat).mean(0))
+        return x_bar, np.einsum("ij,ij->j", g, hat)
+
+    assert codes(measured(normed, back, normal(5, 3), normal(3))) == set()
+
+
+def test_what_cannot_be_told_is_no_check():
+    evidence = measured(lambda x: np.sin(1e18 * x), lambda x, g: g, normal(3, 4))
+    assert not evidence.trials and [w for w, _ in evidence.skipped if w == "everything"]
+
+
 # --- What a backward does -------------------------------------------------------------------------
 
 

@@ -176,6 +176,12 @@ class Leaning(cr.op.Op):
         return ts[0] * cr.sin(xs[0])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_forward_mode_of_complex_results(dtype: Any):
+    report = verify.check(lambda x: cr.fft.rfft(x) * (1 + 2j), X.astype(dtype))
+    assert report.ok and any("forward mode" in c.subject for c in report.ledger.checked)
+
+
 def test_forward_mode_is_looked_at_too():
     assert verify.check(lambda x: cr.sin(x), X).ok
     report = verify.check(lambda x: Leaning()(x), X)

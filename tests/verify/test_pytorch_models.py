@@ -114,3 +114,60 @@ def test_a_loss_of_an_unknown_form_is_refused():
         model_subjects(nn.Linear(2, 2), torch.randn(3, 2), lambda a, b, c: a)
     with pytest.raises(ConfigError, match="at least two parts"):
         model_subjects(nn.Linear(2, 2), torch.randn(3, 2), lambda output, target: output)
+
+
+def test_the_face_names_victims_and_what_it_left_out():
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.nn.Linear(3, 4)
+            self.last = torch.nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.last(Twice.apply(self.first(x)))
+
+    report = verify.model(Net(), torch.randn(5, 3), loss=lambda y: (y * y).mean())
+    assert [f.subject for f in report.findings if f.level == "error"] == ["Twice"]
+    assert report.findings[0].victims
+    assert any("a backward inside it is wrong" in s.why for s in report.ledger.skipped)
+
+
+def test_the_face_says_what_pytorch_does_not_compute():
+    report = verify.check(torch.nn.functional.hardsigmoid, torch.randn(3, 4), order=2)
+    assert report.ok
+    assert any("PyTorch does not compute it" in s.why for s in report.ledger.skipped)
+
+
+def test_the_face_looks_at_a_stated_jvp():
+    class Half(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x * x / 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            (x,) = inputs
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return x * g
+
+        @staticmethod
+        def jvp(ctx, t):
+            (x,) = ctx.saved_tensors
+            return 2 * x * t
+
+    report = verify.function(Half, torch.randn(3, 4))
+    assert [f.subject for f in report.findings if f.level == "error"] == ["Half, its jvp"]

@@ -51,8 +51,20 @@ def examine(subject: Subject) -> Evidence:
         evidence.skipped.append(("everything", str(error)))
     except Exception as error:
         evidence.skipped.append(("the rest", f"the verifier failed with {said(error)}"))
+    _settled(evidence)
     evidence.seconds = perf_counter() - start
     return evidence
+
+
+def _settled(evidence: Evidence) -> None:
+    """Trials none of which could tell are no check: they go, and it is said that there was none."""
+    if evidence.behaviours or any(t.verdict != "unsure" for t in evidence.trials):
+        return
+    if evidence.trials:
+        evidence.trials.clear()
+        evidence.skipped.append(("everything", "the numbers are too bad to tell at every point"))
+    elif not evidence.skipped:
+        evidence.skipped.append(("everything", "there was nothing to compare"))
 
 
 def captured(run: Run) -> Base:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +16,13 @@ from chainrule.verify.ledger import Skipped
 from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.convert import Array, plain, tensor_like, to_numpy, to_torch
 from chainrule.verify.pytorch.derivatives import Mode, derived, pulled
-from chainrule.verify.pytorch.flat import Call, call_of, chosen, module_call
+from chainrule.verify.pytorch.flat import Call, call_of, chosen, floats_in, module_call
 from chainrule.verify.pytorch.flow import traced
 from chainrule.verify.pytorch.observe import Capture, capturing
+from chainrule.verify.pytorch.places import defined
 from chainrule.verify.pytorch.replays import Replay
-from chainrule.verify.subject import Flow, Input, Subject
+from chainrule.verify.pytorch.sources import backward_of, source_of_function
+from chainrule.verify.subject import Flow, Input, Source, Subject
 
 COLUMNS = 12
 """Forward mode takes one sweep for each number that goes in: where there are more, a few random
@@ -119,6 +122,8 @@ class CallSubject(Subject):
         self.name = call.name + _suffix(order, mode)
         self.kind = call.kind if order == 1 and mode == "reverse" else "derivative in PyTorch"
         self.place, self.backward_place = call.place, call.backward_place
+        if order > 1 and call.function is not None:
+            self.backward_place = defined(getattr(call.function, backward_of(call.function)))
         want = chosen(call)
         self.inputs = tuple(
             [Input(n, plain(x), w) for n, x, w in zip(call.names, call.args, want, strict=True)]
@@ -170,6 +175,25 @@ class CallSubject(Subject):
         if self.order > 1:
             return None
         return traced(self, self._run, self._tensors(xs), self._replay)
+
+    @property
+    def source(self) -> Source | None:
+        """The code of a user's backward, of which this is a derivative."""
+        function = self.call.function
+        if self.order == 1 or function is None:
+            return None
+        return source_of_function(function, self._changed)
+
+    def _changed(self, function: Any) -> Subject:
+        """The same of a function with other code."""
+
+        def run(xs: Sequence[Any]) -> list[Tensor]:
+            return floats_in(function.apply(*xs))
+
+        changed = copy(self)
+        changed.call = replace(self.call, function=function, run=run)
+        changed._run = derived(run, self._wanted, self.mode, self.order - 1)
+        return changed
 
     def _tensors(self, xs: Sequence[Any]) -> list[Any]:
         return [tensor_like(x, like) for x, like in zip(xs, self.call.args, strict=True)]

@@ -18,6 +18,7 @@ from chainrule.verify.pytorch.meant import steady
 from chainrule.verify.pytorch.parameters import argument_names
 from chainrule.verify.pytorch.places import defined
 from chainrule.verify.pytorch.replays import Replay
+from chainrule.verify.pytorch.sources import saves_of
 from chainrule.verify.pytorch.widened import widest
 
 Hold = Callable[[Sequence[Any], Callable[[list[Tensor]], Any]], Any]
@@ -37,6 +38,8 @@ class Call:
     fixed: str = ""
     replay: Replay | None = None
     backward_place: Place | None = None
+    function: type[torch.autograd.Function] | None = None
+    """The user's `Function` whose `apply` is called, if that is all."""
     hold: Hold | None = None
     """How to run and go on while parameters are still those of the run: `hold(xs, then)` gives
     `then(ys)`. A checkpointed forward is run again in the midst of the backward."""
@@ -50,23 +53,38 @@ def call_of(
     name: str | None = None,
 ) -> Call:
     """`f(*args, **kwargs)`. Tensors may stand inside lists, tuples and dicts."""
-    flat, names, spec = _flat(f, args, kwargs)
+    function = _function_of(f)
+    stated = f if function is None else function.forward
+    flat, names, spec = _flat(stated, args, kwargs, skip=_given(function))
 
     def run(xs: Sequence[Any]) -> list[Tensor]:
         given: Any = pytree.tree_unflatten(list(xs), spec)
         return floats_in(f(*given[0], **given[1]))
 
-    shown = name or getattr(f, "__name__", type(f).__name__)
-    return Call(shown, "PyTorch function", run, tuple(names), tuple(flat), defined(f))
+    shown = name or getattr(function or f, "__name__", type(f).__name__)
+    kind, place = "PyTorch function", defined(stated)
+    return Call(shown, kind, run, tuple(names), tuple(flat), place, function=function)
+
+
+def _function_of(f: Any) -> type[torch.autograd.Function] | None:
+    """The `Function` whose `apply` f is."""
+    owner = getattr(f, "__self__", None)
+    own = isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
+    return owner if own and getattr(f, "__name__", "") == "apply" else None
+
+
+def _given(function: type[torch.autograd.Function] | None) -> int:
+    """How many parameters of its forward are not its arguments."""
+    return 0 if function is None or saves_of(function) == "setup_context" else 1
 
 
 def _flat(
-    f: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
+    f: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, *, skip: int = 0
 ) -> tuple[list[Any], list[str], Any]:
     """Arguments without their structure, their names, the structure."""
     named = dict(kwargs or {})
     flat, spec = pytree.tree_flatten((tuple(args), named))
-    top = [*zip(argument_names(f, len(args)), args, strict=True), *named.items()]
+    top = [*zip(argument_names(f, len(args), skip=skip), args, strict=True), *named.items()]
     return flat, [n for name, x in top for n in _inner_names(name, x)], spec
 
 

@@ -23,10 +23,11 @@ from chainrule.verify.pytorch.convert import Array, is_float, plain, tensor_like
 from chainrule.verify.pytorch.flat import call_of
 from chainrule.verify.pytorch.flow import traced
 from chainrule.verify.pytorch.parameters import argument_names
-from chainrule.verify.pytorch.places import defined, plainest, source
-from chainrule.verify.pytorch.recorded import Recorded, states
+from chainrule.verify.pytorch.places import defined
+from chainrule.verify.pytorch.recorded import Recorded
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.pytorch.seeds import gradients
+from chainrule.verify.pytorch.sources import backward_of, having, source_of_function, states
 from chainrule.verify.pytorch.standin import StandIn
 from chainrule.verify.subject import Flow, Input, Source, Subject
 
@@ -102,14 +103,16 @@ class FunctionSubject(Subject):
         wants: Sequence[bool] | None = None,
         replay: Replay | None = None,
     ) -> None:
+        if backward is not None:
+            function = having(function, backward_of(function), backward)
         self.function = function
-        self.recorded = Recorded(function, backward)
+        self.recorded = Recorded(function)
         args = self.recorded.bound(args)
         self._like = tuple(args)
         self._replay = replay or Replay.of(args)
         self.name = name or function.__name__
         self.place = defined(function.forward)
-        self.backward_place = defined(backward or self.recorded.user)
+        self.backward_place = defined(self.recorded.backward)
         names = argument_names(function.forward, len(args), skip=0 if self.recorded.split else 1)
         values = [plain(x) for x in args]
         self._outputs: tuple[bool, ...] | None = None
@@ -232,34 +235,13 @@ class FunctionSubject(Subject):
     @property
     def source(self) -> Source | None:
         """The code of `backward`, and of what saves for it."""
-        backward = _source(
-            self.recorded.backward, lambda f: self._changed(Recorded(self.function, f))
-        )
-        if backward is None:
-            return None
-        saves = getattr(self.function, self.recorded.saves)
-        return replace(backward, forward=_source(saves, self._with_forward))
+        return source_of_function(self.function, self._changed)
 
-    def _with_forward(self, f: Callable[..., Any]) -> Subject:
-        methods = {self.recorded.saves: staticmethod(f)}
-        function = cast("Any", type(self.function.__name__, (self.function,), methods))
-        return self._changed(Recorded(function, self.recorded.backward))
-
-    def _changed(self, recorded: Recorded) -> Subject:
+    def _changed(self, function: type[torch.autograd.Function]) -> Subject:
         """The same with other code; it stands where the user's does."""
         changed = copy(self)
-        changed.function, changed.recorded = recorded.function, recorded
+        changed.function, changed.recorded = function, Recorded(function)
         return changed
-
-
-def _source(
-    f: Callable[..., Any], replaced: Callable[[Callable[..., Any]], Subject]
-) -> Source | None:
-    """A `Source` of f, None if it has no text."""
-    found, place = source(f), defined(f)
-    if found is None or place is None:
-        return None
-    return Source(place.file, found[1], found[0], plainest(f), replaced)
 
 
 def _tensors_in(ys: Any) -> list[Tensor]:

@@ -9,28 +9,26 @@ from typing import Any, cast
 from torch.autograd import Function
 
 from chainrule.errors import ConfigError
-
-_BASE = Function.__mro__[1]
+from chainrule.verify.pytorch.sources import backward_of, saves_of, states
 
 
 class Recorded:
     """`function`, run by PyTorch as it is, with the returned gradients and the arguments kept.
 
-    `backward` takes the place of its own backward. `split` says that the function has a
+    `split` says that the function has a
     `setup_context`, so that its forward gets no `ctx`; `saves` names the method that keeps values.
     """
 
-    def __init__(self, function: type[Function], backward: Callable[..., Any] | None) -> None:
-        key = "vjp" if states(function, "vjp") else "backward"
+    def __init__(self, function: type[Function]) -> None:
+        key = backward_of(function)
         if not states(function, key):
             raise ConfigError(
                 f"{function.__name__} has neither backward nor vjp: there is no gradient to verify"
             )
         self.function = function
-        self.user: Callable[..., Any] = getattr(function, key)
-        self.backward = backward or self.user
-        self.split = states(function, "setup_context")
-        self.saves = "setup_context" if self.split else "forward"
+        self.backward: Callable[..., Any] = getattr(function, key)
+        self.saves = saves_of(function)
+        self.split = self.saves == "setup_context"
         self.returned: Any = None
         self.watched = False
         self.given: list[Any] = []
@@ -81,8 +79,3 @@ class Recorded:
             return out
 
         return {self.saves: staticmethod(watching)}
-
-
-def states(function: type[Function], method: str) -> bool:
-    """Whether the user stated this method."""
-    return getattr(function, method) is not getattr(_BASE, method)

@@ -1,0 +1,60 @@
+"""The code of a user's `Function`, and the same function with other code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+from torch.autograd import Function
+
+from chainrule.verify.pytorch.places import defined, plainest, source
+from chainrule.verify.subject import Source, Subject
+
+_BASE = Function.__mro__[1]
+
+
+def states(function: type[Function], method: str) -> bool:
+    """Whether the user stated this method."""
+    return getattr(function, method) is not getattr(_BASE, method)
+
+
+def backward_of(function: type[Function]) -> str:
+    """The name of the method that gives gradients; it may have either."""
+    return "vjp" if states(function, "vjp") else "backward"
+
+
+def saves_of(function: type[Function]) -> str:
+    """The name of the method that keeps values for the backward."""
+    return "setup_context" if states(function, "setup_context") else "forward"
+
+
+def having(function: type[Function], method: str, f: Callable[..., Any]) -> type[Function]:
+    """The same function with `f` as one of its methods."""
+    return cast("Any", type(function.__name__, (function,), {method: staticmethod(f)}))
+
+
+def source_of_function(
+    function: type[Function], subject_of: Callable[[type[Function]], Subject]
+) -> Source | None:
+    """The code of its backward, and in it that of the method which saves; None if it has none.
+
+    `subject_of` gives the subject of a function with other code.
+    """
+    backward = _source(function, backward_of(function), subject_of)
+    if backward is None:
+        return None
+    return replace(backward, forward=_source(function, saves_of(function), subject_of))
+
+
+def _source(
+    function: type[Function], method: str, subject_of: Callable[[type[Function]], Subject]
+) -> Source | None:
+    f = getattr(function, method)
+    found, place = source(f), defined(f)
+    if found is None or place is None:
+        return None
+    changed: Callable[[Callable[..., Any]], Subject] = lambda g: subject_of(
+        having(function, method, g)
+    )
+    return Source(place.file, found[1], found[0], plainest(f), changed)
