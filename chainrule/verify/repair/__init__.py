@@ -19,7 +19,7 @@ from chainrule.verify.repair.draft import Draft, UnreadableError
 from chainrule.verify.repair.helpers import helpers
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem, problem
-from chainrule.verify.repair.search import LIKELY, Version, replayed, versions, with_copies
+from chainrule.verify.repair.search import LIKELY, Version, keeping, replayed, versions
 from chainrule.verify.subject import Source
 
 SECONDS = 1.8
@@ -92,13 +92,18 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
         return
     codes = [b.code for b in evidence.behaviours]
     codes += [n.code for n in finding.names] if finding is not None else []
-    kept = "stale" in codes
+    kept = "stale" in codes or _from_forward(finding)
     found = _in_forward(posed) if kept else []
     if not any(r.whole for r in found):
         found += _in_backward(posed, codes)
     if not kept and not any(r.whole for r in found):
         found += _in_forward(posed)
     yield from sorted(found, key=lambda r: (not r.whole, r.cost))
+
+
+def _from_forward(finding: Finding | None) -> bool:
+    """Whether the forward's text was found to keep something else than the backward reads."""
+    return finding is not None and any("kept" in n.detail for n in finding.names)
 
 
 def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
@@ -117,7 +122,7 @@ def _in_forward(posed: Problem) -> list[Repaired]:
     if posed.source.forward is None:
         return []
     changed = replace(posed, source=posed.source.forward, stop=process_time() + _MORE)
-    return list(_passed(changed, lambda first: with_copies(changed, first)))
+    return list(_passed(changed, lambda first: keeping(changed, first)))
 
 
 def _in_helper(posed: Problem, helper: Source, codes: list[str]) -> list[Repaired]:

@@ -16,7 +16,7 @@ from chainrule.verify.repair.draft import Draft, Edit, UnreadableError
 from chainrule.verify.repair.lab import Lab, laboratory
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.rules import edits
-from chainrule.verify.repair.rules.saved import kept_copies
+from chainrule.verify.repair.rules.saved import kept_at_another_time, kept_copies, kept_others
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.synthesis import new_gradients
 from chainrule.verify.repair.target import GOOD, Target
@@ -118,14 +118,15 @@ def _conduct(problem: Problem, at: Target, first: Draft, codes: Sequence[str]) -
             yield Version(draft, (Step(edit, frozenset(errors)),), errors)
 
 
-def with_copies(problem: Problem, first: Draft) -> Iterator[Version]:
-    """Versions of a forward that keep a copy of something, after which the user's own backward is
-    right."""
+def keeping(problem: Problem, first: Draft) -> Iterator[Version]:
+    """Versions of a forward that keep a copy, another value, or the same at another time, after
+    which the user's own backward is right."""
     at = problem.targets[0]
     if not problem.posed or (lab := laboratory(problem, first, at)) is None:
         return
     start = Version(first, (), lab.errors)
-    for edit in sorted(kept_copies(lab.scene), key=_cost):
+    rules = (kept_copies, kept_others, kept_at_another_time)
+    for edit in sorted([e for rule in rules for e in rule(lab.scene)], key=_cost):
         found = None if problem.over else _applied(problem, at, start, edit)
         if found is not None and found.right:
             yield found
