@@ -122,8 +122,8 @@ class CallSubject(Subject):
         self.name = call.name + _suffix(order, mode)
         self.kind = call.kind if order == 1 and mode == "reverse" else "derivative in PyTorch"
         self.place, self.backward_place = call.place, call.backward_place
-        if order > 1 and call.function is not None:
-            self.backward_place = defined(getattr(call.function, backward_of(call.function)))
+        if order > 1 and call.function is not None:  # what is differentiated is the backward
+            self.place = defined(getattr(call.function, backward_of(call.function)))
         want = chosen(call)
         self.inputs = tuple(
             [Input(n, plain(x), w) for n, x, w in zip(call.names, call.args, want, strict=True)]

@@ -68,9 +68,10 @@ def call_of(
 
 def _function_of(f: Any) -> type[torch.autograd.Function] | None:
     """The `Function` whose `apply` f is."""
-    owner = getattr(f, "__self__", None)
-    own = isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
-    return owner if own and getattr(f, "__name__", "") == "apply" else None
+    owner: Any = getattr(f, "__self__", None)
+    if not isinstance(owner, type) or not issubclass(owner, torch.autograd.Function):
+        return None
+    return owner if getattr(f, "__name__", "") == "apply" else None
 
 
 def _given(function: type[torch.autograd.Function] | None) -> int:
