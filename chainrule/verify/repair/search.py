@@ -16,7 +16,12 @@ from chainrule.verify.repair.draft import Draft, Edit, UnreadableError
 from chainrule.verify.repair.lab import Lab, laboratory
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.rules import edits
-from chainrule.verify.repair.rules.saved import kept_at_another_time, kept_copies, kept_others
+from chainrule.verify.repair.rules.saved import (
+    another_name,
+    kept_at_another_time,
+    kept_copies,
+    kept_others,
+)
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.synthesis import new_gradients
 from chainrule.verify.repair.target import GOOD, Target
@@ -125,7 +130,7 @@ def keeping(problem: Problem, first: Draft) -> Iterator[Version]:
     if not problem.posed or (lab := laboratory(problem, first, at)) is None:
         return
     start = Version(first, (), lab.errors)
-    rules = (kept_copies, kept_others, kept_at_another_time)
+    rules = (kept_copies, another_name, kept_others, kept_at_another_time)
     for edit in sorted([e for rule in rules for e in rule(lab.scene)], key=_cost):
         found = None if problem.over else _applied(problem, at, start, edit)
         if found is not None and found.right:

@@ -4,13 +4,14 @@ at another time."""
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import cast
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ATOM, as_part
-from chainrule.verify.repair.rules.statements import own_copy
+from chainrule.verify.repair.fit import ATOM, UNARY, as_part
+from chainrule.verify.repair.rules.statements import SIGNS, own_copy
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import shape_of
 
@@ -41,6 +42,27 @@ def kept_others(scene: Scene) -> Iterator[Edit]:
             for name, value in scene.arrays_at(node).items():
                 if name != here and name.isidentifier() and shape_of(value) == shape:
                     yield scene.put(node, name, "wrong_value", 1.3)
+            for other in scene.roots:
+                if isinstance(other, ast.BinOp | ast.Call) and scene.shape(other) == shape:
+                    yield scene.put(node, scene.draft.src(other), "wrong_value", 1.5)
+
+
+def another_name(scene: Scene) -> Iterator[Edit]:
+    """A name of its own for what is computed from a kept value: `ctx.h *= a` to `h = ctx.h * a`,
+    and `h` for `ctx.h` from there on."""
+    for node in scene.draft.nodes:
+        if not isinstance(node, ast.AugAssign) or type(node.op) not in SIGNS:
+            continue
+        if not isinstance(node.target, ast.Attribute | ast.Subscript):
+            continue
+        kept, (start, end) = scene.draft.src(node.target), scene.draft.span(node)
+        new = re.sub(r"\W+", "_", kept.split(".")[-1]).strip("_")
+        new += "_" * (new in scene.watched.names)
+        value = as_part(scene.draft, node.value, UNARY)
+        rest = scene.draft.body[end:].replace(kept, new)
+        text = f"{new} = {kept} {SIGNS[type(node.op)]} {value}"
+        says = f"`{kept}` is not written into"
+        yield Edit(start, len(scene.draft.body), text + rest, "stale", 1.2, says)
 
 
 def kept_at_another_time(scene: Scene) -> Iterator[Edit]:

@@ -12,12 +12,13 @@ from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, removed
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import is_torch, plain, shape_of
 
-_SIGNS: dict[type[ast.operator], str] = {
+SIGNS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
     ast.Mult: "*",
     ast.Div: "/",
 }
+"""How `+=` and its like are written without an assignment."""
 
 
 def added(scene: Scene) -> Iterator[Edit]:
@@ -156,7 +157,7 @@ def own_copy(scene: Scene) -> Iterator[Edit]:
             yield scene.put(node, text, "writes", 1.5)
     for node in _statements(scene):
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            sign = _SIGNS.get(type(node.op))
+            sign = SIGNS.get(type(node.op))
             if sign is not None:
                 start, end = scene.draft.span(node)
                 name = node.target.id
