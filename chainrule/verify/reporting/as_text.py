@@ -57,7 +57,7 @@ def _counts(ledger: Ledger) -> Iterator[str]:
     if gradients:
         yield f"{gradients} gradients certified" if gradients > 1 else "gradient certified"
     if loops:
-        yield f"{loops} checks of the training loop" if loops > 1 else "1 check of the training loop"
+        yield f"{loops} check{'s' if loops > 1 else ''} of the training loop"
 
 
 def _bodies(findings: Sequence[Finding]) -> Iterator[Line]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from time import perf_counter
 from typing import Any, final
 
 import torch
@@ -16,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from chainrule.verify import modes
 from chainrule.verify.finding import Correction, Finding, Name
-from chainrule.verify.ledger import Checked, Ledger
+from chainrule.verify.ledger import TRAINING, Checked, Ledger
 from chainrule.verify.observer import Observer
 from chainrule.verify.script.patches import Patches
 from chainrule.verify.script.regions import users_line
@@ -51,6 +52,7 @@ class _Sums(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[_Call] = []
+        self.seconds = 0.0
 
     def __torch_function__(
         self,
@@ -60,12 +62,14 @@ class _Sums(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         out = func(*args, **(kwargs or {}))
+        start = perf_counter()
         made = [t for t in tensors_in(out) if t.is_floating_point() and t.numel()]
         if made:
             with torch.no_grad():
                 sums = tuple([float(t.sum(dtype=torch.float64)) for t in made])
                 sizes = tuple([float(t.abs().sum(dtype=torch.float64)) for t in made])
             self.calls.append(_Call(getattr(func, "__name__", ""), sums, sizes, frames()))
+        self.seconds += perf_counter() - start
         return out
 
 
@@ -76,6 +80,7 @@ class Recomputed(Observer):
         self._patches = Patches()
         self._on = False
         self._compared = 0
+        self._seconds = 0.0
         self._found: dict[str, Finding] = {}
 
     def start(self) -> None:
@@ -111,6 +116,7 @@ class Recomputed(Observer):
                     return function(*args, **kwargs)
             finally:  # a second run is cut short when it has what it needs
                 runs.append(sums.calls)
+                self._seconds += sums.seconds
                 if len(runs) > 1:
                     self._compare(runs[0], runs[-1])
 
@@ -129,7 +135,8 @@ class Recomputed(Observer):
         """The first call that differed, for each line."""
         if self._compared:
             how = "sums of values of both runs"
-            ledger.checked.append(Checked("checkpoints", "recomputation", self._compared, 0.0, how))
+            row = Checked("checkpoints", TRAINING, self._compared, self._seconds, how)
+            ledger.checked.append(row)
         return list(self._found.values())
 
 

@@ -15,6 +15,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.reporting.report import Report
+from chainrule.verify.script.apart import apart
 from chainrule.verify.script.arrivals import Arrival
 from chainrule.verify.script.calm import calm
 from chainrule.verify.script.clock import Steps, watch_own, watch_torch
@@ -100,6 +101,8 @@ class Session:
         self._patches.undo()
         try:
             found = self._findings()
+            if self.is_seen and self.ledger.planted is None:
+                self._guarded("the planted gradient", self._plant)
         finally:
             self.seconds = time.perf_counter() - start
         self.report = report = Report(self.what, merged(found), self.ledger)
@@ -118,6 +121,12 @@ class Session:
                 self.ledger.skipped.append(Skipped(self.what, "interrupted while it was checked"))
                 raise
         return found
+
+    def _plant(self) -> None:
+        from chainrule.verify.script.control import planted
+
+        with calm():
+            self.ledger.planted = apart(planted)
 
     def _own(self) -> None:
         watch_own(self.clock, self._patches)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, cast, final
 
 import torch
@@ -91,6 +92,8 @@ class Tape(TorchFunctionMode):
         """Slots of tensors that require a gradient and come from outside."""
         self.group: dict[int, int] = {}
         """Slots that share memory have one group."""
+        self.seconds = 0.0
+        """Spent on recording."""
         self.broken = ""
         """Why it recorded no further."""
         self.active = True
@@ -122,18 +125,22 @@ class Tape(TorchFunctionMode):
     def observed(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Make the call, and record it."""
         prepared: _Before | None = None
+        start = perf_counter()
         try:
             with unseen():
                 prepared = self._before(func, args, kwargs)
         except Exception as error:
             self.give_up(f"{type(error).__name__}: {error}")
+        begin = perf_counter()
         out = func(*args, **kwargs)
+        end = perf_counter()
         if prepared is not None:
             try:
                 with unseen():
                     self._after(prepared, out)
             except Exception as error:
                 self.give_up(f"{type(error).__name__}: {error}")
+        self.seconds += begin - start + perf_counter() - end
         return out
 
     def give_up(self, why: str) -> None:

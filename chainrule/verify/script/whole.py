@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import wraps
+from time import perf_counter
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.ledger import Checked, Ledger, Skipped
+from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.script.apart import LostError, apart
 from chainrule.verify.script.clock import BACKWARD
@@ -127,11 +128,13 @@ class WholeObserver(Observer):
             if tape is None or not tape.active:
                 return backward(tensors, *args, **kwargs)
             tape.active = False
+            start = perf_counter()
             try:
                 with unseen():
                     self._look(tape, [tensors] if isinstance(tensors, Tensor) else list(tensors))
             except Exception as error:
                 self._skipped.append(f"{type(error).__name__}: {error}")
+            tape.seconds += perf_counter() - start
             try:
                 return backward(tensors, *args, **kwargs)
             finally:
@@ -173,7 +176,9 @@ class WholeObserver(Observer):
         ledger.skipped.extend([Skipped("one step as a whole", why) for why in self._skipped])
         if self._backwards:
             how = "calls of one step recorded, values compared before its backward passes"
-            ledger.checked.append(Checked("one step as a whole", "loss", self._backwards, 0.0, how))
+            seconds = self._tape.seconds if self._tape is not None else 0.0
+            what = "one step as a whole"
+            ledger.checked.append(Checked(what, TRAINING, self._backwards, seconds, how))
         elif not self._skipped:
             ledger.skipped.append(Skipped("one step as a whole", "it takes two steps to see one"))
         return [*self._unseen.findings, *found_in(self._step)]

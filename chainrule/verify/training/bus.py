@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter
 from typing import Any, final
 
 from chainrule.verify.finding import Finding
@@ -86,12 +88,14 @@ class Bus:
             self._within = False
 
     def _call(self, part: Part, handler: Callable[[Any], None], event: Any) -> None:
+        start = perf_counter()
         try:
             handler(event)
         except Exception as error:
             part.failed(error)
             for kind, rows in list(self._handlers.items()):
                 self._handlers[kind] = [row for row in rows if row[0] is not part]
+        part.seconds += perf_counter() - start
 
 
 class Part(Observer):
@@ -103,6 +107,8 @@ class Part(Observer):
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._error: Exception | None = None
+        self.seconds = 0.0
+        """Spent on what was heard."""
 
     @abc.abstractmethod
     def listens(self) -> Handlers:
@@ -138,7 +144,11 @@ class Part(Observer):
             ledger.skipped.append(Skipped(*self._bus.notes.pop()))
         try:
             if self._error is None:
-                return self.found(ledger)
+                before = len(ledger.checked)
+                found = self.found(ledger)
+                new = [replace(row, seconds=self.seconds) for row in ledger.checked[before:]]
+                ledger.checked[before:] = new
+                return found
         except Exception as error:
             self._error = error
         why = f"an error of the verifier: {type(self._error).__name__}: {self._error}"

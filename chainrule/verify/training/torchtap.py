@@ -273,11 +273,7 @@ class TorchTap(Tap):
         if depth == 0:
             self._patched.tried(lambda: self._knows(self._own(module)))
         if self._bus.hears(events.Entered):
-            self.tell(
-                events.Entered(
-                    self._engine, module, depth, recording, inputs, here()
-                )
-            )
+            self.tell(events.Entered(self._engine, module, depth, recording, inputs, here()))
 
     def _own(self, module: Any) -> list[Any]:
         return [p for p in module.parameters() if isinstance(p, self._torch.nn.Parameter)]
