@@ -41,23 +41,30 @@ def certify(
     are named as victims where it is wrong. Interrupted (Ctrl-C), it reports on what it has seen.
 
     Findings come errors first, then in the order of `subjects`: what should be read first is given
-    first.
+    first. What has no backward of its own is looked at last, and not at all once a part is wrong.
     """
     run = _Run(ledger if ledger is not None else Ledger(), upstream or {})
-    pending = iter(subjects)
+    wholes = list[tuple[int, Subject]]()
     try:
-        for subject in pending:
-            run.certify(subject)
+        for i, subject in enumerate(subjects):
+            if subject.backward_place is None:
+                wholes.append((i, subject))
+            else:
+                run.certify(i, subject)
+        for i, subject in _inner_first(wholes):
+            run.certify_whole(i, subject)
         run.plant()
     except KeyboardInterrupt:
         run.ledger.skipped.append(Skipped(what, "interrupted before everything had been seen"))
-    return Report(what, _ordered(run.results), run.ledger)
+    return Report(what, _ordered(run), run.ledger)
 
 
 @dataclass(frozen=True, eq=False)
 class _Result:
     """A subject that was looked at, and what was found in it."""
 
+    at: int
+    """Which of the subjects it is."""
     subject: Subject
     findings: tuple[Finding, ...]
 
@@ -69,8 +76,22 @@ class _Run:
     ledger: Ledger
     upstream: Mapping[str, Sequence[str]]
     results: list[_Result] = field(default_factory=list[_Result])
+    spoiled: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """What was not looked at because a part of it is wrong, in the same way."""
 
-    def certify(self, subject: Subject) -> None:
+    def certify_whole(self, at: int, subject: Subject) -> None:
+        """The same, unless something that is wrong already makes this wrong as well."""
+        wrong = [r.subject for r in self.results if any(f.level == "error" for f in r.findings)]
+        if not _excused(subject, wrong):
+            self.certify(at, subject)
+            return
+        culprit = next((s.name for s in wrong if _part_of(s, subject)), wrong[0].name)
+        why = f"{culprit} is wrong: look again once that is right"
+        self.ledger.skipped.append(Skipped(subject.name, why))
+        if any(_part_of(s, subject) for s in wrong):
+            self.spoiled.append((at, subject.name))
+
+    def certify(self, at: int, subject: Subject) -> None:
         """Measure, name, correct; note in the ledger."""
         start = time.perf_counter()
         evidence = self.guarded(subject, "measuring", lambda: examine(subject))
@@ -79,7 +100,7 @@ class _Run:
         found = self.guarded(subject, "naming", lambda: diagnose(evidence)) or []
         corrected = [self.corrected(evidence, finding) for finding in found]
         seconds = time.perf_counter() - start
-        self.results.append(_Result(subject, tuple([self.with_victims(f) for f in corrected])))
+        self.results.append(_Result(at, subject, tuple([self.with_victims(f) for f in corrected])))
         self.note(evidence, seconds)
 
     def corrected(self, evidence: Evidence, finding: Finding) -> Finding:
@@ -160,28 +181,30 @@ def _how(evidence: Evidence) -> str:
     return f"{len(evidence.trials)} trials at {len(points)} points: {', '.join(points)}{tail}"
 
 
-def _ordered(results: Sequence[_Result]) -> list[Finding]:
+def _ordered(run: _Run) -> list[Finding]:
     """Errors first, then as the subjects came; what a culprit spoils is listed with it only."""
-    wrong = [r for r in results if any(f.level == "error" for f in r.findings)]
-    spoiled = [r for r in wrong if _excused(r, wrong)]
-    findings = [f for r in results if all(r is not s for s in spoiled) for f in r.findings]
+    results = sorted(run.results, key=lambda r: r.at)
+    findings = [f for r in results for f in r.findings]
     findings.sort(key=lambda f: _LEVELS.index(f.level))
-    if spoiled:
-        names = [*findings[0].victims, *[s.subject.name for s in spoiled]]
+    if run.spoiled:
+        names = [*findings[0].victims, *[name for _, name in sorted(run.spoiled)]]
         findings[0] = replace(findings[0], victims=tuple(dict.fromkeys(names)))
     return findings
 
 
-def _excused(whole: _Result, wrong: Sequence[_Result]) -> bool:
+def _inner_first(wholes: list[tuple[int, Subject]]) -> list[tuple[int, Subject]]:
+    """Parts before what contains them, else as they came."""
+    return sorted(wholes, key=lambda w: -w[1].name.count(".") - w[1].name.count("["))
+
+
+def _excused(whole: Subject, wrong: Sequence[Subject]) -> bool:
     """Whether something is wrong only because a part of it is.
 
     Who has a backward of its own answers for it. A whole whose derivative is put together from its
     parts' does not, once something with a backward of its own, or a part by name, is wrong.
     """
-    if whole.subject.backward_place is not None:
-        return False
-    name = whole.subject.name
-    others = [r.subject for r in wrong if r is not whole]
-    return any(
-        s.backward_place is not None or s.name.startswith((name + ".", name + "[")) for s in others
-    )
+    return any(s.backward_place is not None or _part_of(s, whole) for s in wrong)
+
+
+def _part_of(part: Subject, whole: Subject) -> bool:
+    return part.name.startswith((whole.name + ".", whole.name + "["))
