@@ -6,11 +6,13 @@ import io
 import json
 import os
 import random
+import runpy
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 
+from chainrule.cli.main import main
 from chainrule.errors import ConfigError
 from chainrule.verify import script
 from chainrule.verify.finding import Finding
@@ -72,6 +75,37 @@ def observed(*argv: str) -> subprocess.CompletedProcess[str]:
     return plain("-m", "chainrule", "verify", *argv)
 
 
+def forked(tmp_path: Path, run: Callable[[], int]) -> subprocess.CompletedProcess[str]:
+    """What `run()` prints and returns in a copy of this process, which has imported torch."""
+    paths = [tmp_path / name for name in ("stdout", "stderr")]
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            for fd, path in enumerate(paths, 1):
+                os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), fd)
+            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+            code = run()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return subprocess.CompletedProcess([], code, *[p.read_text() for p in paths])
+
+
+def alone(*argv: str) -> int:
+    """A script, without us."""
+    sys.argv = list(argv)
+    try:
+        runpy.run_path(argv[0], run_name="__main__")
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
 def serious(report: Report) -> list[Finding]:
     return [f for f in report.findings if f.level != "note"]
 
@@ -79,9 +113,11 @@ def serious(report: Report) -> list[Finding]:
 # --- The script must not notice
 
 
-def test_output_results_streams_and_settings_are_those_of_a_plain_run():
+@pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
+def test_output_results_streams_and_settings_are_those_of_a_plain_run(tmp_path: Path):
     path = str(SCRIPTS / "functions.py")
-    before, after = plain(path), observed(path)
+    before = forked(tmp_path, lambda: alone(path))
+    after = forked(tmp_path, lambda: main(["verify", path]))
     assert before.stdout.count("\n") > 20
     assert after.stdout == before.stdout
     assert (before.returncode, after.returncode) == (0, 0)
@@ -99,7 +135,11 @@ def test_a_wrong_backward_is_named_and_the_script_goes_on_as_before():
     assert "ended with exit code 1" in after.stderr
 
 
+@pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
 def test_exit_codes(tmp_path: Path):
+    def observed(*argv: str) -> subprocess.CompletedProcess[str]:
+        return forked(tmp_path, lambda: main(["verify", *argv]))
+
     path = str(SCRIPTS / "functions.py")
     found = observed("--stop", "--json", "-", path, "--wrong")
     assert found.returncode == 1
@@ -157,8 +197,8 @@ p = torch.nn.Linear(2, 2)
 o = torch.optim.SGD(p.parameters(), lr=0.1)
 p(torch.ones(1, 2)).sum().backward()
 o.step()
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
     print("interrupted")
@@ -231,6 +271,68 @@ def test_nothing_stays_after_the_last_observed_step():
         assert torch._C._len_torch_function_stack() == 0
         assert "apply" not in vars(level)
         assert sys.meta_path == finders
+
+
+STACK = """
+import torch
+from torch.overrides import TorchFunctionMode
+class Mode(TorchFunctionMode):
+    def __torch_function__(self, f, types, args=(), kwargs=None):
+        return f(*args, **(kwargs or {}))
+layer = torch.nn.Linear(3, 2)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+for i in range(6):
+    torch.set_default_device("cpu" if i % 2 else None)
+    with torch.device("cpu"):
+        with Mode():
+            optimizer.zero_grad()
+            layer(torch.ones(2, 3)).square().sum().backward()
+        optimizer.step()
+        with Mode(), torch.no_grad():
+            layer(torch.rand(2, 3))
+torch.set_default_device(None)
+"""
+
+
+def test_the_programs_own_modes_come_and_go_as_without_us(tmp_path: Path):
+    outcome = script.run(
+        script.target(written(tmp_path, STACK)), own=script.OWN, torch=script.TORCH
+    )
+    assert (outcome.code, outcome.report.ok) == (0, True)
+    assert torch._C._len_torch_function_stack() == 0
+
+
+EVALUATED = """
+import torch
+layer = torch.nn.Linear(3, 2)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+for i in range(3):
+    optimizer.zero_grad()
+    layer(torch.ones(2, 3)).square().sum().backward()
+    optimizer.step()
+    with torch.no_grad():
+        for _ in range(800):
+            torch.relu(layer(torch.ones(1, 3)))
+"""
+
+
+def test_a_long_evaluation_is_not_recorded(tmp_path: Path):
+    seen: list[int] = []
+
+    class Whole(WholeObserver):
+        def stop(self) -> None:
+            assert self._tape is not None
+            super().stop()
+
+        def step_done(self, step: int) -> None:
+            seen.append(len(self._tape.entries) if self._tape is not None else 0)
+            super().step_done(step)
+
+    path = written(tmp_path, EVALUATED)
+    outcome = script.run(script.target(path), torch=(lambda: [Whole()],), steps=3)
+    assert outcome.report.ok
+    assert 0 < seen[1] <= 600  # two calls for each batch would be 1,600
+    assert [c.subject for c in outcome.report.ledger.checked] == ["one step as a whole"]
 
 
 # --- Parts
@@ -349,7 +451,10 @@ def test_cuts_in_a_transformer(slip: str, code: str, text: str):
             assert f.correction is not None
             assert f.correction.rechecked
             assert f.correction.after == f.place.text.replace(".detach()", "")
-    assert any(c.subject == "one step as a whole" for c in outcome.report.ledger.checked)
+    rows = [c for c in outcome.report.ledger.checked if c.subject == "one step as a whole"]
+    assert [c.seconds > 0 for c in rows] == [True]
+    assert outcome.report.ledger.planted is not None
+    assert outcome.report.ledger.planted.caught
 
 
 @pytest.mark.parametrize(
