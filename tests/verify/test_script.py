@@ -274,6 +274,7 @@ def test_nothing_stays_after_the_last_observed_step():
 
 
 STACK = """
+import threading
 import torch
 from torch.overrides import TorchFunctionMode
 class Mode(TorchFunctionMode):
@@ -281,6 +282,12 @@ class Mode(TorchFunctionMode):
         return f(*args, **(kwargs or {}))
 layer = torch.nn.Linear(3, 2)
 optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+def aside():
+    with torch.no_grad():
+        layer(torch.ones(1, 3))
+    layer(torch.ones(1, 3))
+    left.append(torch._C._len_torch_function_stack())
+left = []
 for i in range(6):
     torch.set_default_device("cpu" if i % 2 else None)
     with torch.device("cpu"):
@@ -290,7 +297,11 @@ for i in range(6):
         optimizer.step()
         with Mode(), torch.no_grad():
             layer(torch.rand(2, 3))
+            thread = threading.Thread(target=aside)
+            thread.start()
+            thread.join()
 torch.set_default_device(None)
+assert left == [0] * 6, left
 """
 
 

@@ -204,7 +204,7 @@ def _shade(cell: complex, peak: float) -> str:
 def _ledger(ledger: Ledger) -> Iterator[Line]:
     yield []
     things = "1 thing" if len(ledger.checked) == 1 else f"{len(ledger.checked)} things"
-    done = f"{things}, {ledger.evaluations} evaluations, {ledger.seconds:.2f} s"
+    done = f"{things}, {_evaluations(ledger)}, {ledger.seconds:.2f} s"
     yield from _labelled("checked", done)
     for why, names in _grouped(ledger):
         yield from _labelled("skipped", f"{', '.join(names)}: {why}")
@@ -213,6 +213,10 @@ def _ledger(ledger: Ledger) -> Iterator[Line]:
             f"caught, named '{ledger.planted.named}'" if ledger.planted.caught else "NOT caught"
         )
         yield from _labelled("planted", f"{ledger.planted.what}: {caught}")
+
+
+def _evaluations(ledger: Ledger) -> str:
+    return f"{ledger.evaluations} evaluation{'' if ledger.evaluations == 1 else 's'}"
 
 
 def _grouped(ledger: Ledger) -> list[tuple[str, list[str]]]:

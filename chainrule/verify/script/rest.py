@@ -7,6 +7,7 @@ model in eval mode, and not the thousands that a loop over a test set makes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, final
 
 import torch
@@ -39,7 +40,8 @@ class Rest:
         self._hooks: list[Any] = []
 
     def start(self) -> None:
-        """Put the mode on the stack."""
+        """Put the mode on the stack, which every thread has one of."""
+        self._thread = get_ident()
         modes.push(self._mode)
         for owner, name in _SWITCHES:
             self._patches.put(owner, name, self._switching)
@@ -66,8 +68,11 @@ class Rest:
         self._rests = True
         modes.pull(self._mode)
 
+    def _is_here(self) -> bool:
+        return get_ident() == self._thread
+
     def _wake(self) -> None:
-        if self._rests and torch.is_grad_enabled():
+        if self._rests and torch.is_grad_enabled() and self._is_here():
             self._rests, self._off, self._evaluated = False, 0, None
             modes.push(self._mode)
 
@@ -81,11 +86,11 @@ class Rest:
 
     def _enters(self, called: Any, inputs: Any) -> None:
         self._wake()
-        if not (self._rests or called.training or torch.is_grad_enabled()):
+        if self._is_here() and not (self._rests or called.training or torch.is_grad_enabled()):
             self._evaluated = called
             self._rest()
 
     def _leaves(self, called: Any, inputs: Any, output: Any) -> None:
-        if self._evaluated is called:
+        if self._evaluated is called and self._is_here():
             self._evaluated, self._rests = None, False
             modes.push(self._mode)

@@ -8,6 +8,7 @@ gradients is evaluated: PyTorch chooses other kernels there when somebody looks 
 from __future__ import annotations
 
 from importlib import import_module
+from threading import get_ident
 from typing import Any, final
 
 from chainrule.verify import modes
@@ -38,7 +39,7 @@ class OpTap(Tap):
         self._torch: Any = import_module("torch")
         self._bus, self._engine = bus, TorchEngine()
         module: Any = import_module("torch.nn.modules.module")
-        self._mode = self._made()
+        self._mode, self._thread = self._made(), get_ident()
         modes.push(self._mode)
         self._main.pauses = self
         self._hooks = [
@@ -79,7 +80,7 @@ class OpTap(Tap):
 
     def pause(self) -> None:
         """See nothing for now: a backward pass, an optimizer or a part of ours is at work."""
-        if not self._paused:
+        if not self._paused and self._is_here():
             self._paused = modes.pull(self._mode)
 
     def leave(self) -> None:
@@ -93,14 +94,22 @@ class OpTap(Tap):
 
     def resume(self) -> None:
         """See again."""
-        if self._paused:
+        if self._paused and self._is_here():
             self._paused = False
             modes.push(self._mode)
+
+    def _is_here(self) -> bool:
+        """Whether this is the thread whose stack has our mode; every thread has a stack."""
+        return get_ident() == self._thread
 
     def _enters(self, module: Any, inputs: Any) -> None:
         self.resume()  # what was to end the pause may have failed
         torch = self._torch
-        if self._quiet or not (is_abstract(torch) or self._is_untrained(module)):
+        if (
+            self._quiet
+            or not self._is_here()
+            or not (is_abstract(torch) or self._is_untrained(module))
+        ):
             return
         if modes.pull(self._mode):
             self._quiet.append(module)
@@ -112,6 +121,6 @@ class OpTap(Tap):
         return not module.training and not any(p.requires_grad for p in module.parameters())
 
     def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
-        if self._quiet and self._quiet[-1] is module:
+        if self._quiet and self._quiet[-1] is module and self._is_here():
             self._quiet.pop()
             modes.push(self._mode)
