@@ -134,6 +134,7 @@ def _instead_of_nothing(scene: Scene, text: str, cost: float) -> Iterator[Edit]:
 def _by_name(lab: Lab, i: int, text: str, cost: float) -> Iterator[Edit]:
     """One more entry of a dict of gradients, its key made like the others."""
     names = [x.name for x in lab.problem.subject.inputs]
+    yield from _by_attribute(lab.scene, names, names[i], text, cost)
     for node in lab.scene.draft.nodes:
         if not isinstance(node, ast.Dict) or not node.values:
             continue
@@ -144,6 +145,25 @@ def _by_name(lab: Lab, i: int, text: str, cost: float) -> Iterator[Edit]:
         for key in sorted(made - set(texts)):
             says = f"`{text}` is returned as `{key}`"
             yield Edit(end, end, f', "{key}": {text}', "dropped", 1.3 + cost, says)
+
+
+def _by_attribute(
+    scene: Scene, names: list[str], name: str, text: str, cost: float
+) -> Iterator[Edit]:
+    """One more assignment to a place that is called like those of the other inputs."""
+    for node in scene.draft.nodes:
+        match node:
+            case ast.Assign(targets=[ast.Attribute() | ast.Subscript() as target]):
+                place = scene.draft.src(target)
+            case _:
+                continue
+        start, end = scene.draft.span(node)
+        indent = " " * node.col_offset
+        for other in [n for n in names if n != name and n.split(".")[-1] in place]:
+            new = place.replace(other.split(".")[-1], name.split(".")[-1])
+            if new not in scene.draft.body and start < end:
+                says = f"`{new}` is assigned, too"
+                yield Edit(end, end, f"\n{indent}{new} = {text}", "dropped", 1.3 + cost, says)
 
 
 def _projected(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:

@@ -16,6 +16,8 @@ from chainrule.verify.repair.numbers import Scalar, Values, factors, scalars, sp
 from chainrule.verify.repair.scene import Scene
 
 _NEAR = 2e-5
+_EARLY = 0.12
+"""Of places on one way, each as good as the others, the last one is where a factor is written."""
 _IN_LOOPS = (-1.0, 2.0, 0.5)
 
 
@@ -27,6 +29,7 @@ def weighed(lab: Lab) -> Iterator[Edit]:
         for (more,) in lab.fits([effect]):
             for weight in _weights(there, node, 1 + more):
                 yield from _weighted(lab.scene, node, weight, _values(lab, node), numbers)
+                yield from _divided(lab, node, weight, numbers)
         if lab.scene.watched.turns[lab.scene.draft.index[node]] > 1:
             for w in _IN_LOOPS:  # What is handed on from turn to turn is not affine.
                 if lab.helps(node, lambda v, w=w: v * w):
@@ -115,17 +118,22 @@ def _respelled(
         for text, extra in spelled(_product(value, weight), numbers):
             constant = isinstance(node, ast.Constant)
             yield scene.put(node, text, "factor", (1.05 if constant else 0.7) + extra)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and len(weight) == 1:
-        divisor = scene.value(node.right)
-        if isinstance(divisor, int | float) and weight[0] > 0:
-            for text, extra in spelled((divisor / weight[0],), numbers):
-                yield scene.put(node.right, text, "factor", 0.7 + extra)
+
+
+def _divided(lab: Lab, node: ast.expr, weight: Values, numbers: list[Scalar]) -> Iterator[Edit]:
+    """Another number where one divides: `/ d` to `/ sqrt(d)`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and weight[0] > 0:
+        divisor = _values(lab, node.right)
+        if divisor:
+            for text, extra in spelled(_product(divisor, tuple([1 / w for w in weight])), numbers):
+                yield lab.scene.put(node.right, text, "factor", 0.7 + extra)
 
 
 def _scaled(
     scene: Scene, node: ast.expr, weight: Values, numbers: list[Scalar], cost: float
 ) -> Iterator[Edit]:
     here = as_part(scene.draft, node, MUL)
+    cost += _EARLY * (1 - scene.draft.span(node)[0] / len(scene.draft.body))
     sign = "-" if weight[0] < 0 else ""
     for text, extra in factors(tuple(map(abs, weight)), numbers):
         yield scene.put(node, f"{sign}{here} {text}", "factor", cost + extra)

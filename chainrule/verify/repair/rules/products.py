@@ -28,7 +28,8 @@ def other_products(scene: Scene) -> Iterator[Edit]:
         for (ka, ta), (kb, tb) in itertools.product(_forms(scene, a), _forms(scene, b)):
             for swapped in (False, True):
                 if (ka, kb, swapped) != (0, 0, False):
-                    cost = _COST.get((ka, kb), 1.0) + 0.4 * swapped
+                    turned = swapped and ka == kb == 1  # All of it, transposed.
+                    cost = 1.2 if turned else _COST.get((ka, kb), 1.0) + 0.4 * swapped
                     text = _product(scene, node, *((tb, ta) if swapped else (ta, tb)))
                     yield scene.put(node, text, "transposed", cost)
 
