@@ -249,6 +249,13 @@ def test_a_sum_that_cancels_is_no_matter_of_layout():
     assert codes(measured(normed, back, normal(5, 3), normal(3))) == set()
 
 
+def test_a_constant_of_seven_digits_is_right():
+    third = np.float64(np.float32(1 / 3))
+    evidence = measured(lambda x: x / 3, lambda x, g: g * third, normal(3, 4))
+    assert not evidence.wrong and verdicts(evidence) == {"right"}
+    assert all(1e-9 < t.error <= t.tolerance for t in evidence.trials if "captured" in t.point)
+
+
 def test_what_cannot_be_told_is_no_check():
     evidence = measured(lambda x: np.sin(1e18 * x), lambda x, g: g, normal(3, 4))
     assert not evidence.trials and [w for w, _ in evidence.skipped if w == "everything"]

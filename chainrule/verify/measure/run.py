@@ -100,11 +100,16 @@ class Run:
         trials = self.evidence.trials
         return tuple(sorted({t.input for t in trials if t.point == point and t.verdict == "wrong"}))
 
-    def doubt(self, point: str, k: int) -> None:
-        """Take back what was said to be wrong at a point of input k's gradient."""
+    def doubt(self, point: str, k: int, close: float = 0.0) -> None:
+        """Take back what was said to be wrong at a point of input k's gradient. What is off by no
+        more than `close` is right."""
         trials = self.evidence.trials
         for i, t in enumerate(trials):
-            if (t.point, t.input, t.verdict) == (point, k, "wrong"):
+            if (t.point, t.input, t.verdict) != (point, k, "wrong"):
+                continue
+            if t.error <= close:
+                trials[i] = replace(t, tolerance=close, verdict="right")
+            else:
                 trials[i] = replace(t, verdict="unsure")
 
     def skip(self, what: str, why: str) -> None:

@@ -79,9 +79,9 @@ def _smaller(run: Run, failed: Failed) -> list[Failed]:
 
 
 def _retract(run: Run, base: Base, k: int) -> None:
-    """No element is wrong: what looked so was rounding."""
+    """No element is wrong: what looked so was rounding, or a constant of seven digits."""
     name, evidence = base.point.name, run.evidence
-    run.doubt(name, k)
+    run.doubt(name, k, jacobian.CLOSE)
     evidence.behaviours[:] = [
         b
         for b in evidence.behaviours
