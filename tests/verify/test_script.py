@@ -532,3 +532,22 @@ def test_a_script_of_chainrules_own(how: list[str]):
     assert before is None or printed == before.stdout
     wrong, _ = ran("own.py", "--wrong", *how)
     assert [f.subject for f in serious(wrong.report)] == ["Softplus"]
+
+
+OWN_LOOP = """
+import chainrule as cr
+from chainrule import optim
+w = cr.tensor([1.0, -2.0], requires_grad=True)
+sgd = optim.SGD([w], lr=0.1)
+for _ in range(4):
+    (w * w).sum().backward()
+    sgd.step()
+"""
+
+
+def test_a_loop_of_chainrules_own_that_never_resets(tmp_path: Path):
+    outcome = script.run(script.target(written(tmp_path, OWN_LOOP)), own=script.OWN)
+    (found,) = serious(outcome.report)
+    assert found.name.code == "not_reset"
+    assert found.place is not None
+    assert found.place.text == "(w * w).sum().backward()"
