@@ -24,6 +24,7 @@ from chainrule.verify.repair.numbers import Scalar, coefficient, factors, scalar
 from chainrule.verify.repair.scene import Scene, Shape
 from chainrule.verify.repair.synthesis import instead, named
 from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.weigh import early
 from chainrule.verify.subject import Array
 
 _SUMS = (
@@ -219,7 +220,7 @@ def _other_values(lab: Lab, response: Response) -> Iterator[Edit]:
         for row in _FACTORS:
             if _answers(lab, response, row, a, name):
                 text = row.format(e=atom if ".T" in row else here, a=name)
-                yield scene.put(node, text, code, 1.4)
+                yield scene.put(node, text, code, 1.2 + early(scene, node))
 
 
 def _answers(lab: Lab, response: Response, row: str, a: Array | None, name: str) -> bool:

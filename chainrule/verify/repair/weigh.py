@@ -16,7 +16,7 @@ from chainrule.verify.repair.numbers import Scalar, Values, factors, scalars, sp
 from chainrule.verify.repair.scene import Scene
 
 _NEAR = 2e-5
-_EARLY = 0.12
+EARLY = 0.6
 """Of places on one way, each as good as the others, the last one is where a factor is written."""
 _IN_LOOPS = (-1.0, 2.0, 0.5)
 
@@ -133,10 +133,15 @@ def _scaled(
     scene: Scene, node: ast.expr, weight: Values, numbers: list[Scalar], cost: float
 ) -> Iterator[Edit]:
     here = as_part(scene.draft, node, MUL)
-    cost += _EARLY * (1 - scene.draft.span(node)[0] / len(scene.draft.body))
+    cost += early(scene, node)
     sign = "-" if weight[0] < 0 else ""
     for text, extra in factors(tuple(map(abs, weight)), numbers):
         yield scene.put(node, f"{sign}{here} {text}", "factor", cost + extra)
+
+
+def early(scene: Scene, node: ast.expr) -> float:
+    """How unlikely a factor is missing here, because the way goes on."""
+    return EARLY * (1 - scene.draft.span(node)[0] / len(scene.draft.body))
 
 
 def _product(a: Values, b: Values) -> Values:
