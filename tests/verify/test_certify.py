@@ -89,6 +89,10 @@ def test_what_lies_upstream_and_what_contains_the_culprit_are_its_victims() -> N
     (found,) = report.findings
     assert found.subject == "net.act"
     assert found.victims == ("net.linear", "net.norm", "net")
+    assert [c.name for c in report.ledger.checked] == ["net.act"]
+    assert [(s.name, s.why) for s in report.ledger.skipped if s.name == "net"] == [
+        ("net", "net.act is wrong: look again once that is right")
+    ]
 
 
 def test_a_whole_that_is_wrong_by_itself_is_not_excused() -> None:
