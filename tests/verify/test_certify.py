@@ -89,8 +89,8 @@ def test_what_lies_upstream_and_what_contains_the_culprit_are_its_victims() -> N
     (found,) = report.findings
     assert found.subject == "net.act"
     assert found.victims == ("net.linear", "net.norm", "net")
-    assert [c.name for c in report.ledger.checked] == ["net.act"]
-    assert [(s.name, s.why) for s in report.ledger.skipped if s.name == "net"] == [
+    assert [c.subject for c in report.ledger.checked] == ["net.act"]
+    assert [(s.subject, s.why) for s in report.ledger.skipped if s.subject == "net"] == [
         ("net", "net.act is wrong: look again once that is right")
     ]
 

@@ -41,7 +41,7 @@ def without(scene: Scene) -> Iterator[Edit]:
                     code = _unwrapped_code(scene, function, inner)
                     yield scene.put(node, scene.draft.src(inner), code, 1.5)
             case ast.Call(func=ast.Attribute(value=inner, attr=name)) if scene.is_array(inner):
-                code = "precision" if name in _CASTS else "wrong_value"
+                code = "precision" if name in _CASTS else _without_sign(name)
                 if scene.shape(inner) == scene.shape(node):
                     yield scene.put(node, scene.draft.src(inner), code, 1.4)
             case ast.BinOp(op=ast.Pow()) if scene.is_array(node.left):
@@ -60,8 +60,14 @@ def inverse(scene: Scene) -> Iterator[Edit]:
             yield scene.put(node, f"{a} {sign} {b}", "factor", 1.2)
 
 
-def _unwrapped_code(scene: Scene, _: ast.expr, inner: ast.expr) -> str:
-    return "not_linear" if scene.flows(inner) else "wrong_value"
+def _unwrapped_code(scene: Scene, function: ast.expr, inner: ast.expr) -> str:
+    if scene.flows(inner):
+        return "not_linear"
+    return _without_sign(getattr(function, "attr", getattr(function, "id", "")))
+
+
+def _without_sign(name: str) -> str:
+    return "one_sided" if name in ("abs", "fabs", "absolute") else "wrong_value"
 
 
 def exponents(scene: Scene) -> Iterator[Edit]:
