@@ -63,6 +63,10 @@ class Jacobians:
         return float(np.linalg.norm(self.difference)) / scale if scale else 0.0
 
 
+NOTES = ("straight_through", "not_summed")
+"""Behaviours that are good to know, but not wrong."""
+
+
 @dataclass(frozen=True)
 class Behaviour:
     """Something that a backward did which no correct one does, seen without differences.
@@ -96,9 +100,11 @@ class Evidence:
     @property
     def wrong(self) -> bool:
         """Whether anything is certainly wrong."""
-        return bool(self.behaviours) or any(t.verdict == "wrong" for t in self.trials)
+        told = any(b.code not in NOTES for b in self.behaviours)
+        return told or any(t.verdict == "wrong" for t in self.trials)
 
     def wrong_inputs(self) -> tuple[int, ...]:
         """Indices of inputs whose gradient is wrong, in order."""
         trials = {t.input for t in self.trials if t.verdict == "wrong"}
-        return tuple(sorted(trials | {b.input for b in self.behaviours if b.input is not None}))
+        told = {b.input for b in self.behaviours if b.code not in NOTES}
+        return tuple(sorted(trials | {k for k in told if k is not None}))

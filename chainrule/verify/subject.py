@@ -124,6 +124,11 @@ class Subject(abc.ABC):
         inputs, cotangents, parameters. Empty if none, or if the adapter cannot see it."""
         return ()
 
+    def summed(self, xs: Sequence[Any], gs: Sequence[Array]) -> dict[int, tuple[int, ...]]:
+        """Inputs whose gradient the backward returned in the shape they were broadcast to, and that
+        shape, where the engine sums it by itself: `pull` gives what it made of it."""
+        return {}
+
     def flow(self, xs: Sequence[Any]) -> Flow | None:
         """The forward as a graph of known ops, or None if it cannot be traced."""
         return None

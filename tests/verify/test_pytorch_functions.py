@@ -206,8 +206,10 @@ def test_a_shape_that_the_engine_would_sum_or_refuse_is_seen():
             return g @ ctx.saved_tensors[1], g[:2], g, None
 
     subject = subject_of_function(Unsummed, (torch.randn(5, 3), torch.randn(4, 3), torch.randn(4)))
-    raw = subject.pull(values(subject), [np.ones((5, 4), np.float32)])
-    assert [None if r is None else r.shape for r in raw] == [(5, 3), (2, 4), (5, 4)]
+    g = np.ones((5, 4), np.float32)
+    raw = subject.pull(values(subject), [g])
+    assert [None if r is None else r.shape for r in raw] == [(5, 3), (2, 4), (4,)]
+    assert subject.summed(values(subject), [g]) == {2: (5, 4)}
 
 
 def test_a_wrong_number_of_gradients_raises_as_in_pytorch():
@@ -454,3 +456,28 @@ def test_a_mistake_that_only_the_whole_shows_keeps_the_whole():
     with capturing() as seen:
         Sized.apply(torch.randn(64, 96), torch.randn(80, 96, requires_grad=True))
     assert seen.subjects()[0].inputs[0].value.shape == (64, 96)
+
+
+class Shifted(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shift, factor):
+        ctx.factor = factor
+        return x + shift
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, ctx.factor * g, None
+
+
+@pytest.mark.parametrize("shape", [(6,), (1, 6), (5, 1), ()])
+def test_what_the_engine_sums_is_a_note(shape: tuple[int, ...]):
+    shift = torch.randn(shape)
+    report = certify("Shifted", [subject_of_function(Shifted, (torch.randn(5, 6), shift, 1.0))])
+    assert report.ok
+    assert [(f.level, f.input, f.name.code) for f in report.findings] == [
+        ("note", "shift", "not_summed")
+    ]
+    wrong = certify("Shifted", [subject_of_function(Shifted, (torch.randn(5, 6), shift, 2.0))])
+    assert [(f.input, f.name.code) for f in wrong.findings if f.level == "error"] == [
+        ("shift", "factor")
+    ]

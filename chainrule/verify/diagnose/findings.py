@@ -23,7 +23,7 @@ from chainrule.verify.diagnose.scale import scaled
 from chainrule.verify.diagnose.scales import scaled_elements
 from chainrule.verify.diagnose.source import line_of
 from chainrule.verify.diagnose.values import mistaken
-from chainrule.verify.evidence import Evidence, Jacobians
+from chainrule.verify.evidence import NOTES, Evidence, Jacobians
 from chainrule.verify.finding import Finding, Heat, Level, Name
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Subject
@@ -45,7 +45,7 @@ RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
     raw,
 )
 """All rules that look at a pair of Jacobians."""
-_NOTES = ("straight_through", "kink")
+_NOTES = (*NOTES, "kink")
 _WHOLE = ("not_linear", "ignores_cotangent", "stale", "contiguity", "not_deterministic")
 """Misbehaviour that one line spreads to all inputs."""
 _DESCRIPTIVE = 20.0

@@ -37,6 +37,9 @@ def sound(run: Run, base: Base) -> bool:
     _written(run, base, gs, kept)
     for k in run.wanted:
         _shaped(run, base, k, bars[k])
+    for k, got in run.subject.summed(base.xs, kept).items():
+        says = f"the backward returns shape {got}; its engine sums that to {np.shape(base.xs[k])}"
+        run.behaves("not_summed", k, says, got=got)
     return True
 
 

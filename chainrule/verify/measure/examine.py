@@ -9,7 +9,7 @@ from time import perf_counter
 
 import numpy as np
 
-from chainrule.verify.evidence import Evidence
+from chainrule.verify.evidence import NOTES, Evidence
 from chainrule.verify.measure import absent, conduct, points, precision, shrink, sizes
 from chainrule.verify.measure.noise import Base, based
 from chainrule.verify.measure.probes import Probe, probe
@@ -32,8 +32,6 @@ _FAR_LARGER = 1e3
 """A gradient that grows so much at another sign is beyond what the forward was made for."""
 _AGAIN = 1e-6
 """Runs may differ by rounding: sums go in another order where memory is aligned differently."""
-_NOTES = ("straight_through",)
-"""Behaviours that are not wrong."""
 
 
 def examine(subject: Subject) -> Evidence:
@@ -170,7 +168,7 @@ class _Examination:
 
     def _wrong(self) -> bool:
         evidence = self.run.evidence
-        told = [b for b in evidence.behaviours if b.code not in _NOTES]
+        told = [b for b in evidence.behaviours if b.code not in NOTES]
         return bool(told) or any(t.verdict == "wrong" for t in evidence.trials)
 
     def _varied(self, base: Base) -> None:

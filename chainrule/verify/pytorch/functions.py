@@ -156,10 +156,22 @@ class FunctionSubject(Subject):
         return tuple([to_numpy(y) for y, k in zip(ys, keep, strict=True) if k])
 
     def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
-        """What `backward` returns when PyTorch's engine calls it."""
+        """What `backward` returns when PyTorch's engine calls it; where it returned one for each
+        use of a broadcast input, their sum, as the engine makes it."""
         args = self._tensors(xs)
         raw = self._pulled(args, [to_torch(g) for g in gs])
-        return tuple([_given(r, x.wanted) for r, x in zip(raw, self.inputs, strict=True)])
+        wanted = [x.wanted for x in self.inputs]
+        return tuple([_given(r, w, a) for r, w, a in zip(raw, wanted, args, strict=True)])
+
+    def summed(self, xs: Sequence[Any], gs: Sequence[Array]) -> dict[int, tuple[int, ...]]:
+        """Inputs whose gradient PyTorch's engine sums to their shape."""
+        args = self._tensors(xs)
+        raw = self._pulled(args, [to_torch(g) for g in gs])
+        return {
+            i: tuple(r.shape)
+            for i, (r, a) in enumerate(zip(raw, args, strict=True))
+            if self.inputs[i].wanted and _broadcast(r, a)
+        }
 
     def _tensors(self, xs: Sequence[Any]) -> list[Any]:
         return [tensor_like(x, like) for x, like in zip(xs, self._like, strict=True)]
@@ -249,12 +261,21 @@ def _tensors_in(ys: Any) -> list[Tensor]:
     return [y for y in outputs if isinstance(y, Tensor)]
 
 
-def _given(x: Any, wanted: bool) -> Array | None:
+def _given(x: Any, wanted: bool, arg: Any) -> Array | None:
     if not wanted or x is None:
         return None
     if isinstance(x, Tensor):
-        return to_numpy(x)
+        summed = cast("Any", x).sum_to_size(arg.shape) if _broadcast(x, arg) else x
+        return to_numpy(summed)
     return np.asarray(x)
+
+
+def _broadcast(bar: Any, arg: Any) -> bool:
+    """Whether a gradient has another shape than its argument, one to which that can be expanded."""
+    if not isinstance(bar, Tensor) or bar.shape == arg.shape or bar.dim() < arg.dim():
+        return False
+    pairs = zip(reversed(arg.shape), reversed(bar.shape), strict=False)
+    return all(n in (1, m) for n, m in pairs)
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
