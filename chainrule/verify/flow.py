@@ -20,7 +20,7 @@ from chainrule.function import Call as UserCall
 from chainrule.function import Context
 from chainrule.graph import Node, Variable, apply, interposed, order, recording, variable
 from chainrule.op import Detach, Need, Op, new_op
-from chainrule.ops.families import zeros_like
+from chainrule.ops.families import Elementwise, zeros_like
 from chainrule.tensor import asarray
 from chainrule.verify.reading import place_at
 from chainrule.verify.subject import Array, Edge, Flow
@@ -131,9 +131,12 @@ class Recorder:
 
 
 def _settings(op: Op) -> str:
-    """The op's fields that are plain values: "axes=(1,), keepdims=True"."""
+    """The op's fields that are plain values: "axes=(1,), keepdims=True". Those of elementwise ops
+    are the rules of their row."""
+    if isinstance(op, Elementwise):
+        return ""
     plain = (bool, int, float, str, tuple, type(None))
-    fields = [(n, getattr(op, n)) for n in op.fields if n != "label"]
+    fields = [(n, getattr(op, n)) for n in op.fields]
     shown = [f"{n}={v!r}" for n, v in fields if isinstance(v, plain)]
     return ", ".join([s for s in shown if len(s) <= 60 and " at 0x" not in s])
 
