@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as fn
 
+from chainrule import verify
 from chainrule.errors import ConfigError
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.measure.examine import examine
@@ -137,7 +138,7 @@ def test_what_pytorch_does_not_compute_is_said():
     skipped: list[Skipped] = []
     subjects = subjects_of_call(torch.cdist, (_r(4, 3), _r(5, 3)), order=2, skipped=skipped)
     assert [s.name for s in subjects] == ["cdist", "cdist, derivative of order 1 by torch.func"]
-    assert all("not" in s.why for s in skipped) and len(skipped) == 4
+    assert all("not" in s.why for s in skipped) and len(skipped) == 5
 
 
 def test_a_module_is_a_function_of_its_parameters():
@@ -157,3 +158,12 @@ def test_a_module_is_a_function_of_its_parameters():
 def test_nothing_to_differentiate_is_said():
     with pytest.raises(ConfigError, match="nothing to differentiate"):
         subject_of_call(torch.bincount, (LABELS,))
+
+
+def test_zeros_are_tried_in_nested_forward_mode():
+    """PyTorch's derivative of cumprod there is wrong only where an element is 0."""
+    report = verify.check(_cumprod, _r(4), order=2)
+    assert [f.subject for f in report.findings if f.level == "error"], str(report)
+    assert all("at zeros" in f.subject for f in report.findings)
+    for right in (torch.exp, fn.relu, torch.prod, lambda x: torch.cumsum(x, 0), torch.abs):
+        assert verify.check(right, _r(4), order=2).ok

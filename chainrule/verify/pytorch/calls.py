@@ -66,6 +66,8 @@ def subjects_of_call(
             modes.append("forward")
     most = {"reverse": order, "func": order, "forward": min(order, _NESTED)}
     subjects = [_subject(call, k, mode) for mode in modes for k in range(1, most[mode] + 1)]
+    if most["forward"] > 1 and "forward" in modes:
+        subjects.append(_subject(_with_zeros(call), most["forward"], "forward"))
     left_out += inside.skipped
     return [*inside.subjects(), *[s for s in subjects if _runs(s, left_out)]]
 
@@ -106,6 +108,16 @@ def _subject(call: Call, order: int, mode: Mode) -> CallSubject:
     if mode == "forward" and sum([call.args[i].numel() for i in moved]) > COLUMNS:
         call = coefficients_call(call, moved, each=_EACH, name="directions")
     return CallSubject(call, order, mode)
+
+
+def _with_zeros(call: Call) -> Call:
+    """The call with every third element 0. Along fixed directions other points are not tried by
+    themselves, and zeros are where nested derivatives are written wrongly."""
+    args = list(call.args)
+    for i in _moved(call):
+        args[i] = args[i].detach().clone(memory_format=torch.contiguous_format)
+        args[i].view(-1)[1::3] = 0
+    return replace(call, args=tuple(args), name=f"{call.name} at zeros", replay=Replay.of(args))
 
 
 def _moved(call: Call) -> list[int]:
