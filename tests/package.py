@@ -72,9 +72,12 @@ def use(env: Path, away: Path) -> None:
     files = sorted(p.name for p in out.iterdir())
     expect(f"training left {files}", {"losses.csv", "losses.svg"} <= set(files))
     names = run(
-        "chainrule sample", command, "sample", "--checkpoint", out, "--count", "3", cwd=away
+        *("chainrule sample", command, "sample", "--checkpoint", out),
+        *("--count", "3", "--seed", "1"),
+        cwd=away,
     )
-    expect("sampling printed 3 lines", len(names.strip().splitlines()) >= 3)
+    # A model that has hardly learnt anything may invent an empty name: a line all the same.
+    expect("sampling printed 3 lines", len(names.splitlines()) == 3)
 
 
 def main() -> None:
