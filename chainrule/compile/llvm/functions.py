@@ -14,81 +14,22 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
-Value = Any
-Builder = Any
-I1, I8, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
-_FLOATS: dict[str, Any] = {"e": ir.HalfType(), "f": ir.FloatType(), "d": ir.DoubleType()}
+from chainrule.compile.llvm.numbers import (
+    I8,
+    I64,
+    Builder,
+    Value,
+    constant,
+    declare,
+    in_memory,
+    intrinsic,
+    lanes_of,
+    truth,
+    type_of,
+)
 
-
-def type_of(dtype: Any, lanes: int = 0) -> Any:
-    """LLVM's type of a number of `dtype` in a register; of so many if `lanes`."""
-    kind = dtype.kind
-    if kind == "f":
-        one = _FLOATS[dtype.char] if dtype.char in _FLOATS else _FLOATS["d"]
-    else:
-        one = I1 if kind == "b" else ir.IntType(8 * dtype.itemsize)
-    return ir.VectorType(one, lanes) if lanes else one
-
-
-def in_memory(dtype: Any, lanes: int = 0) -> Any:
-    """LLVM's type of it in memory, where a bool is a byte."""
-    if dtype.kind != "b":
-        return type_of(dtype, lanes)
-    return ir.VectorType(I8, lanes) if lanes else I8
-
-
-def lanes_of(v: Value) -> int:
-    """How many numbers `v` is, 0 if it is a single one."""
-    return v.type.count if isinstance(v.type, ir.VectorType) else 0
-
-
-def constant(value: Any, dtype: Any, lanes: int = 0) -> Value:
-    """The number `value`."""
-    one = type_of(dtype)
-    if dtype.kind == "b":
-        value = int(bool(value))
-    c = ir.Constant(one, float(value) if dtype.kind == "f" else int(value))
-    return ir.Constant(ir.VectorType(one, lanes), [c] * lanes) if lanes else c
-
-
-def splat(b: Builder, v: Value, lanes: int) -> Value:
-    """`v` in every lane."""
-    if lanes_of(v) or not lanes:
-        return v
-    if isinstance(v, ir.Constant):
-        return ir.Constant(ir.VectorType(v.type, lanes), [v] * lanes)
-    vector = ir.VectorType(v.type, lanes)
-    first = b.insert_element(ir.Constant(vector, ir.Undefined), v, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-    return b.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
-
-
-def intrinsic(b: Builder, name: str, *args: Value, fastmath: tuple[str, ...] = ()) -> Value:
-    """Call LLVM's own function `name`, whose type is that of its first argument."""
-    t = args[0].type
-    f = declare(b, f"llvm.{name}.{suffix(t)}", t, [a.type for a in args])
-    return b.call(f, args, fastmath=fastmath)
-
-
-def declare(b: Builder, name: str, result: Any, args: list[Any]) -> Any:
-    """The external function `name` of this module."""
-    module = b.module
-    if name in module.globals:
-        return module.globals[name]
-    return ir.Function(module, ir.FunctionType(result, args), name)
-
-
-def suffix(t: Any) -> str:
-    """How LLVM writes a type in a function's name."""
-    if isinstance(t, ir.VectorType):
-        return f"v{t.count}{suffix(t.element)}"
-    if isinstance(t, ir.PointerType):
-        return "p0"
-    if isinstance(t, ir.IntType):
-        return f"i{t.width}"
-    return {"half": "f16", "float": "f32", "double": "f64"}[str(t)]
+__all__ = ["I8", "I64", "ROWS", "Row", "call", "declare", "in_memory", "known", "type_of"]
 
 
 def _math(name: str, b: Builder, *xs: Value) -> Value:
@@ -115,15 +56,7 @@ def _arithmetic(real: str, whole: str) -> Row:
 
 
 def _logical(b: Builder, d: Any, xs: list[Value]) -> list[Value]:
-    return [_truth(b, d, x) for x in xs]
-
-
-def _truth(b: Builder, d: Any, x: Value) -> Value:
-    """Whether `x` is not 0; NaN is not."""
-    if d.kind == "b":
-        return x
-    zero = constant(0, d, lanes_of(x))
-    return b.fcmp_unordered("!=", x, zero) if d.kind == "f" else b.icmp_signed("!=", x, zero)
+    return [truth(b, d, x) for x in xs]
 
 
 def _compare(sign: str) -> Row:
@@ -229,7 +162,7 @@ def _reciprocal(b: Builder, d: Any, xs: list[Value]) -> Value:
 
 
 def _not(b: Builder, d: Any, xs: list[Value]) -> Value:
-    return b.not_(_truth(b, d, xs[0]))
+    return b.not_(truth(b, d, xs[0]))
 
 
 def _whole(b: Builder, d: Any, xs: list[Value]) -> tuple[Value, Value]:
@@ -326,23 +259,3 @@ def _real(name: str, b: Builder, dtype: Any, xs: list[Value]) -> Value:
         return _math(name, b, *xs)
     wide = [b.fpext(x, type_of(np.dtype(np.float32), lanes_of(x))) for x in xs]
     return b.fptrunc(_math(name, b, *wide), xs[0].type)
-
-
-def cast(b: Builder, v: Value, old: Any, new: Any) -> Value:
-    """`v` converted as NumPy's `astype` does."""
-    if old == new:
-        return v
-    to = type_of(new, lanes_of(v))
-    if new.kind == "b":
-        return _truth(b, old, v)
-    if old.kind == "f" and new.kind == "f":
-        return b.fptrunc(v, to) if old.itemsize > new.itemsize else b.fpext(v, to)
-    if old.kind == "f":
-        return b.fptosi(v, to) if new.kind == "i" else b.fptoui(v, to)
-    if new.kind == "f":
-        return b.sitofp(v, to) if old.kind == "i" else b.uitofp(v, to)
-    if old.kind == "b" or (new.itemsize > old.itemsize and old.kind == "u"):
-        return b.zext(v, to)
-    if new.itemsize > old.itemsize:
-        return b.sext(v, to)
-    return b.trunc(v, to) if new.itemsize < old.itemsize else v

@@ -23,10 +23,10 @@ import numpy as np
 from llvmlite import ir
 
 from chainrule.compile.llvm import splitting
-from chainrule.compile.llvm.functions import I64, declare, in_memory
 from chainrule.compile.llvm.gate import again, enter
 from chainrule.compile.llvm.kernel import Emitter, size_of
 from chainrule.compile.llvm.machine import Machine
+from chainrule.compile.llvm.numbers import I64, declare, in_memory
 from chainrule.compile.llvm.parallel import is_parallel, iterations, least
 from chainrule.compile.llvm.repeating import repeat
 from chainrule.compile.llvm.watchman import unchanged

@@ -18,9 +18,10 @@ from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile.llvm import functions as fn
-from chainrule.compile.llvm.functions import I1, I64
-from chainrule.compile.llvm.kernel import Emitter, Lanes, Value
+from chainrule.compile.llvm import numbers as nums
+from chainrule.compile.llvm.kernel import Emitter
+from chainrule.compile.llvm.lanes import Lanes, below, first_lanes
+from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.loops import language as loops
 from chainrule.compile.loops.language import Product
 
@@ -35,7 +36,7 @@ def product(e: Emitter, s: Product) -> None:
         width = max(width // 2, min(width, 4))
         end = e.extent(n)
         with e.counting(end, width) as base:
-            mask = e.below(end, base, width)
+            mask = below(e.b, end, base, width)
             _panel(e, s, [Lanes(s.j, width, base, mask)])
         return
     full, rest = divmod(n, width)
@@ -49,8 +50,7 @@ def product(e: Emitter, s: Product) -> None:
         zero = ir.Constant(I64, 0)
         panel = [_lanes(e, s, width, zero, v) for v in left]
         if rest:
-            bits = [ir.Constant(I1, i < rest) for i in range(width)]
-            panel[-1].mask = ir.Constant(ir.VectorType(I1, width), bits)
+            panel[-1].mask = first_lanes(rest, width)
         with e.fresh():
             _panel(e, s, panel)
 
@@ -115,7 +115,7 @@ def _repeatable(s: Product) -> bool:
 def _tile(e: Emitter, s: Product, panel: Sequence[Lanes], rows: Sequence[Value]) -> None:
     """`rows` of a panel: the accumulators in registers, then the body with each."""
     b, dtype = e.b, s.acc.dtype
-    zero = fn.constant(0, dtype, panel[0].width)
+    zero = nums.constant(0, dtype, panel[0].width)
     slots = [[e.slot(zero.type) for _ in panel] for _ in rows]
     for slot in [x for line in slots for x in line]:
         b.store(zero, slot)
@@ -148,12 +148,12 @@ def _along_k(
     for lanes in panel:
         with e.fresh():
             e.lanes, e.vars[s.j] = lanes, lanes.base
-            right.append(fn.splat(b, e.value(s.right), lanes.width))
+            right.append(nums.splat(b, e.value(s.right), lanes.width))
             e.lanes = None
     for row, line in zip(rows, slots, strict=True):
         with e.fresh():
             e.vars[s.i] = row
-            left = fn.splat(b, e.value(s.left), panel[0].width)
+            left = nums.splat(b, e.value(s.left), panel[0].width)
         for r, slot in zip(right, line, strict=True):
             b.store(multiply_add(e, left, r, b.load(slot, typ=slot.allocated_type)), slot)
 
@@ -161,5 +161,5 @@ def _along_k(
 def multiply_add(e: Emitter, x: Value, y: Value, z: Value) -> Value:
     """x y + z, rounded once where the processor can."""
     if e.machine.fma:
-        return fn.intrinsic(e.b, "fma", x, y, z)
+        return nums.intrinsic(e.b, "fma", x, y, z)
     return e.b.fadd(e.b.fmul(x, y), z)

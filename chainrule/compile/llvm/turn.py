@@ -14,9 +14,9 @@ from typing import Any, cast
 
 from llvmlite import ir
 
-from chainrule.compile.llvm import functions as fn
-from chainrule.compile.llvm.functions import I64
+from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.kernel import Emitter
+from chainrule.compile.llvm.numbers import I64
 from chainrule.compile.loops import language as loops
 
 SIDE = 8
@@ -77,7 +77,7 @@ def _square(e: Emitter, s: Any, row: tuple[Any, Any], col: tuple[Any, Any]) -> N
     """One square: lines along i become lines along j."""
     b, x = e.b, s.value
     source, at, _ = x.of
-    kind = fn.in_memory(x.dtype, SIDE)
+    kind = nums.in_memory(x.dtype, SIDE)
     e.vars[row[0]] = row[1]
     lines: list[Any] = []
     for n in range(SIDE):

@@ -12,7 +12,7 @@ All of it needs fused multiply-add; where the machine has none, `names` is empty
 
 from __future__ import annotations
 
-from chainrule.compile.mathlib.emitter import Target
+from chainrule.compile.mathlib.lanes import Target
 from chainrule.compile.mathlib.table import Function, bound, emit, names
 
 __all__ = ["Function", "Target", "bound", "emit", "names"]

@@ -11,7 +11,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile.mathlib.emitter import Bits, Lanes, Real
+from chainrule.compile.mathlib.lanes import Lanes
+from chainrule.compile.mathlib.reals import Bits, Real
 
 
 def nearest(x: Real, factor: float = 1.0) -> tuple[Real, Bits]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 from chainrule.compile.mathlib import coefficients as c
-from chainrule.compile.mathlib.emitter import Bits, Real
 from chainrule.compile.mathlib.evaluation import nearest, polynomial, power_of_two, scale
+from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import (
     Two,
     constant,

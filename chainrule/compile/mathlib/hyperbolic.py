@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from chainrule.compile.mathlib import coefficients as c
-from chainrule.compile.mathlib.emitter import Bits, Real
 from chainrule.compile.mathlib.evaluation import nearest, polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
     exp_moderate,
@@ -15,6 +14,7 @@ from chainrule.compile.mathlib.exponential import (
     expm1_wide,
 )
 from chainrule.compile.mathlib.logarithm import log1p_wide, log_twofold, split_past_1
+from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import Two, exactly, pick, product, root, total
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from chainrule.compile.mathlib import coefficients as c
-from chainrule.compile.mathlib.emitter import Real
 from chainrule.compile.mathlib.evaluation import polynomial
+from chainrule.compile.mathlib.reals import Real
 from chainrule.compile.mathlib.twofold import (
     Two,
     constant,

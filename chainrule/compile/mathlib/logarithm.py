@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 from chainrule.compile.mathlib import coefficients as c
-from chainrule.compile.mathlib.emitter import Bits, Real
 from chainrule.compile.mathlib.evaluation import polynomial, power_of_two
 from chainrule.compile.mathlib.exponential import exp, exp_parts, exp_twofold
+from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import (
     Two,
     constant,

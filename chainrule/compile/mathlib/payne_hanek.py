@@ -17,7 +17,8 @@ from typing import Any
 from llvmlite import ir
 
 from chainrule.compile.mathlib import coefficients as c
-from chainrule.compile.mathlib.emitter import Lanes, Real, Target
+from chainrule.compile.mathlib.lanes import Lanes, Target
+from chainrule.compile.mathlib.reals import Real
 from chainrule.compile.mathlib.twofold import Two, constant
 
 I64, I256, DOUBLE = ir.IntType(64), ir.IntType(256), ir.DoubleType()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from chainrule.compile.mathlib.emitter import Mask, Real
+from chainrule.compile.mathlib.reals import Mask, Real
 
 
 def fmod(a: Real, b: Real) -> Real:

@@ -22,7 +22,8 @@ from chainrule.compile.mathlib import logarithm as l
 from chainrule.compile.mathlib import power as p
 from chainrule.compile.mathlib import stepwise as s
 from chainrule.compile.mathlib import trigonometric as t
-from chainrule.compile.mathlib.emitter import Lanes, Real, Target
+from chainrule.compile.mathlib.lanes import Lanes, Target
+from chainrule.compile.mathlib.reals import Real
 
 Fn = Callable[..., Real]
 

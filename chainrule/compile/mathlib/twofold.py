@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from chainrule.compile.mathlib.emitter import Mask, Real
+from chainrule.compile.mathlib.reals import Mask, Real
 
 
 @final

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
-from chainrule.compile.llvm.kernel import identity
+from chainrule.compile.loops.folds import identity
 from chainrule.compile.loops.language import Affine, For, Into, Let, Mode, Stmt, Var
 from chainrule.compile.loops.views import ZERO, Index
 from chainrule.compile.scheduling import lower

@@ -1,0 +1,180 @@
+"""Loops over lanes: W turns at a time, and accumulators that are vectors.
+
+What remains beyond the last full vector is masked off. A loop that folds keeps several accumulators
+where it is long enough, so that one addition need not wait for the one before it.
+
+Notation: W lanes of a vector; `b` the builder.
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+from llvmlite import ir
+
+from chainrule.compile.llvm import functions as fn
+from chainrule.compile.llvm import numbers as nums
+from chainrule.compile.llvm.machine import Machine
+from chainrule.compile.llvm.numbers import I1, I64, Value
+from chainrule.compile.loops.folds import identity
+from chainrule.compile.loops.language import (
+    Fold,
+    For,
+    Into,
+    Local,
+    Stmt,
+    Store,
+    Var,
+    exprs_of,
+    statements,
+    within,
+)
+from chainrule.compile.terms.sizes import Extent
+
+if TYPE_CHECKING:
+    from chainrule.compile.llvm.kernel import Emitter
+
+
+@final
+@dataclass(slots=True)
+class Lanes:
+    """The vector that is computed: `var` is `base`, base + 1, ...; `mask` says which count."""
+
+    var: Var
+    width: int
+    base: Value
+    mask: Value | None
+    copy: int = 0
+    """Which of several accumulators it adds to."""
+
+
+def over_lanes(e: Emitter, s: For) -> None:
+    """Emit the loop `s`."""
+    n = s.var.extent
+    width = width_of(e.machine, s.body, n)
+    folds: dict[Local, Fold] = {x.local: x.fold for x in statements(s.body) if isinstance(x, Into)}
+    outer = [x for x in folds if x in e.locals]
+    full = n // width if isinstance(n, int) else 0
+    copies = 4 if outer and full >= 8 else 1
+    for local in outer:
+        e.vectors[local] = [_started(e, local, folds[local], width) for _ in range(copies)]
+    if isinstance(n, int):
+        whole = full - full % copies
+        _strip(e, s, width, 0, whole, copies)
+        _strip(e, s, width, whole * width, full - whole, 1)
+        if n % width:
+            with e.known.within():
+                mask = first_lanes(n % width, width)
+                _vector(e, s, Lanes(s.var, width, ir.Constant(I64, full * width), mask))
+    else:
+        end = e.extent(n)
+        with e.counting(end, width) as base:
+            _vector(e, s, Lanes(s.var, width, base, below(e.b, end, base, width)))
+    for local in outer:
+        _finish(e, local, folds[local])
+
+
+def _strip(e: Emitter, s: For, width: int, start: int, count: int, copies: int) -> None:
+    """`count` full vectors from `start`, `copies` of them at a time."""
+    if not count:
+        return
+    b, first = e.b, ir.Constant(I64, start)
+    with e.counting(ir.Constant(I64, count * width), copies * width) as i:
+        for copy in range(copies):
+            shift = ir.Constant(I64, start + copy * width)
+            base = b.add(i, shift, flags=("nsw",)) if start or copy else i
+            base = first if count == 1 else base
+            with e.known.within():
+                _vector(e, s, Lanes(s.var, width, base, None, copy))
+
+
+def _vector(e: Emitter, s: For, lanes: Lanes) -> None:
+    """The body for one vector."""
+    assert e.lanes is None, "lanes within lanes"
+    e.lanes = lanes
+    e.vars[s.var] = lanes.base
+    e.run(s.body)
+    e.lanes = None
+
+
+def _started(e: Emitter, local: Local, fold: Fold, width: int) -> Value:
+    start = nums.constant(identity(fold, local.dtype), local.dtype, width)
+    slot = e.slot(start.type)
+    e.b.store(start, slot)
+    return slot
+
+
+def _finish(e: Emitter, local: Local, fold: Fold) -> None:
+    """Fold the lanes of all accumulators into the local."""
+    b, dtype = e.b, local.dtype
+    first, *rest = [b.load(v, typ=v.allocated_type) for v in e.vectors.pop(local)]
+    total = first
+    for v in rest:
+        total = fn.call(b, fold, dtype, [total, v])
+    one = _across(b, total, fold, dtype)
+    slot = e.locals[local]
+    old = b.load(slot, typ=slot.allocated_type)
+    b.store(fn.call(b, fold, dtype, [old, one]), slot)
+    e.known.changed(local)
+
+
+def _across(b: Any, v: Value, fold: Fold, dtype: Any) -> Value:
+    """All lanes folded into one number, halves with halves: the same order in every run."""
+    width, i32, whole = nums.lanes_of(v), ir.IntType(32), v
+    plain = dtype.kind == "f" and fold in ("maximum", "minimum")
+    while width > 1:
+        width //= 2
+        low, high = (
+            ir.Constant(ir.VectorType(i32, width), list(range(a, a + width))) for a in (0, width)
+        )
+        nothing = ir.Constant(v.type, ir.Undefined)
+        x, y = b.shuffle_vector(v, nothing, low), b.shuffle_vector(v, nothing, high)
+        if plain:  # NaN is looked for at the end
+            v = b.select(b.fcmp_ordered(">" if fold == "maximum" else "<", x, y), x, y)
+        else:
+            v = fn.call(b, fold, dtype, [x, y])
+    if plain:
+        odd = b.bitcast(b.fcmp_unordered("uno", whole, whole), ir.IntType(nums.lanes_of(whole)))
+        some = b.icmp_unsigned("!=", odd, ir.Constant(odd.type, 0))
+        one = b.extract_element(v, ir.Constant(i32, 0))
+        return b.select(some, nums.constant(float("nan"), dtype), one)
+    return b.extract_element(v, ir.Constant(i32, 0))
+
+
+def width_of(machine: Machine, body: Sequence[Stmt], n: Extent) -> int:
+    """How many lanes suit the numbers that `body` computes with."""
+    sizes = {1}
+    for s in statements(body):
+        for e in exprs_of(s):
+            sizes |= {x.dtype.itemsize for x in within(e) if x.dtype.kind == "f"}
+            sizes |= {x.dtype.itemsize for x in (e,)}
+        if isinstance(s, Store):
+            sizes.add(s.buffer.dtype.itemsize)
+    width = machine.lanes(max(sizes))
+    if not isinstance(n, int) and width > 4:
+        width //= 2  # such loops are often short: half a vector wastes less of the last one
+    while isinstance(n, int) and width // 2 >= n and width > 1:
+        width //= 2
+    return width
+
+
+def first_lanes(n: int, width: int) -> Value:
+    """The mask of the first `n` lanes."""
+    return ir.Constant(ir.VectorType(I1, width), [ir.Constant(I1, i < n) for i in range(width)])
+
+
+def below(b: Any, end: Value, base: Value, width: int) -> Value:
+    """The mask of those lanes whose counter is below `end`."""
+    left = b.trunc(b.sub(end, base), ir.IntType(32))
+    return b.icmp_signed("<", iota(width, ir.IntType(32)), nums.splat(b, left, width))
+
+
+def iota(width: int, kind: Any) -> Value:
+    """0, 1, ... in the lanes."""
+    return ir.Constant(ir.VectorType(kind, width), [ir.Constant(kind, i) for i in range(width)])
