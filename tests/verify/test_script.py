@@ -26,11 +26,11 @@ from chainrule.verify import script
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Checked, Ledger
 from chainrule.verify.observer import Observer
+from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.calm import calm
 from chainrule.verify.script.clock import Steps
-from chainrule.verify.script.patches import Patches
 from chainrule.verify.script.whole import WholeObserver
 
 SCRIPTS = Path(__file__).parent / "scripts"

@@ -15,27 +15,24 @@ from typing import Any
 import torch
 import torch.nn.functional as fn
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
+
+from chainrule.verify.pytorch.seen import Seen
 
 _EMBEDDINGS: frozenset[Any] = frozenset([fn.embedding, fn.embedding_bag])
 _LEFT_OUT: dict[str, Any] = {"max_norm": None, "scale_grad_by_freq": False}
 
 
-class Meant(TorchFunctionMode):
+class Meant(Seen):
     """While active, such ops are replaced; `used` says whether there were any."""
 
     def __init__(self) -> None:
         super().__init__()
         self.used = False
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def called(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        kwargs = kwargs or {}
+        """The call, as what it means."""
         if func is fn.ctc_loss:
             self.used = True
             _check_labels(*args[:2], **kwargs)

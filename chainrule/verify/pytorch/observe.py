@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from chainrule.verify import where
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
-from chainrule.verify.pytorch.places import calling
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.subject import Subject
 
@@ -104,7 +104,7 @@ class Capture:
         replay = Replay.of(args)
         copies = tuple([_copy(x) for x in args])
         number = len(self.calls)
-        self.calls.append(Captured(function, copies, replay, calling(), self.owner(), number))
+        self.calls.append(Captured(function, copies, replay, where.place(), self.owner(), number))
 
     def _full(self, function: type[Function]) -> bool:
         """Whether enough calls of a class were recorded whose shapes or settings vary."""

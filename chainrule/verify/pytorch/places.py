@@ -1,29 +1,15 @@
-"""Lines of the user's: where a function is defined, where a call comes from."""
+"""Where a function is defined, and its text."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import sys
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
-import torch
-
 from chainrule.verify.place import Place
-
-_TORCH = str(Path(torch.__file__).parent)
-_OURS = str(Path(__file__).parent.parent.parent)
-_LIBRARIES = (
-    _TORCH,
-    _OURS,
-    "<frozen",
-    "<string",
-    str(Path(inspect.__file__).parent / "contextlib"),
-)
 
 
 def plainest(f: Any) -> Any:
@@ -60,13 +46,3 @@ def source(f: Callable[..., Any]) -> tuple[str, int] | None:
         return None
     text = "".join(lines)
     return (text, first) if textwrap.dedent(text).lstrip("@").strip() else None
-
-
-def calling() -> Place | None:
-    """The innermost line on the stack that belongs neither to PyTorch nor to us."""
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
-        frame = frame.f_back
-    if frame is None:
-        return None
-    return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)

@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from chainrule.verify import where
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.convert import elements
 from chainrule.verify.pytorch.flat import floats_in
-from chainrule.verify.pytorch.places import calling
 from chainrule.verify.pytorch.replays import Replay
+from chainrule.verify.pytorch.seen import Seen
 from chainrule.verify.pytorch.tapped import op_name
 
 MAX_OPS = 24
@@ -109,20 +109,17 @@ class Recording:
         self.ops.pop()
 
 
-class _Ops(TorchFunctionMode):
+class _Ops(Seen):
     def __init__(self, recording: Recording) -> None:
         super().__init__()
         self._recording = recording
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def called(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        noted = self._recording.noted(func, args, kwargs or {})
-        out = func(*args, **(kwargs or {}))
+        """The call, noted if it is new."""
+        noted = self._recording.noted(func, args, kwargs)
+        out = func(*args, **kwargs)
         if noted and not any(y.requires_grad for y in floats_in(out)):
             self._recording.forget()
         return out
@@ -164,7 +161,7 @@ def _hooked(module: nn.Module) -> bool:
 
 def _ran(name: str, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ran:
     copied: Any = pytree.tree_map_only(Tensor, _copy, (args, kwargs))
-    return Ran(name, what, copied[0], copied[1], Replay.of((args, kwargs)), calling())
+    return Ran(name, what, copied[0], copied[1], Replay.of((args, kwargs)), where.place())
 
 
 def _copy(x: Tensor) -> Tensor:

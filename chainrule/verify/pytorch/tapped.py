@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
+from chainrule.verify import where
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.definitions import definition
-from chainrule.verify.pytorch.places import calling
+from chainrule.verify.pytorch.seen import Seen
 from chainrule.verify.subject import Edge
 
 _TENSOR: Any = Tensor
@@ -31,7 +31,7 @@ class UntraceableError(Exception):
     """The forward does what leaves the graph."""
 
 
-class Tapped(TorchFunctionMode):
+class Tapped(Seen):
     """While active: ops are recorded as `edges`; `weights` holds those that are not 1."""
 
     def __init__(self, inputs: list[Tensor | None]) -> None:
@@ -44,14 +44,10 @@ class Tapped(TorchFunctionMode):
             if x is not None:
                 self._note(x, frozenset([i]))
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def called(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        kwargs = kwargs or {}
+        """The call, its uses of tensors noted."""
         live = [x for x in _tensors((args, kwargs)) if x.requires_grad]
         if not live:
             return func(*args, **kwargs)
@@ -71,7 +67,7 @@ class Tapped(TorchFunctionMode):
         name = op_name(func)
         own = args[0] if _in_place(func) and args else None
         first = len(self.edges)
-        place, settings, seen = calling(), _settings(args, kwargs), [-1]
+        place, settings, seen = where.place(), _settings(args, kwargs), [-1]
 
         def tap(x: Tensor) -> Tensor:
             seen[0] += 1

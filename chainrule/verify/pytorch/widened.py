@@ -13,8 +13,9 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
+
+from chainrule.verify.pytorch.seen import Seen
 
 _WIDE: dict[torch.dtype, torch.dtype] = {
     torch.float16: torch.float64,
@@ -39,7 +40,7 @@ _MISMATCH = ("dtype", "scalar type", "ScalarType")
 _mapped: Callable[..., Any] = pytree.tree_map_only
 
 
-class Widened(TorchFunctionMode):
+class Widened(Seen):
     """While active: casts to a narrower float dtype go to float64, random numbers are drawn in
     `drawn` (the dtype of the point) and widened, operands of different widths are both widened."""
 
@@ -47,14 +48,10 @@ class Widened(TorchFunctionMode):
         super().__init__()
         self._drawn = drawn
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+    def called(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        kwargs = kwargs or {}
+        """The call, in float64."""
         if func in _CASTS:
             x = cast("Tensor", args[0])
             return x.to(torch.complex128 if x.is_complex() else torch.float64)

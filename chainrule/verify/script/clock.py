@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from chainrule.verify.script.patches import Patches
+from chainrule.verify.patches import Patches
 
 OFTEN = 4
 """An optimizer that steps this many times as often as another one need not wait for it."""
@@ -94,14 +94,14 @@ def watch_torch(steps: Steps, patches: Patches) -> None:
 
     known: set[type] = set()
 
-    def made(optimizer: Any) -> None:
+    def made(_: None, optimizer: Any, *args: Any, **kwargs: Any) -> None:
         steps.made()
         kind: Any = optimizer.__class__
         if kind not in known:
             known.add(kind)
             patches.put(kind, "step", lambda f: _stepping(f, steps))
 
-    patches.put(Optimizer, "__init__", lambda f: _after(f, made))
+    patches.after(Optimizer, "__init__", made)
     for owner, name in BACKWARD:
         patches.put(owner(torch), name, lambda f: _before(f, steps))
     patches.put(torch.amp.GradScaler, "step", lambda f: _scaled(f, steps))
@@ -112,7 +112,7 @@ def watch_own(steps: Steps, patches: Patches) -> None:
     from chainrule.optim.optimizer import Optimizer
     from chainrule.tensor import Tensor
 
-    patches.put(Optimizer, "__init__", lambda f: _after(f, lambda _: steps.made()))
+    patches.after(Optimizer, "__init__", lambda *_, **__: steps.made())
     patches.put(Optimizer, "step", lambda f: _stepping(f, steps))
     patches.put(Tensor, "backward", lambda f: _before(f, steps))
 
@@ -150,14 +150,5 @@ def _before(f: Any, steps: Steps) -> Any:
             if outermost:
                 steps.backward()
             return f(*args, **kwargs)
-
-    return observed
-
-
-def _after(f: Any, tell: Callable[[Any], None]) -> Any:
-    @wraps(f)
-    def observed(self: Any, *args: Any, **kwargs: Any) -> None:
-        f(self, *args, **kwargs)
-        tell(self)
 
     return observed

@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import Any, cast
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.regions import is_library, switched_off, users_line
+from chainrule.verify.script.regions import switched_off
 from chainrule.verify.script.tape import Entry, Tape
+from chainrule.verify.where import is_library, users_line
 
 STEPS = {"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "frac", "fix"}
 """Calls whose float result is flat almost everywhere."""

@@ -20,8 +20,8 @@ from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
+from chainrule.verify.patches import Patches
 from chainrule.verify.script.apart import LostError, apart
-from chainrule.verify.script.patches import Patches
 from chainrule.verify.subject import Subject
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from chainrule.verify.script.patches import Patches
+from chainrule.verify.patches import Patches
 
 _NODES = 200_000
 """Larger graphs are not walked."""

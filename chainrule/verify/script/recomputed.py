@@ -6,22 +6,22 @@ the checkpoints of one step; the first call that differs is named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from time import perf_counter
 from typing import Any, final
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 from chainrule.verify import modes
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import TRAINING, Checked, Ledger
 from chainrule.verify.observer import Observer
-from chainrule.verify.script.patches import Patches
-from chainrule.verify.script.regions import users_line
-from chainrule.verify.script.tensors import Frames, frames, tensors_in
+from chainrule.verify.patches import Patches
+from chainrule.verify.pytorch.seen import Seen
+from chainrule.verify.script.tensors import tensors_in
+from chainrule.verify.where import Frames, frames, users_line
 
 ALLOWED = 1e-3
 """Relative difference that is rounding, where the order of sums is left to chance."""
@@ -46,7 +46,7 @@ class _Call:
 
 
 @final
-class _Sums(TorchFunctionMode):
+class _Sums(Seen):
     """Notes what every call gives."""
 
     def __init__(self) -> None:
@@ -54,14 +54,9 @@ class _Sums(TorchFunctionMode):
         self.calls: list[_Call] = []
         self.seconds = 0.0
 
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call, its result summed."""
+        out = func(*args, **kwargs)
         start = perf_counter()
         made = [t for t in tensors_in(out) if t.is_floating_point() and t.numel()]
         if made:

@@ -1,41 +1,15 @@
-"""Lines of a call: the user's own one, and the `with torch.no_grad():` around it."""
+"""The line of a `with torch.no_grad():` around a call."""
 
 from __future__ import annotations
 
 import ast
-import site
-import sysconfig
 from functools import lru_cache
 from pathlib import Path
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.tensors import Frames
+from chainrule.verify.where import Frames, is_library, users_line
 
 _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
-_LIBRARIES = tuple(
-    [
-        str(Path(p))
-        for p in (
-            *site.getsitepackages(),
-            site.getusersitepackages(),
-            sysconfig.get_path("stdlib"),
-            sysconfig.get_path("purelib"),
-        )
-    ]
-)
-
-
-def is_library(file: str) -> bool:
-    """Whether a file was installed, rather than written by the user."""
-    return file.startswith(("<", *_LIBRARIES))
-
-
-def users_line(frames: Frames) -> Place | None:
-    """The innermost line of the user's own."""
-    for code, line in frames:
-        if not is_library(code.co_filename):
-            return Place(code.co_filename, line, code.co_qualname)
-    return None
 
 
 def switched_off(frames: Frames) -> Place | None:

@@ -14,7 +14,7 @@ import torch
 from torch.nn.modules import module
 
 from chainrule.verify import modes
-from chainrule.verify.script.patches import Patches
+from chainrule.verify.patches import Patches
 
 MOST = 500
 """Calls in a row without a graph after which the rest of them is not recorded."""

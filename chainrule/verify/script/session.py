@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
+from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.apart import apart
 from chainrule.verify.script.arrivals import Arrival
 from chainrule.verify.script.calm import calm
 from chainrule.verify.script.clock import Steps, watch_own, watch_torch
 from chainrule.verify.script.merge import merged
-from chainrule.verify.script.patches import Patches
 
 Makers = Sequence[Callable[[], Sequence[Observer]]]
 

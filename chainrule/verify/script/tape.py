@@ -1,6 +1,6 @@
 """What a script computes in one step, call by call, known without asking autograd.
 
-A `TorchFunctionMode` sees every call of PyTorch's that the script makes, including those which cut
+A mode sees every call of PyTorch's that the script makes, including those which cut
 the graph: `.detach()`, `.data`, everything under `no_grad`. Calls that depend on a leaf which
 requires a gradient are kept as entries, each tensor as the number of a slot, so that the flow of
 values from parameters to the loss is known, and can be run again.
@@ -15,9 +15,10 @@ from typing import Any, cast, final
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
-from chainrule.verify.script.tensors import Frames, checksum, frames, tensors_in
+from chainrule.verify.pytorch.seen import Seen
+from chainrule.verify.script.tensors import checksum, tensors_in
+from chainrule.verify.where import Frames, frames
 
 _PROPERTIES = {"data", "T", "mT", "H", "mH", "real", "imag"}
 """Attributes that are tensors computed from the tensor."""
@@ -81,7 +82,7 @@ class Exit:
 
 
 @final
-class Tape(TorchFunctionMode):
+class Tape(Seen):
     """Records while it is active; `entries` in the order of the calls."""
 
     def __init__(self) -> None:
@@ -110,17 +111,11 @@ class Tape(TorchFunctionMode):
         """The number of a tensor that depends on a root."""
         return self._slots.get(id(x))
 
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        given = dict(kwargs or {})
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call, recorded."""
         if not (self.active and self.records()):
-            return func(*args, **given)
-        return self.observed(func, args, given)
+            return func(*args, **kwargs)
+        return self.observed(func, args, kwargs)
 
     def observed(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Make the call, and record it."""

@@ -1,21 +1,12 @@
-"""Tensors in nested arguments, a number that tells whether one changed, the user's stack."""
+"""Tensors in nested arguments, and a number that tells whether one changed."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from types import CodeType
 from typing import Any, cast
 
 import torch
 from torch import Tensor
-
-Frames = tuple[tuple[CodeType, int], ...]
-"""Code and line of each frame, the innermost first."""
-
-_DEEP = 40
-"""Frames that are kept of a stack."""
-_OWN = "chainrule/verify/"
 
 
 def tensors_in(x: Any) -> list[Tensor]:
@@ -36,14 +27,3 @@ def checksum(t: Tensor) -> float | None:
     wide = torch.float32 if t.dtype.itemsize < 4 else None
     total = float(t.detach().sum(dtype=wide))
     return total if total == total else 0.0  # NaN equals nothing
-
-
-def frames() -> Frames:
-    """The stack outside of the verifier."""
-    found: list[tuple[CodeType, int]] = []
-    frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and len(found) < _DEEP:
-        if _OWN not in frame.f_code.co_filename:
-            found.append((frame.f_code, frame.f_lineno))
-        frame = frame.f_back
-    return tuple(found)

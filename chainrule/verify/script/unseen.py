@@ -17,9 +17,9 @@ from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
 from chainrule.verify.script.apart import LostError, apart
 from chainrule.verify.script.graphs import parameter_names, walk
-from chainrule.verify.script.regions import users_line
 from chainrule.verify.script.tape import Tape
-from chainrule.verify.script.tensors import checksum, frames, tensors_in
+from chainrule.verify.script.tensors import checksum, tensors_in
+from chainrule.verify.where import frames, users_line
 
 
 @dataclass(frozen=True, eq=False)

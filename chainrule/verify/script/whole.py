@@ -18,12 +18,12 @@ from torch import Tensor
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
+from chainrule.verify.patches import Patches
 from chainrule.verify.script.apart import LostError, apart
 from chainrule.verify.script.clock import BACKWARD
 from chainrule.verify.script.cuts import Cut, Slice
 from chainrule.verify.script.lost import Step, found_in, seen_of
 from chainrule.verify.script.opened import lost_at
-from chainrule.verify.script.patches import Patches
 from chainrule.verify.script.rest import Rest
 from chainrule.verify.script.tape import Tape, unseen
 from chainrule.verify.script.unseen import Unseen

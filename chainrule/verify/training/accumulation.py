@@ -17,14 +17,14 @@ from chainrule.verify.training import edits, events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine, Scale
 from chainrule.verify.training.said import said
-from chainrule.verify.training.where import Site
+from chainrule.verify.where import Frames
 
 
 @dataclass(frozen=True)
 class _Micro:
     """One backward pass, as one optimizer sees it."""
 
-    site: Site
+    site: Frames
     place: Place | None
     scale: Scale | None
     touched: frozenset[int]

@@ -7,12 +7,12 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, final
 
+from chainrule.verify.patches import Patches
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Tap
-from chainrule.verify.training.patching import Patched
 from chainrule.verify.training.torchengine import TorchEngine
 from chainrule.verify.training.torchtap import TorchTap
-from chainrule.verify.training.where import place
+from chainrule.verify.where import place
 
 _SCHEDULES = ("LRScheduler", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau")
 """Classes with a `step` of their own."""
@@ -24,63 +24,45 @@ class AmpTap(Tap):
 
     def __init__(self, main: TorchTap) -> None:
         self._main = main
-        self._patched = Patched()
+        self._patched = Patches()
 
     def put(self, bus: Bus) -> None:
         """Replace functions of torch by ones that tell."""
         torch: Any = import_module("torch")
         self._engine = TorchEngine()
         scaler = torch.amp.GradScaler
-        self._patched.put(scaler, "scale", self._scaling)
-        self._patched.put(scaler, "unscale_", self._unscaling)
-        self._patched.put(scaler, "step", self._scaler_step)
+        self._patched.after(scaler, "scale", self._scaled)
+        self._patched.after(scaler, "unscale_", self._unscaled)
+        self._patched.after(scaler, "step", self._scaler_step)
         for owner in (torch.nn.utils, import_module("torch.nn.utils.clip_grad")):
             for name in ("clip_grad_norm_", "clip_grad_value_"):
                 self._patched.put(owner, name, self._clipping)
         schedules = import_module("torch.optim.lr_scheduler")
         for name in _SCHEDULES:
-            self._patched.put(getattr(schedules, name), "step", self._scheduling)
+            self._patched.before(getattr(schedules, name), "step", self._scheduled)
 
     def take(self) -> None:
         """Put everything back."""
         self._patched.undo()
 
-    def _scaling(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(run)
-        def scale(scaler: Any, outputs: Any) -> Any:
-            result = run(scaler, outputs)
-            if self._patched.on and scaler.is_enabled():
-                self._main.scale = scaler.get_scale()
-                self._main.tell(events.Scaled(self._engine, scaler, self._main.scale or 1.0))
-            return result
+    def _scaled(self, _: Any, scaler: Any, *args: Any, **kwargs: Any) -> None:
+        if scaler.is_enabled():
+            self._main.scale = scaler.get_scale()
+            self._main.tell(events.Scaled(self._engine, scaler, self._main.scale or 1.0))
 
-        return scale
+    def _unscaled(self, _: None, scaler: Any, optimizer: Any) -> None:
+        if scaler.is_enabled():
+            self._main.tell(events.Unscaled(self._engine, scaler, optimizer))
 
-    def _unscaling(self, run: Callable[..., None]) -> Callable[..., None]:
-        @wraps(run)
-        def unscale(scaler: Any, optimizer: Any) -> None:
-            run(scaler, optimizer)
-            if self._patched.on and scaler.is_enabled():
-                self._main.tell(events.Unscaled(self._engine, scaler, optimizer))
-
-        return unscale
-
-    def _scaler_step(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(run)
-        def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            result = run(scaler, optimizer, *args, **kwargs)
-            if self._patched.on and scaler.is_enabled():
-                self._patched.tried(lambda: self._tell(scaler, optimizer))
-            return result
-
-        return step
-
-    def _tell(self, scaler: Any, optimizer: Any) -> None:
+    def _scaler_step(self, _: Any, scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        if not scaler.is_enabled():
+            return
         state = scaler._per_optimizer_states[id(optimizer)]
         skipped = any(float(v) for v in state["found_inf_per_device"].values())
-        scale = scaler.get_scale()
         self._main.tell(
-            events.ScalerStepped(self._engine, scaler, optimizer, skipped, scale, place())
+            events.ScalerStepped(
+                self._engine, scaler, optimizer, skipped, scaler.get_scale(), place()
+            )
         )
 
     def _clipping(self, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -96,15 +78,10 @@ class AmpTap(Tap):
 
         return clip
 
-    def _scheduling(self, run: Callable[..., None]) -> Callable[..., None]:
-        @wraps(run)
-        def step(schedule: Any, *args: Any, **kwargs: Any) -> None:
-            if self._patched.on and not getattr(schedule, "_is_initial", False):
-                optimizer = getattr(schedule, "optimizer", None)
-                self._main.tell(events.Scheduled(schedule, optimizer, place()))
-            run(schedule, *args, **kwargs)
-
-        return step
+    def _scheduled(self, schedule: Any, *args: Any, **kwargs: Any) -> None:
+        if not getattr(schedule, "_is_initial", False):
+            optimizer = getattr(schedule, "optimizer", None)
+            self._main.tell(events.Scheduled(schedule, optimizer, place()))
 
 
 def _listed(parameters: Any) -> Any:

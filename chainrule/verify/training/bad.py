@@ -22,7 +22,7 @@ from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.holders import age, tensors
 from chainrule.verify.training.ranges import Ranges, describe
 from chainrule.verify.training.said import looked, said
-from chainrule.verify.training.where import here, placed
+from chainrule.verify.where import here, placed
 
 
 @dataclass(frozen=True)

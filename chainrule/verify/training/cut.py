@@ -17,7 +17,7 @@ from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.holders import tensors
 from chainrule.verify.training.said import said
-from chainrule.verify.training.where import here, placed
+from chainrule.verify.where import here, placed
 
 _LEAVES = {
     "detach": "detach()", "detach_": "detach_()", "data": ".data", "item": "item()",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.where import user_frame
+from chainrule.verify.where import user_frame
 
 
 @dataclass(frozen=True)

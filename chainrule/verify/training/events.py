@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.where import Site
+from chainrule.verify.where import Frames, Line
 
 
 class Engine(abc.ABC):
@@ -74,12 +74,17 @@ class Graph:
 
 
 @dataclass(frozen=True, eq=False)
-class Built:
-    """An optimizer was made."""
+class _AtOptimizer(abc.ABC):
+    """What was done with an optimizer, at a line of the user's."""
 
     engine: Engine
     optimizer: Any
     place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
+class Built(_AtOptimizer):
+    """An optimizer was made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +112,7 @@ class BackwardBegins:
     serial: int
     """Which one, counted from 1."""
     roots: Sequence[Any]
-    site: Site
+    site: Frames
     place: Place | None
     retained: bool
     graph: Graph
@@ -125,13 +130,10 @@ class BackwardEnds:
 
 
 @dataclass(frozen=True, eq=False)
-class StepBegins:
+class StepBegins(_AtOptimizer):
     """An optimizer is about to take a step. With a closure, gradients come only now."""
 
-    engine: Engine
-    optimizer: Any
     closure: bool
-    place: Place | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,39 +145,34 @@ class ClosureEnds:
 
 
 @dataclass(frozen=True, eq=False)
-class StepEnds:
+class StepEnds(_AtOptimizer):
     """An optimizer has taken a step."""
-
-    engine: Engine
-    optimizer: Any
-    place: Place | None
 
 
 @dataclass(frozen=True, eq=False)
-class Entered:
-    """A module is being called; `depth` 0 is a call from outside of all modules."""
+class _AtModule(abc.ABC):
+    """A call of a module; `depth` 0 is a call from outside of all modules."""
 
     engine: Engine
     module: Any
     depth: int
     recording: bool
     """Whether a graph is recorded."""
-    inputs: tuple[Any, ...]
-    at: Any
-    """What `where.placed` makes a place of."""
+    at: Line | None
 
 
 @dataclass(frozen=True, eq=False)
-class Left:
+class Entered(_AtModule):
+    """A module is being called."""
+
+    inputs: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Left(_AtModule):
     """The call of a module is over."""
 
-    engine: Engine
-    module: Any
-    depth: int
-    recording: bool
-    inputs: tuple[Any, ...]
     output: Any
-    at: Any
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.training.names import listed
 from chainrule.verify.training.said import said
 from chainrule.verify.training.units import Units
-from chainrule.verify.training.where import placed
+from chainrule.verify.where import placed
 
 SMALL = 1e-3
 """A gradient below this share of the largest one has vanished; above its inverse, exploded."""

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, cast
 
 from chainrule.verify.place import Place
-from chainrule.verify.training.where import is_foreign, user_frame
+from chainrule.verify.where import is_library, user_frame
 
 _LEAF = 1 << 63
 _MOST = 64
@@ -79,7 +79,7 @@ def _variables() -> Iterator[tuple[str, Any, FrameType]]:
     frame = user_frame()
     seen: set[int] = set()
     while frame is not None:
-        if not is_foreign(frame.f_code.co_filename):
+        if not is_library(frame.f_code.co_filename):
             for scope in (frame.f_locals, frame.f_globals):
                 for name, value in list(scope.items()):
                     if id(value) not in seen and not name.startswith("__"):

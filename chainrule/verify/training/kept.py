@@ -18,7 +18,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events, holders
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.said import looked, said
-from chainrule.verify.training.where import Site, placed
+from chainrule.verify.where import Frames, placed
 
 
 class _Bead:
@@ -130,7 +130,7 @@ class Kept(Part):
         for y in holders.tensors(e.output)[:1]:
             self._hang(line, y)
 
-    def _line(self, key: Site | tuple[Any, ...], what: str, place: Place | None) -> _Line:
+    def _line(self, key: Frames | tuple[Any, ...], what: str, place: Place | None) -> _Line:
         return self._lines.setdefault(key, _Line(what, place))
 
     def _hang(self, line: _Line, tensor: Any) -> None:

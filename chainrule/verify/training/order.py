@@ -12,7 +12,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.said import said
-from chainrule.verify.training.where import placed
+from chainrule.verify.where import placed
 
 _PATIENCE = 8
 """Steps that a scaler may skip in a row: it starts at 2^16 and is halved each time."""

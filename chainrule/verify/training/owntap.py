@@ -20,11 +20,11 @@ from chainrule.nn import hooks
 from chainrule.nn.module import Module
 from chainrule.optim.optimizer import Optimizer
 from chainrule.tensor import Tensor
+from chainrule.verify.patches import Patches
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Tap
 from chainrule.verify.training.events import Engine
-from chainrule.verify.training.patching import Patched
-from chainrule.verify.training.where import here, place, site
+from chainrule.verify.where import here, place, site
 
 
 @final
@@ -59,7 +59,7 @@ class OwnTap(Tap):
     """Puts events of a chainrule program on the bus."""
 
     def __init__(self) -> None:
-        self._patched = Patched()
+        self._patched = Patches()
         self._exit = ExitStack()
         self._rules = ExitStack()
         self._engine = OwnEngine()
@@ -71,12 +71,13 @@ class OwnTap(Tap):
         """Replace the methods through which every loop goes, and watch modules and rules."""
         self._bus = bus
         self._patched.put(Tensor, "backward", self._backward)
-        self._patched.put(Optimizer, "__init__", self._built)
-        self._patched.put(Optimizer, "step", self._stepping)
-        self._patched.put(Optimizer, "zero_grad", self._zeroing)
-        self._patched.put(Module, "zero_grad", self._zeroing)
+        self._patched.after(Optimizer, "__init__", self._built)
+        self._patched.before(Optimizer, "step", self._steps)
+        self._patched.after(Optimizer, "step", self._stepped)
+        self._patched.before(Optimizer, "zero_grad", self._zeroed)
+        self._patched.before(Module, "zero_grad", self._zeroed)
         for name in ("__call__", "loop"):
-            self._patched.put(Jitted, name, self._compiled)
+            self._patched.before(Jitted, name, self._compiles)
         self._rules.enter_context(watch.watching(watch.Watch(pulled=self._pulled)))
         self._exit.enter_context(self._rules)
         self._exit.enter_context(hooks.watching(self._during))
@@ -96,15 +97,9 @@ class OwnTap(Tap):
         self._known.update({id(p): p for p in self._engine.params(optimizer)})
         self._bus.tell(events.Built(self._engine, optimizer, None))
 
-    def _compiled(self, run: Callable[..., Any]) -> Callable[..., Any]:
+    def _compiles(self, *args: Any, **kwargs: Any) -> None:
         """Nothing is compiled while somebody watches its rules: so from here on nobody does."""
-
-        @wraps(run)
-        def compiled(*args: Any, **kwargs: Any) -> Any:
-            self._rules.close()
-            return run(*args, **kwargs)
-
-        return compiled
+        self._rules.close()
 
     # --- backward passes
 
@@ -158,38 +153,24 @@ class OwnTap(Tap):
 
     # --- optimizers
 
-    def _built(self, run: Callable[..., None]) -> Callable[..., None]:
-        @wraps(run)
-        def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
-            run(optimizer, *args, **kwargs)
-            if self._on:
-                self._known.update({id(p): p for p in self._engine.params(optimizer)})
-                self._bus.tell(events.Built(self._engine, optimizer, place()))
+    def _built(self, _: None, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        if self._on:
+            self._known.update({id(p): p for p in self._engine.params(optimizer)})
+            self._bus.tell(events.Built(self._engine, optimizer, place()))
 
-        return init
+    def _steps(self, optimizer: Any) -> None:
+        if self._on:
+            self._bus.tell(events.StepBegins(self._engine, optimizer, place(), False))
 
-    def _stepping(self, run: Callable[..., None]) -> Callable[..., None]:
-        @wraps(run)
-        def step(optimizer: Any) -> None:
-            on = self._on
-            if on:
-                self._bus.tell(events.StepBegins(self._engine, optimizer, False, place()))
-            run(optimizer)
-            if on:
-                self._bus.tell(events.StepEnds(self._engine, optimizer, place()))
+    def _stepped(self, _: None, optimizer: Any) -> None:
+        if self._on:
+            self._bus.tell(events.StepEnds(self._engine, optimizer, place()))
 
-        return step
-
-    def _zeroing(self, run: Callable[..., None]) -> Callable[..., None]:
-        @wraps(run)
-        def zero_grad(owner: Any) -> None:
-            if self._on:
-                optimizer = isinstance(owner, Optimizer)
-                params = self._engine.params(owner) if optimizer else owner.parameters()
-                self._bus.tell(events.Zeroed(self._engine, params, place()))
-            run(owner)
-
-        return zero_grad
+    def _zeroed(self, owner: Any) -> None:
+        if self._on:
+            optimizer = isinstance(owner, Optimizer)
+            params = self._engine.params(owner) if optimizer else owner.parameters()
+            self._bus.tell(events.Zeroed(self._engine, params, place()))
 
     # --- modules
 
@@ -200,7 +181,7 @@ class OwnTap(Tap):
             if self._depth == 0:
                 self._known.update({id(p): p for p in module.parameters()})
             self._bus.tell(
-                events.Entered(self._engine, module, self._depth, is_recording(), (), here())
+                events.Entered(self._engine, module, self._depth, is_recording(), here(), ())
             )
         self._depth += 1
         try:

@@ -10,11 +10,11 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, Protocol, final
 
+from chainrule.verify.patches import Patches
 from chainrule.verify.training import events, torchgraph
 from chainrule.verify.training.bus import Bus, Tap
-from chainrule.verify.training.patching import Patched
 from chainrule.verify.training.torchengine import TorchEngine, is_abstract
-from chainrule.verify.training.where import here, place, site
+from chainrule.verify.where import here, place, site
 
 
 class Pauses(Protocol):
@@ -39,10 +39,10 @@ class TorchTap(Tap):
         """What a gradient scaler multiplied the next loss by."""
         self.pauses: Pauses | None = None
         """What sees ops, and is not to see those of backward passes and optimizers."""
-        self._patched = Patched()
+        self._patched = Patches()
         self._serial = 0
         self._inside = 0  # backward passes that are running
-        self._stack: list[Any] = []  # modules that are being called
+        self._stack: list[events.Entered] = []  # calls of modules that are running
         self._silent: set[int] = set()  # modules that were seen to run without a graph
         self._hidden = False  # whether kept values have hooks, which looking at them would run
         self._known: dict[int, Any] = {}  # parameters of optimizers and modules, by id
@@ -55,14 +55,14 @@ class TorchTap(Tap):
         module = torch.nn.modules.module
         kept = torch.autograd.graph.saved_tensors_hooks
         self._patched.put(torch.autograd, "backward", self._backward)
-        self._patched.put(optimizer, "__init__", self._built)
-        self._patched.put(optimizer, "zero_grad", self._zeroing)
-        self._patched.put(torch.nn.Module, "zero_grad", self._zeroing)
-        self._patched.put(torch.nn.Module, "load_state_dict", self._loading)
-        self._patched.put(optimizer, "_optimizer_step_code", self._stepped)
-        self._patched.put(kept, "__enter__", self._hiding)
-        self._patched.put(torch, "compile", self._compiling)
-        self._patched.put(torch.nn.Module, "compile", self._compiling)
+        self._patched.after(optimizer, "__init__", self._built)
+        self._patched.before(optimizer, "zero_grad", self._zeroed)
+        self._patched.before(torch.nn.Module, "zero_grad", self._zeroed)
+        self._patched.before(torch.nn.Module, "load_state_dict", self._loaded)
+        self._patched.after(optimizer, "_optimizer_step_code", self._stepped)
+        self._patched.before(kept, "__enter__", self._hidden_now)
+        self._patched.before(torch, "compile", self._leave)
+        self._patched.before(torch.nn.Module, "compile", self._leave)
         steps = import_module("torch.optim.optimizer")
         self._hooks = [steps.register_optimizer_step_pre_hook(self._steps)]
         self._calls = [
@@ -164,15 +164,9 @@ class TorchTap(Tap):
             if p.is_leaf:
                 self._known.setdefault(id(p), p)
 
-    def _built(self, run: Callable[..., None]) -> Callable[..., None]:
-        @wraps(run)
-        def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
-            run(optimizer, *args, **kwargs)
-            if self._patched.on:
-                self._patched.tried(lambda: self._knows(self._engine.params(optimizer)))
-                self.tell(events.Built(self._engine, optimizer, place()))
-
-        return init
+    def _built(self, _: None, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        self._knows(self._engine.params(optimizer))
+        self.tell(events.Built(self._engine, optimizer, place()))
 
     def _steps(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         return self._patched.tried(lambda: self._step(optimizer, args, kwargs))
@@ -181,7 +175,7 @@ class TorchTap(Tap):
         self._knows(self._engine.params(optimizer))
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         told = callable(closure)
-        self.tell(events.StepBegins(self._engine, optimizer, told, place()))
+        self.tell(events.StepBegins(self._engine, optimizer, place(), told))
         if not told:
             self._pause()
             return None
@@ -200,61 +194,26 @@ class TorchTap(Tap):
 
         return closure
 
-    def _stepped(self, run: Callable[..., None]) -> Callable[..., None]:
-        @wraps(run)
-        def step_code(optimizer: Any) -> None:
-            run(optimizer)
-            if self._patched.on:
-                self.tell(events.StepEnds(self._engine, optimizer, place()))
-            self._resume()
+    def _stepped(self, _: None, optimizer: Any) -> None:
+        self.tell(events.StepEnds(self._engine, optimizer, place()))
+        self._resume()
 
-        return step_code
+    def _zeroed(self, owner: Any, *args: Any, **kwargs: Any) -> None:
+        if self._bus.hears(events.Zeroed):
+            optimizer = hasattr(owner, "param_groups")
+            params = self._engine.params(owner) if optimizer else list(owner.parameters())
+            self.tell(events.Zeroed(self._engine, params, place()))
 
-    def _zeroing(self, run: Callable[..., None]) -> Callable[..., None]:
-        @wraps(run)
-        def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> None:
-            if self._patched.on and self._bus.hears(events.Zeroed):
-                self._patched.tried(lambda: self._zero(owner))
-            run(owner, *args, **kwargs)
+    def _loaded(self, module: Any, *args: Any, **kwargs: Any) -> None:
+        self.tell(events.Loaded(self._engine, module))
 
-        return zero_grad
-
-    def _zero(self, owner: Any) -> None:
-        optimizer = hasattr(owner, "param_groups")
-        params = self._engine.params(owner) if optimizer else list(owner.parameters())
-        self.tell(events.Zeroed(self._engine, params, place()))
-
-    def _loading(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(run)
-        def load_state_dict(module: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._patched.on:
-                self.tell(events.Loaded(self._engine, module))
-            return run(module, *args, **kwargs)
-
-        return load_state_dict
-
-    def _hiding(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(run)
-        def enter(hooks: Any) -> Any:
-            self._hidden = True
-            return run(hooks)
-
-        return enter
+    def _hidden_now(self, hooks: Any) -> None:
+        self._hidden = True
 
     # --- modules
 
-    def _compiling(self, run: Callable[..., Any]) -> Callable[..., Any]:
+    def _leave(self, *args: Any, **kwargs: Any) -> None:
         """What is compiled is compiled with all that looks at it: so we look no more."""
-
-        @wraps(run)
-        def compiled(*args: Any, **kwargs: Any) -> Any:
-            if self._patched.on:
-                self._patched.tried(self._leave)
-            return run(*args, **kwargs)
-
-        return compiled
-
-    def _leave(self) -> None:
         for hook in self._calls:
             hook.remove()
         self._stack.clear()
@@ -269,24 +228,24 @@ class TorchTap(Tap):
                 return
             self._silent.add(id(module))
         depth = len(self._stack)
-        self._stack.append(module)
+        entered = events.Entered(self._engine, module, depth, recording, here(), inputs)
+        self._stack.append(entered)
         if depth == 0:
             self._patched.tried(lambda: self._knows(self._own(module)))
         if self._bus.hears(events.Entered):
-            self.tell(events.Entered(self._engine, module, depth, recording, inputs, here()))
+            self.tell(entered)
 
     def _own(self, module: Any) -> list[Any]:
         return [p for p in module.parameters() if isinstance(p, self._torch.nn.Parameter)]
 
     def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
-        if not any(called is module for called in self._stack):
+        if not any(called.module is module for called in self._stack):
             return
-        while self._stack.pop() is not module:
-            continue
+        entered = self._stack.pop()
+        while entered.module is not module:  # the calls above it have failed
+            entered = self._stack.pop()
         if self._bus.hears(events.Left):
+            recording = self._torch.is_grad_enabled()
             self.tell(
-                events.Left(
-                    self._engine, module, len(self._stack), self._torch.is_grad_enabled(), inputs,
-                    output, here(),
-                )
-            )  # fmt: skip
+                events.Left(self._engine, module, entered.depth, recording, entered.at, output)
+            )

@@ -9,7 +9,7 @@ from chainrule.verify.finding import Finding, Level
 from chainrule.verify.place import Place
 from chainrule.verify.training.names import listed
 from chainrule.verify.training.said import said
-from chainrule.verify.training.where import placed
+from chainrule.verify.where import placed
 
 if TYPE_CHECKING:
     from chainrule.verify.training.coverage import Seen, Steps

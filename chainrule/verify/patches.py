@@ -1,0 +1,87 @@
+"""Attributes of libraries, replaced while somebody looks on and put back afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast, final
+
+_T = TypeVar("_T")
+
+
+@final
+class Patches:
+    """Attributes that were replaced; `undo` puts all of them back.
+
+    Who still holds a replacement afterwards (a script that imported it by name) finds `on` false,
+    and calls what was there before.
+    """
+
+    def __init__(self) -> None:
+        self.on = False
+        """Whether anything is replaced now."""
+        self._old: list[tuple[Any, str, Any, Any, bool]] = []
+
+    def put(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace `owner.name` by `make(what it was)`."""
+        space = _space(owner)
+        own = name in space
+        old: Any = space[name] if own else getattr(owner, name)
+        new = make(old)
+        setattr(owner, name, new)
+        self._old.append((owner, name, old, new, own))
+        self.on = True
+
+    def before(self, owner: Any, name: str, tell: Callable[..., object]) -> None:
+        """Let every call of `owner.name` begin with `tell(*its arguments)`, whose failure nobody
+        notices."""
+
+        def make(f: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(f)
+            def observed(*args: Any, **kwargs: Any) -> Any:
+                if self.on:
+                    self.tried(lambda: tell(*args, **kwargs))
+                return f(*args, **kwargs)
+
+            return observed
+
+        self.put(owner, name, make)
+
+    def after(self, owner: Any, name: str, tell: Callable[..., object]) -> None:
+        """Let every call of `owner.name` that returns end with `tell(result, *its arguments)`,
+        whose failure nobody notices."""
+
+        def make(f: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(f)
+            def observed(*args: Any, **kwargs: Any) -> Any:
+                result = f(*args, **kwargs)
+                if self.on:
+                    self.tried(lambda: tell(result, *args, **kwargs))
+                return result
+
+            return observed
+
+        self.put(owner, name, make)
+
+    def undo(self) -> None:
+        """Put back what was there, but for attributes that somebody replaced since then."""
+        self.on = False
+        for owner, name, old, new, own in reversed(self._old):
+            if _space(owner).get(name) is not new:
+                continue  # whoever came later holds on to ours, which does nothing any more
+            if own:
+                setattr(owner, name, old)
+            else:
+                delattr(owner, name)
+        self._old.clear()
+
+    def tried(self, look: Callable[[], _T]) -> _T | None:
+        """What `look()` finds, None if it fails: the program that is looked at must not notice."""
+        try:
+            return look()
+        except Exception:
+            return None
+
+
+def _space(owner: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", vars(owner))

@@ -1,0 +1,110 @@
+"""Which of the lines that are running are the user's, and which a library's.
+
+A *line* is a code object and a number in it, which costs nothing to keep; a `Place` is made of it
+when somebody asks.
+"""
+
+from __future__ import annotations
+
+import os
+import site as _site
+import sys
+import sysconfig
+from pathlib import Path
+from types import CodeType, FrameType
+
+from chainrule.verify.place import Place
+
+Line = tuple[CodeType, int]
+Frames = tuple[Line, ...]
+"""Lines of a stack, the innermost first."""
+
+_SITES = 8
+"""How many of the user's lines tell two calls apart."""
+_DEEP = 40
+"""Lines that are kept of a stack."""
+_HANDS_ON = ("__torch_function__", "__torch_dispatch__")
+"""Methods of a user's that only hand on what another line asked for."""
+_MADE = ("<frozen", "<string", "<eval_with_key", "<__array_function__")
+"""Code that a library has made. What is typed into an interpreter is the user's."""
+_OWN = str(Path(__file__).resolve().parents[1]) + os.sep
+
+
+def _folders() -> tuple[str, ...]:
+    """Where Python and packages are installed."""
+    known = sysconfig.get_paths()
+    paths = [known[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")]
+    every = [*paths, *_site.getsitepackages(), _site.getusersitepackages()]
+    return tuple({path + os.sep for path in every})
+
+
+_LIBRARIES = (_OWN, *_MADE, *_folders())
+_known: dict[str, bool] = {}
+
+
+def is_library(file: str) -> bool:
+    """Whether a file belongs to Python, to an installed package or to chainrule itself."""
+    known = _known.get(file)
+    if known is None:
+        known = _known[file] = file.startswith(_LIBRARIES)
+    return known
+
+
+def _is_passed(code: CodeType) -> bool:
+    return code.co_name in _HANDS_ON or is_library(code.co_filename)
+
+
+def _up(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and _is_passed(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame of the user's, None if there is none."""
+    return _up(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+
+
+def here() -> Line | None:
+    """The user's innermost line: what `placed` makes a place of, later."""
+    frame = user_frame()
+    return None if frame is None else (frame.f_code, frame.f_lineno)
+
+
+def placed(at: Line | None) -> Place | None:
+    """The place of a line."""
+    if at is None:
+        return None
+    code, line = at
+    return Place(code.co_filename, line, code.co_qualname)
+
+
+def place() -> Place | None:
+    """The user's line that is running now."""
+    return placed(here())
+
+
+def site() -> Frames:
+    """The user's lines that led here; equal for two calls from the same lines."""
+    rows: list[Line] = []
+    frame = user_frame()
+    while frame is not None and len(rows) < _SITES:
+        rows.append((frame.f_code, frame.f_lineno))
+        frame = _up(frame.f_back)
+    return tuple(rows)
+
+
+def frames() -> Frames:
+    """The stack outside of chainrule, libraries included."""
+    found: list[Line] = []
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and len(found) < _DEEP:
+        if not frame.f_code.co_filename.startswith(_OWN):
+            found.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def users_line(frames: Frames) -> Place | None:
+    """The innermost line of the user's own."""
+    return placed(next(((code, n) for code, n in frames if not _is_passed(code)), None))
