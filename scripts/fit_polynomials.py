@@ -155,7 +155,6 @@ ERFC_FAR_F32 = (mp.mpf("10.5") - 4) / (mp.mpf("10.5") + 4)
 tan_z = (mp.pi / 4 * mp.mpf("1.0001")) ** 2
 cos_tail: Fn = lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2
 cos_weight: Fn = lambda z: z**2 / mp.cos(mp.sqrt(z))
-tanh_z = mp.mpf("0.36")
 cbrt_near = lambda m: mp.cbrt(m)
 
 FITS = [
@@ -318,16 +317,6 @@ FITS = [
         2,
     ),
     Fit(
-        "TANH_F32",
-        "tanh(x) = x + x^3 p(x^2), |x| <= 0.6",
-        odd_tail(mp.tanh),
-        0,
-        tanh_z,
-        4,
-        odd_weight(mp.tanh),
-        24,
-    ),
-    Fit(
         "CBRT",
         "cbrt(m) = p(m), 1 <= m < 2, a first guess",
         cbrt_near,
@@ -349,9 +338,7 @@ NUMBERS = {
     "PI_F32": (mp.pi + 0, 3, 24),
     "SQRT_HALF": (mp.sqrt(mp.mpf(1) / 2), 2, 53),
     "SQRT_2_PI": (mp.sqrt(2 / mp.pi), 2, 53),
-    "SQRT_2_PI_F32": (mp.sqrt(2 / mp.pi), 2, 24),
     "GELU_CUBIC": (mp.mpf(0.044715), 2, 53),  # a float64 in the definition that the engine uses
-    "GELU_CUBIC_F32": (mp.mpf(0.044715), 2, 24),
     "TWO_THIRDS": (mp.mpf(2) / 3, 2, 53),
 }
 INVERSE_TURN_BITS = 1232  # of 1 / (2 pi), for arguments up to 2^1024

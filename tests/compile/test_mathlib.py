@@ -328,7 +328,6 @@ USES = {
     "ERFC_F32": ("erf", np.float32),
     "ERFC_COARSE": ("erfc", np.float32),
     "ERFC_F64": ("erfc", np.float64),
-    "TANH_F32": ("tanh", np.float32),
 }
 
 

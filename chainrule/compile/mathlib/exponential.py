@@ -13,15 +13,7 @@ import math
 from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import nearest, polynomial, power_of_two, scale
 from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.twofold import (
-    Two,
-    constant,
-    exactly,
-    pick,
-    product,
-    quick_total,
-    total,
-)
+from chainrule.compile.mathlib.twofold import Two, quick_total, total
 
 # Beyond these exp is 0 or infinite, also when multiplied by a number of the same size.
 RANGE = {32: (-160.0, 100.0), 64: (-1100.0, 720.0)}
@@ -119,63 +111,3 @@ def expm1_f32(x: Real) -> Real:
 def exp_diff(a: Real, b: Real) -> Real:
     """e^(a - b), and 0 where a is -inf."""
     return a.same(-math.inf).where(a.at.real(0.0), exp(a - b))
-
-
-def sigmoid(x: Real) -> Real:
-    """1 / (1 + e^-x)."""
-    u = exactly(x)
-    return _gate_f32(u) if x.at.bits == 32 else _gate(u)
-
-
-def silu(x: Real) -> Real:
-    """x sigmoid(x)."""
-    return gated(x, exactly(x))
-
-
-def gelu_tanh(x: Real) -> Real:
-    """x (1 + tanh(u)) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)."""
-    square = product(x, x)
-    cubic = constant(x, *(c.GELU_CUBIC_F32 if x.at.bits == 32 else c.GELU_CUBIC))
-    factor = square * cubic + x.at.real(1.0)
-    root = constant(x, *(c.SQRT_2_PI_F32 if x.at.bits == 32 else c.SQRT_2_PI))
-    u = (factor * (root.times(2.0))) * x
-    plain = 2.0 * c.SQRT_2_PI[0] * x
-    far = abs(x) < 1e4
-    return gated(x, Two(far.where(u.hi, plain), far.where(u.lo, 0.0)))
-
-
-def gated(x: Real, u: Two) -> Real:
-    """x sigmoid(u), which is NaN at -inf, as inf times 0 is."""
-    finite = abs(x) < math.inf
-    floor = RANGE[x.at.bits][0]
-    limited = (x.lift(floor) > x).where(x.lift(floor), x)
-    y = _gate_f32(u, limited) if x.at.bits == 32 else _gate(u, limited).copysign(x)
-    return finite.where(y, x * (x > 0.0).where(x.at.real(1.0), 0.0))
-
-
-def _gate_f32(u: Two, x: Real | None = None) -> Real:
-    """One division, and its remainder: rounded as it stands, a gate would be off by 3 ulp."""
-    r, k = _reduced((-abs(u.hi)).clamp(*RANGE[32]))
-    negative = u.hi < 0.0
-    r = r.hi + negative.where(u.lo, -u.lo)
-    e = quick_total(u.hi.lift(1.0), polynomial(r, c.EXP_F32).fma(r * r, r))
-    down = power_of_two(k.less(-126).choose(k.at.int(-126), k))
-    below = e.hi.fma(down, 1.0)
-    more = e.lo.fma(down, e.hi.fma(down, 1.0 - below))
-    one = 1.0 / below
-    top = negative.where(e.hi, 1.0)
-    share = top * one
-    rest = (-share).fma(below, top) + (-share).fma(more, negative.where(e.lo, 0.0))
-    y = rest.fma(one, share)
-    return scale(y if x is None else y * x, negative.choose(k, 0))
-
-
-def _gate(u: Two, x: Real | None = None) -> Real:
-    negative = u.hi < 0.0
-    e, k = exp_twofold(pick(negative, u, -u))
-    down = k.less(-300).choose(u.hi.at.int(-300), k)
-    one = exactly(u.hi.lift(1.0))
-    y = pick(negative, e, one) / (one + e.times(power_of_two(down)))
-    if x is not None:
-        y = y * x
-    return scale(y.value(), negative.choose(k, 0))

@@ -8,7 +8,6 @@ from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import nearest, polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
     exp_moderate,
-    exp_near_0,
     exp_twofold,
     expm1_twofold,
     expm1_wide,
@@ -28,19 +27,20 @@ def tanh(x: Real) -> Real:
 
 
 def _tanh_f32(x: Real) -> Real:
-    """A polynomial up to 0.6, then 1 - 2 / (e^(2 |x|) + 1).
+    """e / (e + 2), e = e^(2 |x|) - 1; where it is small e/2 - e/2 times that, to round once more.
 
-    There ln 2 needs no second part: its error counts only where e^(2 |x|) is large.
+    ln 2 needs no second part: its error counts only where e^(2 |x|) is large.
     """
     a = abs(x)
-    z = x * x
-    near = (a * z).fma(polynomial(z, c.TANH_F32), a)
     limited = (x.lift(10.0) < a).where(x.lift(10.0), a)
     n, k = nearest(limited, 2 / c.LN2[0])
     r = n.fma(-c.LN2_F32[0] / 2, limited)
-    y = exp_near_0(r + r)
-    far = 1.0 - 2.0 / y.fma(power_of_two(k), 1.0)
-    return (a < 0.6).where(near, far).copysign(x)
+    r = r + r
+    power = power_of_two(k)
+    e = power.fma(polynomial(r, c.EXP_F32).fma(r * r, r), power - 1.0)
+    y = e / (e + 2.0)
+    half = e * 0.5
+    return (e < 1.0).where((-half).fma(y, half), y).copysign(x)
 
 
 def _inverse_square(k: Bits) -> Real:

@@ -1,0 +1,141 @@
+"""Gates: the logistic function, and x times it.
+
+x sigmoid(u) = x / (1 + e^-u). In float32 e^-u = 2^k (1 + p) makes the divisor one multiply-add;
+its rounding error, as large as all others together, is the remainder of another, and the quotient
+is corrected by it. Where e^-u would overflow the gate is e^u: a way that few numbers take.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from chainrule.compile.mathlib import coefficients as c
+from chainrule.compile.mathlib.evaluation import nearest, polynomial, power_of_two, scale
+from chainrule.compile.mathlib.exponential import RANGE, exp, exp_near_0, exp_twofold
+from chainrule.compile.mathlib.reals import Bits, Real
+from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, product
+
+
+def sigmoid(x: Real) -> Real:
+    """1 / (1 + e^-x)."""
+    if x.at.bits == 64:
+        return _gate(exactly(x))
+    limited = (x.lift(80.0) < x).where(x.lift(80.0), x)
+    y = _gate_f32(x.lift(1.0), *_reduced_f32(limited))
+    return _or_far_left(x, 80.0, lambda: exp(x), y)
+
+
+def silu(x: Real) -> Real:
+    """x sigmoid(x)."""
+    if x.at.bits == 64:
+        return _gated(x, exactly(x))
+    return _gated_f32(x, _reduced_f32, 80.0, -160.0)
+
+
+def gelu_tanh(x: Real) -> Real:
+    """x (1 + tanh(u)) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)."""
+    if x.at.bits == 32:
+        return _gated_f32(x, _cubic_reduced_f32, 10.0, -12.5)
+    factor = product(x, x) * constant(x, *c.GELU_CUBIC) + x.at.real(1.0)
+    u = (factor * (constant(x, *c.SQRT_2_PI).times(2.0))) * x
+    plain = 2.0 * c.SQRT_2_PI[0] * x
+    far = abs(x) < 1e4
+    return _gated(x, Two(far.where(u.hi, plain), far.where(u.lo, 0.0)))
+
+
+# --- float32 -------------------------------------------------------------------------------------
+
+
+def _halves(x: float, places: int) -> tuple[float, float]:
+    """x as a multiple of 2^-places, and the rest of it in float32."""
+    hi = round(math.ldexp(x, places)) * 2.0**-places
+    return hi, float(np.float32(x - hi))
+
+
+_LN2 = _halves(math.log(2), 15)
+"""Its first part times any n up to 2^9 is exact."""
+_LINEAR = _halves(2 * c.SQRT_2_PI[0], 19)
+"""From it to any w up to 16 the difference is exact."""
+_CUBIC = _halves(2 * c.SQRT_2_PI[0] * c.GELU_CUBIC[0], 27)
+
+
+def _reduced_f32(u: Real) -> tuple[Real, Bits]:
+    """r and k of e^-u = 2^k e^r."""
+    n, k = nearest(u, -c.INV_LN2[0])
+    return n.fma(-_LN2[1], n.fma(-_LN2[0], -u)), k
+
+
+def _cubic_reduced_f32(x: Real) -> tuple[Real, Bits]:
+    """`_reduced_f32` of u = x w, w = 2 sqrt(2 / pi) (1 + 0.044715 x^2), |x| <= 12.5.
+
+    A sigmoid far to the left multiplies the error of u by u: w is known to twice the digits.
+    """
+    z = x * x
+    hi = z.fma(_CUBIC[0], _LINEAR[0])
+    small = x.fma(x, -z).fma(_CUBIC[0], z.fma(_CUBIC[1], _LINEAR[1]))
+    lo = z.fma(_CUBIC[0], _LINEAR[0] - hi) + small
+    n, k = nearest(x * hi, -c.INV_LN2[0])
+    r = x.fma(-hi, -(n * _LN2[0]))
+    return r + x.fma(-lo, n * -_LN2[1]), k
+
+
+def _gate_f32(x: Real, r: Real, k: Bits) -> Real:
+    """x / (1 + 2^k e^r), |k| <= 126."""
+    power = power_of_two(k)
+    p = polynomial(r, c.EXP_F32).fma(r * r, r)
+    below = power.fma(p, power + 1.0)
+    more = power.fma(p, (power - below) + 1.0)
+    one = 1.0 / below
+    y = x * one
+    rest = (-y).fma(more, (-y).fma(below, x))
+    return rest.fma(one, y)
+
+
+def _gated_f32(
+    x: Real, reduced: Callable[[Real], tuple[Real, Bits]], far: float, low: float
+) -> Real:
+    """x sigmoid(u), given what reduces u: x beyond `far`, x e^u below -far, 0 below `low`."""
+
+    def deep() -> Real:
+        limited = (x.lift(low) > x).where(x.lift(low), x)
+        r, k = reduced(limited)
+        return _finite(x, scale(limited * exp_near_0(-r), x.at.int(0) - k))
+
+    y = _gate_f32(x, *reduced(x)).copysign(x)
+    return _or_far_left(x, far, deep, (x > far).where(x, y))
+
+
+def _or_far_left(x: Real, far: float, deep: Callable[[], Real], y: Real) -> Real:
+    """y, but `deep()` where x is below -far, or NaN."""
+    return x.at.rarely(~(x >= -far), deep, y)
+
+
+def _finite(x: Real, y: Real) -> Real:
+    """y, but NaN at -inf, as inf times 0 is."""
+    return (abs(x) < math.inf).where(y, x.lift(math.nan))
+
+
+# --- float64 -------------------------------------------------------------------------------------
+
+
+def _gated(x: Real, u: Two) -> Real:
+    """x sigmoid(u)."""
+    finite = abs(x) < math.inf
+    floor = RANGE[64][0]
+    limited = (x.lift(floor) > x).where(x.lift(floor), x)
+    y = _gate(u, limited).copysign(x)
+    return finite.where(y, x * (x > 0.0).where(x.at.real(1.0), 0.0))
+
+
+def _gate(u: Two, x: Real | None = None) -> Real:
+    negative = u.hi < 0.0
+    e, k = exp_twofold(pick(negative, u, -u))
+    down = k.less(-300).choose(u.hi.at.int(-300), k)
+    one = exactly(u.hi.lift(1.0))
+    y = pick(negative, e, one) / (one + e.times(power_of_two(down)))
+    if x is not None:
+        y = y * x
+    return scale(y.value(), negative.choose(k, 0))
