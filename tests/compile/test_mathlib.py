@@ -237,7 +237,9 @@ def test_every_width_gives_the_same_bits(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", ["exp", "exp2", "expm1", "silu", "cosh", "erfc", "pow", "tanh"])
+@pytest.mark.parametrize(
+    "name", ["exp", "exp2", "expm1", "silu", "gelu_tanh", "cosh", "erfc", "pow", "tanh"]
+)
 def test_without_scalef_the_result_is_as_good(name, dtype):
     run = native(name, dtype, arity(name), 8, mathlib.Target(fma=True, scalef=False))
     e, where = worst(name, dtype, 100, run, seed=7)
