@@ -400,6 +400,7 @@ if TYPE_CHECKING:  # what most programs do not need: imported when it is first a
     )
     from chainrule.scalar import Value as Value
     from chainrule.scanning import scan as scan
+    from chainrule.whiling import while_loop as while_loop
 
 __version__ = "0.1.0"
 

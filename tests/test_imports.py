@@ -26,7 +26,7 @@ LAYERS: list[set[str]] = [
     {"random", "ops.composite", "ops"},
     {"tensor", "tree", "interop"},
     {"replay", "checkpointing"},
-    {"functional", "scanning", "vmap", "creation", "function", "scalar", "linalg", "fft"},
+    {"functional", "scanning", "whiling", "vmap", "creation", "function", "scalar", "linalg", "fft"},
     {"interop.numpy", "interop.numpy_rows", "interop.numpy_table", "special"},
     {"compile.terms", "compile.mathlib"},
     {"compile.loops"},

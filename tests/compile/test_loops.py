@@ -26,6 +26,7 @@ from chainrule.compile.loops.language import (
     Store,
     Strided,
     Var,
+    While,
     exprs_of,
     statements,
     within,
@@ -43,6 +44,7 @@ X = Buffer("x", F64, (4, T), "input", label="pixels")
 W, Y = Buffer("w", F64, (8, T), "input"), Buffer("y", F64, (4, T), "result")
 AT = Affine(0, ((I, T), (J, 1)))
 LOAD = E.load(X, AT)
+GOING = Buffer("going", np.dtype(bool), (), "scratch")
 
 
 # --- printing ------------------------------------------------------------------------------------
@@ -75,6 +77,10 @@ STATEMENTS: list[tuple[Stmt, str]] = [
     (
         Host(Cholesky(), (Strided(X, 0, (4, T), (T, 1)),), (Strided(Y, 0, (4, T), (T, 1)),)),
         "y = eager cholesky(x)",
+    ),
+    (
+        While(GOING, (Kernel("k1", (Store(GOING, Affine(), E.lit(False, bool)),)),)),
+        "while going[0]:\n  k1() -> (going):\n    going[0] = False",
     ),
 ]
 
@@ -121,6 +127,8 @@ def _names(s: Any) -> list[str]:
         case Gemm():
             each = [f"{m.buffer}[{m.at}; {m.row}, {m.col}]" for m in (s.left, s.right, s.out)]
             return [*each, f"({s.m}, {s.k}) @ ({s.k}, {s.n})"]
+        case While():
+            return [f"while {s.going}[0]", *[k.name for k in s.kernels]]
         case _:
             return [str(s.op), *[x.buffer.name for x in (*s.inputs, *s.outputs)]]
 

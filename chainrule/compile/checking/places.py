@@ -25,6 +25,7 @@ from chainrule.compile.loops.language import (
     Store,
     Strided,
     Var,
+    While,
     exprs_of,
     loads_of,
     statements,
@@ -78,6 +79,8 @@ def _touched(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
             return [s.left.buffer, s.right.buffer, *more], [s.out.buffer]
         case Host():
             return [x.buffer for x in s.inputs], [x.buffer for x in s.outputs]
+        case While():
+            return [s.going], []
         case _:
             return reads, []
 
@@ -138,6 +141,9 @@ class _Places:
             case Host():
                 for x in (*s.inputs, *s.outputs):
                     self._strided(s, x)
+            case While():
+                for k in s.kernels:
+                    _Places(k, self._symbols).body(k.body)
             case _:
                 pass
         self._loads(s)

@@ -26,6 +26,7 @@ from chainrule.compile.loops.language import (
     Store,
     Var,
     exprs_of,
+    single,
     statements,
     within,
 )
@@ -37,7 +38,7 @@ MOST = 1 << 16
 
 def side_by_side(program: Loops, symbols: Mapping[str, int]) -> None:
     """Refuse parallel loops that share a kernel with others, or turns that meet in memory."""
-    for k in program.kernels:
+    for k in single(program.kernels):
         loops = [s for s in statements(k.body) if isinstance(s, For) and s.mode == "parallel"]
         if loops:
             _kernel(k, loops, symbols)

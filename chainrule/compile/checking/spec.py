@@ -8,6 +8,7 @@
 | products | left knows no j, right no i; right's elements are neighbours along j |
 | places | offsets are within their buffers, where intervals of counters and clamped indices tell |
 | order | what is computed is written before it is read; what is given is never written |
+| while | a turn can end it; it shares its kernel with nothing |
 | cores | turns of a parallel loop do not touch what another one writes |
 | memory | buffers that live at the same time lie apart |
 
@@ -41,6 +42,7 @@ from chainrule.compile.loops.language import (
     Stmt,
     Store,
     Var,
+    While,
     computable,
     exprs_of,
     within,
@@ -89,6 +91,7 @@ class _Names:
 
     def __init__(self, program: Loops, kernel: Kernel) -> None:
         self._kernel = kernel
+        self._program = program
         self._buffers = set(program.buffers)
         self._symbols = set(program.symbols)
         self._set: set[Var | Local] = set()
@@ -123,6 +126,8 @@ class _Names:
                     self._no(s, "an eager op shares its kernel")
                 for x in (*s.inputs, *s.outputs):
                     self._buffer(s, x.buffer)
+            case While():
+                self._while(s)
 
     def _no(self, s: Stmt, why: str) -> NoReturn:
         refuse(self._kernel, s, why)
@@ -211,6 +216,17 @@ class _Names:
             self._no(s, "a product overwrites what it reads")
         if s.out.buffer.role in ("input", "constant"):
             self._no(s, f"{s.out.buffer} is only to be read")
+
+    def _while(self, s: While) -> None:
+        if self._kernel.body != (s,):
+            self._no(s, "a loop of unknown length shares its kernel")
+        self._buffer(s, s.going)
+        if s.going.dtype != BOOL or s.going.size != 1:
+            self._no(s, f"{s.going}, which says whether it goes on, is not one bool")
+        if not any(s.going in k.buffers()[1] for k in s.kernels):
+            self._no(s, f"no turn writes {s.going}")
+        for k in s.kernels:
+            _Names(self._program, k).body(k.body, _Scope())
 
     # --- expressions
 

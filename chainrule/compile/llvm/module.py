@@ -15,6 +15,7 @@ the module is `timed`, the cycles that kernel i takes are added to times[i].
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -30,7 +31,8 @@ from chainrule.compile.llvm.numbers import I64, declare, in_memory
 from chainrule.compile.llvm.parallel import is_parallel, iterations, least
 from chainrule.compile.llvm.repeating import repeat
 from chainrule.compile.llvm.watchman import unchanged
-from chainrule.compile.loops.language import Buffer, Host, Kernel, Loops
+from chainrule.compile.llvm.whiles import is_short, kept_near, turning
+from chainrule.compile.loops.language import Buffer, Host, Kernel, Loops, While
 from chainrule.compile.loops.rewrite import Canonical, canonical, sorted_buffers
 from chainrule.compile.terms.sizes import Extent
 
@@ -44,10 +46,17 @@ HEADER = object.__basicsize__
 @final
 @dataclass(slots=True)
 class Module:
-    """What `emit` made: the code, and the statements that Python must run, by number."""
+    """What `emit` made: the code, and the statements that Python must run, by number.
+
+    `machine` and `symbols` are those that it is made for, `functions` those of kernels by what they
+    do.
+    """
 
     ir: Any
+    machine: Machine
+    symbols: list[str]
     hosts: list[Host] = field(default_factory=list[Host])
+    functions: dict[Any, Any] = field(default_factory=dict[Any, Any])
 
 
 def emit(
@@ -59,7 +68,7 @@ def emit(
     timed: bool = False,
 ) -> Module:
     """The module of `program`, whose caller passes `objects` and memory for `scratch`."""
-    out = Module(ir.Module("chainrule"))
+    out = Module(ir.Module("chainrule"), machine, list(program.symbols))
     args = [PTR] * 5
     main = ir.Function(out.ir, ir.FunctionType(ir.VoidType(), args), "program")
     b = ir.IRBuilder(main.append_basic_block())
@@ -74,11 +83,11 @@ def emit(
         s: b.load(b.gep(sizes, [ir.Constant(I64, i)], source_etype=I64), typ=I64)
         for i, s in enumerate(program.symbols)
     }
-    known: dict[str, Any] = {}
+    shared = _shared(program.kernels) | {x for x in program.buffers if x.role != "scratch"}
     clock = ir.Function(out.ir, ir.FunctionType(I64, []), "llvm.readcyclecounter")
     for i, kernel in enumerate(program.kernels):
         start = b.call(clock, []) if timed else None
-        _call(out, b, kernel, pointers, symbols, machine, known, host)
+        _call(out, b, kernel, pointers, symbols, host, shared)
         if start is not None:
             slot = b.gep(times, [ir.Constant(I64, i)], source_etype=I64)
             took = b.sub(b.call(clock, []), start)
@@ -106,29 +115,41 @@ def _constant(module: Any, x: Buffer) -> Any:
     return g
 
 
+def _shared(kernels: Sequence[Kernel]) -> set[Buffer]:
+    """Memory that several of the kernels use."""
+    uses = Counter([b for k in kernels for b in sorted_buffers(k)])
+    return {b for b, n in uses.items() if n > 1}
+
+
 def _call(
     out: Module,
     b: Any,
     kernel: Kernel,
     pointers: dict[Buffer, Any],
     symbols: dict[str, Any],
-    machine: Machine,
-    known: dict[str, Any],
     host: Any,
+    shared: set[Buffer],
+    *,
+    inline: bool = False,
 ) -> None:
-    """Call the kernel's function; one that has the same text as an earlier one is that one."""
+    """Call the kernel's function; one that has the same text as an earlier one is that one. With
+    `inline` it becomes a part of whoever calls it. `shared` is memory of which others know."""
     (first, *_) = kernel.body
     if isinstance(first, Host):
         _host(b, host, len(out.hosts))
         out.hosts.append(first)
         return
+    if isinstance(first, While):
+        f = _while(out, kernel, first, shared)
+        b.call(f, [*[pointers[x] for x in sorted_buffers(kernel)], *symbols.values(), host])
+        return
     form = canonical(kernel)
-    f = known.get(form.text)
+    f = out.functions.get((form.text, inline))
     if f is None:
-        f = _function(out.ir, kernel.name, form, list(symbols), machine)
+        f = _function(out, kernel.name, form, "alwaysinline" if inline else "noinline")
         if is_parallel(kernel):
             f = splitting.task(out.ir, f)
-        known[form.text] = f
+        out.functions[form.text, inline] = f
     args = [_from(b, pointers[x], x, start, symbols) for x, start in form.args]
     args += symbols.values()
     if is_parallel(kernel):
@@ -151,19 +172,39 @@ def _host(b: Any, host: Any, number: int) -> None:
     b.call(f, [b.ptrtoint(host, I64), ir.Constant(I64, number)])
 
 
-def _function(
-    module: Any, name: str, form: Canonical, symbols: Sequence[str], machine: Machine
-) -> Any:
-    buffers = sorted_buffers(form.kernel)
-    split = is_parallel(form.kernel)
-    kinds = [*[PTR] * len(buffers), *[I64] * len(symbols), *[I64] * (2 * split)]
-    f = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+def _begun(out: Module, name: str, buffers: int, more: Sequence[Any], inlining: str) -> Any:
+    """A function of so many addresses of memory, the symbols, and `more`."""
+    kinds = [*[PTR] * buffers, *[I64] * len(out.symbols), *more]
+    f = ir.Function(out.ir, ir.FunctionType(ir.VoidType(), kinds), name)
     f.linkage = "internal"
-    f.attributes.add("noinline")
+    f.attributes.add(inlining)
     f.attributes.add("nounwind")
-    for arg in f.args[: len(buffers)]:
+    for arg in f.args[:buffers]:
         arg.add_attribute("noalias")
         arg.add_attribute("nonnull")
+    return f
+
+
+def _while(out: Module, kernel: Kernel, loop: While, shared: set[Buffer]) -> Any:
+    """The function of a loop of unknown length, whose numbers are in registers if they are few."""
+    buffers = sorted_buffers(kernel)
+    inline = is_short(kernel)
+    f = _begun(out, kernel.name, len(buffers), [PTR], "alwaysinline" if inline else "noinline")
+    b = ir.IRBuilder(f.append_basic_block("entry"))
+    pointers = dict(zip(buffers, f.args, strict=False))
+    symbols = dict(zip(out.symbols, f.args[len(buffers) :], strict=False))
+    inner = _shared(loop.kernels) | {loop.going}
+    with kept_near(b, kernel, pointers, shared) as near, turning(b, near[loop.going]):
+        for k in loop.kernels:
+            _call(out, b, k, near, symbols, f.args[-1], inner, inline=inline)
+    b.ret_void()
+    return f
+
+
+def _function(out: Module, name: str, form: Canonical, inlining: str) -> Any:
+    buffers, symbols = sorted_buffers(form.kernel), out.symbols
+    split = is_parallel(form.kernel)
+    f = _begun(out, name, len(buffers), [I64] * (2 * split), inlining)
     b = ir.IRBuilder(f.append_basic_block("entry"))
     body = f.append_basic_block("body")
     pointers = dict(zip(buffers, f.args, strict=False))
@@ -171,7 +212,7 @@ def _function(
     b.branch(body)
     entry = b.block
     b.position_at_end(body)
-    emitter = Emitter(b, pointers, sizes, machine, form.kernel.body)
+    emitter = Emitter(b, pointers, sizes, out.machine, form.kernel.body)
     emitter.entry(entry)
     if split:
         splitting.iterations(emitter, form.kernel, *f.args[-2:])

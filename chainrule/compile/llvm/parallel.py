@@ -32,6 +32,8 @@ from chainrule.compile.loops.language import (
     Stmt,
     Store,
     Var,
+    While,
+    loop_of,
     within,
 )
 from chainrule.compile.loops.rewrite import Renaming
@@ -90,6 +92,9 @@ def least(k: Kernel) -> int:
 
 def _pieces(k: Kernel) -> list[Kernel]:
     """`k`, or in its place one kernel for each parallel loop and for what is between them."""
+    if (loop := loop_of(k)) is not None:
+        inner = [p for x in loop.kernels for p in _pieces(x)]
+        return [Kernel(k.name, (While(loop.going, tuple(inner)),), k.about)]
     if any(isinstance(s, Let | Into) for s in k.body):
         return [k]  # statements share numbers in registers
     out: list[list[Stmt]] = []
@@ -238,3 +243,5 @@ def _taken(s: Stmt) -> float:
             return s.value.dtype.itemsize * (_PER_BYTE + math * _PER_MATH)
         case Host():
             return 0
+        case While():
+            return sum([nanoseconds(k.body) for k in s.kernels])

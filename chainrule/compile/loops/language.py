@@ -7,6 +7,7 @@
                | local fold "=" expr                  fold := + * max min and or
                | buffer "[" offset "]" ["+"] "=" expr
                | "product" ...                        a matrix product, tiled by the backend
+               | "while" buffer "{" kernel* "}"       again and again, as long as a bool holds
     expr      := literal | local | buffer "[" offset "]" ["if" expr] | index | fn "(" expr* ")"
     offset    := extent + sum of extent * (var | expr)
 
@@ -16,7 +17,7 @@ are one object. Everything is immutable.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
@@ -321,7 +322,17 @@ class Host:
     outputs: tuple[Strided, ...]
 
 
-Stmt = For | Let | Into | Store | Product | Gemm | Host
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class While:
+    """`kernels` in order, again and again as long as `going`, one bool, holds before a turn. It is
+    all that its kernel is."""
+
+    going: Buffer
+    kernels: tuple[Kernel, ...]
+
+
+Stmt = For | Let | Into | Store | Product | Gemm | Host | While
 
 
 @final
@@ -353,6 +364,8 @@ class Kernel:
                 case Host():
                     reads |= dict.fromkeys([x.buffer for x in s.inputs])
                     writes |= dict.fromkeys([x.buffer for x in s.outputs])
+                case While():
+                    reads[s.going] = None
                 case _:
                     pass
         return list(reads), list(writes)
@@ -395,6 +408,24 @@ def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
         yield s
         if isinstance(s, For | Product):
             yield from statements(s.body)
+        elif isinstance(s, While):
+            for k in s.kernels:
+                yield from statements(k.body)
+
+
+def loop_of(k: Kernel) -> While | None:
+    """The loop of unknown length that a kernel is, if it is one."""
+    return k.body[0] if k.body and isinstance(k.body[0], While) else None
+
+
+def single(kernels: Iterable[Kernel]) -> Iterator[Kernel]:
+    """The kernels, and in the place of a loop of unknown length those that are in it."""
+    for k in kernels:
+        loop = loop_of(k)
+        if loop is None:
+            yield k
+        else:
+            yield from single(loop.kernels)
 
 
 def exprs_of(s: Stmt) -> list[Expr]:
@@ -493,6 +524,10 @@ def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
             case Host():
                 ins = ", ".join([x.buffer.name for x in s.inputs])
                 yield f"{pad}{', '.join([x.buffer.name for x in s.outputs])} = eager {s.op}({ins})"
+            case While():
+                yield f"{pad}while {s.going}[0]:"
+                for k in s.kernels:
+                    yield from [f"{pad}  {line}" for line in str(k).splitlines()]
 
 
 def _matrix(m: Matrix) -> str:

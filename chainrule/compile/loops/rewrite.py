@@ -27,6 +27,7 @@ from chainrule.compile.loops.language import (
     Stmt,
     Store,
     Var,
+    While,
     exprs_of,
     statements,
     within,
@@ -73,6 +74,9 @@ class Renaming:
                 return Gemm(s.m, s.n, s.k, left, right, out, s.add)
             case Host():
                 return s
+            case While():
+                kernels = [Kernel(k.name, self.body(k.body), k.about) for k in s.kernels]
+                return While(self.buffers.get(s.going, s.going), tuple(kernels))
 
     def expr(self, e: Expr) -> Expr:
         """An expression."""

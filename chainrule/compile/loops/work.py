@@ -30,6 +30,7 @@ from chainrule.compile.loops.language import (
     Store,
     Strided,
     Var,
+    While,
     exprs_of,
     statements,
     within,
@@ -190,6 +191,9 @@ def _counted(
             case Gemm():
                 m, n, k = [bound(x, symbols) for x in (s.m, s.n, s.k)]
                 yield s.out.buffer.dtype.itemsize, 2 * m * n * k * _turns(loops)
+            case While():  # how many turns there are is not known: one
+                for k in s.kernels:
+                    yield from _counted(k.body, loops, seen, symbols)
             case Into():
                 yield from _folded(s.value.dtype, loops)
             case Store() if s.add:

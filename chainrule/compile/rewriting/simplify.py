@@ -12,12 +12,22 @@ from chainrule.compile.rewriting.reshaping import RESHAPING, TOGETHER
 from chainrule.compile.rewriting.rewriter import Rewriter, joined
 from chainrule.compile.rewriting.simpler import SIMPLER
 from chainrule.compile.rewriting.windowing import WINDOWING
-from chainrule.compile.terms.terms import Program, Terms
+from chainrule.compile.terms.terms import Program, Terms, in_order
+from chainrule.compile.terms.turns import turns_of
 
 RULES = joined(SIMPLER, ALGEBRA, EINSUMS, WINDOWING, RESHAPING, TOGETHER)
 """All rules, by class of op, in the order in which they are tried."""
 
 
 def simplified(program: Program, terms: Terms) -> Program:
-    """The same program in simpler terms."""
-    return Rewriter(terms, RULES).program(program)
+    """The same program in simpler terms, also the turns of its loops."""
+    made = Rewriter(terms, RULES).program(program)
+    for t in in_order(made.roots):
+        if (turns := turns_of(t)) is not None:
+            turns.simple(turn_simplified)
+    return made
+
+
+def turn_simplified(program: Program) -> Program:
+    """A program of its own in simpler terms."""
+    return simplified(program, Terms())

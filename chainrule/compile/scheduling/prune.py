@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from chainrule.compile.loops.language import Buffer, For, Gemm, Host, Loops, Product, Stmt, Store
+from dataclasses import replace
+
+from chainrule.compile.loops.language import (
+    Buffer,
+    For,
+    Gemm,
+    Host,
+    Kernel,
+    Loops,
+    Product,
+    Stmt,
+    Store,
+    While,
+)
 
 
 def pruned(program: Loops) -> Loops:
@@ -38,13 +51,20 @@ def _without(body: tuple[Stmt, ...], dead: set[Buffer]) -> tuple[Stmt, ...]:
             continue
         if isinstance(s, Host) and all(x.buffer in dead for x in s.outputs):
             continue
+        if isinstance(s, While):
+            bodies = [_without(k.body, dead) for k in s.kernels]
+            if any(b != k.body for b, k in zip(bodies, s.kernels, strict=True)):
+                kept = [
+                    Kernel(k.name, b, k.about) for k, b in zip(s.kernels, bodies, strict=True) if b
+                ]
+                s = While(s.going, tuple(kept))
         if isinstance(s, For | Product):
             inner = _without(s.body, dead)
             if not inner:
                 continue
             if inner != s.body:
                 s = (
-                    For(s.var, inner, s.mode)
+                    replace(s, body=inner)
                     if isinstance(s, For)
                     else Product(s.i, s.j, s.k, s.left, s.right, s.acc, inner)
                 )

@@ -88,6 +88,7 @@ class Scheduler:
         self._names = 0
         self.packed: dict[Any, View] = {}
         self.outputs: dict[Term, list[Buffer]] = {}
+        self.turns: dict[Term, tuple[Scheduler, Loops]] = {}
 
     # --- what is realized, and where
 
@@ -332,7 +333,7 @@ class Scheduler:
 
     def run(self) -> Loops:
         """The program."""
-        from chainrule.compile.scheduling import products
+        from chainrule.compile.scheduling import products, whiles
 
         for t in self.order:
             if isinstance(t.op, Pick):
@@ -349,7 +350,7 @@ class Scheduler:
             else:
                 if t.op is not None and t.op.many:
                     self._outputs(t)
-                self._fixed("host", t)
+                self._fixed("while" if whiles.is_native(self, t) else "host", t)
         for g in self.groups:
             self._build(g)
         self._copy_late()
@@ -536,7 +537,7 @@ class Scheduler:
     # --- kernels
 
     def _build(self, g: Group) -> None:
-        from chainrule.compile.scheduling import products
+        from chainrule.compile.scheduling import products, whiles
 
         name = f"k{len(self.kernels)}_{_word(g.members[0].term)}"
         match g.kind:
@@ -550,11 +551,14 @@ class Scheduler:
                 body = self._scatter(g.members[0].term)
             case "scan":
                 body = self._scan(g.members[0].term)
+            case "while":
+                body = whiles.build(self, g.members[0].term)
             case "host":
                 body = self._host(g.members[0].term)
             case _:
                 body = rows.Rows(self, g).body()
-        self.kernels.append(Kernel(name, tuple(body), tuple([_about(m.term) for m in g.members])))
+        about = [_about(m.term) for m in g.members]
+        self.kernels.append(Kernel(name, tuple(body), (*about, *whiles.told(body))))
 
     def store(self, t: Term, at: Index, value: Expr) -> Store:
         """`value` is the element of `t` at `at`."""

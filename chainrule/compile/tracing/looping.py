@@ -19,7 +19,7 @@ from chainrule.compile.running.backend import build_unchecked
 from chainrule.compile.running.program import Moving, Parts
 from chainrule.compile.terms.terms import Program
 from chainrule.compile.tracing.convert import program, reached
-from chainrule.compile.tracing.lift import GradSlot
+from chainrule.compile.tracing.lift import GradSlot, Lift
 from chainrule.compile.tracing.trace import Tracer
 from chainrule.graph import apply, constant, leaf, order, placeholder, variable
 from chainrule.node import Node
@@ -110,7 +110,7 @@ class Loop(Op):
 
 @final
 @dataclass(eq=False)
-class _State:
+class Before:
     """How the state of a trace is at some moment: tensors, gradients, how many random draws."""
 
     nodes: list[Node]
@@ -118,7 +118,7 @@ class _State:
     draws: int
 
     @classmethod
-    def of(cls, tracer: Tracer, count: int | None = None) -> _State:
+    def of(cls, tracer: Tracer, count: int | None = None) -> Before:
         """As it is now."""
         lifts = tracer.lifts[:count]
         return cls(
@@ -127,11 +127,17 @@ class _State:
             len(tracer.draws),
         )
 
+    def pairs(self, tracer: Tracer) -> list[tuple[Lift, Node]]:
+        """What is lifted by now, and where each was in the graph: as it is lifted, if it was not
+        yet."""
+        olds = [*self.nodes, *[lift.leaf for lift in tracer.lifts[len(self.nodes) :]]]
+        return list(zip(tracer.lifts, olds, strict=True))
+
     def back(self, tracer: Tracer) -> None:
         """Let everything be as it was then; what was lifted since, as when it was lifted."""
-        for k, lift in enumerate(tracer.lifts):
+        for k, (lift, node) in enumerate(self.pairs(tracer)):
             known = k < len(self.nodes)
-            lift.tensor.node = self.nodes[k] if known else lift.leaf
+            lift.tensor.node = node
             lift.tensor.value = Spec(lift.tensor.value.shape, lift.tensor.value.dtype)
             if lift.grad is not None:
                 now, was = self.grads[k] if known else (None, False)
@@ -151,7 +157,7 @@ def looped(
     It cannot if a result could be differentiated outside, or if the turns are not alike (the first
     one finds no gradient, say, and leaves one that the second one reads).
     """
-    before = _State.of(tracer)
+    before = Before.of(tracer)
     spent = set(tracer.spent)
     start = leaf((), np.dtype(float), needs=False).serial
     given = [placeholder(s.shape, s.dtype, needs=s.requires_grad) for s in state]
@@ -205,10 +211,9 @@ class _Turned:
     """The values of those."""
     cleared: list[GradSlot] = field(default_factory=list[GradSlot])
 
-    def add_state(self, tracer: Tracer, before: _State) -> bool:
+    def add_state(self, tracer: Tracer, before: Before) -> bool:
         """Add what it did to the state; whether another turn would find things alike."""
-        for k, lift in enumerate(tracer.lifts):
-            old = before.nodes[k] if k < len(before.nodes) else lift.leaf
+        for k, (lift, old) in enumerate(before.pairs(tracer)):
             if lift.tensor.node is not old:
                 self.comes_in.append(old)
                 self.goes_out.append(lift.tensor.node)
@@ -241,10 +246,9 @@ class _Turned:
     def body(self, tracer: Tracer, start: int, turns: int) -> tuple[Body, list[Node]]:
         """The program of the turn, and what it only reads."""
         own = [*self.comes_in, *self.parts, *[n for _, n in self.draws]]
-        scope = _Scope(tracer, start, set(own))
+        scope = Scope(tracer, start, set(own))
         walk = reached(scope, [*self.goes_out, *self.ends, *self.ys])
-        consts = [n for n in walk if scope.stops(n) and n not in scope.places and n.y is None]
-        consts += [n for n in walk if scope.is_older(n) and n not in consts]
+        consts = scope.consts(walk)
         news = list(enumerate(self.goes_out))
         made = program(scope, walk, [*own, *consts], [*self.ends, *self.ys], news)
         xs = len(self.parts) + len(self.draws)
@@ -252,13 +256,31 @@ class _Turned:
 
 
 @final
-class _Scope:
-    """What a body is made of: the nodes since `start`, but for the places where values come in."""
+class Scope:
+    """What a body is made of: the nodes since `start`, but for the places where values come in.
 
-    def __init__(self, tracer: Tracer, start: int, places: set[Node]) -> None:
+    `keeping` those ops, too, that only stand there for the sake of derivatives.
+    """
+
+    def __init__(
+        self, tracer: Tracer, start: int, places: set[Node], *, keeping: bool = False
+    ) -> None:
         self._tracer = tracer
         self._start = start
         self.places = places
+        self._passed = self._given if keeping else tracer.passed
+        self.inlined = False
+        """Whether a Function of the user's was met, of which only the forward pass is left."""
+
+    def _given(self, node: Node) -> Node | None:
+        inner = self._tracer.sources.get(node)
+        self.inlined = self.inlined or (inner is not None and node.op is not None)
+        return inner
+
+    def consts(self, walk: Sequence[Node]) -> list[Node]:
+        """The nodes of `walk` whose values come from outside, and are not known."""
+        given = [n for n in walk if self.stops(n) and n not in self.places and n.y is None]
+        return given + [n for n in walk if self.is_older(n) and n not in given]
 
     def is_older(self, node: Node) -> bool:
         """Whether an op outside the body computes it."""
@@ -272,7 +294,7 @@ class _Scope:
 
     def origin(self, node: Node) -> Node:
         """The node whose value `node` has, as far as it is in the body."""
-        while not self.stops(node) and (inner := self._tracer.passed(node)) is not None:
+        while not self.stops(node) and (inner := self._passed(node)) is not None:
             node = inner
         return node
 

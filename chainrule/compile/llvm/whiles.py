@@ -1,0 +1,78 @@
+"""Loops of unknown length: the jumps, and numbers that stay in registers from turn to turn.
+
+A loop whose turn is short works on copies of what it writes, on its stack: there, unlike in memory
+that others may know, LLVM makes registers of them.
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+
+from chainrule.compile.llvm.functions import I64, in_memory
+from chainrule.compile.llvm.parallel import is_parallel, nanoseconds
+from chainrule.compile.loops.language import Buffer, Gemm, Kernel, Product, single, statements
+
+SHORT = 1_000.0
+"""Nanoseconds up to which a turn is short, by an estimate."""
+SMALL = 64
+"""Of how many numbers a copy is kept at most."""
+_ALIGN = 64
+
+
+def is_short(kernel: Kernel) -> bool:
+    """Whether a turn of the loop takes so little time that calls and memory would be felt."""
+    plain = not any(is_parallel(k) for k in single([kernel]))
+    matrices = any(isinstance(s, Gemm | Product) for s in statements(kernel.body))
+    return plain and not matrices and nanoseconds(kernel.body) <= SHORT
+
+
+@contextmanager
+def turning(b: Any, going: Any) -> Generator[None]:
+    """As long as the bool at `going` holds: what is emitted within."""
+    head, turn, done = (b.append_basic_block(name) for name in ("head", "turn", "done"))
+    b.branch(head)
+    b.position_at_end(head)
+    flag = b.load(going, typ=ir.IntType(8))
+    b.cbranch(b.icmp_unsigned("!=", flag, ir.Constant(flag.type, 0)), turn, done)
+    b.position_at_end(turn)
+    yield
+    b.branch(head)
+    b.position_at_end(done)
+
+
+@contextmanager
+def kept_near(
+    b: Any, kernel: Kernel, pointers: Mapping[Buffer, Any], shared: set[Buffer]
+) -> Generator[dict[Buffer, Any]]:
+    """Addresses for what is emitted within: of copies on the stack where the kernel writes a few
+    numbers, which are copied back at the end if they are `shared`."""
+    reads, writes = kernel.buffers()
+    sizes = {x: x.size for x in writes if isinstance(x.size, int) and x.size <= SMALL}
+    few = sizes if is_short(kernel) else dict[Buffer, int]()
+    near = dict(pointers)
+    for x, n in few.items():
+        near[x] = b.alloca(ir.ArrayType(in_memory(x.dtype), n), name=x.name)
+        near[x].align = _ALIGN
+        near[x].type = ir.PointerType()  # not of arrays: numbers and vectors are stored there
+    for x, n in few.items():
+        if x in reads and x in shared:
+            _copy(b, in_memory(x.dtype), n, pointers[x], near[x])
+    yield near
+    for x, n in few.items():
+        if x in shared:
+            _copy(b, in_memory(x.dtype), n, near[x], pointers[x])
+
+
+def _copy(b: Any, kind: Any, n: int, source: Any, target: Any) -> None:
+    for i in range(n):
+        at = [ir.Constant(I64, i)]
+        value = b.load(b.gep(source, at, source_etype=kind), typ=kind)
+        b.store(value, b.gep(target, at, source_etype=kind))

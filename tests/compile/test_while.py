@@ -1,0 +1,298 @@
+"""`while_loop`: eager and compiled agree, also differentiated, nested and for many examples."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from tests.compile.backends import backend as backend
+from tests.compile.test_jit import assert_same, numbers
+
+
+class Orbit(NamedTuple):
+    place: Any
+    speed: Any
+
+
+def collatz(n: Any) -> Any:
+    """How many steps a whole number takes to 1."""
+    first = {"n": n, "count": cr.zeros_like(n)}
+
+    def body(s: Any) -> Any:
+        n = s["n"]
+        return {"n": cr.where(n % 2 == 0, n // 2, 3 * n + 1), "count": s["count"] + 1}
+
+    return cr.while_loop(lambda s: s["n"] != 1, body, first)["count"]
+
+
+def root(a: Any) -> Any:
+    """The square root by Newton's method."""
+
+    def body(s: Any) -> Any:
+        x, _ = s
+        return (x + a / x) / 2, x
+
+    return cr.while_loop(lambda s: cr.abs(s[0] - s[1]) > 1e-6, body, (a, a + 1))[0]
+
+
+def falling(w: Any) -> Any:
+    """A place and speed whose forces are a gradient, until it is below the floor."""
+
+    def energy(x: Any) -> Any:
+        return w * cr.sum(x**4) + x[1]
+
+    def body(s: Orbit) -> Orbit:
+        return Orbit(s.place + 0.1 * s.speed, s.speed - 0.1 * cr.grad(energy)(s.place))
+
+    start = Orbit(cr.tensor([0.5, 1.0]), cr.tensor([1.0, 0.0]))
+    end = cr.while_loop(lambda s: s.place[1] > 0, body, start)
+    return cr.sum(end.place * end.speed)
+
+
+def test_values():
+    assert [collatz(cr.tensor(n)).item() for n in (1, 2, 7, 27)] == [0, 1, 16, 111]
+    f = cr.jit(collatz)
+    assert [f(cr.tensor(n)).item() for n in (1, 2, 7, 27)] == [0, 1, 16, 111]
+    assert f.traces == 1
+    for g in (root, falling):
+        a = cr.tensor(3.0)
+        assert_same(cr.jit(g)(a), g(a))
+
+
+def test_it_is_one_native_loop(backend: str):
+    calls: list[int] = []
+
+    def count(x: Any) -> Any:
+        def body(s: Any) -> Any:
+            calls.append(1)
+            return s + 1
+
+        return cr.while_loop(lambda s: cr.sum(s) < 1e5, body, x)
+
+    f = cr.jit(count)
+    f(cr.tensor([0.0, 1.0]))
+    calls.clear()
+    assert f(cr.tensor([0.5, 1.0])).tolist() == [50000.5, 50001.0]
+    assert not calls
+    if backend == "values":
+        return
+    loops = f.loops()
+    assert loops.count("while ") == 1
+    assert "eager" not in loops
+    assert "while_loop" in str(f.explain(repeats=1))
+
+
+@pytest.mark.parametrize("f", [root, falling])
+def test_forward_mode(f: Any):
+    a, t = cr.tensor(3.0), cr.tensor(1.0)
+    wanted = cr.grad(f)(a)  # eager: by the tape
+    assert_same(cr.jvp(f, (a,), (t,))[1], wanted)
+    got = cr.jit(lambda a, t: cr.jvp(f, (a,), (t,)))(a, t)
+    assert_same(got, (f(a), wanted))
+    assert_same(cr.jit(cr.jacobian(f, mode="forward"))(a), wanted)
+    second = cr.jacobian(cr.jacobian(f, mode="forward"), mode="forward")
+    assert_same(cr.jit(second)(a), cr.grad(cr.grad(f))(a))
+
+
+def test_value_and_tangent_are_one_loop(backend: str):
+    f = cr.jit(lambda a, t: cr.jvp(root, (a,), (t,)))
+    f(cr.tensor(2.0), cr.tensor(1.0))
+    assert backend == "values" or f.loops().count("while ") == 1
+
+
+def test_a_tangent_that_comes_in_through_what_is_read():
+    def f(a: Any, b: Any) -> Any:
+        start = {"s": cr.tensor([1.0, 2.0]), "n": cr.tensor(0)}
+
+        def body(s: Any) -> Any:
+            return {"s": s["s"] * b + cr.sin(a), "n": s["n"] + 1}
+
+        return cr.while_loop(lambda s: s["n"] < 5, body, start)["s"]
+
+    a, b = numbers(2), cr.tensor(0.7)
+    wanted = cr.jacobian(f, (0, 1), mode="reverse")(a, b)
+    assert_same(cr.jit(cr.jacobian(f, (0, 1), mode="forward"))(a, b), wanted)
+
+
+def test_detach_and_no_grad_in_a_turn_cut():
+    def f(a: Any) -> Any:
+        def body(s: Any) -> Any:
+            with cr.no_grad():
+                still = s[0] * a
+            return s[0] * a + (a * a).detach() + still, s[1] + 1
+
+        return cr.while_loop(lambda s: s[1] < 4, body, (cr.tensor(1.0), cr.tensor(0)))[0]
+
+    a, t = cr.tensor(0.9), cr.tensor(1.0)
+    got = cr.jit(lambda a, t: cr.jvp(f, (a,), (t,)))(a, t)
+    assert_same(got, cr.jvp(f, (a,), (t,)))
+    assert_same(got[1], cr.grad(f)(a))
+
+
+def test_reverse_mode_is_refused_where_it_is_compiled():
+    with pytest.raises(cr.TraceError, match=r"while_loop: reverse mode .* scan .* forward mode"):
+        cr.jit(cr.grad(root))(cr.tensor(2.0))
+    with pytest.raises(cr.TraceError, match=r"while_loop: reverse mode"):
+        cr.jit(root)(cr.tensor(2.0, requires_grad=True))
+    x = cr.tensor(2.0, requires_grad=True)
+    root(x).backward()
+    assert x.grad.item() == pytest.approx(0.5 / np.sqrt(2), rel=1e-5)
+    assert_same(cr.jit(lambda a: root(a).detach())(x), root(x).detach())
+
+
+def test_vmap():
+    a = cr.tensor([1.0, 2.0, 50.0, 0.01])
+    wanted = cr.stack([root(x) for x in a])
+    assert_same(cr.jit(cr.vmap(root))(a), wanted)
+    n = cr.tensor([7, 1, 27])
+    assert cr.jit(cr.vmap(collatz))(n).tolist() == [16, 0, 111]
+    slopes = cr.stack([cr.grad(root)(x) for x in a])
+    forward = cr.vmap(lambda a: cr.jvp(root, (a,), (cr.tensor(1.0),))[1])
+    assert_same(cr.jit(forward)(a), slopes)
+    with pytest.raises(cr.TraceError, match=r"jit\(vmap\(f\)\)"):
+        cr.vmap(root)(a)
+
+
+def test_vmap_of_what_a_turn_reads():
+    def f(a: Any, n: Any) -> Any:
+        def body(s: Any) -> Any:
+            return s[0] * a + n, s[1] + 1
+
+        return cr.while_loop(lambda s: s[1] < 3, body, (cr.ones(2), cr.tensor(0)))
+
+    a = numbers(4, 2)
+    got = cr.jit(cr.vmap(f, in_axes=(0, None)))(a, cr.tensor(0.5))
+    each = [f(row, cr.tensor(0.5)) for row in a]
+    assert_same(got, (cr.stack([e[0] for e in each]), cr.stack([e[1] for e in each])))
+
+
+def nested(a: Any) -> Any:
+    """Roots, of a growing number, added up until they are enough."""
+
+    def body(s: Any) -> Any:
+        return s[0] + root(s[1] * a), s[1] * 1.5
+
+    return cr.while_loop(lambda s: s[0] < 20, body, (cr.tensor(0.0), a))[0]
+
+
+def test_in_each_other(backend: str):
+    a = cr.tensor(2.0)
+    assert_same(cr.jit(nested)(a), nested(a))
+    assert_same(cr.jit(cr.jacobian(nested, mode="forward"))(a), cr.grad(nested)(a))
+    f = cr.jit(nested)
+    f(a)
+    assert backend == "values" or f.loops().count("while ") == 2
+    many = cr.tensor([2.0, 0.5, 3.0])
+    assert_same(cr.jit(cr.vmap(nested))(many), cr.stack([nested(x) for x in many]))
+
+
+def test_in_a_scan_and_the_other_way_round():
+    def roots(xs: Any) -> Any:
+        return cr.scan(lambda c, x: (c + root(x), root(x)), cr.tensor(0.0), xs)
+
+    xs = cr.tensor(np.arange(1, 9, dtype=np.float32))
+    assert_same(cr.jit(roots)(xs), roots(xs))
+
+    def sums(x: Any) -> Any:
+        def body(s: Any) -> Any:
+            return cr.scan(lambda c, y: (c + 0.1 * y, None), s, xs)[0]
+
+        return cr.while_loop(lambda s: s < 100, body, x)
+
+    assert_same(cr.jit(sums)(cr.tensor(0.0)), sums(cr.tensor(0.0)))
+
+
+def test_no_turn_at_all_and_state_that_stays():
+    f = cr.jit(lambda x, k: cr.while_loop(lambda s: s[0] < k, lambda s: (s[0] + 1, s[1]), (x, k)))
+    assert [t.item() for t in f(cr.tensor(5), cr.tensor(3))] == [5, 3]
+    assert [t.item() for t in f(cr.tensor(0), cr.tensor(3))] == [3, 3]
+
+
+def test_python_numbers_in_the_state():
+    def f(x: Any) -> Any:
+        return cr.while_loop(lambda s: s[0] < 10, lambda s: (s[0] * 2.0, s[1] + 1), (x, 0))
+
+    assert_same(cr.jit(f)(1.5), f(1.5))
+
+
+def test_dtypes_and_large_states():
+    def f(x: Any) -> Any:
+        def body(s: Any) -> Any:
+            return cr.tanh(s[0] @ s[0] + x), s[1] * np.float16(0.5)
+
+        return cr.while_loop(lambda s: s[1] > 0.01, body, (x, cr.tensor(1.0, dtype=np.float16)))
+
+    x = numbers(40, 40) * 0.05
+    assert_same(cr.jit(f)(x), f(x))
+
+
+def test_what_has_no_loops_runs_eagerly_turn_by_turn(backend: str):
+    def f(x: Any) -> Any:
+        def body(s: Any) -> Any:
+            return s[0] / 2 + cr.sum(cr.sort(s[1])), cr.sort(s[1]) * 0.5
+
+        return cr.while_loop(lambda s: s[0] > 1, body, (x, cr.tensor([0.3, 0.1])))[0]
+
+    g = cr.jit(f)
+    assert_same(g(cr.tensor(9.0)), f(cr.tensor(9.0)))
+    assert backend == "values" or "eager" in g.loops()
+
+
+@pytest.mark.parametrize("wrap", [cr.jit, lambda f: f])
+def test_what_it_refuses(wrap: Any):
+    x = cr.tensor([1.0, 2.0])
+
+    def loop(cond: Any, body: Any, state: Any = None) -> Any:
+        given = {"x": x, "n": (cr.tensor(0),)} if state is None else state
+        return wrap(lambda s: cr.while_loop(cond, body, s))(given)
+
+    def go(s: Any) -> Any:
+        return s["n"][0] < 2
+
+    with pytest.raises(cr.ShapeError, match=r"state\['x'\] was float32 \(2,\), and is .*\(4,\)"):
+        loop(go, lambda s: {"x": cr.concat([s["x"], s["x"]]), "n": s["n"]})
+    with pytest.raises(cr.DtypeError, match=r"state\['n'\]\[0\] was int64 \(\), and is float"):
+        loop(go, lambda s: {"x": s["x"], "n": (s["n"][0] + 1.0,)})
+    with pytest.raises(cr.ShapeError, match=r"the state was dict\(.*\), and is list"):
+        loop(go, lambda s: [s["x"], s["n"]])
+    with pytest.raises(cr.ShapeError, match=r"one bool, not .*bool \(2,\).*any"):
+        loop(lambda s: s["x"] < 3, lambda s: s)
+    with pytest.raises(cr.DtypeError, match=r"one bool, not .*int64 \(\)"):
+        loop(lambda s: s["n"][0], lambda s: s)
+
+
+def test_what_it_refuses_compiled():
+    g, w = cr.Generator(0), cr.tensor([1.0])
+    x = cr.tensor(1.0)
+
+    def draws(x: Any) -> Any:
+        return cr.while_loop(lambda s: s < 3, lambda s: s + g.uniform(()), x)
+
+    def writes(x: Any) -> Any:
+        def body(s: Any) -> Any:
+            w.data = w + 1
+            return s + 1
+
+        return cr.while_loop(lambda s: s < 3, body, x)
+
+    with pytest.raises(cr.TraceError, match="draws random numbers"):
+        cr.jit(draws)(x)
+    with pytest.raises(cr.TraceError, match="changes float32"):
+        cr.jit(writes)(x)
+    assert w.tolist() == [1.0]
+
+
+def test_a_dynamic_size(backend: str):
+    if backend == "values":  # it knows no symbols
+        return
+
+    def f(x: Any) -> Any:
+        return cr.while_loop(lambda s: cr.sum(s) < 100, lambda s: s * 2 + 1, x)
+
+    g = cr.jit(f, dynamic={"x": {0: "n"}})
+    for n in (3, 5, 8):
+        assert_same(g(numbers(n) + 3), f(numbers(n) + 3))
+    assert g.traces == 1
