@@ -8,44 +8,30 @@ every call, and updated where the function updates them.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, update_wrapper
-from inspect import signature
 from operator import is_
 from pathlib import Path
 from sys import modules
 from time import perf_counter
 from types import MethodType
-from typing import TYPE_CHECKING, Any, cast, final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, final
 
 from chainrule import watch
-from chainrule.compile.calling.axes import Axes, Sized, declared, record_sized, sizes_now, spread
+from chainrule.compile.calling.arguments import Arguments, Given, runs_as_it_is
+from chainrule.compile.calling.axes import Sized, record_sized, sizes_now
 from chainrule.compile.calling.inputs import Inputs, inputs, native_of, nothing
 from chainrule.compile.calling.many import looped
+from chainrule.compile.calling.retracing import Retraces
 from chainrule.compile.calling.steady import Steady, steady
 from chainrule.compile.running.program import Native
 from chainrule.compile.tracing.state import MISFIT, Variant
-from chainrule.errors import ConfigError, DtypeError, TraceError
-from chainrule.graph import around, is_recording, tracer
-from chainrule.op import Spec
-from chainrule.tensor import Tensor
-from chainrule.tree import flatten
+from chainrule.errors import ConfigError, TraceError
+from chainrule.graph import around, tracer
 
 if TYPE_CHECKING:
     from chainrule.compile.showing.explain import Explanation
     from chainrule.compile.showing.source import Language
-
-Names = int | str | Iterable[int] | Iterable[str]
-MANY = 8
-"""After how many traces for one changing number `jit` warns."""
-
-
-class RetraceWarning(UserWarning):
-    """A compiled function is compiled again and again, for each new value of an argument."""
 
 
 def jit(
@@ -92,62 +78,25 @@ def jit(
         )
     if not callable(f):
         raise ConfigError(f"jit compiles functions, not {type(f).__name__}")
-    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return Jitted(f, *_static(f, nums, names), declared(f, dynamic))
-
-
-def _static(
-    f: Callable[..., Any], nums: Sequence[int], names: Sequence[str]
-) -> tuple[frozenset[int], frozenset[str]]:
-    """The static arguments by place and by name, each both ways where the signature tells."""
-    try:
-        known = list(signature(f).parameters)
-    except (TypeError, ValueError):
-        return frozenset(nums), frozenset(names)
-    for n in names:
-        if n not in known and not any(
-            p.kind is p.VAR_KEYWORD for p in signature(f).parameters.values()
-        ):
-            raise ConfigError(
-                f"jit: static_argnames has {n!r}; the arguments are {', '.join(known)}"
-            )
-    places = {n % len(known) if n < 0 else n for n in nums} | {
-        known.index(n) for n in names if n in known
-    }
-    return frozenset(places), frozenset(names) | {known[n] for n in places if n < len(known)}
-
-
-@final
-@dataclass(eq=False)
-class Entry:
-    """What is known for one key: the variants, the latest first, and where arrays are."""
-
-    variants: list[Variant] = field(default_factory=list[Variant])
+    name = getattr(f, "__qualname__", None) or type(f).__name__
+    return Jitted(f, name, Arguments(f, name, static_argnums, static_argnames, dynamic))
 
 
 @final
 class Jitted:
     """A compiled function; see `jit`. `traces` counts how often it was traced."""
 
-    def __init__(
-        self,
-        f: Callable[..., Any],
-        static: frozenset[int],
-        names: frozenset[str],
-        dynamic: Mapping[str | int, Axes],
-    ) -> None:
+    def __init__(self, f: Callable[..., Any], name: str, arguments: Arguments) -> None:
         update_wrapper(self, f, updated=())
         self._f = f
-        self._name = getattr(f, "__qualname__", None) or type(f).__name__
-        self._static = static
-        self._names = names
-        self._dynamic = dynamic
-        self._entries: dict[Any, Entry] = {}
+        self._name = name
+        self._arguments = arguments
+        self._variants: dict[Any, list[Variant]] = {}
+        """By the key of what they are given, the latest first."""
         self._latest: Steady | None = None
         self._numbers: Any = None
         self._given: tuple[tuple[Any, ...], dict[str, Any]] | None = None
-        self._changing: dict[Any, set[Any]] = {}
+        self._retraces = Retraces()
         self.traces = 0
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
@@ -184,33 +133,29 @@ class Jitted:
         """Find the variant for these arguments, or make it."""
         if tracer() is not None or watch.watches:
             return self._f(*args, **kwargs)
-        static = [args[i] if i in self._static else None for i in range(len(args))]
-        fixed = {k: v for k, v in kwargs.items() if k in self._names}
-        leaves, structure = self._leaves(args, kwargs)
-        if any(_runs_as_it_is(x) for x in leaves) or not _plain_around():
+        given = self._arguments.given(args, kwargs)
+        leaves = given.leaves
+        if runs_as_it_is(leaves):
             return self._f(*args, **kwargs)
         if self._of_values(leaves):
             return self._by_numbers(args, kwargs)
-        axes = self._axes(args, kwargs, leaves)
-        sizes_now(self._name, leaves, axes)  # those of one name are one size
-        key = self._key(leaves, axes, structure, static, fixed)
-        entry = self._entries.setdefault(key, Entry())
-        for variant in entry.variants:
+        sizes_now(self._name, leaves, given.axes)  # those of one name are one size
+        variants = self._variants.setdefault(given.key(), [])
+        for variant in variants:
             result = variant.call(leaves)
             if result is not MISFIT:
-                self._remember(args, kwargs, leaves, variant)
+                self._remember(args, kwargs, given, variant)
                 return result
-        entry.variants = [v for v in entry.variants if not v.gone]
 
-        variant = self._recorded(args, kwargs)
+        variant = self._recorded(given)
         self.traces += 1
         self._given = args, kwargs
-        self._warn(leaves, key)
-        for older in entry.variants:  # the first step of a training is often one of its own
+        self._retraces.note(self._name, leaves)
+        variants[:] = [variant, *[v for v in variants if not v.gone]]
+        for older in variants[1:]:  # the first step of a training is often one of its own
             if isinstance(older.run, Native | Sized):
                 older.run.forget()
-        entry.variants.insert(0, variant)
-        self._remember(args, kwargs, leaves, variant)
+        self._remember(args, kwargs, given, variant)
         result = variant.call(leaves)
         if result is MISFIT:
             raise TraceError(
@@ -225,7 +170,7 @@ class Jitted:
             return False
         from chainrule.compile.scalars.call import takes
 
-        return takes(None if self._numbers is None and self._entries else self._f, leaves)
+        return takes(None if self._numbers is None and self._variants else self._f, leaves)
 
     def _by_numbers(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The value of a function of `Value`s; see `scalars`."""
@@ -236,82 +181,20 @@ class Jitted:
         self.traces += fresh
         return result
 
-    def _leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Any]:
-        """The leaves of the arguments that are not static, and their structure."""
-        return flatten(
-            (
-                [None if i in self._static else x for i, x in enumerate(args)],
-                {k: v for k, v in kwargs.items() if k not in self._names},
-            )
-        )
-
-    def _recorded(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Variant:
+    def _recorded(self, given: Given) -> Variant:
         """A new variant for these arguments."""
-        leaves, structure = self._leaves(args, kwargs)
-        template = [None if _is_traced(x) else x for x in leaves]
-        static = {i: args[i] for i in self._static if i < len(args)}
-        fixed = {k: v for k, v in kwargs.items() if k in self._names}
-
-        def call(given: Mapping[int, Any]) -> Any:
-            filled = [given.get(i, x) for i, x in enumerate(template)]
-            positional, named = structure.unflatten(filled)
-            for i, x in static.items():
-                positional[i] = x
-            return self._f(*positional, **named, **fixed)
-
         began = perf_counter()
-        variant = record_sized(self._name, leaves, self._axes(args, kwargs, leaves), call)
+        variant = record_sized(self._name, given.leaves, given.axes, given.call(self._f))
         variant.seconds = perf_counter() - began
         return variant
 
-    def _axes(self, args: Any, kwargs: Any, leaves: Sequence[Any]) -> list[Axes]:
-        """The dynamic axes of the leaves."""
-        if not self._dynamic:
-            return [{}] * len(leaves)
-        plain = [None if i in self._static else x for i, x in enumerate(args)]
-        return spread(
-            self._dynamic, plain, {k: v for k, v in kwargs.items() if k not in self._names}
-        )
-
-    def _key(
-        self, leaves: Sequence[Any], axes: Sequence[Axes], structure: Any, static: Any, fixed: Any
-    ) -> Any:
-        """What must be the same for a trace to be used again."""
-        kinds = tuple([_kind(x, a) for x, a in zip(leaves, axes, strict=True)])
-        rest = tuple(static), tuple(sorted(fixed.items()))
-        key = kinds, structure, rest, is_recording(), around.get()
-        try:
-            hash(key)
-        except TypeError as cause:
-            raise DtypeError(
-                f"jit: {self._name} is given an argument that is neither an array nor "
-                f"hashable ({cause}): give it as a tuple, or as a tensor"
-            ) from cause
-        return key
-
-    def _remember(self, args: Any, kwargs: Any, leaves: Sequence[Any], variant: Variant) -> None:
+    def _remember(self, args: Any, kwargs: Any, given: Given, variant: Variant) -> None:
         """Let the next call that is like this one go the short way."""
         self._latest = None
-        if kwargs or self._static or len(leaves) != len(args) or around.get() is not None:
+        if kwargs or given.static or len(given.leaves) != len(args):
             return
-        if all(map(is_, args, leaves)):
-            self._latest = steady(variant, args, self._axes(args, {}, leaves))
-
-    def _warn(self, leaves: Sequence[Any], key: Any) -> None:
-        """Warn when the function was traced for many values of one number."""
-        for i, x in enumerate(leaves):
-            if not isinstance(x, int) or isinstance(x, bool):
-                continue
-            seen = self._changing.setdefault((i, len(leaves)), set())
-            seen.add(x)
-            if len(seen) == MANY:
-                warnings.warn(
-                    f"jit: {self._name} was compiled for {MANY} values of one integer argument "
-                    f"({', '.join([str(v) for v in sorted(seen)])}): each new one is compiled "
-                    "again. If only its value matters, and no shape, give it as a tensor or float",
-                    RetraceWarning,
-                    stacklevel=4,
-                )
+        if around.get() is None and all(map(is_, args, given.leaves)):
+            self._latest = steady(variant, args, given.axes)
 
     def loops(self, *args: Any, **kwargs: Any) -> str:
         """The loops that a call runs, as text, with the user's lines; of the arguments see
@@ -346,15 +229,12 @@ class Jitted:
         """The variant that a call would run, and copies of what it would be given."""
         if not args and not kwargs:
             args, kwargs = self._given or nothing(self._f, self._name)
-        leaves, structure = self._leaves(args, kwargs)
-        static = [args[i] if i in self._static else None for i in range(len(args))]
-        fixed = {k: v for k, v in kwargs.items() if k in self._names}
-        key = self._key(leaves, self._axes(args, kwargs, leaves), structure, static, fixed)
-        for variant in self._entries.get(key, Entry()).variants:
-            if (found := inputs(variant, leaves)) is not None:
+        given = self._arguments.given(args, kwargs)
+        for variant in self._variants.get(given.key(), ()):
+            if (found := inputs(variant, given.leaves)) is not None:
                 return variant, found
-        variant = self._recorded(args, kwargs)
-        found = inputs(variant, leaves)
+        variant = self._recorded(given)
+        found = inputs(variant, given.leaves)
         assert found is not None, f"{self._name} cannot be run on what it was traced with"
         return variant, found
 
@@ -386,40 +266,7 @@ class Jitted:
             args, kwargs = (args, kwargs) if args or kwargs else self._given or ((), {})
         first, calls = spread_first([args] if batches is None else batches)
         like = args or first
-        variant = self._recorded(like, kwargs)
-        given = (self._leaves(batch, kwargs)[0] for batch in calls)
-        return export(path, self._f, variant, Call(*self._leaves(like, kwargs)), given)
-
-
-def _runs_as_it_is(x: Any) -> bool:
-    """Whether somebody else's trace goes through this argument."""
-    if not isinstance(x, Tensor):
-        return False
-    return type(x.value) is Spec
-
-
-def _plain_around() -> bool:
-    """Whether whoever ops are handed to (autocast, say) is always the same: a function."""
-    outer = around.get()
-    while outer is not None:
-        f, outer = outer
-        if not hasattr(f, "__code__"):
-            return False
-    return True
-
-
-def _is_traced(x: Any) -> bool:
-    """Whether the values of a leaf may change from call to call."""
-    return isinstance(x, Tensor | np.ndarray | np.generic) or type(x) in (float, complex)
-
-
-def _kind(x: Any, axes: Axes) -> Any:
-    """What a leaf is, as far as the trace depends on it."""
-    if isinstance(x, Tensor | np.ndarray | np.generic):
-        array = cast("Any", x)
-        shape = tuple([None if a in axes else n for a, n in enumerate(array.shape)])
-        needs = isinstance(x, Tensor) and x.requires_grad and is_recording()
-        return (Tensor if isinstance(x, Tensor) else np.ndarray, shape, array.dtype, needs)
-    if type(x) is float or type(x) is complex:
-        return type(x)
-    return (type(x), x)
+        known = self._arguments.given(like, kwargs)
+        given = (self._arguments.given(batch, kwargs).leaves for batch in calls)
+        call = Call(known.leaves, known.structure)
+        return export(path, self._f, self._recorded(known), call, given)

@@ -84,7 +84,7 @@ def test_state_that_is_not_as_before(step: Any, change: str):
     found = steady_of(step)
     args = of(5, 3), of(5, 4), np.zeros(2)
     assert found._gate.again(args) >= 0
-    weight = found._tensors[0]
+    weight = found.seen._tensors[0]
     kept: Any = None
     if change == "value":
         weight.data = np.zeros(3, np.float32)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.jit import RetraceWarning
+from chainrule.compile.calling.retracing import RetraceWarning
 from chainrule.tree import flatten
 from tests.compile.backends import backend as backend
 
@@ -175,6 +175,14 @@ def test_truth_of_a_python_float_chooses_a_trace():
     for p in (0.5, 0.0, 0.25, 0.0):
         assert_same(compiled(x, p), x * p if p else x)
     assert compiled.traces == 2
+
+
+def test_static_values_that_are_equal_and_of_other_classes_are_others():
+    f = cr.jit(lambda x, n: x * 2 if n is True else x * 3, static_argnums=1)
+    x = cr.tensor([1.0, 5.0])
+    found = [f(x, n).tolist() for n in (True, 1, 1.0, True)]
+    assert found == [[2.0, 10.0], [3.0, 15.0], [3.0, 15.0], [2.0, 10.0]]
+    assert f.traces == 3
 
 
 def test_static_arguments_by_place_and_by_name():

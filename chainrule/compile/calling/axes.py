@@ -17,14 +17,8 @@ import numpy as np
 from chainrule.compile.rewriting.bounds import checked
 from chainrule.compile.rewriting.simplify import simplified
 from chainrule.compile.running.program import Native
-from chainrule.compile.terms.dynamic import (
-    Sample,
-    count_needed,
-    holds_at,
-    same_structure,
-    samples_near,
-    unified,
-)
+from chainrule.compile.terms.dynamic import holds_at, same_structure, unified
+from chainrule.compile.terms.fitting import Sample, count_needed, samples_near
 from chainrule.compile.terms.terms import Program, Terms
 from chainrule.compile.tracing.assemble import Call
 from chainrule.compile.tracing.record import record

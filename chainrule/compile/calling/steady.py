@@ -8,29 +8,25 @@ long way of `Variant.call` is taken.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Sequence
-from operator import attrgetter, is_
-from sys import getrefcount
 from typing import Any, final
 
 import numpy as np
 
 from chainrule.compile.calling.axes import Axes, Sized
-from chainrule.compile.llvm.objects import slots, word
+from chainrule.compile.calling.seen import Seen
 from chainrule.compile.rewriting.bounds import refuse
 from chainrule.compile.running.gate import Gate, gate
-from chainrule.compile.running.program import Entered, Moving, Native, Parts
+from chainrule.compile.running.prepared import Entered
+from chainrule.compile.running.program import Moving, Native, Parts
 from chainrule.compile.tracing.state import MISFIT, HeldGrad, Variant
-from chainrule.graph import is_recording, variable
+from chainrule.graph import is_recording
 from chainrule.tensor import Tensor
-
-_value, _node, _grad = attrgetter("value"), attrgetter("node"), attrgetter("grad")
 
 
 @final
 class Steady:
-    """A variant, and the arrays that its state had when it was called last."""
+    """A variant, and what it saw when it was called last."""
 
     def __init__(
         self,
@@ -47,72 +43,36 @@ class Steady:
         self._wanted = wanted
         self._recording = is_recording()
         self._all = variant.args == list(range(len(wanted)))
-        self._tensors: list[Any] = [h.tensor() for h in variant.held]
-        self._arrays = [t.value for t in self._tensors]
-        self._nodes = [t.node for t in self._tensors]
-        pairs = zip(variant.held, self._arrays, strict=True)
-        self._written = [a for h, a in pairs if h.updated]
-        slots: list[Any] = [g.tensor() for g in variant.grads]
-        self._extras = [t.node.extra for t in slots]
-        self._grads = [x.grad for x in self._extras]
-        used = [g for g, h in zip(self._grads, variant.grads, strict=True) if h.read or h.written]
-        self._slots = used
-        self._slot_arrays = [g.value for g in used]
-        self._reads = [n.read for n in variant.numbers]
-        self._guards = variant.guards
-        numbers = [n.array for n in variant.numbers]
-        fixed = [*self._arrays, *self._slot_arrays, *numbers]
         run: Any = variant.run
         self._native: Native = run.run if isinstance(run, Sized) else run
         # sizes at which the program is known to hold, at others the long way asks
         self._known = run.known if isinstance(run, Sized) else {(): True}
         self._sizes = [(i, a) for _, i, a in run.places] if isinstance(run, Sized) else []
-        self._unchanged = self._native.unchanged
-        self.repeats = not self._native.hosts
+        hosts = bool(self._native.hosts)
+        self.repeats = not hosts
+        # where eager ops run the prepared call holds the arrays, too
+        self.seen = Seen(variant, self._native.unchanged, more=int(hosts))
+        self._reads = [n.read for n in variant.numbers]
+        self._guards = variant.guards
+        fixed = [*self.seen.arrays, *[n.array for n in variant.numbers]]
         self._call = self._native.prepared(len(variant.args), fixed)
-        more = bool(self._native.hosts)  # then the prepared call holds the arrays, too
-        self._alone = [_ALONE + more] * len(self._written)
-        self._alone_slots = [_ALONE] * len(used)
-        self._alone_grads = [_ALONE - 1 + more] * len(used)
         self._finish = variant.finish
-        self._rows: Any = None
         self._axes = axes
         self._gate: Gate | None = None
         self._again: Any = None
         self._entered: dict[int, Entered] = {}
 
     def watch(self) -> None:
-        """Note addresses, and the words that are there while the state is as it is: if what an
-        object holds can be seen."""
-        places = slots()
-        if places is None:
-            return
-        value, node, grad = places
-        rows: list[int] = []
-        t = a = n = x = g = None
-        for t, a, n in zip(self._tensors, self._arrays, self._nodes, strict=True):
-            rows += [id(t) + value, id(a), id(t) + node, id(n)]
-        for x, g in zip(self._extras, self._grads, strict=True):
-            rows += [id(x) + grad, id(g)]
-        del t, a, n, x, g  # they would count
-        counted = [*map(id, self._written), *map(id, self._slots), *map(id, self._slot_arrays)]
-        for address in counted:
-            rows += [address, word(address)]
-        self._rows = (ctypes.c_int64 * len(rows))(*rows)
-        if not self._native.hosts:
+        """Have machine code look at the state and at the arguments, where it can."""
+        rows = self.seen.watch()
+        if rows is not None and self.repeats:
             args = self.variant.args
             self._gate = gate(self._native.code, self._wanted, self._axes, args, rows)
             self._again = self._gate and self._gate.again
 
     def holds(self) -> bool:
         """Whether the state is as the last call left it, and seen by nobody else."""
-        rows = self._rows
-        if rows is None:
-            if not self.is_alone():
-                return False
-        elif not self._unchanged(rows, len(rows) // 2):
-            return False
-        return self._settings_hold()
+        return self.seen.holds() and self._settings_hold()
 
     def _settings_hold(self) -> bool:
         """Whether numbers and guards fit; the numbers are taken over."""
@@ -121,18 +81,6 @@ class Steady:
             if value is not n.last and not n.fits(value):
                 return False
         return not [1 for guard in self._guards if not guard()]  # faster than all()
-
-    def is_alone(self) -> bool:
-        """The same of the tensors alone, asked in Python."""
-        tensors = self._tensors
-        return (
-            all(map(is_, map(_value, tensors), self._arrays))
-            and all(map(is_, map(_node, tensors), self._nodes))
-            and list(map(getrefcount, self._written)) == self._alone
-            and all(map(is_, map(_grad, self._extras), self._grads))
-            and list(map(getrefcount, self._slots)) == self._alone_slots
-            and list(map(getrefcount, self._slot_arrays)) == self._alone_grads
-        )
 
     def call(self, args: tuple[Any, ...]) -> Any:
         """The result, or `MISFIT` if the arguments or the state are not as before."""
@@ -209,7 +157,7 @@ class Steady:
         outs = [np.empty((len(rows), *shape), dtype) for shape, dtype in every[0].shapes]
         settings = [np.array(column, np.float64) for column in zip(*numbers, strict=True)]
         kept = [Parts(x) for x in [*settings, *outs]]
-        stay = [*self._arrays, *self._slot_arrays]
+        stay = self.seen.arrays
         columns = [*[list(map(id, xs)) for xs in given], *[p.addresses for p in kept]]
         Moving(native, dict(enumerate(stay, count)))(columns, every)
         if native.checks:
@@ -252,7 +200,7 @@ def steady(variant: Variant, args: Sequence[Any], axes: Sequence[Axes]) -> Stead
         for x, named in zip(args, axes, strict=True)
     ]
     found = Steady(variant, wanted, axes)
-    if not found.is_alone():
+    if not found.seen.is_alone():
         return None
     found.watch()
     return found if found.holds() else None
@@ -267,14 +215,3 @@ def _stays(h: HeldGrad) -> bool:
     if (h.read or h.written) and not there:
         return False
     return (h.first is None or h.first is there) and (h.last is None or h.last is there)
-
-
-def _count() -> int:
-    """What `getrefcount` says in `Steady.holds` of an array that only a tensor and two lists hold:
-    it depends on the interpreter."""
-    tensor = variable(np.zeros(3))
-    lists = [tensor.value], [tensor.value]
-    return next(map(getrefcount, lists[1]))
-
-
-_ALONE = _count()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
@@ -17,137 +16,18 @@ from chainrule.compile.llvm.machine import host
 from chainrule.compile.llvm.module import HEADER, emit
 from chainrule.compile.llvm.parallel import split
 from chainrule.compile.loops import memory
-from chainrule.compile.loops.language import Buffer, Host, Loops, Strided
-from chainrule.compile.rewriting.bounds import refuse
+from chainrule.compile.loops.language import Host, Loops, Strided
 from chainrule.compile.running import native
+from chainrule.compile.running.block import Block, Layout
 from chainrule.compile.running.cache import Entry
-from chainrule.compile.running.gate import Gate
 from chainrule.compile.running.native import compiled, loaded
+from chainrule.compile.running.prepared import Prepared
 from chainrule.compile.scheduling.schedule import Scheduler
 from chainrule.compile.terms.sizes import bound
 from chainrule.compile.terms.terms import Program
 
-_empty = np.empty
 CHECKING = False
 """Whether loops are checked as soon as they are made: in tests they are."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The memory of a program: the caller's arrays, which end with the results, and scratch memory
-    with the numbers of the kernels between which each buffer lives. It is known without the loops.
-    """
-
-    symbols: tuple[str, ...]
-    objects: list[Buffer]
-    results: list[Buffer]
-    scratch: list[Buffer]
-    lives: dict[Buffer, tuple[int, int]]
-
-
-@final
-class Block:
-    """Scratch memory of a program for certain sizes: its addresses, and the results' shapes."""
-
-    def __init__(self, program: Native, values: tuple[int, ...]) -> None:
-        layout = program.layout
-        symbols = dict(zip(layout.symbols, values, strict=True))
-        plan = memory.plan(layout.scratch, layout.lives, symbols)
-        arena = np.empty(plan.size + memory.ALIGN, np.uint8)
-        start = -arena.ctypes.data % memory.ALIGN
-        base = arena.ctypes.data + start
-        self.symbols = symbols
-        self.arrays: dict[Buffer, Any] = {}
-        if program.hosts:
-            for b, offset in zip(layout.scratch, plan.offsets, strict=True):
-                shape = [bound(n, symbols) for n in b.shape]
-                size = int(np.prod(shape, dtype=np.int64)) * b.dtype.itemsize
-                part = arena[start + offset : start + offset + size]
-                self.arrays[b] = part.view(b.dtype).reshape(shape)
-        pointers = (ctypes.c_void_p * len(plan.offsets))(*[base + o for o in plan.offsets])
-        numbers = (ctypes.c_int64 * len(values))(*values)
-        self.scratch, self.sizes = ctypes.addressof(pointers), ctypes.addressof(numbers)
-        self.shapes = [
-            (tuple([bound(n, symbols) for n in b.shape]), b.dtype) for b in layout.results
-        ]
-        self._kept = (arena, pointers, numbers)
-
-
-@final
-class Prepared:
-    """A program of which some inputs are always the same arrays; the first `count` are not.
-
-    `call(given, sizes)`: those inputs, and the values of the symbols. Returns the results.
-    """
-
-    def __init__(self, program: Native, count: int, fixed: Sequence[Any]) -> None:
-        # for eager ops only: whoever prepares keeps the arrays, and counts their references
-        self._program, self._fixed = program, fixed if program.hosts else ()
-        self._first = count + len(fixed)
-        layout = program.layout
-        self._table = (ctypes.c_void_p * len(layout.objects))(
-            *[0] * count, *map(id, fixed), *[0] * len(layout.results)
-        )
-        self._address = ctypes.addressof(self._table)
-        self._blocks: dict[tuple[int, ...], Block] = {}
-
-    @property
-    def parts(self) -> tuple[Native, Any, int]:
-        """The program, its table of objects, and where in it the results begin."""
-        return self._program, self._table, self._first
-
-    def __call__(self, given: Sequence[Any], sizes: tuple[int, ...]) -> list[Any]:
-        """Run it."""
-        program, table = self._program, self._table
-        if program.pool is not None:
-            program.pool.run()
-        block = self._blocks.get(sizes)
-        if block is None:
-            block = self._blocks[sizes] = program.block(sizes)
-        results = [_empty(shape, dtype) for shape, dtype in block.shapes]
-        with program.lock:
-            for i, x in enumerate(given):
-                table[i] = id(x)
-            for i, x in enumerate(results, self._first):
-                table[i] = id(x)
-            if program.hosts:
-                program.now = ([*given, *self._fixed, *results], block)
-            program.run(self._address, block.scratch, block.sizes, program.number, None)
-            if program.hosts:
-                program.raise_failure()
-        if program.checks and (flags := results.pop().item()):
-            refuse(int(flags), program.checks)
-        return results
-
-
-@final
-class Entered:
-    """A prepared program at certain sizes, called through a gate (see `gate.py`): `run(args)` puts
-    the arguments into the table and returns the results."""
-
-    def __init__(self, prepared: Prepared, gate: Gate, sizes: tuple[int, ...]) -> None:
-        """The program has no eager ops in its midst."""
-        program, table, first = prepared.parts
-        self._program, self._enter = program, gate.enter
-        block = program.block(sizes)
-        self._plan = gate.plan(ctypes.addressof(table), block, program.number, first)
-        self._shapes = block.shapes[:-1] if program.checks else block.shapes
-        self._flags = [np.zeros((), np.int64)] if program.checks else []
-        self._kept = prepared, gate, block
-
-    def run(self, args: tuple[Any, ...]) -> list[Any]:
-        """Run it."""
-        program, flags = self._program, self._flags
-        if program.pool is not None:
-            program.pool.run()
-        results = [_empty(shape, dtype) for shape, dtype in self._shapes]
-        with program.lock:
-            self._enter(self._plan, args, *results, *flags)
-            bad = flags[0].item() if flags else 0
-        if bad:
-            refuse(bad, program.checks)
-        return results
 
 
 @final
@@ -296,7 +176,7 @@ class Native:
         """Scratch memory for these values of the symbols."""
         found = self._memory.get(values)
         if found is None:
-            found = self._memory[values] = Block(self, values)
+            found = self._memory[values] = Block(self.layout, values, named=bool(self.hosts))
         return found
 
     def forget(self) -> None:

@@ -1,135 +1,22 @@
-"""Sizes that are known only when the program is called.
+"""Programs traced at several sizes made one, whose sizes are known only when it is called.
 
-A function is traced at several sizes; what differs between the traces must be a polynomial of the
-symbols, which is worked out from some of them and checked on all. What depends on a size in another
-way (a Python loop over it, say) makes traces of different structure: that is an error.
+What differs between the traces must be a formula of the symbols (`fitting`). What depends on a size
+in another way (a Python loop over it, say) makes traces of different structure: that is an error.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
+from chainrule.compile.terms.fitting import Sample, fitted, number_fitted
 from chainrule.compile.terms.patterns import Ratio, Steps, Triangle, Uniform, recognized
-from chainrule.compile.terms.sizes import Extent, Size
+from chainrule.compile.terms.sizes import Size
 from chainrule.compile.terms.terms import Program, Term, in_order
-from chainrule.compile.terms.turns import Turns
 from chainrule.errors import TraceError
 from chainrule.op import Op
-
-Sample = Mapping[str, int]
-Monomial = tuple[str, ...]
-
-
-def count_needed(symbols: int) -> int:
-    """How many traces it takes: one more than there are monomials to tell apart."""
-    return len(_monomials([str(i) for i in range(symbols)])) + 1
-
-
-def samples_near(now: Sample, taken: frozenset[int], count: int) -> list[Sample]:
-    """Where to trace: at the present sizes and near them, at sizes that nothing else has.
-
-    More than `count`, since a function may refuse some: they come in order of preference.
-    """
-    near: dict[str, list[int]] = {}
-    for s, n in now.items():
-        below, above = range(n - 1, 1, -1), range(n + 1, n + 64)
-        ranked = [x for pair in itertools.zip_longest(below, above) for x in pair if x]
-        free = [x for x in ranked if x not in taken]
-        near[s] = [n, *free[: 4 * count]]
-    out: list[Sample] = [dict(now)]
-    for i in range(1, 12 * count):
-        # each symbol at a pace of its own, so that no two go together
-        out.append({s: xs[(i * (k + 1) + k) % len(xs)] for k, (s, xs) in enumerate(near.items())})
-    unique = {tuple(sorted(x.items())): x for x in out}
-    return list(unique.values())
-
-
-def _monomials(symbols: Sequence[str]) -> list[Monomial]:
-    """1, each symbol, its square, products of two, and products with one square."""
-    single: list[Monomial] = [(s,) for s in symbols]
-    pairs = [tuple(sorted(p)) for p in itertools.combinations_with_replacement(symbols, 2)]
-    return [(), *single, *pairs]
-
-
-def fitted(values: Sequence[Any], samples: Sequence[Sample]) -> Extent | None:
-    """The integer polynomial that has `values` at `samples`, the simplest one; None if none has."""
-    if all(v == values[0] for v in values):
-        return int(values[0])
-    symbols = sorted(samples[0])
-    basis = _monomials(symbols)
-    for size in range(1, min(len(basis), len(samples) - 1) + 1):
-        for chosen in itertools.combinations(basis, size):
-            found = _solved(values, samples, chosen)
-            if found is not None:
-                return found
-    return None
-
-
-def _solved(
-    values: Sequence[Any], samples: Sequence[Sample], chosen: Sequence[Monomial]
-) -> Extent | None:
-    rows = [[_at(m, s) for m in chosen] for s in samples]
-    exact, *_ = np.linalg.lstsq(np.array(rows, np.float64), np.array(values, np.float64))
-    whole = [round(float(c)) for c in exact]
-    if any(c == 0 for c in whole):
-        return None
-    if any(
-        sum([c * x for c, x in zip(whole, row, strict=True)]) != v
-        for row, v in zip(rows, values, strict=True)
-    ):
-        return None
-    total: Extent = 0
-    for m, c in zip(chosen, whole, strict=True):
-        term: Extent = c
-        for s in m:
-            term = Size.symbol(s) * term
-        total = term + total
-    return total
-
-
-def _at(m: Monomial, sample: Sample) -> int:
-    out = 1
-    for s in m:
-        out *= sample[s]
-    return out
-
-
-def number_fitted(values: Sequence[Any], samples: Sequence[Sample], dtype: Any) -> Any:
-    """A number, `Size` or `Ratio` that has `values` at `samples`; None if none does."""
-    if len({repr(v) for v in values}) == 1:
-        return values[0]
-    if all(float(v).is_integer() for v in values):
-        whole = fitted([int(v) for v in values], samples)
-        if whole is not None:
-            return whole
-    if dtype.kind != "f":
-        return None
-    near = 4 * np.finfo(dtype).eps
-    for m in _monomials(sorted(samples[0]))[1:]:
-        sizes = np.array([_at(m, s) for s in samples], np.float64)
-        for over in (True, False):
-            scales = np.array(values, np.float64) * (sizes if over else 1 / sizes)
-            if np.abs(scales - scales[0]).max() <= near * abs(scales[0]):
-                scale = float(np.median(scales))
-                short = round(scale, 12)
-                return Ratio(
-                    short if abs(short - scale) <= near * abs(scale) else scale, _size(m), over
-                )
-    return None
-
-
-def _size(m: Monomial) -> Extent:
-    out: Extent = 1
-    for s in m:
-        out = Size.symbol(s) * out
-    return out
-
-
-# --- programs ------------------------------------------------------------------------------------
 
 
 class _DifferError(Exception):
@@ -207,8 +94,6 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
         if len(set(counts)) != 1:
             raise _DifferError(f"{t.name} has {counts[0]} sizes, then {counts[-1]}{_where(t)}")
         return tuple([_value(list(vs), samples, t) for vs in zip(*values, strict=True)])
-    if isinstance(first, Turns):
-        return _turns(values, samples)
     if all(type(v) is type(first) and v == first for v in values):
         return first
     if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
@@ -217,15 +102,6 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
             return found
     shown = ", ".join([f"{v} at {dict(s)}" for v, s in zip(values, samples, strict=True)])
     raise _DifferError(f"{t.name} takes {shown}: no polynomial{_where(t)}")
-
-
-def _turns(values: Sequence[Turns], samples: Sequence[Sample]) -> Turns:
-    """The turns of a loop at all sizes, also in simpler terms where these are known."""
-    first, simple = values[0], [v.known_simple for v in values]
-    whole = _unified([v.program for v in values], samples)
-    found = [p for p in simple if p is not None]
-    made = _unified(found, samples) if len(found) == len(values) else None
-    return Turns(whole, first.carries, first.inlined, _simple=made)
 
 
 def _constant(ts: Sequence[Term], samples: Sequence[Sample]) -> Any:
@@ -288,14 +164,8 @@ def _is_at(x: Term, y: Term, sample: Sample) -> bool:
         return False
     if x.op is not None:
         names = x.op.fields
-        return all(_is_field(getattr(x.op, n), getattr(y.op, n), sample) for n in names)
+        return all(_bound(getattr(x.op, n), sample) == getattr(y.op, n) for n in names)
     return x.index is not None or _same_constant(x.value, y.value, y.dtype, sample)
-
-
-def _is_field(ours: Any, theirs: Any, sample: Sample) -> bool:
-    if isinstance(ours, Turns):
-        return holds_at(ours.program, theirs.program, sample)
-    return _bound(ours, sample) == theirs
 
 
 def _bound(value: Any, sample: Sample) -> Any:

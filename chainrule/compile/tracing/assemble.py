@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compile.running.backend import build
+from chainrule.compile.running.backend import Run, build
 from chainrule.compile.terms.terms import Program
-from chainrule.compile.terms.turns import once
 from chainrule.compile.tracing.convert import program, reached
 from chainrule.compile.tracing.derivative import Compiled, Derivative, standing_in
 from chainrule.compile.tracing.left import NUMBER, TENSOR, Left, State
@@ -34,11 +33,7 @@ def assemble(
     make: Callable[[Program], Any] | None,
 ) -> Variant:
     """The program of what was noted, which `make` makes run, and where its inputs come from."""
-    for s in states:
-        if s.tensor() is None:  # it was the function's own after all: a constant
-            s.leaf.y = s.value
-            left.updates.pop(s.leaf, None)
-    states = [s for s in states if s.tensor() is not None]
+    states = _outliving(left, states)
     arg = dict(left.args)
     updates = {**{arg[i]: n for i, n in left.changed}, **left.updates}
     walk = reached(tracer, [*left.outs, *updates.values()])
@@ -56,22 +51,12 @@ def assemble(
     ]  # fmt: skip
     index = {n: k for k, n in enumerate(places)}
     news = [(index[n], to) for n, to in updates.items()]
-    run = (make or build)(once(program(tracer, walk, places, left.outs, news)))
+    run = (make or build)(program(tracer, walk, places, left.outs, news))
     op = None
     if left.gs:
         pure = not (updates or tracer.draws or tracer.numbers or grads)
         again = _again(call, args, held) if pure else None
-        specs = [Spec(n.shape, n.dtype) for n in left.outs]
-        differentiable = {k for k, _ in left.gs}
-        inputs = [*places, *[n for _, n in left.gs]]
-        op = new_op(
-            Compiled,
-            Derivative(
-                name, run, specs, [k in differentiable for k in range(len(specs))],
-                [index[n] for n in left.bars],
-                program(tracer, back, inputs, list(left.bars.values()), []), again,
-            ),
-        )  # fmt: skip
+        op = new_op(Compiled, _derivative(name, tracer, left, run, back, places, again))
     return Variant(
         run, [i for i, _ in args], [(i, index[arg[i]]) for i, _ in left.changed],
         [Held(s.tensor, s.spec, s.node, s.leaf in updates) for s in held],
@@ -80,6 +65,18 @@ def assemble(
         [Draw(take, n in used) for take, n in tracer.draws],
         tracer.guards, left.truths, _finish(left), op,
     )  # fmt: skip
+
+
+def _outliving(left: Left, states: Sequence[State]) -> list[State]:
+    """The state that is still there; the rest was the function's own after all: constants."""
+    found: list[State] = []
+    for s in states:
+        if s.tensor() is None:
+            s.leaf.y = s.value
+            left.updates.pop(s.leaf, None)
+        else:
+            found.append(s)
+    return found
 
 
 def _held_grad(s: State, slot: GradSlot, used: set[Node], updates: Mapping[Node, Node]) -> HeldGrad:
@@ -142,6 +139,31 @@ def note_derivative(tracer: Tracer, left: Left) -> None:
         if leaf in got:
             bar = got[leaf]
             left.bars[leaf] = constant(bar) if isinstance(bar, np.ndarray) else _node(bar)
+
+
+def _derivative(
+    name: str,
+    tracer: Tracer,
+    left: Left,
+    run: Run,
+    back: Sequence[Node],
+    places: Sequence[Node],
+    again: Callable[[Sequence[Any]], Any] | None,
+) -> Derivative:
+    """The derivative that `note_derivative` noted, of a program whose inputs are `places`."""
+    differentiable = {k for k, _ in left.gs}
+    inputs = [*places, *[n for _, n in left.gs]]
+    backward = program(tracer, back, inputs, list(left.bars.values()), [])
+    index = {n: k for k, n in enumerate(places)}
+    return Derivative(
+        name,
+        run,
+        [Spec(n.shape, n.dtype) for n in left.outs],
+        [k in differentiable for k in range(len(left.outs))],
+        [index[n] for n in left.bars],
+        backward,
+        again,
+    )
 
 
 def _node(bar: Any) -> Node:

@@ -155,23 +155,13 @@ class Variant:
             x = x.value if x.__class__ is Tensor else x
             put(x if x.__class__ is np.ndarray and x.flags.c_contiguous else _contiguous(x))
         moved: list[tuple[Any, Any]] = []
-        for h in self.held:
-            t = h.tensor()
-            if t is None:
-                self.gone = True
-                return MISFIT
-            a = t.value
-            if (h.seen() is not a or t.node is not h.node) and not h.fits(a, t.node):
-                return MISFIT
-            if h.updated:
-                if getrefcount(a) > _OWN or not h.plain or self.op is not None:
-                    a = a.copy(order="C")
-                    moved.append((t, a))
-            elif not h.plain:
-                a = _contiguous(a)
-            put(a)
         graded: list[tuple[Any, Any]] = []
-        if not (self._grads(put, graded) and self._numbers(put) and self._fits(leaves)):
+        if not (
+            self._state(put, moved)
+            and self._grads(put, graded)
+            and self._numbers(put)
+            and self._fits(leaves)
+        ):
             return MISFIT
         if self.fits is not None and not self.fits(inputs):
             return MISFIT
@@ -189,6 +179,25 @@ class Variant:
         for i, place in self.changed:
             _change(leaves[i], inputs[place])
         return self.finish(results)
+
+    def _state(self, put: Callable[[Any], None], moved: list[tuple[Any, Any]]) -> bool:
+        """Whether the state tensors fit; notes in `moved` which get a new array afterwards."""
+        for h in self.held:
+            t = h.tensor()
+            if t is None:
+                self.gone = True
+                return False
+            a = t.value
+            if (h.seen() is not a or t.node is not h.node) and not h.fits(a, t.node):
+                return False
+            if h.updated:
+                if getrefcount(a) > _OWN or not h.plain or self.op is not None:
+                    a = a.copy(order="C")
+                    moved.append((t, a))
+            elif not h.plain:
+                a = _contiguous(a)
+            put(a)
+        return True
 
     def _recorded(self, leaves: Sequence[Any], inputs: list[Any]) -> Sequence[Any]:
         """The results as tensors that can be differentiated."""

@@ -1,0 +1,94 @@
+"""Calls of a program in which most of what it is given stays: only the rest is put in place."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from chainrule.compile.rewriting.bounds import refuse
+from chainrule.compile.running.block import Block
+
+if TYPE_CHECKING:
+    from chainrule.compile.running.gate import Gate
+    from chainrule.compile.running.program import Native
+
+_empty = np.empty
+
+
+@final
+class Prepared:
+    """A program of which some inputs are always the same arrays; the first `count` are not.
+
+    `call(given, sizes)`: those inputs, and the values of the symbols. Returns the results.
+    """
+
+    def __init__(self, program: Native, count: int, fixed: Sequence[Any]) -> None:
+        # for eager ops only: whoever prepares keeps the arrays, and counts their references
+        self._program, self._fixed = program, fixed if program.hosts else ()
+        self._first = count + len(fixed)
+        layout = program.layout
+        self._table = (ctypes.c_void_p * len(layout.objects))(
+            *[0] * count, *map(id, fixed), *[0] * len(layout.results)
+        )
+        self._address = ctypes.addressof(self._table)
+        self._blocks: dict[tuple[int, ...], Block] = {}
+
+    @property
+    def parts(self) -> tuple[Native, Any, int]:
+        """The program, its table of objects, and where in it the results begin."""
+        return self._program, self._table, self._first
+
+    def __call__(self, given: Sequence[Any], sizes: tuple[int, ...]) -> list[Any]:
+        """Run it."""
+        program, table = self._program, self._table
+        if program.pool is not None:
+            program.pool.run()
+        block = self._blocks.get(sizes)
+        if block is None:
+            block = self._blocks[sizes] = program.block(sizes)
+        results = [_empty(shape, dtype) for shape, dtype in block.shapes]
+        with program.lock:
+            for i, x in enumerate(given):
+                table[i] = id(x)
+            for i, x in enumerate(results, self._first):
+                table[i] = id(x)
+            if program.hosts:
+                program.now = ([*given, *self._fixed, *results], block)
+            program.run(self._address, block.scratch, block.sizes, program.number, None)
+            if program.hosts:
+                program.raise_failure()
+        if program.checks and (flags := results.pop().item()):
+            refuse(int(flags), program.checks)
+        return results
+
+
+@final
+class Entered:
+    """A prepared program at certain sizes, called through a gate (see `gate.py`): `run(args)` puts
+    the arguments into the table and returns the results."""
+
+    def __init__(self, prepared: Prepared, gate: Gate, sizes: tuple[int, ...]) -> None:
+        """The program has no eager ops in its midst."""
+        program, table, first = prepared.parts
+        self._program, self._enter = program, gate.enter
+        block = program.block(sizes)
+        self._plan = gate.plan(ctypes.addressof(table), block, program.number, first)
+        self._shapes = block.shapes[:-1] if program.checks else block.shapes
+        self._flags = [np.zeros((), np.int64)] if program.checks else []
+        self._kept = prepared, gate, block
+
+    def run(self, args: tuple[Any, ...]) -> list[Any]:
+        """Run it."""
+        program, flags = self._program, self._flags
+        if program.pool is not None:
+            program.pool.run()
+        results = [_empty(shape, dtype) for shape, dtype in self._shapes]
+        with program.lock:
+            self._enter(self._plan, args, *results, *flags)
+            bad = flags[0].item() if flags else 0
+        if bad:
+            refuse(bad, program.checks)
+        return results

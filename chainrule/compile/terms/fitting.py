@@ -1,0 +1,124 @@
+"""What a number is at all sizes, from what it is at some.
+
+A function is traced at several sizes; a number that differs between the traces must be a polynomial
+of the symbols, which is worked out from some of them and checked on all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.compile.terms.patterns import Ratio
+from chainrule.compile.terms.sizes import Extent, Size
+
+Sample = Mapping[str, int]
+Monomial = tuple[str, ...]
+
+
+def count_needed(symbols: int) -> int:
+    """How many traces it takes: one more than there are monomials to tell apart."""
+    return len(_monomials([str(i) for i in range(symbols)])) + 1
+
+
+def samples_near(now: Sample, taken: frozenset[int], count: int) -> list[Sample]:
+    """Where to trace: at the present sizes and near them, at sizes that nothing else has.
+
+    More than `count`, since a function may refuse some: they come in order of preference.
+    """
+    near: dict[str, list[int]] = {}
+    for s, n in now.items():
+        below, above = range(n - 1, 1, -1), range(n + 1, n + 64)
+        ranked = [x for pair in itertools.zip_longest(below, above) for x in pair if x]
+        free = [x for x in ranked if x not in taken]
+        near[s] = [n, *free[: 4 * count]]
+    out: list[Sample] = [dict(now)]
+    for i in range(1, 12 * count):
+        # each symbol at a pace of its own, so that no two go together
+        out.append({s: xs[(i * (k + 1) + k) % len(xs)] for k, (s, xs) in enumerate(near.items())})
+    unique = {tuple(sorted(x.items())): x for x in out}
+    return list(unique.values())
+
+
+def _monomials(symbols: Sequence[str]) -> list[Monomial]:
+    """1, each symbol, its square, products of two, and products with one square."""
+    single: list[Monomial] = [(s,) for s in symbols]
+    pairs = [tuple(sorted(p)) for p in itertools.combinations_with_replacement(symbols, 2)]
+    return [(), *single, *pairs]
+
+
+def fitted(values: Sequence[Any], samples: Sequence[Sample]) -> Extent | None:
+    """The integer polynomial that has `values` at `samples`, the simplest one; None if none has."""
+    if all(v == values[0] for v in values):
+        return int(values[0])
+    symbols = sorted(samples[0])
+    basis = _monomials(symbols)
+    for size in range(1, min(len(basis), len(samples) - 1) + 1):
+        for chosen in itertools.combinations(basis, size):
+            found = _solved(values, samples, chosen)
+            if found is not None:
+                return found
+    return None
+
+
+def _solved(
+    values: Sequence[Any], samples: Sequence[Sample], chosen: Sequence[Monomial]
+) -> Extent | None:
+    rows = [[_at(m, s) for m in chosen] for s in samples]
+    exact, *_ = np.linalg.lstsq(np.array(rows, np.float64), np.array(values, np.float64))
+    whole = [round(float(c)) for c in exact]
+    if any(c == 0 for c in whole):
+        return None
+    if any(
+        sum([c * x for c, x in zip(whole, row, strict=True)]) != v
+        for row, v in zip(rows, values, strict=True)
+    ):
+        return None
+    total: Extent = 0
+    for m, c in zip(chosen, whole, strict=True):
+        term: Extent = c
+        for s in m:
+            term = Size.symbol(s) * term
+        total = term + total
+    return total
+
+
+def _at(m: Monomial, sample: Sample) -> int:
+    out = 1
+    for s in m:
+        out *= sample[s]
+    return out
+
+
+def number_fitted(values: Sequence[Any], samples: Sequence[Sample], dtype: Any) -> Any:
+    """A number, `Size` or `Ratio` that has `values` at `samples`; None if none does."""
+    if len({repr(v) for v in values}) == 1:
+        return values[0]
+    if all(float(v).is_integer() for v in values):
+        whole = fitted([int(v) for v in values], samples)
+        if whole is not None:
+            return whole
+    if dtype.kind != "f":
+        return None
+    near = 4 * np.finfo(dtype).eps
+    for m in _monomials(sorted(samples[0]))[1:]:
+        sizes = np.array([_at(m, s) for s in samples], np.float64)
+        for over in (True, False):
+            scales = np.array(values, np.float64) * (sizes if over else 1 / sizes)
+            if np.abs(scales - scales[0]).max() <= near * abs(scales[0]):
+                scale = float(np.median(scales))
+                short = round(scale, 12)
+                return Ratio(
+                    short if abs(short - scale) <= near * abs(scale) else scale, _size(m), over
+                )
+    return None
+
+
+def _size(m: Monomial) -> Extent:
+    out: Extent = 1
+    for s in m:
+        out = Size.symbol(s) * out
+    return out
