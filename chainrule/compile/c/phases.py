@@ -16,6 +16,7 @@ from typing import final
 
 from chainrule.compile.loops.views import is_view
 from chainrule.compile.terms.terms import Program, Term, in_order
+from chainrule.op import Pick
 from chainrule.ops.shaping import Astype
 
 NAMES = ("forward", "backward", "update")
@@ -51,7 +52,9 @@ def _phases(program: Program, gradients: frozenset[int]) -> dict[Term, int]:
     places = {_place(t) for t in others if t not in forward and t not in backward}
     out: dict[Term, int] = {}
     for t in [t for t in in_order(program.roots) if t.op is not None]:
-        if t in forward:
+        if isinstance(t.op, Pick):
+            out[t] = out[t.args[0]]  # one of several results of a loop
+        elif t in forward:
             out[t] = 0
         elif t in backward:
             out[t] = 1

@@ -13,7 +13,7 @@ from chainrule.compile.c.main import Reading, main_text
 from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_own_results
 from chainrule.compile.c.statements import Function, Helpers, function, mentions
-from chainrule.compile.loops.language import Buffer, Host, Kernel, Loops
+from chainrule.compile.loops.language import Buffer, Host, Kernel, Loops, loop_of
 from chainrule.compile.scheduling.schedule import Scheduler
 from chainrule.compile.terms.sizes import Size
 from chainrule.compile.terms.terms import Program, Term, in_order
@@ -146,6 +146,9 @@ class Source:
         self, p: Phase, kernel: Kernel, arrays: Mapping[Buffer, Array], symbols: Sequence[str]
     ) -> list[str]:
         """The call of a kernel; kernels that do the same to different arrays share a function."""
+        if (loop := loop_of(kernel)) is not None:
+            inner = [y for k in loop.kernels for y in self._call(p, k, arrays, symbols)]
+            return [f"while ({arrays[loop.going].name}[0]) {{", *[f"    {y}" for y in inner], "}"]
         _refuse_hosts(kernel)
         read, written = kernel.buffers()
         plain = {b: f"array{i}" for i, b in enumerate(dict.fromkeys([*written, *read]))}

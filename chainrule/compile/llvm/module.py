@@ -39,6 +39,8 @@ from chainrule.compile.terms.sizes import Extent
 PTR = ir.PointerType()
 HOST = "chainrule_host"
 """The symbol of a function of Python's: (number of the program, number of the statement)."""
+INLINE = "alwaysinline"
+"""The attribute of functions that become parts of who calls them."""
 HEADER = object.__basicsize__
 """Bytes of bookkeeping at the start of a Python object."""
 
@@ -146,7 +148,7 @@ def _call(
     form = canonical(kernel)
     f = out.functions.get((form.text, inline))
     if f is None:
-        f = _function(out, kernel.name, form, "alwaysinline" if inline else "noinline")
+        f = _function(out, kernel.name, form, INLINE if inline else "noinline")
         if is_parallel(kernel):
             f = splitting.task(out.ir, f)
         out.functions[form.text, inline] = f
@@ -189,7 +191,7 @@ def _while(out: Module, kernel: Kernel, loop: While, shared: set[Buffer]) -> Any
     """The function of a loop of unknown length, whose numbers are in registers if they are few."""
     buffers = sorted_buffers(kernel)
     inline = is_short(kernel)
-    f = _begun(out, kernel.name, len(buffers), [PTR], "alwaysinline" if inline else "noinline")
+    f = _begun(out, kernel.name, len(buffers), [PTR], INLINE if inline else "noinline")
     b = ir.IRBuilder(f.append_basic_block("entry"))
     pointers = dict(zip(buffers, f.args, strict=False))
     symbols = dict(zip(out.symbols, f.args[len(buffers) :], strict=False))

@@ -9,12 +9,18 @@ from chainrule.compile.loops.language import (
     For,
     Gemm,
     Host,
+    Into,
     Kernel,
+    Let,
+    Local,
     Loops,
     Product,
     Stmt,
     Store,
+    Var,
     While,
+    exprs_of,
+    statements,
 )
 
 
@@ -27,8 +33,8 @@ def pruned(program: Loops) -> Loops:
         changed = False
         for k in program.kernels:
             body = _without(k.body, dead)
-            changed = changed or len(body) != len(k.body) or body != k.body
-            k.body = body
+            if body != k.body:
+                changed, k.body = True, _used(body)
         program.kernels = [k for k in program.kernels if k.body]
         program.buffers = [b for b in program.buffers if b not in dead]
         if not changed:
@@ -40,6 +46,36 @@ def _kept_alive(program: Loops, dead: set[Buffer]) -> set[Buffer]:
     hosts = [s for k in program.kernels for s in k.body if isinstance(s, Host)]
     outputs = [[x.buffer for x in s.outputs] for s in hosts]
     return {b for bs in outputs if not all(b in dead for b in bs) for b in bs}
+
+
+def _used(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Without numbers in registers that nothing asks for."""
+    while True:
+        wanted = {v for s in statements(body) for v in _asked(s)}
+        rest = _kept(body, wanted)
+        if rest == body:
+            return body
+        body = rest
+
+
+def _asked(s: Stmt) -> frozenset[Var | Local]:
+    """The numbers in registers that a statement asks for; to add to one is not to ask for it."""
+    own = {s.local} if isinstance(s, Into) else set[Local]()
+    return frozenset[Var | Local]().union(*[e.free for e in exprs_of(s)]) - own
+
+
+def _kept(body: tuple[Stmt, ...], wanted: set[Var | Local]) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, Let | Into) and s.local not in wanted:
+            continue
+        if isinstance(s, For):
+            inner = _kept(s.body, wanted)
+            if not inner:
+                continue
+            s = s if inner == s.body else replace(s, body=inner)
+        out.append(s)
+    return tuple(out)
 
 
 def _without(body: tuple[Stmt, ...], dead: set[Buffer]) -> tuple[Stmt, ...]:
@@ -54,10 +90,8 @@ def _without(body: tuple[Stmt, ...], dead: set[Buffer]) -> tuple[Stmt, ...]:
         if isinstance(s, While):
             bodies = [_without(k.body, dead) for k in s.kernels]
             if any(b != k.body for b, k in zip(bodies, s.kernels, strict=True)):
-                kept = [
-                    Kernel(k.name, b, k.about) for k, b in zip(s.kernels, bodies, strict=True) if b
-                ]
-                s = While(s.going, tuple(kept))
+                kept = [(k, _used(b)) for k, b in zip(s.kernels, bodies, strict=True) if b]
+                s = While(s.going, tuple([Kernel(k.name, b, k.about) for k, b in kept if b]))
         if isinstance(s, For | Product):
             inner = _without(s.body, dead)
             if not inner:
