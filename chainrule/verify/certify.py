@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from chainrule.verify.diagnose import diagnose
-from chainrule.verify.diagnose.edits import refined
+from chainrule.verify.diagnose.edits import refined, stated
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Checked, Ledger, Skipped
@@ -108,7 +108,8 @@ class _Run:
         if finding.level == "note":
             return finding
         subject = evidence.subject
-        return self.guarded(subject, "correcting", lambda: _edited(evidence, finding)) or finding
+        edited = self.guarded(subject, "correcting", lambda: _edited(evidence, finding))
+        return stated(edited or finding)
 
     def with_victims(self, finding: Finding) -> Finding:
         """The finding with all that gets a wrong gradient because of it."""

@@ -50,6 +50,9 @@ class Correction:
     """Whether the changed backward was run on the captured values, and on others, and is right."""
     error: float | None = None
     """Relative error after the correction."""
+    derived: str = ""
+    """The right gradient as the engine derives it from the forward, in code, if that was tried and
+    nothing better is known."""
 
 
 @dataclass(frozen=True, eq=False)

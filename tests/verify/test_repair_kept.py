@@ -94,3 +94,136 @@ def test_a_size_that_fits_by_chance_is_not_taken() -> None:
     best = repaired(scores, scores_backward, (4, 4), (4, 4))
     assert best.whole and best.codes == ("factor",)
     assert best.correction.after.strip() == "s = g / np.sqrt(q.shape[-1])"
+
+
+def wavy(x: Any, w: Any) -> Any:
+    s = x * w
+    p = np.sin(s)
+    return p * s, (x, w, s, s)
+
+
+def wavy_backward(g: Any, cache: Any) -> Any:
+    x, w, s, p = cache
+    ds = g * (p + s * np.cos(s))
+    return ds * w, ds * x
+
+
+def test_another_value_is_kept() -> None:
+    best = repaired(wavy, wavy_backward, (3, 5), (3, 5))
+    assert best.whole and best.codes == ("wrong_value",)
+    assert best.correction.place is not None and best.correction.place.function == "wavy"
+
+
+def normed(x: Any) -> Any:
+    c = x - x.mean(axis=0)
+    inv = 1.0 / np.sqrt((c * c).mean(axis=0) + 1e-5)
+    kept = c
+    c = c * inv
+    return c, (kept, inv)
+
+
+def normed_backward(g: Any, cache: Any) -> Any:
+    hat, inv = cache
+    return inv * (g - g.mean(axis=0) - hat * (g * hat).mean(axis=0))
+
+
+def test_what_is_kept_too_early_is_mended_in_the_forward() -> None:
+    best = repaired(normed, normed_backward, (5, 3))
+    assert best.whole and best.codes == ("wrong_value",)
+    assert best.correction.place is not None and best.correction.place.function == "normed"
+
+
+def gate(x: Any) -> Any:
+    on = x < 0
+    return x * (x > 0), on
+
+
+def gate_backward(g: Any, cache: Any) -> Any:
+    on = cache
+    return g * on
+
+
+def test_a_mask_is_mended_where_it_is_made() -> None:
+    best = repaired(gate, gate_backward, (4, 5))
+    assert best.whole and best.correction.before.strip() == "on = x < 0"
+
+
+def looped(xs: Any, h: Any, u: Any) -> Any:
+    hs = []
+    for x in xs:
+        h = np.tanh(x + h @ u)
+        hs.append(h)
+    return np.stack(hs)
+
+
+def looped_backward(g: Any, xs: Any, h: Any, u: Any) -> Any:
+    hs = looped(xs, h, u)
+    dxs, du, carry = [], np.zeros_like(u), np.zeros_like(h)
+    for t in reversed(range(len(xs))):
+        a = (g[t] + carry) * (1 - hs[t] ** 2)
+        du += hs[t].T @ a
+        carry = a @ u.T
+        dxs.insert(0, a)
+    return np.stack(dxs), carry, du
+
+
+def test_the_step_before_is_read_with_what_comes_before_the_first() -> None:
+    best = repaired(looped, looped_backward, (3, 2, 4), (2, 4), (4, 4))
+    assert best.whole and best.codes == ("wrong_value",)
+    assert best.correction.after.strip() == "du += (hs[t - 1] if t > 0 else h).T @ a"
+
+
+def squares(x: Any) -> Any:
+    c = x - x.mean(axis=0)
+    v = (c * c).mean(axis=0)
+    return c / np.sqrt(v)
+
+
+def squares_backward(g: Any, x: Any) -> Any:
+    n = len(x)
+    c = x - x.mean(axis=0)
+    v = (c * c).mean(axis=0)
+    dv = (g * c).sum(axis=0) * -0.5 / v**1.5  # noqa: F841 (the mistake: it is not read)
+    dc = g / np.sqrt(v)
+    return dc - dc.sum(axis=0) / n
+
+
+def test_what_was_computed_for_a_term_and_is_not_read_makes_the_term() -> None:
+    best = repaired(squares, squares_backward, (5, 3))
+    assert best.whole and best.codes == ("missing_term",)
+    assert "dv" in best.correction.after and "dv" not in best.correction.before
+    assert best.correction.after.count("2 / n") == 1
+
+
+def test_a_sum_within_a_term_is_found() -> None:
+    def forward(x: Any) -> Any:
+        y = np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
+        return y, y
+
+    def backward(g: Any, cache: Any) -> Any:
+        y = cache
+        d = y * g
+        d -= y * d
+        return d
+
+    best = repaired(forward, backward, (3, 5))
+    assert best.whole and best.codes == ("missing_term",)
+    assert best.correction.after.strip() == "d -= y * d.sum(axis=-1, keepdims=True)"
+
+
+def test_a_gradient_that_was_made_and_not_returned_is_returned_in_its_shape() -> None:
+    def forward(x: Any, w: Any) -> Any:
+        return x.reshape(len(x), -1) @ w
+
+    def backward(g: Any, x: Any, w: Any) -> Any:
+        dx = g @ w.T  # noqa: F841 (the mistake: it is not returned)
+        return {"x": None, "w": x.reshape(len(x), -1).T @ g}
+
+    best = repaired(forward, backward, (3, 2, 2), (4, 3))
+    assert best.whole and best.codes == ("dropped",)
+    assert "dx.reshape(x.shape)" in best.correction.after
+
+
+def test_changes_that_are_close_together_are_shown_in_one_piece() -> None:
+    correction = repaired(normed, normed_backward, (5, 3)).correction
+    assert "..." not in correction.before + correction.after

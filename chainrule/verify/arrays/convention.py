@@ -157,11 +157,13 @@ class _Search:
         return self.without_results(roles)
 
     def without_results(self, roles: list[str]) -> list[str]:
-        """The same, where `cache=True` was said: the one parameter that is neither a cotangent nor
-        an argument gets what was kept, whatever it is called."""
+        """The same, where something was kept for certain (`cache=True`, or an argument is returned
+        after the output): the one parameter that is neither a cotangent nor an argument gets it,
+        whatever it is called."""
+        kept = self.cache or (self.cache is None and self.saved() == len(self.results) - 1)
         others = [i for i, role in enumerate(roles) if role == "?" or role[1:].isdigit()]
         others = [i for i in others if roles[i][0] != "x"]
-        if not self.cache or "rest" in roles or len(others) != 2 - roles.count("g"):
+        if not kept or "rest" in roles or len(others) != 2 - roles.count("g"):
             return roles
         return ["?" if i in others else role for i, role in enumerate(roles)]
 

@@ -30,20 +30,14 @@ def corrected(evidence: Evidence, k: int, guesses: Sequence[Guess]) -> Correctio
         if error is not None and error <= _RIGHT:
             return Correction(g.formula, rechecked=True, error=error)
     formula = next((g.formula for g in guesses if g.formula), "")
-    derived = _error(evidence, k, by_flow(evidence.subject, k))
-    if derived is not None and derived <= _RIGHT:
-        return Correction(
-            _with_derivation(evidence.subject, k, formula), "", "", None, True, derived
-        )
-    return Correction(formula) if formula else None
-
-
-def _with_derivation(subject: Subject, k: int, formula: str) -> str:
-    """A formula that was not tried, and what was: the derivative of the forward itself."""
-    if subject.backward_place is None:
-        return formula or "keep the graph whole: no detach(), .data or numpy() on the way"
-    said = derivation(subject, k)
-    return f"{formula}; or let the engine derive it: {said}" if formula else said
+    error = _error(evidence, k, by_flow(evidence.subject, k))
+    if error is None or error > _RIGHT:
+        return Correction(formula) if formula else None
+    if evidence.subject.backward_place is None:
+        whole = formula or "keep the graph whole: no detach(), .data or numpy() on the way"
+        return Correction(whole, rechecked=True, error=error)
+    said = derivation(evidence.subject, k)
+    return Correction(formula, rechecked=True, error=error, derived=said)
 
 
 def by_flow(subject: Subject, k: int) -> Mend:

@@ -35,6 +35,16 @@ def refined(
     return replace(named, correction=merged, place=place or correction.place or finding.place)
 
 
+def stated(finding: Finding) -> Finding:
+    """The finding with what the engine derives in its correction's words, if no edit is known."""
+    given = finding.correction
+    if given is None or given.after or not given.derived:
+        return finding
+    formula = f"{given.formula}; or let the engine derive it: {given.derived}"
+    whole = formula if given.formula else f"let the engine derive it: {given.derived}"
+    return replace(finding, correction=replace(given, formula=whole))
+
+
 def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[Name, ...]:
     known = next((n for n in names if n.code == code), None)
     name = known or Name(code, _said(correction), rank=_PLAIN)

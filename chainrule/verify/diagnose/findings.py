@@ -48,6 +48,8 @@ RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
 _NOTES = (*NOTES, "kink")
 _WHOLE = ("not_linear", "ignores_cotangent", "stale", "contiguity", "not_deterministic")
 """Misbehaviour that one line spreads to all inputs."""
+_CERTAIN = ("dropped", "detached")
+"""Nothing comes back at all: whatever else explains a zero explains no more."""
 _DESCRIPTIVE = 20.0
 """Guesses of this rank and above describe; they are heard if nothing explains."""
 _FARTHER = 6.0
@@ -102,6 +104,8 @@ def _guesses(evidence: Evidence, k: int | None, case: Case | None) -> list[Guess
     found.sort(key=lambda g: g.rank)
     once = {g.name.code: g for g in reversed(found)}
     kept = [g for g in found if once[g.name.code] is g]
+    if kept and kept[0].name.code in _CERTAIN:
+        return kept[:1]
     if kept and kept[0].rank < _DESCRIPTIVE:
         most = min(kept[0].rank + _FARTHER, _DESCRIPTIVE)
         kept = [g for g in kept if g.rank < most]

@@ -37,6 +37,10 @@ def _kept(case: Case, kept: Array, gone: Array, columns: Array) -> Iterator[Gues
         if which:
             yield from _named(case, axis, which, float(np.mean(gone[:, columns])))
             return
+    if case.found.y_shape == case.found.x_shape and not np.any(
+        kept & ~np.eye(*kept.shape, dtype=bool)
+    ):
+        yield _uncoupled(case, gone)
     count = int(np.sum(gone))
     order: Array = np.arange(len(kept))
     replaced = _which(order, kept[:, columns], gone[:, columns]) == "last"
@@ -46,6 +50,18 @@ def _kept(case: Case, kept: Array, gone: Array, columns: Array) -> Iterator[Gues
         f"A is N in {int(np.sum(kept))} elements and 0 in {count} others that add up with them",
         f"some contributions to {case.input}_bar are lost",
         formula=f"add up all contributions to {case.input}_bar (`+=`, np.add.at)",
+    )
+
+
+def _uncoupled(case: Case, gone: Array) -> Guess:
+    """A backward that goes element by element where the forward does not: nothing replaced what is
+    missing, it was never there."""
+    return guess(
+        "missing_term",
+        2.3,
+        f"A is N on the diagonal and 0 in all {int(np.sum(gone))} other elements that N has",
+        f"{case.input}_bar is made element by element; the terms that couple elements are missing",
+        formula=f"add the term of {case.input}_bar that sums over the coupled elements",
     )
 
 

@@ -47,7 +47,7 @@ def line_of(subject: Subject, k: int | None) -> Place | None:
     node = _returned(tree, subject, k)
     if node is None:
         return place
-    line = _last_assigned(tree, node.id) if isinstance(node, ast.Name) else node.lineno
+    line = _last_assigned(tree, node.id, k) if isinstance(node, ast.Name) else node.lineno
     return Place(place.file, line + source.first_line - 1, place.function) if line else place
 
 
@@ -65,14 +65,27 @@ def _returned(tree: ast.AST, subject: Subject, k: int) -> ast.expr | None:
     return value.elts[order.index(k)] if k in order and count == len(order) else None
 
 
-def _last_assigned(tree: ast.AST, name: str) -> int:
-    lines = [
-        n.lineno
+def _last_assigned(tree: ast.AST, name: str, k: int) -> int:
+    """The last line that gives `name` a value; if that is None only, the block that is for the
+    gradient of input k."""
+    found = [
+        n
         for n in ast.walk(tree)
         if isinstance(n, (ast.Assign, ast.AugAssign))
         and name in [b.id for b in ast.walk(n) if isinstance(b, ast.Name) and _stored(b, n)]
     ]
-    return max(lines, default=0)
+    nothing = all(isinstance(n.value, ast.Constant) and n.value.value is None for n in found)
+    blocks = _meant_for(tree, k) if nothing else []
+    return max(blocks or [n.lineno for n in found], default=0)
+
+
+def _meant_for(tree: ast.AST, k: int) -> list[int]:
+    """First lines of what is done `if ctx.needs_input_grad[k]`."""
+    return [
+        n.body[0].lineno
+        for n in ast.walk(tree)
+        if isinstance(n, ast.If) and f"needs_input_grad[{k}]" in ast.unparse(n.test)
+    ]
 
 
 def _stored(name: ast.Name, statement: ast.Assign | ast.AugAssign) -> bool:

@@ -26,6 +26,8 @@ SECONDS = 1.8
 """Processor time for one subject's search in its backward, without the last check."""
 _MORE = 0.8
 """The same for the functions that it calls, and for the forward."""
+_PLAIN = 1.25
+"""A repair of the backward that costs more is compared with one of what the forward keeps."""
 _CHECKS = 6
 """Versions that get the last, full check."""
 
@@ -96,7 +98,7 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     found = _in_forward(posed) if kept else []
     if not any(r.whole for r in found):
         found += _in_backward(posed, codes)
-    if not kept and not any(r.whole for r in found):
+    if not kept and not any(r.whole and r.cost <= _PLAIN for r in found):
         found += _in_forward(posed)
     yield from sorted(found, key=lambda r: (not r.whole, r.cost))
 

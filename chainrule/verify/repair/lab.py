@@ -27,6 +27,10 @@ LARGEST = 200
 """Elements of a value whose every element is moved."""
 CLOSE = 1e-4
 """Relative error below which a fit is worth a try."""
+NEAR = 2e-5
+"""Relative error up to which a fitted weight is a number that the code could have meant."""
+Values: TypeAlias = tuple[float, ...]
+"""A number at one point, or at two of different sizes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +188,14 @@ class Lab:
         )
         return found if affine and after else None
 
+    def mendable(self, response: Response) -> frozenset[int]:
+        """Wrong inputs whose gradients some value of a node would make right: all of them by one
+        value, if there is one, else those that could be mended each by itself."""
+        columns = {i: c for i, c in response.columns.items() if np.any(c)}
+        if _solvable(list(columns.values()), [self.residuals[i] for i in columns]):
+            return frozenset(columns)
+        return frozenset([i for i, c in columns.items() if _solvable([c], [self.residuals[i]])])
+
     def answers(self, response: Response, value: Array) -> bool:
         """Whether a wrong gradient comes out right if a node has this value."""
         if value.shape != response.value.shape or not np.all(np.isfinite(value)):
@@ -194,6 +206,25 @@ class Lab:
             if np.linalg.norm(effects[i] - residual) <= 1e-6 * size:
                 return True
         return False
+
+    def weights(self, node: ast.expr, forms: Sequence[str], here: Sequence[float]) -> list[Values]:
+        """The weights of terms that are added to a node, and what they must be at other sizes.
+
+        `forms` are the terms as code, the node's own value called `VALUE`.
+        """
+        alone: list[Values] = [(w,) for w in here]
+        plain_weights = all(abs(abs(w) - 1) < NEAR for w in here)
+        if plain_weights or (there := self.elsewhere) is None:
+            return alone
+        values = [there.scene.evaluated(node, f) for f in forms]
+        effects = [there.effect(node, lambda v, m=m: v + m) for m in values if m is not None]
+        known = [e for e in effects if e is not None]
+        if len(known) < len(forms):
+            return alone
+        for fit in there.fits(known):
+            if all(a * b > 0 for a, b in zip(here, fit, strict=True)):
+                return list(zip(here, fit, strict=True))
+        return alone
 
     def helps(self, node: ast.expr, change: Callable[[Any], Any]) -> bool:
         """Whether a change of a node makes a wrong gradient right, and none that is right wrong."""
@@ -214,6 +245,16 @@ class Response:
     def effect(self, step: Array) -> Effect:
         """What a change of the value adds to each wrong gradient."""
         return {i: c @ step.reshape(-1) for i, c in self.columns.items()}
+
+
+def _solvable(columns: list[Array], residuals: list[Array]) -> bool:
+    """Whether one combination of columns gives all residuals."""
+    if not columns:
+        return False
+    matrix, wanted = np.concatenate(columns), np.concatenate(residuals)
+    found = np.linalg.lstsq(matrix, wanted, rcond=1e-9)[0]
+    rest = float(np.linalg.norm(wanted - matrix @ found))
+    return rest <= CLOSE * float(np.linalg.norm(wanted))
 
 
 def _moved(step: Array, shape: tuple[int, ...]) -> Callable[[Any], Any]:

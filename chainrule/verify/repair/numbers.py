@@ -17,12 +17,10 @@ import numpy as np
 
 from chainrule.verify.repair.draft import dedented, plain_function
 from chainrule.verify.repair.fit import ADD, MUL, part
+from chainrule.verify.repair.lab import NEAR, Values
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import plain
 
-Values = tuple[float, ...]
-"""A number at one point, or at two."""
-_NEAR = 2e-5
 PLAIN = (2, 3, 4, 6, 8, 0.25, 0.1, 10, 1.5)
 _CALLS = ("sqrt", "len", "float", "int", "prod", "size", "numel")
 _MOST = 60
@@ -158,13 +156,14 @@ def _single(weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]
 def _ratios(weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
     first = np.array([s.value[0] for s in numbers])
     wanted = first[:, None] * weight[0]
-    near = np.abs(wanted - first) <= _NEAR * np.maximum(np.abs(wanted), np.abs(first))
+    near = np.abs(wanted - first) <= NEAR * np.maximum(np.abs(wanted), np.abs(first))
     pairs: list[list[int]] = np.argwhere(near).tolist()
     for i, j in pairs:
         a, b = numbers[i], numbers[j]
         fits = _is(_times(a.value, weight), b.value) and not _is(a.value, b.value)
         if i >= len(PLAIN) and fits:
-            yield f"* {part(b.text, MUL + 1)} / {part(a.text, MUL + 1)}", 0.8
+            cost = 0.2 if b.text == "2" else 0.8  # 2 / n: the derivative of a mean square
+            yield f"* {part(b.text, MUL + 1)} / {part(a.text, MUL + 1)}", cost
 
 
 def spelled(value: Values, numbers: list[Scalar]) -> list[tuple[str, float]]:
@@ -183,13 +182,13 @@ def _spelled(value: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]
         yield (str(int(short)) if short == int(short) else repr(short)), 0.3
 
 
-def coefficient(text: str, weight: float, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
+def coefficient(text: str, weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
     """`+ term`, `- term`, `- term / s` for every s that gives the weight of a term."""
-    sign = "-" if weight < 0 else "+"
-    if _is((abs(weight),), (1.0,)):
+    sign, size = "-" if weight[0] < 0 else "+", tuple(map(abs, weight))
+    if _is(size, (1.0,) * len(size)):
         yield f"{sign} {part(text, ADD + 1)}", 0.0
         return
-    for factor, extra in factors((abs(weight),), numbers):
+    for factor, extra in factors(size, numbers):
         yield f"{sign} {part(text, MUL)} {factor}", extra
 
 
@@ -199,4 +198,4 @@ def _times(a: Values, b: Values) -> Values:
 
 def _is(a: Values, b: Values) -> bool:
     """Whether numbers are the same at all points at which both are known."""
-    return all(abs(x - y) <= _NEAR * max(abs(x), abs(y)) for x, y in zip(a, b, strict=False))
+    return all(abs(x - y) <= NEAR * max(abs(x), abs(y)) for x, y in zip(a, b, strict=False))

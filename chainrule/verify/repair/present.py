@@ -4,29 +4,43 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from chainrule.verify.finding import Correction
 from chainrule.verify.place import Place
 from chainrule.verify.repair.draft import Draft
 from chainrule.verify.repair.search import Step
 
+Stretch: TypeAlias = tuple[int, int, int, int]
+"""Lines of the version before, from and to, and those of the version after."""
+_TOGETHER = 12
+"""Lines that are shown in one piece though some of them stay."""
+
 
 def correction(first: Draft, last: Draft, steps: Sequence[Step], error: float | None) -> Correction:
     """The correction that leads from one version to the other."""
     before, after = first.text.splitlines(), last.text.splitlines()
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    changes = [c for c in matcher.get_opcodes() if c[0] != "equal"]
-    gap = len(changes) > 1
-    widened = [_widened(c[1:]) for c in changes]
-    removed = _joined([before[i1:i2] for i1, i2, _, _ in widened], gap)
-    added = _joined([after[j1:j2] for _, _, j1, j2 in widened], gap)
-    line = first.source.first_line + (changes[0][1] if changes else 0)
+    changes = [c[1:] for c in matcher.get_opcodes() if c[0] != "equal"]
+    shown = _merged([_widened(c) for c in changes])
+    gap = len(shown) > 1
+    removed = _joined([before[i1:i2] for i1, i2, _, _ in shown], gap)
+    added = _joined([after[j1:j2] for _, _, j1, j2 in shown], gap)
+    line = first.source.first_line + (changes[0][0] if changes else 0)
     place = Place(first.source.file, line, first.source.function.__qualname__)
     formula = "; ".join([s.edit.says for s in steps if s.edit.says])
     return Correction(formula, removed, added, place, error is not None, error)
 
 
-def _widened(change: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+def _merged(changes: list[Stretch]) -> list[Stretch]:
+    """All changes as one stretch with the lines between them, if it is short enough to be read."""
+    if len(changes) < 2 or changes[-1][1] - changes[0][0] > _TOGETHER:
+        return changes
+    (i1, _, j1, _), (_, i2, _, j2) = changes[0], changes[-1]
+    return [(i1, i2, j1, j2)]
+
+
+def _widened(change: Stretch) -> Stretch:
     """A stretch of lines that only go or only come, with the line before them."""
     i1, i2, j1, j2 = change
     return (i1 - 1, i2, j1 - 1, j2) if (i1 == i2 or j1 == j2) and min(i1, j1) > 0 else change

@@ -9,11 +9,15 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, cast
 
+import numpy as np
+
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.fit import ATOM, part, replaced
 from chainrule.verify.repair.watch import Watched, is_torch, plain, shape_of
 
 Shape = tuple[int, ...]
+VALUE = "__value__"
+"""What a node's own value is called in code that is evaluated beside it."""
 _MOST = 14
 """Named arrays that are considered, and scalars of one kind."""
 
@@ -88,6 +92,16 @@ class Scene:
             return _elements(root.body)
         values = [n.value for n in self.draft.nodes if isinstance(n, ast.Return) and n.value]
         return [e for v in values for e in _elements(v)]
+
+    def evaluated(self, node: ast.AST, text: str) -> Any:
+        """What an expression over names within reach of a node is there; None if it fails."""
+        scope = self.watched.scopes.get(self.draft.index[node], self.watched.names)
+        names = {**plain_function(self.draft.source.function).__globals__, **scope}
+        try:
+            with np.errstate(all="ignore"):
+                return eval(text, {**names, VALUE: self.value(node)})
+        except Exception:  # Whatever a term may do at other sizes, it is only no term then.
+            return None
 
     # What could stand there instead.
 
@@ -231,7 +245,13 @@ class Scene:
 
 
 def _elements(value: ast.expr) -> list[ast.expr]:
-    return list(value.elts) if isinstance(value, ast.Tuple | ast.List) else [value]
+    match value:
+        case ast.Tuple() | ast.List():
+            return list(value.elts)
+        case ast.Dict():
+            return list(value.values)
+        case _:
+            return [value]
 
 
 def _owner(text: str) -> str:

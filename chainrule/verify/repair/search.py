@@ -18,8 +18,10 @@ from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.rules.saved import (
     another_name,
+    keeping_edits,
     kept_at_another_time,
     kept_copies,
+    kept_functions,
     kept_others,
 )
 from chainrule.verify.repair.scene import Scene
@@ -33,6 +35,8 @@ SLACK = 0.4
 """Edits that cost so much more than one that repairs everything are not tried."""
 LIKELY = 1.7
 """A repair that costs no more than this is not looked for any further."""
+_UNREAD = 0.5
+"""How much likelier an edit is that uses what was computed for something, and is not used."""
 WIDTH = 6
 """Versions of one depth that are edited further."""
 
@@ -113,7 +117,8 @@ def _conduct(problem: Problem, at: Target, first: Draft, codes: Sequence[str]) -
     lab = laboratory(problem, first, at)
     if lab is None:
         return
-    for edit in sorted([e for e in _first(lab) if e.code in codes], key=_cost):
+    proposed = [e for batch in _first(lab) for e in batch]
+    for edit in sorted([e for e in proposed if e.code in codes], key=_cost):
         draft = first.edited(edit)
         try:
             errors = problem.errors(draft.compiled(), at)
@@ -130,8 +135,10 @@ def keeping(problem: Problem, first: Draft) -> Iterator[Version]:
     if not problem.posed or (lab := laboratory(problem, first, at)) is None:
         return
     start = Version(first, (), lab.errors)
-    rules = (kept_copies, another_name, kept_others, kept_at_another_time)
-    for edit in sorted([e for rule in rules for e in rule(lab.scene)], key=_cost):
+    rules = (kept_copies, another_name, kept_others, kept_functions, kept_at_another_time)
+    proposed = [e for rule in rules for e in rule(lab.scene)]
+    proposed += keeping_edits(lab.scene, edits)
+    for edit in sorted(proposed, key=_cost):
         found = None if problem.over else _applied(problem, at, start, edit)
         if found is not None and found.right:
             yield found
@@ -208,16 +215,17 @@ def _tried(
     if lab is None:
         return
     seen, mended, enough = set[str](), set[int](), inf
-    for edit in sorted([_weighted(lab.scene, e, codes) for e in stage(lab)], key=_cost):
-        if problem.over or edit.cost > enough + SLACK:
-            break
-        found = _applied(problem, at, version, edit)
-        if found is not None and found.draft.body not in seen:
-            seen.add(found.draft.body)
-            mended |= found.steps[-1].mended
-            if mended >= version.wrong and enough == inf:
-                enough = edit.cost
-            yield found
+    for batch in stage(lab):
+        for edit in sorted([_weighted(lab.scene, e, codes) for e in batch], key=_cost):
+            if problem.over or edit.cost > enough + SLACK:
+                break
+            found = _applied(problem, at, version, edit)
+            if found is not None and found.draft.body not in seen:
+                seen.add(found.draft.body)
+                mended |= found.steps[-1].mended
+                if mended >= version.wrong:
+                    enough = min(enough, edit.cost)
+                yield found
 
 
 def _cost(edit: Edit) -> float:
@@ -228,21 +236,19 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str]) -> Edit:
     """The edit with its final cost: less if it undoes a mistake that was named, or reads a name
     that nothing reads; more the longer it is, and where it does not stand where a value is made."""
     words = set(re.findall(r"[A-Za-z_]\w*", edit.text))
-    cost = edit.cost - 0.3 * (edit.code in codes) - 0.3 * bool(words & scene.unread)
+    cost = edit.cost - 0.3 * (edit.code in codes) - _UNREAD * bool(words & scene.unread)
     cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
     return replace(edit, cost=cost + 0.25 * ((edit.start, edit.end) in scene.names_returned))
 
 
-def _first(lab: Lab) -> list[Edit]:
-    return [*weighed(lab), *edits(lab.scene)]
+def _first(lab: Lab) -> Iterator[list[Edit]]:
+    made = list(new_gradients(lab))
+    yield [*made, *([] if made else weighed(lab)), *edits(lab.scene)]
 
 
-def _second(lab: Lab) -> list[Edit]:
-    return [*new_gradients(lab), *missing(lab)]
-
-
-Stage: TypeAlias = Callable[[Lab], list[Edit]]
-STAGES: tuple[Stage, ...] = (_first, _second)
+Stage: TypeAlias = Callable[[Lab], Iterator[list[Edit]]]
+"""Edits in the order in which they are worked out, so that time that is up loses the last only."""
+STAGES: tuple[Stage, ...] = (_first, missing)
 """What is quick to try, and what is tried unless that gives a likely repair."""
 
 

@@ -11,14 +11,16 @@ import ast
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, part
-from chainrule.verify.repair.lab import CLOSE, Lab, Response
+from chainrule.verify.repair.lab import CLOSE, Lab, Response, Values
 from chainrule.verify.repair.numbers import Scalar, coefficient, scalars
 from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.target import Expected
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.subject import Array
 
@@ -35,6 +37,8 @@ class Term:
     text: str
     value: Array
     cost: float
+    code: str = "wrong_value"
+    """The mistake of having anything else in its place."""
 
 
 def named(scene: Scene, node: ast.expr) -> dict[str, Array]:
@@ -46,17 +50,26 @@ def named(scene: Scene, node: ast.expr) -> dict[str, Array]:
 
 def new_gradients(lab: Lab) -> Iterator[Edit]:
     """Edits that give an expression to an input that gets None or zeros."""
-    scene, numbers = lab.scene, scalars(lab.scene)
+    there = lab.elsewhere
+    scene, numbers = lab.scene, scalars(lab.scene, None if there is None else there.scene)
     if not scene.returned:
         return
     for i in lab.wrong:
-        right, got = lab.target.expected[i].whole, lab.x_bars[i]
-        if right is not None and (got is None or not np.any(got)):
-            terms = _pool(scene, scene.returned[-1], right.shape)
-            for term, weight in _fitting(terms, None, right.reshape(-1)):
-                for text, cost in _alone(term, weight, numbers):
+        expected, got = lab.target.expected[i], lab.x_bars[i]
+        if got is None or not np.any(got):
+            for term, weight in _equal(scene, expected):
+                for text, cost in _alone(term, (weight,), numbers):
                     yield from _instead_of_nothing(scene, text, cost)
                     yield from _by_name(lab, i, text, cost)
+
+
+def _equal(scene: Scene, expected: Expected) -> list[tuple[Term, float]]:
+    """Expressions that are a gradient, up to a weight: a named array or its sums, or else more."""
+    node, shape = scene.returned[-1], expected.shape
+    atoms = [Term(k, v, 0.0) for k, v in named(scene, node).items()]
+    plain_ones = [t for a in atoms for t in _summed(scene, a, shape)]
+    found = list(_fitting(plain_ones, expected.directions, expected.values))
+    return found or list(_fitting(_pool(scene, node, shape), expected.directions, expected.values))
 
 
 def instead(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
@@ -66,13 +79,14 @@ def instead(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edi
     nothing = not np.any(value)
     for columns, residual in _systems(lab, response):
         for term, weight in _fitting(terms, columns, residual + columns @ value.reshape(-1)):
-            for text, cost in _alone(term, weight, numbers):
-                code, base = ("dropped", 1.2) if nothing else ("wrong_value", 1.7)
+            for text, cost in _alone(term, (weight,), numbers):
+                code, base = ("dropped", 1.2) if nothing else (term.code, 1.7)
                 yield scene.put(node, text, code, base + cost)
         if nothing:
             continue
         for term, weight in _fitting(terms, columns, residual):
-            for text, cost in coefficient(term.text, weight, numbers):
+            (both,) = lab.weights(node, [term.text], [weight])
+            for text, cost in coefficient(term.text, both, numbers):
                 whole = f"{as_part(scene.draft, node, ADD)} {text}"
                 yield scene.put(node, whole, "missing_term", 1.5 + term.cost + cost)
 
@@ -94,6 +108,7 @@ def _pool(scene: Scene, node: ast.expr, shape: Shape) -> list[Term]:
     key = (shape, tuple([(k, v.tobytes()) for k, v in arrays.items()]))
     if key not in scene.pool:
         formed = [*_formed(scene, arrays, shape), *_projected(scene, arrays, shape)]
+        formed += _reshaped(scene, arrays, shape)
         scene.pool[key] = [t for t in formed if np.all(np.isfinite(t.value)) and np.any(t.value)]
     return scene.pool[key]
 
@@ -114,7 +129,7 @@ def _fitting(
         yield terms[k], float(weights[k])
 
 
-def _alone(term: Term, weight: float, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
+def _alone(term: Term, weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
     """A multiple of a term, as it stands alone."""
     for text, cost in coefficient(term.text, weight, numbers):
         yield (text[2:] if text[0] == "+" else f"-{part(text[2:], MUL)}"), term.cost + cost
@@ -176,8 +191,9 @@ def _projected(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator
             total = (x * y).sum(axis=axis, keepdims=True)
             mean = total / shape[axis]
             inside = f"{b} * ({a} - ({a} * {b}).sum({along}))"
-            yield Term(inside, y * (x - total), 0.5)
-            yield Term(f"{a} - {b} * ({a} * {b}).mean({along})", x - y * mean, 0.5)
+            yield Term(inside, y * (x - total), 0.5, "missing_term")
+            text = f"{a} - {b} * ({a} * {b}).mean({along})"
+            yield Term(text, x - y * mean, 0.5, "missing_term")
 
 
 def _formed(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
@@ -199,12 +215,42 @@ def _formed(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Te
             yield from _summed(scene, three, shape)
 
 
+def _reshaped(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
+    """What has the right number of elements, in the right shape."""
+    sizes = [k for k, v in scene.watched.names.items() if _is_size(v, shape)]
+    sizes += [f"{k}.shape" for k, v in arrays.items() if v.shape == shape]
+    sizes += [scene.draft.src(n) for n in scene.expressions if _is_size(scene.value(n), shape)]
+    for name, value in arrays.items():
+        if value.shape != shape and value.size == np.prod(shape) and sizes:
+            text = f"{part(name, ATOM)}.reshape({sizes[0]})"
+            yield Term(text, value.reshape(shape), 0.1)
+
+
+def _is_size(value: object, shape: Shape) -> bool:
+    return (
+        isinstance(value, tuple)
+        and all(isinstance(n, int) for n in cast("tuple[object, ...]", value))
+        and value == shape
+    )
+
+
 def _differences(atoms: list[Term]) -> list[Term]:
+    """Differences of arrays of which one fills the other."""
     found = list[Term]()
-    for a, b in itertools.combinations(atoms, 2):
-        if a.value.shape == b.value.shape and a.value.ndim:
+    for a, b in itertools.permutations(atoms, 2):
+        same = a.value.shape == b.value.shape
+        first = same and a.text < b.text
+        if a.value.ndim and b.value.ndim and (first or (not same and _broadcasts(b, a))):
             found.append(Term(f"({a.text} - {b.text})", a.value - b.value, 0.2))
-    return found[:12]
+    return found[:16]
+
+
+def _broadcasts(small: Term, large: Term) -> bool:
+    """Whether one array fills the other without making it larger."""
+    try:
+        return np.broadcast_shapes(small.value.shape, large.value.shape) == large.value.shape
+    except ValueError:
+        return False
 
 
 def _combined(scene: Scene, atoms: list[Term]) -> Iterator[Term]:

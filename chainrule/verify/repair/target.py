@@ -127,11 +127,12 @@ def target(
     with quiet():
         try:
             start = process_time()
-            value(xs)
+            terms = [np.abs(g * y) for g, y in zip(gs, subject.forward(xs), strict=True)]
+            size = sum([float(np.sum(t)) for t in terms])
             slopes = seconds / max(process_time() - start, 1e-6) / _EVALUATIONS
             most = min(WHOLE, slopes / max(1, len(wanted(subject))))
             for i in wanted(subject):
-                expected[i] = _expected(value, xs, i, rng, most)
+                expected[i] = _expected(value, xs, i, rng, most, size)
         except (Exception, SystemExit):
             return None
     usable = all(np.any(e.sure) or not e.sure.size for e in expected.values())
@@ -144,14 +145,16 @@ def _expected(
     i: int,
     rng: np.random.Generator,
     most: float,
+    size: float,
 ) -> Expected:
+    """`size`: that of the terms of <g, y>, which may cancel where the gradient is zero."""
     x = cast("Array", xs[i])
     directions = rng.standard_normal((DIRECTIONS, x.size)) if x.size > most else None
     steps = np.eye(x.size) if directions is None else directions
     if x.dtype.kind == "c":
-        return _complex_expected(value, xs, i, directions, steps)
+        return _complex_expected(value, xs, i, directions, steps, size)
     values, sure = _slopes(value, xs, i, steps)
-    scale = float(np.linalg.norm(values)) + abs(value(xs))
+    scale = float(np.linalg.norm(values)) + size
     return Expected(x.shape, directions, values, sure, scale)
 
 
@@ -161,12 +164,13 @@ def _complex_expected(
     i: int,
     directions: Array | None,
     steps: Array,
+    size: float,
 ) -> Expected:
     """By PyTorch's convention: the derivative by the real part, plus i times the other one."""
     real, sure_r = _slopes(value, xs, i, steps)
     imaginary, sure_i = _slopes(value, xs, i, 1j * steps)
     values = real + 1j * imaginary
-    scale = float(np.linalg.norm(values)) + abs(value(xs))
+    scale = float(np.linalg.norm(values)) + size
     return Expected(xs[i].shape, directions, values, sure_r & sure_i, scale)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,9 +19,9 @@ import numpy as np
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
-from chainrule.verify.repair.lab import Effect, Lab, Response
+from chainrule.verify.repair.lab import Effect, Lab, Response, Values
 from chainrule.verify.repair.numbers import Scalar, coefficient, factors, scalars
-from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.scene import VALUE, Scene, Shape
 from chainrule.verify.repair.synthesis import instead, named
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.repair.weigh import early
@@ -75,32 +75,47 @@ class _Term:
     """A term that could be missing from an expression, with its effect on the gradients."""
 
     text: str
+    form: str
+    """The same with `VALUE` for what it is added to."""
     effect: Effect
     share: float
     """A sum with weight -1/n is a mean: n, or 1 where there is no mean to write."""
     cost: float
 
 
-def missing(lab: Lab) -> Iterator[Edit]:
-    """Edits that add terms to an expression, multiply it, or put another one in its place."""
-    numbers = scalars(lab.scene)
+def missing(lab: Lab) -> Iterator[list[Edit]]:
+    """Edits that add terms to an expression, multiply it, or put another one in its place: those of
+    one expression after those of another."""
+    there = lab.elsewhere
+    numbers = scalars(lab.scene, None if there is None else there.scene)
     for node in _places(lab):
         if lab.problem.over:
             return
-        if (response := lab.response(node)) is not None:
-            if np.any(response.value):
-                yield from _terms_added(lab, response, numbers)
-                yield from _other_values(lab, response)
-            yield from instead(lab, response, numbers)
+        if (response := lab.response(node)) is not None and lab.mendable(response):
+            yield list(_of_node(lab, response, numbers))
+
+
+def _of_node(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
+    if np.any(response.value):
+        yield from _terms_added(lab, response, numbers)
+        yield from _other_values(lab, response)
+    yield from instead(lab, response, numbers)
 
 
 def _places(lab: Lab) -> list[ast.expr]:
-    """Expressions that matter and are arrays, whole ones first."""
+    """Expressions that matter and are arrays: first those on which all depends that is wrong, whole
+    ones before their parts."""
     scene = lab.scene
     zeros = [n for n in scene.expressions if n not in lab.scales and _is_zero(scene, n)]
     nodes = [n for n in [*zeros, *lab.scales] if scene.is_array(n) and scene.shape(n)]
     nodes = [n for n in nodes if scene.draft.span(n) not in scene.names_returned]
-    return sorted(nodes, key=lambda n: n not in scene.roots)[:_NODES]
+    wrong = set(lab.residuals)
+
+    def unlikely(node: ast.expr) -> tuple[bool, bool]:
+        effect = lab.scales.get(node)
+        return effect is not None and set(effect) < wrong, node not in scene.roots
+
+    return sorted(nodes, key=unlikely)[:_NODES]
 
 
 def _is_zero(scene: Scene, node: ast.expr) -> bool:
@@ -116,17 +131,15 @@ def _terms_added(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterato
     terms = list(_terms(lab.scene, response))
     one, two = lab.likely([t.effect for t in terms])
     for k in one:
-        for (w,) in lab.fits([terms[k].effect]):
-            written = [(terms[k], w)]
-            yield from _with_terms(lab.scene, response.node, written, numbers, terms[k].cost)
+        for w in lab.fits([terms[k].effect]):
+            yield from _with_terms(lab, response.node, [terms[k]], w, numbers, terms[k].cost)
     if one:
         return
     for i, k in two:
         a, b = terms[i], terms[k]
         for w in lab.fits([a.effect, b.effect]):
             if min(map(abs, w)) > 1e-6:
-                pair = list(zip((a, b), w, strict=True))
-                yield from _with_terms(lab.scene, response.node, pair, numbers, a.cost + 0.4)
+                yield from _with_terms(lab, response.node, [a, b], w, numbers, a.cost + 0.4)
     own = response.effect(response.value)
     for k, _ in lab.likely([*[t.effect for t in terms], own])[1]:
         yield from _scaled_with(lab, response.node, terms[k], own, numbers)
@@ -142,17 +155,18 @@ def _terms(scene: Scene, response: Response) -> Iterator[_Term]:
         for name in [k for k, v in arrays.items() if v.shape == e.shape] if "{a}" in row else [""]:
             for axes in _axes(e.shape):
                 value = _row(row.format(e="e", a="a", ax=f"axis={axes}, keepdims=True"))
-                text = row.format(
-                    e=atom if "{e}." in row else here, a=name, ax=scene.along(axes, True)
-                )
+                along = scene.along(axes, True)
+                text = row.format(e=atom if "{e}." in row else here, a=name, ax=along)
+                form = row.format(e=VALUE, a=name, ax=along)
                 effect = response.effect(_spread(value(e, arrays.get(name)), e.shape))
-                yield _Term(text, effect, _count(e.shape, axes), 1.2)
+                yield _Term(text, form, effect, _count(e.shape, axes), 1.2)
     for row in _TERMS:
         for name in arrays if row == "{a}" else partners:
             value = _row(row.format(e="e", a="a"))(e, arrays[name])
             if name != here and _fills(value.shape, e.shape):
                 effect = response.effect(_spread(value, e.shape))
-                yield _Term(row.format(e=here, a=name), effect, 1.0, 1.5)
+                form = row.format(e=VALUE, a=name)
+                yield _Term(row.format(e=here, a=name), form, effect, 1.0, 1.5)
 
 
 def _products(arrays: dict[str, Array], partners: list[str]) -> dict[str, Array]:
@@ -166,16 +180,18 @@ def _products(arrays: dict[str, Array], partners: list[str]) -> dict[str, Array]
 
 
 def _with_terms(
-    scene: Scene,
+    lab: Lab,
     node: ast.expr,
-    terms: list[tuple[_Term, float]],
+    terms: list[_Term],
+    here: Sequence[float],
     numbers: list[Scalar],
     cost: float,
 ) -> Iterator[Edit]:
-    written = [list(_written(t, w, numbers))[:6] for t, w in terms]
+    weights = lab.weights(node, [t.form for t in terms], here)
+    written = [list(_written(*tw, numbers))[:6] for tw in zip(terms, weights, strict=True)]
     for choice in itertools.product(*written):
-        text = " ".join([as_part(scene.draft, node, ADD), *[c[0] for c in choice]])
-        yield scene.put(node, text, "missing_term", cost + sum([c[1] for c in choice]))
+        text = " ".join([as_part(lab.scene.draft, node, ADD), *[c[0] for c in choice]])
+        yield lab.scene.put(node, text, "missing_term", cost + sum([c[1] for c in choice]))
 
 
 def _scaled_with(
@@ -186,7 +202,7 @@ def _scaled_with(
     for weight, scale in lab.fits([term.effect, own]):
         if min(abs(scale), abs(1 + scale)) < 1e-6:
             continue
-        for text, cost in list(_written(term, weight / (1 + scale), numbers))[:3]:
+        for text, cost in list(_written(term, (weight / (1 + scale),), numbers))[:3]:
             for factor, more in factors((abs(1 + scale),), numbers)[:4]:
                 sign = "-" if scale < -1 else ""
                 total = term.cost + 0.4 + cost + more
@@ -194,10 +210,10 @@ def _scaled_with(
                 yield lab.scene.put(node, whole, "missing_term", total)
 
 
-def _written(term: _Term, weight: float, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
-    if term.share > 1 and abs(abs(weight) * term.share - 1) < 1e-5:
+def _written(term: _Term, weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
+    if term.share > 1 and abs(abs(weight[0]) * term.share - 1) < 1e-5:
         mean = term.text.replace(".sum(", ".mean(")
-        yield from coefficient(mean, 1.0 if weight > 0 else -1.0, numbers)
+        yield from coefficient(mean, (1.0,) if weight[0] > 0 else (-1.0,), numbers)
         return
     yield from coefficient(term.text, weight, numbers)
 

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import MUL, UNARY, as_part, removed
-from chainrule.verify.repair.lab import Lab
-from chainrule.verify.repair.numbers import Scalar, Values, factors, scalars, spelled
+from chainrule.verify.repair.lab import NEAR, Lab, Values
+from chainrule.verify.repair.numbers import Scalar, factors, scalars, spelled
 from chainrule.verify.repair.scene import Scene
 
-_NEAR = 2e-5
 EARLY = 0.6
 """Of places on one way, each as good as the others, the last one is where a factor is written."""
 _IN_LOOPS = (-1.0, 2.0, 0.5)
@@ -38,7 +37,7 @@ def weighed(lab: Lab) -> Iterator[Edit]:
 
 def _weights(there: Lab | None, node: ast.expr, here: float) -> list[Values]:
     """A weight, with what it must be at the other sizes."""
-    if there is None or abs(abs(here) - 1) < _NEAR or abs(here) < _NEAR:
+    if there is None or abs(abs(here) - 1) < NEAR or abs(here) < NEAR:
         return [(here,)]
     effect = there.effect(node, lambda v: v + v)
     others = [] if effect is None else there.fits([effect])
@@ -57,9 +56,9 @@ def _weighted(
     scene: Scene, node: ast.expr, weight: Values, value: Values, numbers: list[Scalar]
 ) -> Iterator[Edit]:
     cost = 1.0 + _depth(scene, node)
-    if abs(weight[0] + 1) < _NEAR:
+    if abs(weight[0] + 1) < NEAR:
         yield from _negated(scene, node, cost)
-    elif abs(weight[0]) < _NEAR:
+    elif abs(weight[0]) < NEAR:
         yield from _left_out(scene, node)
     else:
         yield from _scaled(scene, node, weight, numbers, cost)

@@ -75,6 +75,20 @@ def reduced(scene: Scene) -> Iterator[Edit]:
                 yield from _reshaped(scene, node, wanted)
 
 
+def summed_within(scene: Scene) -> Iterator[Edit]:
+    """A sum, or a mean, that is missing within a term: `y * g` to `y * g.sum(axis=-1,
+    keepdims=True)`."""
+    for node in scene.expressions:
+        parent, here = scene.draft.parents[node], scene.shape(node)
+        factor = isinstance(parent, ast.BinOp | ast.AugAssign) or node in scene.roots
+        if not here or not factor or not scene.flows(node) or not scene.is_array(node):
+            continue
+        for axis in [-1, *range(len(here) - 1)]:
+            for name in ("sum", "mean"):
+                call = f"{as_part(scene.draft, node, ATOM)}.{name}({scene.along(axis, True)})"
+                yield scene.put(node, call, "missing_term", 1.45 + 0.1 * (name == "mean"))
+
+
 def _sums(here: Shape, wanted: Shape) -> Iterator[tuple[tuple[int, ...], bool]]:
     for n in range(1, len(here) + 1):
         for axes in itertools.combinations(range(len(here)), n):

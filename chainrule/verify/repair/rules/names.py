@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.scene import Scene, names_in
 from chainrule.verify.repair.watch import plain, shape_of
 
 
@@ -55,6 +55,36 @@ def other_index(scene: Scene) -> Iterator[Edit]:
         if not isinstance(node, ast.Constant):
             for text in (f"{here} + 1", f"{here} - 1"):
                 yield scene.put(node, text, "wrong_value", 1.5)
+
+
+def guarded_index(scene: Scene) -> Iterator[Edit]:
+    """The element before, or after, with what stands in for it at the end of a loop: `hs[t]` to
+    `(hs[t - 1] if t > 0 else h0)`."""
+    for node in scene.expressions:
+        match node:
+            case ast.Subscript(value=ast.Name(id=array), slice=ast.Name(id=i)):
+                shape = scene.shape(node)
+            case _:
+                continue
+        if not shape or not _is_loop_counter(scene, i):
+            continue
+        for name, value in scene.arrays_at(node).items():
+            if name.isidentifier() and shape_of(value) == shape:
+                for near, inside in ((f"{i} - 1", f"{i} > 0"), (f"{i} + 1", _more(array, i))):
+                    text = f"{array}[{near}] if {inside} else {name}"
+                    yield scene.put(node, text, "wrong_value", 1.6)
+
+
+def _more(array: str, i: str) -> str:
+    return f"{i} + 1 < len({array})"
+
+
+def _is_loop_counter(scene: Scene, name: str) -> bool:
+    """Whether a name counts the turns of a loop."""
+    loops = [n for n in scene.draft.nodes if isinstance(n, ast.For)]
+    return type(scene.watched.names.get(name)) is int and any(
+        name in names_in(n.target) for n in loops
+    )
 
 
 def other_order(scene: Scene) -> Iterator[Edit]:

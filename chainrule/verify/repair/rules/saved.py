@@ -1,20 +1,25 @@
-"""What a forward keeps for its backward: a copy of what it changes then, another value, or the same
-at another time."""
+"""What a forward keeps for its backward: a copy of what it changes then, another value, a function
+of it, or the same at another time."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import cast
 
-from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ATOM, UNARY, as_part
-from chainrule.verify.repair.rules.statements import SIGNS, own_copy
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.watch import shape_of
+import numpy as np
 
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import ATOM, UNARY, as_part, part
+from chainrule.verify.repair.rules.statements import SIGNS, own_copy
+from chainrule.verify.repair.scene import Scene, names_in
+from chainrule.verify.repair.watch import is_torch, shape_of
+
+_FUNCTIONS = ("exp", "log", "sqrt", "tanh", "abs")
+_FORMS = ("-{}", "{} ** 2", "1 / {}", "1 - {}", "{} > 0", "{} < 0")
+"""What else could have been kept."""
 _KEEPERS = ("save_for_backward", "append", "dict", "update")
 
 
@@ -47,6 +52,51 @@ def kept_others(scene: Scene) -> Iterator[Edit]:
                     yield scene.put(node, scene.draft.src(other), "wrong_value", 1.5)
 
 
+def kept_functions(scene: Scene) -> Iterator[Edit]:
+    """A function of an array in place of what is kept: `self.p = z` to `self.p = np.exp(z)`."""
+    for node in scene.expressions:
+        kept = isinstance(node, ast.Name | ast.Attribute) and _is_kept(scene, node)
+        if not kept or not (shape := scene.shape(node)):
+            continue
+        here = scene.draft.src(node)
+        same = [k for k, v in scene.arrays_at(node).items() if shape_of(v) == shape]
+        for name in dict.fromkeys([here, *same]):
+            for text in _functions_of(scene, node, part(name, ATOM)):
+                yield scene.put(node, text, "wrong_value", 1.5 + 0.1 * (name != here))
+
+
+def _functions_of(scene: Scene, node: ast.expr, atom: str) -> Iterator[str]:
+    """Functions of an array, in the words of the library that it belongs to."""
+    library = "numpy" if isinstance(scene.value(node), np.ndarray) else "chainrule"
+    module = scene.module("torch" if is_torch(scene.value(node)) else library)
+    if module is not None:
+        yield from [f"{module}.{f}({atom})" for f in _FUNCTIONS]
+    yield from [form.format(atom) for form in _FORMS]
+
+
+def keeping_edits(scene: Scene, rules: Callable[[Scene], list[Edit]]) -> Iterator[Edit]:
+    """Edits of any kind, made where something is computed in order to be kept."""
+    spans = [scene.draft.span(n) for n in _for_keeping(scene)]
+    for edit in rules(scene):
+        if any(start <= edit.start and edit.end <= end for start, end in spans):
+            yield edit
+
+
+def _for_keeping(scene: Scene) -> list[ast.AST]:
+    """Values of statements that keep something, or name what is kept."""
+    nodes = scene.draft.nodes
+    keeping = [n for n in nodes if isinstance(n, ast.Expr | ast.Assign) and _keeps(n)]
+    names = {
+        n.id for n in scene.expressions if isinstance(n, ast.Name) and _is_kept(scene, n)
+    } - set(scene.draft.parameters)
+    named = [
+        n
+        for n in nodes
+        if isinstance(n, ast.Assign) and any(names & names_in(t) for t in n.targets)
+    ]
+    return [n.value for n in [*keeping, *named]]
+
+
 def another_name(scene: Scene) -> Iterator[Edit]:
     """A name of its own for what is computed from a kept value: `ctx.h *= a` to `h = ctx.h * a`,
     and `h` for `ctx.h` from there on."""
@@ -70,11 +120,21 @@ def kept_at_another_time(scene: Scene) -> Iterator[Edit]:
     for node in scene.draft.nodes:
         block: object = getattr(node, "body", None)
         for a, b in pairwise(cast("list[ast.stmt]", block) if isinstance(block, list) else []):
-            if any(isinstance(s, ast.Expr | ast.Assign) and _keeps(s) for s in (a, b)):
+            if any(_keeps(s) for s in (a, b)):
                 (start, middle), (again, end) = scene.draft.span(a), scene.draft.span(b)
                 first, between, second = _parts(scene, start, middle, again, end)
                 says = f"`{second}` comes before `{first}`"
-                yield Edit(start, end, second + between + first, "stale", 1.3, says)
+                code = "wrong_value" if _names_anew(b if _keeps(a) else a) else "stale"
+                yield Edit(start, end, second + between + first, code, 1.3, says)
+
+
+def _names_anew(statement: ast.stmt) -> bool:
+    """Whether a statement gives a name to another array, and changes none."""
+    match statement:
+        case ast.Assign(targets=[ast.Name()]):
+            return True
+        case _:
+            return False
 
 
 def _parts(scene: Scene, start: int, middle: int, again: int, end: int) -> tuple[str, str, str]:
@@ -82,7 +142,7 @@ def _parts(scene: Scene, start: int, middle: int, again: int, end: int) -> tuple
     return body[start:middle], body[middle:again], body[again:end]
 
 
-def _keeps(statement: ast.Expr | ast.Assign) -> bool:
+def _keeps(statement: ast.stmt) -> bool:
     """Whether a statement gives an array a further name, or puts it into something."""
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name))):

@@ -115,6 +115,22 @@ def _operator(
     return Edit(start + first, start + sign + 1, text, code, cost, says)
 
 
+def collected(scene: Scene) -> Iterator[Edit]:
+    """What is collected in a loop, from the other end: `dxs.append(d)` to `dxs.insert(0, d)`."""
+    for node in scene.expressions:
+        match node:
+            case ast.Call(func=ast.Attribute(value=held, attr="append"), args=[value]):
+                text = f"insert(0, {scene.draft.src(value)})"
+            case ast.Call(
+                func=ast.Attribute(value=held, attr="insert"), args=[ast.Constant(value=0), value]
+            ):
+                text = f"append({scene.draft.src(value)})"
+            case _:
+                continue
+        if scene.watched.turns[scene.draft.index[node]] > 1:
+            yield scene.put(node, f"{scene.draft.src(held)}.{text}", "wrong_value", 1.3)
+
+
 def scattered(scene: Scene) -> Iterator[Edit]:
     """Contributions of equal indices, of which only the last one stays: `dw[i] += g`."""
     numpy = scene.module("numpy")
