@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from functools import cache
-from importlib import import_module
 from itertools import count
 from typing import Any, final
 from weakref import WeakValueDictionary
@@ -14,12 +12,12 @@ import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
 
 from chainrule.compile.llvm.gate import PYTHON
 from chainrule.compile.llvm.machine import start, target
-from chainrule.compile.llvm.module import HOST, INLINE
+from chainrule.compile.llvm.module import HOST
 from chainrule.compile.llvm.pool import NAME as PARALLEL
-from chainrule.compile.running.threads import Pool, single, the_pool
+from chainrule.compile.running import blas
+from chainrule.compile.running.threads import Pool, the_pool
 
 llvm: Any = llvmlite.binding
-_BLAS = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
 Entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
 """void program(objects, scratch, sizes, host, times)."""
 
@@ -58,21 +56,16 @@ def optimized(text: str) -> tuple[Any, Any]:
     """A module in LLVM's language as it is before it becomes machine code, and the machine.
 
     Kernels come vectorized, unrolled and without duplicates, and call nothing that could be
-    inlined: so it takes LLVM's passes over functions, once, and none of those over modules. Only
-    kernels of short loops become parts of these, which then are worth more.
+    inlined: so it takes LLVM's passes over functions, once, and none of those over modules.
     """
     start()
     module = llvm.parse_assembly(text)
     module.verify()
     machine = target()
-    inlining = INLINE in text
-    options = llvm.create_pipeline_tuning_options(speed_level=2 if inlining else 1)
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = False
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
-    if inlining:
-        builder.getModulePassManager().run(module, builder)
-        return module, machine
     passes = builder.getFunctionPassManager()
     for function in module.functions:
         if not function.is_declaration:
@@ -84,8 +77,8 @@ def loaded(code: bytes) -> Code:
     """The functions of an object file, in this process."""
     start()
     _link_python()
-    if any(symbol.encode() in code for symbol in _BLAS):
-        _link_blas()
+    if blas.is_called(code):
+        blas.link()
     pool = the_pool() if PARALLEL.encode() in code else None
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
@@ -115,23 +108,3 @@ def _link_python() -> None:
     llvm.add_symbol(HOST, ctypes.cast(_host, ctypes.c_void_p).value)
     for name in PYTHON:
         llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
-
-
-@cache
-def _link_blas() -> None:
-    """Let machine code find SciPy's BLAS; importing it takes 0.2 s."""
-    blas: Any = import_module("scipy.linalg.cython_blas")
-    single(blas.__file__)
-    table = blas.__pyx_capi__
-    name_of = ctypes.pythonapi.PyCapsule_GetName
-    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    for symbol, name in _BLAS.items():
-        capsule = table[name]
-        llvm.add_symbol(symbol, pointer(capsule, name_of(capsule)))
-
-
-def addresses(objects: Sequence[Any]) -> Any:
-    """An array of the addresses of Python objects, as the program wants them."""
-    return (ctypes.c_void_p * len(objects))(*map(id, objects))

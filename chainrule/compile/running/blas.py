@@ -1,0 +1,60 @@
+"""SciPy's BLAS for machine code: where its routines are.
+
+SciPy's wheels bring an OpenBLAS whose symbols begin with `scipy_`; what is linked to it finds them.
+Elsewhere SciPy itself knows: `scipy.linalg.cython_blas`, whose import takes 0.1 s.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from importlib import import_module
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
+
+from chainrule.compile.running.threads import single
+
+llvm: Any = llvmlite.binding
+_ROUTINES = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
+
+
+def is_called(code: bytes) -> bool:
+    """Whether an object file wants a routine of BLAS."""
+    return any(symbol.encode() in code for symbol in _ROUTINES)
+
+
+@cache
+def link() -> None:
+    """Let machine code find the routines."""
+    for symbol, address in (_of_wheel() or _of_scipy()).items():
+        llvm.add_symbol(symbol, address)
+
+
+def _of_wheel() -> dict[str, int] | None:
+    """The addresses of a wheel's routines; None if this is no wheel."""
+    folder = Path(str(import_module("scipy").__file__)).parent / "linalg"
+    paths = [folder / f"cython_blas{suffix}" for suffix in EXTENSION_SUFFIXES]
+    path = next((str(p) for p in paths if p.exists()), None)
+    if path is None:
+        return None
+    library = ctypes.CDLL(path)  # finds the symbols of what it is linked to, too
+    found = {s: getattr(library, f"scipy_{name}_", None) for s, name in _ROUTINES.items()}
+    if None in found.values():
+        return None
+    single(path)
+    return {s: ctypes.cast(f, ctypes.c_void_p).value or 0 for s, f in found.items() if f}
+
+
+def _of_scipy() -> dict[str, int]:
+    """The addresses that SciPy gives to Cython."""
+    blas: Any = import_module("scipy.linalg.cython_blas")
+    single(blas.__file__)
+    name_of = ctypes.pythonapi.PyCapsule_GetName
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    capsules = {s: blas.__pyx_capi__[name] for s, name in _ROUTINES.items()}
+    return {s: pointer(c, name_of(c)) for s, c in capsules.items()}
