@@ -15,6 +15,7 @@ from chainrule.compile.terms.fitting import Sample, fitted, number_fitted
 from chainrule.compile.terms.patterns import Ratio, Steps, Triangle, Uniform, recognized
 from chainrule.compile.terms.sizes import Size
 from chainrule.compile.terms.terms import Program, Term, in_order
+from chainrule.compile.terms.turns import Turns
 from chainrule.errors import TraceError
 from chainrule.op import Op
 
@@ -94,6 +95,8 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
         if len(set(counts)) != 1:
             raise _DifferError(f"{t.name} has {counts[0]} sizes, then {counts[-1]}{_where(t)}")
         return tuple([_value(list(vs), samples, t) for vs in zip(*values, strict=True)])
+    if isinstance(first, Turns):
+        return _turns(values, samples)
     if all(type(v) is type(first) and v == first for v in values):
         return first
     if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
@@ -102,6 +105,15 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
             return found
     shown = ", ".join([f"{v} at {dict(s)}" for v, s in zip(values, samples, strict=True)])
     raise _DifferError(f"{t.name} takes {shown}: no polynomial{_where(t)}")
+
+
+def _turns(values: Sequence[Turns], samples: Sequence[Sample]) -> Turns:
+    """The turns of a loop at all sizes, also in simpler terms where these are known."""
+    first, simple = values[0], [v.known_simple for v in values]
+    whole = _unified([v.program for v in values], samples)
+    found = [p for p in simple if p is not None]
+    made = _unified(found, samples) if len(found) == len(values) else None
+    return Turns(whole, first.carries, first.inlined, _simple=made)
 
 
 def _constant(ts: Sequence[Term], samples: Sequence[Sample]) -> Any:
@@ -164,8 +176,14 @@ def _is_at(x: Term, y: Term, sample: Sample) -> bool:
         return False
     if x.op is not None:
         names = x.op.fields
-        return all(_bound(getattr(x.op, n), sample) == getattr(y.op, n) for n in names)
+        return all(_is_field(getattr(x.op, n), getattr(y.op, n), sample) for n in names)
     return x.index is not None or _same_constant(x.value, y.value, y.dtype, sample)
+
+
+def _is_field(ours: Any, theirs: Any, sample: Sample) -> bool:
+    if isinstance(ours, Turns):
+        return holds_at(ours.program, theirs.program, sample)
+    return _bound(ours, sample) == theirs
 
 
 def _bound(value: Any, sample: Sample) -> Any:
