@@ -14,6 +14,7 @@ from chainrule.compile.loops.language import Affine, For, Into, Let, Mode, Stmt,
 from chainrule.compile.loops.views import ZERO, Index
 from chainrule.compile.scheduling import lower
 from chainrule.compile.scheduling.members import Group, Member, runs_along
+from chainrule.compile.scheduling.sharing import shared
 from chainrule.compile.terms.sizes import Extent
 from chainrule.compile.terms.terms import Term
 
@@ -68,7 +69,7 @@ class Rows:
         for n, v in enumerate(reversed(self.rows)):
             mode = "lanes" if n == 0 and not self.lanes_inside else "serial"
             out = [For(v, tuple(out), mode)]
-        return out
+        return shared(s, self.g, out)
 
     def _phase(self, m: Member, inner: tuple[Extent, ...]) -> int:
         least = 0

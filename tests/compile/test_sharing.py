@@ -1,0 +1,80 @@
+"""Phases of a kernel of rows that keep their numbers where the result will be."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.compile.scheduling import sharing
+
+ROWS, WIDTH = 37, 45
+
+
+def _softmax(x):
+    return cr.softmax(x, axis=-1)
+
+
+def _layer_norm_back(x):
+    _, pull = cr.vjp(lambda x: cr.layer_norm(x), x)
+    return pull(x)[0]
+
+
+def _turned_back(x):
+    e = cr.exp(x)
+    return cr.flip(e, axis=-1) / cr.sum(e, axis=-1, keepdims=True)
+
+
+def _read_after(x):
+    e = cr.exp(x)
+    y = e / cr.sum(e, axis=-1, keepdims=True)
+    return y, e * cr.max(y, axis=-1, keepdims=True)
+
+
+def _other_dtype(x):
+    e = cr.exp(x)
+    return cr.astype(e / cr.sum(e, axis=-1, keepdims=True), np.float64)
+
+
+def _wanted_too(x):
+    e = cr.exp(x)
+    return e, e / cr.sum(e, axis=-1, keepdims=True)
+
+
+def scratch_rows(step):
+    """How many buffers of a full array the program needs beside its results."""
+    return len(re.findall(rf"\[{ROWS}, {WIDTH}\] scratch", str(step.loops())))
+
+
+@pytest.mark.parametrize(
+    ("f", "kept"),
+    [
+        (_softmax, 0),
+        (_layer_norm_back, 0),
+        (_read_after, 0),
+        (_turned_back, 1),
+        (_other_dtype, 1),
+        (_wanted_too, 0),
+    ],
+)
+def test_memory_is_shared_where_each_element_is_read_before_it_is_overwritten(f, kept):
+    x = cr.asarray(np.random.default_rng(3).standard_normal((ROWS, WIDTH), dtype=np.float32))
+    step = cr.jit(f)
+    got, expected = step(x), f(x)
+    got, expected = [y if isinstance(y, tuple) else (y,) for y in (got, expected)]
+    for y, right in zip(got, expected, strict=True):
+        np.testing.assert_allclose(y.numpy(), right.numpy(), rtol=2e-5, atol=2e-6)
+    assert scratch_rows(step) == kept
+
+
+def test_the_order_of_reading_and_writing_is_what_decides(monkeypatch: pytest.MonkeyPatch):
+    """Shared in spite of it, memory is read from the wrong end when half of it is overwritten."""
+    monkeypatch.setenv("CHAINRULE_CACHE_DIR", "")
+    monkeypatch.setattr(sharing, "_can_share", lambda *_: True)
+    x = cr.asarray(np.random.default_rng(3).standard_normal((ROWS, WIDTH), dtype=np.float32))
+    step = cr.jit(_turned_back)
+    wrong, right = step(x).numpy(), _turned_back(x).numpy()
+    assert scratch_rows(step) == 0
+    assert not np.allclose(wrong, right, rtol=1e-3)
