@@ -39,19 +39,20 @@ def _folders() -> tuple[str, ...]:
 
 
 _LIBRARIES = (_OWN, *_MADE, *_folders())
-_known: dict[str, bool] = {}
+_passed: dict[CodeType, bool] = {}
 
 
 def is_library(file: str) -> bool:
     """Whether a file belongs to Python, to an installed package or to chainrule itself."""
-    known = _known.get(file)
-    if known is None:
-        known = _known[file] = file.startswith(_LIBRARIES)
-    return known
+    return file.startswith(_LIBRARIES)
 
 
 def _is_passed(code: CodeType) -> bool:
-    return code.co_name in _HANDS_ON or is_library(code.co_filename)
+    known = _passed.get(code)
+    if known is None:
+        known = code.co_name in _HANDS_ON or is_library(code.co_filename)
+        _passed[code] = known
+    return known
 
 
 def _up(frame: FrameType | None) -> FrameType | None:

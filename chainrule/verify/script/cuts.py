@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import Any, cast
 
 from chainrule.verify.place import Place
+from chainrule.verify.script.entries import Entry
 from chainrule.verify.script.regions import switched_off
-from chainrule.verify.script.tape import Entry, Tape
+from chainrule.verify.script.tape import Tape
 from chainrule.verify.where import is_library, users_line
 
 STEPS = {"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "frac", "fix"}
@@ -184,20 +185,16 @@ class Slice:
 
 def _upstream(tape: Tape, loss: int) -> list[int]:
     """Numbers of the entries that the slot `loss` depends on, in order."""
-    need, groups = {loss}, _groups(tape, [loss])
+    final = {tape.group[r] for r in tape.roots}  # roots have their last value already
+    need, groups = {loss}, {tape.group[loss]} - final
     found: list[int] = []
     for i in range(len(tape.entries) - 1, -1, -1):
         entry = tape.entries[i]
         if need.intersection(entry.outputs) or (entry.wrote is not None and entry.wrote in groups):
             found.append(i)
             need.update(entry.inputs)
-            groups |= _groups(tape, entry.inputs)
+            groups.update([g for s in entry.inputs if (g := tape.group[s]) not in final])
     return found[::-1]
-
-
-def _groups(tape: Tape, slots: Sequence[int]) -> set[int]:
-    """Memory of slots, but that of roots: those have their last value already."""
-    return {tape.group[s] for s in slots} - {tape.group[r] for r in tape.roots}
 
 
 def _kind(entry: Entry) -> str:

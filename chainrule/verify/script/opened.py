@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.script.cuts import Cut, Slice
-from chainrule.verify.script.tape import Entry, Slot
+from chainrule.verify.script.entries import Entry, Slot
 from chainrule.verify.script.tensors import tensors_in
 
 _SMALL = 1 << 16

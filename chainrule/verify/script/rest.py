@@ -35,6 +35,7 @@ class Rest:
         self._mode = mode
         self._off = 0
         self._rests = False
+        self._paused = False
         self._evaluated: Any = None
         self._patches = Patches()
         self._hooks: list[Any] = []
@@ -55,7 +56,19 @@ class Rest:
         self._patches.undo()
         for hook in self._hooks:
             hook.remove()
+        self._paused = False
         modes.pull(self._mode)
+
+    def pause(self) -> None:
+        """Take it away while a backward pass or an optimizer runs."""
+        if not (self._rests or self._paused) and self._is_here():
+            self._paused = modes.pull(self._mode)
+
+    def resume(self) -> None:
+        """Put it back."""
+        if self._paused and self._is_here():
+            self._paused = False
+            modes.push(self._mode)
 
     def counted(self) -> bool:
         """Whether this call is still to be recorded."""
@@ -85,8 +98,11 @@ class Rest:
         return switched
 
     def _enters(self, called: Any, inputs: Any) -> None:
+        if self._rests and not torch.is_grad_enabled():
+            return
+        self.resume()  # what was to end the pause may have failed
         self._wake()
-        if self._is_here() and not (self._rests or called.training or torch.is_grad_enabled()):
+        if self._is_here() and not (called.training or torch.is_grad_enabled()):
             self._evaluated = called
             self._rest()
 

@@ -8,8 +8,8 @@ values from parameters to the loss is known, and can be run again.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, cast, final
 
@@ -17,73 +17,40 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.pytorch.seen import Seen
+from chainrule.verify.script.entries import (
+    STILL,
+    Entry,
+    Exit,
+    Mark,
+    Ref,
+    Slot,
+    called,
+    version,
+    writes,
+)
 from chainrule.verify.script.tensors import checksum, tensors_in
-from chainrule.verify.where import Frames, frames
+from chainrule.verify.where import frames
 
-_PROPERTIES = {"data", "T", "mT", "H", "mH", "real", "imag"}
-"""Attributes that are tensors computed from the tensor."""
-_OTHER = {"backward", "register_hook", "retain_grad", "requires_grad_", "__repr__", "__set__"}
-"""Calls that compute nothing; `x.data = y` brings state up to date."""
 _EXITS = {"item", "__float__", "tolist", "numpy", "__array__", "__int__"}
+_PLAIN = frozenset({int, float, bool, str, type(None)})
+_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+_EPS = {dtype: torch.finfo(dtype).eps for dtype in (*_FLOATS, torch.complex64, torch.complex128)}
+_COARSE = 0.125
+"""Rounding of what has less than 16 bits."""
 unseen: Any = torch._C.DisableTorchFunction  # pyright: ignore[reportPrivateUsage]
 """Within it no other mode looks at what a tape asks of tensors."""
 MOST = 1 << 31
 """Bytes of tensors that are held for a tape."""
 
 
-@dataclass(frozen=True)
-class Slot:
-    """Stands for a tensor in an entry's arguments."""
-
-    number: int
-
-
-@dataclass(eq=False)
-class Entry:
-    """One call that depends on a parameter."""
-
-    name: str
-    function: Callable[..., Any]
-    args: Any
-    kwargs: Any
-    inputs: tuple[int, ...]
-    connected: tuple[int, ...]
-    """Those of the inputs through which a gradient could have flowed."""
-    outputs: tuple[int, ...]
-    wrote: int | None
-    """The group of tensors into whose memory it wrote."""
-    is_live: bool
-    """Whether autograd keeps the result connected."""
-    is_float: bool
-    eps: float
-    """Rounding of its least precise result."""
-    grad: bool
-    """Whether autograd was on."""
-    random: Tensor | None
-    """State of the random stream before, if the call drew from it."""
-    autocast: torch.dtype | None
-    frames: Frames = ()
-    """Where a call that cuts was made."""
-
-    @property
-    def cuts(self) -> bool:
-        """Whether a gradient could have flowed through, and does not."""
-        return bool(self.connected) and self.is_float and not self.is_live
-
-
-@dataclass(frozen=True, eq=False)
-class Exit:
-    """A number or array that was taken out of PyTorch."""
-
-    how: str
-    slot: int
-    value: Any
-    frames: Frames
-
-
 @final
 class Tape(Seen):
-    """Records while it is active; `entries` in the order of the calls."""
+    """Records while it is active; `entries` in the order of the calls.
+
+    Values are not held, so that a step that is recorded needs no more memory than others; but
+    those of which another tensor shares the memory behind autograd's back are, while that can
+    change them.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,26 +67,29 @@ class Tape(Seen):
         self.active = True
         self.records: Callable[[], bool] = lambda: True
         """Is asked before each call whether it is to be recorded."""
-        self.marks: dict[int, tuple[Tensor, int, float]] = {}
-        """By id: tensors that went into or came out of connected calls, their version and sum."""
-        self._slots: dict[int, int] = {}
-        self._tensors: dict[int, Tensor] = {}
-        self._made: set[int] = set()
+        self.marks: dict[int, Mark] = {}
+        """By id: tensors that went into or came out of connected calls."""
+        self._slots: dict[int, tuple[int, Ref]] = {}
+        self._memory: dict[int, int] = {}
+        self._covered: set[int] = set()  # slots whose values a mark covers
+        self._made: set[int] = set()  # slots of results
+        self._held: list[Any] = []
         self._bytes = 0
 
     def slot(self, x: Tensor) -> int | None:
         """The number of a tensor that depends on a root."""
-        return self._slots.get(id(x))
+        row = self._slots.get(id(x))
+        return row[0] if row is not None and row[1]() is x else None
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The call, recorded."""
-        if not (self.active and self.records()):
+        if not self.active or not called(func) or not self.records():
             return func(*args, **kwargs)
         return self.observed(func, args, kwargs)
 
     def observed(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Make the call, and record it."""
-        prepared: _Before | None = None
+        prepared: tuple[Entry, list[Tensor]] | None = None
         start = perf_counter()
         try:
             with unseen():
@@ -132,7 +102,7 @@ class Tape(Seen):
         if prepared is not None:
             try:
                 with unseen():
-                    self._after(prepared, out)
+                    self._after(*prepared, out)
             except Exception as error:
                 self.give_up(f"{type(error).__name__}: {error}")
         self.seconds += begin - start + perf_counter() - end
@@ -147,141 +117,151 @@ class Tape(Seen):
     def clear(self) -> None:
         """Let go of all tensors."""
         self._slots.clear()
-        self._tensors.clear()
+        self._held.clear()
         self.entries.clear()
         self.roots.clear()
         self.marks.clear()
 
-    def _before(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _Before | None:
-        tensors = tensors_in((args, kwargs))
-        if not any(id(t) in self._slots or t.requires_grad for t in tensors):
+    # --- before a call
+
+    def _before(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Entry, list[Tensor]] | None:
+        """The entry of a call, and all tensors that it is given; None if it depends on no leaf."""
+        given: list[Tensor] = []
+        name, grad = called(func), torch.is_grad_enabled()
+        if writes(name) and not self._prepares(args, grad):
             return None
-        name: str = getattr(func, "__name__", str(func))
-        if name == "__get__":
-            name = getattr(getattr(func, "__self__", None), "__name__", "")
-            if name not in _PROPERTIES:
-                return None
-        if name in _OTHER:
+        some, more = self._stored(args, given), self._stored(kwargs, given)
+        slots = {s: t for t in given if (s := self.slot(t)) is not None}
+        if not slots:
             return None
-        target = tensors[0] if _writes(name) and tensors else None
-        if target is not None and self._is_root(target):
-            return None  # a parameter is updated: what counts is the value that it is left with
-        if target is not None and id(target) not in self._slots:
-            if not torch.is_grad_enabled():
-                return None  # state that is kept up to date: averages, running statistics
-            self._hold(target.detach().clone(), target)
-        slots = [(self._tracked(t), t.requires_grad) for t in tensors if self._follows(t)]
-        stream = torch.get_rng_state() if tensors else None
-        fresh = [t for t in tensors if self._slots.get(id(t), -1) not in self._made]
-        given = self._stored(args), self._stored(kwargs)
-        return _Before(name, func, *given, slots, target, stream, fresh)
-
-    def _is_root(self, t: Tensor) -> bool:
-        """Whether a tensor shares its memory with one that comes from outside."""
-        slot = self._slots.get(id(t))
-        return t.is_leaf and t.requires_grad if slot is None else self.group[slot] in self.roots
-
-    def _follows(self, t: Tensor) -> bool:
-        return id(t) in self._slots or t.requires_grad
-
-    def _tracked(self, t: Tensor) -> int:
-        """The slot of a tensor; a new root if it has none."""
-        known = self._slots.get(id(t))
-        if known is None:
-            known = self._new(t)
-            self.roots[known] = t
-        return known
-
-    def _hold(self, old: Tensor, target: Tensor) -> None:
-        """Follow from now on a tensor that nothing depended on: `old` is what it was."""
-        slot = self._new(target)
-        self.entries.append(
-            Entry(
-                "old", old.clone, (), {}, (), (), (slot,), None, False, True, 0.0, True, None, None
-            )
+        entry = Entry(
+            name,
+            func,
+            some,
+            more,
+            tuple(slots),
+            tuple([s for s, t in slots.items() if t.requires_grad]),
+            grad,
+            torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None,
+            None if name in STILL else torch.get_rng_state(),
         )
+        return entry, given
 
-    def _new(self, t: Tensor, group: int | None = None) -> int:
-        slot = len(self.group)
-        self.group[slot] = slot if group is None else group
-        self._tensors[slot] = t
-        if id(t) not in self._slots:
-            self._bytes += t.numel() * t.element_size()
-            if self._bytes > MOST:
-                raise MemoryError(f"a step holds more than {MOST >> 30} GiB of tensors")
-        self._slots[id(t)] = slot
+    def _prepares(self, args: Sequence[Any], grad: bool) -> bool:
+        """Whether a call that writes to its first argument is recorded."""
+        target = args[0] if args else None
+        if not isinstance(target, Tensor):
+            return True
+        slot = self.slot(target)
+        if slot is not None:  # a parameter is updated: what counts is the value it is left with
+            return self.group[slot] not in self.roots
+        if target.requires_grad and target.is_leaf:
+            return False
+        others = tensors_in(args[1:])
+        if target.requires_grad or any(t.requires_grad or self.slot(t) is not None for t in others):
+            if not grad:
+                return False  # state that is kept up to date: averages, running statistics
+            self._follow(target)
+        return True
+
+    def _follow(self, target: Tensor) -> None:
+        """Follow from now on a tensor that nothing depended on: it is what it is now."""
+        old = target.detach().clone()
+        slot = self._new(target)
+        entry = Entry("old", old.clone, (), {}, (), (), True, None, None, (slot,))
+        entry.is_float = True
+        self.entries.append(entry)
+
+    def _root(self, t: Tensor) -> int:
+        """A slot for a tensor that requires a gradient and comes from outside."""
+        slot = self._new(t)
+        self.roots[slot] = t
+        self._bytes += t.numel() * t.element_size()
+        if self._bytes > MOST:
+            raise MemoryError(f"a step holds more than {MOST >> 30} GiB of tensors")
         return slot
 
-    def _stored(self, x: Any) -> Any:
-        """Arguments with slots in place of what is followed."""
+    def _new(self, t: Tensor, of: int | None = None) -> int:
+        """A slot for a tensor, which is a view of that in the slot `of`."""
+        slot = len(self.group)
+        self.group[slot] = slot if of is None else self.group[of]
+        self._memory[slot] = _memory(t) if of is None else self._memory[of]
+        self._slots[id(t)] = slot, weakref.ref(t)
+        return slot
+
+    def _stored(self, x: Any, given: list[Tensor]) -> Any:
+        """Arguments with slots in place of what is followed; `given` gets their tensors."""
         if isinstance(x, Tensor):
-            return Slot(self._tracked(x)) if self._follows(x) else x
+            given.append(x)
+            slot = self.slot(x)
+            if slot is None and x.requires_grad:
+                slot = self._root(x)
+            return x if slot is None else Slot(slot)
         if isinstance(x, tuple | list):
-            items = [self._stored(i) for i in cast("Sequence[Any]", x)]
+            some = cast("Sequence[Any]", x)
+            items = [i if i.__class__ in _PLAIN else self._stored(i, given) for i in some]
             return items if isinstance(x, list) else tuple(items)
         if isinstance(x, dict):
-            return {k: self._stored(v) for k, v in cast("dict[Any, Any]", x).items()}
+            return {k: self._stored(v, given) for k, v in cast("dict[Any, Any]", x).items()}
         return x
 
-    def _after(self, b: _Before, out: Any) -> None:
-        inputs = tuple([slot for slot, _ in b.slots])
-        outs = [b.target] if b.name == "__setitem__" else tensors_in(out)
-        made = [t for t in outs if t is not None]
+    # --- after it
+
+    def _after(self, entry: Entry, given: list[Tensor], out: Any) -> None:
+        inputs, in_place = entry.inputs, writes(entry.name)
+        made = given[:1] if entry.name == "__setitem__" else tensors_in(out)
         if not made:
-            if b.name in _EXITS and inputs:
-                self.exits.append(Exit(b.name, inputs[0], out, frames()))
+            if entry.name in _EXITS and inputs:
+                self.exits.append(Exit(entry.name, inputs[0], out, frames()))
             return
-        group = self.group[inputs[0]] if b.target is not None and inputs else None
-        shared = {_memory(self._tensors[s]): self.group[s] for s in inputs}
-        slots = tuple([self._new(t, shared.get(_memory(t))) for t in made])
-        self._made.update(slots)
-        entry = Entry(
-            b.name,
-            b.function,
-            b.args,
-            b.kwargs,
-            inputs,
-            tuple([s for s, needs in b.slots if needs]),
-            slots,
-            group,
-            any(t.requires_grad and not t.is_leaf for t in made),
-            any(t.is_floating_point() or t.is_complex() for t in made),
-            max([torch.finfo(t.dtype).eps for t in made if t.is_floating_point()], default=0.0),
-            torch.is_grad_enabled(),
-            None if b.stream is None or torch.equal(b.stream, torch.get_rng_state()) else b.stream,
-            torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None,
-        )
-        if entry.cuts:
-            entry.frames = frames()
+        shared = {self._memory[s]: s for s in inputs}
+        viewed = [shared.get(_memory(t)) for t in made]
+        entry.wrote = self.group[inputs[0]] if in_place else None
+        entry.outputs = tuple([self._new(t, of) for t, of in zip(made, viewed, strict=True)])
+        for t in made:
+            entry.is_live |= t.requires_grad and not t.is_leaf
+            if t.dtype.is_floating_point or t.dtype.is_complex:
+                entry.is_float, entry.eps = True, max(entry.eps, _EPS.get(t.dtype, _COARSE))
+        if entry.random is not None and torch.equal(entry.random, torch.get_rng_state()):
+            entry.random = None
+        self._made.update(entry.outputs)
         self.entries.append(entry)
         if entry.is_live:
-            for t in [*b.fresh, *made]:
+            self._note_read([t for t in given if self.slot(t) not in self._made])
+            self._note_made(entry, made, [None] * len(made) if in_place else viewed)
+        elif any(of is not None for of in viewed):
+            self._held += given
+        if entry.cuts:
+            entry.frames = frames()
+
+    def _note_read(self, fresh: Sequence[Tensor]) -> None:
+        """Mark what a connected call has read and no call has made, where it is not marked."""
+        for t in fresh:
+            slot, mark = self.slot(t), self.marks.get(id(t))
+            if mark is None or mark.ref() is not t or mark.version != version(t):
                 self._mark(t)
+            if slot is not None:
+                self._covered.add(slot)
+
+    def _note_made(
+        self, entry: Entry, made: Sequence[Tensor], viewed: Sequence[int | None]
+    ) -> None:
+        """Mark what it has made; a view of what is marked is covered by that."""
+        for t, slot, of in zip(made, entry.outputs, viewed, strict=True):
+            if of is None or of not in self._covered:
+                self._mark(t)
+            self._covered.add(slot)
 
     def _mark(self, t: Tensor) -> None:
         total = checksum(t)
         if total is not None:
-            self.marks[id(t)] = (t, t._version, total)  # pyright: ignore[reportPrivateUsage]
-
-
-@dataclass(frozen=True, eq=False)
-class _Before:
-    """A call that is about to be made."""
-
-    name: str
-    function: Any
-    args: Any
-    kwargs: Any
-    slots: list[tuple[int, bool]]
-    target: Tensor | None
-    stream: Tensor | None
-    fresh: list[Tensor]
-    """Arguments that no recorded call made."""
-
-
-def _writes(name: str) -> bool:
-    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
+            self.marks[id(t)] = Mark(weakref.ref(t), version(t), total)
 
 
 def _memory(t: Tensor) -> int:
-    return t.untyped_storage().data_ptr() if t.layout is torch.strided else id(t)
+    """Where the memory begins that a tensor lies in."""
+    if t.layout is not torch.strided:
+        return id(t)
+    return int(t.data_ptr() - t.storage_offset() * t.element_size())

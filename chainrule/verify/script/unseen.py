@@ -16,6 +16,7 @@ from torch import Tensor
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
 from chainrule.verify.script.apart import LostError, apart
+from chainrule.verify.script.entries import Mark, version
 from chainrule.verify.script.graphs import parameter_names, walk
 from chainrule.verify.script.tape import Tape
 from chainrule.verify.script.tensors import checksum, tensors_in
@@ -50,7 +51,7 @@ class Unseen:
 
     def compare(self, tape: Tape, losses: Sequence[Tensor]) -> None:
         """Before a backward pass: what is not what it was?"""
-        changed = [t for t, version, before in tape.marks.values() if _differs(t, version, before)]
+        changed = [t for mark in tape.marks.values() if (t := _changed(mark)) is not None]
         kept = [k for k in self._kept if checksum(k.value) != k.before]
         if not changed and not kept:
             return
@@ -98,11 +99,15 @@ class Unseen:
         )
 
 
-def _differs(t: Tensor, version: int, before: float) -> bool:
+def _changed(mark: Mark) -> Tensor | None:
+    """The tensor, if it is there, was not written to as far as PyTorch knows, and has changed."""
+    t = mark.ref()
+    if t is None or version(t) != mark.version:
+        return None
     try:
-        return t._version == version and checksum(t) != before  # pyright: ignore[reportPrivateUsage]
+        return t if checksum(t) != mark.total else None
     except RuntimeError:  # memory that was given back on purpose
-        return False
+        return None
 
 
 def _saved(nodes: Sequence[Any]) -> set[int]:

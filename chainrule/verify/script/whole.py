@@ -109,13 +109,19 @@ class WholeObserver(Observer):
             self._skipped.append(self._tape.broken)
         self._tape.clear()
 
+    def _pause(self, tape: Tape) -> None:
+        tape.active = False
+        self._rest.pause()
+
     def _resume(self, tape: Tape) -> None:
         tape.active = bool(self._hooks) and not tape.broken
+        if self._hooks:
+            self._rest.resume()
 
     def _steps(self, optimizer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """What an optimizer computes is its own; but a closure runs the model."""
         if self._tape is not None and len(args) < 2 and not kwargs:
-            self._tape.active = False
+            self._pause(self._tape)
 
     def _stepped(self, optimizer: Any, *_: Any) -> None:
         if self._tape is not None:
@@ -127,7 +133,7 @@ class WholeObserver(Observer):
             tape = self._tape
             if tape is None or not tape.active:
                 return backward(tensors, *args, **kwargs)
-            tape.active = False
+            self._pause(tape)
             start = perf_counter()
             try:
                 with unseen():

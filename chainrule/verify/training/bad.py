@@ -102,7 +102,7 @@ class Bad(Part):
         look = e.name not in _VIEWS
         if not look and not self._bad:
             return
-        for y in tensors(e.y):
+        for y in e.outputs:
             if not (y.is_floating_point() or y.is_complex()):
                 continue
             wild = e.name not in _TAME or y.dtype.itemsize < 4
@@ -112,7 +112,7 @@ class Bad(Part):
                 self._examine(e, y)
 
     def _examine(self, e: events.OpRan, y: Any) -> None:
-        inputs = [*tensors(list(e.args)), *tensors(e.kwargs)]
+        inputs = [*e.inputs, *tensors(e.kwargs)]
         inherited = [self._origin(x) for x in inputs if x is not y]
         known = next((origin for origin in inherited if origin is not None), None)
         if known is None:

@@ -65,8 +65,7 @@ class Bus:
         if part not in self._parts:
             return
         self._parts.remove(part)
-        for kind, rows in list(self._handlers.items()):
-            self._handlers[kind] = [row for row in rows if row[0] is not part]
+        self._unhear(part)
         if not self._parts:
             for tap in reversed(self._taps):
                 tap.take()
@@ -77,25 +76,30 @@ class Bus:
 
     def tell(self, event: Any) -> None:
         """Hand on an event. What handlers run publishes nothing itself."""
-        if self._within:
+        rows = self._handlers.get(event.__class__)
+        if self._within or not rows:
             return
         self._within = True
+        start = perf_counter()
         try:
-            kind: type[Any] = event.__class__
-            for part, handler in tuple(self._handlers.get(kind, ())):
-                self._call(part, handler, event)
+            for part, handler in tuple(rows):
+                try:
+                    handler(event)
+                except Exception as error:
+                    self._mute(part, error)
+                end = perf_counter()
+                part.seconds += end - start
+                start = end
         finally:
             self._within = False
 
-    def _call(self, part: Part, handler: Callable[[Any], None], event: Any) -> None:
-        start = perf_counter()
-        try:
-            handler(event)
-        except Exception as error:
-            part.failed(error)
-            for kind, rows in list(self._handlers.items()):
-                self._handlers[kind] = [row for row in rows if row[0] is not part]
-        part.seconds += perf_counter() - start
+    def _mute(self, part: Part, error: Exception) -> None:
+        part.failed(error)
+        self._unhear(part)
+
+    def _unhear(self, part: Part) -> None:
+        for kind, rows in list(self._handlers.items()):
+            self._handlers[kind] = [row for row in rows if row[0] is not part]
 
 
 class Part(Observer):

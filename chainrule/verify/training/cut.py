@@ -15,7 +15,6 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
-from chainrule.verify.training.holders import tensors
 from chainrule.verify.training.said import said
 from chainrule.verify.where import here, placed
 
@@ -66,13 +65,12 @@ class Cut(Part):
         self._optimized |= {id(p) for p in e.engine.params(e.optimizer)}
 
     def _ran(self, e: events.OpRan) -> None:
-        inputs = tensors(list(e.args))
-        leaving = self._leaving(e, inputs)
+        leaving = self._leaving(e)
         if leaving is None:
             return
         if e.name in _NUMBERS:
             self._number = leaving
-        for y in tensors(e.y):
+        for y in e.outputs:
             if not y.requires_grad:
                 self._follow(y, leaving)
 
@@ -80,16 +78,15 @@ class Cut(Part):
         key = id(y)
         self._left[key] = (weakref.ref(y, lambda _: self._left.pop(key, None)), leaving)
 
-    def _leaving(self, e: events.OpRan, inputs: list[Any]) -> _Leaving | None:
+    def _leaving(self, e: events.OpRan) -> _Leaving | None:
         """Where the values that an op was given have left their graph, if they have."""
-        outputs = tensors(e.y)
-        if any(y.requires_grad for y in outputs):
+        if any(y.requires_grad for y in e.outputs):
             return None
-        for x in inputs:
+        for x in e.inputs:
             row = self._left.get(id(x))
             if row is not None and row[0]() is x:
                 return row[1]
-        if any(x.requires_grad for x in inputs) and (outputs or e.name in _NUMBERS):
+        if any(x.requires_grad for x in e.inputs) and (e.outputs or e.name in _NUMBERS):
             how = _LEAVES.get(e.name, f"{e.name}, computed without a graph")
             return _Leaving(how, here())
         return None

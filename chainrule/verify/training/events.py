@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from chainrule.verify.place import Place
 from chainrule.verify.where import Frames, Line
@@ -175,15 +175,18 @@ class Left(_AtModule):
     output: Any
 
 
-@dataclass(frozen=True, eq=False)
-class OpRan:
+class OpRan(NamedTuple):
     """An op ran on tensors, outside of backward passes and of optimizers."""
 
     engine: Engine
     name: str
     args: tuple[Any, ...]
-    kwargs: dict[str, Any] = field(default_factory=dict[str, Any])
-    y: Any = None
+    kwargs: dict[str, Any]
+    y: Any
+    inputs: Sequence[Any]
+    """Tensors in `args`."""
+    outputs: Sequence[Any]
+    """Tensors in `y`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,13 +21,19 @@ _MOST = 64
 
 def tensors(value: Any) -> list[Any]:
     """Tensors in a value: itself, or in lists, tuples and dicts of it."""
-    if hasattr(value, "grad_fn"):
-        return [value]
-    if isinstance(value, dict):
-        value = list(cast("dict[Any, Any]", value).values())
-    if isinstance(value, list | tuple | deque):
-        return [t for part in islice(cast("Iterable[Any]", value), _MOST) for t in tensors(part)]
-    return []
+    found: list[Any] = []
+    _gather((value,), found)
+    return found
+
+
+def _gather(values: Iterable[Any], found: list[Any]) -> None:
+    for value in islice(values, _MOST):
+        if isinstance(value, list | tuple | deque):
+            _gather(cast("Iterable[Any]", value), found)
+        elif isinstance(value, dict):
+            _gather(cast("dict[Any, Any]", value).values(), found)
+        elif hasattr(value.__class__, "grad_fn"):  # that of a tensor may raise
+            found.append(value)
 
 
 def age(tensor: Any) -> int:

@@ -14,6 +14,7 @@ from typing import Any, final
 from chainrule.verify import modes
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Tap
+from chainrule.verify.training.holders import tensors
 from chainrule.verify.training.torchengine import TorchEngine, is_abstract
 from chainrule.verify.training.torchtap import TorchTap
 
@@ -67,14 +68,23 @@ class OpTap(Tap):
         return Ops()
 
     def _see(self, func: Any, args: Any, kwargs: Any, y: Any) -> None:
+        try:
+            self._tell(func, args, kwargs, y)
+        except Exception as error:
+            note = "ops", f"an error of the verifier: {type(error).__name__}: {error}"
+            if note not in self._bus.notes:
+                self._bus.notes.append(note)
+
+    def _tell(self, func: Any, args: Any, kwargs: Any, y: Any) -> None:
         name: str = getattr(func, "__name__", "")
         if name in _SILENT:
             name = getattr(getattr(func, "__self__", None), "__name__", "")
             if name not in _READ:
                 return
-        if self._bus.hears(events.OpRan) and not is_abstract(self._torch):
+        if not is_abstract(self._torch) and self._bus.hears(events.OpRan):
             with self._torch._C.DisableTorchFunction():
-                self._bus.tell(events.OpRan(self._engine, name, args, kwargs, y))
+                inputs, outputs = tensors(args), tensors(y)
+                self._bus.tell(events.OpRan(self._engine, name, args, kwargs, y, inputs, outputs))
 
     # --- the stack of modes
 
@@ -103,15 +113,11 @@ class OpTap(Tap):
         return get_ident() == self._thread
 
     def _enters(self, module: Any, inputs: Any) -> None:
-        self.resume()  # what was to end the pause may have failed
-        torch = self._torch
-        if (
-            self._quiet
-            or not self._is_here()
-            or not (is_abstract(torch) or self._is_untrained(module))
-        ):
+        if self._quiet:
             return
-        if modes.pull(self._mode):
+        self.resume()  # what was to end the pause may have failed
+        untrained = is_abstract(self._torch) or self._is_untrained(module)
+        if untrained and self._is_here() and modes.pull(self._mode):
             self._quiet.append(module)
 
     def _is_untrained(self, module: Any) -> bool:

@@ -66,11 +66,11 @@ class Precision(Part):
     # --- gradients
 
     def _ran(self, e: events.OpRan) -> None:
-        y = e.y
-        if getattr(y, "grad_fn", None) is None or len(self._counts) >= _STEPS:
+        if len(self._counts) >= _STEPS:
             return
-        if str(y.dtype) == "torch.float16":
-            y.grad_fn.register_prehook(self._count)
+        for y in e.outputs:
+            if y.dtype.itemsize == 2 and str(y.dtype) == "torch.float16" and y.grad_fn is not None:
+                y.grad_fn.register_prehook(self._count)
 
     def _count(self, gs: Any) -> None:
         if self._error is not None or not self._bus.hears(events.OpRan):

@@ -17,12 +17,11 @@ class Ranges:
     def finite(self, x: Any) -> bool:
         """Whether all elements are; True for tensors without floats or without numbers."""
         torch = self._torch = self._torch or import_module("torch")
-        if not x.is_floating_point() and not x.is_complex():
-            return True
-        if x.layout is not torch.strided or x.is_meta:
+        real = x.is_floating_point()
+        if not (real or x.is_complex()) or x.layout is not torch.strided or x.is_meta:
             return True
         x = x.detach()
-        if x.is_floating_point():
+        if real:
             wide = torch.float32 if x.dtype.itemsize < 4 else None
             if math.isfinite(x.sum(dtype=wide).item()):
                 return True

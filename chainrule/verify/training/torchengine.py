@@ -58,9 +58,9 @@ def _norm(tensor: Any, dtype: Any) -> Any:
 
 
 def _dense(tensor: Any) -> Any:
-    tensor = tensor.detach()
     if not tensor.is_sparse:
         return tensor
+    tensor = tensor.detach()
     return (tensor if tensor.is_coalesced() else tensor.coalesce()).values()
 
 

@@ -14,7 +14,7 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.training import events, torchgraph
 from chainrule.verify.training.bus import Bus, Tap
 from chainrule.verify.training.torchengine import TorchEngine, is_abstract
-from chainrule.verify.where import here, place, site
+from chainrule.verify.where import Line, here, place, site
 
 
 class Pauses(Protocol):
@@ -45,12 +45,15 @@ class TorchTap(Tap):
         self._stack: list[events.Entered] = []  # calls of modules that are running
         self._silent: set[int] = set()  # modules that were seen to run without a graph
         self._hidden = False  # whether kept values have hooks, which looking at them would run
+        self._lines: dict[int, tuple[Any, Line | None]] = {}
+        self._met: dict[int, Any] = {}
         self._known: dict[int, Any] = {}  # parameters of optimizers and modules, by id
 
     def put(self, bus: Bus) -> None:
         """Replace functions of torch by ones that tell."""
         torch: Any = import_module("torch")
         self._bus, self._torch, self._engine = bus, torch, TorchEngine()
+        self._unseen = torch._C.DisableTorchFunction
         optimizer = torch.optim.Optimizer
         module = torch.nn.modules.module
         kept = torch.autograd.graph.saved_tensors_hooks
@@ -75,8 +78,8 @@ class TorchTap(Tap):
         self._patched.undo()
         for hook in (*self._hooks, *self._calls):
             hook.remove()
-        self._known.clear()
-        self._stack.clear()
+        for held in (self._known, self._lines, self._met, self._stack):
+            held.clear()
 
     def _pause(self) -> None:
         if self.pauses is not None:
@@ -90,7 +93,7 @@ class TorchTap(Tap):
         """Publish an event; what is done about it is seen by nobody."""
         if is_abstract(self._torch):
             return
-        with self._torch._C.DisableTorchFunction():
+        with self._unseen():
             self._bus.tell(event)
 
     # --- backward passes
@@ -149,7 +152,8 @@ class TorchTap(Tap):
     def _tokens(self, leaves: Sequence[Any]) -> dict[int, tuple[int, ...]]:
         token = self._engine.token
         every = {**self._known, **{id(x): x for x in leaves}}
-        return {key: token(grad) for key, p in every.items() if (grad := p.grad) is not None}
+        with self._unseen():
+            return {key: token(grad) for key, p in every.items() if (grad := p.grad) is not None}
 
     # --- optimizers
 
@@ -160,9 +164,8 @@ class TorchTap(Tap):
 
     def _knows(self, params: Iterable[Any]) -> None:
         """Remember leaves; others (of a functional call) have no `.grad`, and live for a moment."""
-        for p in params:
-            if p.is_leaf:
-                self._known.setdefault(id(p), p)
+        with self._unseen():
+            self._known.update({id(p): p for p in params if p.is_leaf})
 
     def _built(self, _: None, optimizer: Any, *args: Any, **kwargs: Any) -> None:
         self._knows(self._engine.params(optimizer))
@@ -228,18 +231,30 @@ class TorchTap(Tap):
                 return
             self._silent.add(id(module))
         depth = len(self._stack)
-        entered = events.Entered(self._engine, module, depth, recording, here(), inputs)
+        at = self._line(module) if depth else here()
+        entered = events.Entered(self._engine, module, depth, recording, at, inputs)
         self._stack.append(entered)
         if depth == 0:
-            self._patched.tried(lambda: self._knows(self._own(module)))
+            self._patched.tried(lambda: self._meets(module))
         if self._bus.hears(events.Entered):
             self.tell(entered)
 
-    def _own(self, module: Any) -> list[Any]:
-        return [p for p in module.parameters() if isinstance(p, self._torch.nn.Parameter)]
+    def _line(self, module: Any) -> Line | None:
+        """Where a module within another one is called: as it was at first."""
+        known = self._lines.get(id(module))
+        if known is None:
+            known = self._lines[id(module)] = (module, here())
+        return known[1]
+
+    def _meets(self, module: Any) -> None:
+        """Remember the parameters of a model, once: those that come later are leaves of graphs."""
+        if id(module) not in self._met:
+            self._met[id(module)] = module
+            parameter = self._torch.nn.Parameter
+            self._knows([p for p in module.parameters() if isinstance(p, parameter)])
 
     def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
-        if not any(called.module is module for called in self._stack):
+        if not self._stack or not any(called.module is module for called in self._stack):
             return
         entered = self._stack.pop()
         while entered.module is not module:  # the calls above it have failed

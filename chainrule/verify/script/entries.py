@@ -1,0 +1,106 @@
+"""What a tape holds: calls that depend on a parameter, each tensor as the number of a slot."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from chainrule.verify.where import Frames
+
+Ref = weakref.ref[Tensor]
+
+_PROPERTIES = {"data", "T", "mT", "H", "mH", "real", "imag"}
+"""Attributes that are tensors computed from the tensor."""
+_OTHER = {"backward", "register_hook", "retain_grad", "requires_grad_", "__repr__", "__set__"}
+"""Calls that compute nothing; `x.data = y` brings state up to date."""
+STILL = frozenset(
+    {"linear", "matmul", "__matmul__", "add", "sub", "mul", "div", "__add__", "__sub__", "__mul__",
+     "__truediv__", "view", "reshape", "transpose", "permute", "split", "chunk", "__getitem__",
+     "softmax", "log_softmax", "relu", "gelu", "tanh", "sigmoid", "layer_norm", "batch_norm",
+     "conv1d", "conv2d", "max_pool2d", "embedding", "cross_entropy", "mse_loss", "masked_fill",
+     "sum", "mean", "cat", "stack", "flatten", "contiguous", "unsqueeze", "squeeze"}
+)  # fmt: skip
+"""Calls that draw no random numbers, so that the stream need not be looked at."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Stands for a tensor in an entry's arguments."""
+
+    number: int
+
+
+@dataclass(eq=False)
+class Entry:
+    """One call that depends on a parameter."""
+
+    name: str
+    function: Callable[..., Any]
+    args: Any
+    kwargs: Any
+    inputs: tuple[int, ...]
+    connected: tuple[int, ...]
+    """Those of the inputs through which a gradient could have flowed."""
+    grad: bool
+    """Whether autograd was on."""
+    autocast: torch.dtype | None
+    random: Tensor | None
+    """State of the random stream before, if the call drew from it."""
+    outputs: tuple[int, ...] = ()
+    wrote: int | None = None
+    """The group of tensors into whose memory it wrote."""
+    is_live: bool = False
+    """Whether autograd keeps the result connected."""
+    is_float: bool = False
+    eps: float = 0.0
+    """Rounding of its least precise result."""
+    frames: Frames = ()
+    """Where a call that cuts was made."""
+
+    @property
+    def cuts(self) -> bool:
+        """Whether a gradient could have flowed through, and does not."""
+        return bool(self.connected) and self.is_float and not self.is_live
+
+
+@dataclass(frozen=True, eq=False)
+class Exit:
+    """A number or array that was taken out of PyTorch."""
+
+    how: str
+    slot: int
+    value: Any
+    frames: Frames
+
+
+@dataclass(frozen=True, eq=False)
+class Mark:
+    """The sum of a tensor when a connected call read or made it."""
+
+    ref: Ref
+    version: int
+    total: float
+
+
+def called(func: Any) -> str:
+    """What a call is named, attributes by their own name; empty for what computes nothing."""
+    name: str = getattr(func, "__name__", str(func))
+    if name == "__get__":
+        name = getattr(getattr(func, "__self__", None), "__name__", "")
+        return name if name in _PROPERTIES else ""
+    return "" if name in _OTHER else name
+
+
+def writes(name: str) -> bool:
+    """Whether a call changes its first argument."""
+    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
+
+
+def version(t: Tensor) -> int:
+    """How often PyTorch has seen a tensor being written to."""
+    return t._version  # pyright: ignore[reportPrivateUsage]
