@@ -20,8 +20,15 @@ from chainrule.tree import Structure, flatten
 BOOL = np.dtype(bool)
 
 
-def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
-    """The state after `state = body(state)` was done as long as `cond(state)` was true.
+def while_loop(
+    cond: Callable[[Any], Any],
+    body: Callable[[Any], Any],
+    state: Any,
+    *,
+    most: int | None = None,
+) -> Any:
+    """The state after `state = body(state)` was done as long as `cond(state)` was true, and at most
+    so many times, if `most` is given.
 
     `state` is a tree of arrays and numbers. `body` keeps its structure, shapes and dtypes, or that
     is a `ShapeError` or `DtypeError`; `cond` gives one bool. Both may use arrays from around them.
@@ -29,10 +36,10 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], state: An
     In a compiled function the loop is native: no Python runs between turns, and nothing can
     interrupt it. Forward mode (`jvp`, `jacobian(mode="forward")`) carries tangents from turn to
     turn; derivatives that are taken within `body` are of any mode. Reverse mode through the loop
-    needs every turn's values: eager calls keep them; a compiled function raises a `TraceError`,
-    since how many there are is not known: use `scan` for a number of turns that is. `vmap` works in
-    a compiled function: the loop runs until no example goes on, and those that are done keep their
-    state. Random numbers, and changes of tensors that `body` reaches by itself, are refused there.
+    needs what each turn began with. Eager calls keep it; a compiled function does if it knows for
+    how many turns, by `most`, and raises a `TraceError` otherwise. `vmap` works in a compiled
+    function: the loop runs until no example goes on, and those that are done keep their state.
+    Random numbers, and changes of tensors that `body` reaches by itself, are refused there.
 
     >>> import chainrule as cr
     >>> cr.while_loop(lambda s: s["x"] < 100, lambda s: {"x": s["x"] * 3}, {"x": cr.tensor(1.0)})
@@ -48,9 +55,10 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], state: An
             new = _turn(body, shape, given)
             return _going(cond, shape, new), new
 
-        return shape.unflatten(t.repeat(t, turn, going, now))
-    while _is_true(going):
-        now = _turn(body, shape, now)
+        return shape.unflatten(t.repeat(t, turn, going, now, most))
+    done = 0
+    while _is_true(going) and done != most:
+        now, done = _turn(body, shape, now), done + 1
         going = _going(cond, shape, now)
     return shape.unflatten(now)
 

@@ -133,7 +133,9 @@ def test_detach_and_no_grad_in_a_turn_cut():
 
 
 def test_reverse_mode_is_refused_where_it_is_compiled():
-    with pytest.raises(cr.TraceError, match=r"while_loop: reverse mode .* scan .* forward mode"):
+    with pytest.raises(
+        cr.TraceError, match=r"while_loop: reverse mode .*most=n.* scan .* forward mode"
+    ):
         cr.jit(cr.grad(root))(cr.tensor(2.0))
     with pytest.raises(cr.TraceError, match=r"while_loop: reverse mode"):
         cr.jit(root)(cr.tensor(2.0, requires_grad=True))
@@ -141,6 +143,68 @@ def test_reverse_mode_is_refused_where_it_is_compiled():
     root(x).backward()
     assert x.grad.item() == pytest.approx(0.5 / np.sqrt(2), rel=1e-5)
     assert_same(cr.jit(lambda a: root(a).detach())(x), root(x).detach())
+
+
+@pytest.mark.parametrize("f", [root, falling])
+def test_reverse_mode_with_a_bound(f: Any, monkeypatch: pytest.MonkeyPatch):
+    a = cr.tensor(3.0)
+    wanted = f(a), cr.grad(f)(a)
+    slope = cr.jacobian(cr.grad(f))(a)
+    bounded(monkeypatch, 50)
+    assert_same(cr.jit(cr.value_and_grad(f))(a), wanted)
+    assert_same(cr.jit(cr.jacobian(cr.grad(f), mode="forward"))(a), slope)
+    assert_same(cr.jit(cr.grad(lambda a: cr.jvp(f, (a,), (cr.tensor(1.0),))[1]))(a), slope)
+    x = cr.tensor(3.0, requires_grad=True)
+    cr.jit(f)(x).backward()
+    assert_same(x.grad, wanted[1])
+
+
+def bounded(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Every loop of the functions above says how many turns it has at most."""
+    free = cr.while_loop
+    monkeypatch.setattr(cr, "while_loop", lambda *args: free(*args, most=most))
+
+
+def test_reverse_mode_through_what_a_turn_reads():
+    def f(a: Any, b: Any, s: Any) -> Any:
+        def body(s: Any) -> Any:
+            x, n = s
+            return cr.tanh(x @ a + b), n + 1
+
+        x, _ = cr.while_loop(lambda s: cr.sum(s[0] * s[0]) < 3, body, (s, cr.tensor(0)), most=9)
+        return cr.sum(x**3)
+
+    args = numbers(3, 3), numbers(3, seed=1), numbers(2, 3, seed=2) * 0.1
+    assert_same(cr.jit(cr.grad(f, (0, 1, 2)))(*args), cr.grad(f, (0, 1, 2))(*args))
+    rows = cr.stack([args[2], args[2] * 0.5])
+    many = cr.vmap(cr.grad(f, (0, 1, 2)), in_axes=(None, None, 0))
+    each = [cr.grad(f, (0, 1, 2))(*args[:2], row) for row in rows]
+    assert_same(cr.jit(many)(*args[:2], rows), tuple(map(cr.stack, zip(*each, strict=True))))
+
+
+def test_most_ends_the_loop():
+    def f(x: Any, most: int) -> Any:
+        return cr.while_loop(lambda s: s < 1000, lambda s: s * 2, x, most=most)
+
+    for most, end in ((0, 1.0), (3, 8.0), (50, 1024.0)):
+        assert f(cr.tensor(1.0), most).item() == end
+        assert cr.jit(f)(cr.tensor(1.0), most).item() == end
+
+
+def test_going_back_rereads_a_tape_that_each_turn_adds_to_in_place(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+):
+    bounded(monkeypatch, 1000)
+    f = cr.jit(cr.value_and_grad(root))
+    f(cr.tensor(2.0))
+    if backend == "values":
+        return
+    loops = f.loops()
+    assert loops.count("while ") == 2  # there, keeping what it finds, and back
+    there = loops[loops.index("while ") :]
+    there = there[: there.index("while ", 1)]
+    assert "keep" in there
+    assert "< 1000" not in there
 
 
 def test_vmap():

@@ -18,6 +18,7 @@ from chainrule.compile.loops.language import Affine, Expr, Exprs, strides_of
 from chainrule.compile.loops.views import ZERO, Index, bounds, expanded, fitted
 from chainrule.compile.terms.sizes import Extent
 from chainrule.compile.terms.terms import Term
+from chainrule.compile.terms.turns import Keep
 from chainrule.ops import selection as sel
 from chainrule.ops.scattering import LastWriter, ScatterExtremum
 
@@ -161,8 +162,19 @@ def _extremum(e: Elements, t: Term) -> Scatter:
     )  # fmt: skip
 
 
+def _keep(e: Elements, t: Term) -> Scatter:
+    tape, number, row = t.args
+    return Scatter(
+        row.shape,
+        lambda at: e.element(tape, at),
+        lambda at: (wrapped(e.exprs, e.element(number, ()), t.shape[0]), *at),
+        lambda at: e.element(row, at),
+        None,
+    )
+
+
 SCATTERS: dict[type, Callable[[Elements, Term], Scatter]] = {
     sel.TakeAdd: _adding, sel.TakeAlongAdd: _adding, sel.IndexAdd: _adding,
-    LastWriter: _last_writer, ScatterExtremum: _extremum,
+    LastWriter: _last_writer, ScatterExtremum: _extremum, Keep: _keep,
 }  # fmt: skip
 """By class of op."""

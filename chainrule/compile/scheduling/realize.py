@@ -21,6 +21,7 @@ from chainrule.compile.scheduling.lower import in_loops, is_map, reduction
 from chainrule.compile.scheduling.places import READS
 from chainrule.compile.terms.sizes import Extent, product, typical
 from chainrule.compile.terms.terms import Program, Term, in_order
+from chainrule.compile.terms.turns import Keep
 from chainrule.op import Pick
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import Elementwise
@@ -285,7 +286,10 @@ def _read(a: Term, view: View, plain: bool) -> Read:
 
 
 def is_plain(t: Term, a: Term) -> bool:
-    """Whether each element of the map `t` is computed from the element of `a` at the same place."""
+    """Whether each element of the map `t` is computed from the element of `a` at the same place;
+    those of a tape stay there, but for a row."""
+    if isinstance(t.op, Keep):
+        return a is t.args[0]
     return isinstance(t.op, Elementwise | Where | Astype) and a.shape == t.shape
 
 

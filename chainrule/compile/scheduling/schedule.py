@@ -583,7 +583,8 @@ class Scheduler:
         self.memo = {}
         how, e = SCATTERS[type(t.op)](self, t), self.exprs
         axes, at = self.counters(t.shape)
-        fill = self.nest(axes, [self.store(t, at, how.fill(at))])
+        first = self.store(t, at, how.fill(at))
+        fill = [] if _is_there(first) else self.nest(axes, [first])
         axes, at = self.counters(how.shape)
         buffer, place = self.views[t].buffer, self.views[t].at(how.place(at))
         value = e.cast(how.value(at), t.dtype)
@@ -676,6 +677,12 @@ class Scheduler:
 
 def _ordered(strides: Sequence[Extent], shape: Sequence[Extent]) -> bool:
     return all(s == t or n == 1 for s, t, n in zip(strides, strides_of(shape), shape, strict=True))
+
+
+def _is_there(s: Store) -> bool:
+    """Whether what is stored is what is there."""
+    value = s.value
+    return value.kind == "load" and value.of == (s.buffer, s.at, None)
 
 
 def _word(t: Term) -> str:

@@ -96,7 +96,7 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
             raise _DifferError(f"{t.name} has {counts[0]} sizes, then {counts[-1]}{_where(t)}")
         return tuple([_value(list(vs), samples, t) for vs in zip(*values, strict=True)])
     if isinstance(first, Turns):
-        return _turns(values, samples)
+        return _turns(values, samples, t)
     if all(type(v) is type(first) and v == first for v in values):
         return first
     if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
@@ -107,13 +107,14 @@ def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
     raise _DifferError(f"{t.name} takes {shown}: no polynomial{_where(t)}")
 
 
-def _turns(values: Sequence[Turns], samples: Sequence[Sample]) -> Turns:
+def _turns(values: Sequence[Turns], samples: Sequence[Sample], t: Term) -> Turns:
     """The turns of a loop at all sizes, also in simpler terms where these are known."""
     first, simple = values[0], [v.known_simple for v in values]
     whole = _unified([v.program for v in values], samples)
     found = [p for p in simple if p is not None]
     made = _unified(found, samples) if len(found) == len(values) else None
-    return Turns(whole, first.carries, first.inlined, _simple=made)
+    most = None if first.most is None else _value([v.most for v in values], samples, t)
+    return Turns(whole, first.carries, first.inlined, most=most, _simple=made)
 
 
 def _constant(ts: Sequence[Term], samples: Sequence[Sample]) -> Any:

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Final, final
+
+import numpy as np
 
 from chainrule.compile.terms.terms import Program, Term, Terms, in_order
-from chainrule.op import Pick, Spec
+from chainrule.op import Need, Op, Pick, Spec
+from chainrule.ops.selection import Take
+
+COUNT: Final = 1
+"""The carry that counts turns, in a loop that says how many there are at most."""
 
 
 @final
@@ -22,13 +28,15 @@ class Turns:
     The inputs of `program` are so many carries, which it updates or leaves as they are, and what it
     only reads; it has no results. `inlined`: it computes the forward pass of a Function of the
     user's, whose own derivative it does not know. It may be made of another loop, which it
-    `extends`: by carries that follow those of that one, and by what it reads last.
+    `extends`: by carries that follow those of that one, and by what it reads last. `most` is how
+    many turns there are at most, if that is known: then the carry `COUNT` counts them from 0.
     """
 
     program: Program
     carries: int
     inlined: bool = False
     extends: Turns | None = None
+    most: int | None = None
     _run: Any = None
     """What does one turn on arrays, for who does them one by one."""
     _simple: Program | None = None
@@ -145,3 +153,45 @@ def _with(program: Program, instead: dict[Term, Term]) -> Program:
         tuple([new[t] for t in program.results]),
         tuple([(i, new[t]) for i, t in program.updates]),
     )
+
+
+def narrowed(program: Program, keep: Sequence[int]) -> Program:
+    """The program without the inputs that are not in `keep`, which nothing reads."""
+    place = {old: new for new, old in enumerate(keep)}
+    updates = tuple([(place[i], t) for i, t in program.updates])
+    return _with(Program(tuple([program.inputs[i] for i in keep]), (), updates), {})
+
+
+class Keep(Op):
+    """A tape with another row `at`: (tape, at, row) -> tape."""
+
+    @property
+    def name(self) -> str:
+        """`keep`."""
+        return "keep"
+
+    def eval(self, *xs: Any) -> Any:
+        """A new tape."""
+        tape, at, row = xs
+        out = np.array(tape)
+        out[at] = row
+        return out
+
+    def spec(self, *xs: Any) -> Any:
+        """The tape's."""
+        return xs[0]
+
+    def reads(self, i: int) -> tuple[int, ...] | None:
+        """Where the row is."""
+        return None if i == 1 else (2,)
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """Of the tape without that row; of the row."""
+        row = xs[2]
+        rest = self(g, xs[1], np.zeros(row.shape, row.dtype)) if need[0] else None
+        return [rest, None, Take(0)(g, xs[1]) if need[2] else None]
+
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
+        """The tangents' tape with the row's tangent."""
+        dots = [np.zeros(x.shape, x.dtype) if t is None else t for t, x in zip(ts, xs, strict=True)]
+        return self(dots[0], xs[1], dots[2])

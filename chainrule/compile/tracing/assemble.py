@@ -9,7 +9,6 @@ import numpy as np
 
 from chainrule.compile.running.backend import Run, build
 from chainrule.compile.terms.terms import Program
-from chainrule.compile.terms.turns import once
 from chainrule.compile.tracing.convert import program, reached
 from chainrule.compile.tracing.derivative import Compiled, Derivative, standing_in
 from chainrule.compile.tracing.left import NUMBER, TENSOR, Left, State
@@ -52,7 +51,7 @@ def assemble(
     ]  # fmt: skip
     index = {n: k for k, n in enumerate(places)}
     news = [(index[n], to) for n, to in updates.items()]
-    run = (make or build)(once(program(tracer, walk, places, left.outs, news)))
+    run = (make or build)(program(tracer, walk, places, left.outs, news))
     op = None
     if left.gs:
         pure = not (updates or tracer.draws or tracer.numbers or grads)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from chainrule.compile.terms.terms import Program, Term, Terms
+from chainrule.compile.terms.turns import once
 from chainrule.errors import TraceError
 from chainrule.node import Node
 from chainrule.op import Spec
@@ -60,11 +61,12 @@ def program(
     for node in order:
         if node not in known:
             known[node] = _term(scope, terms, node, known)
-    return Program(
+    made = Program(
         tuple([known[n] for n in places]),
         tuple([known[scope.origin(n)] for n in results]),
         tuple([(i, known[scope.origin(n)]) for i, n in updates]),
     )
+    return once(made)
 
 
 def _term(scope: Scope, terms: Terms, node: Node, known: Mapping[Node, Term]) -> Term:
