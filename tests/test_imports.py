@@ -40,7 +40,7 @@ LAYERS: list[set[str]] = [
     {"interop.numpy", "interop.numpy_rows", "interop.numpy_table", "special"},
     {"compile.terms", "compile.mathlib"},
     {"compile.loops"},
-    {"compile.llvm", "compile.rewriting"},
+    {"compile.llvm", "compile.rewriting", "compile.banding"},
     {"compile.scheduling", "compile.checking"},
     {"compile.running"},
     {"compile.tracing", "compile.scalars"},

@@ -310,6 +310,29 @@ def gemm(p: Parts, **other: Any) -> list[Stmt]:
     return [Gemm(**(given | other))]
 
 
+@mistake("n goes to 5, beyond 4")
+def loop_that_goes_on_beyond_its_counter(p: Parts) -> Loops:
+    store = Store(p.m, p.place(p.i, 6, p.n), p.e.lit(0.0, F64))
+    return p.fine([For(p.n, (For(p.i, (store,), upto=Affine.of(p.n)),))])
+
+
+@mistake("lanes end at different places")
+def loop_of_a_lane_that_ends_for_itself(p: Parts) -> Loops:
+    store = Store(p.m, p.place(p.i, 6, p.n), p.e.lit(0.0, F64))
+    return p.fine([For(p.n, (For(p.i, (store,), upto=Affine.of(p.n)),), "lanes")])
+
+
+@mistake("t is not known")
+def loop_that_ends_nowhere(p: Parts) -> Loops:
+    store = Store(p.m, p.place(p.i, 6, p.n), p.e.lit(0.0, F64))
+    return p.fine([For(p.n, (For(p.i, (store,), upto=Affine.of(p.t)),))])
+
+
+@mistake("9 goes to 9, beyond 8")
+def product_that_goes_on(p: Parts) -> Loops:
+    return p.fine(gemm(p, upto=("k", at(9))))
+
+
 @mistake("neither rows nor columns of w lie together")
 def matrix_that_blas_cannot_read(p: Parts) -> Loops:
     return p.fine(gemm(p, right=Matrix(p.w, at(), 3, 2), n=3))

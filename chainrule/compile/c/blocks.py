@@ -7,7 +7,7 @@ loop would compute in every iteration for nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from chainrule.compile.c import functions as fn
@@ -61,7 +61,7 @@ def lowered(body: Iterable[Any]) -> list[Any]:
             case Product():
                 out += _product(s)
             case For():
-                out.append(For(s.var, tuple(lowered(s.body)), s.mode))
+                out.append(replace(s, body=tuple(lowered(s.body))))
             case _:
                 out.append(s)
     return out

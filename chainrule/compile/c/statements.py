@@ -14,6 +14,7 @@ from chainrule.compile.c.blocks import Cell, Row, Stamp
 from chainrule.compile.c.expressions import Printer, extent, wrapped_index
 from chainrule.compile.c.names import COUNTERS, Namer, short
 from chainrule.compile.loops.language import (
+    Affine,
     Buffer,
     Expr,
     For,
@@ -183,7 +184,8 @@ class _Body:
         self._wrote(blocks.writes(s.body))
         with self._scope():
             inner = self.lines(s.body)
-        head = f"for (int {name} = 0; {name} < {extent(s.var.extent)}; {name}++)"
+        end = extent(s.var.extent) if s.upto is None else self.printer.offset(s.upto, 0)
+        head = f"for (int {name} = 0; {name} < {end}; {name}++)"
         if len(inner) == 1:
             return [f"{head} {inner[0]}"] if len(inner[0]) < 48 else [head, f"    {inner[0]}"]
         return [f"{head} {{", *[f"    {line}" for line in inner], "}"]
@@ -247,7 +249,9 @@ class _Body:
 
     def _gemm(self, s: Gemm) -> str:
         self.printer.used["matmul", s.out.buffer.dtype] = None
-        sizes = ", ".join([extent(n) for n in (s.m, s.n, s.k)])
+        sizes = ", ".join(
+            [self.printer.offset(n, 0) if isinstance(n, Affine) else extent(n) for n in s.sizes]
+        )
         words = ", ".join([self._matrix(m) for m in (s.left, s.right, s.out)])
         return f"{fn.helper_name('matmul', s.out.buffer.dtype)}({sizes}, {words}, {int(s.add)});"
 

@@ -126,6 +126,8 @@ class _Places:
     def _statement(self, s: Stmt) -> None:
         match s:
             case For():
+                if s.upto is not None:
+                    self._ends(s, s.upto, s.var.extent)
                 if self._size(s.var.extent) > 0:
                     self.body(s.body)
                 return
@@ -155,7 +157,15 @@ class _Places:
                     self._seen.add(x)
                     self._check(s, x.of[0], x.of[1], self.span(x.of[1]))
 
+    def _ends(self, s: Stmt, upto: Affine, extent: Extent) -> None:
+        """Refuse a loop that goes on beyond its counter's extent."""
+        _, high = self.span(upto)
+        if high > self._size(extent):
+            refuse(self._kernel, s, f"{upto} goes to {high}, beyond {extent}")
+
     def _gemm(self, s: Gemm) -> None:
+        if s.upto is not None:
+            self._ends(s, s.upto[1], getattr(s, s.upto[0]))
         m, n, k = (self._size(x) for x in (s.m, s.n, s.k))
         for x, rows, cols in ((s.left, m, k), (s.right, k, n), (s.out, m, n)):
             if rows > 0 and cols > 0:

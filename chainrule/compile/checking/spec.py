@@ -157,6 +157,10 @@ class _Names:
         inner = _Scope(scope)
         self._extent(s, s.var.extent)
         self._define(s, s.var, inner)
+        if s.upto is not None:
+            self._offset(s, s.upto, scope)
+            if scope.differs(_free(s.upto)):
+                self._no(s, "lanes end at different places")
         if s.mode != "serial" and scope.lanes:
             self._no(s, f"{s.mode} within lanes")
         if s.mode == "lanes" and s.var.extent != 1:
@@ -208,6 +212,8 @@ class _Names:
             self._offset(s, m.at, scope)
             if 1 not in (m.row, m.col):
                 self._no(s, f"neither rows nor columns of {m.buffer} lie together")
+        if s.upto is not None:
+            self._offset(s, s.upto[1], scope)
         dtype = s.out.buffer.dtype
         self._same(s, "matrices", s.left.buffer.dtype, s.right.buffer.dtype, dtype)
         if dtype.char not in "fd":

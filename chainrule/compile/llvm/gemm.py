@@ -16,7 +16,7 @@ from llvmlite import ir
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm.functions import I8
 from chainrule.compile.llvm.kernel import Emitter
-from chainrule.compile.loops.language import Gemm, Matrix
+from chainrule.compile.loops.language import Affine, Gemm, Matrix
 from chainrule.compile.terms.sizes import Extent
 
 _PTR, _I32 = ir.PointerType(), ir.IntType(32)
@@ -36,8 +36,8 @@ def gemm(e: Emitter, s: Gemm) -> None:
         b.store(value, slot)
         return slot
 
-    def number(n: Extent) -> Any:
-        return hold(b.trunc(e.extent(n), _I32))
+    def number(n: Extent | Affine) -> Any:
+        return hold(b.trunc(e.affine(n) if isinstance(n, Affine) else e.extent(n), _I32))
 
     def letter(x: Matrix) -> Any:
         return hold(ir.Constant(I8, ord("N" if x.col == 1 else "T")))
@@ -50,7 +50,8 @@ def gemm(e: Emitter, s: Gemm) -> None:
         return b.gep(e.pointers[x.buffer], [e.affine(x.at)], source_etype=kind)
 
     scale, keep = ir.Constant(one, 1.0), ir.Constant(one, 1.0 if s.add else 0.0)
+    m, n, k = s.sizes
     b.call(f, [
-        letter(s.right), letter(s.left), number(s.n), number(s.m), number(s.k), hold(scale),
+        letter(s.right), letter(s.left), number(n), number(m), number(k), hold(scale),
         at(s.right), lead(s.right), at(s.left), lead(s.left), hold(keep), at(s.out), lead(s.out),
     ])  # fmt: skip

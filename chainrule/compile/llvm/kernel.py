@@ -97,9 +97,13 @@ class Emitter:
         if is_turn(s):
             turn(self, s)
             return
-        with self.counting(self.extent(s.var.extent), 1) as i:
+        with self.counting(self.end(s), 1) as i:
             self.vars[s.var] = i
             self.run(s.body)
+
+    def end(self, s: loops.For) -> Value:
+        """Where a loop ends."""
+        return self.extent(s.var.extent) if s.upto is None else self.affine(s.upto)
 
     @contextmanager
     def counting(self, n: Value, step: int) -> Generator[Value]:

@@ -24,6 +24,7 @@ from chainrule.compile.llvm.machine import Machine
 from chainrule.compile.llvm.numbers import I1, I64, Value
 from chainrule.compile.loops.folds import identity
 from chainrule.compile.loops.language import (
+    Affine,
     Fold,
     For,
     Into,
@@ -64,7 +65,9 @@ def over_lanes(e: Emitter, s: For) -> None:
     copies = 4 if outer and full >= 8 else 1
     for local in outer:
         e.vectors[local] = [_started(e, local, folds[local], width) for _ in range(copies)]
-    if isinstance(n, int):
+    if s.upto is not None:
+        _dynamic(e, s, width, copies if _divides(s.upto, copies * width) else 1)
+    elif isinstance(n, int):
         whole = full - full % copies
         _strip(e, s, width, 0, whole, copies)
         _strip(e, s, width, whole * width, full - whole, 1)
@@ -73,11 +76,26 @@ def over_lanes(e: Emitter, s: For) -> None:
                 mask = first_lanes(n % width, width)
                 _vector(e, s, Lanes(s.var, width, ir.Constant(I64, full * width), mask))
     else:
-        end = e.extent(n)
-        with e.counting(end, width) as base:
-            _vector(e, s, Lanes(s.var, width, base, below(e.b, end, base, width)))
+        _dynamic(e, s, width, 1)
     for local in outer:
         _finish(e, local, folds[local])
+
+
+def _dynamic(e: Emitter, s: For, width: int, copies: int) -> None:
+    """A loop whose end is known when it runs."""
+    b, end = e.b, e.end(s)
+    plain = s.upto is not None and _divides(s.upto, copies * width)
+    with e.counting(end, copies * width) as i:
+        for copy in range(copies):
+            base = b.add(i, ir.Constant(I64, copy * width), flags=("nsw",)) if copy else i
+            mask = None if plain else below(b, end, base, width)
+            with e.known.within():
+                _vector(e, s, Lanes(s.var, width, base, mask, copy))
+
+
+def _divides(at: Affine, by: int) -> bool:
+    """Whether an offset is always a multiple of `by`."""
+    return all(isinstance(c, int) and c % by == 0 for c in (at.const, *[c for _, c in at.terms]))
 
 
 def _strip(e: Emitter, s: For, width: int, start: int, count: int, copies: int) -> None:

@@ -123,6 +123,8 @@ Split = tuple[Stmt, Stmt | None]
 def _marked(s: Stmt, around: int) -> Split | None:
     """`s` made parallel, where it is run for `around` iterations that are."""
     match s:
+        case For() if s.upto is not None:
+            return None
         case For() if s.mode == "serial" and not is_turn(s):
             return _nested(s, around)
         case For() if s.mode == "lanes" or is_turn(s):
@@ -188,7 +190,7 @@ def _gemm(s: Gemm, around: int) -> Split | None:
     """A product in blocks of rows or columns, eight or fewer: each costs a call, and packs anew."""
     by_rows = typical(s.m) >= typical(s.n)
     n = s.m if by_rows else s.n
-    if not isinstance(n, int) or s.out.buffer in (s.left.buffer, s.right.buffer):
+    if not isinstance(n, int) or s.upto is not None:
         return None
     count = min(MOST // around, n // NARROW, int(nanoseconds([s]) / CALL))
     if count < 2:

@@ -28,6 +28,8 @@ def is_turn(s: loops.For) -> bool:
     inner = s.body[0]
     if len(s.body) != 1 or not isinstance(inner, loops.For) or inner.mode != "lanes":
         return False
+    if s.upto is not None or inner.upto is not None:
+        return False
     store = inner.body[0]
     if len(inner.body) != 1 or not isinstance(store, loops.Store) or store.add:
         return False

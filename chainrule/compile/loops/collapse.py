@@ -9,6 +9,7 @@ which leaves at most one vector that is not full, instead of one in each row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from chainrule.compile.loops.language import (
     Affine,
@@ -30,7 +31,7 @@ def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, For):
-            s = For(s.var, collapsed(s.body), s.mode)
+            s = replace(s, body=collapsed(s.body))
             inner = s.body[0]
             if len(s.body) == 1 and isinstance(inner, For) and _fit(s, inner):
                 s = _together(s, inner)
@@ -39,7 +40,9 @@ def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 
 def _fit(outer: For, inner: For) -> bool:
-    if outer.mode != "serial" or any(isinstance(s, Product) for s in statements(inner.body)):
+    if outer.mode != "serial" or outer.upto is not None or inner.upto is not None:
+        return False
+    if any(isinstance(s, Product) for s in statements(inner.body)):
         return False
     if _waits(inner.body):
         return False
@@ -61,6 +64,9 @@ def _offsets(body: Sequence[Stmt]) -> Iterator[Affine]:
             yield s.at
         if isinstance(s, Gemm):
             yield from (s.left.at, s.right.at, s.out.at)
+            yield from [s.upto[1]] if s.upto is not None else []
+        if isinstance(s, For) and s.upto is not None:
+            yield s.upto
         for e in exprs_of(s):
             for x in within(e):
                 if x.kind == "load":

@@ -2,7 +2,7 @@
 
     program   := buffer* kernel*
     kernel    := name "(" buffer* ")" "{" statement* "}"
-    statement := "for" var "<" extent ["lanes" | "parallel"] "{" statement* "}"
+    statement := "for" var "<" extent ["upto" offset] ["lanes" | "parallel"] "{" statement* "}"
                | local "=" expr                       a number, set once or folded into
                | local fold "=" expr                  fold := + * max min and or
                | buffer "[" offset "]" ["+"] "=" expr
@@ -222,11 +222,15 @@ def _free(at: Affine) -> frozenset[Var | Local]:
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class For:
-    """`body` for each value of `var`; with "lanes" in vectors of them, in any order otherwise."""
+    """`body` for each value of `var`; with "lanes" in vectors of them, in any order otherwise.
+
+    `upto`, at most the counter's extent, is where the loop ends, if counters further out decide.
+    """
 
     var: Var
     body: tuple[Stmt, ...]
     mode: Mode = "serial"
+    upto: Affine | None = None
 
 
 @final
@@ -290,7 +294,10 @@ class Matrix:
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class Gemm:
-    """out = left @ right (+ out with `add`), (m, k) @ (k, n) -> (m, n), by BLAS."""
+    """out = left @ right (+ out with `add`), (m, k) @ (k, n) -> (m, n), by BLAS.
+
+    `upto` names one of m, n and k, and where it ends: at most there.
+    """
 
     m: Extent
     n: Extent
@@ -299,6 +306,13 @@ class Gemm:
     right: Matrix
     out: Matrix
     add: bool = False
+    upto: tuple[str, Affine] | None = None
+
+    @property
+    def sizes(self) -> tuple[Extent | Affine, ...]:
+        """m, n and k as they are in a run."""
+        name, end = self.upto or ("", Affine())
+        return tuple([end if x == name else getattr(self, x) for x in ("m", "n", "k")])
 
 
 @final
@@ -503,7 +517,8 @@ def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
         match s:
             case For():
                 mode = "" if s.mode == "serial" else f" {s.mode}"
-                yield f"{pad}for {s.var} < {s.var.extent}{mode}:"
+                end = "" if s.upto is None else f" upto {s.upto}"
+                yield f"{pad}for {s.var} < {s.var.extent}{end}{mode}:"
                 yield from _lines(s.body, depth + 1)
             case Let():
                 yield f"{pad}{s.local}: {s.local.dtype} = {s.value}"
@@ -517,9 +532,10 @@ def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
                 yield f"{pad}  {s.acc}: {s.acc.dtype} += {s.left} * {s.right}"
                 yield from _lines(s.body, depth + 1)
             case Gemm():
+                end = "" if s.upto is None else f", {s.upto[0]} upto {s.upto[1]}"
                 yield (
                     f"{pad}{_matrix(s.out)} {'+=' if s.add else '='} {_matrix(s.left)} @ "
-                    f"{_matrix(s.right)}   # ({s.m}, {s.k}) @ ({s.k}, {s.n}), BLAS"
+                    f"{_matrix(s.right)}   # ({s.m}, {s.k}) @ ({s.k}, {s.n}){end}, BLAS"
                 )
             case Host():
                 ins = ", ".join([x.buffer.name for x in s.inputs])

@@ -44,7 +44,7 @@ class Renaming:
     vars: dict[Var, Affine] = field(default_factory=dict[Var, Affine])
     locals: dict[Local, Local] = field(default_factory=dict[Local, Local])
     buffers: Mapping[Buffer, Buffer] = field(default_factory=dict[Buffer, Buffer])
-    shifts: Mapping[Buffer, Extent] = field(default_factory=dict[Buffer, Extent])
+    shifts: Mapping[Buffer, Affine] = field(default_factory=dict[Buffer, Affine])
     exprs: Exprs = field(default_factory=Exprs)
     _done: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
 
@@ -56,7 +56,8 @@ class Renaming:
         """A statement."""
         match s:
             case For():
-                return For(self._var(s.var), self.body(s.body), s.mode)
+                end = None if s.upto is None else self.affine(s.upto)
+                return For(self._var(s.var), self.body(s.body), s.mode, end)
             case Let():
                 return Let(self._local(s.local), self.expr(s.value))
             case Into():
@@ -70,8 +71,9 @@ class Renaming:
                     self.expr(s.left), self.expr(s.right), self._local(s.acc), self.body(s.body),
                 )  # fmt: skip
             case Gemm():
-                left, right, out = map(self._matrix, (s.left, s.right, s.out))
-                return Gemm(s.m, s.n, s.k, left, right, out, s.add)
+                left, right, out = map(self.matrix, (s.left, s.right, s.out))
+                end = None if s.upto is None else (s.upto[0], self.affine(s.upto[1]))
+                return Gemm(s.m, s.n, s.k, left, right, out, s.add, end)
             case Host():
                 return s
             case While():
@@ -121,13 +123,14 @@ class Renaming:
         return self.locals.get(local, local)
 
     def _place(self, buffer: Buffer, at: Affine) -> tuple[Buffer, Affine]:
-        shift = self.shifts.get(buffer, 0)
+        shift = self.shifts.get(buffer)
         place = self.affine(at)
-        if shift != 0:
-            place = place.plus(Affine(shift).times(-1))
+        if shift is not None:
+            place = place.plus(shift.times(-1))
         return self.buffers.get(buffer, buffer), place
 
-    def _matrix(self, m: Matrix) -> Matrix:
+    def matrix(self, m: Matrix) -> Matrix:
+        """Where a matrix is."""
         buffer, at = self._place(m.buffer, m.at)
         return Matrix(buffer, at, m.row, m.col)
 
@@ -160,7 +163,7 @@ def sorted_buffers(kernel: Kernel) -> list[Buffer]:
 def canonical(kernel: Kernel) -> Canonical:
     """`kernel` in numbered names."""
     buffers = sorted_buffers(kernel)
-    shifts = _starts(kernel)
+    starts = _starts(kernel)
     new = {b: Buffer(f"p{i}", b.dtype, (), "scratch") for i, b in enumerate(buffers)}
     vars_: dict[Var, Affine] = {}
     locals_: dict[Local, Local] = {}
@@ -171,9 +174,9 @@ def canonical(kernel: Kernel) -> Canonical:
         local = s.local if isinstance(s, Let) else s.acc if isinstance(s, Product) else None
         if local is not None:
             locals_[local] = Local(f"r{len(locals_)}", local.dtype)
-    renaming = Renaming(vars_, locals_, new, shifts)
+    renaming = Renaming(vars_, locals_, new, {b: Affine(n) for b, n in starts.items()})
     body = renaming.body(kernel.body)
-    return Canonical(Kernel("", body), tuple([(b, shifts.get(b, 0)) for b in buffers]))
+    return Canonical(Kernel("", body), tuple([(b, starts.get(b, 0)) for b in buffers]))
 
 
 def _starts(kernel: Kernel) -> dict[Buffer, Extent]:

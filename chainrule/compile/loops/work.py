@@ -178,7 +178,7 @@ def _counted(
         inner = loops
         match s:
             case For():
-                turns = bound(s.var.extent, symbols)
+                turns = bound(s.var.extent, symbols) if s.upto is None else _mean(s.upto, symbols)
                 inner = [*loops, _Loop(turns, frozenset([s.var]) | _set_in(s.body))]
                 yield from _counted(s.body, inner, seen, symbols)
             case Product():
@@ -189,7 +189,10 @@ def _counted(
                 inner = [*loops, _Loop(turns, changes)]
                 yield from _counted(s.body, inner, seen, symbols)
             case Gemm():
-                m, n, k = [bound(x, symbols) for x in (s.m, s.n, s.k)]
+                m, n, k = [
+                    _mean(x, symbols) if isinstance(x, Affine) else bound(x, symbols)
+                    for x in s.sizes
+                ]
                 yield s.out.buffer.dtype.itemsize, 2 * m * n * k * _turns(loops)
             case While():  # how many turns there are is not known: one
                 for k in s.kernels:
@@ -202,6 +205,12 @@ def _counted(
                 pass
         for e in exprs_of(s):
             yield from _functions(e, inner, seen)
+
+
+def _mean(at: Affine, symbols: Symbols) -> int:
+    """What an offset is on average, over all turns of the loops that it depends on."""
+    twice = [c * (v.extent - 1) for v, c in at.terms if isinstance(v, Var)]
+    return bound(at.const, symbols) + sum([bound(n, symbols) for n in twice]) // 2
 
 
 def _folded(dtype: Any, loops: Sequence[_Loop]) -> Iterator[tuple[int, int]]:

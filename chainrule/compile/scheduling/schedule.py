@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from chainrule.compile.banding.bands import banded
 from chainrule.compile.loops import views
 from chainrule.compile.loops.collapse import collapsed
 from chainrule.compile.loops.language import (
@@ -35,6 +36,7 @@ from chainrule.compile.loops.language import (
 )
 from chainrule.compile.loops.views import ZERO, Index, View, back, is_view, whole
 from chainrule.compile.scheduling import lower, realize, rows
+from chainrule.compile.scheduling.again import recomputed
 from chainrule.compile.scheduling.lower import is_map, is_scan, is_scatter, reduction
 from chainrule.compile.scheduling.members import (
     Group,
@@ -64,6 +66,7 @@ class Scheduler:
 
     def __init__(self, program: Program) -> None:
         self._apart: set[Term] = set()
+        program = recomputed(program)
         while True:
             self._start(program)
             known = len(self._apart)
@@ -357,7 +360,7 @@ class Scheduler:
         symbols = sorted(
             {s for b in self.buffers for n in b.shape if not isinstance(n, int) for s in n.symbols}
         )
-        program = pruned(Loops(self.buffers, self.kernels, tuple(symbols)))
+        program = banded(pruned(Loops(self.buffers, self.kernels, tuple(symbols))))
         for k in program.kernels:
             k.body = collapsed(k.body)
         return program

@@ -1,0 +1,90 @@
+"""Which kernels can be a band, and how they come to stand side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from chainrule.compile.banding.parts import Call, Rows, call_of, offsets, transposed
+from chainrule.compile.loops.language import Buffer, Kernel, Var
+
+NEAR = 64
+"""How many kernels further on a product is looked for that uses what a kernel of rows computes."""
+
+
+def makers(kernels: Sequence[Kernel], at: int, rows: Rows) -> Iterator[Call]:
+    """Calls of BLAS that compute scratch memory for the kernel of rows."""
+    wanted = {b for b in rows.kernel.buffers()[0] if b.role == "scratch"}
+    writers: dict[Buffer, list[Kernel]] = {}
+    for k in kernels[:at]:
+        for b in k.buffers()[1]:
+            if b in wanted:
+                writers.setdefault(b, []).append(k)
+    for b, ks in writers.items():
+        found = call_of(ks[0])
+        if len(ks) != 1 or found is None:
+            continue
+        leads, s = found
+        if not _same(leads, rows.leads):
+            continue
+        steps = {x.coefficient(rows.row) for x in offsets(rows.body, b)}
+        if steps == {s.out.row} and s.m == rows.row.extent:
+            yield Call(ks[0], leads, s, "m", turned=False)
+        elif steps == {s.out.col} and s.n == rows.row.extent:
+            yield Call(ks[0], leads, transposed(s), "m", turned=True)
+
+
+def users(kernels: Sequence[Kernel], at: int, rows: Rows, own: set[Buffer]) -> Iterator[Call]:
+    """Calls of BLAS that use what the band computes."""
+    for k in kernels[at + 1 : at + 1 + NEAR]:
+        found = call_of(k)
+        if found is None or not _same(found[0], rows.leads):
+            continue
+        leads, s = found
+        if s.left.buffer in own and s.right.buffer not in own:
+            turned = False
+        elif s.right.buffer in own and s.left.buffer not in own:
+            s, turned = transposed(s), True
+        else:
+            continue
+        steps = {x.coefficient(rows.row) for x in offsets(rows.body, s.left.buffer)}
+        if steps == {s.left.row} and s.m == rows.row.extent:
+            yield Call(k, leads, s, "m", turned)
+        elif steps == {s.left.col} and s.k == rows.row.extent:
+            yield Call(k, leads, s, "k", turned)
+
+
+def _same(some: Sequence[Var], others: Sequence[Var]) -> bool:
+    return [v.extent for v in some] == [v.extent for v in others]
+
+
+Order = tuple[list[Kernel], list[Rows | Call], list[Kernel], int, int]
+
+
+def together(kernels: Sequence[Kernel], parts: Sequence[Rows | Call]) -> Order | None:
+    """The parts side by side: kernels that come before them now, the parts, those that come after,
+    and where all of these begin and end. A user that has to wait for others is left out."""
+    by_kernel = {p.kernel: p for p in parts}
+    places = [n for n, k in enumerate(kernels) if k in by_kernel]
+    first, last = places[0], places[-1]
+    before, after = list[Kernel](), list[Kernel]()
+    taken: list[Rows | Call] = []
+    seen_rows = False
+    for k in kernels[first : last + 1]:
+        p = by_kernel.get(k)
+        waits = any(_meet(x, k) for x in after)
+        if p is not None and not waits:
+            taken.append(p)
+            seen_rows = seen_rows or isinstance(p, Rows)
+        elif p is not None and not seen_rows:
+            return None  # what the kernel of rows needs, or that kernel
+        elif waits or any(_meet(x.kernel, k) for x in taken):
+            after.append(k)
+        else:
+            before.append(k)
+    return before, taken, after, first, last
+
+
+def _meet(a: Kernel, b: Kernel) -> bool:
+    """Whether `b` has to stay behind `a`."""
+    (reads, writes), (others, theirs) = a.buffers(), b.buffers()
+    return not set(writes).isdisjoint([*others, *theirs]) or not set(reads).isdisjoint(theirs)
