@@ -17,7 +17,7 @@ import numpy as np
 from chainrule.compile.rewriting.bounds import checked
 from chainrule.compile.rewriting.simplify import simplified
 from chainrule.compile.running.program import Native
-from chainrule.compile.terms.dynamic import holds_at, same_structure, unified
+from chainrule.compile.terms.dynamic import holds_at, structure, unified
 from chainrule.compile.terms.fitting import Sample, count_needed, samples_near
 from chainrule.compile.terms.terms import Program, Terms
 from chainrule.compile.tracing.assemble import Call
@@ -154,6 +154,11 @@ class Trace:
         """Simplified."""
         return simplified(self.stated, self.terms)
 
+    @cached_property
+    def structure(self) -> list[tuple[type, int]]:
+        """That of `program`: what two traces must share to be one program."""
+        return structure(self.program)
+
 
 def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: Call) -> Variant:
     """A variant for all sizes of the dynamic axes; see `record`.
@@ -174,13 +179,13 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
                 raise
             continue
         traces.append(found)
-        like = [t for t in traces if same_structure(t.program, found.program)]
+        like = [t for t in traces if t.structure == found.structure]
         if len(like) == needed:
             if traces[0] not in like:
                 return _alone(traces[0], leaves)
             return _sized(name, leaves, axes, call, like)
     first = traces[0]
-    other = next((t for t in traces if not same_structure(t.program, first.program)), None)
+    other = next((t for t in traces if t.structure != first.structure), None)
     if other is not None:
         unified([first.program, other.program], [first.sample, other.sample])
     raise TraceError(

@@ -38,12 +38,9 @@ def unified(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:
         ) from cause
 
 
-def same_structure(a: Program, b: Program) -> bool:
-    """Whether two traces consist of the same ops in the same order."""
-    x, y = in_order(a.roots), in_order(b.roots)
-    return len(x) == len(y) and all(
-        type(s.op) is type(t.op) and len(s.args) == len(t.args) for s, t in zip(x, y, strict=True)
-    )
+def structure(program: Program) -> list[tuple[type, int]]:
+    """Which ops a program consists of, in order, and how many arguments each has."""
+    return [(type(t.op), len(t.args)) for t in in_order(program.roots)]
 
 
 def _unified(programs: Sequence[Program], samples: Sequence[Sample]) -> Program:

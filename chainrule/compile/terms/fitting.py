@@ -67,23 +67,36 @@ def fitted(values: Sequence[Any], samples: Sequence[Sample]) -> Extent | None:
 def _solved(
     values: Sequence[Any], samples: Sequence[Sample], chosen: Sequence[Monomial]
 ) -> Extent | None:
-    rows = [[_at(m, s) for m in chosen] for s in samples]
-    exact, *_ = np.linalg.lstsq(np.array(rows, np.float64), np.array(values, np.float64))
-    whole = [round(float(c)) for c in exact]
-    if any(c == 0 for c in whole):
-        return None
-    if any(
-        sum([c * x for c, x in zip(whole, row, strict=True)]) != v
-        for row, v in zip(rows, values, strict=True)
-    ):
+    """The polynomial of exactly these monomials, with coefficients that are whole and not 0."""
+    equations = [
+        [*[_at(m, s) for m in chosen], int(v)] for s, v in zip(samples, values, strict=True)
+    ]
+    whole = _whole(equations)
+    if whole is None or 0 in whole:
         return None
     total: Extent = 0
     for m, c in zip(chosen, whole, strict=True):
-        term: Extent = c
-        for s in m:
-            term = Size.symbol(s) * term
-        total = term + total
+        total = c * _size(m) + total
     return total
+
+
+def _whole(equations: list[list[int]]) -> list[int] | None:
+    """The whole numbers c with sum(a * c) = b for each equation (a.., b); None if there are none,
+    or others, too. Elimination that never divides: there is no rounding."""
+    n = len(equations[0]) - 1
+    for i in range(n):
+        at = next((k for k in range(i, len(equations)) if equations[k][i]), None)
+        if at is None:
+            return None
+        equations[i], equations[at] = equations[at], equations[i]
+        pivot = equations[i]
+        for k, row in enumerate(equations):
+            if k != i and row[i]:
+                equations[k] = [x * pivot[i] - y * row[i] for x, y in zip(row, pivot, strict=True)]
+    found = [divmod(row[n], row[i]) for i, row in enumerate(equations[:n])]
+    if any(rest for _, rest in found) or any(row[n] for row in equations[n:]):
+        return None
+    return [c for c, _ in found]
 
 
 def _at(m: Monomial, sample: Sample) -> int:
