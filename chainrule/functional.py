@@ -146,8 +146,7 @@ def value_and_grad(
         shown = _outer(out, run)
         if not has_aux:
             return shown, bars
-        leaves, structure = flatten(aux)
-        return (shown, structure.unflatten([_outer(x, run) for x in leaves])), bars
+        return (shown, _outer_tree(aux, run)), bars
 
     return _named(both, f, "value_and_grad")
 
@@ -158,6 +157,11 @@ def _outer(out: Any, run: _Run) -> Any:
         return out
     _, record = run.walk([out])
     return out if record else out.detach()
+
+
+def _outer_tree(tree: Any, run: _Run) -> Any:
+    leaves, structure = flatten(tree)
+    return structure.unflatten([_outer(x, run) for x in leaves])
 
 
 def grad(
@@ -219,20 +223,22 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
 
 
 def jacobian(
-    f: Callable[..., Any], argnums: Argnums = 0, *, mode: str = "auto"
+    f: Callable[..., Any], argnums: Argnums = 0, *, mode: str = "auto", has_aux: bool = False
 ) -> Callable[..., Any]:
     """A function that returns all partial derivatives of f's result.
 
     For a result of shape s and an argument of shape r an array of shape s + r; for trees a tree
     like the result of trees like the argument. `mode` is "forward" (one pass per argument element),
-    "reverse" (one pass per result element) or "auto" (whichever is fewer).
+    "reverse" (one pass per result element) or "auto" (whichever is fewer). With `has_aux` f gives a
+    pair (result, anything), and the function returns (derivatives, anything).
     """
     if mode not in ("auto", "forward", "reverse"):
         raise GradientError(f"jacobian: mode is 'auto', 'forward' or 'reverse', not {mode!r}")
 
     def full(*args: Any, **kwargs: Any) -> Any:
         run = _Run(f, argnums, args, kwargs)
-        outs, structure = run.outputs(run.result)
+        result, aux = run.result if has_aux else (run.result, None)
+        outs, structure = run.outputs(result)
         n_in = sum([math.prod(x.shape) for x in run.aliases])
         n_out = sum([math.prod(o.shape) for o in outs])
         forward = mode == "forward" or (mode == "auto" and n_in < n_out)
@@ -241,7 +247,8 @@ def jacobian(
         if not record:
             blocks = [[b.detach() for b in row] for row in blocks]
         rows = [run._tree(row) for row in blocks]  # pyright: ignore[reportPrivateUsage]
-        return structure.unflatten(rows)
+        found = structure.unflatten(rows)
+        return (found, _outer_tree(aux, run)) if has_aux else found
 
     return _named(full, f, "jacobian")
 

@@ -21,7 +21,7 @@ from scipy.stats import multivariate_normal, wishart
 
 import chainrule as cr
 from bench.gradbench import ba, det, gmm, ht, kmeans, llsq, lse, lstm, ode, particle, saddle, tool
-from bench.gradbench.descent import argmin
+from bench.gradbench.descent import argmin, value_and_slope
 from bench.gradbench.problem import eager
 from bench.gradbench.problems import PROBLEMS
 
@@ -264,24 +264,42 @@ def naive_landing(w: float) -> float:
     return (x[0] - x[1] / v[1] * v[0]) ** 2
 
 
-@pytest.mark.parametrize("inner", "fr")
-@pytest.mark.parametrize("outer", "fr")
-def test_particle(outer: str, inner: str):
+MODES = [outer + inner for outer in "fr" for inner in "fr"]
+
+
+@pytest.mark.parametrize("jit", [eager, cr.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("mode", MODES)
+def test_particle(mode: str, jit: Any):
     w = np.array([0.1])
-    value, slope = particle.slopes(eager, inner)[outer](w)
+    outer, inner = mode
+    value, slope = jit(value_and_slope(outer, lambda w: particle.landing(inner, w)))(w)
     np.testing.assert_allclose(value, naive_landing(0.1))
     expected = numeric(lambda w: naive_landing(w[0]), w)
     np.testing.assert_allclose(slope, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("inner", "fr")
-@pytest.mark.parametrize("outer", "fr")
-def test_saddle(outer: str, inner: str):
+@pytest.mark.parametrize("mode", MODES)
+def test_particle_hits_the_origin(mode: str):
+    w = particle.functions(cr.jit)[mode](np.array([0.0])).item()
+    assert naive_landing(w) < 1e-6 < min(naive_landing(w - 0.1), naive_landing(w + 0.1))
+
+
+@pytest.mark.parametrize("jit", [eager, cr.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("mode", MODES)
+def test_saddle(mode: str, jit: Any):
     """The inner descent ends near y = 0, wherever x is: the top is |x|^2, its slope 2 x."""
-    x = np.array([0.7, -0.2])
-    value, slope = saddle.tops(eager, inner)[outer](x, np.array([1.0, 1.0]))
+    x, at = np.array([0.7, -0.2]), np.array([1.0, 1.0])
+    outer, inner = mode
+    top = value_and_slope(outer, lambda x: saddle.height(x, saddle.highest(inner, x, at)))
+    value, slope = jit(top)(x)
     np.testing.assert_allclose(value, x @ x, atol=1e-9)
     np.testing.assert_allclose(slope, 2 * x, atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_saddle_is_found(mode: str):
+    found = saddle.functions(cr.jit)[mode](np.array([1.0, 1.0]))
+    np.testing.assert_allclose(found, np.zeros(4), atol=1e-5)
 
 
 def test_a_descent_that_depends_on_a_parameter():
@@ -327,7 +345,7 @@ SMALL: dict[str, tuple[str, dict[str, int]]] = {
     "gmm": ("jacobian", {"d": 3, "k": 2, "n": 6}),
     "kmeans": ("dir", {"k": 4, "n": 40, "d": 3}),
     "det": ("gradient", {"ell": 4}),
-    "ba": ("jacobian", {"n": 2, "m": 3, "p": 7}),
+    "ba": ("jacobian", {"n": 3, "m": 10, "p": 37}),
     "ht": ("jacobian", {"c": 4, "v": 9}),
     "lstm": ("jacobian", {"l": 1, "c": 6}),
     "ode": ("gradient", {"n": 5, "s": 2}),

@@ -1,4 +1,4 @@
-"""Gradient descent that finds its own step length, one turn of it without a branch.
+"""Gradient descent that finds its own step length.
 
 The step is doubled after ten steps that went down, halved when one would go up, and all ends when
 the slope or the step is below 1e-5. The method is Pearlmutter and Siskind's (Using Programming
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import chainrule as cr
+from bench.gradbench.problem import Function
 
 SMALL, FIRST_RATE, STREAK = 1e-5, 1e-5, 10
 ValueAndSlope = Callable[[Any], tuple[Any, Any]]
@@ -30,43 +31,36 @@ class Descent(NamedTuple):
     streak: Any
 
 
-def start(f: ValueAndSlope, at: Any) -> Descent:
-    """At the beginning."""
-    value, slope = f(at)
-    return Descent(at, value, slope, np.float64(FIRST_RATE), np.float64(0))
-
-
-def finished(s: Descent) -> Any:
-    """Whether a turn would leave everything as it is."""
+def going(s: Descent) -> Any:
+    """Whether there is another attempt."""
     steep = cr.sqrt(cr.sum(s.slope * s.slope))
-    short = (s.rate * steep <= SMALL) & (s.streak < STREAK)
-    return (steep <= SMALL) | short
+    return (steep > SMALL) & ((s.rate * steep > SMALL) | (s.streak >= STREAK))
 
 
-def turn(f: ValueAndSlope, s: Descent) -> Descent:
-    """One attempt: a step that goes down is taken, otherwise only the rate changes."""
-    done, grow = finished(s), s.streak >= STREAK
-    at = s.at - s.rate * s.slope
-    value, slope = f(at)
-    taken = (value < s.value) & ~done & ~grow
-    changed = cr.where(grow, s.rate * 2, s.rate / 2)
-    return Descent(
-        cr.where(taken, at, s.at),
-        cr.where(taken, value, s.value),
-        cr.where(taken, slope, s.slope),
-        cr.where(taken | done, s.rate, changed),
-        cr.where(done, s.streak, cr.where(taken, s.streak + 1, 0.0)),
-    )
+def argmin(f: ValueAndSlope, at: Any, most: int | None = None) -> Any:
+    """Where f is least, from `at`, after so many attempts `most`: (n) -> (n)."""
+
+    def attempt(s: Descent) -> Descent:
+        """A step that goes down is taken, otherwise only the rate changes."""
+        grow = s.streak >= STREAK
+        at = s.at - s.rate * s.slope
+        value, slope = f(at)
+        taken = (value < s.value) & ~grow
+        return Descent(
+            cr.where(taken, at, s.at),
+            cr.where(taken, value, s.value),
+            cr.where(taken, slope, s.slope),
+            cr.where(taken, s.rate, cr.where(grow, s.rate * 2, s.rate / 2)),
+            cr.where(taken, s.streak + 1, 0.0),
+        )
+
+    first = Descent(at, *f(at), np.float64(FIRST_RATE), np.float64(0))
+    return cr.while_loop(going, attempt, first, most=most).at
 
 
-def live(s: Descent) -> bool:
-    """Whether the descent goes on, of known numbers."""
-    return not bool(finished(s))
-
-
-def argmin(f: ValueAndSlope, at: Any) -> Any:
-    """Where f is least, from `at`: (n) -> (n)."""
-    state = start(f, at)
-    while live(state):
-        state = turn(f, state)
-    return state.at
+def value_and_slope(mode: str, f: Function) -> ValueAndSlope:
+    """f, which gives one number, with its slope in the given mode, forward or reverse."""
+    if mode == "r":
+        return cr.value_and_grad(f)
+    forward = cr.jacobian(lambda x: (f(x),) * 2, mode="forward", has_aux=True)
+    return lambda x: forward(x)[::-1]

@@ -12,14 +12,10 @@ cotangents and `dots` tangents of (params, state); a `loop` is a block for each 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 import chainrule as cr
-from bench.gradbench.problem import Function, Jit
+from bench.gradbench.problem import Function
 
 
 def alone(tree: Any) -> Any:
@@ -83,49 +79,3 @@ def gradient(block: Function, params: Any, state: Any, xs: Any, state_bar: Any) 
 def block_size(turns: int, most: int) -> int:
     """How many turns a block has, so that blocks are alike: the largest divisor up to `most`."""
     return max(d for d in range(1, most + 1) if turns % d == 0)
-
-
-@dataclass(frozen=True)
-class While:
-    """A loop as long as `live` says: `blocks` blocks at a time are one program.
-
-    Blocks leave a state alone that is not live.
-    """
-
-    block: Function
-    live: Callable[[Any], bool]
-    blocks: int
-    jit: Jit
-
-    def __post_init__(self) -> None:
-        block = self.block
-        programs = {
-            "_run": lambda p, s, xs: run(block, p, s, xs),
-            "_push": lambda p, s, xs, dots: push(block, p, s, xs, dots),
-            "_pull": lambda p, seen, xs, bars: pull(block, p, seen, xs, bars),
-        }
-        for name, program in programs.items():
-            object.__setattr__(self, name, self.jit(program))
-        object.__setattr__(self, "_xs", np.zeros(self.blocks))
-
-    def states(self, params: Any, state: Any) -> tuple[Any, list[Any]]:
-        """The last state, and what each block began with, program by program."""
-        seen: list[Any] = []
-        while self.live(state):
-            state, more = self._run(params, state, self._xs)
-            seen.append(more)
-        return state, seen
-
-    def tangents(self, params: Any, state: Any, dots: Any) -> tuple[Any, Any]:
-        """The last state, and its dots, from those of params and the first."""
-        while self.live(state):
-            state, state_dots = self._push(params, state, self._xs, dots)
-            dots = dots[0], state_dots
-        return state, dots[1]
-
-    def cotangents(self, params: Any, seen: list[Any], state_bar: Any) -> tuple[Any, Any]:
-        """The bars of params and of the first state, from that of the last."""
-        bars = cr.tree_map(cr.zeros_like, params), state_bar
-        for some in reversed(seen):
-            bars = self._pull(params, some, self._xs, bars)
-        return bars

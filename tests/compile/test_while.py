@@ -103,6 +103,22 @@ def test_value_and_tangent_are_one_loop(backend: str):
     assert backend == "values" or f.loops().count("while ") == 1
 
 
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_what_a_jacobian_is_given_besides(mode: str):
+    def f(x: Any) -> Any:
+        return x**2, {"sum": cr.sum(x), "same": x}
+
+    x = cr.tensor([1.0, 3.0])
+    for wrap in (cr.jit, lambda g: g):
+        slopes, aux = wrap(cr.jacobian(f, mode=mode, has_aux=True))(x)
+        assert slopes.tolist() == [[2.0, 0.0], [0.0, 6.0]]
+        assert (aux["sum"].item(), aux["same"].tolist()) == (4.0, [1.0, 3.0])
+        assert not aux["same"].requires_grad
+    value, slope = cr.value_and_grad(root)(cr.tensor(3.0))
+    both = cr.jacobian(lambda a: (root(a),) * 2, mode="forward", has_aux=True)
+    assert_same(cr.jit(both)(cr.tensor(3.0)), (slope, value))
+
+
 def test_a_tangent_that_comes_in_through_what_is_read():
     def f(a: Any, b: Any) -> Any:
         start = {"s": cr.tensor([1.0, 2.0]), "n": cr.tensor(0)}
