@@ -24,6 +24,7 @@ from chainrule.compile.calling.inputs import Inputs, inputs, native_of, nothing
 from chainrule.compile.calling.many import looped
 from chainrule.compile.calling.retracing import Retraces
 from chainrule.compile.calling.steady import Steady, steady
+from chainrule.compile.running.backend import uncollected
 from chainrule.compile.running.program import Native
 from chainrule.compile.tracing.state import MISFIT, Variant
 from chainrule.errors import ConfigError, TraceError
@@ -184,7 +185,8 @@ class Jitted:
     def _recorded(self, given: Given) -> Variant:
         """A new variant for these arguments."""
         began = perf_counter()
-        variant = record_sized(self._name, given.leaves, given.axes, given.call(self._f))
+        with uncollected():
+            variant = record_sized(self._name, given.leaves, given.axes, given.call(self._f))
         variant.seconds = perf_counter() - began
         return variant
 

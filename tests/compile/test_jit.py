@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from typing import Any, NamedTuple
 
@@ -308,3 +309,27 @@ def test_watches_see_every_op_of_a_compiled_function():
     compiled(cr.tensor([1.0]))
     with cr.trap_nan(), pytest.raises(FloatingPointError):
         compiled(cr.tensor([-1.0]))
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_collector_waits_only_while_something_is_compiled(collects: bool):
+    seen: list[bool] = []
+
+    def f(x: Any, fails: Any) -> Any:
+        seen.append(gc.isenabled())
+        if fails:
+            raise ValueError("no")
+        return x + 1
+
+    compiled, x = cr.jit(f), numbers(3)
+    before = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        compiled(x, False)
+        after = [gc.isenabled()]
+        with pytest.raises(ValueError, match="no"):
+            compiled(x, True)
+        after.append(gc.isenabled())
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert seen == [False, False] and after == [collects, collects]

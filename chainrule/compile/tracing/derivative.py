@@ -16,7 +16,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from chainrule.compile.running.backend import Run, build
+from chainrule.compile.running.backend import Run, build, uncollected
 from chainrule.compile.terms.terms import Program
 from chainrule.derive import pullback_nodes
 from chainrule.errors import GradientError
@@ -48,7 +48,8 @@ class Derivative:
     def run_back(self, inputs: Sequence[Any]) -> list[Any]:
         """Run `back`, which is compiled when it is first needed."""
         if self._run is None:
-            self._run = build(self.back)
+            with uncollected():
+                self._run = build(self.back)
         return self._run(inputs)
 
 
@@ -131,7 +132,7 @@ def _array(g: Any, spec: Spec) -> Any:
     """A cotangent as the program wants it."""
     if g is None:
         return np.zeros(spec.shape, spec.dtype)
-    return np.array(_plain(conj(g)), spec.dtype, order="C")
+    return np.asarray(_plain(conj(g)), spec.dtype, order="C")
 
 
 def _plain(x: Any) -> Any:
