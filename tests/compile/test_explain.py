@@ -25,6 +25,8 @@ from chainrule.compile.loops.language import (
     Var,
 )
 from chainrule.compile.loops.work import work
+from chainrule.compile.mathlib import coefficients
+from chainrule.compile.mathlib.counting import operations
 from chainrule.compile.showing.explain import Explanation
 from chainrule.compile.showing.limits import SIZES, Limits, limits
 from chainrule.errors import ConfigError
@@ -167,9 +169,29 @@ def test_a_number_of_a_row_is_computed_once_for_each_row():
     kept = For(k, (Store(y, place, e.fn("div", e.load(y, place), e.local(r), dtype=f32)),))
     found = work(Kernel("k0", (For(i, (Let(r, e.lit(0, f32)), summed, kept)),)), {})
     # exp once a row; then a product and a sum for each element; then a quotient for each
-    assert found.flops == found.singles == 20 + 2 * 600 + 600
+    assert found.flops == found.singles == 20 * operations("exp", f32) + 2 * 600 + 600
     # both loops read the same places of y
     assert (found.read, found.written) == (4 * (20 + 600), 4 * 600)
+
+
+def test_what_a_kernel_has_written_it_need_not_read():
+    x, y = (Buffer(n, np.dtype(np.float32), (50,), "scratch") for n in "xy")
+    e, (i, j, k) = Exprs(), [Var(n, 50) for n in "ijk"]
+    first = For(i, (Store(y, Affine.of(i), e.load(x, Affine.of(i))),))
+    same = For(j, (Store(y, Affine.of(j), e.load(y, Affine.of(j))),))
+    one = For(k, (Store(y, Affine.of(k), e.load(y, Affine.of(k).plus(Affine(1)))),))
+    read = [work(Kernel("k", body), {}).read for body in [(same,), (first, same), (first, one)]]
+    assert read == [200, 200, 400]
+
+
+def test_a_function_counts_as_its_longest_polynomial():
+    """Of as many coefficients as exp has in float32, a multiply-add each; a clumsy function, which
+    evaluates another one beside it, counts for no more."""
+    f32, f64 = np.dtype(np.float32), np.dtype(np.float64)
+    exp = 2 * (len(coefficients.EXP_F32) + 1)  # 1 + r (1 + r p(r))
+    assert [operations(n, f32) for n in ("exp", "silu", "add", "fmod")] == [exp, exp, 1, 1]
+    assert operations("erf", f64) == 2 * (len(coefficients.ERFC_F64) - 2)
+    assert only(explained(lambda x: cr.exp(x) + 1, np.ones(8, np.float32))).flops == 8 * (exp + 1)
 
 
 @pytest.mark.parametrize("side", [5, 96])
@@ -314,3 +336,4 @@ def test_the_least_time_is_that_of_what_takes_longer():
     assert m.copy(math.sqrt(SIZES[0] * SIZES[1])) == pytest.approx(15.0)
     assert m.seconds(100, 0, 0) == 10.0
     assert m.seconds(100, 3000, 0) == 30.0 and m.seconds(0, 0, 3000) == 60.0
+    assert m.copying(100) == 10.0 and m.computing(3000, 50) == 31.0

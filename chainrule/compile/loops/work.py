@@ -1,9 +1,10 @@
 """How much a kernel has to do: the bytes that it must move, and its arithmetic.
 
 Counted on the loops. A place in memory counts once for each kernel that reads it and once for each
-that writes it, however often it does: what a cache would have to move at least. A floating-point
-function of one number or two counts as one operation, `exp` like `+`, where its value is first
-needed: not again for each turn of a loop that it does not depend on.
+that writes it, however often it does: what a cache would have to move at least. What a kernel has
+written itself it need not read. A floating-point function counts as one operation, `exp` and its
+like as many as `mathlib.counting` says, where its value is first needed: not again for each turn of
+a loop that it does not depend on.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from chainrule.compile.loops.language import (
     statements,
     within,
 )
+from chainrule.compile.mathlib.counting import operations
 from chainrule.compile.terms.sizes import bound
 
 Symbols = Mapping[str, int]
@@ -67,10 +69,8 @@ def work(kernel: Kernel, symbols: Symbols) -> Work:
     """The work of one run of `kernel` where the symbols have these values."""
     flops = _flops(kernel.body, symbols)
     doubles = sum([n for size, n in flops if size > 4])
-    return Work(
-        _moved(_reads(kernel.body), symbols), _moved(_writes(kernel.body), symbols),
-        sum([n for _, n in flops]) - doubles, doubles,
-    )  # fmt: skip
+    read, written = _moved(kernel.body, symbols)
+    return Work(read, written, sum([n for _, n in flops]) - doubles, doubles)
 
 
 # --- bytes ---------------------------------------------------------------------------------------
@@ -79,45 +79,59 @@ Place = tuple[Buffer, Affine | Matrix | Strided, Sequence[Any]]
 """A buffer, where in it, and for a matrix its sizes."""
 
 
-def _reads(body: Sequence[Stmt]) -> Iterator[Place]:
-    for s in statements(body):
-        for e in exprs_of(s):
-            for x in within(e):
-                if x.kind == "load":
-                    yield x.of[0], x.of[1], ()
-        match s:
-            case Store() if s.add:
-                yield s.buffer, s.at, ()
-            case Gemm():
-                yield s.left.buffer, s.left, (s.m, s.k)
-                yield s.right.buffer, s.right, (s.k, s.n)
-                if s.add:
-                    yield s.out.buffer, s.out, (s.m, s.n)
-            case Host():
-                yield from [(x.buffer, x, ()) for x in s.inputs]
-            case _:
-                pass
-
-
-def _writes(body: Sequence[Stmt]) -> Iterator[Place]:
-    for s in statements(body):
-        match s:
-            case Store():
-                yield s.buffer, s.at, ()
-            case Gemm():
+def _reads(s: Stmt) -> Iterator[Place]:
+    for e in exprs_of(s):
+        for x in within(e):
+            if x.kind == "load":
+                yield x.of[0], x.of[1], ()
+    match s:
+        case Store() if s.add:
+            yield s.buffer, s.at, ()
+        case Gemm():
+            yield s.left.buffer, s.left, (s.m, s.k)
+            yield s.right.buffer, s.right, (s.k, s.n)
+            if s.add:
                 yield s.out.buffer, s.out, (s.m, s.n)
-            case Host():
-                yield from [(x.buffer, x, ()) for x in s.outputs]
-            case _:
-                pass
+        case Host():
+            yield from [(x.buffer, x, ()) for x in s.inputs]
+        case _:
+            pass
 
 
-def _moved(places: Iterator[Place], symbols: Symbols) -> int:
-    """Bytes at different places: those that look alike but for their counters' names are one."""
-    found: dict[Buffer, dict[Any, int]] = {}
-    for buffer, at, sizes in places:
+def _writes(s: Stmt) -> Iterator[Place]:
+    match s:
+        case Store():
+            yield s.buffer, s.at, ()
+        case Gemm():
+            yield s.out.buffer, s.out, (s.m, s.n)
+        case Host():
+            yield from [(x.buffer, x, ()) for x in s.outputs]
+        case _:
+            pass
+
+
+def _touched(body: Sequence[Stmt]) -> Iterator[tuple[bool, Place]]:
+    """Places in the order in which they are read and written, and whether they are written."""
+    for s in statements(body):
+        yield from [(False, x) for x in _reads(s)]
+        yield from [(True, x) for x in _writes(s)]
+
+
+def _moved(body: Sequence[Stmt], symbols: Symbols) -> tuple[int, int]:
+    """Bytes read and written at different places: those that look alike but for their counters'
+    names are one."""
+    read: dict[Buffer, dict[Any, int]] = {}
+    written: dict[Buffer, dict[Any, int]] = {}
+    for stored, (buffer, at, sizes) in _touched(body):
         key, count = _elements(at, sizes, symbols)
-        found.setdefault(buffer, {})[key] = count
+        if stored:
+            written.setdefault(buffer, {})[key] = count
+        elif key not in written.get(buffer, {}):
+            read.setdefault(buffer, {})[key] = count
+    return _bytes(read, symbols), _bytes(written, symbols)
+
+
+def _bytes(found: Mapping[Buffer, Mapping[Any, int]], symbols: Symbols) -> int:
     return sum(
         [
             min(sum(counts.values()), bound(b.size, symbols)) * b.dtype.itemsize
@@ -224,7 +238,8 @@ def _functions(e: Expr, loops: Sequence[_Loop], seen: set[Expr]) -> Iterator[tup
             continue
         seen.add(x)
         if x.kind == "fn" and x.of[0] not in _FREE and x.of[1].dtype.kind == "f":
-            yield x.of[1].dtype.itemsize, _turns(loops, x.free)
+            dtype = x.of[1].dtype
+            yield dtype.itemsize, operations(x.of[0], dtype) * _turns(loops, x.free)
 
 
 def _turns(loops: Sequence[_Loop], free: frozenset[Var | Local] | None = None) -> int:

@@ -39,8 +39,9 @@ class Fused:
 class Row:
     """A kernel: what was fused into it, what it moves and computes, and how long it takes.
 
-    `eager` says why it runs in its eager form, through Python; nothing if it is native. `least` are
-    the seconds that the machine's measured copy or product would need for as much.
+    `copying` and `computing` are the seconds that the machine's measured copy needs for as many
+    bytes, and its measured product for as many operations; `least` is the larger one. `eager` says
+    why it runs in its eager form, through Python; nothing if it is native.
     """
 
     kernel: str
@@ -48,6 +49,8 @@ class Row:
     bytes: int
     flops: int
     seconds: float
+    copying: float
+    computing: float
     least: float
     eager: str = ""
 
@@ -95,7 +98,8 @@ class Explanation:
         return Row(
             "total", tuple([f for x in r for f in x.fused]),
             sum([x.bytes for x in r]), sum([x.flops for x in r]),
-            self.seconds, sum([x.least for x in r]),
+            self.seconds, sum([x.copying for x in r]), sum([x.computing for x in r]),
+            sum([x.least for x in r]),
         )  # fmt: skip
 
     def __str__(self) -> str:
@@ -116,7 +120,8 @@ class Explanation:
 
     def _table(self) -> list[str]:
         whole = self.seconds
-        head = ["time", "share", "of peak", "bytes", "GB/s", "flops", "GFLOP/s"]
+        head = ["time", "share", "of peak", "bytes", "GB/s", "copied in",
+                "flops", "GFLOP/s", "computed in"]  # fmt: skip
         cells = [_cells(r, whole) for r in [*self.rows, self.total]]
         widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
         names = max([len(r.kernel) for r in [*self.rows, self.total]])
@@ -152,6 +157,7 @@ def explained(
 def _explained(kernel: Kernel, w: Work, seconds: float, machine: Limits) -> Row:
     return Row(
         kernel.name, tuple([_told(line) for line in kernel.about]), w.bytes, w.flops, seconds,
+        machine.copying(w.bytes), machine.computing(w.singles, w.doubles),
         machine.seconds(w.bytes, w.singles, w.doubles), _why_eager(kernel),
     )  # fmt: skip
 
@@ -178,9 +184,11 @@ def _why_eager(kernel: Kernel) -> str:
 
 def _cells(r: Row, whole: float) -> list[str]:
     share = r.seconds / whole if whole else 0.0
-    peak = "" if r.eager else f"{r.of_peak:.0%}"
-    flops = ["", ""] if r.eager else [f"{r.flops:,}", f"{r.gflops:.1f}"]
-    return [_time(r.seconds), f"{share:.1%}", peak, _size(r.bytes), f"{r.gbs:.1f}", *flops]
+    moved = [_size(r.bytes), f"{r.gbs:.1f}", _time(r.copying)]
+    if r.eager:
+        return [_time(r.seconds), f"{share:.1%}", "", *moved, "", "", ""]
+    done = [f"{r.flops:,}", f"{r.gflops:.1f}", _time(r.computing) if r.flops else ""]
+    return [_time(r.seconds), f"{share:.1%}", f"{r.of_peak:.0%}", *moved, *done]
 
 
 def _row(cells: Sequence[str], widths: Sequence[int]) -> str:

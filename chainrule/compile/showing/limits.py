@@ -45,10 +45,17 @@ class Limits:
             return self.copies[min(i, len(SIZES) - 1)]
         return float(np.interp(math.log(size), [math.log(s) for s in SIZES], self.copies))
 
+    def copying(self, moved: int) -> float:
+        """The least seconds for moving so many bytes."""
+        return moved / self.copy(moved)
+
+    def computing(self, singles: int, doubles: int) -> float:
+        """The least seconds for so many operations."""
+        return singles / self.singles + doubles / self.doubles
+
     def seconds(self, moved: int, singles: int, doubles: int) -> float:
-        """The least time for so many bytes and operations, of which one can hide the other."""
-        computing = singles / self.singles + doubles / self.doubles
-        return max(moved / self.copy(moved), computing)
+        """The least seconds for both, of which one can hide the other."""
+        return max(self.copying(moved), self.computing(singles, doubles))
 
 
 @cache
