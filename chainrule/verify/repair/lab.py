@@ -176,11 +176,11 @@ class Lab:
         for k in range(value.size):
             step = np.zeros(value.size)
             step[k] = 1.0
-            for i, effect in (self.effect(node, _moved(step, value.shape)) or {}).items():
+            for i, effect in (self.effect(node, moved(step, value.shape)) or {}).items():
                 columns[i][:, k] = effect
         found = Response(node, value, columns)
         step = np.random.default_rng(0).standard_normal(value.size)
-        after = self.effect(node, _moved(step, value.shape)) or {}
+        after = self.effect(node, moved(step, value.shape)) or {}
         expected = found.effect(step)
         affine = all(
             np.allclose(after.get(i, 0.0), e, rtol=1e-6, atol=1e-9 * np.linalg.norm(e))
@@ -257,7 +257,8 @@ def _solvable(columns: list[Array], residuals: list[Array]) -> bool:
     return rest <= CLOSE * float(np.linalg.norm(wanted))
 
 
-def _moved(step: Array, shape: tuple[int, ...]) -> Callable[[Any], Any]:
+def moved(step: Array, shape: tuple[int, ...]) -> Callable[[Any], Any]:
+    """What adds a step to a value, be it an array or a tensor."""
     more = step.reshape(shape)
 
     def change(value: Any) -> Any:

@@ -30,6 +30,16 @@ SMALL = 600
 """Inputs of at most so many elements in all are worked on as they were captured."""
 
 
+@dataclass(frozen=True, eq=False)
+class Forward:
+    """What is known of a forward at one target."""
+
+    cotangents: dict[tuple[int, ...], list[Array]]
+    """By shape: of each of its values, the products of the true cotangent with some directions."""
+    names: dict[str, Array]
+    """Its local names."""
+
+
 @dataclass(eq=False)
 class Problem:
     """A subject, its source, and the points at which changed code is tried."""
@@ -42,6 +52,8 @@ class Problem:
     """Inputs whose gradients were found to be wrong."""
     posed: bool = False
     """Whether a gradient is wrong at a target: else what is wrong is something else."""
+    forwards: dict[int, Forward] = field(default_factory=dict[int, Forward])
+    """What `truth` has measured, by target."""
     runs: int = 0
     stop: float = inf
     _look: int = field(init=False, default=0)

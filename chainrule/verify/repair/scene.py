@@ -198,7 +198,8 @@ class Scene:
     def names_returned(self) -> set[tuple[int, int]]:
         """Where a name that is computed is returned, or given another name."""
         names = [n for n in self.roots if isinstance(n, ast.Name) and n.id in self.made]
-        return {self.draft.span(n) for n in names}
+        parents = self.draft.parents
+        return {self.draft.span(n) for n in names if not isinstance(parents[n], ast.AugAssign)}
 
     @cached_property
     def unread(self) -> set[str]:

@@ -28,6 +28,7 @@ from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.synthesis import new_gradients
 from chainrule.verify.repair.target import GOOD, Target
 from chainrule.verify.repair.terms import missing
+from chainrule.verify.repair.truth import Doubt, doubts
 from chainrule.verify.repair.weigh import weighed
 
 DEPTH = 4
@@ -215,8 +216,9 @@ def _tried(
     if lab is None:
         return
     seen, mended, enough = set[str](), set[int](), inf
+    places = doubts(lab)
     for batch in stage(lab):
-        for edit in sorted([_weighted(lab.scene, e, codes) for e in batch], key=_cost):
+        for edit in sorted([_weighted(lab.scene, e, codes, places) for e in batch], key=_cost):
             if problem.over or edit.cost > enough + SLACK:
                 break
             found = _applied(problem, at, version, edit)
@@ -232,11 +234,14 @@ def _cost(edit: Edit) -> float:
     return edit.cost
 
 
-def _weighted(scene: Scene, edit: Edit, codes: Sequence[str]) -> Edit:
+def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[Doubt] = ()) -> Edit:
     """The edit with its final cost: less if it undoes a mistake that was named, or reads a name
-    that nothing reads; more the longer it is, and where it does not stand where a value is made."""
+    that nothing reads; more the longer it is, where it does not stand where a value is made, and
+    where the mistake cannot be."""
     words = set(re.findall(r"[A-Za-z_]\w*", edit.text))
     cost = edit.cost - 0.3 * (edit.code in codes) - _UNREAD * bool(words & scene.unread)
+    around = [p for p in places if p.start <= edit.start and edit.end <= p.end]
+    cost += min(around, key=lambda p: p.end - p.start).cost if around else 0.0
     cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
     return replace(edit, cost=cost + 0.25 * ((edit.start, edit.end) in scene.names_returned))
 

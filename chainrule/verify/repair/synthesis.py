@@ -1,51 +1,28 @@
 """Gradients, and last terms of gradients, that the code has no trace of: put together anew.
 
 What is missing from a returned gradient is known as an array. So expressions over the named arrays
-are looked for that have this value, up to a constant: products of two or three of them, matrix
-products, and sums of those along the axes that are too many. Nothing is run for it.
+(`pool.py`) are looked for that have this value, up to a constant. Nothing is run for it.
 """
 
 from __future__ import annotations
 
 import ast
-import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, part
+from chainrule.verify.repair.fit import ADD, MUL, as_part, part
 from chainrule.verify.repair.lab import CLOSE, Lab, Response, Values
 from chainrule.verify.repair.numbers import Scalar, coefficient, scalars
-from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.pool import Term, named, pool, summed
+from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.target import Expected
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.subject import Array
 
 _BEST = 8
 """Expressions that are tried, of those that fit."""
-_LARGEST = 200_000
-"""Elements of a product that is still formed."""
-
-
-@dataclass(frozen=True, eq=False)
-class Term:
-    """An expression and its value."""
-
-    text: str
-    value: Array
-    cost: float
-    code: str = "wrong_value"
-    """The mistake of having anything else in its place."""
-
-
-def named(scene: Scene, node: ast.expr) -> dict[str, Array]:
-    """Named arrays within reach of a node as NumPy arrays, bools as numbers."""
-    found = {k: plain(v) for k, v in scene.arrays_at(node).items()}
-    kept = {k: v for k, v in found.items() if v is not None and v.dtype.kind in "fiub"}
-    return {k: v if v.dtype.kind == "f" else v.astype(np.float64) for k, v in kept.items()}
 
 
 def new_gradients(lab: Lab) -> Iterator[Edit]:
@@ -67,15 +44,15 @@ def _equal(scene: Scene, expected: Expected) -> list[tuple[Term, float]]:
     """Expressions that are a gradient, up to a weight: a named array or its sums, or else more."""
     node, shape = scene.returned[-1], expected.shape
     atoms = [Term(k, v, 0.0) for k, v in named(scene, node).items()]
-    plain_ones = [t for a in atoms for t in _summed(scene, a, shape)]
+    plain_ones = [t for a in atoms for t in summed(scene, a, shape)]
     found = list(_fitting(plain_ones, expected.directions, expected.values))
-    return found or list(_fitting(_pool(scene, node, shape), expected.directions, expected.values))
+    return found or list(_fitting(pool(scene, node, shape), expected.directions, expected.values))
 
 
 def instead(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
     """Edits that put another expression where a node stands, or add one to it."""
     scene, node, value = lab.scene, response.node, response.value
-    terms = _pool(scene, node, value.shape)
+    terms = pool(scene, node, value.shape)
     nothing = not np.any(value)
     for columns, residual in _systems(lab, response):
         for term, weight in _fitting(terms, columns, residual + columns @ value.reshape(-1)):
@@ -100,17 +77,6 @@ def _systems(lab: Lab, response: Response) -> Iterator[tuple[Array, Array]]:
         yield np.concatenate(list(usable.values())), np.concatenate(residuals)
     for i, columns in usable.items():
         yield columns, lab.residuals[i]
-
-
-def _pool(scene: Scene, node: ast.expr, shape: Shape) -> list[Term]:
-    """Expressions that could stand where a node stands."""
-    arrays = named(scene, node)
-    key = (shape, tuple([(k, v.tobytes()) for k, v in arrays.items()]))
-    if key not in scene.pool:
-        formed = [*_formed(scene, arrays, shape), *_projected(scene, arrays, shape)]
-        formed += _reshaped(scene, arrays, shape)
-        scene.pool[key] = [t for t in formed if np.all(np.isfinite(t.value)) and np.any(t.value)]
-    return scene.pool[key]
 
 
 def _fitting(
@@ -179,131 +145,3 @@ def _by_attribute(
             if new not in scene.draft.body and start < end:
                 says = f"`{new}` is assigned, too"
                 yield Edit(end, end, f"\n{indent}{new} = {text}", "dropped", 1.3 + cost, says)
-
-
-def _projected(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
-    """Products less their projections, as in the gradients of a softmax and of norms."""
-    same = {k: v for k, v in arrays.items() if v.shape == shape}
-    for a, b in itertools.permutations(same, 2):
-        x, y = same[a], same[b]
-        for axis in range(-1, len(shape) - 1):
-            along = scene.along(axis, True)
-            total = (x * y).sum(axis=axis, keepdims=True)
-            mean = total / shape[axis]
-            inside = f"{b} * ({a} - ({a} * {b}).sum({along}))"
-            yield Term(inside, y * (x - total), 0.5, "missing_term")
-            text = f"{a} - {b} * ({a} * {b}).mean({along})"
-            yield Term(text, x - y * mean, 0.5, "missing_term")
-
-
-def _formed(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
-    atoms = [Term(k, v, 0.0) for k, v in arrays.items()]
-    for term in _combined(scene, atoms):
-        yield from _summed(scene, term, shape)
-    atoms = atoms[:8]
-    atoms += [Term(f"(1 - {a.text})", 1 - a.value, 0.1) for a in atoms]
-    atoms += [Term(f"(1 + {a.text})", 1 + a.value, 0.2) for a in atoms[:8]]
-    atoms += [Term(f"{a.text} ** 2", a.value**2, 0.1) for a in atoms[:8]]
-    atoms += _differences(atoms[:8])
-    yield from [t for a in atoms[8:] for t in _summed(scene, a, shape)]
-    for a, b in itertools.combinations(atoms, 2):
-        if (two := _times(a, b)) is not None:
-            yield from _summed(scene, two, shape)
-    atoms = [a for a in atoms if a.value.shape == shape][:14]
-    for a, b, c in itertools.combinations(atoms, 3):
-        if (two := _times(a, b)) is not None and (three := _times(two, c)) is not None:
-            yield from _summed(scene, three, shape)
-
-
-def _reshaped(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
-    """What has the right number of elements, in the right shape."""
-    sizes = [k for k, v in scene.watched.names.items() if _is_size(v, shape)]
-    sizes += [f"{k}.shape" for k, v in arrays.items() if v.shape == shape]
-    sizes += [scene.draft.src(n) for n in scene.expressions if _is_size(scene.value(n), shape)]
-    for name, value in arrays.items():
-        if value.shape != shape and value.size == np.prod(shape) and sizes:
-            text = f"{part(name, ATOM)}.reshape({sizes[0]})"
-            yield Term(text, value.reshape(shape), 0.1)
-
-
-def _is_size(value: object, shape: Shape) -> bool:
-    return (
-        isinstance(value, tuple)
-        and all(isinstance(n, int) for n in cast("tuple[object, ...]", value))
-        and value == shape
-    )
-
-
-def _differences(atoms: list[Term]) -> list[Term]:
-    """Differences of arrays of which one fills the other."""
-    found = list[Term]()
-    for a, b in itertools.permutations(atoms, 2):
-        same = a.value.shape == b.value.shape
-        first = same and a.text < b.text
-        if a.value.ndim and b.value.ndim and (first or (not same and _broadcasts(b, a))):
-            found.append(Term(f"({a.text} - {b.text})", a.value - b.value, 0.2))
-    return found[:16]
-
-
-def _broadcasts(small: Term, large: Term) -> bool:
-    """Whether one array fills the other without making it larger."""
-    try:
-        return np.broadcast_shapes(small.value.shape, large.value.shape) == large.value.shape
-    except ValueError:
-        return False
-
-
-def _combined(scene: Scene, atoms: list[Term]) -> Iterator[Term]:
-    yield from atoms
-    for a, b in itertools.combinations_with_replacement(atoms, 2):
-        if (product := _times(a, b)) is not None:
-            yield product
-    for a, b in itertools.product(atoms, atoms):
-        yield from _matrix_products(scene, a, b)
-
-
-def _times(a: Term, b: Term) -> Term | None:
-    try:
-        shape = np.broadcast_shapes(a.value.shape, b.value.shape)
-    except ValueError:
-        return None
-    if np.prod(shape) > _LARGEST:
-        return None
-    text = f"{part(a.text, MUL)} * {part(b.text, MUL + 1)}"
-    return Term(text, a.value * b.value, a.cost + b.cost + 0.1)
-
-
-def _matrix_products(scene: Scene, a: Term, b: Term) -> Iterator[Term]:
-    if min(a.value.ndim, b.value.ndim) < 2 or a.value.size * b.value.size > _LARGEST**2:
-        return
-    for left, right in itertools.product(_forms(scene, a), _forms(scene, b)):
-        if left.value.shape[-1] == right.value.shape[-2]:
-            try:
-                value = left.value @ right.value
-            except ValueError:
-                continue
-            cost = left.cost + right.cost + 0.1
-            yield Term(f"{part(left.text, MUL)} @ {part(right.text, MUL + 1)}", value, cost)
-
-
-def _forms(scene: Scene, a: Term) -> list[Term]:
-    text = scene.transposed(a.text, a.value.ndim)
-    return [a, Term(text, np.swapaxes(a.value, -1, -2), a.cost + 0.05)]
-
-
-def _summed(scene: Scene, term: Term, shape: Shape) -> Iterator[Term]:
-    """The term itself, or its sums over axes, where that has the right shape."""
-    here = term.value.shape
-    if here == shape:
-        yield term
-        return
-    for n in range(1, len(here) + 1):
-        for axes in itertools.combinations(range(len(here)), n):
-            left = tuple([s for i, s in enumerate(here) if i not in axes])
-            kept = tuple([1 if i in axes else s for i, s in enumerate(here)])
-            for keep in (False, True):
-                if (kept if keep else left) == shape:
-                    axis = axes[0] if len(axes) == 1 else axes
-                    text = f"{part(term.text, ATOM)}.sum({scene.along(axis, keep)})"
-                    value = term.value.sum(axis=axes, keepdims=keep)
-                    yield Term(text, value, term.cost + 0.05)

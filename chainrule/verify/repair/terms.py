@@ -21,8 +21,9 @@ from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
 from chainrule.verify.repair.lab import Effect, Lab, Response, Values
 from chainrule.verify.repair.numbers import Scalar, coefficient, factors, scalars
+from chainrule.verify.repair.pool import named
 from chainrule.verify.repair.scene import VALUE, Scene, Shape
-from chainrule.verify.repair.synthesis import instead, named
+from chainrule.verify.repair.synthesis import instead
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.repair.weigh import early
 from chainrule.verify.subject import Array

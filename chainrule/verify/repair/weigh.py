@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import MUL, UNARY, as_part, removed
+from chainrule.verify.repair.fit import ADD, MUL, UNARY, as_part, removed
 from chainrule.verify.repair.lab import NEAR, Lab, Values
 from chainrule.verify.repair.numbers import Scalar, factors, scalars, spelled
 from chainrule.verify.repair.scene import Scene
@@ -88,6 +88,9 @@ def _negated(scene: Scene, node: ast.expr, cost: float) -> Iterator[Edit]:
             pass
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield scene.put(node, scene.draft.src(node.operand), "sign", 1.0)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        left, right = as_part(scene.draft, node.left, MUL), as_part(scene.draft, node.right, ADD)
+        yield scene.put(node, f"{right} - {left}", "sign", cost)
     elif not (isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.USub)):
         text = f"-{as_part(scene.draft, node, MUL)}"
         yield scene.put(node, text, "sign", cost + 0.05)
