@@ -37,6 +37,7 @@ from chainrule.compile.loops.language import (
 from chainrule.compile.loops.views import ZERO, Index, View, back, is_view, whole
 from chainrule.compile.scheduling import lower, realize, rows
 from chainrule.compile.scheduling.again import recomputed
+from chainrule.compile.scheduling.gathering import gathered
 from chainrule.compile.scheduling.lower import is_map, is_scan, is_scatter, reduction
 from chainrule.compile.scheduling.members import (
     Group,
@@ -66,7 +67,7 @@ class Scheduler:
 
     def __init__(self, program: Program) -> None:
         self._apart: set[Term] = set()
-        program = recomputed(program)
+        program = gathered(recomputed(program))
         while True:
             self._start(program)
             known = len(self._apart)

@@ -1,0 +1,71 @@
+"""Concatenations that go on with others: [a, b] and [a, b, c] as x = [a, b] and [x, c].
+
+Then x is computed into its place in the longer one, and whoever reads it reads it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from chainrule.compile.terms.terms import Program, Term, in_order
+from chainrule.ops.shaping import Concat
+
+
+def gathered(program: Program) -> Program:
+    """The program in which concatenations are parts of longer ones that begin or go on like them.
+    Each is a part of one at most: it lies in one place only."""
+    order = in_order(program.roots)
+    whole = sorted([t for t in order if isinstance(t.op, Concat)], key=lambda t: len(t.args))
+    parts: dict[Term, Term] = {}
+    for n, x in enumerate(whole):
+        longer = next((t for t in whole[n + 1 :] if _start(t, x) is not None), None)
+        if longer is not None:
+            parts[x] = longer
+    if not parts:
+        return program
+    new: dict[Term, Term] = {}
+    for t in _with_parts(order, parts):
+        args = tuple([new[a] for a in _args(t, parts)])
+        same = len(args) == len(t.args) and all(a is b for a, b in zip(args, t.args, strict=True))
+        new[t] = t if same else replace(t, args=args)
+    return Program(
+        program.inputs,
+        tuple([new[t] for t in program.results]),
+        tuple([(i, new[t]) for i, t in program.updates]),
+    )
+
+
+def _start(t: Term, x: Term) -> int | None:
+    """From which argument of the concatenation `t` on stand those of `x`, which is shorter."""
+    many = len(x.args)
+    if len(t.args) <= many or t.op.axis != x.op.axis or t.dtype != x.dtype:
+        return None
+    starts = range(len(t.args) - many + 1)
+    return next((i for i in starts if t.args[i : i + many] == x.args), None)
+
+
+def _args(t: Term, parts: dict[Term, Term]) -> tuple[Term, ...]:
+    """The arguments of `t`, those of its parts put together."""
+    args = t.args
+    for x in sorted([x for x, longer in parts.items() if longer is t], key=lambda x: -len(x.args)):
+        start = _start(replace(t, args=args), x)
+        if start is not None:  # not taken by another part
+            args = (*args[:start], x, *args[start + len(x.args) :])
+    return args
+
+
+def _with_parts(order: Sequence[Term], parts: dict[Term, Term]) -> list[Term]:
+    """The terms, each after its arguments, also where these are put together."""
+    done: dict[Term, None] = {}
+    stack = [(t, False) for t in reversed(order)]
+    while stack:
+        t, ready = stack.pop()
+        if t in done:
+            continue
+        if ready:
+            done[t] = None
+        else:
+            stack.append((t, True))
+            stack += [(a, False) for a in _args(t, parts) if a not in done]
+    return list(done)
