@@ -13,6 +13,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 CORE = min(os.sched_getaffinity(0))
@@ -76,10 +77,10 @@ def medians(calls: list[Callable[[], Any]], first: list[float]) -> list[float]:
     return [statistics.median(mine) for mine in times]
 
 
-def compared(problem: Problem, size: dict[str, int], engine: str) -> str:
-    """The line of one problem at one size."""
+def compared(problem: Problem, size: dict[str, int], function: str, engine: str) -> str:
+    """The line of one function of a problem at one size."""
     args = problem.read(problem.make(np.random.default_rng(0), **size))
-    ours = problem.functions(ENGINES[engine])[problem.timed]
+    ours = problem.functions(ENGINES[engine])[function]
     mine = cr.tree_map(lambda x: cr.tensor(x) if isinstance(x, np.ndarray) else x, args)
     calls: list[Callable[[], Any]] = [lambda: ours(*mine)]
     for peer in (peers_jax, peers_torch):
@@ -95,7 +96,7 @@ def compared(problem: Problem, size: dict[str, int], engine: str) -> str:
     a, b, c = medians(calls, first)
     what = ", ".join([f"{k}={v}" for k, v in size.items()]) or "the suite's"
     shown = f"{show(a)} | {show(b)} | {show(c)} | {b / a:.2f} | {c / a:.2f}"
-    return f"| {problem.name} {problem.timed} | {what} | {mark} | {shown} |\n"
+    return f"| {problem.name} {function} | {what} | {mark} | {shown} |\n"
 
 
 def main() -> None:
@@ -111,8 +112,9 @@ def main() -> None:
     lines: list[str] = []
     print(HEAD + RULE, end="", flush=True)
     for name in asked.names or PROBLEMS:
-        for size in PROBLEMS[name].sizes:
-            lines.append(compared(PROBLEMS[name], size, asked.engine))
+        problem = PROBLEMS[name]
+        for size, function in product(problem.sizes, problem.timed):
+            lines.append(compared(problem, size, function, asked.engine))
             print(lines[-1], end="", flush=True)
     if asked.write:
         question = (__doc__ or "").splitlines()[0]

@@ -140,6 +140,6 @@ PROBLEM = Problem(
     read,
     make,
     ({"n": 49, "m": 7776, "p": 31_843}, {"n": 372, "m": 47_423, "p": 204_472}),
-    "jacobian",
+    ("jacobian",),
     write,
 )

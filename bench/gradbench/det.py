@@ -57,4 +57,4 @@ def write(args: tuple[Any, ...], name: str, result: Any) -> Any:
     return np.ravel(np.asarray(result)).tolist() if name == "gradient" else float(result)
 
 
-PROBLEM = Problem("det", functions, read, make, ({"ell": 5}, {"ell": 11}), "gradient", write)
+PROBLEM = Problem("det", functions, read, make, ({"ell": 5}, {"ell": 11}), ("gradient",), write)

@@ -84,6 +84,6 @@ PROBLEM = Problem(
     read,
     make,
     ({"d": 2, "k": 5, "n": 1000}, {"d": 10, "k": 25, "n": 1000}, {"d": 32, "k": 25, "n": 1000}),
-    "jacobian",
+    ("jacobian",),
     write,
 )

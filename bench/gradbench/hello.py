@@ -28,4 +28,4 @@ def make(rng: np.random.Generator) -> Input:
     return rng.normal()
 
 
-PROBLEM = Problem("hello", functions, read, make, ({},), "double")
+PROBLEM = Problem("hello", functions, read, make, ({},), ("double",))

@@ -206,5 +206,5 @@ def write(args: tuple[Any, ...], name: str, result: Any) -> Any:
 
 
 PROBLEM = Problem(
-    "ht", functions, read, make, ({"c": 100, "v": 544}, {"c": 1600, "v": 544}), "jacobian", write
+    "ht", functions, read, make, ({"c": 100, "v": 544}, {"c": 1600, "v": 544}), ("jacobian",), write
 )

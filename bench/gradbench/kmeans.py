@@ -51,5 +51,5 @@ PROBLEM = Problem(
     read,
     make,
     ({"k": 10, "n": 1000, "d": 8}, {"k": 100, "n": 10_000, "d": 16}),
-    "dir",
+    ("dir",),
 )

@@ -43,5 +43,5 @@ def make(rng: np.random.Generator, n: int, m: int) -> Input:
 
 
 PROBLEM = Problem(
-    "llsq", functions, read, make, ({"n": 128, "m": 128}, {"n": 4096, "m": 128}), "gradient"
+    "llsq", functions, read, make, ({"n": 128, "m": 128}, {"n": 4096, "m": 128}), ("gradient",)
 )

@@ -28,4 +28,4 @@ def make(rng: np.random.Generator, n: int) -> Input:
     return {"x": rng.random(n)}
 
 
-PROBLEM = Problem("lse", functions, read, make, ({"n": 2_500}, {"n": 640_000}), "gradient")
+PROBLEM = Problem("lse", functions, read, make, ({"n": 2_500}, {"n": 640_000}), ("gradient",))

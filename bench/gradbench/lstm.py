@@ -104,5 +104,5 @@ def write(args: tuple[Any, ...], name: str, result: Any) -> Any:
 
 
 PROBLEM = Problem(
-    "lstm", functions, read, make, ({"l": 2, "c": 1024}, {"l": 4, "c": 4096}), "jacobian", write
+    "lstm", functions, read, make, ({"l": 2, "c": 1024}, {"l": 4, "c": 4096}), ("jacobian",), write
 )

@@ -61,5 +61,5 @@ def make(rng: np.random.Generator, n: int, s: int) -> Input:
 
 
 PROBLEM = Problem(
-    "ode", functions, read, make, ({"n": 1000, "s": 10}, {"n": 10_000, "s": 100}), "gradient"
+    "ode", functions, read, make, ({"n": 1000, "s": 10}, {"n": 10_000, "s": 100}), ("gradient",)
 )

@@ -74,6 +74,6 @@ PROBLEM = Problem(
     read,
     make,
     ({},),
-    "rr",
+    ("fr", "rr"),
     lambda args, name, result: float(np.asarray(result)[0]),
 )

@@ -35,7 +35,7 @@ class Problem:
     read:      from a message's input, the arguments of those functions: float64 arrays, and ints
                for what decides shapes
     make:      from a size and a generator, an input as the suite's script would make it
-    sizes:     which sizes are timed here; `timed` is the function that is timed
+    sizes:     which sizes are timed here; `timed` are the functions that are timed
     write:     from the arguments, a function's name and its result, the message's output
     """
 
@@ -44,7 +44,7 @@ class Problem:
     read: Callable[[Input], tuple[Any, ...]]
     make: Callable[..., Input]
     sizes: tuple[dict[str, int], ...]
-    timed: str
+    timed: tuple[str, ...]
     write: Callable[[tuple[Any, ...], str, Any], Any] = lambda args, name, result: plain(result)
 
 

@@ -51,4 +51,4 @@ def make(rng: np.random.Generator) -> Input:
     return {"start": [1.0, 1.0]}
 
 
-PROBLEM = Problem("saddle", functions, read, make, ({},), "rr")
+PROBLEM = Problem("saddle", functions, read, make, ({},), ("fr", "rr"))
