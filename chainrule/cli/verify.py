@@ -68,6 +68,7 @@ def _script(name: str, asked: Mapping[str, Any], deliver: Callable[[Report], Non
         deliver=deliver,
         own=script.OWN,
         torch=script.TORCH,
+        loop=script.LOOP,
     )
     if outcome.code:
         _say(f"{name} ended with exit code {outcome.code}")

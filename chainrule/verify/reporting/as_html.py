@@ -15,6 +15,7 @@ import numpy as np
 from chainrule.verify.finding import Correction, Finding, Heat
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.reporting.as_text import LABEL, blocks, lines, plain, three
+from chainrule.verify.reporting.words import tried
 
 CELLS = 48
 """Rows and columns of a picture at most; larger Jacobians are shown by blocks."""
@@ -92,7 +93,7 @@ def _rows(finding: Finding) -> Iterator[tuple[str, str]]:
     known = [finding.name.detail, finding.name.because, *finding.evidence]
     yield "how we know", "<br>".join([escape(s) for s in known if s])
     if finding.correction:
-        yield "correction", _correction(finding.correction, finding.error is not None)
+        yield "correction", _correction(finding, finding.correction)
     for name in finding.names[1:]:
         said = "; ".join([s for s in (name.detail, name.because, name.apart) if s])
         yield "or", escape(f"{name.mistake.title}: {said}")
@@ -100,7 +101,7 @@ def _rows(finding: Finding) -> Iterator[tuple[str, str]]:
         yield "victims", escape("wrong because of it: " + ", ".join(finding.victims))
 
 
-def _correction(correction: Correction, measured: bool) -> str:
+def _correction(finding: Finding, correction: Correction) -> str:
     code = [
         f'<pre class="{style}">{escape(f"{sign} {line}")}</pre>'
         for sign, style, text in (
@@ -109,13 +110,7 @@ def _correction(correction: Correction, measured: bool) -> str:
         )
         for line in text.splitlines()
     ]
-    tried = ""
-    if correction.rechecked:
-        error = "" if correction.error is None else f", error {correction.error:.1e}"
-        tried = f"tried on the same values and on others: right{error}"
-    elif measured:
-        tried = "not tried"
-    return f"{escape(correction.formula)}{''.join(code)}<div>{escape(tried)}</div>"
+    return f"{escape(correction.formula)}{''.join(code)}<div>{escape(tried(finding))}</div>"
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

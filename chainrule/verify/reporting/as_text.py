@@ -9,6 +9,7 @@ import numpy as np
 
 from chainrule.verify.finding import Correction, Finding, Heat
 from chainrule.verify.ledger import TRAINING, Ledger
+from chainrule.verify.reporting.words import tried
 from chainrule.verify.subject import Array
 
 Line = list[tuple[str, str]]
@@ -66,7 +67,7 @@ def _bodies(findings: Sequence[Finding]) -> Iterator[Line]:
         yield from _title(finding)
         yield from _why(finding)
         if finding.correction:
-            yield from _correction(finding.correction, finding.error is not None)
+            yield from _correction(finding, finding.correction)
         yield from _others(finding)
         yield from _table(finding.table)
         if finding.heat and finding.level == "error":
@@ -102,7 +103,7 @@ def _why(finding: Finding) -> Iterator[Line]:
         yield from _labelled("", sentence)
 
 
-def _correction(correction: Correction, measured: bool) -> Iterator[Line]:
+def _correction(finding: Finding, correction: Correction) -> Iterator[Line]:
     """What to do. Advice about a training loop changes no gradient that could be measured again."""
     yield from _labelled("correction", correction.formula)
     if correction.place and (correction.before or correction.after):
@@ -111,13 +112,9 @@ def _correction(correction: Correction, measured: bool) -> Iterator[Line]:
         for line in code.splitlines():
             yield [(" " * (LABEL + 2) + sign + " ", style), (line, style)]
     if correction.rechecked:
-        error = "" if correction.error is None else f", error {correction.error:.1e}"
-        yield [
-            (" " * (LABEL + 2), ""),
-            (f"tried on the same values and on others: right{error}", "green"),
-        ]
-    elif measured:
-        yield from _labelled("", "not tried: what the code computes could not be replaced")
+        yield [(" " * (LABEL + 2), ""), (tried(finding), "green")]
+    else:
+        yield from _labelled("", tried(finding))
 
 
 def _others(finding: Finding) -> Iterator[Line]:

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from chainrule.verify.reporting.report import Report
+from chainrule.verify.script.again import Again, Codes, codes
 from chainrule.verify.script.session import Makers, Session, Stop
 from chainrule.verify.script.target import Target, as_main
 
@@ -44,6 +45,7 @@ def run(
     deliver: Callable[[Report], None] = lambda report: None,
     own: Makers = (),
     torch: Makers = (),
+    loop: tuple[Makers, Makers] = ((), ()),
 ) -> Outcome:
     """Run `target` and report on it.
 
@@ -55,12 +57,20 @@ def run(
         deliver: Is given the report as soon as it is there, once.
         own: What makes the observers for chainrule's programs (see `Session`).
         torch: What makes those for PyTorch's.
+        loop: The ones of both that look at training loops. If there are any, corrections of the
+            loop are tried: the changed script is run once more (see `Again`).
     """
-    session = Session(target.name, steps, deliver, own=own, torch=torch, stop=stop)
+
+    def once_more(edited: Target) -> tuple[int, Codes]:
+        outcome = run(edited, args, steps=steps, stop=True, own=loop[0], torch=loop[1])
+        return outcome.code, codes(outcome.report.findings)
+
+    again = Again(target, once_more) if any(loop) else None
+    session = Session(target.name, steps, deliver, own=own, torch=torch, stop=stop, again=again)
     with as_main(target, args) as namespace:
         session.start()
         code = _executed(target, namespace)
-        session.finish(_missing(session))
+        session.finish(_missing(session), code)
         sys.stdout.flush()
     assert session.report is not None
     return Outcome(code, session.report, session.is_seen, session.seconds)

@@ -16,6 +16,7 @@ from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
+from chainrule.verify.script.again import Again
 from chainrule.verify.script.apart import apart
 from chainrule.verify.script.arrivals import Arrival
 from chainrule.verify.script.calm import calm
@@ -46,6 +47,7 @@ class Session:
         own: What makes the observers of chainrule's programs.
         torch: What makes the observers of PyTorch's, called when PyTorch was imported.
         stop: Whether `Stop` is raised in the script after the last observed step.
+        again: How the script is run once more, to try corrections; None if it is not.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Session:
         own: Makers = (),
         torch: Makers = (),
         stop: bool = False,
+        again: Again | None = None,
     ) -> None:
         self.what = what
         self.steps = steps
@@ -67,6 +70,7 @@ class Session:
         """Spent on the report, in which the script stood still."""
         self._deliver = deliver
         self._stop = stop
+        self._again = again
         self._makers = {"own": own, "torch": torch}
         self._observers: list[Observer] = []
         self._patches = Patches()
@@ -81,13 +85,15 @@ class Session:
 
     def start(self) -> None:
         """Put everything in place."""
+        self._since = time.perf_counter()
         self._guarded("chainrule's observers", self._own)
         self._arrival.wait()
 
-    def finish(self, why: str = "") -> None:
+    def finish(self, why: str = "", code: int = 0) -> None:
         """Take everything away, check what was seen and deliver the report; once.
 
-        `why`: for the ledger, why not all steps were seen.
+        `why`: for the ledger, why not all steps were seen. `code`: the script's exit code, if it
+        has ended; with an error in it nothing is tried.
         """
         if self._over or os.getpid() != self._pid:
             return
@@ -99,28 +105,35 @@ class Session:
         for observer in reversed(self._observers):
             self._guarded(_name(observer), observer.stop)
         self._patches.undo()
+        self.report = report = Report(self.what, (), self.ledger)
         try:
-            found = self._findings()
+            self._find(report)
             if self.is_seen and self.ledger.planted is None:
                 self._guarded("the planted gradient", self._plant)
+            if not code:
+                self._guarded("corrections", lambda: self._try(report, start - self._since))
+        except KeyboardInterrupt:
+            self.ledger.skipped.append(Skipped(self.what, "interrupted while it was checked"))
+            raise
         finally:
             self.seconds = time.perf_counter() - start
-        self.report = report = Report(self.what, merged(found), self.ledger)
-        self._observers.clear()
-        self._guarded("the report", lambda: self._deliver(report))
+            self._observers.clear()
+            self._guarded("the report", lambda: self._deliver(report))
 
-    def _findings(self) -> list[Finding]:
+    def _find(self, report: Report) -> None:
         found: list[Finding] = []
         for observer in self._observers:
-            try:
-                with calm():
-                    self._guarded(
-                        _name(observer), lambda o=observer: found.extend(o.findings(self.ledger))
-                    )
-            except KeyboardInterrupt:
-                self.ledger.skipped.append(Skipped(self.what, "interrupted while it was checked"))
-                raise
-        return found
+            with calm():
+                self._guarded(
+                    _name(observer), lambda o=observer: found.extend(o.findings(self.ledger))
+                )
+            report.findings = tuple(merged(found))
+
+    def _try(self, report: Report, seconds: float) -> None:
+        if self._again is not None:
+            with calm():
+                tried = self._again.tried(report.findings, self.ledger, seconds)
+            report.findings = tuple(tried)
 
     def _plant(self) -> None:
         from chainrule.verify.script.control import planted

@@ -43,6 +43,8 @@ class _Optimizer:
     """How its gradients looked after the last event that may change them, by id."""
     changed: bool = False
     """Whether the program changed gradients by itself."""
+    zeroed_at: Place | None = None
+    stepped_at: Place | None = None
 
 
 @final
@@ -64,6 +66,7 @@ class Accumulation(Part):
             events.BackwardEnds: self._ends,
             events.Clipped: self._clipped,
             events.Unscaled: self._unscaled,
+            events.Zeroed: self._zeroed,
             events.StepBegins: self._steps,
             events.StepEnds: self._stepped,
         }
@@ -102,8 +105,15 @@ class Accumulation(Part):
         row = self._row(e.optimizer)
         row.looks = _looks(e.engine, row.optimizer)
 
+    def _zeroed(self, e: events.Zeroed) -> None:
+        own = {id(p) for p in e.params}
+        for row in self._rows.values():
+            if any(id(p) in own for p in e.engine.params(row.optimizer)):
+                row.zeroed_at = e.place
+
     def _steps(self, e: events.StepBegins) -> None:
         row = self._row(e.optimizer)
+        row.stepped_at = e.place
         row.changed |= e.closure or row.looks != _looks(e.engine, row.optimizer)
 
     def _stepped(self, e: events.StepEnds) -> None:
@@ -124,7 +134,7 @@ class Accumulation(Part):
                 why = "how the loss was scaled cannot be read from its graph"
                 ledger.skipped.append(Skipped(self.title, why))
                 continue
-            finding = _dropped(row.groups) or _wrong(row.groups)
+            finding = _dropped(row) or _wrong(row.groups)
             if finding is not None:
                 found.append(finding)
         return found
@@ -163,8 +173,9 @@ def _divisors(groups: list[tuple[_Micro, ...]]) -> list[tuple[int, float]]:
     return rows
 
 
-def _dropped(groups: list[tuple[_Micro, ...]]) -> Finding | None:
+def _dropped(row: _Optimizer) -> Finding | None:
     """A reset in front of every backward pass, though several are meant for one step."""
+    groups = row.groups
     if not all(m.first for group in groups for m in group):
         return None
     k, d = Counter(_divisors(groups)).most_common(1)[0][0]
@@ -181,6 +192,7 @@ def _dropped(groups: list[tuple[_Micro, ...]]) -> Finding | None:
         "reset once for every step: behind optimizer.step(), not in front of each backward pass",
         groups[0][0].place,
         detail=detail,
+        edit=edits.moved_behind(row.zeroed_at, row.stepped_at),
     )
 
 
@@ -213,7 +225,7 @@ def _wrong(groups: list[tuple[_Micro, ...]]) -> Finding | None:
         f"divide the loss by the number of backward passes: (loss / {usual}).backward()",
         place,
         detail=f"the divisor is {d:g}, the number of backward passes {usual}",
-        edit=edits.divided(place, usual) if abs(d - 1) < 1e-6 else None,
+        edit=edits.divided(place, usual) if abs(d - 1) < 1e-6 else edits.redivided(place, d, usual),
     )
 
 

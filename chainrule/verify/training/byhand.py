@@ -13,7 +13,7 @@ from typing import Any, final
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
-from chainrule.verify.training import events
+from chainrule.verify.training import edits, events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine
 from chainrule.verify.training.said import said
@@ -41,6 +41,8 @@ class ByHand(Part):
         self._leaves: dict[int, _Leaf] = {}
         self._suspects: dict[int, _Leaf] = {}
         self._mixed: list[tuple[int, int, float, Place | None]] = []
+        self._reset = ""
+        """The statement that is missing."""
 
     def listens(self) -> Handlers:
         """Backward passes; and optimizers, whose parameters are not looked at."""
@@ -83,6 +85,8 @@ class ByHand(Part):
         if old:
             norm = sum([n * n for n in old]) ** 0.5
             self._mixed.append((e.begin.serial, len(old), norm, e.begin.place))
+            mixed = [x for x in e.begin.graph.leaves if id(x) in self._suspects.keys() & e.touched]
+            self._reset = self._reset or edits.dropped(mixed)
         own = [x for x in e.begin.graph.leaves if id(x) in e.touched - self._optimized]
         gradients = engine.norms([x.grad for x in own])
         values = engine.norms([x.detach() for x in own])
@@ -106,5 +110,6 @@ class ByHand(Part):
                 "after the change of the parameters: p.grad = None (or p.grad.zero_())",
                 place,
                 detail=f"in {len(self._mixed)} steps",
+                edit=edits.inserted(place, self._reset) if len(self._mixed) == serial - 1 else None,
             )
         ]

@@ -13,7 +13,7 @@ from typing import Any, final
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
-from chainrule.verify.training import events, uncovered
+from chainrule.verify.training import edits, events, uncovered
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.names import Names
 from chainrule.verify.training.said import looked
@@ -51,6 +51,8 @@ class Seen:
     """Modules that ran within a model that does not have them: module, model, where."""
     reached: set[int] = field(default_factory=set[int])
     """Ids of those whose parameters got a gradient."""
+    called: dict[int, edits.Known] = field(default_factory=dict[int, edits.Known])
+    """By id of a model: what the program calls it."""
     loaded: set[int] = field(default_factory=set[int])
     """Ids of modules whose values were trained before."""
     backwards: int = 0
@@ -97,6 +99,8 @@ class Coverage(Part):
         if e.depth == 0:
             seen.names.add(e.engine, module)
             self._root = module
+            if id(module) not in seen.called:
+                seen.called[id(module)] = edits.known_as(module)
         elif not seen.names.has_module(module) and id(module) not in seen.strangers:
             seen.names.renew()
             if not seen.names.has_module(module):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 from chainrule.verify.place import Place
 from chainrule.verify.where import user_frame
@@ -24,6 +24,30 @@ class Edit:
     place: Place
 
 
+@dataclass(frozen=True)
+class Known:
+    """What an object is called in a function, or in all of a file."""
+
+    name: str
+    file: str
+    function: str
+
+    def holds(self, place: Place | None) -> bool:
+        """Whether it is called so at another line, too."""
+        same = place is not None and bool(self.name) and place.file == self.file
+        return same and self.function in ("", place.function if place is not None else "")
+
+
+def known_as(value: Any) -> Known:
+    """What the user's running line calls an object, and where it is called so."""
+    frame, name = user_frame(), name_of(value)
+    if frame is None:
+        return Known("", "", "")
+    code = frame.f_code
+    everywhere = frame.f_globals.get(name) is value
+    return Known(name, code.co_filename, "" if everywhere else code.co_qualname)
+
+
 def name_of(value: Any) -> str:
     """What the user's running line can call an object: a variable, or an attribute of `self`."""
     frame = user_frame()
@@ -32,6 +56,20 @@ def name_of(value: Any) -> str:
     own: dict[str, Any] = getattr(frame.f_locals.get("self"), "__dict__", {})
     named = {**frame.f_globals, **{f"self.{k}": v for k, v in own.items()}, **frame.f_locals}
     return next((name for name, held in named.items() if held is value), "")
+
+
+def dropped(leaves: Sequence[Any]) -> str:
+    """A statement that drops the gradients of leaves, by names of the user's running line."""
+    frame = user_frame()
+    if frame is None:
+        return ""
+    for name, held in {**frame.f_globals, **frame.f_locals}.items():
+        if isinstance(held, list | tuple):
+            inside = {id(x) for x in cast("Sequence[Any]", held)}
+            if inside == {id(x) for x in leaves}:
+                return f"for p in {name}: p.grad = None"
+    names = [name_of(x) for x in leaves]
+    return "".join([f"{name}.grad = " for name in names]) + "None" if all(names) else ""
 
 
 def inserted(place: Place | None, statement: str) -> Edit | None:
@@ -51,13 +89,14 @@ def followed(place: Place | None, statement: str) -> Edit | None:
 
 
 def moved_behind(first: Place | None, second: Place | None) -> Edit | None:
-    """The first line moved behind the second one, if both stand in the same block."""
+    """The first line moved behind the second one, into whose block it comes."""
     if first is None or second is None or first.file != second.file or first.line >= second.line:
         return None
     lines = [linecache.getline(first.file, n).rstrip() for n in range(first.line, second.line + 1)]
-    if any(_statement(line) is None or _indent(line) != _indent(lines[0]) for line in lines):
+    if _statement(lines[0]) is None or _statement(lines[-1]) is None:
         return None
-    return Edit("\n".join(lines), "\n".join([*lines[1:], lines[0]]), first)
+    moved = _indent(lines[-1]) + lines[0].lstrip()
+    return Edit("\n".join(lines), "\n".join([*lines[1:], moved]), first)
 
 
 def divided(place: Place | None, by: int) -> Edit | None:
@@ -70,6 +109,51 @@ def divided(place: Place | None, by: int) -> Edit | None:
         if call.func.attr != "backward":
             return False
         call.func.value = ast.BinOp(call.func.value, ast.Div(), ast.Constant(by))
+        return True
+
+    return _changed(place, change)
+
+
+def redivided(place: Place | None, by: float, to: int) -> Edit | None:
+    """`loss = mean / 8` with another number, if it is the only division by `by` in the file."""
+    if place is None:
+        return None
+    try:
+        tree = ast.parse("".join(linecache.getlines(place.file)))
+    except SyntaxError:
+        return None
+    found = [node for node in ast.walk(tree) if _divides(node, by)]
+    if len(found) != 1:
+        return None
+
+    def change(node: ast.stmt) -> bool:
+        for part in ast.walk(node):
+            if isinstance(part, ast.BinOp) and _divides(part, by):
+                part.right = ast.Constant(to)
+        return True
+
+    return _changed(Place(place.file, found[0].lineno, place.function), change)
+
+
+def _divides(node: ast.AST, by: float) -> TypeGuard[ast.BinOp]:
+    return (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Div)
+        and isinstance(node.right, ast.Constant)
+        and node.right.value == by
+    )
+
+
+def given_all(place: Place | None, model: str) -> Edit | None:
+    """`optimizer = SGD(head.parameters(), ...)` with all parameters of the model."""
+
+    def change(node: ast.stmt) -> bool:
+        call = node.value if isinstance(node, ast.Assign) else None
+        if not isinstance(call, ast.Call) or not call.args or not model:
+            return False
+        if not ast.unparse(call.args[0]).endswith(".parameters()"):
+            return False  # groups with settings of their own, or a list that is made elsewhere
+        call.args[0] = ast.parse(f"{model}.parameters()", mode="eval").body
         return True
 
     return _changed(place, change)

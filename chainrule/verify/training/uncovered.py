@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.verify.finding import Finding, Level
 from chainrule.verify.place import Place
+from chainrule.verify.training.edits import Edit, given_all
 from chainrule.verify.training.names import listed
 from chainrule.verify.training.said import said
 from chainrule.verify.where import placed
@@ -153,9 +154,16 @@ def _forgotten(seen: Seen, left: Sequence[Any], optimized: set[int]) -> list[Fin
                 place,
                 "give the optimizer all that is to be trained; for what is not, requires_grad_"
                 "(False), which saves its gradients",
+                _given_all(seen, root, place),
             )
         )
     return found
+
+
+def _given_all(seen: Seen, root: Any, place: Place | None) -> Edit | None:
+    """The line of the optimizer with all parameters, where the model has the same name there."""
+    known = seen.called.get(id(root))
+    return given_all(place, known.name) if known is not None and known.holds(place) else None
 
 
 def _is_odd(seen: Seen, out: Sequence[Any], within: Sequence[Any]) -> bool:
@@ -235,8 +243,10 @@ def finding(
     detail: str,
     place: Place | None,
     correction: str,
+    edit: Edit | None = None,
 ) -> Finding:
     """A finding about parameters."""
     return said(
-        level, code, because, correction, place, detail=detail, subject=names, kind="parameters"
-    )
+        level, code, because, correction, place, detail=detail, subject=names, kind="parameters",
+        edit=edit,
+    )  # fmt: skip

@@ -1,0 +1,61 @@
+"""A process that may read and compute, and nothing else: for code of the user's that runs twice.
+
+What Python does to files, processes and connections it announces (`sys.addaudithook`), so that it
+can be refused; what libraries write past Python is refused where it is known, and files cannot grow
+in any case.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_REFUSED = (
+    "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink",
+    "os.chmod", "os.chown", "os.utime", "os.setxattr", "os.removexattr", "os.kill", "os.killpg",
+    "os.system", "os.exec", "os.spawn", "os.posix_spawn", "os.fork", "os.startfile", "shutil.",
+    "subprocess.", "socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo",
+    "sqlite3.connect", "webbrowser.", "ftplib.", "smtplib.", "urllib.",
+)  # fmt: skip
+"""Beginnings of the names of what is announced."""
+
+
+class RefusedError(PermissionError):
+    """Code that runs for a second time asked for something that would leave a trace."""
+
+
+def confine() -> list[str]:
+    """From here on this process leaves no trace; the list tells what was refused.
+
+    It cannot be undone: for copies of a process.
+    """
+    from resource import RLIMIT_FSIZE, getrlimit, setrlimit  # which not all systems have
+
+    sys.dont_write_bytecode = True
+    setrlimit(RLIMIT_FSIZE, (0, getrlimit(RLIMIT_FSIZE)[1]))
+    refused: list[str] = []
+
+    def refuse(why: str) -> None:
+        refused.append(why)
+        raise RefusedError(why)
+
+    def write(*args: Any, **kwargs: Any) -> None:
+        refuse("it would write a file")
+
+    for module, name in (("torch._C", "PyTorchFileWriter"), ("safetensors.torch", "save_file")):
+        if module in sys.modules:
+            setattr(sys.modules[module], name, write)
+    sys.addaudithook(lambda event, args: _listen(event, args, refuse))
+    return refused
+
+
+def _listen(event: str, args: tuple[Any, ...], refuse: Callable[[str], None]) -> None:
+    if event == "open":
+        path, _, flags = args
+        if not isinstance(path, int) and flags & _WRITES and os.fspath(path) != os.devnull:
+            refuse(f"it would write to {os.fspath(path)}")
+    elif event.startswith(_REFUSED):
+        refuse(f"it would call {event}")
