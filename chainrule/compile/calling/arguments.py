@@ -14,7 +14,7 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from chainrule.compile.calling.axes import Axes, declared, spread
+from chainrule.compile.calling.declared import Axes, declared, spread
 from chainrule.compile.tracing.assemble import Call
 from chainrule.errors import ConfigError, DtypeError
 from chainrule.graph import around, is_recording

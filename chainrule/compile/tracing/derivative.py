@@ -9,7 +9,7 @@ Notation: `g` a cotangent; `wrt` the inputs that a gradient can flow to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
@@ -17,6 +17,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from chainrule.compile.running.backend import Run, build, uncollected
+from chainrule.compile.terms.sizes import bound
 from chainrule.compile.terms.terms import Program
 from chainrule.derive import pullback_nodes
 from chainrule.errors import GradientError
@@ -35,7 +36,7 @@ class Derivative:
     name: str
     forward: Run
     specs: list[Spec]
-    """Of the results."""
+    """Of the results; sizes may be in symbols."""
     open: list[bool]
     """Which results are differentiable: the cotangents of those follow the inputs in `back`."""
     wrt: list[int]
@@ -43,13 +44,17 @@ class Derivative:
     back: Program
     again: Callable[[Sequence[Any]], Any] | None
     """Runs the function itself on inputs; None if it changes its state or draws random numbers."""
+    make: Callable[[], Run] | None = None
+    """Makes what runs `back`, where that is not just to build it."""
+    symbols: Callable[[Sequence[Any]], Mapping[str, int]] = lambda inputs: {}
+    """The values of the symbols, for inputs."""
     _run: Run | None = field(default=None)
 
     def run_back(self, inputs: Sequence[Any]) -> list[Any]:
         """Run `back`, which is compiled when it is first needed."""
         if self._run is None:
             with uncollected():
-                self._run = build(self.back)
+                self._run = build(self.back) if self.make is None else self.make()
         return self._run(inputs)
 
 
@@ -91,8 +96,11 @@ class Compiled(Op):
         if wrapped and is_recording():
             bars = self._recorded(gs, xs)
         else:
-            full = [_array(c, s) for c, s, o in zip(gs, known.specs, known.open, strict=True) if o]
-            bars = [conj(b) for b in known.run_back([*[_plain(x) for x in xs], *full])]
+            inputs = [_plain(x) for x in xs]
+            symbols = known.symbols(inputs)
+            specs = zip(gs, known.specs, known.open, strict=True)
+            full = [_array(c, s, symbols) for c, s, o in specs if o]
+            bars = [conj(b) for b in known.run_back([*inputs, *full])]
         by_place = dict(zip(known.wrt, bars, strict=True))
         return [
             _as(by_place[i], wrapped) if needed and i in by_place else None
@@ -128,10 +136,10 @@ class Compiled(Op):
         return [conj(got[n]) if n in got else variable(np.zeros(n.shape, n.dtype)) for n in nodes]
 
 
-def _array(g: Any, spec: Spec) -> Any:
+def _array(g: Any, spec: Spec, symbols: Mapping[str, int]) -> Any:
     """A cotangent as the program wants it."""
     if g is None:
-        return np.zeros(spec.shape, spec.dtype)
+        return np.zeros([bound(n, symbols) for n in spec.shape], spec.dtype)
     return np.asarray(_plain(conj(g)), spec.dtype, order="C")
 
 
