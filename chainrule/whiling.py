@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.errors import DtypeError, ShapeError, TraceError, describe
+from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError, describe
 from chainrule.graph import tracer
 from chainrule.op import Spec
 from chainrule.tensor import Tensor, asarray
@@ -45,6 +45,8 @@ def while_loop(
     >>> cr.while_loop(lambda s: s["x"] < 100, lambda s: {"x": s["x"] * 3}, {"x": cr.tensor(1.0)})
     {'x': tensor(243., dtype=float32)}
     """
+    if most is not None and most < 0:
+        raise ConfigError(f"while_loop: most={most} turns: say 0 or more, or None for any number")
     leaves, shape = flatten(state)
     now = [_leaf(x) for x in leaves]
     going = _going(cond, shape, now)

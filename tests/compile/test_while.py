@@ -82,7 +82,7 @@ def test_it_is_one_native_loop(backend: str):
     loops = f.loops()
     assert loops.count("while ") == 1
     assert "eager" not in loops
-    assert "while_loop" in str(f.explain(repeats=1))
+    assert "while_loop runs as long as values say" in str(f.explain(repeats=1))
 
 
 @pytest.mark.parametrize("f", [root, falling])
@@ -205,6 +205,8 @@ def test_most_ends_the_loop():
     for most, end in ((0, 1.0), (3, 8.0), (50, 1024.0)):
         assert f(cr.tensor(1.0), most).item() == end
         assert cr.jit(f)(cr.tensor(1.0), most).item() == end
+    with pytest.raises(cr.ConfigError, match="most=-1"):
+        f(cr.tensor(1.0), -1)
 
 
 def test_going_back_rereads_a_tape_that_each_turn_adds_to_in_place(

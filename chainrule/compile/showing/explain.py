@@ -131,10 +131,13 @@ class Explanation:
         return [*lines, f"{_row(cells[-1], widths)}  total"]
 
     def _fallbacks(self) -> list[str]:
-        eager = [r for r in self.rows if r.eager]
-        if not eager:
-            return []
-        return ["", *[f"{r.kernel} runs in its eager form: {r.eager}" for r in eager]]
+        said = [f"{r.kernel} runs in its eager form: {r.eager}" for r in self.rows if r.eager]
+        said += [
+            f"{r.kernel} runs as long as values say: its bytes and flops are those of one turn"
+            for r in self.rows
+            if not r.eager and r.fused and r.fused[0].op == "while_loop"
+        ]
+        return ["", *said] if said else []
 
 
 def explained(
