@@ -198,6 +198,16 @@ def test_reverse_mode_through_what_a_turn_reads():
     assert_same(cr.jit(many)(*args[:2], rows), tuple(map(cr.stack, zip(*each, strict=True))))
 
 
+def test_gradients_of_many_examples(backend: str, monkeypatch: pytest.MonkeyPatch):
+    a = cr.tensor(np.geomspace(0.01, 100, 12).astype(np.float32))
+    wanted = cr.stack([cr.grad(root)(x) for x in a]), cr.stack([cr.grad(falling)(x) for x in a])
+    bounded(monkeypatch, 50)
+    both = cr.jit(lambda a: (cr.vmap(cr.grad(root))(a), cr.vmap(cr.grad(falling))(a)))
+    assert_same(both(a), wanted)
+    if backend == "native":  # not one example after the other
+        assert len(both.loops(a).splitlines()) == len(both.loops(a[:3]).splitlines())
+
+
 def test_most_ends_the_loop():
     def f(x: Any, most: int) -> Any:
         return cr.while_loop(lambda s: s < 1000, lambda s: s * 2, x, most=most)

@@ -163,11 +163,12 @@ def _extremum(e: Elements, t: Term) -> Scatter:
 
 
 def _keep(e: Elements, t: Term) -> Scatter:
-    tape, number, row = t.args
+    tape, places, row = t.args
+    n = len(places.shape)
     return Scatter(
         row.shape,
         lambda at: e.element(tape, at),
-        lambda at: (wrapped(e.exprs, e.element(number, ()), t.shape[0]), *at),
+        lambda at: (wrapped(e.exprs, e.element(places, at[:n]), t.shape[0]), *at[n:]),
         lambda at: e.element(row, at),
         None,
     )

@@ -163,7 +163,8 @@ def narrowed(program: Program, keep: Sequence[int]) -> Program:
 
 
 class Keep(Op):
-    """A tape with another row `at`: (tape, at, row) -> tape."""
+    """A tape with another row `at`: (tape, at, row) -> tape. `at` may be an array of places that
+    differ; its axes are then the first ones of `row`."""
 
     @property
     def name(self) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.compile.running.backend import build_unchecked
 from chainrule.compile.terms.terms import Term
-from chainrule.compile.terms.turns import COUNT, Turns, depending, replayed
+from chainrule.compile.terms.turns import COUNT, Keep, Turns, depending, replayed
 from chainrule.compile.tracing.carrying import backward, taped, widened
 from chainrule.compile.tracing.closing import closed, node_of, now, place, run
 from chainrule.compile.tracing.looping import Before
@@ -24,7 +24,7 @@ from chainrule.errors import TraceError, describe
 from chainrule.graph import apply, recording, tracer, variable
 from chainrule.op import Need, Op, Spec, new_op
 from chainrule.ops import elementwise as ew
-from chainrule.ops.batching import Batched, batch
+from chainrule.ops.batching import Batched, batch, everywhere
 from chainrule.ops.families import broadcast_to
 from chainrule.ops.reduction import Found
 from chainrule.ops.selection import Where
@@ -206,6 +206,16 @@ def _(op: While, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     return tuple(
         [y if f else broadcast_to(y, (size, *y.shape)) for y, f in zip(ends, flags, strict=False)]
     )
+
+
+@batch.register
+def _(op: Keep, xs: Sequence[Any], batched: Batched, size: int) -> Any:
+    """All tapes, one after the other, as one: each example writes to a row of its own."""
+    tape, at, row = everywhere(xs, batched, size)
+    most = tape.shape[1]
+    flat = reshape(tape, (size * most, *tape.shape[2:]))
+    first = np.arange(size).reshape(size, *[1] * (len(at.shape) - 1)) * most
+    return reshape(apply(op, flat, at + first, row), tape.shape)
 
 
 def _shared(turns: Turns) -> int:
