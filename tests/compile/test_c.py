@@ -87,6 +87,24 @@ def test_large_products_are_a_function_of_their_own(tmp_path: Path) -> None:
     np.testing.assert_allclose(losses(files.source, 10), want, rtol=0, atol=1e-12)
 
 
+def test_attention_a_block_of_rows_at_a_time(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    args = [cr.asarray(rng.standard_normal((6, 192, 16))) for _ in range(4)]
+
+    @cr.jit
+    def score(q: Any, k: Any, v: Any, g: Any) -> Any:
+        def loss(q: Any, k: Any, v: Any) -> Any:
+            return (cr.scaled_dot_product_attention(q, k, v, causal=True) * g).sum()
+
+        parts = cr.grad(loss, argnums=(0, 1, 2))(q, k, v)
+        return sum([(x * x * x).sum() for x in parts], cr.tensor(0.0, dtype=np.float64))
+
+    want = score(*args).item()
+    files = score.to_c(tmp_path / "rows.c", *args)
+    assert "of_rows" in files.source.read_text()
+    np.testing.assert_allclose(losses(files.source, 1), [want], rtol=1e-12)
+
+
 def test_one_program_for_every_length_and_a_rate_that_falls(tmp_path: Path) -> None:
     model = GPT(MODELS["microgpt"](), draw=python_draw(random.Random(1)), dtype=np.float64)
     adam = optim.Adam(model.parameters(), lr=0.01)

@@ -14,6 +14,7 @@ from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_own_results
 from chainrule.compile.c.statements import Function, Helpers, function, mentions
 from chainrule.compile.loops.language import Buffer, Host, Kernel, Loops, loop_of
+from chainrule.compile.scheduling.products import is_large
 from chainrule.compile.scheduling.schedule import Scheduler
 from chainrule.compile.terms.sizes import Size
 from chainrule.compile.terms.terms import Program, Term, in_order
@@ -132,7 +133,7 @@ class Source:
     # --- kernels
 
     def _write(self, p: Phase) -> None:
-        scheduler = Scheduler(p.program)
+        scheduler = Scheduler(p.program, called=is_large)
         program = scheduler.run()
         self.symbols = tuple(sorted({*self.symbols, *program.symbols}))
         arrays = self._arrays(p, scheduler, program)

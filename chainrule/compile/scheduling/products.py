@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from chainrule.compile.llvm.machine import host
 from chainrule.compile.loops import views
 from chainrule.compile.loops.language import (
     Affine,
@@ -32,7 +33,13 @@ if TYPE_CHECKING:
     from chainrule.compile.scheduling.schedule import Scheduler
 
 BLAS_FROM = 64 * 64 * 64
-"""From how many multiplications on a product goes to BLAS."""
+"""From how many multiplications on BLAS may be faster."""
+WIDE = 64
+"""Bytes of a register from which on tiles in place are faster: measured with 64, AVX-512."""
+DEEP = 2048
+"""From how many terms of a sum on BLAS is: a panel of the right matrix does not stay in a cache."""
+COPIED = 1 << 24
+"""Bytes of a right matrix from which on it is not copied to lie in rows."""
 
 
 def sizes(t: Term) -> tuple[Extent, Extent, Extent]:
@@ -42,23 +49,29 @@ def sizes(t: Term) -> tuple[Extent, Extent, Extent]:
     return t.shape[-2], t.shape[-1], k
 
 
+def is_large(t: Term) -> bool:
+    """Whether BLAS can do it, and a call of it would pay."""
+    m, n, k = map(typical, sizes(t))
+    return t.dtype.itemsize in (4, 8) and min(m, n, k) >= 8 and m * n * k >= BLAS_FROM
+
+
 def for_blas(t: Term) -> bool:
-    """Whether BLAS does it faster."""
-    m, n, k = sizes(t)
-    large = typical(m) * typical(n) * typical(k) >= BLAS_FROM
-    return large and t.dtype.itemsize in (4, 8) and min(map(typical, (m, n, k))) >= 8
+    """Whether BLAS does it faster, or as a part of a band: products of many pairs of matrices are
+    what attention is made of."""
+    _, n, k = map(typical, sizes(t))
+    copied = t.op.turn_b and n * k * t.dtype.itemsize > COPIED
+    in_place = host().vector >= WIDE and k <= DEEP and not copied
+    return is_large(t) and (not in_place or typical(product(t.shape[:-2])) > 1)
 
 
 def schedule(s: Scheduler, t: Term) -> None:
     """Open a kernel for `t`."""
     from chainrule.compile.scheduling.members import Group, Member
 
-    kind = "gemm" if for_blas(t) else "product"
+    kind = "gemm" if s.called(t) else "product"
     own = tuple([s.var(n) for n in t.shape])
     wide = [a for a, n in enumerate(t.shape) if n != 1]
-    g = Group(
-        len(s.groups), "product" if kind == "product" else "gemm", [t.shape[a] for a in wide], []
-    )
+    g = Group(len(s.groups), kind, [t.shape[a] for a in wide], [])
     m = Member(t, own, [], {a: i for i, a in enumerate(wide)}, None)
     g.members.append(m)
     s.groups.append(g)

@@ -48,6 +48,7 @@ from chainrule.compile.scheduling.members import (
     runs_along,
 )
 from chainrule.compile.scheduling.places import SCATTERS
+from chainrule.compile.scheduling.products import for_blas
 from chainrule.compile.scheduling.prune import pruned
 from chainrule.compile.scheduling.realize import is_product
 from chainrule.compile.scheduling.scans import SCANS, direction
@@ -65,7 +66,9 @@ NEAR = 32
 class Scheduler:
     """Turns a program into loops."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, called: Callable[[Term], bool] = for_blas) -> None:
+        """`called` says which products are calls, of BLAS, instead of being computed in place."""
+        self.called = called
         self._apart: set[Term] = set()
         program = gathered(recomputed(program))
         while True:
@@ -158,6 +161,10 @@ class Scheduler:
         self.reads = {t: set(xs) for t, xs in reads.items()}
         at = {t: realize.reads_at(t, held, self.views) for t in reads}
         self.reads_at = at
+        readers: dict[Buffer, list[Term]] = {}
+        for r, seen in at.items():
+            for b in dict.fromkeys([x.view.buffer for x in seen]):
+                readers.setdefault(b, []).append(r)
         waits: dict[Term, list[Term]] = {}
         for t in reads:
             view = self.views.get(t)
@@ -165,8 +172,7 @@ class Scheduler:
                 continue
             if isinstance(t.op, Concat) and is_map(t) and not self._unplaced(t):
                 continue
-            clash = [r for r in reads if self._clash(r, view, t)]
-            waits[t] = clash
+            waits[t] = [r for r in readers.get(view.buffer, ()) if self._clash(r, view, t)]
         self.order, self.before, late = realize.ordered(roots, reads, waits)
         self.order = realize.numbers_first(self.order, reads, self.before)
         self.late: list[tuple[Term, View]] = []
