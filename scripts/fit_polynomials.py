@@ -295,17 +295,6 @@ FITS = [
         2,
     ),
     Fit(
-        "ERFC_COARSE",
-        "the same in float64 for results in float32",
-        scaled_erfc,
-        -1,
-        (mp.mpf(11) - 4) / 15,
-        13,
-        lambda t: 1 / scaled_erfc(t),
-        53,
-        2,
-    ),
-    Fit(
         "ERFC_F64",
         "(1 + 2x) exp(x^2) erfc(x) = p(t), t = (x - 4) / (x + 4), 0 <= x <= 28",
         scaled_erfc,

@@ -328,7 +328,6 @@ USES = {
     "ERF_F32": ("erf", np.float32),
     "ERF_F64": ("erf", np.float64),
     "ERFC_F32": ("erf", np.float32),
-    "ERFC_COARSE": ("erfc", np.float32),
     "ERFC_F64": ("erfc", np.float64),
 }
 

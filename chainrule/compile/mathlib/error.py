@@ -11,7 +11,13 @@ import math
 
 from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
-from chainrule.compile.mathlib.exponential import exp_parts, exp_twofold
+from chainrule.compile.mathlib.exponential import (
+    exp_parts,
+    exp_twofold,
+    expm1_near_0_f32,
+    halves,
+    reduced_f32,
+)
 from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import (
     Two,
@@ -22,6 +28,9 @@ from chainrule.compile.mathlib.twofold import (
     quick_total,
     total,
 )
+
+ROOT_2 = halves(math.sqrt(2), 23)
+"""The square root of 2, in float32."""
 
 
 def _scaled(x: Two) -> Two:
@@ -66,23 +75,39 @@ def erf_f32(x: Real) -> Real:
     z = a * a
     near = x.fma(polynomial(z, c.ERF_F32), x)
     y, k = exp_parts(-z)
-    far = (-y * power_of_two(k)).fma(_scaled_f32(a), 1.0)
+    t = (a - 4.0) / (a + 4.0)
+    scaled = polynomial(t, c.ERFC_F32) / a.fma(2.0, 1.0)
+    far = (-y * power_of_two(k)).fma(scaled, 1.0)
     return (a < 1.0).where(near, far.copysign(x))
 
 
-def _scaled_f32(x: Real) -> Real:
-    t = (x - 4.0) / (x + 4.0)
-    table = c.ERFC_F32 if x.at.bits == 32 else c.ERFC_COARSE
-    return polynomial(t, table) / x.fma(2.0, 1.0)
-
-
 def erfc_f32(x: Real) -> Real:
-    """`erfc` of float32, computed in float64."""
-    w = x.widened()
-    a = abs(w).clamp(0.0, 11.0)
-    y, k = exp_parts(-(a * a))
-    tail = y * power_of_two(k) * _scaled_f32(a)
-    return (w < 0.0).where(2.0 - tail, tail).narrowed()
+    """`erfc` of float32."""
+    a = abs(x).clamp(0.0, 10.5)
+    twice = a + a
+    below = twice + 1.0
+    square = product(a, a)
+    hi, lo, k = _tail_f32(a, square, Two(below, (1.0 - below) + twice))
+    tail = scale(hi + lo, k)
+    near = (-x).fma(polynomial(x * x, c.ERF_F32), 1.0 - x)
+    return (a < 0.5).where(near, (x < 0.0).where(2.0 - tail, tail))
+
+
+def _tail_f32(x: Real, square: Two, below: Two) -> tuple[Real, Real, Bits]:
+    """Two parts of y, and k, where erfc(x) = y 2^k, 0 <= x <= 10.5.
+
+    x^2 and 1 + 2 x are given to twice the digits: y is right to little more than half an ulp.
+    """
+    r, k = reduced_f32(square.hi, square.lo)
+    e = quick_total(x.lift(1.0), expm1_near_0_f32(r))
+    t = (x - 4.0) / (x + 4.0)
+    p = quick_total(x.lift(c.ERFC_F32[0]), t * polynomial(t, c.ERFC_F32[1:]))
+    top = product(e.hi, p.hi)
+    more = e.hi.fma(p.lo, e.lo.fma(p.hi, top.lo))
+    one = 1.0 / below.hi
+    y = top.hi * one
+    rest = (-y).fma(below.hi, top.hi) + (-y).fma(below.lo, more)
+    return y, rest * one, k
 
 
 def gelu_erf(x: Real) -> Real:
@@ -104,10 +129,16 @@ def _finite(x: Real, y: Real) -> Real:
 
 
 def gelu_erf_f32(x: Real) -> Real:
-    """`gelu_erf` of float32, computed in float64."""
-    w = x.widened()
-    a = abs(w).clamp(0.0, 15.0)
-    y, k = exp_parts(a * a * -0.5)
-    tail = 0.5 * y * power_of_two(k) * _scaled_f32(a * c.SQRT_HALF[0])
-    result = (w.clamp(-15.0, math.inf) * (w < 0.0).where(tail, 1.0 - tail)).narrowed()
-    return _finite(x, result)
+    """`gelu_erf` of float32."""
+    a = abs(x).clamp(0.0, 14.5)
+    half = product(a, a).times(0.5)
+    below = a.fma(ROOT_2[0], 1.0)
+    rest = a.fma(ROOT_2[1], a.fma(ROOT_2[0], 1.0 - below))
+    hi, lo, k = _tail_f32(a * c.SQRT_HALF[0], half, Two(below, rest))
+    share = a * 0.5
+    far = scale(hi.fma(share, lo * share), k)
+    z = x * c.SQRT_HALF[0]
+    even = x * 0.5
+    near = even.fma(z.fma(polynomial(z * z, c.ERF_F32), z), even)
+    y = (a < 0.5).where(near, (x < 0.0).where(-far, x - far))
+    return _finite(x, y.copysign(x))

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import nearest, polynomial, power_of_two, scale
 from chainrule.compile.mathlib.reals import Bits, Real
@@ -44,6 +46,28 @@ def exp_near_0(r: Real) -> Real:
     if r.at.bits == 32:
         return polynomial(r, c.EXP_F32).fma(r, 1.0).fma(r, 1.0)
     return 1.0 + (r * r).fma(polynomial(r, c.EXP_F64), r)
+
+
+def expm1_near_0_f32(r: Real) -> Real:
+    """exp(r) - 1 of float32, |r| <= ln(2) / 2."""
+    return polynomial(r, c.EXP_F32).fma(r * r, r)
+
+
+def halves(x: float, places: int) -> tuple[float, float]:
+    """x as a multiple of 2^-places, and the rest of it in float32."""
+    hi = round(math.ldexp(x, places)) * 2.0**-places
+    return hi, float(np.float32(x - hi))
+
+
+SHORT_LN2 = halves(math.log(2), 15)
+"""ln 2: the first part times any n up to 2^9 is exact in float32."""
+
+
+def reduced_f32(u: Real, lo: Real | None = None) -> tuple[Real, Bits]:
+    """r and k of e^-(u + lo) = 2^k e^r; u of float32, lo at most an ulp of it."""
+    n, k = nearest(u, -c.INV_LN2[0])
+    r = n.fma(-SHORT_LN2[1], n.fma(-SHORT_LN2[0], -u))
+    return (r if lo is None else r - lo), k
 
 
 def _expm1_near_0(r: Two) -> Two:

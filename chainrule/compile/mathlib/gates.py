@@ -10,11 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from chainrule.compile.mathlib import coefficients as c
-from chainrule.compile.mathlib.evaluation import nearest, polynomial, power_of_two, scale
-from chainrule.compile.mathlib.exponential import RANGE, exp, exp_near_0, exp_twofold
+from chainrule.compile.mathlib.evaluation import nearest, power_of_two, scale
+from chainrule.compile.mathlib.exponential import (
+    RANGE,
+    SHORT_LN2,
+    exp,
+    exp_near_0,
+    exp_twofold,
+    expm1_near_0_f32,
+    halves,
+    reduced_f32,
+)
 from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, product
 
@@ -24,7 +31,7 @@ def sigmoid(x: Real) -> Real:
     if x.at.bits == 64:
         return _gate(exactly(x))
     limited = (x.lift(80.0) < x).where(x.lift(80.0), x)
-    y = _gate_f32(x.lift(1.0), *_reduced_f32(limited))
+    y = _gate_f32(x.lift(1.0), *reduced_f32(limited))
     return _or_far_left(x, 80.0, lambda: exp(x), y)
 
 
@@ -32,7 +39,7 @@ def silu(x: Real) -> Real:
     """x sigmoid(x)."""
     if x.at.bits == 64:
         return _gated(x, exactly(x))
-    return _gated_f32(x, _reduced_f32, 80.0, -160.0)
+    return _gated_f32(x, reduced_f32, 80.0, -160.0)
 
 
 def gelu_tanh(x: Real) -> Real:
@@ -49,27 +56,13 @@ def gelu_tanh(x: Real) -> Real:
 # --- float32 -------------------------------------------------------------------------------------
 
 
-def _halves(x: float, places: int) -> tuple[float, float]:
-    """x as a multiple of 2^-places, and the rest of it in float32."""
-    hi = round(math.ldexp(x, places)) * 2.0**-places
-    return hi, float(np.float32(x - hi))
-
-
-_LN2 = _halves(math.log(2), 15)
-"""Its first part times any n up to 2^9 is exact."""
-_LINEAR = _halves(2 * c.SQRT_2_PI[0], 19)
+_LINEAR = halves(2 * c.SQRT_2_PI[0], 19)
 """From it to any w up to 16 the difference is exact."""
-_CUBIC = _halves(2 * c.SQRT_2_PI[0] * c.GELU_CUBIC[0], 27)
-
-
-def _reduced_f32(u: Real) -> tuple[Real, Bits]:
-    """r and k of e^-u = 2^k e^r."""
-    n, k = nearest(u, -c.INV_LN2[0])
-    return n.fma(-_LN2[1], n.fma(-_LN2[0], -u)), k
+_CUBIC = halves(2 * c.SQRT_2_PI[0] * c.GELU_CUBIC[0], 27)
 
 
 def _cubic_reduced_f32(x: Real) -> tuple[Real, Bits]:
-    """`_reduced_f32` of u = x w, w = 2 sqrt(2 / pi) (1 + 0.044715 x^2), |x| <= 12.5.
+    """`reduced_f32` of u = x w, w = 2 sqrt(2 / pi) (1 + 0.044715 x^2), |x| <= 12.5.
 
     A sigmoid far to the left multiplies the error of u by u: w is known to twice the digits.
     """
@@ -78,14 +71,14 @@ def _cubic_reduced_f32(x: Real) -> tuple[Real, Bits]:
     small = x.fma(x, -z).fma(_CUBIC[0], z.fma(_CUBIC[1], _LINEAR[1]))
     lo = z.fma(_CUBIC[0], _LINEAR[0] - hi) + small
     n, k = nearest(x * hi, -c.INV_LN2[0])
-    r = x.fma(-hi, -(n * _LN2[0]))
-    return r + x.fma(-lo, n * -_LN2[1]), k
+    r = x.fma(-hi, -(n * SHORT_LN2[0]))
+    return r + x.fma(-lo, n * -SHORT_LN2[1]), k
 
 
 def _gate_f32(x: Real, r: Real, k: Bits) -> Real:
     """x / (1 + 2^k e^r), |k| <= 126."""
     power = power_of_two(k)
-    p = polynomial(r, c.EXP_F32).fma(r * r, r)
+    p = expm1_near_0_f32(r)
     below = power.fma(p, power + 1.0)
     more = power.fma(p, (power - below) + 1.0)
     one = 1.0 / below

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 from chainrule.compile.mathlib import coefficients as c
-from chainrule.compile.mathlib.evaluation import nearest, polynomial, power_of_two, scale
+from chainrule.compile.mathlib.evaluation import nearest, power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
     exp_moderate,
     exp_twofold,
+    expm1_near_0_f32,
     expm1_twofold,
     expm1_wide,
 )
@@ -37,7 +38,7 @@ def _tanh_f32(x: Real) -> Real:
     r = n.fma(-c.LN2_F32[0] / 2, limited)
     r = r + r
     power = power_of_two(k)
-    e = power.fma(polynomial(r, c.EXP_F32).fma(r * r, r), power - 1.0)
+    e = power.fma(expm1_near_0_f32(r), power - 1.0)
     y = e / (e + 2.0)
     half = e * 0.5
     return (e < 1.0).where((-half).fma(y, half), y).copysign(x)
