@@ -113,3 +113,116 @@ def test_results_are_the_same(reset):
     with watching():
         seen = run()
     assert all(np.array_equal(a, b) for a, b in zip(plain, seen, strict=True))
+
+
+class Deep(nn.Module):
+    """Ten layers of eight units, with a sigmoid behind each, or with a shortcut around it."""
+
+    def __init__(self, shortcuts):
+        self.layers = [nn.Linear(8, 8) for _ in range(10)]
+        self.out = nn.Linear(8, 1)
+        self.shortcuts = shortcuts
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = x + layer(x).relu() if self.shortcuts else layer(x).sigmoid()
+        return self.out(x)
+
+
+def deep(shortcuts):
+    rng = np.random.default_rng(0)
+    x, y = cr.tensor(rng.normal(size=(16, 8))), cr.tensor(rng.normal(size=(16, 1)))
+    cr.manual_seed(0)
+    m = Deep(shortcuts)
+    o = optim.SGD(m.parameters(), lr=0.01)
+    for _ in range(3):
+        o.zero_grad()
+        loss_of(m, x, y).backward()
+        o.step()
+
+
+def test_ten_sigmoid_layers_vanish_and_shortcuts_do_not():
+    with watching() as report:
+        deep(shortcuts=False)
+    (finding,) = report.findings
+    assert finding.name.code == "vanishing"
+    status = {row[0]: row[-1] for row in finding.table[1:]}
+    assert status["layers.0"] == "VANISHING"
+    assert (status["layers.9"], status["out"]) == ("OK", "OK")
+    assert codes(lambda: deep(shortcuts=True)) == []
+
+
+def test_the_table_has_the_norms_of_the_gradients():
+    with watching() as report:
+        deep(shortcuts=False)
+    rows = {row[0]: row for row in report.findings[0].table}
+    assert 0 < float(rows["layers.0"][2]) < 1e-5 < float(rows["out"][2])
+    assert float(rows["out"][5]) > 0
+
+
+@pytest.mark.parametrize(
+    ("scaled", "expected"),
+    [
+        (lambda loss: loss, ["accumulation"]),
+        (lambda loss: loss / 4, []),
+        (lambda loss: 0.25 * loss, []),
+        (lambda loss: loss / 8, ["accumulation"]),
+    ],
+)
+def test_accumulation(scaled, expected):
+    def loop():
+        m, (x, y) = Net(), data()
+        o = optim.SGD(m.parameters(), lr=1e-3)
+        for i in range(16):
+            scaled(loss_of(m, x, y)).backward()
+            if i % 4 == 3:
+                o.step()
+                o.zero_grad()
+
+    assert codes(loop) == expected
+
+
+@pytest.mark.parametrize("detached", [True, False])
+def test_losses_that_are_kept_with_their_graphs(detached):
+    def loop():
+        m, (x, y) = Net(), data()
+        o = optim.SGD(m.parameters(), lr=1e-3)
+        losses = []
+        for _ in range(6):
+            o.zero_grad()
+            loss = loss_of(m, x, y)
+            losses.append(loss.detach() if detached else loss)
+            loss.backward()
+            o.step()
+
+    with watching() as report:
+        loop()
+    assert [f.name.code for f in report.findings] == ([] if detached else ["graph_kept"])
+    if not detached:
+        assert "losses.append" in report.findings[0].correction.before
+
+
+class Cell(nn.Module):
+    def __init__(self):
+        self.inner, self.out = nn.Linear(8, 4), nn.Linear(4, 1)
+
+    def forward(self, x, h):
+        h = self.inner(cr.concat([x, h], axis=1)).tanh()
+        return self.out(h), h
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_pieces_of_one_sequence_are_no_accumulation(goes_on):
+    def loop():
+        cell, (x, y) = Cell(), data()
+        o = optim.SGD(cell.parameters(), lr=1e-3)
+        for _ in range(4):
+            h = cr.tensor(np.zeros((16, 4)))
+            for _ in range(2):
+                out, last = cell(x, h)
+                ((out - y) ** 2).mean().backward()
+                h = last.detach() if goes_on else h
+            o.step()
+            o.zero_grad()
+
+    assert codes(loop) == ([] if goes_on else ["accumulation"])

@@ -627,3 +627,38 @@ def rectified_features_that_are_sparse():
         o.zero_grad()
         (F.mse_loss(dec(h), x) + 0.1 * h.abs().mean()).backward()
         o.step()
+
+
+def chunks(cut):
+    """Two pieces of a sequence for each step, each with the mean of its losses, undivided."""
+    m, head = nn.GRU(4, 8, batch_first=True), nn.Linear(8, 1)
+    o = torch.optim.SGD([*m.parameters(), *head.parameters()], 0.01)
+    for _ in range(4):
+        x, y = torch.randn(8, 12, 4), torch.randn(8, 12, 1)
+        h = torch.zeros(1, 8, 8)
+        o.zero_grad()
+        for i in (0, 6):
+            out, h = m(x[:, i : i + 6], h)
+            if cut == "before":
+                h = h.detach()
+            F.mse_loss(head(out), y[:, i : i + 6]).backward()
+            if cut == "in_place":
+                h.detach_()
+            elif cut == "after":
+                h = h.data
+        o.step()
+
+
+@right
+def tbptt_of_undivided_means_cut_before_the_backward():
+    chunks("before")
+
+
+@right
+def tbptt_of_undivided_means_cut_after_the_backward():
+    chunks("after")
+
+
+@right
+def tbptt_of_undivided_means_cut_in_place():
+    chunks("in_place")

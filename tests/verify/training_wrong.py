@@ -693,3 +693,16 @@ def gradient_that_overflows():
         o.zero_grad()
         (w * 1e30 * 1e20).sum().backward()
         o.step()
+
+
+@wrong("accumulation")
+def accumulation_not_divided_with_targets_that_are_cut():
+    m = mlp(4, 4)
+    o = torch.optim.SGD(m.parameters(), 1e-2)
+    for i in range(12):
+        x, _ = batch()
+        z = m(x)
+        F.mse_loss(m(x + 0.1 * torch.randn_like(x)), z.detach()).backward()
+        if i % 4 == 3:
+            o.step()
+            o.zero_grad()

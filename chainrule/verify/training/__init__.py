@@ -63,4 +63,4 @@ def own_parts() -> tuple[list[Part], OwnTap]:
 
     main = OwnTap()
     bus = Bus([main])
-    return [part(bus) for part in (Resets, Coverage, OwnBad)], main
+    return [part(bus) for part in (Resets, Accumulation, Coverage, Kept, OwnBad, Flow)], main

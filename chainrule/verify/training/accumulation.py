@@ -6,6 +6,7 @@ of its own: two losses, or one loss for each head, are none. A loss that is a su
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -16,8 +17,11 @@ from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine, Scale
+from chainrule.verify.training.holders import age, node_of, tensors
 from chainrule.verify.training.said import said
 from chainrule.verify.where import Frames
+
+_CUTS = ("detach", "detach_", "data")
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,9 @@ class _Micro:
     """Whether its forward pass is its own, and not kept for another one."""
     first: bool
     """Whether the gradients were empty before it."""
+    chained: bool
+    """Whether its forward pass read a value that the one before had made, cut from its graph: a
+    sequence goes on, whose losses are added up rightly."""
 
 
 @dataclass(eq=False)
@@ -57,11 +64,16 @@ class Accumulation(Part):
         super().__init__(bus)
         self._rows: dict[int, _Optimizer] = {}
         self._newest = -1  # serial numbers begin with 0
+        self._cut: dict[int, tuple[weakref.ref[Any], int]] = {}
+        """Values that were cut from a graph, and the serial number of the node that made them."""
+        self._chained = False
 
     def listens(self) -> Handlers:
         """Steps and backward passes, and what changes gradients besides."""
         return {
             events.Built: self._built,
+            events.OpRan: self._ran,
+            events.Entered: self._entered,
             events.BackwardBegins: self._begins,
             events.BackwardEnds: self._ends,
             events.Clipped: self._clipped,
@@ -76,6 +88,26 @@ class Accumulation(Part):
 
     def _row(self, optimizer: Any) -> _Optimizer:
         return self._rows.setdefault(id(optimizer), _Optimizer(optimizer))
+
+    def _ran(self, e: events.OpRan) -> None:
+        if e.name in _CUTS:
+            for x, y in zip(e.inputs, e.outputs, strict=False):
+                if x is y or node_of(x) is not None:
+                    self._follow(id(y), y, 0 if x is y else age(x))
+        elif self._cut and not self._chained and any(y.requires_grad for y in e.outputs):
+            self._chained = any(self._is_carried(x) for x in e.inputs)
+
+    def _follow(self, key: int, y: Any, serial: int) -> None:
+        self._cut[key] = weakref.ref(y, lambda _: self._cut.pop(key, None)), serial
+
+    def _is_carried(self, x: Any) -> bool:
+        """Whether a value was cut from the graph of an earlier backward pass."""
+        row = self._cut.get(id(x))
+        return row is not None and row[0]() is x and row[1] <= self._newest
+
+    def _entered(self, e: events.Entered) -> None:
+        if e.recording and self._cut and any(self._is_carried(x) for x in tensors(e.inputs)):
+            self._chained = True
 
     def _begins(self, e: events.BackwardBegins) -> None:
         self._empty = {
@@ -93,9 +125,12 @@ class Accumulation(Part):
             if own:
                 first = key in self._empty
                 row.group.append(
-                    _Micro(begin.site, begin.place, begin.scale, own, alone, first)
+                    _Micro(
+                        begin.site, begin.place, begin.scale, own, alone, first, self._chained
+                    )
                 )  # fmt: skip
             row.looks = _looks(begin.engine, row.optimizer)
+        self._chained = False
 
     def _clipped(self, e: events.Clipped) -> None:
         for row in self._rows.values():
@@ -210,7 +245,7 @@ def _wrong(groups: list[tuple[_Micro, ...]]) -> Finding | None:
     d = divisors.pop()
     if abs(d - usual) < 1e-6:
         return _uneven(sizes, usual, place)
-    if scale.reduction != "mean" or _is_sum(groups, d):
+    if scale.reduction != "mean" or _is_sum(groups, d) or _is_sequence(groups):
         return None
     certain = scale.by_division and d >= 2 and abs(d - round(d)) < 1e-6 and round(d) % usual != 0
     by = "not divided" if abs(d - 1) < 1e-6 else f"divided by {d:g}"
@@ -233,6 +268,11 @@ def _is_sum(groups: list[tuple[_Micro, ...]], divisor: float) -> bool:
     """Whether each loss is a sum over the steps of a sequence, or the mean over them."""
     terms = {m.scale.terms for group in groups for m in group if m.scale is not None}
     return min(terms) > 1 and any(divisor in (1.0, n) for n in terms)
+
+
+def _is_sequence(groups: list[tuple[_Micro, ...]]) -> bool:
+    """Whether the passes for a step are pieces of one sequence (truncated backpropagation)."""
+    return all(m.chained for group in groups for m in group[1:])
 
 
 def _uneven(sizes: list[int], usual: int, place: Place | None) -> Finding | None:

@@ -8,7 +8,7 @@ and `shape`; for the rest there is `Engine`.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,6 +26,18 @@ class Engine(abc.ABC):
     @abc.abstractmethod
     def norms(self, tensors: Sequence[Any]) -> list[float]:
         """Euclidean norms, NaN or inf if an element is."""
+
+    @abc.abstractmethod
+    def listen(self, tensor: Any, hear: Callable[[Sequence[Any]], None]) -> bool:
+        """Let `hear` be given the gradients that arrive at a result; False if none can."""
+
+    @abc.abstractmethod
+    def copies(self, tensors: Sequence[Any]) -> list[Any]:
+        """Their values, as they are now."""
+
+    @abc.abstractmethod
+    def moved(self, tensors: Sequence[Any], copies: Sequence[Any]) -> list[float]:
+        """Euclidean norms of the differences to what `copies` gave."""
 
     @abc.abstractmethod
     def params(self, optimizer: Any) -> list[Any]:
@@ -52,6 +64,16 @@ class Scale:
     """Whether that was written as a division."""
     terms: int = 1
     """How many of them were added up."""
+
+
+def common_scale(terms: Sequence[Scale]) -> Scale | None:
+    """What is true of all terms of a loss; None if they were divided by different numbers."""
+    first = terms[0] if terms else None
+    if first is None or any(abs(s.divisor - first.divisor) > 1e-6 * s.divisor for s in terms):
+        return None
+    reductions = {s.reduction for s in terms}
+    reduction = reductions.pop() if len(reductions) == 1 else ""
+    return Scale(first.divisor, reduction, all(s.by_division for s in terms), len(terms))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,9 @@ where a shortcut leads around a small branch, the layers before it get theirs.
 
 from __future__ import annotations
 
+import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -36,18 +37,15 @@ class _Layer:
     module: Any
     order: int
     at: Any
-    arriving: list[Any] = field(default_factory=list[Any])
-    """Norms of gradients of its outputs since the last step, not read yet."""
+    params: tuple[int, ...]
+    """Ids of its own parameters."""
+    arriving: list[float] = field(default_factory=list[float])
+    """Norms of gradients of its outputs since the last step."""
     norms: list[float] = field(default_factory=list[float])
-    """The same of each step, read."""
+    """The same of each step."""
     gradients: list[float] = field(default_factory=list[float])
     sizes: list[float] = field(default_factory=list[float])
     updates: list[float] = field(default_factory=list[float])
-
-    @property
-    def params(self) -> list[int]:
-        """Ids of its own parameters."""
-        return [id(p) for p in self.module._parameters.values() if p is not None]
 
 
 @final
@@ -60,6 +58,7 @@ class Flow(Part):
         super().__init__(bus)
         self._names = Names()
         self._layers: dict[int, _Layer] = {}
+        self._bare: dict[int, Any] = {}  # modules without parameters of their own
         self._outputs: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._units: list[Units] = []
         self._steps = 0
@@ -84,15 +83,23 @@ class Flow(Part):
             return
         if e.depth == 0:
             self._names.add(e.engine, e.module)
-        if not e.module._parameters:
+        layer = self._layer(e)
+        if layer is None:
             return
-        layer = self._layers.setdefault(
-            id(e.module), _Layer(e.module, len(self._layers), e.at)
-        )  # fmt: skip
         for y in tensors(e.output)[:1]:
-            if y.grad_fn is not None and y.is_floating_point():
-                y.grad_fn.register_prehook(self._hook(layer))
+            if e.engine.listen(y, self._hook(e.engine, layer)):
                 self._remember(y, layer)
+
+    def _layer(self, e: events.Left) -> _Layer | None:
+        """The row of a module, None if it has no parameters of its own."""
+        key = id(e.module)
+        if key not in self._layers and key not in self._bare:
+            own = tuple([id(p) for _, p in e.engine.own(e.module)])
+            if own:
+                self._layers[key] = _Layer(e.module, len(self._layers), e.at, own)
+            else:
+                self._bare[key] = e.module
+        return self._layers.get(key)
 
     def _remember(self, y: Any, layer: _Layer) -> None:
         key = id(y)
@@ -101,12 +108,12 @@ class Flow(Part):
             layer.order,
         )
 
-    def _hook(self, layer: _Layer) -> Any:
-        def arrives(gs: Any) -> None:
+    def _hook(self, engine: Engine, layer: _Layer) -> Callable[[Sequence[Any]], None]:
+        def arrives(gs: Sequence[Any]) -> None:
             if self._error is not None or not self._bus.hears(events.Left):
                 return
             try:
-                layer.arriving += [units.norm(g) for g in gs if g is not None]
+                layer.arriving += engine.norms([g for g in gs if g is not None])
             except Exception as error:
                 self.failed(error)
 
@@ -132,11 +139,12 @@ class Flow(Part):
         if self._steps >= STEPS or e.closure:
             return
         params = {id(p): p for p in e.engine.params(e.optimizer)}
-        small = sum([p.numel() for p in params.values()]) <= _ELEMENTS
-        self._before = {key: p.detach().clone() for key, p in params.items()} if small else {}
+        small = sum([math.prod(p.shape) for p in params.values()]) <= _ELEMENTS
+        some = list(params.values()) if small else []
+        self._before = dict(zip(map(id, some), e.engine.copies(some), strict=True))
         held = [p for p in params.values() if p.grad is not None]
         grads = _by_id(e.engine, held, [p.grad for p in held])
-        sizes = _by_id(e.engine, list(params.values()), [p.detach() for p in params.values()])
+        sizes = _by_id(e.engine, list(params.values()), list(params.values()))
         for layer in self._layers.values():
             own = [key for key in layer.params if key in params]
             if own:
@@ -148,13 +156,14 @@ class Flow(Part):
         if self._steps >= STEPS:
             return
         params = [p for p in e.engine.params(e.optimizer) if id(p) in self._before]
-        moved = _by_id(e.engine, params, [p.detach() - self._before[id(p)] for p in params])
+        norms = e.engine.moved(params, [self._before[id(p)] for p in params])
+        moved = dict(zip(map(id, params), norms, strict=True))
         for layer in self._layers.values():
             own = [moved[key] for key in layer.params if key in moved]
             if own:
                 layer.updates.append(_length(own))
             if layer.arriving:
-                layer.norms.append(_length(units.read(layer.arriving)))
+                layer.norms.append(_length(layer.arriving))
                 layer.arriving = []
         self._before = {}
         self._steps += 1

@@ -175,8 +175,9 @@ def _reason(code: str, units: Sequence[Units]) -> tuple[str, str]:
             "relu or gelu instead, with weights of variance 2/fan-in; or residual connections "
             "(x + f(x)) and a norm in each layer",
         )
+    small = "each layer multiplies the gradient by less than 1: its initial weights are too small"
     return (
-        "each layer multiplies the gradient by less than 1: its initial weights are too small",
+        small if units else f"{small}, or what is between the layers is flat (sigmoid, tanh)",
         "initial weights of variance 2/fan-in before relu (nn.init.kaiming_normal_), residual "
         "connections, or a norm in each layer",
     )

@@ -11,6 +11,8 @@ from itertools import islice
 from types import FrameType
 from typing import Any, cast
 
+from chainrule.node import Node
+from chainrule.tensor import Tensor
 from chainrule.verify.place import Place
 from chainrule.verify.where import is_library, user_frame
 
@@ -32,28 +34,54 @@ def _gather(values: Iterable[Any], found: list[Any]) -> None:
             _gather(cast("Iterable[Any]", value), found)
         elif isinstance(value, dict):
             _gather(cast("dict[Any, Any]", value).values(), found)
-        elif hasattr(value.__class__, "grad_fn"):  # that of a tensor may raise
+        elif is_tensor(value):
             found.append(value)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of PyTorch's or of ours; asked of its class, since what a tensor
+    itself is asked may raise."""
+    return isinstance(value, Tensor) or hasattr(value.__class__, "grad_fn")
+
+
+def node_of(tensor: Any) -> Any:
+    """The node that made a tensor, None if it is a leaf."""
+    if isinstance(tensor, Tensor):
+        return None if tensor.node is None or tensor.node.op is None else tensor.node
+    return getattr(tensor, "grad_fn", None)
 
 
 def age(tensor: Any) -> int:
     """Serial number of the node that made a tensor; 0 if it has none."""
-    node = getattr(tensor, "grad_fn", None)
-    serial: int = node._sequence_nr() if node is not None else 0
+    return _serial(node_of(tensor))
+
+
+def _serial(node: Any) -> int:
+    if node is None:
+        return 0
+    serial: int = node.serial if isinstance(node, Node) else node._sequence_nr()
     return serial if serial < _LEAF else 0
+
+
+def _below(node: Any) -> list[Any]:
+    if isinstance(node, Node):
+        return [n for n in node.inputs if n is not None and n.op is not None]
+    return [n for n, _ in node.next_functions if n is not None]
 
 
 def _oldest(tensor: Any) -> int:
     """Serial number of the oldest node behind a tensor that is found by going straight down."""
-    node, oldest = getattr(tensor, "grad_fn", None), 0
+    node, oldest = node_of(tensor), 0
     for _ in range(10_000):
         if node is None:
             break
-        serial: int = node._sequence_nr()
-        oldest = serial if serial < _LEAF else oldest
-        below = [n for n, _ in node.next_functions if n is not None]
-        node = min(below, key=lambda n: n._sequence_nr(), default=None)
+        oldest = _serial(node) or oldest
+        node = min(_below(node), key=_order, default=None)
     return oldest
+
+
+def _order(node: Any) -> int:
+    return node.serial if isinstance(node, Node) else node._sequence_nr()
 
 
 def holder() -> tuple[str, Place | None] | None:
@@ -64,9 +92,9 @@ def holder() -> tuple[str, Place | None] | None:
     rows = list(_variables())
     for name, value, frame in rows:
         held = [t for t in tensors(value) if age(t)]
-        if not hasattr(value, "grad_fn") and len({age(t) for t in held}) >= 2:
+        if not is_tensor(value) and len({age(t) for t in held}) >= 2:
             return name, _line(frame, name)
-    sums = [(_span(value), name, frame) for name, value, frame in rows if hasattr(value, "grad_fn")]
+    sums = [(_span(value), name, frame) for name, value, frame in rows if is_tensor(value)]
     sums = [row for row in sums if row[0] > 0]
     if not sums:
         return None
@@ -96,7 +124,7 @@ def _variables() -> Iterator[tuple[str, Any, FrameType]]:
 
 
 def _attributes(name: str, value: Any, frame: FrameType) -> Iterator[tuple[str, Any, FrameType]]:
-    if isinstance(value, type) or inspect.ismodule(value) or hasattr(value, "grad_fn"):
+    if isinstance(value, type) or inspect.ismodule(value) or is_tensor(value):
         return
     own: Any = getattr(value, "__dict__", None)
     if isinstance(own, dict):

@@ -34,8 +34,8 @@ class _Line:
 
     what: str
     place: Place | None
-    beads: dict[int, list[weakref.ref[_Bead]]] = field(
-        default_factory=dict[int, list[weakref.ref[_Bead]]]
+    beads: dict[int, list[weakref.ref[Any]]] = field(
+        default_factory=dict[int, list[weakref.ref[Any]]]
     )
     """By the number of the step in which they were made."""
     alive: tuple[int, ...] = ()
@@ -51,8 +51,8 @@ class _Line:
     """Backward passes that retained their graph, and those of them that nothing used again."""
 
 
-_TWICE = ("through the graph a second time", "modified by an inplace operation")
-"""What PyTorch says when an old graph is used again."""
+_TWICE = ("a second time", "modified by an inplace operation")
+"""What a backward pass says when an old graph is used again."""
 
 
 @final
@@ -134,11 +134,14 @@ class Kept(Part):
         return self._lines.setdefault(key, _Line(what, place))
 
     def _hang(self, line: _Line, tensor: Any) -> None:
-        node = getattr(tensor, "grad_fn", None)
-        if node is not None and hasattr(node, "register_prehook"):
+        node: Any = holders.node_of(tensor)
+        if node is None:
+            return
+        bead = node
+        if hasattr(node, "register_prehook"):  # a name for a node of PyTorch's, which holds it
             bead = _Bead()
             node.register_prehook(bead)
-            line.beads.setdefault(self._step, []).append(weakref.ref(bead))
+        line.beads.setdefault(self._step, []).append(weakref.ref(bead))
 
     def _stepped(self, e: events.StepEnds) -> None:
         self._over = self._newest
@@ -172,7 +175,7 @@ class Kept(Part):
             f"the graph of the loss has {sizes} nodes in successive backward passes, of which "
             f"{old} were made in steps that are over"
         )
-        detail = f"PyTorch says: {line.error}" if line.error else ""
+        detail = f"the backward pass says: {line.error}" if line.error else ""
         place = line.place
         if self._carried is not None:
             name, at = self._carried

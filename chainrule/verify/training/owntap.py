@@ -1,4 +1,4 @@
-"""chainrule's own training loop as events, by its seams: `watch` and `nn.hooks`.
+"""chainrule's own training loop as events, by its seams.
 
 What is compiled (`jit`) is not seen: it does not run in Python. While a step is traced its values
 are not known, and nothing is told.
@@ -6,52 +6,22 @@ are not known, and nothing is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import wraps
 from typing import Any, final
-
-import numpy as np
 
 from chainrule import watch
 from chainrule.compile.jit import Jitted
 from chainrule.graph import is_recording, order, tracer
-from chainrule.nn import hooks
 from chainrule.nn.module import Module
 from chainrule.optim.optimizer import Optimizer
 from chainrule.tensor import Tensor
 from chainrule.verify.patches import Patches
-from chainrule.verify.training import events
+from chainrule.verify.training import events, owngraph
 from chainrule.verify.training.bus import Bus, Tap
-from chainrule.verify.training.events import Engine
-from chainrule.verify.where import here, place, site
-
-
-@final
-class OwnEngine(Engine):
-    """chainrule's tensors, whose arrays are never written to: another gradient is another one."""
-
-    def token(self, tensor: Any) -> tuple[int, ...]:
-        """Its object and its array."""
-        return (id(tensor), id(tensor.value))
-
-    def norms(self, tensors: Sequence[Any]) -> list[float]:
-        """In float64."""
-        with np.errstate(all="ignore"):
-            return [float(np.linalg.norm(np.abs(t.value).astype(np.float64))) for t in tensors]
-
-    def params(self, optimizer: Any) -> list[Any]:
-        """Those of all groups."""
-        return [p for group in optimizer.param_groups for p in group["params"]]
-
-    def modules(self, root: Any) -> list[tuple[str, Any]]:
-        """As `named_modules` has them."""
-        return list(root.named_modules())
-
-    def own(self, module: Any) -> list[tuple[str, Any]]:
-        """Parameters that no child has."""
-        below = {id(t) for _, child in module.children() for _, t in child.named_tensors()}
-        return [(name, p) for name, p in module.named_parameters() if id(p) not in below]
+from chainrule.verify.training.ownengine import OwnEngine
+from chainrule.verify.where import Line, here, place, site
 
 
 @final
@@ -60,7 +30,6 @@ class OwnTap(Tap):
 
     def __init__(self) -> None:
         self._patched = Patches()
-        self._exit = ExitStack()
         self._rules = ExitStack()
         self._engine = OwnEngine()
         self._known: dict[int, Any] = {}
@@ -76,16 +45,16 @@ class OwnTap(Tap):
         self._patched.after(Optimizer, "step", self._stepped)
         self._patched.before(Optimizer, "zero_grad", self._zeroed)
         self._patched.before(Module, "zero_grad", self._zeroed)
+        self._patched.put(Module, "__call__", self._calling)
+        self._patched.after(Tensor, "detach", self._cut)
         for name in ("__call__", "loop"):
             self._patched.before(Jitted, name, self._compiles)
         self._rules.enter_context(watch.watching(watch.Watch(pulled=self._pulled)))
-        self._exit.enter_context(self._rules)
-        self._exit.enter_context(hooks.watching(self._during))
 
     def take(self) -> None:
         """Put everything back."""
         self._patched.undo()
-        self._exit.close()
+        self._rules.close()
         self._known.clear()
 
     @property
@@ -128,8 +97,9 @@ class OwnTap(Tap):
         serials = tuple(sorted(node.serial for node in nodes if node.op is not None))
         kept = bool(kwargs.get("retain_graph") or kwargs.get("create_graph"))
         begin = events.BackwardBegins(
-            self._engine, self._serial, [y], site(), place(), kept, events.Graph(serials), None
-        )
+            self._engine, self._serial, [y], site(), place(), kept, events.Graph(serials),
+            owngraph.scale_of(y),
+        )  # fmt: skip
         self._bus.tell(begin)
         return begin
 
@@ -174,17 +144,30 @@ class OwnTap(Tap):
 
     # --- modules
 
-    @contextmanager
-    def _during(self, module: Any) -> Generator[None]:
-        """A call of a module."""
+    def _calling(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(run)
+        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+            at = here() if self._on else None
+            if at is not None:
+                self._patched.tried(lambda: self._enters(module, args, at))
+            self._depth += 1
+            try:
+                y = run(module, *args, **kwargs)
+            finally:
+                self._depth -= 1
+            if at is not None and self._on:
+                recording = is_recording()
+                self._bus.tell(events.Left(self._engine, module, self._depth, recording, at, y))
+            return y
+
+        return call
+
+    def _enters(self, module: Any, args: tuple[Any, ...], at: Line) -> None:
+        if self._depth == 0:
+            self._known.update({id(p): p for p in module.parameters()})
+        recording = is_recording()
+        self._bus.tell(events.Entered(self._engine, module, self._depth, recording, at, args))
+
+    def _cut(self, y: Any, x: Any) -> None:
         if self._on:
-            if self._depth == 0:
-                self._known.update({id(p): p for p in module.parameters()})
-            self._bus.tell(
-                events.Entered(self._engine, module, self._depth, is_recording(), here(), ())
-            )
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
+            self._bus.tell(events.OpRan(self._engine, "detach", (x,), {}, y, [x], [y]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, final
 
@@ -27,16 +27,39 @@ class TorchEngine(Engine):
         torch = self._torch
         if not tensors:
             return []
+        wide = torch.float32
         with torch.no_grad():
             plain = [_dense(t) for t in tensors]
+            if len(plain) == 1:
+                return [float(_norm(plain[0], wide if plain[0].dtype.itemsize < 4 else None))]
             if any(t.dtype.itemsize < 4 for t in plain):  # their squares would over- or underflow
-                wide = torch.float32
                 found = [_norm(t, wide if t.dtype.itemsize < 4 else None) for t in plain]
             else:
                 found = torch._foreach_norm(plain)
             if len({(n.dtype, n.device) for n in found}) > 1:
                 return [float(n) for n in found]
             return torch.stack(found).tolist()
+
+    def listen(self, tensor: Any, hear: Callable[[Sequence[Any]], None]) -> bool:
+        """By a hook of the node that made it, which the graph holds."""
+        if tensor.grad_fn is None or not tensor.is_floating_point():
+            return False
+        unseen = self._torch._C.DisableTorchFunction
+
+        def heard(gs: Sequence[Any]) -> None:
+            with unseen():
+                hear(gs)
+
+        tensor.grad_fn.register_prehook(heard)
+        return True
+
+    def copies(self, tensors: Sequence[Any]) -> list[Any]:
+        """Without a graph."""
+        return [t.detach().clone() for t in tensors]
+
+    def moved(self, tensors: Sequence[Any], copies: Sequence[Any]) -> list[float]:
+        """As `norms` has them."""
+        return self.norms([t.detach() - old for t, old in zip(tensors, copies, strict=True)])
 
     def params(self, optimizer: Any) -> list[Any]:
         """Those of all groups."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from chainrule.verify.training.events import Graph, Scale
+from chainrule.verify.training.events import Graph, Scale, common_scale
 
 MOST = 20_000
 """Nodes that are visited at most."""
@@ -52,11 +52,7 @@ def scale_of(root: Any, scaler: float | None, readable: bool) -> Scale | None:
         return None
     found: list[Scale] = []
     _descend(node, 1.0, False, scaler, found.append, 0)
-    if not found or any(abs(s.divisor - found[0].divisor) > 1e-6 * s.divisor for s in found):
-        return None
-    reductions = {s.reduction for s in found}
-    reduction = reductions.pop() if len(reductions) == 1 else ""
-    return Scale(found[0].divisor, reduction, all(s.by_division for s in found), len(found))
+    return common_scale(found)
 
 
 def _descend(

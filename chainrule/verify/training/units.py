@@ -51,18 +51,3 @@ def measured(op: str, y: Any, order: int, step: int) -> Units:
         steepest = 0.25 if kind == "sigmoid" else 1.0
         share = float((slope < _SATURATED * steepest).float().mean())
         return Units(kind, order, step, count, samples, 0.0, share, float(slope.mean()))
-
-
-def norm(g: Any) -> Any:
-    """Euclidean norm of a gradient, as a tensor that is read later."""
-    torch: Any = import_module("torch")
-    with torch.no_grad(), torch._C.DisableTorchFunction():
-        g = g.detach()
-        if g.layout is not torch.strided:
-            g = g.coalesce().values()
-        return torch.linalg.vector_norm(g, dtype=torch.float32 if g.dtype.itemsize < 4 else None)
-
-
-def read(norms: list[Any]) -> list[float]:
-    """The numbers of what `norm` gave."""
-    return [float(n) for n in norms]
