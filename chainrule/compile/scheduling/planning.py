@@ -1,0 +1,149 @@
+"""Which terms of a program get memory, where it is, and in what order they come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from chainrule.compile.loops import views
+from chainrule.compile.loops.language import (
+    Buffer,
+)
+from chainrule.compile.loops.views import View, whole
+from chainrule.compile.scheduling import constants, realize
+from chainrule.compile.scheduling.lower import is_map
+from chainrule.compile.terms.sizes import Extent
+from chainrule.compile.terms.terms import Term, in_order
+from chainrule.op import Pick
+from chainrule.ops.shaping import Concat, Reshape
+
+if TYPE_CHECKING:
+    from chainrule.compile.scheduling.schedule import Scheduler
+
+
+def plan(s: Scheduler) -> set[Term]:
+    """Returns reshapes of what does not lie so that they are views: it must be copied."""
+    wanted = realize.roots_of(s.program, s.apart)
+    roots = [r.term for r in wanted]
+    order = in_order(roots)
+    held = realize.to_realize(order, roots, realize.users(order))
+    _inputs(s, {r.given for r in wanted if r.given is not None})
+    _constants(s, order)
+    s.results = [_root(s, r, n) for n, r in enumerate(wanted) if r.given is None]
+    for r in wanted:
+        if r.given is not None:
+            _root(s, r, 0)
+    fixed = frozenset(roots)
+    wish = realize.layouts(order, held)
+    for t in reversed(order):
+        if t in held and not isinstance(t.op, Pick):
+            _settle(s, t, fixed, wish, held)
+    shown = {
+        t for t in order
+        if isinstance(t.op, Reshape) and realize.is_hard(t) and s.view(t) is None
+        and constants.pattern(s, views.source(t)) is None
+    }  # fmt: skip
+    if not shown:
+        _order(s, roots, order, held)
+    return shown
+
+
+def _root(s: Scheduler, r: realize.Root, number: int) -> Buffer:
+    """The memory that a root is computed to."""
+    if r.given is not None:
+        b = s.views[r.given].buffer
+    else:
+        name = f"b{len(s.buffers)}"
+        b = Buffer(name, r.term.dtype, r.shape, "result", None, f"result {number}")
+        s.buffers.append(b)
+    s.views[r.term] = View(b, 0, r.strides)
+    return b
+
+
+def _settle(
+    s: Scheduler,
+    t: Term,
+    roots: frozenset[Term],
+    wish: dict[Term, tuple[Extent, ...]],
+    held: set[Term],
+) -> None:
+    """Decide where `t` lies, and with it the parts of which it is put together."""
+    strides = wish.get(t)
+    if t in s.views:
+        pass  # a root, or a part of something that has its place
+    elif strides is None or not realize.is_dense(strides, t.shape):
+        s.scratch(t)
+    else:
+        s.views[t] = View(s.buffer(t, "scratch"), 0, strides)
+    if isinstance(t.op, Concat) and is_map(t):
+        free = held - s.views.keys() - roots
+        s.views |= realize.part_views(t, s.views[t], free)
+
+
+def _order(s: Scheduler, roots: list[Term], order: list[Term], held: set[Term]) -> None:
+    """Put terms in order; what cannot be computed in place is copied at the end."""
+    reads = {t: realize.read_by(t, held) for t in order if t in held}
+    s.reads = {t: set(xs) for t, xs in reads.items()}
+    at = {t: realize.reads_at(t, held, s.views) for t in reads}
+    s.reads_at = at
+    readers: dict[Buffer, list[Term]] = {}
+    for r, seen in at.items():
+        for b in dict.fromkeys([x.view.buffer for x in seen]):
+            readers.setdefault(b, []).append(r)
+    waits: dict[Term, list[Term]] = {}
+    for t in reads:
+        view = s.views.get(t)
+        if view is None or view.buffer.role != "state":
+            continue
+        if isinstance(t.op, Concat) and is_map(t) and not unplaced(s, t):
+            continue
+        waits[t] = [r for r in readers.get(view.buffer, ()) if _clash(s, r, view, t)]
+    s.order, s.before, late = realize.ordered(roots, reads, waits)
+    s.order = realize.numbers_first(s.order, reads, s.before)
+    s.late = []
+    given = {s.views[x].buffer: x for x in s.program.inputs}
+    for t in late:
+        if t not in roots:  # a part: what it belongs to is put together elsewhere, then copied
+            s.apart.add(given[s.views[t].buffer])
+        s.late.append((t, s.views[t]))
+        s.scratch(t)
+
+
+def _clash(s: Scheduler, r: Term, view: View, t: Term) -> bool:
+    """Whether `r` reads memory that computing `t` at `view` overwrites, other than, as `t`
+    itself, each element just before it is overwritten."""
+    mine = realize.touched(view, t.shape, plain=True)
+    return any(
+        x.meets(mine) and (r is not t or not x.plain or x.view != view) for x in s.reads_at[r]
+    )
+
+
+def unplaced(s: Scheduler, t: Term) -> list[int]:
+    """Which parts of a concatenation are not computed into their places."""
+    view = s.views[t]
+    out: list[int] = []
+    axis: int = t.op.axis
+    start: Extent = 0
+    for i, a in enumerate(t.args):
+        offset = start * view.strides[axis] + view.offset
+        start = a.shape[axis] + start
+        mine = s.views.get(views.source(a))
+        if mine is None or mine.buffer is not view.buffer or mine.offset != offset:
+            out.append(i)
+    return out
+
+
+def _inputs(s: Scheduler, written: set[Term]) -> None:
+    for t in s.program.inputs:
+        role = "state" if t in written else "input"
+        b = Buffer(f"x{t.index}", t.dtype, t.shape, role)
+        s.buffers.append(b)
+        s.views[t] = whole(b)
+
+
+def _constants(s: Scheduler, order: Sequence[Term]) -> None:
+    for t in order:
+        if t.op is None and t.index is None and constants.element(s, t, ()) is None:
+            b = realize.constant_buffer(t, len(s.buffers))
+            s.buffers.append(b)
+            s.views[t] = whole(b)
