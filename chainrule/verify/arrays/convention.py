@@ -229,9 +229,9 @@ def _outputs(search: _Search, roles: Sequence[str]) -> int:
     count = len(search.results)
     if count == 1:
         return 1
-    if search.cache or "rest" in roles:
-        return count - 1 if search.cache or count == 2 else 1
     cotangents = roles.count("g")
+    if search.cache or "rest" in roles:
+        return count - 1 if search.cache or count == 2 else min(cotangents or 1, count - 1)
     if cotangents > 1:
         return min(cotangents, count)
     if (saved := search.saved()) is not None:

@@ -16,7 +16,7 @@ from chainrule.verify.reading import function_of
 _COTANGENT = re.compile(
     r"""^(
       g | gs | gy | go | ct | cts | cotangents? | upstream\w* | delta\w* | adjoint | seed | v
-    | d_?(y|ys|out|outs|o|z|h|a|s|t|l|loss|output|outputs|value|values|next|act|logits|scores)\w*
+    | d_?(y|ys|out|outs|o|z|h|c|a|s|t|l|loss|output|outputs|value|values|next|act|logits|scores)\w*
     | d[A-Z]\w* | d_?L_?\w* | dl_?d\w+
     | (g|gr|grad|grads|gradient|gradients)_?(y|ys|z|h|o|a|in|out|outs|output|outputs|next|upstream
       |wrt_y|wrt_out\w*|value|loss|of_\w+)?

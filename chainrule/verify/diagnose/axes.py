@@ -163,6 +163,8 @@ def _moves(N: Array, axis: int, extent: int) -> Iterator[tuple[str, Array]]:
         yield "reversed", np.flip(N, axis)
     for by in (1, -1) if extent > 2 else ():
         yield f"shifted by {by}", np.roll(N, by, axis)
+    if extent > 3 and extent % 2 == 0:
+        yield "shifted by half (its halves exchanged)", np.roll(N, extent // 2, axis)
 
 
 def along(case: Case) -> Iterator[Guess]:

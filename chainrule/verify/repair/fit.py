@@ -80,8 +80,19 @@ def as_part(draft: Draft, node: ast.AST, at_least: int) -> str:
 def part(text: str, at_least: int) -> str:
     """The same for text of an expression."""
     node = ast.parse(text, mode="eval").body
-    enclosed_already = text.startswith("(") and node.col_offset > 0
-    return text if enclosed_already or binds(node) >= at_least else f"({text})"
+    return text if _is_enclosed(text) or binds(node) >= at_least else f"({text})"
+
+
+def _is_enclosed(text: str) -> bool:
+    """Whether the parenthesis with which a text begins is closed at its end."""
+    if not text.startswith("("):
+        return False
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0:
+            return i == len(text) - 1
+    return False
 
 
 def replaced(draft: Draft, node: ast.AST, text: str, code: str, cost: float = 1.0) -> Edit:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from chainrule.verify.repair.lab import NEAR, Values
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import plain
 
+_FRACTION = re.compile(r"(?<![\w.])\d+(?:\.\d+(?:e-?\d+)?|e-\d+)(?![\w.])")
 PLAIN = (2, 3, 4, 6, 8, 0.25, 0.1, 10, 1.5)
 _CALLS = ("sqrt", "len", "float", "int", "prod", "size", "numel")
 _MOST = 60
@@ -41,7 +43,7 @@ def scalars(scene: Scene, other: Scene | None = None) -> list[Scalar]:
     """Numbers within reach: what stands in the text, named ones, sizes, small constants, roots."""
     scenes = [scene] if other is None else [scene, other]
     found = [Scalar(str(c), (float(c),) * len(scenes), 0.3) for c in PLAIN]
-    found += _derived(scene, [*_named(scenes), *_extents(scenes)])
+    found += _derived(scene, [*_literals(scenes), *_named(scenes), *_extents(scenes)])
     found += [Scalar(_root(scene, str(c)), (math.sqrt(c),) * len(scenes), 0.6) for c in (2, 3)]
     gelu = math.sqrt(2 / math.pi)
     found += [Scalar(repr(gelu), (gelu,) * len(scenes), 0.9), *_standing(scenes)]
@@ -76,6 +78,16 @@ def _named(scenes: list[Scene]) -> Iterator[Scalar]:
             yield Scalar(
                 k, tuple([float(v.reshape(-1)[0].real) for v in values if v is not None]), 0.0
             )
+
+
+def _literals(scenes: list[Scene]) -> Iterator[Scalar]:
+    """Fractions that stand in the backward or the forward: 0.8, 1e-5, 0.044715."""
+    source = scenes[0].draft.source
+    texts = [scenes[0].draft.body, *([] if source.forward is None else [source.forward.text])]
+    for text in dict.fromkeys([m for t in texts for m in _FRACTION.findall(t)]):
+        value = float(text)
+        if value not in (0.0, 0.5, 1.0, 2.0):
+            yield Scalar(text, (value,) * len(scenes), 0.05)
 
 
 def _extents(scenes: list[Scene]) -> Iterator[Scalar]:

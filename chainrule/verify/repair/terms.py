@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
+from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, part
 from chainrule.verify.repair.lab import Effect, Lab, Response, Values
 from chainrule.verify.repair.numbers import Scalar, coefficient, factors, scalars
 from chainrule.verify.repair.pool import named
@@ -68,6 +68,9 @@ _FUNCTIONS = (
     "abs({e})",
 )
 """What it is a function of."""
+_CALLS = ("exp", "log", "sqrt", "tanh")
+_NORMED = ("{e} / {e}.sum({ax})", "{e} / {e}.mean({ax})")
+"""What it is divided by, along an axis."""
 _NODES = 48
 
 
@@ -171,13 +174,15 @@ def _terms(scene: Scene, response: Response) -> Iterator[_Term]:
 
 
 def _products(arrays: dict[str, Array], partners: list[str]) -> dict[str, Array]:
-    """Named arrays times smaller ones that broadcast: what was normalised, and is not kept."""
-    return {
-        f"({a} * {b})": arrays[a] * arrays[b]
-        for a in partners
-        for b in arrays
-        if arrays[b].shape != arrays[a].shape and _fills(arrays[b].shape, arrays[a].shape)
-    }
+    """Named arrays times smaller ones that broadcast, or divided by them: what was normalised, and
+    is not kept."""
+    found = dict[str, Array]()
+    for a, b in itertools.product(partners, arrays):
+        if arrays[b].shape != arrays[a].shape and _fills(arrays[b].shape, arrays[a].shape):
+            found[f"({a} * {b})"] = arrays[a] * arrays[b]
+            if np.all(arrays[b] != 0):
+                found[f"({a} / {b})"] = arrays[a] / arrays[b]
+    return found
 
 
 def _with_terms(
@@ -201,7 +206,12 @@ def _scaled_with(
     """Edits that add a term and scale the sum: a softmax without its sum and its factor."""
     here = as_part(lab.scene.draft, node, ADD)
     for weight, scale in lab.fits([term.effect, own]):
-        if min(abs(scale), abs(1 + scale)) < 1e-6:
+        if abs(1 + scale) < 1e-6:
+            for text, cost in _written(term, (weight,), numbers):
+                whole = text[2:] if text[0] == "+" else f"-{part(text[2:], MUL)}"
+                yield lab.scene.put(node, whole, "wrong_value", term.cost + cost)
+            continue
+        if abs(scale) < 1e-6:
             continue
         for text, cost in list(_written(term, (weight / (1 + scale),), numbers))[:3]:
             for factor, more in factors((abs(1 + scale),), numbers)[:4]:
@@ -230,6 +240,16 @@ def _other_values(lab: Lab, response: Response) -> Iterator[Edit]:
         if _answers(lab, response, row, None, ""):
             far = 0.6 if row.startswith("abs") else 0.0  # A minus is meant, more likely.
             yield scene.put(node, row.format(e=atom), "wrong_value", 1.3 + far)
+    module = scene.module("torch") if scene.torch else scene.module("numpy", "chainrule")
+    for name in _CALLS if module is not None else ():
+        with np.errstate(all="ignore"):
+            value = getattr(np, name)(response.value)
+        if lab.answers(response, value):
+            yield scene.put(node, f"{module}.{name}({scene.draft.src(node)})", "wrong_value", 1.4)
+    for row, axes in itertools.product(_NORMED, _axes(response.value.shape)):
+        if _answers(lab, response, row.format(e="{e}", ax=f"axis={axes}, keepdims=True"), None, ""):
+            text = row.format(e=atom, ax=scene.along(axes, True))
+            yield scene.put(node, text, "factor", 1.4)
     for name, a in named(scene, node).items():
         if name == scene.draft.src(node):
             continue

@@ -22,8 +22,11 @@ def other_axis(scene: Scene) -> Iterator[Edit]:
     for node, operand in _calls(scene):
         ndim = len(scene.shape(operand) or ())
         if (axis := _axis(node)) is not None:
+            here = scene.draft.src(axis)
             for text in _choices(scene, ndim):
-                yield scene.put(axis, text, "wrong_axis", 1.0 + 0.3 * ("(" in text))
+                more = text.startswith("(") and here in text.strip("()").split(", ")
+                code, cost = ("not_summed", 1.1) if more else ("wrong_axis", 1.0)
+                yield scene.put(axis, text, code, cost + 0.2 * ("(" in text))
         elif ndim > 0 and _called(node) in _REDUCTIONS:
             for text in _choices(scene, ndim):
                 yield _with_argument(scene, node, f"{'dim' if scene.torch else 'axis'}={text}", 1.4)
@@ -70,7 +73,9 @@ def reduced(scene: Scene) -> Iterator[Edit]:
             for axes, keep in _sums(here, wanted):
                 axis = axes[0] if len(axes) == 1 else axes
                 text = f"{as_part(scene.draft, node, ATOM)}.sum({scene.along(axis, keep)})"
-                yield scene.put(node, text, "not_summed", 1.0 + 0.2 * len(axes))
+                again = isinstance(node, ast.Call) and _called(node) == "sum"
+                cost = 1.0 + 0.2 * len(axes) + 0.4 * again  # Its own axis is wrong, more likely.
+                yield scene.put(node, text, "not_summed", cost)
             if here == () or _size(here) == _size(wanted):
                 yield from _reshaped(scene, node, wanted)
 
@@ -156,6 +161,33 @@ def placed(scene: Scene) -> Iterator[Edit]:
                 for order in set(itertools.permutations(parts)):
                     text = f"{as_part(scene.draft, node.value, ATOM)}[{', '.join(order)}]"
                     yield scene.put(node, text, "wrong_axis", 1.4)
+
+
+def backwards(scene: Scene) -> Iterator[Edit]:
+    """An array in the opposite order: the kernel of a convolution, a sum that runs from the end."""
+    for node in scene.expressions:
+        parent, ndim = scene.draft.parents[node], len(scene.shape(node) or ())
+        if ndim and isinstance(node, ast.Call) and _called(node) in ("cumsum", "cumprod"):
+            operand = next((o for n, o in _calls(scene) if n is node), None)
+            start, end = scene.draft.span(operand) if operand is not None else (0, 0)
+            if operand is not None and start < end:
+                turned = _flipped(scene, as_part(scene.draft, operand, ATOM), ndim, 1)
+                offset = scene.draft.span(node)[0]
+                whole = scene.draft.src(node)
+                whole = whole[: start - offset] + turned + whole[end - offset :]
+                yield scene.put(node, _flipped(scene, whole, ndim, 1), "transposed", 1.4)
+        elif ndim and isinstance(parent, ast.Call) and node in parent.args and scene.is_array(node):
+            text = as_part(scene.draft, node, ATOM)
+            for last in range(1, min(ndim, 3) + 1):
+                yield scene.put(node, _flipped(scene, text, ndim, last), "transposed", 1.6)
+
+
+def _flipped(scene: Scene, text: str, ndim: int, last: int) -> str:
+    """An expression with its last axes in the opposite order."""
+    if scene.torch:
+        return f"{text}.flip({', '.join([str(-k) for k in range(1, last + 1)])})"
+    dots = "..., " if ndim > last else ""
+    return f"{text}[{dots}{', '.join(['::-1'] * last)}]"
 
 
 # Calls.

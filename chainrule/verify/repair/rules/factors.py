@@ -6,6 +6,7 @@ Constant factors and signs need no rule: `weigh.py` solves for them.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
@@ -165,6 +166,11 @@ def masks(scene: Scene) -> Iterator[Edit]:
             for s in scene.numbers:
                 mask = scene.draft.src(node)
                 yield scene.put(node, f"{module}.where({mask}, 1.0, {s})", "one_sided", 1.7)
+        match node:
+            case ast.Call(args=[_, a, b], func=ast.Attribute(attr="where")) if module is not None:
+                yield from [e for case in (a, b) for e in _signed(scene, node, case, module)]
+            case _:
+                pass
     for node in scene.roots:
         for name, value in scene.arrays_at(node).items():
             if name not in scene.cotangents and scene.shape(node) == tuple(value.shape):
@@ -174,6 +180,18 @@ def masks(scene: Scene) -> Iterator[Edit]:
                     yield scene.put(node.right, f"({name} > 0)", "region", 1.7)
 
 
+def _signed(scene: Scene, node: ast.expr, case: ast.expr, module: str) -> Iterator[Edit]:
+    """A number that one case of a `where` gives for both signs: of `abs`, of a clipped value."""
+    if scene.shape(case) != ():
+        return
+    for name, value in scene.arrays_at(node).items():
+        if scene.shape(node) == tuple(value.shape) and name not in scene.cotangents:
+            text = f"{as_part(scene.draft, case, MUL)} * {module}.sign({name})"
+            yield scene.put(case, text, "one_sided", 1.5)
+
+
+_ELEMENTWISE = ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "sign", "sigmoid")
+_CALLED = re.compile(r"[A-Za-z_][\w.]*(?=\()")
 _RELATED = (
     ("sin", "cos"),
     ("sinh", "cosh", "tanh"),
@@ -194,6 +212,19 @@ def functions(scene: Scene) -> Iterator[Edit]:
             for other in [o for group in _RELATED if here in group for o in group if o != here]:
                 says = f"`{here}` becomes `{other}`"
                 yield Edit(end - len(here), end, other, "wrong_value", 1.4, says)
+
+
+def applied(scene: Scene) -> Iterator[Edit]:
+    """A function that is missing around a value: of those that forward and backward call."""
+    forward = scene.draft.source.forward
+    texts = scene.draft.body + ("" if forward is None else forward.text)
+    calls = [c for c in _CALLED.findall(texts) if c.rpartition(".")[2] in _ELEMENTWISE]
+    for node in scene.expressions:
+        operand = isinstance(scene.draft.parents[node], ast.BinOp | ast.UnaryOp)
+        if not operand or not isinstance(node, ast.Name) or scene.flows(node):
+            continue
+        for call in dict.fromkeys(calls) if scene.is_array(node) else ():
+            yield scene.put(node, f"{call}({node.id})", "wrong_value", 1.5)
 
 
 def sizes(scene: Scene) -> Iterator[Edit]:

@@ -97,8 +97,15 @@ def other_order(scene: Scene) -> Iterator[Edit]:
                 yield from _exchanged(scene, value, "wrong_input")
             case ast.Assign(targets=[ast.Tuple() | ast.List() as value]):
                 yield from _exchanged(scene, value, "wrong_value")
+            case ast.Call(args=[ast.Tuple() | ast.List() as value, *_]) if _arrays(scene, value):
+                yield from _exchanged(scene, value, "wrong_value")
             case _:
                 continue
+
+
+def _arrays(scene: Scene, value: ast.Tuple | ast.List) -> bool:
+    """Whether a list is one of arrays: what is put together to one."""
+    return all(scene.shape(e) for e in value.elts)
 
 
 def _exchanged(scene: Scene, value: ast.Tuple | ast.List, code: str) -> Iterator[Edit]:

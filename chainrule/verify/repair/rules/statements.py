@@ -115,6 +115,24 @@ def _operator(
     return Edit(start + first, start + sign + 1, text, code, cost, says)
 
 
+def whole(scene: Scene) -> Iterator[Edit]:
+    """An array that is not read in place of a change of some elements: `d[i, t] -= 1` to
+    `d -= q`."""
+    for node in _statements(scene):
+        match node:
+            case ast.AugAssign(target=ast.Subscript(value=ast.Name() as base)) if (
+                type(node.op) in SIGNS
+            ):
+                shape = scene.shape(base)
+            case _:
+                continue
+        for name in scene.unread:
+            if shape and shape_of(scene.watched.names.get(name)) == shape:
+                start, end = scene.draft.span(node)
+                text = f"{base.id} {SIGNS[type(node.op)]}= {name}"
+                yield Edit(start, end, text, "wrong_value", 1.4, f"it becomes `{text}`")
+
+
 def collected(scene: Scene) -> Iterator[Edit]:
     """What is collected in a loop, from the other end: `dxs.append(d)` to `dxs.insert(0, d)`."""
     for node in scene.expressions:
