@@ -12,7 +12,7 @@ from chainrule.compile.loops.language import (
     Affine,
 )
 from chainrule.compile.loops.views import ZERO
-from chainrule.compile.scheduling import lower, planning, realize
+from chainrule.compile.scheduling import lower, planning, reading, realize
 from chainrule.compile.scheduling.lower import reduction
 from chainrule.compile.scheduling.members import (
     Group,
@@ -197,7 +197,7 @@ def _safe(s: Scheduler, g: Group, m: Member, along: dict[int, int]) -> bool:
             return False
         if is_product(x) or len(other.along) != len(along):
             return False
-        mine = realize.touched(view, m.term.shape, plain=True)
+        mine = reading.touched(view, m.term.shape, plain=True)
         if any(r.meets(mine) and not (r.plain and r.view == view) for r in s.reads_at[x]):
             return False
     return True

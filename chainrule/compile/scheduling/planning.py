@@ -10,7 +10,7 @@ from chainrule.compile.loops.language import (
     Buffer,
 )
 from chainrule.compile.loops.views import View, whole
-from chainrule.compile.scheduling import constants, realize
+from chainrule.compile.scheduling import constants, ordering, reading, realize
 from chainrule.compile.scheduling.lower import is_map
 from chainrule.compile.terms.sizes import Extent
 from chainrule.compile.terms.terms import Term, in_order
@@ -82,9 +82,9 @@ def _settle(
 
 def _order(s: Scheduler, roots: list[Term], order: list[Term], held: set[Term]) -> None:
     """Put terms in order; what cannot be computed in place is copied at the end."""
-    reads = {t: realize.read_by(t, held) for t in order if t in held}
+    reads = {t: reading.read_by(t, held) for t in order if t in held}
     s.reads = {t: set(xs) for t, xs in reads.items()}
-    at = {t: realize.reads_at(t, held, s.views) for t in reads}
+    at = {t: reading.reads_at(t, held, s.views) for t in reads}
     s.reads_at = at
     readers: dict[Buffer, list[Term]] = {}
     for r, seen in at.items():
@@ -98,8 +98,8 @@ def _order(s: Scheduler, roots: list[Term], order: list[Term], held: set[Term]) 
         if isinstance(t.op, Concat) and is_map(t) and not unplaced(s, t):
             continue
         waits[t] = [r for r in readers.get(view.buffer, ()) if _clash(s, r, view, t)]
-    s.order, s.before, late = realize.ordered(roots, reads, waits)
-    s.order = realize.numbers_first(s.order, reads, s.before)
+    s.order, s.before, late = ordering.ordered(roots, reads, waits)
+    s.order = ordering.numbers_first(s.order, reads, s.before)
     s.late = []
     given = {s.views[x].buffer: x for x in s.program.inputs}
     for t in late:
@@ -112,7 +112,7 @@ def _order(s: Scheduler, roots: list[Term], order: list[Term], held: set[Term]) 
 def _clash(s: Scheduler, r: Term, view: View, t: Term) -> bool:
     """Whether `r` reads memory that computing `t` at `view` overwrites, other than, as `t`
     itself, each element just before it is overwritten."""
-    mine = realize.touched(view, t.shape, plain=True)
+    mine = reading.touched(view, t.shape, plain=True)
     return any(
         x.meets(mine) and (r is not t or not x.plain or x.view != view) for x in s.reads_at[r]
     )

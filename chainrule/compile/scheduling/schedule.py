@@ -43,6 +43,7 @@ from chainrule.compile.scheduling import (
     lower,
     planning,
     products,
+    reading,
     realize,
     rows,
     whiles,
@@ -101,7 +102,7 @@ class Scheduler:
         self.before: dict[Term, list[Term]] = {}
         self.late: list[tuple[Term, View]] = []
         self.reads: dict[Term, set[Term]] = {}
-        self.reads_at: dict[Term, list[realize.Read]] = {}
+        self.reads_at: dict[Term, list[reading.Read]] = {}
         self.results: list[Buffer] = []
 
     # --- names and memory
