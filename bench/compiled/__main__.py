@@ -20,7 +20,9 @@ from dataclasses import asdict
 from bench.__main__ import HEAD, line, write
 from bench.pairs import Row
 
-QUESTIONS = ("microgpt", "mlp", "gpt", "gpt@2", "gpt2", "fused", "hvp", "threads@2", "scalars")
+QUESTIONS = (
+    "microgpt", "mlp", "gpt", "gpt@2", "gpt2", "compiling", "fused", "hvp", "threads@2", "scalars",
+)  # fmt: skip
 
 
 def environment(threads: str) -> dict[str, str]:
