@@ -20,11 +20,13 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
-from chainrule.verify.repair import least, repair
+from chainrule.verify.repair import blamed, least, repair
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.subject import Subject, wanted
 
 _T = TypeVar("_T")
+_ANYWHERE = ("unnamed", "wrong_value", "region", "factor", "sign", "missing_term", "size")
+"""Mistakes whose line their name does not tell."""
 _LEVELS = ("error", "warning", "note")
 
 
@@ -168,7 +170,11 @@ def _open(evidence: Evidence) -> list[tuple[str, str]]:
 def _edited(evidence: Evidence, finding: Finding) -> Finding:
     correction = repair(evidence, finding)
     if correction is None:
-        return finding
+        blame = blamed(evidence) if finding.name.code in _ANYWHERE else None
+        if blame is None:
+            return finding
+        place, says = blame
+        return replace(finding, place=place, evidence=(says, *finding.evidence))
     own = least(evidence, finding)
     if own is None:
         return refined(finding, (), correction, correction.place)

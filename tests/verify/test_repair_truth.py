@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chainrule import verify
 from chainrule.verify.arrays.pair import subject_of_pair
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.repair import repairs
@@ -84,3 +85,28 @@ def error_backward(g: Any, pred: Any, target: Any) -> Any:
 def test_a_value_that_the_forward_has_by_the_same_name_is_mended_where_it_is_made() -> None:
     best = repairs(examine(subject_of_pair(error, error_backward, [Q, Q[::-1] * 2])))[0]
     assert best.correction.after.strip() == "diff = pred - target"
+
+
+def masked(q: Any, k: Any) -> Any:
+    t = len(q)
+    s = q @ k.T
+    s = np.where(np.tril(np.ones((t, t))) > 0, s, -1e9)
+    e = np.exp(s - s.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def unmasked_backward(g: Any, q: Any, k: Any) -> Any:
+    s = q @ k.T
+    e = np.exp(s - s.max(axis=-1, keepdims=True))
+    p = e / e.sum(axis=-1, keepdims=True)
+    ds = p * (g - (g * p).sum(axis=-1, keepdims=True))
+    return ds @ k, ds.T @ q
+
+
+def test_without_a_repair_the_line_is_where_values_differ_from_the_forward() -> None:
+    report = verify.pair(masked, unmasked_backward, Q, Q[::-1] * 0.5)
+    assert not report.ok
+    for finding in report.findings:
+        assert finding.place is not None and finding.place.text == "s = q @ k.T"
+        assert finding.place.function == "unmasked_backward"
+        assert "`s` has not the value that `s` has in the forward" in finding.evidence

@@ -30,12 +30,13 @@ def _points(trials: list[Trial]) -> Iterator[str]:
     all_right = dict.fromkeys([t.point for t in trials if t.verdict == "right"])
     right = [p for p in all_right if p not in wrong]
     if wrong:
-        tail = f"; right at {_listed(right)}" if right else ""
-        yield f"wrong at {_listed(wrong)}{tail}"
+        every = "" if right else "every point tried: "
+        tail = f"; right at these: {_listed(right)}" if right else ""
+        yield f"wrong at {every or 'these points: '}{_listed(wrong)}{tail}"
 
 
 def _listed(points: list[str]) -> str:
-    more = f" and {len(points) - _POINTS} other points" if len(points) > _POINTS else ""
+    more = f", and {len(points) - _POINTS} more" if len(points) > _POINTS else ""
     return ", ".join(points[:_POINTS]) + more
 
 

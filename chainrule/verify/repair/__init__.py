@@ -15,11 +15,14 @@ from weakref import WeakKeyDictionary
 
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction, Finding
+from chainrule.verify.place import Place
 from chainrule.verify.repair.draft import Draft, UnreadableError
 from chainrule.verify.repair.helpers import helpers
+from chainrule.verify.repair.lab import laboratory
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem, problem
 from chainrule.verify.repair.search import LIKELY, Version, keeping, replayed, versions
+from chainrule.verify.repair.truth import first_wrong
 from chainrule.verify.subject import Source
 
 SECONDS = 1.8
@@ -86,6 +89,25 @@ def repairs(evidence: Evidence, finding: Finding | None = None) -> tuple[Repaire
     if evidence not in _known:
         _known[evidence] = tuple(_repairs(evidence, finding))
     return _known[evidence]
+
+
+def blamed(evidence: Evidence) -> tuple[Place, str] | None:
+    """Where no repair was found: the line at which the values of the backward go wrong, as far as
+    the forward tells, and what is wrong with them; None if it does not tell."""
+    posed = problem(evidence)
+    if posed is None or not posed.posed:
+        return None
+    try:
+        lab = laboratory(posed, Draft.of(posed.source), posed.targets[0])
+    except UnreadableError:
+        return None
+    wrong = None if lab is None else first_wrong(lab)
+    if lab is None or wrong is None:
+        return None
+    node, says = wrong
+    above = lab.scene.draft.text[: lab.scene.draft.span(node)[0]].count("\n")
+    file, function = posed.source.file, posed.source.function.__qualname__
+    return Place(file, posed.source.first_line + above, function), says
 
 
 def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:

@@ -95,6 +95,17 @@ def _is_enclosed(text: str) -> bool:
     return False
 
 
+def called(node: ast.Call) -> str:
+    """The last name of what is called: `sum` of `np.sum(x)` and of `x.sum()`."""
+    match node.func:
+        case ast.Attribute():
+            return node.func.attr
+        case ast.Name():
+            return node.func.id
+        case _:
+            return ""
+
+
 def replaced(draft: Draft, node: ast.AST, text: str, code: str, cost: float = 1.0) -> Edit:
     """The edit that puts `text` where `node` stands."""
     start, end = enclosed(draft, node)

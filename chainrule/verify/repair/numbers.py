@@ -75,9 +75,8 @@ def _named(scenes: list[Scene]) -> Iterator[Scalar]:
     for k in every[0]:
         values = [n.get(k) for n in every]
         if all(v is not None and v.size == 1 for v in values):
-            yield Scalar(
-                k, tuple([float(v.reshape(-1)[0].real) for v in values if v is not None]), 0.0
-            )
+            each = tuple([float(v.reshape(-1)[0].real) for v in values if v is not None])
+            yield Scalar(k, each, 0.15 * ("[" in k))
 
 
 def _literals(scenes: list[Scene]) -> Iterator[Scalar]:

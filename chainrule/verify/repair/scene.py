@@ -130,7 +130,7 @@ class Scene:
         return dict(list(found.items())[:_MOST])
 
     def _atoms(self) -> Iterator[tuple[str, Any]]:
-        names = self.watched.names
+        names = {k: v for k, v in self.watched.names.items() if k.strip("_")}
         yield from names.items()
         for n in self.expressions:
             if _is_simple(n):

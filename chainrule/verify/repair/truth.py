@@ -60,6 +60,34 @@ def doubts(lab: Lab) -> list[Doubt]:
     return [_doubt(lab.scene, node, cost) for node, cost in costs.items()]
 
 
+def first_wrong(lab: Lab) -> tuple[ast.expr, str] | None:
+    """The first value that is a multiple of what it should be, or else the first that the forward
+    has by the same name and otherwise, and that in words; None if no value is known to be wrong."""
+    known = _multiples(lab)
+    for node in lab.scene.roots:
+        if _cost(node, known) == _HERE:
+            text = lab.scene.draft.src(node)
+            return node, f"`{text}` is {known[node]:.4g} times what it should be"
+    forward = _forward(lab.problem, lab.target)
+    for node in lab.scene.roots:
+        if _differs(lab.scene, node, forward):
+            name = _called(lab.scene, node)[0]
+            return node, f"`{name}` has not the value that `{name}` has in the forward"
+    return None
+
+
+def _differs(scene: Scene, node: ast.expr, forward: Forward) -> bool:
+    """Whether a value that is computed again is not what the forward computed by that name."""
+    parent = scene.draft.parents[node]
+    if not isinstance(parent, ast.Assign) or isinstance(node, ast.Name) or _flows(scene, node):
+        return False
+    value = plain(scene.value(node))
+    same = [forward.names[n] for n in _called(scene, node) if n in forward.names]
+    return value is not None and any(
+        v.shape == value.shape and not np.allclose(v, value, rtol=_SAME) for v in same
+    )
+
+
 def _cost(node: ast.expr, known: dict[ast.expr, float]) -> float | None:
     inside = [n for n in ast.walk(node) if isinstance(n, ast.Name) and n in known]
     if any(not _one(known[n]) for n in inside if n is not node):
@@ -103,7 +131,7 @@ def _multiples(lab: Lab) -> dict[ast.expr, float]:
     found = dict[ast.expr, float]()
     for node in lab.scene.expressions:
         value = plain(lab.scene.value(node))
-        if value is None or value.dtype.kind != "f" or value.size < _DIRECTIONS:
+        if value is None or value.dtype.kind not in "fi" or not value.size:
             continue
         if lab.scene.watched.turns[lab.scene.draft.index[node]] == 1:
             ratios = list(_ratios(lab.scene, node, value, forward))
@@ -116,6 +144,8 @@ def _ratios(scene: Scene, node: ast.expr, value: Array, forward: Forward) -> Ite
     """Of what a value is a multiple: of cotangents if it is made of one, else of what the forward
     calls by the same name."""
     if _flows(scene, node):
+        if value.size < _DIRECTIONS:
+            return
         seen = _products(value)
         same = [(seen, p) for p in forward.cotangents.get(value.shape, [])]
     else:
@@ -194,7 +224,7 @@ def _measured(problem: Problem, target: Target) -> Forward:
         if (products := _moved_by(scene, node, subject, target)) is not None:
             by_shape.setdefault(scene.shape(node) or (), []).append(products)
     named = {k: plain(v) for k, v in watched.names.items()}
-    floats = {k: v for k, v in named.items() if v is not None and v.dtype.kind == "f"}
+    floats = {k: v for k, v in named.items() if v is not None and v.dtype.kind in "fi"}
     return Forward(by_shape, floats)
 
 

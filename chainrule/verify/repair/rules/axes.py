@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ATOM, as_part
+from chainrule.verify.repair.fit import ATOM, as_part, called
 from chainrule.verify.repair.scene import Scene, Shape
 from chainrule.verify.repair.watch import shape_of
 
@@ -27,7 +27,7 @@ def other_axis(scene: Scene) -> Iterator[Edit]:
                 more = text.startswith("(") and here in text.strip("()").split(", ")
                 code, cost = ("not_summed", 1.1) if more else ("wrong_axis", 1.0)
                 yield scene.put(axis, text, code, cost + 0.2 * ("(" in text))
-        elif ndim > 0 and _called(node) in _REDUCTIONS:
+        elif ndim > 0 and called(node) in _REDUCTIONS:
             for text in _choices(scene, ndim):
                 yield _with_argument(scene, node, f"{'dim' if scene.torch else 'axis'}={text}", 1.4)
 
@@ -44,7 +44,7 @@ def _choices(scene: Scene, ndim: int) -> list[str]:
 def keeping(scene: Scene) -> Iterator[Edit]:
     """`keepdims` given, or not, where it was not, or was."""
     for node, operand in _calls(scene):
-        if _called(node) not in _REDUCTIONS or not scene.shape(operand):
+        if called(node) not in _REDUCTIONS or not scene.shape(operand):
             continue
         given = [k for k in node.keywords if k.arg in _KEEP]
         for k in given:
@@ -59,7 +59,7 @@ def sum_or_mean(scene: Scene) -> Iterator[Edit]:
     """`mean` for `sum` and the other way round."""
     other = {"sum": "mean", "mean": "sum", "max": "sum", "min": "max", "var": "std", "std": "var"}
     for node, _ in _calls(scene):
-        if (name := _called(node)) in other and isinstance(node.func, ast.Attribute):
+        if (name := called(node)) in other and isinstance(node.func, ast.Attribute):
             end = scene.draft.span(node.func)[1]
             says = f"`{name}` becomes `{other[name]}`"
             yield Edit(end - len(name), end, other[name], "factor", 0.9, says)
@@ -73,7 +73,7 @@ def reduced(scene: Scene) -> Iterator[Edit]:
             for axes, keep in _sums(here, wanted):
                 axis = axes[0] if len(axes) == 1 else axes
                 text = f"{as_part(scene.draft, node, ATOM)}.sum({scene.along(axis, keep)})"
-                again = isinstance(node, ast.Call) and _called(node) == "sum"
+                again = isinstance(node, ast.Call) and called(node) == "sum"
                 cost = 1.0 + 0.2 * len(axes) + 0.4 * again  # Its own axis is wrong, more likely.
                 yield scene.put(node, text, "not_summed", cost)
             if here == () or _size(here) == _size(wanted):
@@ -113,7 +113,7 @@ def _reshaped(scene: Scene, node: ast.expr, wanted: Shape) -> Iterator[Edit]:
 def not_reduced(scene: Scene) -> Iterator[Edit]:
     """A reduction too much."""
     for node, operand in _calls(scene):
-        if _called(node) in _REDUCTIONS:
+        if called(node) in _REDUCTIONS:
             yield scene.put(node, scene.draft.src(operand), "wrong_axis", 1.8)
 
 
@@ -167,7 +167,7 @@ def backwards(scene: Scene) -> Iterator[Edit]:
     """An array in the opposite order: the kernel of a convolution, a sum that runs from the end."""
     for node in scene.expressions:
         parent, ndim = scene.draft.parents[node], len(scene.shape(node) or ())
-        if ndim and isinstance(node, ast.Call) and _called(node) in ("cumsum", "cumprod"):
+        if ndim and isinstance(node, ast.Call) and called(node) in ("cumsum", "cumprod"):
             operand = next((o for n, o in _calls(scene) if n is node), None)
             start, end = scene.draft.span(operand) if operand is not None else (0, 0)
             if operand is not None and start < end:
@@ -197,23 +197,13 @@ def _calls(scene: Scene) -> Iterator[tuple[ast.Call, ast.expr]]:
     """Calls along axes, and the array that each goes over."""
     for node in scene.expressions:
         if isinstance(node, ast.Call) and (
-            _called(node) in _ALONG or any(k.arg in _WORDS for k in node.keywords)
+            called(node) in _ALONG or any(k.arg in _WORDS for k in node.keywords)
         ):
             method = isinstance(node.func, ast.Attribute) and scene.is_array(node.func.value)
             if method and isinstance(node.func, ast.Attribute):
                 yield node, node.func.value
             elif node.args:
                 yield node, node.args[0]
-
-
-def _called(node: ast.Call) -> str:
-    match node.func:
-        case ast.Attribute():
-            return node.func.attr
-        case ast.Name():
-            return node.func.id
-        case _:
-            return ""
 
 
 def _axis(node: ast.Call) -> ast.expr | None:

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import MUL, part
+from chainrule.verify.repair.fit import MUL, called, part
 from chainrule.verify.repair.scene import Scene
 
 _MATMULS = ("matmul", "dot", "mm", "bmm")
@@ -21,7 +21,7 @@ def other_products(scene: Scene) -> Iterator[Edit]:
         match node:
             case ast.BinOp(op=ast.MatMult()):
                 a, b = node.left, node.right
-            case ast.Call() if _name(node) in _MATMULS and len(_operands(node)) == 2:
+            case ast.Call() if called(node) in _MATMULS and len(_operands(node)) == 2:
                 a, b = _operands(node)
             case _:
                 continue
@@ -50,7 +50,7 @@ def _product(scene: Scene, node: ast.expr, a: str, b: str) -> str:
     function = scene.draft.src(node.func)
     if len(node.args) == 2:
         return f"{function}({a}, {b})"
-    return f"{part(a, 15)}.{_name(node)}({b})"
+    return f"{part(a, 15)}.{called(node)}({b})"
 
 
 def _untransposed(node: ast.expr) -> ast.expr | None:
@@ -67,16 +67,6 @@ def _untransposed(node: ast.expr) -> ast.expr | None:
             return None
 
 
-def _name(node: ast.Call) -> str:
-    match node.func:
-        case ast.Attribute():
-            return node.func.attr
-        case ast.Name():
-            return node.func.id
-        case _:
-            return ""
-
-
 def _operands(node: ast.Call) -> list[ast.expr]:
     if len(node.args) == 1 and isinstance(node.func, ast.Attribute):
         return [node.func.value, node.args[0]]
@@ -86,7 +76,7 @@ def _operands(node: ast.Call) -> list[ast.expr]:
 def einsum_letters(scene: Scene) -> Iterator[Edit]:
     """Two letters of one operand, or of the result, exchanged; or one letter another."""
     for node in scene.expressions:
-        if not (isinstance(node, ast.Call) and _name(node) == "einsum" and node.args):
+        if not (isinstance(node, ast.Call) and called(node) == "einsum" and node.args):
             continue
         first = node.args[0]
         if not (isinstance(first, ast.Constant) and isinstance(first.value, str)):
@@ -125,7 +115,7 @@ def transposed(scene: Scene) -> Iterator[Edit]:
 def permuted(scene: Scene) -> Iterator[Edit]:
     """Other orders of the axes in `x.transpose(0, 2, 1, 3)` and `permute`."""
     for node in scene.expressions:
-        if not (isinstance(node, ast.Call) and _name(node) in _SWAPS):
+        if not (isinstance(node, ast.Call) and called(node) in _SWAPS):
             continue
         axes = node.args
         if len(axes) == 1 and isinstance(axes[0], ast.Tuple):
