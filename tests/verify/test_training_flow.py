@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -259,14 +258,19 @@ def test_the_correction_is_code(loop, code, before, after):
     assert "\n".join(lines[start : start + count]) == change.before
 
 
-def test_the_first_step_of_a_process_counts():
+def test_the_first_step_of_a_thread_counts():
     """Serial numbers of nodes begin with 0, which is no reason to overlook the first graph."""
-    code = (
-        "from tests.verify.test_training_right import observed\n"
-        "from tests.verify.training_wrong import accumulation_not_divided as loop\n"
-        "print([f.name.code for f in observed(loop)[0]])"
-    )
-    root = Path(training_wrong.__file__).parents[2]
-    run = [sys.executable, "-c", code]
-    result = subprocess.run(run, capture_output=True, text=True, check=True, cwd=root)
-    assert result.stdout.strip() == "['accumulation']"
+    seen: list[object] = []
+
+    def run():
+        seen.append(torch.ones(1, requires_grad=True).exp().grad_fn._sequence_nr())
+        seen.append([f.name.code for f in observed(training_wrong.accumulation_not_divided)[0]])
+
+    def first():  # numbers are a thread's own
+        seen.append([f.name.code for f in observed(training_wrong.accumulation_not_divided)[0]])
+
+    for target in (run, first):
+        thread = threading.Thread(target=target)
+        thread.start()
+        thread.join()
+    assert seen == [0, ["accumulation"], ["accumulation"]]
