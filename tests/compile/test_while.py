@@ -9,7 +9,7 @@ import pytest
 
 import chainrule as cr
 from tests.compile.backends import backend as backend
-from tests.compile.test_jit import assert_same, numbers
+from tests.compile.test_jit import Square, assert_same, numbers
 
 
 class Orbit(NamedTuple):
@@ -131,6 +131,18 @@ def test_a_tangent_that_comes_in_through_what_is_read():
     a, b = numbers(2), cr.tensor(0.7)
     wanted = cr.jacobian(f, (0, 1), mode="reverse")(a, b)
     assert_same(cr.jit(cr.jacobian(f, (0, 1), mode="forward"))(a, b), wanted)
+
+
+def test_a_function_of_the_users_is_computed_but_not_differentiated():
+    def f(x: Any) -> Any:
+        return cr.while_loop(lambda s: s < 100, lambda s: Square.apply(s) + 1, x, most=9)
+
+    x, t = cr.tensor(2.0), cr.tensor(1.0)
+    assert_same(cr.jit(f)(x), f(x))
+    with pytest.raises(cr.TraceError, match=r"calls a Function.*Write the turn with ops"):
+        cr.jit(lambda x, t: cr.jvp(f, (x,), (t,)))(x, t)
+    with pytest.raises(cr.TraceError, match="calls a Function"):
+        cr.jit(cr.grad(f))(x)
 
 
 def test_detach_and_no_grad_in_a_turn_cut():
@@ -301,6 +313,24 @@ def test_no_turn_at_all_and_state_that_stays():
     f = cr.jit(lambda x, k: cr.while_loop(lambda s: s[0] < k, lambda s: (s[0] + 1, s[1]), (x, k)))
     assert [t.item() for t in f(cr.tensor(5), cr.tensor(3))] == [5, 3]
     assert [t.item() for t in f(cr.tensor(0), cr.tensor(3))] == [3, 3]
+
+
+def test_what_turns_only_write_is_there_without_a_turn():
+    """Numbers that are few live on the stack while the loop runs: they come and go with it."""
+
+    def f(x: Any, limit: Any) -> Any:
+        def body(s: Any) -> Any:
+            return s[0] + 1, cr.sin(s[0]) * cr.ones((2, 3))
+
+        return cr.while_loop(lambda s: s[0] < limit, body, (x, cr.ones((2, 3)) * x), most=4)
+
+    g = cr.jit(f)
+    slope = cr.jit(cr.grad(lambda x, limit: cr.sum(f(x, limit)[1]) * f(x, limit)[0]))
+    for limit in (0.0, 1.5, 2.0, 9.0):
+        given = cr.tensor(1.0), cr.tensor(limit)
+        assert_same(g(*given), f(*given))
+        wanted = cr.grad(lambda x, limit: cr.sum(f(x, limit)[1]) * f(x, limit)[0])(*given)
+        assert_same(slope(*given), wanted)
 
 
 def test_python_numbers_in_the_state():

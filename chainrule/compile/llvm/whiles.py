@@ -54,7 +54,7 @@ def kept_near(
 ) -> Generator[dict[Buffer, Any]]:
     """Addresses for what is emitted within: of copies on the stack where the kernel writes a few
     numbers, which are copied back at the end if they are `shared`."""
-    reads, writes = kernel.buffers()
+    _, writes = kernel.buffers()
     sizes = {x: x.size for x in writes if isinstance(x.size, int) and x.size <= SMALL}
     few = sizes if is_short(kernel) else dict[Buffer, int]()
     near = dict(pointers)
@@ -63,7 +63,7 @@ def kept_near(
         near[x].align = _ALIGN
         near[x].type = ir.PointerType()  # not of arrays: numbers and vectors are stored there
     for x, n in few.items():
-        if x in reads and x in shared:
+        if x in shared:  # also where it is only written: there may be no turn, or one writes a part
             _copy(b, in_memory(x.dtype), n, pointers[x], near[x])
     yield near
     for x, n in few.items():
