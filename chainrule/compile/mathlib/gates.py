@@ -30,9 +30,9 @@ def sigmoid(x: Real) -> Real:
     """1 / (1 + e^-x)."""
     if x.at.bits == 64:
         return _gate(exactly(x))
-    limited = (x.lift(80.0) < x).where(x.lift(80.0), x)
-    y = _gate_f32(x.lift(1.0), *reduced_f32(limited))
-    return _or_far_left(x, 80.0, lambda: exp(x), y)
+    one = x.lift(1.0)
+    y = _gate_f32(one, *reduced_f32(x))  # as for silu, whose derivative needs both
+    return _or_far_left(x, 80.0, lambda: exp(x), (x > 80.0).where(one, y))
 
 
 def silu(x: Real) -> Real:
