@@ -8,7 +8,7 @@ long way of `Variant.call` is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -23,6 +23,9 @@ from chainrule.compile.running.program import Moving, Native, Parts
 from chainrule.compile.tracing.state import MISFIT, HeldGrad, Variant
 from chainrule.graph import is_recording
 from chainrule.tensor import Tensor
+
+Turn = tuple[list[Any], tuple[int, ...]]
+"""The arrays that one call of many is given, and the sizes that its dynamic axes have."""
 
 
 @final
@@ -62,6 +65,8 @@ class Steady:
         self._gate: Gate | None = None
         self._again: Any = None
         self._entered: dict[int, Entered] = {}
+        # what `again` says, and the sizes that it means
+        self._told: dict[int, tuple[int, ...]] = {}
 
     def watch(self) -> None:
         """Have machine code look at the state and at the arguments, where it can."""
@@ -132,27 +137,54 @@ class Steady:
         """What calls with `batches` return, up to the first that is not like the one before: the
         results' arrays, stacked (None if there was not one call), and that batch, if there is."""
         rows: list[list[Any]] = []
+        shapes: list[tuple[int, ...]] = []
         numbers: list[list[float]] = []
-        rest, reads, given_of = None, self._reads, self._given
+        rest, reads, quickly = None, self._reads, self._quickly()
         for batch in batches:
-            given = given_of(batch)
-            if given is None or not self._fitting(given):
+            found = quickly(batch) or self._turn(batch)
+            if found is None:
                 rest = batch
                 break
-            rows.append(given)
+            rows.append(found[0])
+            shapes.append(found[1])
             numbers.append([read() for read in reads])
         if not rows:
             return None, rest
-        return self._turns(rows, numbers), rest
+        return self._turns(rows, shapes, numbers), rest
 
-    def _fitting(self, given: Sequence[Any]) -> bool:
-        return tuple([given[i].shape[a] for i, a in self._sizes]) in self._known
+    def _turn(self, batch: Sequence[Any]) -> Turn | None:
+        """The arrays of a batch, and their sizes; None if it is not like the one before."""
+        given = self._given(batch)
+        if given is None:
+            return None
+        sizes = tuple([given[i].shape[a] for i, a in self._sizes])
+        if sizes not in self._known:
+            return None
+        if self._again is not None and (key := self._again(tuple(batch))) >= 0:
+            self._told[key] = sizes
+        return given, sizes
 
-    def _turns(self, rows: list[list[Any]], numbers: list[list[float]]) -> list[Any]:
+    def _quickly(self) -> Callable[[Sequence[Any]], Turn | None]:
+        """The same for batches whose sizes came before, by machine code."""
+        again, told, recording = self._again, self._told, self._recording
+        places = self.variant.args
+        held = [self._wanted[i][0] is Tensor for i in places]
+        if again is None or not all(held):
+            return lambda batch: None
+
+        def turn(batch: Sequence[Any]) -> Turn | None:
+            sizes = told.get(again(batch)) if batch.__class__ is tuple else None
+            if sizes is None or is_recording() is not recording:
+                return None
+            return [batch[i].value for i in places], sizes
+
+        return turn
+
+    def _turns(
+        self, rows: list[list[Any]], shapes: list[tuple[int, ...]], numbers: list[list[float]]
+    ) -> list[Any]:
         native, count = self._native, len(rows[0])
         given = list(zip(*rows, strict=True))
-        sizes = [[x.shape[a] for x in given[i]] for i, a in self._sizes]
-        shapes = list(zip(*sizes, strict=True)) if sizes else [()] * len(rows)
         blocks = {s: native.block(s) for s in set(shapes)}
         every = [blocks[s] for s in shapes]
         outs = [np.empty((len(rows), *shape), dtype) for shape, dtype in every[0].shapes]
