@@ -58,6 +58,7 @@ def test_a_number_over_a_size(dtype: Any):
 
 def test_there_are_enough_samples_and_no_two_sizes_are_alike():
     now = {"n": 6, "m": 6}
-    found = samples_near(now, frozenset({1, 2, 7}), count_needed(2))
-    assert found[0] == now and len(found) >= count_needed(2) == 7
+    least, most = count_needed(2)
+    found = samples_near(now, frozenset({1, 2, 7}), most)
+    assert found[0] == now and len(found) >= most == 7 and least == 4
     assert all(x not in (1, 2, 7) for s in found[1:] for x in s.values())

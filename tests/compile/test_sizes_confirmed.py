@@ -57,3 +57,23 @@ def test_sizes_of_one_name_are_equal_in_every_call():
             f(of(5), of(longer))
     with pytest.raises(ShapeError, match="axes of one name have one size"):
         f.loop([(of(5), of(5)), (of(5), of(5)), (of(5), of(7))])
+
+
+@pytest.mark.parametrize(
+    ("rule", "traces"),
+    [(lambda n: 2 * n + 1, 3), (lambda n: n * n, 3), (lambda n: n * n + 3 * n + 7, 4)],
+    ids=["line", "square", "all monomials"],
+)
+def test_as_many_traces_as_the_polynomial_needs(rule: Any, traces: int):
+    seen: list[int] = []
+
+    def f(x: Any) -> Any:
+        seen.append(x.shape[0])
+        return x.sum() * cr.ones((rule(x.shape[0]),), dtype=x.dtype).sum()
+
+    compiled = cr.jit(f, dynamic={"x": ("T",)})
+    for n in (5, 9, 14):
+        x = cr.tensor(np.arange(1.0, n + 1))
+        assert compiled(x).item() == f(x).item()
+        if n == 5:
+            assert len(set(seen)) == len(seen) - 1 == traces

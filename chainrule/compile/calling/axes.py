@@ -126,8 +126,8 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
     if not now:
         return record(name, leaves, call)
     traces: list[Trace] = []
-    needed = count_needed(len(now))
-    for sample in samples_near(now, _sizes_of(leaves, axes), needed):
+    least, most = count_needed(len(now))
+    for sample in samples_near(now, _sizes_of(leaves, axes), most):
         try:
             found = _traced(name, leaves, axes, sample, call)
         except ChainruleError:
@@ -136,10 +136,17 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
             continue
         traces.append(found)
         like = [t for t in traces if t.structure == found.structure]
-        if len(like) == needed:
-            if traces[0] not in like:
-                return _alone(traces[0], leaves)
-            return _sized(name, leaves, axes, call, like)
+        if len(like) < least:
+            continue
+        if traces[0] not in like:
+            return _alone(traces[0], leaves)
+        try:
+            joined = _joined(like)
+        except TraceError:
+            if len(like) == most:
+                raise
+            continue
+        return _sized(name, leaves, axes, call, like, joined)
     first = traces[0]
     for other in [t for t in traces if t.structure != first.structure]:
         for a, b in zip(first.parts, other.parts, strict=False):
@@ -240,16 +247,22 @@ class Joined:
         raise TraceError(f"jit: no argument that is used has the dynamic size {symbol!r}")
 
 
+def _joined(found: Sequence[Trace]) -> list[Joined]:
+    """The parts of all traces."""
+    samples = [t.sample for t in found]
+    return [Joined(parts, samples) for parts in zip(*[t.parts for t in found], strict=True)]
+
+
 def _sized(
     name: str,
     leaves: Sequence[Any],
     axes: Sequence[Axes],
     call: Call,
     found: Sequence[Trace],
+    joined: Sequence[Joined],
 ) -> Variant:
-    """One variant of all."""
+    """One variant of all that was found."""
     samples, variant = [t.sample for t in found], found[0].variant
-    joined = [Joined(parts, samples) for parts in zip(*[t.parts for t in found], strict=True)]
     # of the leaves only what a trace needs is kept
     specs = [_resized(x, a, samples[0]) if a else x for x, a in zip(leaves, axes, strict=True)]
 

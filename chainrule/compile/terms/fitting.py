@@ -19,9 +19,10 @@ Sample = Mapping[str, int]
 Monomial = tuple[str, ...]
 
 
-def count_needed(symbols: int) -> int:
-    """How many traces it takes: one more than there are monomials to tell apart."""
-    return len(_monomials([str(i) for i in range(symbols)])) + 1
+def count_needed(symbols: int) -> tuple[int, int]:
+    """How many traces it takes: for polynomials of a constant and the symbols, say, which nearly
+    all are, and for any; one more than there are monomials to tell apart."""
+    return symbols + 2, len(_monomials([str(i) for i in range(symbols)])) + 1
 
 
 def samples_near(now: Sample, taken: frozenset[int], count: int) -> list[Sample]:
