@@ -84,6 +84,9 @@ def _order(s: Scheduler, roots: list[Term], order: list[Term], held: set[Term]) 
     """Put terms in order; what cannot be computed in place is copied at the end."""
     reads = {t: reading.read_by(t, held) for t in order if t in held}
     s.reads = {t: set(xs) for t, xs in reads.items()}
+    for t, xs in s.reads.items():
+        for x in xs:
+            s.readers.setdefault(x, []).append(t)
     at = {t: reading.reads_at(t, held, s.views) for t in reads}
     s.reads_at = at
     readers: dict[Buffer, list[Term]] = {}

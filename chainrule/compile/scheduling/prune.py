@@ -26,15 +26,19 @@ from chainrule.compile.loops.language import (
 
 def pruned(program: Loops) -> Loops:
     """Without stores to scratch memory that nobody reads, and without that memory."""
+    used = {id(k): k.buffers() for k in program.kernels}  # looked at again where it changes
     while True:
-        read = {b for k in program.kernels for b in k.buffers()[0]}
+        read = {b for k in program.kernels for b in used[id(k)][0]}
         dead = {b for b in program.buffers if b.role == "scratch" and b not in read}
         dead -= _kept_alive(program, dead)
         changed = False
         for k in program.kernels:
+            if dead.isdisjoint(used[id(k)][1]):
+                continue
             body = _without(k.body, dead)
             if body != k.body:
                 changed, k.body = True, _used(body)
+                used[id(k)] = k.buffers()
         program.kernels = [k for k in program.kernels if k.body]
         program.buffers = [b for b in program.buffers if b not in dead]
         if not changed:

@@ -102,6 +102,8 @@ class Scheduler:
         self.before: dict[Term, list[Term]] = {}
         self.late: list[tuple[Term, View]] = []
         self.reads: dict[Term, set[Term]] = {}
+        self.readers: dict[Term, list[Term]] = {}
+        self.lying: dict[Buffer, list[Term]] = {}
         self.reads_at: dict[Term, list[reading.Read]] = {}
         self.results: list[Buffer] = []
 
@@ -210,6 +212,8 @@ class Scheduler:
                 if t.op is not None and t.op.many:
                     self.outputs_of(t)
                 joining.fixed(self, "while" if whiles.is_native(self, t) else "host", t)
+        for t, view in self.views.items():
+            self.lying.setdefault(view.buffer, []).append(t)
         for g in self.groups:
             self._build(g)
         self._copy_late()

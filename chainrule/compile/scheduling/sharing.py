@@ -44,6 +44,8 @@ def shared(s: Scheduler, g: Group, body: list[Stmt]) -> list[Stmt]:
         if alike and new is not old and _can_share(body, old, new):
             body = list(Renaming(buffers={old: new}, exprs=s.exprs).body(body))
             s.views[m.term] = s.views[last.term]
+            s.lying[old].remove(m.term)
+            s.lying[new].append(m.term)
     return body
 
 
@@ -54,10 +56,7 @@ def _reads(y: Member, t: Term) -> bool:
 def _is_alone(s: Scheduler, g: Group, t: Term) -> bool:
     """Whether nobody else knows of the memory of `t`: no other kernel, nothing that lies there."""
     members = {m.term for m in g.members}
-    place = s.views[t].buffer
-    return all(x in members for x, read in s.reads.items() if t in read) and not any(
-        view.buffer is place for x, view in s.views.items() if x is not t
-    )
+    return members.issuperset(s.readers.get(t, ())) and s.lying[s.views[t].buffer] == [t]
 
 
 @final
