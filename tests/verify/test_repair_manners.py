@@ -210,3 +210,28 @@ def test_every_gradient_that_ignores_the_cotangent_is_called_so() -> None:
     report = verify.pair(affine, deaf_backward, draw(5, 4), draw(4, 3), draw(3))
     named = {f.input: f.name.code for f in report.findings}
     assert named == {"x": "ignores_cotangent", "w": "ignores_cotangent"}
+
+
+def pooled(x: Any) -> Any:
+    return x.reshape(len(x), -1, 2).max(axis=-1)
+
+
+def positive_backward(g: Any, x: Any) -> Any:
+    return np.repeat(g, 2, axis=1) * (x > 0)
+
+
+def average_backward(g: Any, x: Any) -> Any:
+    return np.repeat(g, 2, axis=1) / 2 + 0 * x
+
+
+@pytest.mark.parametrize(
+    ("backward", "code", "said"),
+    [
+        (positive_backward, "region", "g goes to other elements of x"),
+        (average_backward, "wrong_value", "g is spread over several elements of x"),
+    ],
+)
+def test_a_wrong_choice_of_elements_is_named(backward: Any, code: str, said: str) -> None:
+    report = verify.pair(pooled, backward, draw(3, 8))
+    assert report.findings[0].name.code == code
+    assert said in report.findings[0].name.detail

@@ -21,6 +21,7 @@ from chainrule.verify.diagnose.raw import raw
 from chainrule.verify.diagnose.regions import region
 from chainrule.verify.diagnose.scale import scaled
 from chainrule.verify.diagnose.scales import scaled_elements
+from chainrule.verify.diagnose.selection import selected
 from chainrule.verify.diagnose.source import line_of
 from chainrule.verify.diagnose.values import mistaken
 from chainrule.verify.evidence import NOTES, Evidence, Jacobians
@@ -41,6 +42,7 @@ RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
     region,
     scaled_elements,
     mistaken,
+    selected,
     reordered,
     raw,
 )
