@@ -38,6 +38,8 @@ WIDE = 64
 """Bytes of a register from which on tiles in place are faster: measured with 64, AVX-512."""
 DEEP = 2048
 """From how many terms of a sum on BLAS is: a panel of the right matrix does not stay in a cache."""
+FEW = 32
+"""Rows and columns up to which a matrix stays in the first cache, or in registers, on its own."""
 COPIED = 1 << 24
 """Bytes of a right matrix from which on it is not copied to lie in rows."""
 
@@ -57,11 +59,12 @@ def is_large(t: Term) -> bool:
 
 def for_blas(t: Term) -> bool:
     """Whether BLAS does it faster, or as a part of a band: products of many pairs of matrices are
-    what attention is made of."""
-    _, n, k = map(typical, sizes(t))
+    what attention is made of, unless what is read again and again, or added up, is small."""
+    m, n, k = map(typical, sizes(t))
     copied = t.op.turn_b and n * k * t.dtype.itemsize > COPIED
     in_place = host().vector >= WIDE and k <= DEEP and not copied
-    return is_large(t) and (not in_place or typical(product(t.shape[:-2])) > 1)
+    many = typical(product(t.shape[:-2])) > 1 and max(n, min(m, k)) > FEW
+    return is_large(t) and (not in_place or many)
 
 
 def schedule(s: Scheduler, t: Term) -> None:
