@@ -17,6 +17,8 @@ from chainrule.verify.subject import Array
 _EQUAL = 1e-6
 _HALF = 0.5
 """A backward that spreads g reaches at least this share of what it must."""
+_MORE = 1.5
+"""It hands on at most so much more than it gets."""
 
 
 def selected(case: Case) -> Iterator[Guess]:
@@ -30,7 +32,7 @@ def selected(case: Case) -> Iterator[Guess]:
     both = true & seen
     if np.any(lost) and np.any(extra) and np.all(case.agrees[both]):
         yield from _others(case, int(lost.sum()), int(extra.sum()))
-    elif _spread(true, seen) and float(np.sum(seen & true)) > _HALF * float(np.sum(true)):
+    elif _spread(case, true, seen) and float(np.sum(seen & true)) > _HALF * float(np.sum(true)):
         yield _evenly(case, seen)
 
 
@@ -42,11 +44,13 @@ def _alike(matrix: Array, mask: Array) -> bool:
     return bool(np.all(np.abs(high - low)[rows] <= _EQUAL * np.abs(high)[rows]))
 
 
-def _spread(true: Array, seen: Array) -> bool:
-    """Whether each output reads one element, and hands its cotangent to several."""
+def _spread(case: Case, true: Array, seen: Array) -> bool:
+    """Whether each output reads one element, and hands its cotangent to several, in shares."""
+    if float(np.sum(np.abs(case.A))) > _MORE * float(np.sum(np.abs(case.N))):
+        return False
     read: Array = np.asarray(true.sum(axis=1))
     reached: Array = np.asarray(seen.sum(axis=1))
-    return read.max() == 1 and int(reached.sum()) > int(read.sum())
+    return bool(read.max() == 1) and int(reached.sum()) > int(read.sum())
 
 
 def _others(case: Case, lost: int, extra: int) -> Iterator[Guess]:
