@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from chainrule.compile.banding.parts import Call, Rows, call_of, offsets, transposed
+from chainrule.compile.banding.parts import Call, Rows, Uses, call_of, offsets, transposed
 from chainrule.compile.loops.language import Buffer, Kernel, Var
 
 NEAR = 64
 """How many kernels further on a product is looked for that uses what a kernel of rows computes."""
 
 
-def makers(kernels: Sequence[Kernel], at: int, rows: Rows) -> Iterator[Call]:
+def makers(kernels: Sequence[Kernel], at: int, rows: Rows, uses: Uses) -> Iterator[Call]:
     """Calls of BLAS that compute scratch memory for the kernel of rows."""
-    wanted = {b for b in rows.kernel.buffers()[0] if b.role == "scratch"}
+    wanted = {b for b in uses.of(rows.kernel)[0] if b.role == "scratch"}
     writers: dict[Buffer, list[Kernel]] = {}
+    if not wanted:
+        return
     for k in kernels[:at]:
-        for b in k.buffers()[1]:
+        for b in uses.of(k)[1]:
             if b in wanted:
                 writers.setdefault(b, []).append(k)
     for b, ks in writers.items():
@@ -60,7 +62,7 @@ def _same(some: Sequence[Var], others: Sequence[Var]) -> bool:
 Order = tuple[list[Kernel], list[Rows | Call], list[Kernel], int, int]
 
 
-def together(kernels: Sequence[Kernel], parts: Sequence[Rows | Call]) -> Order | None:
+def together(kernels: Sequence[Kernel], parts: Sequence[Rows | Call], uses: Uses) -> Order | None:
     """The parts side by side: kernels that come before them now, the parts, those that come after,
     and where all of these begin and end. A user that has to wait for others is left out."""
     by_kernel = {p.kernel: p for p in parts}
@@ -71,20 +73,20 @@ def together(kernels: Sequence[Kernel], parts: Sequence[Rows | Call]) -> Order |
     seen_rows = False
     for k in kernels[first : last + 1]:
         p = by_kernel.get(k)
-        waits = any(_meet(x, k) for x in after)
+        waits = any(_meet(x, k, uses) for x in after)
         if p is not None and not waits:
             taken.append(p)
             seen_rows = seen_rows or isinstance(p, Rows)
         elif p is not None and not seen_rows:
             return None  # what the kernel of rows needs, or that kernel
-        elif waits or any(_meet(x.kernel, k) for x in taken):
+        elif waits or any(_meet(x.kernel, k, uses) for x in taken):
             after.append(k)
         else:
             before.append(k)
     return before, taken, after, first, last
 
 
-def _meet(a: Kernel, b: Kernel) -> bool:
+def _meet(a: Kernel, b: Kernel, uses: Uses) -> bool:
     """Whether `b` has to stay behind `a`."""
-    (reads, writes), (others, theirs) = a.buffers(), b.buffers()
+    (reads, writes), (others, theirs) = uses.of(a), uses.of(b)
     return not set(writes).isdisjoint([*others, *theirs]) or not set(reads).isdisjoint(theirs)

@@ -71,6 +71,25 @@ class Band:
         return next(p for p in self.parts if isinstance(p, Rows))
 
 
+@final
+class Uses:
+    """Which buffers kernels read and write, found once for each."""
+
+    def __init__(self) -> None:
+        self._known: dict[Kernel, tuple[list[Buffer], list[Buffer]]] = {}
+
+    def of(self, k: Kernel) -> tuple[list[Buffer], list[Buffer]]:
+        """As `Kernel.buffers`."""
+        if k not in self._known:
+            self._known[k] = k.buffers()
+        return self._known[k]
+
+    def all(self, k: Kernel) -> set[Buffer]:
+        """Both."""
+        reads, writes = self.of(k)
+        return {*reads, *writes}
+
+
 def nested(k: Kernel) -> tuple[list[Var], tuple[Stmt, ...]]:
     """The counters of the loops around what a kernel does, and that."""
     counters, body = list[Var](), k.body

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from chainrule.compile.banding.parts import Band, Call, Place, Rows, offsets
+from chainrule.compile.banding.parts import Band, Call, Place, Rows, Uses, offsets
 from chainrule.compile.loops.language import Affine, Buffer, Gemm, Kernel, Matrix, Var
 from chainrule.compile.terms.sizes import typical
 
@@ -13,26 +13,26 @@ WORTH = 1 << 20
 """Bytes of memory that a band must save."""
 
 
-def kept(kernels: Sequence[Kernel], parts: Sequence[Rows | Call]) -> Band | None:
+def kept(kernels: Sequence[Kernel], parts: Sequence[Rows | Call], uses: Uses) -> Band | None:
     """The band, if its parts fit together and there is memory that only they use."""
     mine = {p.kernel for p in parts}
-    outside = {b for k in kernels if k not in mine for side in k.buffers() for b in side}
+    outside = {b for k in kernels if k not in mine for b in uses.all(k)}
     shared: dict[Buffer, Place] = {}
-    for b in {b for p in parts for b in p.kernel.buffers()[1]}:
-        users = [p for p in parts if b in {x for side in p.kernel.buffers() for x in side}]
+    for b in {b for p in parts for b in uses.of(p.kernel)[1]}:
+        users = [p for p in parts if b in uses.all(p.kernel)]
         place = _place(users, b)
         if place is not None:
             shared[b] = place
-        elif len(users) > 1 and not _only_written(users, b):
+        elif len(users) > 1 and not _only_written(users, b, uses):
             return None
     places = {b: p for b, p in shared.items() if b.role == "scratch" and b not in outside}
     saved = sum([typical(b.size) * b.dtype.itemsize for b in places])
     return Band(tuple(parts), places) if saved >= WORTH else None
 
 
-def _only_written(parts: Sequence[Rows | Call], b: Buffer) -> bool:
+def _only_written(parts: Sequence[Rows | Call], b: Buffer, uses: Uses) -> bool:
     """Whether calls of BLAS write parts of `b`, and nobody reads it."""
-    return all(b not in p.kernel.buffers()[0] for p in parts)
+    return all(b not in uses.of(p.kernel)[0] for p in parts)
 
 
 def _place(parts: Sequence[Rows | Call], b: Buffer) -> Place | None:
