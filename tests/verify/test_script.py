@@ -239,6 +239,31 @@ except KeyboardInterrupt:
     assert "the script ended after 1 of 3 steps" in " ".join(done.stderr.split())
 
 
+BY_HAND = """
+import numpy as np
+class Dense:
+    def __init__(self): self.w = np.ones((3, 2))
+    def forward(self, x):
+        self.x = x
+        return x @ self.w
+    def backward(self, g):
+        self.dw = self.x.T @ g
+        return g @ self.w.T
+class Data:
+    def forward(self): pass
+d = Dense()
+d.backward(d.forward(np.ones((4, 3))))
+"""
+
+
+def test_layers_by_hand_are_named_and_what_verifies_them(tmp_path: Path):
+    outcome = script.run(script.target(written(tmp_path, BY_HAND)), own=script.OWN)
+    assert not outcome.is_seen
+    told = {s.subject: s.why for s in outcome.report.ledger.skipped}
+    assert "chainrule.verify.pair(layer, x)" in told["Dense"]
+    assert "Data" not in told
+
+
 class Failing(Observer):
     """Fails wherever it is told to."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from chainrule.verify.ledger import Skipped
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.again import Again, Codes, codes
 from chainrule.verify.script.session import Makers, Session, Stop
@@ -21,6 +22,10 @@ from chainrule.verify.script.target import Target, as_main
 
 _HERE = str(Path(__file__).parents[1])
 """The verifier's own files: its frames are in no traceback that a script shows."""
+_BY_HAND = (
+    "a layer by hand is not watched while it runs; verify it on an input of your own: "
+    "chainrule.verify.pair(layer, x)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +75,19 @@ def run(
     with as_main(target, args) as namespace:
         session.start()
         code = _executed(target, namespace)
+        if not session.clock.seen:
+            session.ledger.skipped += [Skipped(name, _BY_HAND) for name in _layers(namespace)]
         session.finish(_missing(session), code)
         sys.stdout.flush()
     assert session.report is not None
     return Outcome(code, session.report, session.is_seen, session.seconds)
+
+
+def _layers(namespace: dict[str, Any]) -> list[str]:
+    """Names of the script's own classes that have a forward and a backward pass."""
+    classes = [x for x in namespace.values() if isinstance(x, type) and x.__module__ == "__main__"]
+    both = ("forward", "backward")
+    return [c.__name__ for c in classes if all(callable(getattr(c, f, None)) for f in both)]
 
 
 def _missing(session: Session) -> str:

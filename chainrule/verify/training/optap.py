@@ -31,7 +31,6 @@ class OpTap(Tap):
     def __init__(self, main: TorchTap) -> None:
         self._main = main
         self._mode: Any = None
-        self._hooks: list[Any] = []
         self._paused = False
         self._quiet: list[Any] = []  # modules whose call has switched us off
 
@@ -39,14 +38,9 @@ class OpTap(Tap):
         """Enter the mode."""
         self._torch: Any = import_module("torch")
         self._bus, self._engine = bus, TorchEngine()
-        module: Any = import_module("torch.nn.modules.module")
         self._mode, self._thread = self._made(), get_ident()
         modes.push(self._mode)
         self._main.pauses = self
-        self._hooks = [
-            module.register_module_forward_pre_hook(self._enters),
-            module.register_module_forward_hook(self._leaves, always_call=True),
-        ]
 
     def take(self) -> None:
         """Leave the mode, wherever it stands on the stack."""
@@ -95,8 +89,6 @@ class OpTap(Tap):
 
     def leave(self) -> None:
         """See no more."""
-        for hook in self._hooks:
-            hook.remove()
         modes.pull(self._mode)
         self._main.pauses = None
         self._paused = False
@@ -112,7 +104,8 @@ class OpTap(Tap):
         """Whether this is the thread whose stack has our mode; every thread has a stack."""
         return get_ident() == self._thread
 
-    def _enters(self, module: Any, inputs: Any) -> None:
+    def enters(self, module: Any) -> None:
+        """See nothing of a call that trains nothing."""
         if self._quiet:
             return
         self.resume()  # what was to end the pause may have failed
@@ -126,7 +119,8 @@ class OpTap(Tap):
             return True
         return not module.training and not any(p.requires_grad for p in module.parameters())
 
-    def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
+    def leaves(self, module: Any) -> None:
+        """That call is over."""
         if self._quiet and self._quiet[-1] is module and self._is_here():
             self._quiet.pop()
             modes.push(self._mode)

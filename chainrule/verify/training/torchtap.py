@@ -29,6 +29,12 @@ class Pauses(Protocol):
     def leave(self) -> None:
         """Look no more."""
 
+    def enters(self, module: Any) -> None:
+        """A module is being called."""
+
+    def leaves(self, module: Any) -> None:
+        """The call of a module is over."""
+
 
 @final
 class TorchTap(Tap):
@@ -225,6 +231,8 @@ class TorchTap(Tap):
             self._bus.notes.append(("ops and modules", "the program uses torch.compile"))
 
     def _enters(self, module: Any, inputs: Any) -> None:
+        if self.pauses is not None:
+            self.pauses.enters(module)
         recording = self._torch.is_grad_enabled()
         if not recording:  # a loop over a test set: once is enough
             if id(module) in self._silent:
@@ -254,6 +262,8 @@ class TorchTap(Tap):
             self._knows([p for p in module.parameters() if isinstance(p, parameter)])
 
     def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
+        if self.pauses is not None:
+            self.pauses.leaves(module)
         if not self._stack or not any(called.module is module for called in self._stack):
             return
         entered = self._stack.pop()
