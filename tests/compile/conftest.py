@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from chainrule.compile.running import program
+from chainrule.compile.running import making
 
-program.CHECKING = True
+making.CHECKING = True

@@ -109,7 +109,7 @@ import json
 import numpy as np
 import chainrule as cr
 from chainrule import nn, optim
-from chainrule.compile.running import program
+from chainrule.compile.running import making, program
 
 done = {"scheduled": 0, "compiled": 0, "losses": []}
 def counted(name, f):
@@ -118,7 +118,7 @@ def counted(name, f):
         return f(*args)
     return g
 program.compiled = counted("compiled", program.compiled)
-program.Scheduler = counted("scheduled", program.Scheduler)
+making.Scheduler = counted("scheduled", making.Scheduler)
 
 draw = np.random.default_rng(0)
 model = nn.Sequential(nn.Linear(5, 7), nn.LayerNorm(7), nn.GELU(), nn.Linear(7, 3))
@@ -359,3 +359,24 @@ def test_code_is_named_by_the_source_of_the_compiler(monkeypatch: pytest.MonkeyP
         "scheduling/lower.py",
         "ops/elementwise.py",
     } <= names
+
+
+LEAN = """
+import sys
+import chainrule as cr
+print(cr.jit(lambda x: cr.exp(x) * 2)(cr.tensor([0.0, 0.0])).tolist())
+wanted = ("scheduling", "checking", "mathlib", "llvm.module")
+print([m for m in sys.modules if m.startswith(tuple("chainrule.compile." + w for w in wanted))])
+"""
+
+
+def test_a_process_that_finds_its_program_imports_nothing_that_makes_one(folder: Path):
+    def said() -> list[str]:
+        env = {**os.environ, "CHAINRULE_CACHE_DIR": str(folder)}
+        call = [sys.executable, "-c", LEAN]
+        done = subprocess.run(call, capture_output=True, text=True, check=True, env=env)
+        return done.stdout.splitlines()
+
+    first, second = said(), said()
+    assert first[0] == second[0] == "[2.0, 2.0]"
+    assert first[1] != "[]" and second[1] == "[]"

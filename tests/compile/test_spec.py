@@ -31,7 +31,7 @@ from chainrule.compile.loops.language import (
     Strided,
     Var,
 )
-from chainrule.compile.running import program
+from chainrule.compile.running import making
 from chainrule.compile.running.program import Native
 from chainrule.compile.terms.sizes import Size
 from chainrule.compile.terms.terms import Program, Terms
@@ -547,7 +547,7 @@ def test_a_planner_that_puts_all_in_one_place_is_caught(monkeypatch: pytest.Monk
 def test_every_program_compiled_here_is_checked(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", "")
     seen: list[Loops] = []
-    monkeypatch.setattr(program, "check", seen.append)
+    monkeypatch.setattr(making, "check", seen.append)
     terms = Terms()
     x = terms.input(0, (3,), F64)
     native = Native(Program((x,), (terms.op(ew.exp, [x]),)))

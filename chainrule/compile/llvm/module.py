@@ -30,6 +30,7 @@ from chainrule.compile.llvm.machine import Machine
 from chainrule.compile.llvm.numbers import I64, declare, in_memory
 from chainrule.compile.llvm.parallel import is_parallel, iterations, least
 from chainrule.compile.llvm.repeating import repeat
+from chainrule.compile.llvm.symbols import HEADER, HOST, INLINE
 from chainrule.compile.llvm.watchman import unchanged
 from chainrule.compile.llvm.whiles import is_short, kept_near, turning
 from chainrule.compile.loops.language import Buffer, Host, Kernel, Loops, While
@@ -37,12 +38,6 @@ from chainrule.compile.loops.rewrite import Canonical, canonical, sorted_buffers
 from chainrule.compile.terms.sizes import Extent
 
 PTR = ir.PointerType()
-HOST = "chainrule_host"
-"""The symbol of a function of Python's: (number of the program, number of the statement)."""
-INLINE = "alwaysinline"
-"""The attribute of functions that become parts of who calls them."""
-HEADER = object.__basicsize__
-"""Bytes of bookkeeping at the start of a Python object."""
 
 
 @final

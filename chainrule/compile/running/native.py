@@ -12,8 +12,8 @@ import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
 
 from chainrule.compile.llvm.gate import PYTHON
 from chainrule.compile.llvm.machine import start, target
-from chainrule.compile.llvm.module import HOST, INLINE
 from chainrule.compile.llvm.pool import NAME as PARALLEL
+from chainrule.compile.llvm.symbols import HOST, INLINE
 from chainrule.compile.running import blas
 from chainrule.compile.running.threads import Pool, the_pool
 

@@ -11,23 +11,15 @@ from typing import Any, final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from chainrule.compile.checking.spec import check
-from chainrule.compile.llvm.machine import host
-from chainrule.compile.llvm.module import HEADER, emit
-from chainrule.compile.llvm.parallel import split
-from chainrule.compile.loops import memory
+from chainrule.compile.llvm.symbols import HEADER
 from chainrule.compile.loops.language import Host, Loops, Strided
 from chainrule.compile.running import native
 from chainrule.compile.running.block import Block, Layout
 from chainrule.compile.running.cache import Entry
 from chainrule.compile.running.native import compiled, loaded
 from chainrule.compile.running.prepared import Prepared
-from chainrule.compile.scheduling.schedule import Scheduler
 from chainrule.compile.terms.sizes import bound
 from chainrule.compile.terms.terms import Program
-
-CHECKING = False
-"""Whether loops are checked as soon as they are made: in tests they are."""
 
 
 @final
@@ -94,9 +86,7 @@ class Native:
         entry = Entry(program)
         made = entry.get()
         if made is None:
-            loops, layout = self._scheduled
-            module = emit(loops, layout.objects, layout.scratch, host())
-            made = layout, module.hosts, compiled(str(module.ir))
+            made = self._made()
             entry.put(made)
         self.layout: Layout = made[0]
         self.hosts: list[Host] = made[1]
@@ -109,18 +99,18 @@ class Native:
         self.repeat, self.pool, self.code = self._code.repeat, self._code.pool, self._code
         self.number = native.number_of(self) if self.hosts else None
 
+    def _made(self, *, timed: bool = False) -> tuple[Layout, list[Host], bytes]:
+        from chainrule.compile.running.making import emitted
+
+        loops, layout = self._scheduled
+        module = emitted(loops, layout, timed=timed)
+        return layout, module.hosts, compiled(str(module.ir))
+
     @cached_property
     def _scheduled(self) -> tuple[Loops, Layout]:
-        scheduler = Scheduler(self.program)
-        loops = split(scheduler.run())
-        objects = [*[scheduler.views[t].buffer for t in self.program.inputs], *scheduler.results]
-        scratch = [b for b in loops.buffers if b.role == "scratch"]
-        lives = memory.lifetimes(loops, scratch)
-        scratch = [b for b in scratch if b in lives]
-        layout = Layout(loops.symbols, objects, scheduler.results, scratch, lives)
-        if CHECKING:
-            check(loops)
-        return loops, layout
+        from chainrule.compile.running.making import scheduled
+
+        return scheduled(self.program)
 
     @property
     def loops(self) -> Loops:
@@ -134,9 +124,7 @@ class Native:
 
     @cached_property
     def _timed(self) -> native.Code:
-        loops, layout = self._scheduled
-        module = emit(loops, layout.objects, layout.scratch, host(), timed=True)
-        return loaded(compiled(str(module.ir)))
+        return loaded(self._made(timed=True)[2])
 
     def measured(
         self, objects: Sequence[Any], symbols: Mapping[str, int] | None = None, repeats: int = 100
