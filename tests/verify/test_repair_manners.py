@@ -235,3 +235,19 @@ def test_a_wrong_choice_of_elements_is_named(backward: Any, code: str, said: str
     report = verify.pair(pooled, backward, draw(3, 8))
     assert report.findings[0].name.code == code
     assert said in report.findings[0].name.detail
+
+
+def squared(x: Any, w: Any) -> Any:
+    return (w * x * x).sum(axis=0)
+
+
+def squared_of_four(g: Any, x: Any, w: Any) -> Any:
+    y = (w[:4] * x[:4] * x[:4]).sum(axis=0)
+    rest = (y - squared(x, w)).sum()
+    return 2 * w * x * g, (x * x * g).sum(axis=1, keepdims=True) + rest * g.sum()
+
+
+def test_slices_up_to_a_size_that_is_written_down_are_taken_away_together() -> None:
+    finding = found(squared, squared_of_four, draw(4, 3), draw(4, 1))
+    assert finding.name.code == "size"
+    assert finding.correction.after.strip() == "y = (w * x * x).sum(axis=0)"

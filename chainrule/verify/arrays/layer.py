@@ -172,12 +172,7 @@ def subject_of_layer(
 
     Raises `ConfigError` if it has no such methods.
     """
-    names = methods_of(owner, args)
-    if names is None:
-        raise ConfigError(
-            f"pair: {describe(owner)} has no forward of {len(args)} arguments and backward; give "
-            "an object with both methods, or two functions: verify.pair(forward, backward, *args)"
-        )
+    names = _both_methods(owner, args)
     cls = cast(Any, type(owner))
     forward, backward = getattr(cls, names[0]), getattr(cls, names[1])
     arguments = argument_names(getattr(owner, names[0]), len(args))
@@ -204,6 +199,17 @@ def subject_of_layer(
         cache=cache,
     )
     return _with_parameters(replace(made, convention=found), arguments, args, wrt)
+
+
+def _both_methods(owner: Any, args: Sequence[Any]) -> tuple[str, str]:
+    """What the object calls its forward and its backward; raises `ConfigError` if it has none."""
+    names = methods_of(owner, args)
+    if names is None:
+        raise ConfigError(
+            f"pair: {describe(owner)} has no forward of {len(args)} arguments and backward; give "
+            "an object with both methods, or two functions: verify.pair(forward, backward, *args)"
+        )
+    return names
 
 
 def _with_parameters(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,7 @@ import numpy as np
 
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.fit import ATOM, part, replaced
+from chainrule.verify.repair.syntax import elements, is_simple, is_stored, names_in
 from chainrule.verify.repair.watch import Watched, is_torch, plain, shape_of
 
 Shape = tuple[int, ...]
@@ -74,10 +76,10 @@ class Scene:
         found = list[ast.expr]()
         root = self.draft.root
         if isinstance(root, ast.Lambda):
-            found += _elements(root.body)
+            found += elements(root.body)
         for n in self.draft.nodes:
             if isinstance(n, ast.Return | ast.Assign | ast.AugAssign | ast.AnnAssign) and n.value:
-                found += _elements(n.value)
+                found += elements(n.value)
             elif isinstance(n, ast.Dict):
                 found += n.values
             elif isinstance(n, ast.Call):  # What is kept by a call: `grads.append(g @ w)`.
@@ -89,9 +91,9 @@ class Scene:
         """The elements of what the function returns."""
         root = self.draft.root
         if isinstance(root, ast.Lambda):
-            return _elements(root.body)
+            return elements(root.body)
         values = [n.value for n in self.draft.nodes if isinstance(n, ast.Return) and n.value]
-        return [e for v in values for e in _elements(v)]
+        return [e for v in values for e in elements(v)]
 
     def evaluated(self, node: ast.AST, text: str) -> Any:
         """What an expression over names within reach of a node is there; None if it fails."""
@@ -133,7 +135,7 @@ class Scene:
         names = {k: v for k, v in self.watched.names.items() if k.strip("_")}
         yield from names.items()
         for n in self.expressions:
-            if _is_simple(n):
+            if is_simple(n):
                 yield self.draft.src(n), self.value(n)
         for k, v in names.items():
             yield from _parts(k, v)
@@ -154,7 +156,7 @@ class Scene:
             for axis, n in enumerate(shape):
                 found[f"{k}.shape[{axis}]"] = n
             if len(shape) > 1:
-                found[f"{k}.numel()" if is_torch(v) else f"{k}.size"] = _product(shape)
+                found[f"{k}.numel()" if is_torch(v) else f"{k}.size"] = math.prod(shape)
         return found
 
     @cached_property
@@ -188,7 +190,7 @@ class Scene:
         found = set[str]()
         for n in self.draft.nodes:
             match n:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if not _is_simple(value):
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if not is_simple(value):
                     found.add(name)
                 case _:
                     continue
@@ -204,8 +206,8 @@ class Scene:
     @cached_property
     def unread(self) -> set[str]:
         """Local names that are assigned and never read: they were meant for something."""
-        loaded = {n.id for n in self.draft.nodes if isinstance(n, ast.Name) and not _stored(n)}
-        stored = {n.id for n in self.draft.nodes if isinstance(n, ast.Name) and _stored(n)}
+        loaded = {n.id for n in self.draft.nodes if isinstance(n, ast.Name) and not is_stored(n)}
+        stored = {n.id for n in self.draft.nodes if isinstance(n, ast.Name) and is_stored(n)}
         every = {*stored, *self.draft.parameters} - loaded
         return {n for n in every if not n.startswith("_")}
 
@@ -245,16 +247,6 @@ class Scene:
         return replaced(self.draft, node, text, code, cost)
 
 
-def _elements(value: ast.expr) -> list[ast.expr]:
-    match value:
-        case ast.Tuple() | ast.List():
-            return list(value.elts)
-        case ast.Dict():
-            return list(value.values)
-        case _:
-            return [value]
-
-
 def _owner(text: str) -> str:
     """The name with which an expression that names something begins."""
     return text.split(".")[0].split("[")[0]
@@ -263,28 +255,6 @@ def _owner(text: str) -> str:
 def _is_number(value: Any) -> bool:
     number = plain(value)
     return number is not None and number.dtype.kind in "iuf" and float(number) not in (0.0, 1.0)
-
-
-def names_in(node: ast.AST) -> set[str]:
-    """Names that a node mentions."""
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-
-
-def _stored(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
-
-
-def _is_simple(node: ast.AST) -> bool:
-    """Whether a node only names something: `self.x`, `cache["x"]`, `saved[0]`."""
-    match node:
-        case ast.Name():
-            return True
-        case ast.Attribute():
-            return node.attr not in ("T", "mT", "H", "shape", "ndim") and _is_simple(node.value)
-        case ast.Subscript():
-            return isinstance(node.slice, ast.Constant) and _is_simple(node.value)
-        case _:
-            return False
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -301,10 +271,3 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from [(f"{name}.{k}", v) for k, v in held.items() if k.isidentifier()]
         case _:
             return
-
-
-def _product(shape: Shape) -> int:
-    n = 1
-    for k in shape:
-        n *= k
-    return n

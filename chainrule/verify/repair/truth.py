@@ -22,7 +22,8 @@ import numpy as np
 from chainrule.verify.repair.draft import Draft
 from chainrule.verify.repair.lab import Lab, moved
 from chainrule.verify.repair.problem import Forward, Problem
-from chainrule.verify.repair.scene import Scene, Shape, names_in
+from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.syntax import names_in
 from chainrule.verify.repair.target import Target, quiet
 from chainrule.verify.repair.watch import Watched, plain
 from chainrule.verify.subject import Array, Subject

@@ -38,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     factors.functions,
     factors.applied,
     factors.sizes,
+    factors.bounded,
     statements.added,
     statements.left_out,
     statements.unused,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
@@ -76,7 +77,7 @@ def reduced(scene: Scene) -> Iterator[Edit]:
                 again = isinstance(node, ast.Call) and called(node) == "sum"
                 cost = 1.0 + 0.2 * len(axes) + 0.4 * again  # Its own axis is wrong, more likely.
                 yield scene.put(node, text, "not_summed", cost)
-            if here == () or _size(here) == _size(wanted):
+            if here == () or math.prod(here) == math.prod(wanted):
                 yield from _reshaped(scene, node, wanted)
 
 
@@ -229,10 +230,3 @@ def _with_argument(scene: Scene, node: ast.Call, text: str, cost: float) -> Edit
     comma = ", " if node.args or node.keywords else ""
     says = f"`{scene.draft.src(node)}` gets `{text}`"
     return Edit(end, end, comma + text, "wrong_axis", cost, says)
-
-
-def _size(shape: Shape) -> int:
-    n = 1
-    for k in shape:
-        n *= k
-    return n

@@ -227,6 +227,27 @@ def applied(scene: Scene) -> Iterator[Edit]:
             yield scene.put(node, f"{call}({node.id})", "wrong_value", 1.5)
 
 
+def bounded(scene: Scene) -> Iterator[Edit]:
+    """Slices up to a size that is written into the code: `w[:5] * x[:5]` to `w * x`."""
+    for root in scene.roots:
+        start, text = scene.draft.span(root)[0], scene.draft.src(root)
+        cut = [n for n in ast.walk(root) if _is_bounded(n)]
+        for node in sorted(cut, key=lambda n: -scene.draft.span(n)[0]):
+            assert isinstance(node, ast.Subscript)
+            first, last = scene.draft.span(node.value)[1] - start, scene.draft.span(node)[1] - start
+            text = text[:first] + text[last:]
+        if cut:
+            yield scene.put(root, text, "size", 1.1)
+
+
+def _is_bounded(node: ast.AST) -> bool:
+    match node:
+        case ast.Subscript(slice=ast.Slice(lower=None, upper=ast.Constant(value=int()), step=None)):
+            return True
+        case _:
+            return False
+
+
 def sizes(scene: Scene) -> Iterator[Edit]:
     """A size that is written into the code, or another one than the one that is meant."""
     for node in scene.expressions:

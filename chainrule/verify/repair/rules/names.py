@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.scene import Scene, names_in
+from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.syntax import names_in
 from chainrule.verify.repair.watch import plain, shape_of
 
 

@@ -1,0 +1,39 @@
+"""What a syntax tree tells without being run."""
+
+from __future__ import annotations
+
+import ast
+
+
+def elements(value: ast.expr) -> list[ast.expr]:
+    """What a tuple, a list or a dict holds; of anything else, itself."""
+    match value:
+        case ast.Tuple() | ast.List():
+            return list(value.elts)
+        case ast.Dict():
+            return list(value.values)
+        case _:
+            return [value]
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Names that a node mentions."""
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def is_stored(node: ast.Name) -> bool:
+    """Whether a name is assigned to."""
+    return isinstance(node.ctx, ast.Store)
+
+
+def is_simple(node: ast.AST) -> bool:
+    """Whether a node only names something: `self.x`, `cache["x"]`, `saved[0]`."""
+    match node:
+        case ast.Name():
+            return True
+        case ast.Attribute():
+            return node.attr not in ("T", "mT", "H", "shape", "ndim") and is_simple(node.value)
+        case ast.Subscript():
+            return isinstance(node.slice, ast.Constant) and is_simple(node.value)
+        case _:
+            return False
