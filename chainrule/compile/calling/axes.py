@@ -17,6 +17,7 @@ import numpy as np
 from chainrule.compile.calling.declared import Axes, sizes_now
 from chainrule.compile.rewriting.bounds import checked
 from chainrule.compile.rewriting.simplify import simplified
+from chainrule.compile.running.backend import uncollected
 from chainrule.compile.running.program import Native
 from chainrule.compile.terms.dynamic import holds_at, structure, unified
 from chainrule.compile.terms.fitting import Sample, count_needed, samples_near
@@ -268,10 +269,11 @@ def _sized(
 
     def confirm(sizes: dict[str, int]) -> bool:
         sample = {**samples[0], **sizes}
-        again = _traced(name, specs, axes, sample, call).parts
-        return len(again) == len(joined) and all(
-            whole.holds(part, sample) for whole, part in zip(joined, again, strict=True)
-        )
+        with uncollected():
+            again = _traced(name, specs, axes, sample, call).parts
+            return len(again) == len(joined) and all(
+                whole.holds(part, sample) for whole, part in zip(joined, again, strict=True)
+            )
 
     run = joined[0].compiled()
     run.confirm = confirm
