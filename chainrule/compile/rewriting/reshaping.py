@@ -9,6 +9,7 @@
 | a slice of what was put there by the same index | what was put there |
 | a sum of parts, each put in its place among zeros, that together fill it | a concatenation |
 | an elementwise op of something that was repeated | the op, which repeats it by itself |
+| an elementwise op of nothing but what was repeated | the op, then repeated |
 
 The sum of parts keeps the sign of a zero, which adding 0.0 would lose: -0.0 stays -0.0.
 """
@@ -107,11 +108,13 @@ def _unspread(r: Rewriter, x: Term) -> Term:
 
 
 def _elementwise(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
-    """Without repeating its arguments where it does so anyway."""
+    """Without repeating its arguments where it does so anyway, or before it is computed."""
     bare = tuple([_unspread(r, a) for a in args])
     if all(a is b for a, b in zip(bare, args, strict=True)):
         return None
     shape = np.broadcast_shapes(*[a.shape for a in args])
+    if np.broadcast_shapes(*[a.shape for a in bare]) != shape:
+        return r.op(BroadcastTo(shape), r.op(op, *bare))
     before = args
     for i, (old, new) in enumerate(zip(args, bare, strict=True)):
         tried = [new if j == i else a for j, a in enumerate(args)]

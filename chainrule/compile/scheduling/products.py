@@ -40,8 +40,9 @@ DEEP = 2048
 """From how many terms of a sum on BLAS is: a panel of the right matrix does not stay in a cache."""
 FEW = 32
 """Rows and columns up to which a matrix stays in the first cache, or in registers, on its own."""
-COPIED = 1 << 24
-"""Bytes of a right matrix from which on it is not copied to lie in rows."""
+LARGE = 1 << 24
+"""Bytes from which on neither a result is kept for what comes later (a band may save it), nor a
+right matrix is copied to lie in rows."""
 
 
 def sizes(t: Term) -> tuple[Extent, Extent, Extent]:
@@ -61,8 +62,8 @@ def for_blas(t: Term) -> bool:
     """Whether BLAS does it faster, or as a part of a band: products of many pairs of matrices are
     what attention is made of, unless what is read again and again, or added up, is small."""
     m, n, k = map(typical, sizes(t))
-    copied = t.op.turn_b and n * k * t.dtype.itemsize > COPIED
-    in_place = host().vector >= WIDE and k <= DEEP and not copied
+    large = max(m * n, n * k if t.op.turn_b else 0) * t.dtype.itemsize > LARGE
+    in_place = host().vector >= WIDE and k <= DEEP and not large
     many = typical(product(t.shape[:-2])) > 1 and max(n, min(m, k)) > FEW
     return is_large(t) and (not in_place or many)
 
