@@ -52,12 +52,8 @@ def recomputed(program: Program) -> Program:
                 _copy(a, close, copies, new) if a in close else x
                 for a, x in zip(t.args, args, strict=True)
             ]
-        new[t] = _with(t, args)
-    return Program(
-        program.inputs,
-        tuple([new[t] for t in program.results]),
-        tuple([(i, new[t]) for i, t in program.updates]),
-    )
+        new[t] = t.of(args)
+    return program.of(new)
 
 
 _Close = dict[Term, None]
@@ -70,11 +66,6 @@ def _copy(t: Term, close: _Close, copies: dict[Term, Term], new: Mapping[Term, T
         args = [_copy(a, close, copies, new) if a in close else new[a] for a in t.args]
         copies[t] = replace(t, args=tuple(args))
     return copies[t]
-
-
-def _with(t: Term, args: Sequence[Term]) -> Term:
-    same = all(a is b for a, b in zip(args, t.args, strict=True))
-    return t if same else replace(t, args=tuple(args))
 
 
 def _readers(order: Sequence[Term]) -> dict[Term, list[Term]]:

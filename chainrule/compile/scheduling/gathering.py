@@ -26,14 +26,8 @@ def gathered(program: Program) -> Program:
         return program
     new: dict[Term, Term] = {}
     for t in _with_parts(order, parts):
-        args = tuple([new[a] for a in _args(t, parts)])
-        same = len(args) == len(t.args) and all(a is b for a, b in zip(args, t.args, strict=True))
-        new[t] = t if same else replace(t, args=args)
-    return Program(
-        program.inputs,
-        tuple([new[t] for t in program.results]),
-        tuple([(i, new[t]) for i, t in program.updates]),
-    )
+        new[t] = t.of([new[a] for a in _args(t, parts)])
+    return program.of(new)
 
 
 def _start(t: Term, x: Term) -> int | None:

@@ -9,7 +9,7 @@ the reshape is a view.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -100,17 +100,12 @@ def copied(program: Program, shown: set[Term]) -> Program:
     """The program in which the arguments of the terms `shown` are copied first."""
     new: dict[Term, Term] = {}
     for t in in_order(program.roots):
-        args = tuple([new[a] for a in t.args])
+        args = [new[a] for a in t.args]
         if t in shown:
             (a,) = args
-            args = (Term(Astype(a.dtype), (a,), a.shape, a.dtype, None, None, t.code, t.at),)
-        same = all(a is b for a, b in zip(args, t.args, strict=True))
-        new[t] = t if same else replace(t, args=args)
-    return Program(
-        program.inputs,
-        tuple([new[t] for t in program.results]),
-        tuple([(i, new[t]) for i, t in program.updates]),
-    )
+            args = [Term(Astype(a.dtype), (a,), a.shape, a.dtype, None, None, t.code, t.at)]
+        new[t] = t.of(args)
+    return program.of(new)
 
 
 def users(order: Iterable[Term]) -> dict[Term, list[Term]]:

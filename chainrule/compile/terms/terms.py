@@ -7,8 +7,9 @@ one call computes: its results, and new values for what it was given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any, final
 
@@ -46,6 +47,11 @@ class Term:
     def spec(self) -> Spec:
         """Shape and dtype."""
         return Spec(self.shape, self.dtype)
+
+    def of(self, args: Sequence[Term]) -> Term:
+        """The same op of other arguments; itself if they are its own."""
+        same = len(args) == len(self.args) and all(map(operator.is_, args, self.args))
+        return self if same else replace(self, args=tuple(args))
 
     @property
     def name(self) -> str:
@@ -124,6 +130,11 @@ class Program:
     inputs: tuple[Term, ...]
     results: tuple[Term, ...]
     updates: tuple[tuple[int, Term], ...] = ()
+
+    def of(self, new: Mapping[Term, Term]) -> Program:
+        """The same results and updates, by what stands for their terms."""
+        updates = tuple([(i, new[t]) for i, t in self.updates])
+        return Program(self.inputs, tuple([new[t] for t in self.results]), updates)
 
     @property
     def roots(self) -> list[Term]:
