@@ -29,7 +29,7 @@ SECONDS = 1.8
 """Processor time for one subject's search in its backward, without the last check."""
 _MORE = 0.8
 """The same for the functions that it calls, and for the forward."""
-_PLAIN = 1.25
+_PLAIN = 1.05
 """A repair of the backward that costs more is compared with one of what the forward keeps."""
 _CHECKS = 6
 """Versions that get the last, full check."""
@@ -117,11 +117,11 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     codes = [b.code for b in evidence.behaviours]
     codes += [n.code for n in finding.names] if finding is not None else []
     kept = "stale" in codes or _from_forward(finding)
-    found = _in_forward(posed) if kept else []
+    found = _in_forward(posed, codes) if kept else []
     if not any(r.whole for r in found):
         found += _in_backward(posed, codes)
     if not kept and not any(r.whole and r.cost <= _PLAIN for r in found):
-        found += _in_forward(posed)
+        found += _in_forward(posed, codes)
     yield from sorted(found, key=lambda r: (not r.whole, r.cost))
 
 
@@ -141,12 +141,12 @@ def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
     return found
 
 
-def _in_forward(posed: Problem) -> list[Repaired]:
+def _in_forward(posed: Problem, codes: list[str]) -> list[Repaired]:
     """Repairs of what the forward keeps for the backward."""
     if posed.source.forward is None:
         return []
     changed = replace(posed, source=posed.source.forward, stop=process_time() + _MORE)
-    return list(_passed(changed, lambda first: keeping(changed, first)))
+    return list(_passed(changed, lambda first: keeping(changed, first, codes)))
 
 
 def _in_helper(posed: Problem, helper: Source, codes: list[str]) -> list[Repaired]:

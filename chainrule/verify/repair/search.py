@@ -129,7 +129,7 @@ def _conduct(problem: Problem, at: Target, first: Draft, codes: Sequence[str]) -
             yield Version(draft, (Step(edit, frozenset(errors)),), errors)
 
 
-def keeping(problem: Problem, first: Draft) -> Iterator[Version]:
+def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Version]:
     """Versions of a forward that keep a copy, another value, or the same at another time, after
     which the user's own backward is right."""
     at = problem.targets[0]
@@ -139,7 +139,7 @@ def keeping(problem: Problem, first: Draft) -> Iterator[Version]:
     rules = (kept_copies, another_name, kept_others, kept_functions, kept_at_another_time)
     proposed = [e for rule in rules for e in rule(lab.scene)]
     proposed += keeping_edits(lab.scene, edits)
-    for edit in sorted(proposed, key=_cost):
+    for edit in sorted([_weighted(lab.scene, e, codes) for e in proposed], key=_cost):
         found = None if problem.over else _applied(problem, at, start, edit)
         if found is not None and found.right:
             yield found
