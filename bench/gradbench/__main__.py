@@ -3,7 +3,7 @@
 `python -m bench.gradbench [names] [--engine eager|jit] [--write]` prints a line for each problem
 and size: whether the three agree, by the suite's measure and tolerance, and how long each takes.
 All three run on one core in float64, in turn, on the same inputs; compilation is not counted, as in
-the suite.
+the suite. What is measured is processor time, of which other programs take none.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from bench.gradbench import peers_jax, peers_torch  # noqa: E402
 from bench.gradbench.problem import Problem  # noqa: E402
 from bench.gradbench.problems import PROBLEMS  # noqa: E402
 from bench.gradbench.tool import ENGINES  # noqa: E402
-from bench.pairs import seconds, show  # noqa: E402
+from bench.pairs import show  # noqa: E402
 from chainrule.tree import flatten  # noqa: E402
 
 TOLERANCE = 1e-4
 SECONDS = 0.4
 """How long each of the three is measured in one round; there are ROUNDS."""
+SHORT = 2e-4
+"""Seconds that one measurement lasts at least: of several calls, if they are short."""
 SLOW = 5.0
 """Seconds from which on PyTorch's eager run is measured once."""
 ROUNDS = 5
@@ -69,12 +71,20 @@ def medians(calls: list[Callable[[], Any]], first: list[float]) -> list[float]:
         for i, call in enumerate(calls):
             if slow[i]:
                 continue
-            call()
+            count = max(1, round(SHORT / max(processor_seconds(call, 1), 1e-7)))
             spent = 0.0
             while spent < SECONDS and len(times[i]) < MOST * (round_ + 1):
-                times[i].append(seconds(call))
-                spent += times[i][-1]
+                times[i].append(processor_seconds(call, count))
+                spent += times[i][-1] * count
     return [statistics.median(mine) for mine in times]
+
+
+def processor_seconds(call: Callable[[], Any], count: int) -> float:
+    """Of one call, the mean of so many."""
+    start = time.process_time()
+    for _ in range(count):
+        call()
+    return (time.process_time() - start) / count
 
 
 def compared(problem: Problem, size: dict[str, int], function: str, engine: str) -> str:
@@ -87,10 +97,10 @@ def compared(problem: Problem, size: dict[str, int], function: str, engine: str)
         f, given = peer.FUNCTIONS[problem.name], peer.prepared(args)
         calls.append(lambda peer=peer, f=f, given=given: peer.ready(f(*given)))
     results = [call() for call in calls[:2]]
-    start = time.perf_counter()
+    start = time.process_time()
     results.append(calls[2]())
     # what compiles is not judged by its first run; PyTorch, eager, does not
-    first = [0.0, 0.0, time.perf_counter() - start]
+    first = [0.0, 0.0, time.process_time() - start]
     error = max(difference(results[0], other) for other in results[1:])
     mark = f"{error:.0e}" if error <= TOLERANCE else f"**{error:.0e}: differ**"
     a, b, c = medians(calls, first)
