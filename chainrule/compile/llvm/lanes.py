@@ -151,7 +151,7 @@ def _across(b: Any, v: Value, fold: Fold, dtype: Any) -> Value:
         low, high = (
             ir.Constant(ir.VectorType(i32, width), list(range(a, a + width))) for a in (0, width)
         )
-        nothing = ir.Constant(v.type, ir.Undefined)
+        nothing = nums.anything(v.type)
         x, y = b.shuffle_vector(v, nothing, low), b.shuffle_vector(v, nothing, high)
         if plain:  # NaN is looked for at the end
             v = b.select(b.fcmp_ordered(">" if fold == "maximum" else "<", x, y), x, y)

@@ -10,6 +10,7 @@ memory.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -17,6 +18,7 @@ from llvmlite import ir
 Value = Any
 Builder = Any
 I1, I8, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
+_ZERO = ir.Constant(ir.IntType(32), 0)
 _FLOATS: dict[str, Any] = {"e": ir.HalfType(), "f": ir.FloatType(), "d": ir.DoubleType()}
 
 
@@ -48,7 +50,20 @@ def constant(value: Any, dtype: Any, lanes: int = 0) -> Value:
     if dtype.kind == "b":
         value = int(bool(value))
     c = ir.Constant(one, float(value) if dtype.kind == "f" else int(value))
-    return ir.Constant(ir.VectorType(one, lanes), [c] * lanes) if lanes else c
+    return same(c, lanes) if lanes else c
+
+
+# A vector is spelled out lane by lane: one object for equal ones is spelled once.
+@cache
+def same(c: Value, lanes: int) -> Value:
+    """The constant `c` in every lane."""
+    return ir.Constant(ir.VectorType(c.type, lanes), [c] * lanes)
+
+
+@cache
+def anything(kind: Any) -> Value:
+    """A value of the type `kind` of which nothing is read."""
+    return ir.Constant(kind, ir.Undefined)
 
 
 def splat(b: Builder, v: Value, lanes: int) -> Value:
@@ -56,11 +71,10 @@ def splat(b: Builder, v: Value, lanes: int) -> Value:
     if lanes_of(v) or not lanes:
         return v
     if isinstance(v, ir.Constant):
-        return ir.Constant(ir.VectorType(v.type, lanes), [v] * lanes)
+        return same(v, lanes)
     vector = ir.VectorType(v.type, lanes)
-    first = b.insert_element(ir.Constant(vector, ir.Undefined), v, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-    return b.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
+    first = b.insert_element(anything(vector), v, _ZERO)
+    return b.shuffle_vector(first, anything(vector), same(_ZERO, lanes))
 
 
 def intrinsic(b: Builder, name: str, *args: Value, fastmath: tuple[str, ...] = ()) -> Value:
