@@ -36,6 +36,8 @@ SLACK = 0.4
 """Edits that cost so much more than one that repairs everything are not tried."""
 LIKELY = 1.7
 """A repair that costs no more than this is not looked for any further."""
+_NAMED = 0.3
+"""How much likelier an edit is that undoes a mistake which was named."""
 _UNREAD = 0.5
 """How much likelier an edit is that uses what was computed for something, and is not used."""
 WIDTH = 6
@@ -139,7 +141,8 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
     rules = (kept_copies, another_name, kept_others, kept_functions, kept_at_another_time)
     proposed = [e for rule in rules for e in rule(lab.scene)]
     proposed += keeping_edits(lab.scene, edits)
-    for edit in sorted([_weighted(lab.scene, e, codes) for e in proposed], key=_cost):
+    proposed = [replace(e, cost=e.cost - _NAMED * (e.code in codes)) for e in proposed]
+    for edit in sorted(proposed, key=_cost):
         found = None if problem.over else _applied(problem, at, start, edit)
         if found is not None and found.right:
             yield found
@@ -239,7 +242,7 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
     that nothing reads; more the longer it is, where it does not stand where a value is made, and
     where the mistake cannot be."""
     words = set(re.findall(r"[A-Za-z_]\w*", edit.text))
-    cost = edit.cost - 0.3 * (edit.code in codes) - _UNREAD * bool(words & scene.unread)
+    cost = edit.cost - _NAMED * (edit.code in codes) - _UNREAD * bool(words & scene.unread)
     around = [p for p in places if p.start <= edit.start and edit.end <= p.end]
     cost += min(around, key=lambda p: p.end - p.start).cost if around else 0.0
     cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
