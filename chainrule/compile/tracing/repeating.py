@@ -101,7 +101,8 @@ _ENDLESS = (
     "while_loop: reverse mode through a loop needs what each turn began with, and a compiled "
     "function must know for how many turns: say while_loop(.., most=n). Or use scan with a fixed "
     "length, forward mode (jvp, or jacobian with mode='forward'), detach the result, or call the "
-    "function without jit"
+    "function without jit. Reverse mode twice is not there, with most=n either: take the second "
+    "derivative in forward mode (hvp, or jvp of grad)"
 )
 
 
