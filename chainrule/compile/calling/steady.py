@@ -18,8 +18,9 @@ from chainrule.compile.calling.declared import Axes
 from chainrule.compile.calling.seen import Seen
 from chainrule.compile.rewriting.bounds import refuse
 from chainrule.compile.running.gate import Gate, gate
+from chainrule.compile.running.moving import Moving, Parts
 from chainrule.compile.running.prepared import Entered
-from chainrule.compile.running.program import Moving, Native, Parts
+from chainrule.compile.running.program import Native
 from chainrule.compile.tracing.state import MISFIT, HeldGrad, Variant
 from chainrule.graph import is_recording
 from chainrule.tensor import Tensor

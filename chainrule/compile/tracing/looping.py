@@ -16,7 +16,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from chainrule.compile.running.backend import build_unchecked
-from chainrule.compile.running.program import Moving, Parts
+from chainrule.compile.running.moving import Moving, Parts
 from chainrule.compile.terms.terms import Program
 from chainrule.compile.tracing.convert import program, reached
 from chainrule.compile.tracing.lift import GradSlot, Lift
