@@ -385,11 +385,9 @@ class Kernel:
         return list(reads), list(writes)
 
     def __str__(self) -> str:
-        reads, writes = self.buffers()
-        ins = ", ".join([b.name for b in reads if b not in writes])
-        head = f"{self.name}({ins}) -> ({', '.join([b.name for b in writes])})"
-        about = "".join([f"  # {line}\n" for line in self.about])
-        return f"{head}:\n{about}" + "\n".join(_lines(self.body, 1))
+        from chainrule.compile.loops.printing import kernel
+
+        return kernel(self)
 
 
 @final
@@ -403,12 +401,9 @@ class Loops:
     notes: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
-        about = [
-            f"{b.name}: {b.dtype}[{', '.join(map(str, b.shape))}] {b.role}"
-            + (f"  # {b.label}" if b.label else "")
-            for b in self.buffers
-        ]
-        return "\n".join([*about, "", *[f"{k}\n" for k in self.kernels]])
+        from chainrule.compile.loops.printing import program
+
+        return program(self)
 
 
 def computable(dtype: Dtype) -> bool:
@@ -499,52 +494,3 @@ def strides_of(shape: Sequence[Extent]) -> tuple[Extent, ...]:
         out.append(step)
         step = n * step
     return tuple(reversed(out))
-
-
-_SIGNS = {
-    "add": "+",
-    "mul": "*",
-    "maximum": "max",
-    "minimum": "min",
-    "logical_or": "|",
-    "logical_and": "&",
-}
-
-
-def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
-    pad = "  " * depth
-    for s in body:
-        match s:
-            case For():
-                mode = "" if s.mode == "serial" else f" {s.mode}"
-                end = "" if s.upto is None else f" upto {s.upto}"
-                yield f"{pad}for {s.var} < {s.var.extent}{end}{mode}:"
-                yield from _lines(s.body, depth + 1)
-            case Let():
-                yield f"{pad}{s.local}: {s.local.dtype} = {s.value}"
-            case Into():
-                yield f"{pad}{s.local} {_SIGNS[s.fold]}= {s.value}"
-            case Store():
-                yield f"{pad}{s.buffer}[{s.at}] {'+=' if s.add else '='} {s.value}"
-            case Product():
-                ks = ", ".join([f"{k} < {k.extent}" for k in s.k])
-                yield f"{pad}product {s.i} < {s.i.extent}, {s.j} < {s.j.extent}, {ks}:"
-                yield f"{pad}  {s.acc}: {s.acc.dtype} += {s.left} * {s.right}"
-                yield from _lines(s.body, depth + 1)
-            case Gemm():
-                end = "" if s.upto is None else f", {s.upto[0]} upto {s.upto[1]}"
-                yield (
-                    f"{pad}{_matrix(s.out)} {'+=' if s.add else '='} {_matrix(s.left)} @ "
-                    f"{_matrix(s.right)}   # ({s.m}, {s.k}) @ ({s.k}, {s.n}){end}, BLAS"
-                )
-            case Host():
-                ins = ", ".join([x.buffer.name for x in s.inputs])
-                yield f"{pad}{', '.join([x.buffer.name for x in s.outputs])} = eager {s.op}({ins})"
-            case While():
-                yield f"{pad}while {s.going}[0]:"
-                for k in s.kernels:
-                    yield from [f"{pad}  {line}" for line in str(k).splitlines()]
-
-
-def _matrix(m: Matrix) -> str:
-    return f"{m.buffer}[{m.at}; {m.row}, {m.col}]"

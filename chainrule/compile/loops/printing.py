@@ -1,0 +1,88 @@
+"""The text of loops, in the grammar that `language` states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from chainrule.compile.loops.language import (
+    For,
+    Gemm,
+    Host,
+    Into,
+    Kernel,
+    Let,
+    Loops,
+    Matrix,
+    Product,
+    Stmt,
+    Store,
+    While,
+)
+
+
+def program(p: Loops) -> str:
+    """A whole program: its buffers, its kernels."""
+    about = [
+        f"{b.name}: {b.dtype}[{', '.join(map(str, b.shape))}] {b.role}"
+        + (f"  # {b.label}" if b.label else "")
+        for b in p.buffers
+    ]
+    return "\n".join([*about, "", *[f"{k}\n" for k in p.kernels]])
+
+
+def kernel(k: Kernel) -> str:
+    """A kernel: what it reads and writes, what it computes, its statements."""
+    reads, writes = k.buffers()
+    ins = ", ".join([b.name for b in reads if b not in writes])
+    head = f"{k.name}({ins}) -> ({', '.join([b.name for b in writes])})"
+    about = "".join([f"  # {line}\n" for line in k.about])
+    return f"{head}:\n{about}" + "\n".join(_lines(k.body, 1))
+
+
+_SIGNS = {
+    "add": "+",
+    "mul": "*",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_or": "|",
+    "logical_and": "&",
+}
+
+
+def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
+    pad = "  " * depth
+    for s in body:
+        match s:
+            case For():
+                mode = "" if s.mode == "serial" else f" {s.mode}"
+                end = "" if s.upto is None else f" upto {s.upto}"
+                yield f"{pad}for {s.var} < {s.var.extent}{end}{mode}:"
+                yield from _lines(s.body, depth + 1)
+            case Let():
+                yield f"{pad}{s.local}: {s.local.dtype} = {s.value}"
+            case Into():
+                yield f"{pad}{s.local} {_SIGNS[s.fold]}= {s.value}"
+            case Store():
+                yield f"{pad}{s.buffer}[{s.at}] {'+=' if s.add else '='} {s.value}"
+            case Product():
+                ks = ", ".join([f"{k} < {k.extent}" for k in s.k])
+                yield f"{pad}product {s.i} < {s.i.extent}, {s.j} < {s.j.extent}, {ks}:"
+                yield f"{pad}  {s.acc}: {s.acc.dtype} += {s.left} * {s.right}"
+                yield from _lines(s.body, depth + 1)
+            case Gemm():
+                end = "" if s.upto is None else f", {s.upto[0]} upto {s.upto[1]}"
+                yield (
+                    f"{pad}{_matrix(s.out)} {'+=' if s.add else '='} {_matrix(s.left)} @ "
+                    f"{_matrix(s.right)}   # ({s.m}, {s.k}) @ ({s.k}, {s.n}){end}, BLAS"
+                )
+            case Host():
+                ins = ", ".join([x.buffer.name for x in s.inputs])
+                yield f"{pad}{', '.join([x.buffer.name for x in s.outputs])} = eager {s.op}({ins})"
+            case While():
+                yield f"{pad}while {s.going}[0]:"
+                for k in s.kernels:
+                    yield from [f"{pad}  {line}" for line in str(k).splitlines()]
+
+
+def _matrix(m: Matrix) -> str:
+    return f"{m.buffer}[{m.at}; {m.row}, {m.col}]"
