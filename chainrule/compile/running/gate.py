@@ -53,12 +53,9 @@ class Gate:
         self.again, self._again = _builtin("again", code.again, _ONE, array)
         self.enter, self._enter = _builtin("enter", code.enter, _MANY, None)
 
-    def plan(self, table: int, block: Any, host: int | None, first: int) -> Any:
+    def plan(self, table: int, block: Any, first: int) -> Any:
         """What `enter(plan, args, *results)` is given for certain sizes."""
-        named = {
-            "table": table, "scratch": block.scratch, "sizes": block.sizes, "host": host or 0,
-            "first": first,
-        }  # fmt: skip
+        named = {"table": table, "scratch": block.scratch, "sizes": block.sizes, "first": first}
         words = np.array(self._words, np.int64)
         for name, value in named.items():
             words[PLAN.index(name)] = value

@@ -75,7 +75,7 @@ class Entered:
         program, table, first = prepared.parts
         self._program, self._enter = program, gate.enter
         block = program.block(sizes)
-        self._plan = gate.plan(ctypes.addressof(table), block, program.number, first)
+        self._plan = gate.plan(ctypes.addressof(table), block, first)
         self._shapes = block.shapes[:-1] if program.checks else block.shapes
         self._flags = [np.zeros((), np.int64)] if program.checks else []
         self._kept = prepared, gate, block
