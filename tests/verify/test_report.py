@@ -74,6 +74,13 @@ def test_text_says_where_what_how_sure_and_what_to_do() -> None:
         assert said in text
 
 
+def test_a_change_that_ends_several_findings_is_shown_once() -> None:
+    text = str(report(found(), found()))
+    assert text.count("+     dk = a / b\n") == 1
+    assert text.count(f"the change above, {HERE}:1") == 1
+    assert text.count("tried on the same values and on others: right") == 2
+
+
 def test_pictures_show_both_jacobians_on_one_scale() -> None:
     drawn = [line for line in str(report(found())).splitlines() if "█" in line or "░" in line]
     assert len(drawn) == 12

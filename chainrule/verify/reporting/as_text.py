@@ -62,12 +62,16 @@ def _counts(ledger: Ledger) -> Iterator[str]:
 
 
 def _bodies(findings: Sequence[Finding]) -> Iterator[Line]:
+    shown: set[tuple[str, str, str]] = set()
     for finding in findings:
         yield []
         yield from _title(finding)
         yield from _why(finding)
         if finding.correction:
-            yield from _correction(finding, finding.correction)
+            c = finding.correction
+            code = str(c.place), c.before, c.after
+            yield from _correction(finding, c, again=bool(c.after) and code in shown)
+            shown.add(code)
         yield from _others(finding)
         yield from _table(finding.table)
         if finding.heat and finding.level == "error":
@@ -103,18 +107,26 @@ def _why(finding: Finding) -> Iterator[Line]:
         yield from _labelled("", sentence)
 
 
-def _correction(finding: Finding, correction: Correction) -> Iterator[Line]:
-    """What to do. Advice about a training loop changes no gradient that could be measured again."""
+def _correction(finding: Finding, correction: Correction, *, again: bool) -> Iterator[Line]:
+    """What to do; the code only where a finding before this one did not show it. Advice about a
+    training loop changes no gradient that could be measured again."""
     yield from _labelled("correction", correction.formula)
+    if again:
+        yield from _labelled("", f"the change above, {correction.place}")
+    else:
+        yield from _changed(correction)
+    if correction.rechecked:
+        yield [(" " * (LABEL + 2), ""), (tried(finding), "green")]
+    else:
+        yield from _labelled("", tried(finding))
+
+
+def _changed(correction: Correction) -> Iterator[Line]:
     if correction.place and (correction.before or correction.after):
         yield from _labelled("", str(correction.place))
     for sign, style, code in (("-", "red", correction.before), ("+", "green", correction.after)):
         for line in code.splitlines():
             yield [(" " * (LABEL + 2) + sign + " ", style), (line, style)]
-    if correction.rechecked:
-        yield [(" " * (LABEL + 2), ""), (tried(finding), "green")]
-    else:
-        yield from _labelled("", tried(finding))
 
 
 def _others(finding: Finding) -> Iterator[Line]:
