@@ -172,6 +172,30 @@ def test_second_derivatives() -> None:
     agree(f, q, k, v, g, tolerance=2e-4)
 
 
+def test_neighbours_of_a_causal_row_are_not_left_out() -> None:
+    """What stands one column further left is not masked where its neighbour is."""
+    q, k, v, g = arrays(12, 160, 16)
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        T = q.shape[-2]
+        mask = cr.tril(cr.ones((T, T), dtype="bool"))
+        p = cr.softmax(cr.where(mask, q @ k.mT / 4, -np.inf), axis=-1)
+        moved = cr.concat([cr.zeros_like(p[..., :1]), p[..., :-1]], axis=-1)
+        return (p + moved) @ v
+
+    agree(gradients(attend), q, k, v, g)
+
+
+def test_masks_that_are_data() -> None:
+    q, k, v, g = arrays(12, 160, 16)
+    keep = cr.asarray(np.random.default_rng(5).random((160, 160)) > 0.5)
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        return cr.scaled_dot_product_attention(q, k, v, mask=keep)
+
+    agree(gradients(attend), q, k, v, g)
+
+
 def test_dropout_between_weights_and_values() -> None:
     q, k, v, g = arrays(12, 160, 8)
     keep = cr.asarray((np.random.default_rng(3).random((12, 160, 160)) > 0.3).astype(np.float32))

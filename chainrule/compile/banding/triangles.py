@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 from chainrule.compile.banding.masked import Known, Masked, ZeroTimes
-from chainrule.compile.banding.parts import Band, Call, Rows
+from chainrule.compile.banding.parts import Band, Call, Rows, offsets
 from chainrule.compile.loops.language import (
     Affine,
     Buffer,
@@ -58,9 +58,19 @@ def found(band: Band) -> Triangle | None:
             loops[s] = [(local, makers[z.buffer]) for local, z in spoilt]
         elif isinstance(s, For):
             return None
-    if not loops or not all(_fits(p, band, held) for p in calls):
-        return None
-    return Triangle(count, loops)
+    fits = all(_fits(p, band, held) for p in calls) and all(
+        _one_start(band, b) for b in band.places
+    )
+    return Triangle(count, loops) if loops and fits else None
+
+
+def _one_start(band: Band, b: Buffer) -> bool:
+    """Whether column j is the same element of a row for everybody."""
+    places = [x.const for x in offsets(band.rows.body, b)]
+    for p in band.parts:
+        if isinstance(p, Call):
+            places += [x.at.const for x in (p.gemm.left, p.gemm.out) if x.buffer is b]
+    return len(set(places)) == 1
 
 
 def _left_out(

@@ -26,7 +26,7 @@ from chainrule.compile.loops.language import (
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.terms.sizes import Extent, typical
 
-SLOTS = 16
+SLOTS = 64
 """Of so many turns of the outermost loops each has memory of its own, so that cores can share
 them."""
 SMALL, LARGE = 64, 256
