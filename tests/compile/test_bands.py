@@ -97,6 +97,17 @@ def test_values_are_the_same(attend: Attend) -> None:
     assert "_band" in str(step.loops())
 
 
+@pytest.mark.parametrize("attend", [causal, full, biased])
+def test_a_value_and_its_gradients_are_one_kernel(attend: Attend) -> None:
+    def f(q: Any, k: Any, v: Any, g: Any) -> Any:
+        y, pull = cr.vjp(attend, q, k, v)
+        return [y, *pull(g)]
+
+    step = agree(f, *arrays(12, 192, 16))
+    assert str(step.loops()).count("_band(") == 1
+    assert largest(step) < 12 * 192 * 192
+
+
 def test_what_is_left_out_is_said() -> None:
     step = agree(gradients(causal), *arrays(12, 256, 16))
     text = str(step.loops())

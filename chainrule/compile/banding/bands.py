@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chainrule.compile.banding import finding
-from chainrule.compile.banding.parts import Call, Rows, Uses, nested
+from chainrule.compile.banding.parts import Call, Rows, Uses
 from chainrule.compile.banding.places import kept
-from chainrule.compile.banding.writing import SMALL, Writer
-from chainrule.compile.loops.language import Gemm, Loops, statements
+from chainrule.compile.banding.writing import Writer
+from chainrule.compile.loops.language import Loops
 
 
 def banded(program: Loops) -> Loops:
@@ -23,24 +23,27 @@ def banded(program: Loops) -> Loops:
 
 
 def _band(program: Loops, at: int, uses: Uses) -> Loops | None:
-    """The program in which kernel `at`, of rows, is part of a band."""
+    """The program in which kernel `at`, of rows, is part of a band; of one with other kernels of
+    rows if there is one."""
+    rows = finding.rows_of(program.kernels[at])
+    if rows is None:
+        return None
+    for several in (True, False):
+        parts = finding.parts(program.kernels, at, rows, uses, several=several)
+        found = _of(program, parts, uses) if parts else None
+        if found is not None:
+            return found
+    return None
+
+
+def _of(program: Loops, parts: list[Rows | Call], uses: Uses) -> Loops | None:
+    """The program in which these are a band."""
     kernels = program.kernels
-    counters, body = nested(kernels[at])
-    if not counters or any(isinstance(s, Gemm) for s in statements(body)):
-        return None
-    rows = Rows(kernels[at], tuple(counters[:-1]), counters[-1], body)
-    if not isinstance(rows.row.extent, int) or rows.row.extent < 2 * SMALL:
-        return None
-    makers = list(finding.makers(kernels, at, rows, uses))
-    if not makers:
-        return None
-    own = {c.gemm.out.buffer for c in makers} | set(uses.of(rows.kernel)[1])
-    parts: list[Rows | Call] = [*makers, rows, *finding.users(kernels, at, rows, own)]
     order = finding.together(kernels, parts, uses)
     if order is None:
         return None
-    before, parts, after, first, last = order
-    band = kept(kernels, parts, uses)
+    before, taken, after, first, last = order
+    band = kept(kernels, taken, uses)
     if band is None:
         return None
     kernel, buffers = Writer(band).kernel()

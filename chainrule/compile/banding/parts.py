@@ -44,6 +44,8 @@ class Call:
     gemm: Gemm
     axis: str
     turned: bool
+    makes: bool = False
+    """Whether it computes what a kernel of rows reads."""
 
 
 @final
@@ -66,9 +68,21 @@ class Band:
     places: Mapping[Buffer, Place]
 
     @property
-    def rows(self) -> Rows:
-        """Its kernel of rows."""
-        return next(p for p in self.parts if isinstance(p, Rows))
+    def bodies(self) -> list[Rows]:
+        """Its kernels of rows."""
+        return [p for p in self.parts if isinstance(p, Rows)]
+
+    @property
+    def calls(self) -> list[Call]:
+        """Its calls of BLAS."""
+        return [p for p in self.parts if isinstance(p, Call)]
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        extent = self.bodies[0].row.extent
+        assert isinstance(extent, int)
+        return extent
 
 
 @final

@@ -41,14 +41,12 @@ _NEUTRAL: dict[str, tuple[float, ...]] = {
 
 def found(band: Band) -> Triangle | None:
     """How to leave the upper triangle out; None if there is something in it, or somebody looks."""
-    rows = band.rows
-    count = rows.row.extent
+    count = band.count
     held: dict[Buffer, Known] = {}
     facts: dict[Local, Known] = {}
     loops: dict[For, list[tuple[Local, Call]]] = {}
-    calls = [p for p in band.parts if isinstance(p, Call)]
-    makers = {p.gemm.out.buffer: p for p in calls}
-    for s in rows.body:
+    makers = {p.gemm.out.buffer: p for p in band.calls}
+    for rows, s in [(p, s) for p in band.bodies for s in p.body]:
         if isinstance(s, Let):
             facts[s.local] = Masked(rows, None, held, facts).of(s.value)
         elif isinstance(s, For) and s.mode == "lanes" and s.var.extent == count:
@@ -58,19 +56,16 @@ def found(band: Band) -> Triangle | None:
             loops[s] = [(local, makers[z.buffer]) for local, z in spoilt]
         elif isinstance(s, For):
             return None
-    fits = all(_fits(p, band, held) for p in calls) and all(
-        _one_start(band, b) for b in band.places
-    )
-    return Triangle(count, loops) if loops and fits else None
+    fits = all(_fits(p, band, held) for p in band.calls)
+    same = all(_one_start(band, b) for b in band.places)
+    return Triangle(count, loops) if loops and fits and same else None
 
 
 def _one_start(band: Band, b: Buffer) -> bool:
     """Whether column j is the same element of a row for everybody."""
-    places = [x.const for x in offsets(band.rows.body, b)]
-    for p in band.parts:
-        if isinstance(p, Call):
-            places += [x.at.const for x in (p.gemm.left, p.gemm.out) if x.buffer is b]
-    return len(set(places)) == 1
+    places = [x.const for p in band.bodies for x in offsets(p.body, b)]
+    matrices = [x for p in band.calls for x in (p.gemm.left, p.gemm.out)]
+    return len({*places, *[x.at.const for x in matrices if x.buffer is b]}) == 1
 
 
 def _left_out(
@@ -104,7 +99,7 @@ def _left_out(
 def _fits(p: Call, band: Band, held: Mapping[Buffer, Known]) -> bool:
     """Whether a call of BLAS uses nothing from the triangle but zeros, or writes what nobody uses
     there."""
-    s, count = p.gemm, band.rows.row.extent
+    s, count = p.gemm, band.count
     if s.out.buffer in band.places:
         return p.axis == "m" and s.n == count and s.out.col == 1
     columns, step = (s.k, s.left.col) if p.axis == "m" else (s.m, s.left.row)

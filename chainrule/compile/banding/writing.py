@@ -44,8 +44,8 @@ class Writer:
         self.exprs = Exprs()
         self.more: list[Buffer] = []
         self._names = 0
-        self.count: int = band.rows.row.extent  # type: ignore[assignment]
-        self.leads = [Var(v.name, v.extent) for v in band.rows.leads]
+        self.count = band.count
+        self.leads = [Var(v.name, v.extent) for v in band.bodies[0].leads]
         self.triangle = triangles.found(band)
         self.size = self._size()
         self.own = {b: self._buffer(b, p) for b, p in band.places.items()}
@@ -86,8 +86,8 @@ class Writer:
         """It, and its memory."""
         band = self.band
         blocks, left = divmod(self.count, self.size)
-        body = [s for p in band.parts if isinstance(p, Call) for s in self._begun(p)]
-        counter = Var(f"{band.rows.row.name}_block", blocks)
+        body = [s for p in band.calls for s in self._begun(p)]
+        counter = Var(f"{band.bodies[0].row.name}_block", blocks)
         start = Affine.of(counter).times(self.size) if blocks > 1 else Affine()
         each = self._block(start, self.size, "")
         body += [For(counter, tuple(each))] if blocks > 1 else each
@@ -103,7 +103,8 @@ class Writer:
         """New memory for `count` numbers, and where it begins."""
         kept = self._kept()
         shape = (*[self.leads[n].extent for n in kept], count)
-        new = Buffer(f"{self.band.rows.kernel.name}_z{len(self.more)}", dtype, shape, "scratch")
+        name = f"{self.band.bodies[0].kernel.name}_z{len(self.more)}"
+        new = Buffer(name, dtype, shape, "scratch")
         self.more.append(new)
         at, inner = Affine(), count
         for n in reversed(kept):
