@@ -10,6 +10,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
+from chainrule.compile.scheduling import again
 
 Attend = Callable[..., Any]
 
@@ -169,6 +170,24 @@ def test_training_computes_weights_again_instead_of_keeping_them() -> None:
     compiled = agree(step, x)
     assert str(compiled.loops()).count("_band(") == 4  # two forward, two backward
     assert largest(compiled) < batch * heads * T * T
+
+
+def test_a_layer_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(again, "FULL", 1)
+    rng = np.random.default_rng(2)
+    x, w, v = (
+        cr.asarray(rng.standard_normal(shape).astype(np.float32) / 16)
+        for shape in ((320, 64), (64, 256), (256, 32))
+    )
+
+    def f(x: Any, w: Any, v: Any) -> Any:
+        def loss(w: Any, v: Any) -> Any:
+            return ((cr.tanh(x @ w) @ v) ** 2).sum()
+
+        return cr.grad(loss, argnums=(0, 1))(w, v)
+
+    # two forward; a gradient for each matrix, and one for what is between them
+    assert str(agree(f, x, w, v).loops()).count("# matmul ") == 5
 
 
 def test_second_derivatives() -> None:

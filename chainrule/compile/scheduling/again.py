@@ -77,9 +77,11 @@ def _readers(order: Sequence[Term]) -> dict[Term, list[Term]]:
 
 
 def _is_wide(s: Term) -> bool:
-    """Whether a product has so many rows and columns, and few numbers in each of its sums."""
+    """Whether it is the product of many pairs of matrices, as the scores of attention are, with so
+    many rows and columns, and few numbers in each of its sums. A layer's product is not computed
+    again: that would save memory, and take time."""
     m, n, k = map(typical, sizes(s))
-    return min(m, n) >= max(SIDE, 2 * k)
+    return typical(product(s.shape[:-2])) > 1 and min(m, n) >= max(SIDE, 2 * k)
 
 
 def _late(s: Term, close: _Close, readers: Mapping[Term, list[Term]]) -> set[Term]:
