@@ -5,7 +5,6 @@ Then x is computed into its place in the longer one, and whoever reads it reads 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from chainrule.compile.terms.terms import Program, Term, in_order
@@ -25,7 +24,7 @@ def gathered(program: Program) -> Program:
     if not parts:
         return program
     new: dict[Term, Term] = {}
-    for t in _with_parts(order, parts):
+    for t in in_order(order, lambda t: _args(t, parts)):
         new[t] = t.of([new[a] for a in _args(t, parts)])
     return program.of(new)
 
@@ -47,19 +46,3 @@ def _args(t: Term, parts: dict[Term, Term]) -> tuple[Term, ...]:
         if start is not None:  # not taken by another part
             args = (*args[:start], x, *args[start + len(x.args) :])
     return args
-
-
-def _with_parts(order: Sequence[Term], parts: dict[Term, Term]) -> list[Term]:
-    """The terms, each after its arguments, also where these are put together."""
-    done: dict[Term, None] = {}
-    stack = [(t, False) for t in reversed(order)]
-    while stack:
-        t, ready = stack.pop()
-        if t in done:
-            continue
-        if ready:
-            done[t] = None
-        else:
-            stack.append((t, True))
-            stack += [(a, False) for a in _args(t, parts) if a not in done]
-    return list(done)

@@ -8,7 +8,7 @@ one call computes: its results, and new values for what it was given.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any, final
@@ -142,8 +142,11 @@ class Program:
         return [*self.results, *[t for _, t in self.updates]]
 
 
-def in_order(roots: Iterable[Term]) -> list[Term]:
-    """The terms that `roots` depend on, each after its arguments, roots included."""
+def in_order(
+    roots: Iterable[Term], args: Callable[[Term], Sequence[Term]] = lambda t: t.args
+) -> list[Term]:
+    """The terms that `roots` depend on, each after its arguments, roots included; `args` says what
+    these are, if not those that it has."""
     done: dict[Term, None] = {}
     stack: list[tuple[Term, bool]] = [(r, False) for r in reversed(list(roots))]
     while stack:
@@ -154,7 +157,7 @@ def in_order(roots: Iterable[Term]) -> list[Term]:
             done[t] = None
         else:
             stack.append((t, True))
-            stack += [(a, False) for a in reversed(t.args) if a not in done]
+            stack += [(a, False) for a in reversed(args(t)) if a not in done]
     return list(done)
 
 
