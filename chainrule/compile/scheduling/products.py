@@ -111,6 +111,21 @@ def build(s: Scheduler, g: Group) -> list[Stmt]:
     e = s.exprs
     acc = s.local(acc_dtype)
     value = e.cast(e.local(acc), t.dtype)
+    body = _with_each(s, g, axes, value)
+    s.held = {}
+    left, right = e.cast(left, acc_dtype), e.cast(right, acc_dtype)
+    out: list[Stmt] = [Product(i, j, (c,), left, right, acc, body)]
+    for v in reversed(axes[:-2]):
+        if v.extent != 1:
+            out = [For(v, tuple(out))]
+    return out
+
+
+def _with_each(s: Scheduler, g: Group, axes: list[Var], value: Expr) -> tuple[Stmt, ...]:
+    """What is done with each element of the product, the `value` at `axes`: it is stored, and so is
+    what the other members of the kernel make of it."""
+    t, e = g.members[0].term, s.exprs
+    at = tuple([ZERO if v.extent == 1 else Affine.of(v) for v in axes])
     body: list[Stmt] = []
     last: list[Stmt] = []  # stores in place: when all that reads the old values is computed
     (last if s.views[t].buffer.role == "state" else body).append(s.store(t, at, value))
@@ -130,13 +145,7 @@ def build(s: Scheduler, g: Group) -> list[Stmt]:
         done = e.local(local)
         (last if in_place else body).append(s.store(member.term, tuple(index), done))
         s.held[member.term] = lambda _, done=done: done
-    s.held = {}
-    left, right = e.cast(left, acc_dtype), e.cast(right, acc_dtype)
-    out: list[Stmt] = [Product(i, j, (c,), left, right, acc, (*body, *last))]
-    for v in reversed(axes[:-2]):
-        if v.extent != 1:
-            out = [For(v, tuple(out))]
-    return out
+    return (*body, *last)
 
 
 def _along(right: Expr, j: Var) -> bool:
