@@ -38,6 +38,18 @@ def test_a_step_that_needs_a_loop_in_several_parts(tmp_path: Path):
     np.testing.assert_allclose(got, [step(*x).item() for x in inputs], rtol=1e-5)
 
 
+def test_large_products_of_a_turn_are_calls_as_elsewhere(tmp_path: Path):
+    a = cr.tensor(np.random.default_rng(0).standard_normal((80, 80)) / 20)
+
+    @cr.jit
+    def power(a: Any) -> Any:
+        return cr.while_loop(lambda s: (s * s).sum() > 1e-3, lambda s: s @ a, a).sum()
+
+    files = power.to_c(tmp_path / "power.c", a)
+    assert "matmul(80, " in files.source.read_text()
+    np.testing.assert_allclose(losses(files.source, 1), [power(a).item()], rtol=1e-10)
+
+
 def test_a_turn_without_loops_is_refused(tmp_path: Path):
     def f(x: Any) -> Any:
         return cr.while_loop(lambda s: cr.sum(s) > 1, lambda s: cr.sort(s) / 2, x)

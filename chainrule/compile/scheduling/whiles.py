@@ -38,7 +38,7 @@ def is_native(s: Scheduler, t: Term) -> bool:
         return False
     from chainrule.compile.scheduling.schedule import Scheduler
 
-    scheduler = Scheduler(turns.simple(turn_simplified))
+    scheduler = Scheduler(turns.simple(turn_simplified), s.called)
     loops = scheduler.run()
     s.turns[t] = scheduler, loops
     native = not any(isinstance(x, Host) for k in single(loops.kernels) for x in k.body)
