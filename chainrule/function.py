@@ -17,7 +17,7 @@ import numpy as np
 
 from chainrule.errors import DtypeError, GradientError, ShapeError, describe
 from chainrule.graph import Node, Variable, apply, is_recording, placeholder, recording, variable
-from chainrule.op import Need, Op, Spec, new_op
+from chainrule.op import Need, Op, Spec, Unchanged, new_op
 from chainrule.tensor import Tensor, asarray
 from chainrule.watch import Watch, watching
 
@@ -299,9 +299,11 @@ def _outside(ctx: Context) -> str:
     return ""
 
 
-class Once(Op):
+class Once(Unchanged):
     """The first input, which depends on the others in a way that was not recorded."""
 
+    passes: ClassVar[bool] = False
+    """It stays in a program: taken out, a second derivative would be wrong in place of an error."""
     function: str
     why: str
 
@@ -309,14 +311,6 @@ class Once(Op):
     def name(self) -> str:
         """The function's name."""
         return f"{self.function}.backward"
-
-    def eval(self, *xs: Any) -> Any:
-        """The value."""
-        return xs[0]
-
-    def spec(self, *xs: Any) -> Any:
-        """The value's spec."""
-        return xs[0]
 
     def reads(self, i: int) -> tuple[int, ...]:
         """Nothing."""

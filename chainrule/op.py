@@ -11,7 +11,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, dataclass_transform, final
 
 import numpy as np
 
@@ -211,46 +211,42 @@ class Pick(Op):
         return ts[0][self.index]
 
 
-class Detach(Op):
-    """The input itself, without a derivative."""
+class Unchanged(Op):
+    """The first input itself: it stands in a graph for the sake of its rules only."""
 
     passes: ClassVar[bool] = True
+
+    @final
+    def eval(self, *xs: Any) -> Any:
+        """The input."""
+        return xs[0]
+
+    @final
+    def spec(self, *xs: Any) -> Any:
+        """The input's spec."""
+        return xs[0]
+
+
+class Detach(Unchanged):
+    """The input itself, without a derivative."""
 
     @property
     def name(self) -> str:
         """`detach`."""
         return "detach"
 
-    def eval(self, *xs: Any) -> Any:
-        """The input."""
-        return xs[0]
-
-    def spec(self, *xs: Any) -> Any:
-        """The input's spec."""
-        return xs[0]
-
     def reads(self, i: int) -> None:
         """There is no derivative."""
         return
 
 
-class Alias(Op):
+class Alias(Unchanged):
     """The input itself, as a place of its own in the graph."""
-
-    passes: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
         """`alias`."""
         return "alias"
-
-    def eval(self, *xs: Any) -> Any:
-        """The input."""
-        return xs[0]
-
-    def spec(self, *xs: Any) -> Any:
-        """The input's spec."""
-        return xs[0]
 
     def reads(self, i: int) -> tuple[int, ...]:
         """Nothing."""

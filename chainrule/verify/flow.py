@@ -11,7 +11,7 @@ right gradient, not what is claimed of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from chainrule.derive import pullback_nodes
 from chainrule.function import Call as UserCall
 from chainrule.function import Context
 from chainrule.graph import Node, Variable, apply, interposed, order, recording, variable
-from chainrule.op import Detach, Need, Op, new_op
+from chainrule.op import Detach, Need, Op, Unchanged, new_op
 from chainrule.ops.families import Elementwise, zeros_like
 from chainrule.tensor import asarray
 from chainrule.verify.reading import place_at
@@ -27,26 +27,16 @@ from chainrule.verify.subject import Array, Edge, Flow
 from chainrule.watch import Watch, watching
 
 
-class Weight(Op):
+class Weight(Unchanged):
     """The input itself; what comes back over edge `index` is multiplied by what `weights` says."""
 
     weights: dict[int, float]
     index: int
 
-    passes: ClassVar[bool] = True
-
     @property
     def name(self) -> str:
         """`edge 3`, say."""
         return f"edge {self.index}"
-
-    def eval(self, *xs: Any) -> Any:
-        """The input."""
-        return xs[0]
-
-    def spec(self, *xs: Any) -> Any:
-        """The input's spec."""
-        return xs[0]
 
     def reads(self, i: int) -> tuple[int, ...]:
         """Nothing."""
