@@ -10,6 +10,7 @@ import numpy as np
 
 from chainrule.compile.loops import memory
 from chainrule.compile.loops.language import Buffer
+from chainrule.compile.running.lending import Lender
 from chainrule.compile.terms.sizes import bound
 
 
@@ -31,10 +32,13 @@ class Layout:
 class Block:
     """Scratch memory of a program for certain sizes: its addresses, and the results' shapes.
 
-    With `named` also as `arrays`, which ops that run in Python want.
+    `results()` makes arrays for them. With `named` the memory has names also as `arrays`, which
+    ops that run in Python want.
     """
 
-    def __init__(self, layout: Layout, values: tuple[int, ...], *, named: bool) -> None:
+    def __init__(
+        self, layout: Layout, values: tuple[int, ...], lender: Lender, *, named: bool
+    ) -> None:
         symbols = dict(zip(layout.symbols, values, strict=True))
         plan = memory.plan(layout.scratch, layout.lives, symbols)
         arena = np.empty(plan.size + memory.ALIGN, np.uint8)
@@ -54,4 +58,5 @@ class Block:
         self.shapes = [
             (tuple([bound(n, symbols) for n in b.shape]), b.dtype) for b in layout.results
         ]
+        self.results = lender.maker(self.shapes)
         self._kept = (arena, pointers, numbers)

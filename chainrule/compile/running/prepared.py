@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from chainrule.compile.running.gate import Gate
     from chainrule.compile.running.program import Native
 
-_empty = np.empty
-
 
 @final
 class Prepared:
@@ -49,7 +47,7 @@ class Prepared:
         block = self._blocks.get(sizes)
         if block is None:
             block = self._blocks[sizes] = program.block(sizes)
-        results = [_empty(shape, dtype) for shape, dtype in block.shapes]
+        results = block.results()
         with program.lock:
             for i, x in enumerate(given):
                 table[i] = id(x)
@@ -76,7 +74,8 @@ class Entered:
         self._program, self._enter = program, gate.enter
         block = program.block(sizes)
         self._plan = gate.plan(ctypes.addressof(table), block, first)
-        self._shapes = block.shapes[:-1] if program.checks else block.shapes
+        shapes = block.shapes[:-1] if program.checks else block.shapes
+        self._results = program.lender.maker(shapes)
         self._flags = [np.zeros((), np.int64)] if program.checks else []
         self._kept = prepared, gate, block
 
@@ -85,7 +84,7 @@ class Entered:
         program, flags = self._program, self._flags
         if program.pool is not None:
             program.pool.run()
-        results = [_empty(shape, dtype) for shape, dtype in self._shapes]
+        results = self._results()
         with program.lock:
             self._enter(self._plan, args, *results, *flags)
             bad = flags[0].item() if flags else 0

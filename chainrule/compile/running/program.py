@@ -15,6 +15,7 @@ from chainrule.compile.loops.language import Host, Loops, Strided
 from chainrule.compile.running import native
 from chainrule.compile.running.block import Block, Layout
 from chainrule.compile.running.cache import Entry
+from chainrule.compile.running.lending import Lender
 from chainrule.compile.running.native import compiled, loaded
 from chainrule.compile.running.prepared import Prepared
 from chainrule.compile.terms.sizes import bound
@@ -41,6 +42,7 @@ class Native:
         self.hosts: list[Host] = made[1]
         self._code = loaded(made[2])
         self._memory: dict[tuple[int, ...], Block] = {}
+        self.lender = Lender()
         self.failure: BaseException | None = None
         self.now: tuple[Sequence[Any], Any] = ((), None)
         self.lock = threading.Lock()
@@ -113,7 +115,9 @@ class Native:
         """Scratch memory for these values of the symbols."""
         found = self._memory.get(values)
         if found is None:
-            found = self._memory[values] = Block(self.layout, values, named=bool(self.hosts))
+            found = self._memory[values] = Block(
+                self.layout, values, self.lender, named=bool(self.hosts)
+            )
         return found
 
     def forget(self) -> None:
