@@ -272,10 +272,15 @@ def test_an_op_without_loops_is_named_with_its_line(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_half_precision_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", [cr.float16, cr.bfloat16], ids=str)
+def test_half_precision_is_refused(tmp_path: Path, dtype: Any) -> None:
     f = cr.jit(lambda x: (x * x).sum())
     with pytest.raises(DtypeError, match="float16, which C99 has no numbers for"):
-        f.to_c(tmp_path, cr.tensor([1.0, 2.0], dtype=np.float16))
+        f.to_c(tmp_path, cr.tensor([1.0, 2.0], dtype=dtype))
+    within = cr.jit(lambda x: (x.astype(dtype) * 2).astype(cr.float32).sum())
+    with pytest.raises(DtypeError, match="float16, which C99 has no numbers for"):
+        within.to_c(tmp_path, cr.tensor([1.0, 2.0]))
+    assert not list(tmp_path.iterdir())
 
 
 def test_batches_of_two_shapes_are_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from ops import check, samples_elementwise
 from ops.sample import Sample, cotangent
 
 import chainrule as cr
+from chainrule import nn
 from chainrule.ops import convolution, pooling
 from chainrule.ops.families import rows
 from tests.compile.test_ops import EAGER, eager_ops
@@ -55,14 +56,17 @@ REDUCTIONS: dict[str, Callable[[Any], Any]] = {
     "cummax": lambda x: [part for a in range(3) for part in cr.cummax(x, axis=a)],
     "cummin": lambda x: [part for a in range(3) for part in cr.cummin(x, axis=a)],
 }
-KINDS = ["bool", "int8", "uint8", "int16", "int32", "int64", "uint64", "float16", "float32"]
+KINDS = [
+    *[cr.bool, cr.int8, cr.uint8, cr.int16, cr.int32, cr.int64, cr.uint64],
+    *[cr.bfloat16, cr.float16, cr.float32],
+]
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions_of_every_kind_of_number(name: str, made: list[Any]):
     rng = np.random.default_rng(5)
     whole = rng.integers(0, 4, (3, 5, 7)) - 1
-    xs = [cr.asarray(np.abs(whole).astype(k) if k[0] in "ub" else whole.astype(k)) for k in KINDS]
+    xs = [cr.asarray((np.abs(whole) if k.kind in "ub" else whole).astype(k)) for k in KINDS]
 
     def everything(*args: Any) -> list[Any]:
         return [REDUCTIONS[name](x) for x in args]
@@ -73,30 +77,104 @@ def test_reductions_of_every_kind_of_number(name: str, made: list[Any]):
     assert not eager_ops(made)
 
 
-def test_half_precision_is_summed_in_single():
-    x = np.random.default_rng(6).normal(size=(40, 300)).astype(np.float16)
+def wide(x: Any) -> Any:
+    """Its numbers, as float64 where NumPy knows little of their dtype."""
+    return x.numpy().astype(np.float64) if x.dtype.kind == "V" else x.numpy()
+
+
+NARROW = [cr.float16, cr.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_half_precision_is_summed_in_single(dtype: Any):
+    x = np.random.default_rng(6).normal(size=(40, 300)).astype(dtype)
     index = np.random.default_rng(7).integers(0, 3, 40)
 
     def f(x: Any) -> list[Any]:
-        added = cr.scatter_add(
-            cr.zeros((3, 300), dtype=np.float16), 0, cr.asarray(index)[:, None], x
-        )
+        added = cr.scatter_add(cr.zeros((3, 300), dtype=dtype), 0, cr.asarray(index)[:, None], x)
         return [x.sum(), x.sum(axis=1), x @ x.mT, cr.cumsum(x, axis=1), cr.norm(x, axis=0), added]
 
     for got, want in zip(cr.jit(f)(cr.asarray(x)), f(cr.asarray(x)), strict=True):
-        assert got.dtype == np.float16
-        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=2e-3, atol=2e-3)
+        assert got.dtype == dtype
+        eps = float(cr.finfo(dtype).eps)
+        np.testing.assert_allclose(wide(got), wide(want), rtol=2 * eps, atol=2 * eps)
 
 
-MIXED = ["bool", "uint8", "int32", "int64", "float16", "float32", "float64"]
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_rows_of_half_precision(dtype: Any, made: list[Any]):
+    """Each op is rounded once, as it is in eager code: the two differ by a unit at most."""
+    rng = np.random.default_rng(8)
+    x, y = (cr.asarray(rng.uniform(0.1, 0.9, 50).astype(dtype)) for _ in range(2))
+    names = [n for n in rows if n not in EAGER and not n.startswith("bitwise")]
+    unary = [n for n in names if len(rows[n].partials) == 1]
+    binary = [n for n in names if len(rows[n].partials) == 2]
+
+    def f(x: Any, y: Any) -> list[Any]:
+        numbers = [x * 257, x * 0.1, 2049 + x, x < 0.1, cr.where(x < y, x, 1e-3)]
+        return [*[rows[n](x) for n in unary], *[rows[n](x, y) for n in binary], *numbers]
+
+    names = [*unary, *binary, "x * 257", "x * 0.1", "2049 + x", "x < 0.1", "where"]
+    for name, got, want in zip(names, cr.jit(f)(x, y), f(x, y), strict=True):
+        assert got.dtype == want.dtype, name
+        eps = float(cr.finfo(dtype).eps)
+        np.testing.assert_allclose(wide(got), wide(want), rtol=eps, err_msg=name)
+    assert eager_ops(made) == {"nextafter"}  # of numbers that are further apart
+
+
+EDGE = [0.0, -0.0, 1.0, 1.00390625, 1.01171875, 3.4e38, -3.4e38, 1e-40, np.inf, -np.inf, np.nan]
+
+
+def test_rounding_to_bfloat16_is_that_of_eager_code():
+    """Ties go to even ones, the largest float32 to infinity, NaN to NaN."""
+    rng = np.random.default_rng(9)
+    x = rng.integers(0, 2**32, 4000, dtype=np.uint32).view(np.float32)
+    x = x[np.isfinite(x)]
+    for values in (np.array(EDGE, np.float32), x, x.astype(np.float64)):
+        f = lambda v: (v.astype(cr.bfloat16), v.astype(cr.bfloat16).astype(cr.float32) * 1)
+        got, back = cr.jit(f)(cr.asarray(values))
+        want = f(cr.asarray(values))[0]
+        nan = np.isnan(values)
+        assert (np.isnan(back.numpy()) == nan).all()
+        np.testing.assert_array_equal(wide(got), wide(want))
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_a_model_under_autocast_is_native_code(dtype: Any, made: list[Any]):
+    model = nn.Sequential(
+        nn.Linear(8, 16, generator=cr.Generator(0)), nn.GELU(),
+        nn.LayerNorm(16), nn.Linear(16, 4, generator=cr.Generator(1)),
+    )  # fmt: skip
+    x = cr.asarray(np.random.default_rng(1).normal(size=(5, 8)).astype(np.float32))
+    y = cr.asarray(np.arange(5) % 4)
+
+    def f(x: Any, y: Any) -> list[Any]:
+        with cr.autocast(dtype):
+            loss = cr.cross_entropy(model(x), y)
+        loss.backward()
+        grads = [p.grad for p in model.parameters()]
+        for p in model.parameters():
+            p.grad = None
+        return [loss.detach(), *grads]
+
+    eps = float(cr.finfo(dtype).eps)
+    for got, want in zip(cr.jit(f)(x, y), f(x, y), strict=True):
+        scale = np.abs(want.numpy()).max()
+        np.testing.assert_allclose(got.numpy(), want.numpy(), atol=4 * eps * scale)
+    assert not eager_ops(made)
+
+
+MIXED = [
+    *[cr.bool, cr.uint8, cr.int32, cr.int64],
+    *[cr.bfloat16, cr.float16, cr.float32, cr.float64],
+]
 
 
 @pytest.mark.parametrize("name", ["add", "mul", "div", "maximum", "less", "pow", "floor_divide"])
 def test_mixed_kinds_of_numbers(name: str):
-    pairs = [(a, b) for a in MIXED for b in MIXED if not (name == "pow" and {a, b} == {"bool"})]
+    pairs = [(a, b) for a in MIXED for b in MIXED if not (name == "pow" and {a, b} == {cr.bool})]
     x, y = np.array([1, 2, 3, 1]), np.array([2, 1, 1, 3])
     if name == "floor_divide":
-        pairs = [p for p in pairs if set(p) != {"bool"}]
+        pairs = [p for p in pairs if set(p) != {cr.bool}]
     args = [cr.asarray(v.astype(k)) for pair in pairs for v, k in zip((x, y), pair, strict=True)]
 
     def f(*xs: Any) -> list[Any]:
@@ -104,8 +182,8 @@ def test_mixed_kinds_of_numbers(name: str):
 
     for pair, got, want in zip(pairs, cr.jit(f)(*args), f(*args), strict=True):
         assert got.dtype == want.dtype, pair
-        eps = np.finfo(want.dtype).eps if want.dtype.kind == "f" else 0
-        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=4 * eps, err_msg=str(pair))
+        eps = float(cr.finfo(want.dtype).eps) if want.dtype.kind in "fV" else 0
+        np.testing.assert_allclose(wide(got), wide(want), rtol=4 * eps, err_msg=str(pair))
 
 
 # --- edges of the numbers ------------------------------------------------------------------------

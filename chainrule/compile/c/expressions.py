@@ -11,6 +11,8 @@ from typing import Any, ClassVar, final
 from chainrule.compile.c import functions as fn
 from chainrule.compile.loops.language import Affine, Buffer, Expr, Local, Var
 from chainrule.compile.terms.sizes import Extent, Size
+from chainrule.dtypes import NARROW
+from chainrule.errors import DtypeError
 
 Named = Callable[[Any], str]
 Text = tuple[str, int]
@@ -164,6 +166,11 @@ class Printer:
 
     def _cast(self, e: Expr, args: list[Expr]) -> Text:
         (x,) = args
+        if e.dtype.char in NARROW:
+            raise DtypeError(
+                f"to_c: a number is rounded to {e.dtype}, which C99 has no numbers for: "
+                "use float32 or float64"
+            )
         if e.dtype.kind == "b":
             return f"{_within(self._text(x), 9)} != 0", 8
         if x.kind == "index" and e.dtype.kind in "iu":

@@ -28,6 +28,7 @@ from chainrule.compile.llvm.numbers import (
     truth,
     type_of,
 )
+from chainrule.dtypes import NARROW
 
 __all__ = ["I8", "I64", "ROWS", "Row", "call", "declare", "in_memory", "known", "type_of"]
 
@@ -188,11 +189,11 @@ def _whole(b: Builder, d: Any, xs: list[Value]) -> tuple[Value, Value]:
 
 
 def _floor_divide(b: Builder, d: Any, xs: list[Value]) -> Value:
-    return _real("floor_divide", b, d, xs) if d.kind == "f" else _whole(b, d, xs)[0]
+    return _math("floor_divide", b, *xs) if d.kind == "f" else _whole(b, d, xs)[0]
 
 
 def _remainder(b: Builder, d: Any, xs: list[Value]) -> Value:
-    return _real("remainder", b, d, xs) if d.kind == "f" else _whole(b, d, xs)[1]
+    return _math("remainder", b, *xs) if d.kind == "f" else _whole(b, d, xs)[1]
 
 
 def _shift(right: bool) -> Row:
@@ -212,7 +213,7 @@ def _shift(right: bool) -> Row:
 
 
 def _power(b: Builder, d: Any, xs: list[Value]) -> Value:
-    return _real("pow", b, d, xs)
+    return _math("pow", b, *xs)
 
 
 # fmt: off
@@ -243,6 +244,8 @@ ROWS: dict[str, Row] = {
 
 def known(name: str, dtype: Any) -> bool:
     """Whether the function `name` can be emitted for arguments of `dtype`."""
+    if dtype.char in NARROW:
+        return False  # these are only moved and cast
     if name in ROWS:
         return dtype.kind == "f" or name not in ("pow", "sqrt", "reciprocal")
     return dtype.kind == "f" and name in _names()
@@ -250,12 +253,4 @@ def known(name: str, dtype: Any) -> bool:
 
 def call(b: Builder, name: str, dtype: Any, xs: list[Value]) -> Value:
     """The function `name` of `xs`, numbers of `dtype`."""
-    return ROWS[name](b, dtype, xs) if name in ROWS else _real(name, b, dtype, xs)
-
-
-def _real(name: str, b: Builder, dtype: Any, xs: list[Value]) -> Value:
-    """Mathematics; of half precision in float32, which is how NumPy does it."""
-    if dtype.char != "e":
-        return _math(name, b, *xs)
-    wide = [b.fpext(x, type_of(np.dtype(np.float32), lanes_of(x))) for x in xs]
-    return b.fptrunc(_math(name, b, *wide), xs[0].type)
+    return ROWS[name](b, dtype, xs) if name in ROWS else _math(name, b, *xs)

@@ -1,7 +1,7 @@
 """Numbers in LLVM's words: their types, constants, vectors of them, conversions.
 
 A number is a single one or a vector of lanes; a truth value is a bit in a register and a byte in
-memory.
+memory. A bfloat16 is the integer of its bits, the upper half of those of a float32.
 """
 
 # llvmlite has no type annotations.
@@ -13,12 +13,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 
 Value = Any
 Builder = Any
 I1, I8, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
 _ZERO = ir.Constant(ir.IntType(32), 0)
+_F32, _U16, _U32 = np.dtype(np.float32), np.dtype(np.uint16), np.dtype(np.uint32)
 _FLOATS: dict[str, Any] = {"e": ir.HalfType(), "f": ir.FloatType(), "d": ir.DoubleType()}
 
 
@@ -49,6 +51,8 @@ def constant(value: Any, dtype: Any, lanes: int = 0) -> Value:
     one = type_of(dtype)
     if dtype.kind == "b":
         value = int(bool(value))
+    if dtype.kind == "V":
+        value = np.asarray(value, dtype).view(np.uint16)
     c = ir.Constant(one, float(value) if dtype.kind == "f" else int(value))
     return same(c, lanes) if lanes else c
 
@@ -115,6 +119,10 @@ def cast(b: Builder, v: Value, old: Any, new: Any) -> Value:
     """`v` converted as NumPy's `astype` does."""
     if old == new:
         return v
+    if old.kind == "V":
+        return cast(b, _opened(b, v), _F32, new)
+    if new.kind == "V":
+        return _rounded(b, cast(b, v, old, _F32))
     to = type_of(new, lanes_of(v))
     if new.kind == "b":
         return truth(b, old, v)
@@ -129,3 +137,30 @@ def cast(b: Builder, v: Value, old: Any, new: Any) -> Value:
     if new.itemsize > old.itemsize:
         return b.sext(v, to)
     return b.trunc(v, to) if new.itemsize < old.itemsize else v
+
+
+def _opened(b: Builder, v: Value) -> Value:
+    """The bfloat16 `v` as a float32."""
+    lanes = lanes_of(v)
+    bits = b.shl(b.zext(v, _words(lanes)), constant(16, _U32, lanes))
+    return b.bitcast(bits, type_of(_F32, lanes))
+
+
+def _rounded(b: Builder, v: Value) -> Value:
+    """The bfloat16 that is nearest to the float32 `v`, of two the even one; NaN stays NaN."""
+    lanes = lanes_of(v)
+
+    def number(n: int) -> Value:
+        return constant(n, _U32, lanes)
+
+    bits = b.bitcast(v, _words(lanes))
+    upper = b.lshr(bits, number(16))
+    odd = b.and_(upper, number(1))
+    nearest = b.lshr(b.add(bits, b.add(odd, number(0x7FFF))), number(16))
+    quiet = b.or_(upper, number(0x40))
+    found = b.select(b.fcmp_unordered("uno", v, v), quiet, nearest)
+    return b.trunc(found, type_of(_U16, lanes))
+
+
+def _words(lanes: int) -> Any:
+    return type_of(_U32, lanes)

@@ -170,7 +170,7 @@ class Exprs:
     def lit(self, value: Any, dtype: Dtype) -> Expr:
         """The number `value`."""
         dtype = np.dtype(dtype)
-        plain = np.asarray(value).astype(dtype).item() if dtype.kind != "V" else float(value)
+        plain = np.asarray(value).astype(dtype).item()
         return self._make("lit", plain, dtype, (repr(plain),), frozenset())
 
     def local(self, local: Local) -> Expr:
@@ -197,7 +197,7 @@ class Exprs:
         dtype = np.dtype(dtype)
         if x.dtype == dtype:
             return x
-        if x.kind == "lit" and dtype.kind != "V":
+        if x.kind == "lit":
             with np.errstate(all="ignore"):
                 return self.lit(np.asarray(x.of, x.dtype).astype(dtype), dtype)
         return self.fn("cast", x, dtype=dtype)
@@ -407,8 +407,9 @@ class Loops:
 
 
 def computable(dtype: Dtype) -> bool:
-    """Whether loops can compute with numbers of `dtype`: bools, integers, floats up to 8 bytes."""
-    return dtype.kind in "biuf" and dtype.itemsize <= 8
+    """Whether loops know numbers of `dtype`: bools, integers, floats up to 8 bytes. float16 and
+    bfloat16 they only move and cast."""
+    return dtype.kind in "biufV" and dtype.itemsize <= 8
 
 
 def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:

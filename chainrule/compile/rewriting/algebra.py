@@ -192,14 +192,16 @@ def _where(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     return r.op(op, c.args[0], b, a) if _label(c) == "logical_not" else None
 
 
-_BITS = {"e": 11, "f": 24, "d": 53}
+_BITS = {"E": 8, "e": 11, "f": 24, "d": 53}
 """How many bits of a whole number each kind of float holds."""
 
 
 def holds(wide: np.dtype[Any], x: np.dtype[Any]) -> bool:
     """Whether every number of dtype `x` is one of dtype `wide`."""
     if x == wide or x.kind == "b":
-        return wide.kind in "biuf"
+        return wide.kind in "biufV"
+    if x.kind == "V" and wide.char == "e":
+        return False  # of fewer digits, but larger
     if wide.char in _BITS:
         if x.char in _BITS:
             return _BITS[x.char] <= _BITS[wide.char]
@@ -215,7 +217,7 @@ def _astype(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
         return None
     (y,) = x.args
     # a negative float as an unsigned integer is undefined, so that there the way matters
-    direct = op.dtype == y.dtype or op.dtype.kind in "fb" or x.dtype.kind != "f"
+    direct = op.dtype == y.dtype or op.dtype.kind in "fVb" or x.dtype.kind not in "fV"
     direct = direct or y.dtype == bool
     return r.cast(y, op.dtype) if direct and holds(x.dtype, y.dtype) else None
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from chainrule.compile.rewriting.rewriter import Rewriter, Rule
-from chainrule.compile.rewriting.simpler import F16, rounded_once
 from chainrule.compile.terms.terms import Term
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import Einsum, MatMul
@@ -30,8 +29,6 @@ def _einsum(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     dtype = np.result_type(*[x.dtype for x in args])
     if dtype.kind not in "biuf":
         return None
-    if dtype == F16:
-        return rounded_once(r, op, args)
     left = [(term, r.cast(x, dtype)) for term, x in zip(op.terms, args, strict=True)]
     for places in _path(op, args):
         some = [left[i] for i in places]

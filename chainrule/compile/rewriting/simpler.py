@@ -26,11 +26,10 @@ from chainrule.ops.complex import Real
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo, Conj, Elementwise, SumTo
 from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Sum
-from chainrule.ops.scan import CumProd, CumSum, LogCumSumExp, Recurrence
-from chainrule.ops.selection import IndexAdd, TakeAdd, TakeAlongAdd, Where
+from chainrule.ops.selection import Where
 from chainrule.ops.shaping import Permute, Reshape
 
-F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+F64 = np.dtype(np.float64)
 I64 = np.dtype(np.int64)
 
 
@@ -54,23 +53,10 @@ def _log_sum_exp(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     (x,) = args
     if x.dtype.kind != "f":
         return None
-    if x.dtype == F16:
-        return rounded_once(r, op, args)
     top = r.op(Extremum(True, op.axes, True), x)
     top = where(r, r.op(ew.isfinite, top), top, r.constant(0.0))
     total = r.op(Sum(op.axes, True), r.op(ew.exp, r.op(ew.sub, x, top)))
     return without(r, r.op(ew.add, r.op(ew.log, total), top), op.axes, keep=op.keepdims)
-
-
-def rounded_once(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term:
-    """`op` of float16 in float32, rounded at the end."""
-    wide = [r.cast(x, F32) if x.dtype == F16 else x for x in args]
-    return r.cast(r.op(op, *wide), F16)
-
-
-def _narrow(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
-    """What eager code computes in float32 where it is given float16."""
-    return rounded_once(r, op, args) if args[0].dtype == F16 else None
 
 
 def _length(r: Rewriter, x: Term, axes: tuple[int, ...]) -> Term:
@@ -78,12 +64,12 @@ def _length(r: Rewriter, x: Term, axes: tuple[int, ...]) -> Term:
 
 
 def _norm(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
-    """Squares of float16 and float32 neither overflow nor vanish in wider numbers."""
+    """Squares of float32 neither overflow nor vanish in wider numbers."""
     (x,) = args
     if x.dtype.kind != "f":
         return None
     if x.dtype != F64:
-        wide = _length(r, r.cast(x, F32 if x.dtype == F16 else F64), op.axes)
+        wide = _length(r, r.cast(x, F64), op.axes)
         return without(r, r.cast(wide, x.dtype), op.axes, keep=op.keepdims)
     y = _length(r, x, op.axes)
     small = r.constant(math.sqrt(float(np.finfo(F64).smallest_normal)))
@@ -150,7 +136,7 @@ def _sum(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
 
 def _multiple(r: Rewriter, op: Any, x: Term) -> Term | None:
     """The sum of n equal numbers is n times one, rounded once instead of n - 1 times."""
-    if not isinstance(x.op, BroadcastTo) or x.dtype.kind not in "iuf" or x.dtype == F16:
+    if not isinstance(x.op, BroadcastTo) or x.dtype.kind not in "iuf":
         return None
     (y,) = x.args
     own = (*[1] * (len(x.shape) - len(y.shape)), *y.shape)
@@ -265,14 +251,11 @@ def _row(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     dtype = r.plain(op, *args).dtype
     if dtype.kind != "f":
         return None
-    wide = F32 if dtype == F16 else dtype
-    return r.cast(row(r, *[r.cast(x, wide) for x in args]), dtype)
+    return row(r, *[r.cast(x, dtype) for x in args])
 
 
 SIMPLER: dict[type, Rule] = {
     LogSumExp: _log_sum_exp, Norm: _norm, Found: _found, Extremum: _extremum, Sum: _sum,
     SumTo: _sum_to, MatMul: _matmul, Real: _real, Conj: _conj, Elementwise: _row,
-    CumSum: _narrow, CumProd: _narrow, Recurrence: _narrow, LogCumSumExp: _narrow,
-    TakeAdd: _narrow, TakeAlongAdd: _narrow, IndexAdd: _narrow,
 }  # fmt: skip
 """The rules, by class of op."""

@@ -1,13 +1,15 @@
 """Rewriting a program before it is scheduled: ops in terms of simpler ones, and exact algebra.
 
-The rules stand in tables by theme: `algebra` (numbers), `reshaping` (places), `simpler`, `einsums`
-and `windowing` (ops that others are made of). `rewriter` applies them.
+First `narrow` numbers are widened. The rules stand in tables by theme: `algebra` (numbers),
+`reshaping` (places), `simpler`, `einsums` and `windowing` (ops that others are made of). `rewriter`
+applies them.
 """
 
 from __future__ import annotations
 
 from chainrule.compile.rewriting.algebra import ALGEBRA
 from chainrule.compile.rewriting.einsums import EINSUMS
+from chainrule.compile.rewriting.narrow import widened
 from chainrule.compile.rewriting.reshaping import RESHAPING, TOGETHER
 from chainrule.compile.rewriting.rewriter import Rewriter, joined
 from chainrule.compile.rewriting.simpler import SIMPLER
@@ -21,7 +23,7 @@ RULES = joined(SIMPLER, ALGEBRA, EINSUMS, WINDOWING, RESHAPING, TOGETHER)
 
 def simplified(program: Program, terms: Terms) -> Program:
     """The same program in simpler terms, also the turns of its loops."""
-    made = Rewriter(terms, RULES).program(program)
+    made = Rewriter(terms, RULES).program(widened(program, terms))
     for t in in_order(made.roots):
         if (turns := turns_of(t)) is not None:
             turns.simple(turn_simplified)

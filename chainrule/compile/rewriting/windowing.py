@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.compile.rewriting.rewriter import Rewriter, Rule
-from chainrule.compile.rewriting.simpler import F16, is_top, rounded_once, where
+from chainrule.compile.rewriting.simpler import is_top, where
 from chainrule.compile.terms.terms import Term
 from chainrule.op import Op, Spec
 from chainrule.ops import elementwise as ew
@@ -117,8 +117,6 @@ def _unfold(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
         return None
     if not op.back:
         return r.op(Reshape(r.plain(op, x).shape), r.op(Seen(w, 0), x))
-    if x.dtype == F16:
-        return rounded_once(r, op, args)
     places = math.prod(w.kernel)
     parts = r.op(Reshape((x.shape[0], x.shape[1] // places, *w.kernel, *w.out)), x)
     return _folded(r, w, parts)
@@ -126,8 +124,6 @@ def _unfold(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
 
 def _window_sum(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     (x,), w = args, op.windows
-    if x.dtype == F16:
-        return rounded_once(r, op, args)
     lead = x.shape[: -w.ndim]
     if not op.back:
         seen = r.op(Seen(w, 0), x)
@@ -192,15 +188,15 @@ def _flat(r: Rewriter, op: Any, g: Term) -> Term:
 
 
 def _alike(r: Rewriter, args: Sequence[Term]) -> list[Term] | None:
-    """In one dtype; None where it is none of loops, or is rounded once at the end."""
+    """In one dtype; None where it is none of loops."""
     dtype = np.result_type(*[x.dtype for x in args])
     return [r.cast(x, dtype) for x in args] if dtype.kind in "biuf" else None
 
 
 def _convolve(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     alike = _alike(r, args)
-    if alike is None or alike[0].dtype == F16:
-        return rounded_once(r, op, args) if alike else None
+    if alike is None:
+        return None
     x, w = alike
     y = r.op(MatMul(), _matrix(r, op, w), _columns(r, op, x))
     return r.op(Reshape((x.shape[0], w.shape[0], *op.windows.out)), y)
@@ -208,8 +204,8 @@ def _convolve(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
 
 def _convolve_input(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     alike = _alike(r, args)
-    if alike is None or alike[0].dtype == F16:
-        return rounded_once(r, op, args) if alike else None
+    if alike is None:
+        return None
     g, w = alike
     windows = op.windows
     columns = r.op(MatMul(True, False), _matrix(r, op, w), _flat(r, op, g))
@@ -221,8 +217,8 @@ def _convolve_input(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None
 def _convolve_weight(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     """One product over all examples at once."""
     alike = _alike(r, args)
-    if alike is None or alike[0].dtype == F16:
-        return rounded_once(r, op, args) if alike else None
+    if alike is None:
+        return None
     x, g = alike
     left, right = _flat(r, op, g), _columns(r, op, x)
 

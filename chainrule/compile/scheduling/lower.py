@@ -193,11 +193,6 @@ class Reduction:
     dtype: np.dtype[Any]
 
 
-def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What sums of numbers of `dtype` are added up in: float32 for float16."""
-    return np.dtype(np.float32) if dtype.char == "e" else dtype
-
-
 def reduction(t: Term) -> Reduction | None:
     """What `t` reduces, None if it is no reduction."""
     op: Any = t.op
@@ -206,7 +201,7 @@ def reduction(t: Term) -> Reduction | None:
     match op:
         case Sum():
             fold: Fold = "logical_or" if t.dtype == BOOL else "add"
-            return Reduction(op.axes, op.keepdims, fold, accumulator(t.dtype))
+            return Reduction(op.axes, op.keepdims, fold, t.dtype)
         case Extremum():
             fold = "maximum" if op.largest else "minimum"
             return Reduction(op.axes, op.keepdims, fold, t.dtype)

@@ -100,7 +100,6 @@ def build(s: Scheduler, g: Group) -> list[Stmt]:
     i, j, c = axes[-2], axes[-1], s.var(k)
     ck = ZERO if k == 1 else Affine.of(c)
     left = operand(s, a, op.turn_a, (*at[:-1], ck))
-    acc_dtype = lower.accumulator(t.dtype)
     right_at = (*at[:-2], ck, at[-1])
     right = operand(s, b, op.turn_b, right_at)
     if n != 1 and not _along(right, j):
@@ -109,11 +108,11 @@ def build(s: Scheduler, g: Group) -> list[Stmt]:
             packed.buffer, packed.at(views.fitted(right_at, (*b.shape[:-2], k, n)))
         )
     e = s.exprs
-    acc = s.local(acc_dtype)
-    value = e.cast(e.local(acc), t.dtype)
+    acc = s.local(t.dtype)
+    value = e.local(acc)
     body = _with_each(s, g, axes, value)
     s.held = {}
-    left, right = e.cast(left, acc_dtype), e.cast(right, acc_dtype)
+    left, right = e.cast(left, t.dtype), e.cast(right, t.dtype)
     out: list[Stmt] = [Product(i, j, (c,), left, right, acc, body)]
     for v in reversed(axes[:-2]):
         if v.extent != 1:

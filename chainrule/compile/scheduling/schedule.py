@@ -61,7 +61,7 @@ from chainrule.compile.terms.patterns import Pattern
 from chainrule.compile.terms.sizes import Extent, product
 from chainrule.compile.terms.terms import Program, Term
 from chainrule.op import Pick
-from chainrule.ops.shaping import Concat
+from chainrule.ops.shaping import Astype, Concat
 
 
 @final
@@ -228,7 +228,7 @@ class Scheduler:
     # --- kernels
 
     def _build(self, g: Group) -> None:
-        name = f"k{len(self.kernels)}_{_word(g.members[0].term)}"
+        name = f"k{len(self.kernels)}_{_word(self._told(g.members[0].term))}"
         match g.kind:
             case "product":
                 body = products.build(self, g)
@@ -246,8 +246,17 @@ class Scheduler:
                 body = alone.host(self, g.members[0].term)
             case _:
                 body = rows.Rows(self, g).body()
-        about = [_about(m.term) for m in g.members]
+        about = [_about(self._told(m.term)) for m in g.members]
         self.kernels.append(Kernel(name, tuple(body), (*about, *whiles.told(body))))
+
+    def _told(self, t: Term) -> Term:
+        """What `t` is called by: a cast by what it casts, if that is computed nowhere else."""
+        while isinstance(t.op, Astype):
+            (x,) = t.args
+            if x in self.group_of or not realize.is_computed(x):
+                break
+            t = x
+        return t
 
     def store(self, t: Term, at: Index, value: Expr) -> Store:
         """`value` is the element of `t` at `at`."""
