@@ -58,7 +58,7 @@ class Steady:
         # where eager ops run the prepared call holds the arrays, too
         self.seen = Seen(variant, self._native.unchanged, more=int(hosts))
         self._reads = [n.read for n in variant.numbers]
-        self._guards = variant.guards
+        self._numbers, self._guards = variant.numbers, variant.guards
         fixed = [*self.seen.arrays, *[n.array for n in variant.numbers]]
         self._call = self._native.prepared(len(variant.args), fixed)
         self._finish = variant.finish
@@ -83,11 +83,14 @@ class Steady:
 
     def _settings_hold(self) -> bool:
         """Whether numbers and guards fit; the numbers are taken over."""
-        for n in self.variant.numbers:
+        for n in self._numbers:
             value = n.read()
             if value is not n.last and not n.fits(value):
                 return False
-        return not [1 for guard in self._guards if not guard()]  # faster than all()
+        for guard in self._guards:  # noqa: SIM110 - every call asks
+            if not guard():
+                return False
+        return True
 
     def call(self, args: tuple[Any, ...]) -> Any:
         """The result, or `MISFIT` if the arguments or the state are not as before."""

@@ -11,12 +11,13 @@ from chainrule.compile.running.backend import Run, build
 from chainrule.compile.terms.terms import Program
 from chainrule.compile.tracing.convert import program, reached
 from chainrule.compile.tracing.derivative import Compiled, Derivative, standing_in
-from chainrule.compile.tracing.left import NUMBER, TENSOR, Left, State
+from chainrule.compile.tracing.finishing import finishing
+from chainrule.compile.tracing.left import Left, State
 from chainrule.compile.tracing.lift import GradSlot
 from chainrule.compile.tracing.state import Draw, Held, HeldGrad, HeldNumber, Variant
 from chainrule.compile.tracing.trace import Tracer
 from chainrule.derive import pullback_nodes
-from chainrule.graph import constant, order, placeholder, variable
+from chainrule.graph import constant, order, placeholder
 from chainrule.node import Node
 from chainrule.op import Spec, new_op
 
@@ -52,7 +53,8 @@ def assemble(
     index = {n: k for k, n in enumerate(places)}
     news = [(index[n], to) for n, to in updates.items()]
     run = (make or build)(program(tracer, walk, places, left.outs, news))
-    op = None
+    structure, op = left.structure, None
+    assert structure is not None
     if left.gs:
         pure = not (updates or tracer.draws or tracer.numbers or grads)
         again = _again(call, args, held) if pure else None
@@ -63,7 +65,7 @@ def assemble(
         [_held_grad(s, s.slot, {*walk, *back}, updates) for s in grads if s.slot is not None],
         [HeldNumber(n.read, n.check, n.truth, np.zeros(()), n.name) for n in numbers],
         [Draw(take, n in used) for take, n in tracer.draws],
-        tracer.guards, left.truths, _finish(left), op,
+        tracer.guards, left.truths, finishing(left.results, structure), op,
     )  # fmt: skip
 
 
@@ -86,29 +88,6 @@ def _held_grad(s: State, slot: GradSlot, used: set[Node], updates: Mapping[Node,
     written = slot.place in updates
     read = slot.place in used
     return HeldGrad(s.tensor, s.spec, first, last, read=read, written=written)
-
-
-def _finish(left: Left) -> Callable[[Sequence[Any]], Any]:
-    """From the results, arrays or tensors, to what the function returns."""
-    results, structure = left.results, left.structure
-    assert structure is not None
-    if structure.kind is None and results[0] is TENSOR:
-        return lambda found: _tensor(found[0])
-
-    def finish(found: Sequence[Any]) -> Any:
-        rest = iter(found)
-        return structure.unflatten(
-            [
-                _tensor(next(rest)) if x is TENSOR else next(rest).item() if x is NUMBER else x
-                for x in results
-            ]
-        )
-
-    return finish
-
-
-def _tensor(x: Any) -> Any:
-    return variable(x) if x.__class__ is np.ndarray else x
 
 
 # --- The derivative ------------------------------------------------------------------------------
