@@ -21,7 +21,8 @@ from bench.__main__ import HEAD, line, write
 from bench.pairs import Row
 
 QUESTIONS = (
-    "microgpt", "mlp", "gpt", "gpt@2", "gpt2", "compiling", "fused", "hvp", "threads@2", "scalars",
+    "microgpt", "mlp", "convnet", "gpt", "gpt@2", "gpt2", "compiling", "fused", "hvp", "threads@2",
+    "scalars",
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ import torch.nn.functional as F  # noqa: N812
 
 import chainrule as cr
 from bench.compiled import ours
+from bench.compiled.adam_jax import by_jax
 from bench.compiled.race import Runner, race, same_losses, table
 from bench.pairs import Row
 from chainrule import optim
@@ -59,35 +60,11 @@ def by_torch(weights: list[Any], x: Any, y: Any) -> Steps:
     return step
 
 
-def by_jax(weights: list[Any], x: Any, y: Any) -> Steps:
-    def loss(ws: Any, x: Any, y: Any) -> Any:
-        h = jax.nn.relu(x @ ws[0].T + ws[1])
-        h = jax.nn.relu(h @ ws[2].T + ws[3])
-        scores = jax.nn.log_softmax(h @ ws[4].T + ws[5])
-        return -scores[jnp.arange(BATCH), y].mean()
-
-    def step(state: Any, x: Any, y: Any) -> Any:
-        ws, m, v, t = state
-        value, g = jax.value_and_grad(loss)(ws, x, y)
-        t = t + 1
-        m = [0.9 * a + 0.1 * b for a, b in zip(m, g, strict=True)]
-        v = [0.999 * a + 0.001 * b * b for a, b in zip(v, g, strict=True)]
-        rate, scale = RATE / (1 - 0.9**t), 1 / (1 - 0.999**t)
-        both = zip(ws, m, v, strict=True)
-        ws = [w - rate * a / (jnp.sqrt(b * scale) + 1e-8) for w, a, b in both]
-        return (ws, m, v, t), value
-
-    go = jax.jit(step, donate_argnums=0)
-    zeros = [[np.zeros_like(w) for w in weights] for _ in range(2)]
-    state: Any = ([jnp.asarray(w) for w in weights], *zeros, jnp.float32(0))
-    jx, jy = jnp.asarray(x), jnp.asarray(y)
-
-    def run() -> Any:
-        nonlocal state
-        state, value = go(state, jx, jy)
-        return jax.block_until_ready(value)
-
-    return run
+def loss_in_jax(ws: Any, x: Any, y: Any) -> Any:
+    h = jax.nn.relu(x @ ws[0].T + ws[1])
+    h = jax.nn.relu(h @ ws[2].T + ws[3])
+    scores = jax.nn.log_softmax(h @ ws[4].T + ws[5])
+    return -scores[jnp.arange(BATCH), y].mean()
 
 
 def run() -> list[Row]:
@@ -100,7 +77,7 @@ def run() -> list[Row]:
     runners = [
         Runner(ours.NAME, by_chainrule(model, x, y)),
         Runner("PyTorch eager", by_torch(weights, x, y)),
-        Runner("JAX jit", by_jax(weights, x, y)),
+        Runner("JAX jit", by_jax(loss_in_jax, weights, (x, y), RATE)),
     ]
     same_losses(runners, steps=5, tolerance=1e-4)
     times = race(runners, blocks=15, runs=40)
