@@ -64,6 +64,7 @@ from chainrule.functional import (
     jacobian as jacobian,
     jvp as jvp,
     no_grad as no_grad,
+    op_by_op as op_by_op,
     value_and_grad as value_and_grad,
     vjp as vjp,
 )
@@ -109,6 +110,7 @@ from chainrule.ops.composite import (
     log_softmax as log_softmax,
     rms_norm as rms_norm,
     scaled_dot_product_attention as scaled_dot_product_attention,
+    silu as silu,
     softmax as softmax,
 )
 from chainrule.ops.contraction import (
@@ -183,7 +185,6 @@ from chainrule.ops.elementwise import (
     sigmoid as sigmoid,
     sign as sign,
     signbit as signbit,
-    silu as silu,
     sin as sin,
     sinh as sinh,
     softplus as softplus,
@@ -284,6 +285,7 @@ from chainrule.errors import (
     put_elsewhere as _put_elsewhere,
 )
 from chainrule.interop import standard as _standard
+from chainrule.ops.fusing import compiled_by as _compiled_by
 
 if TYPE_CHECKING:  # what most programs do not need: imported when it is first asked for
     from chainrule import (
@@ -449,6 +451,8 @@ def _public(f: Any) -> Any:
 def __dir__() -> list[str]:
     return sorted(_homes())
 
+
+_compiled_by(lambda: import_module("chainrule.compile.eager").kernel)
 
 _linalg: Any = find_spec("chainrule.linalg")
 for _code in (_getframe().f_code, _linalg.loader.get_code("chainrule.linalg")):

@@ -38,6 +38,7 @@ from chainrule.graph import (
 )
 from chainrule.op import Need, Op, Spec, new_op
 from chainrule.ops.families import Multilinear, conj
+from chainrule.ops.fusing import fusing, is_on
 from chainrule.provenance import location, user_line
 from chainrule.replay import Again, Chance, Keep, Seen, noted, replayed
 from chainrule.tree import Structure, flatten
@@ -99,6 +100,8 @@ class _Call:
     place: tuple[Any, int]
     around: Around
     keep: Keep | None
+    fused: bool
+    """Whether composites could run as kernels."""
     chance: Chance = field(default_factory=Chance)
     captured: list[Node] = field(default_factory=list[Node])
     """What f reached by itself."""
@@ -144,7 +147,7 @@ def _first(f: Callable[..., Any], policy: Policy | None, args: Any, kwargs: Any)
     needs = [x.requires_grad for x in tensors]
     rest = [None if isinstance(x, Variable) else x for x in leaves]
     keep = None if policy is None else Keep(policy)
-    call = _Call(f, rest, structure, at, needs, user_line(), around.get(), keep)
+    call = _Call(f, rest, structure, at, needs, user_line(), around.get(), keep, is_on())
     start = _now()
     given = [alias(x) if n else x for x, n in zip(tensors, needs, strict=True)]
     with noted() as call.chance:
@@ -282,7 +285,7 @@ class Recompute(Op):
         places: list[Any] = [x.node if n else None for x, n in zip(given, call.needs, strict=True)]
         values = [x.value if isinstance(x, Variable) else x for x in xs[count:]]
         step = call.keep and Again(call.keep, values, call.where)
-        with _inside(call.around), replayed(call.chance):
+        with _inside(call.around), fusing(call.fused), replayed(call.chance):
             results, _ = call.run(given, step)
         ys = _checked(call, results)
         nodes, older = _reached([y.node for y in ys], {p for p in places if p}, start)

@@ -22,6 +22,7 @@ from chainrule.dtypes import INEXACT
 from chainrule.errors import GradientError, describe
 from chainrule.graph import Variable, apply
 from chainrule.op import Op, Spec, new_op
+from chainrule.ops.fusing import PassesOn
 from chainrule.random import Generator as Stream
 from chainrule.random import noting
 
@@ -137,7 +138,7 @@ def _checksum(y: Any) -> int:
 
 
 @dataclass
-class Keep:
+class Keep(PassesOn):
     """Looks on at a first run: notes the ops that `policy` chooses, and their values."""
 
     policy: Callable[[Op], bool]
@@ -159,7 +160,7 @@ class Keep:
 
 
 @dataclass
-class Again:
+class Again(PassesOn):
     """Looks on at a second run: the ops that were chosen in the first one are not computed."""
 
     first: Keep

@@ -100,6 +100,7 @@ OTHERS: list[Callable[[], Any]] = [
     lambda: cr.inner(S, M),
     lambda: cr.rot90(X, 2, (0, 2)),
     lambda: nnf.prelu(X, apart(1)),
+    lambda: cr.silu(X),
     lambda: cr.cartesian_prod(V),
     lambda: cr.column_stack([V, apart(5, 2)]),
     *[lambda f=f, x=x: f(x) for f in (cr.cov, cr.corrcoef) for x in (V, V[None])],

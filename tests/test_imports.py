@@ -23,6 +23,7 @@ LAYERS: list[set[str]] = [
     {"ops.families", "ops.accident"},
     {"ops.elementwise", "ops.shaping", "ops.selection", "ops.reduction", "ops.contraction"},
     {"derive"},
+    {"ops.fusing"},
     {"random", "ops.composite", "ops"},
     {"tensor", "tree", "interop"},
     {"replay", "checkpointing"},

@@ -35,6 +35,7 @@ from chainrule.ops.composite import (
     log_softmax as log_softmax,
     rms_norm as rms_norm,
     scaled_dot_product_attention as scaled_dot_product_attention,
+    silu as silu,
     softmax as softmax,
 )
 from chainrule.ops.convolution import (
@@ -53,7 +54,6 @@ from chainrule.ops.distances import (
 from chainrule.ops.elementwise import (
     relu as relu,
     sigmoid as sigmoid,
-    silu as silu,
     softplus as softplus,
     tanh as tanh,
 )

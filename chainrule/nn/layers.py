@@ -241,4 +241,4 @@ class SiLU(Module):
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (...) -> (...)."""
-        return ew.silu(x)
+        return composite.silu(x)

@@ -16,6 +16,7 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.accident import same_shapes
 from chainrule.ops.composite import log_softmax
+from chainrule.ops.fusing import fused
 from chainrule.ops.selection import take, take_along_axis, where
 from chainrule.ops.shaping import astype, expand_dims, normalize_axis, reshape, roomy, squeeze
 
@@ -68,16 +69,18 @@ def cross_entropy(
     if target.dtype.kind in REAL:
         return _of_probabilities(logits, target, axis, weight, label_smoothing, reduction)
     _check_targets(logits, target, axis)
-    return _of_classes(logits, target, axis, weight, ignore_index, label_smoothing, reduction)
-
-
-def _of_classes(
-    logits: Any, target: Any, axis: int, weight: Any, ignore: int | None, smooth: float, how: str
-) -> Any:
-    """The cross entropy of class indices."""
-    used = None if ignore is None else target != ignore
+    used = None if ignore_index is None else target != ignore_index
     index = target if used is None else where(used, target, 0)
     check_classes("cross_entropy", index, logits.shape[axis])
+    return _of_classes(logits, index, used, weight, axis, label_smoothing, reduction)
+
+
+@fused("cross_entropy", logits="NC", index="N", used="N", weight="C", to="N")
+def _of_classes(
+    logits: Any, index: Any, used: Any, weight: Any, axis: int, smooth: float, how: str
+) -> Any:
+    """The cross entropy of class indices, which all are classes; those not `used` cost nothing."""
+    axis = normalize_axis(axis, logits.ndim)
     total = red.logsumexp(logits, axis=axis)
     picked = squeeze(take_along_axis(logits, expand_dims(index, axis), axis=axis), axis)
     loss = total - picked

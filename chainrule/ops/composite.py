@@ -16,6 +16,7 @@ from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.contraction import matmul, matmul_t
+from chainrule.ops.fusing import fused
 from chainrule.ops.selection import take, where
 from chainrule.ops.shaping import (
     beside,
@@ -26,6 +27,7 @@ from chainrule.random import Generator, default_generator
 # --- Activations ---------------------------------------------------------------------------------
 
 
+@fused("gelu", x="N", to="N")
 def gelu(x: Any, *, approximate: str = "none") -> Any:
     """x times the normal distribution function of x; with approximate="tanh" its tanh form.
 
@@ -37,6 +39,15 @@ def gelu(x: Any, *, approximate: str = "none") -> Any:
     return ew.gelu_tanh(x) if approximate == "tanh" else ew.gelu_erf(x)
 
 
+@fused("silu", x="N", to="N")
+def silu(x: Any) -> Any:
+    """x times the sigmoid of x. Elfwing et al. 2017, arXiv:1702.03118.
+
+    Shapes: (*s) -> (*s).
+    """
+    return ew.silu(x)
+
+
 def leaky_relu(x: Any, slope: float = 0.01) -> Any:
     """x where positive, `slope` times x elsewhere; the derivative at 0 is `slope`.
 
@@ -45,6 +56,7 @@ def leaky_relu(x: Any, slope: float = 0.01) -> Any:
     return where(x > 0, x, x * slope)
 
 
+@fused("elu", x="N", to="N")
 def elu(x: Any, alpha: float = 1.0) -> Any:
     """x where positive, alpha (exp(x) - 1) elsewhere. Clevert et al. 2015, arXiv:1511.07289.
 
@@ -56,6 +68,7 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 # --- Softmax -------------------------------------------------------------------------------------
 
 
+@fused("softmax", x="NC", to="NC")
 @roomy
 def softmax(x: Any, *, axis: int = -1) -> Any:
     """exp(x) / sum(exp(x)) along `axis`, without overflow; zeros along a row of -inf.
@@ -70,6 +83,7 @@ def _finite(y: Any) -> Any:
     return where(y == -math.inf, 0, y)
 
 
+@fused("log_softmax", x="NC", to="NC")
 @roomy
 def log_softmax(x: Any, *, axis: int = -1) -> Any:
     """log(softmax(x)) along `axis`, without overflow; -inf along a row of -inf.
@@ -82,6 +96,7 @@ def log_softmax(x: Any, *, axis: int = -1) -> Any:
 # --- Normalisation -------------------------------------------------------------------------------
 
 
+@fused("layer_norm", x="NC", weight="C", bias="C", to="NC")
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:
     """(x - mean) / sqrt(variance + eps) over the last axis, times weight, plus bias.
 
@@ -91,6 +106,7 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-
     return _affine(standardized(x, eps), weight, bias)
 
 
+@fused("rms_norm", x="NC", weight="C", to="NC")
 def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-5) -> Any:
     """x / sqrt(mean(x^2) + eps) over the last axis, times weight.
 

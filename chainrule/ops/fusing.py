@@ -1,0 +1,312 @@
+"""Composites that eager calls run as kernels: which, when, and what stands in the graph for them.
+
+`@fused` marks a composite. Where its first argument is large, a call runs its value, and later its
+derivative, as one compiled kernel each; they are made of the composite itself, once for all sizes.
+Whether a call does depends on shapes and dtypes alone, so that equal calls give equal bits, watched
+or not. None does where the parts are wanted: while ops are traced or handed to somebody, and within
+`op_by_op`. Derivatives beyond the first, and tangents, are those of the composite op by op.
+
+The kernels come from the compiler, which stands above this file and is named by `compiled_by`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache, wraps
+from inspect import Signature, signature
+from typing import Any, ClassVar, TypeVar, cast, final
+
+import numpy as np
+
+from chainrule.derive import pullback_nodes, pushforward_nodes
+from chainrule.dtypes import Dtype, float32, float64
+from chainrule.graph import (
+    Variable,
+    alias,
+    apply,
+    around,
+    is_recording,
+    order,
+    placeholder,
+    recording,
+    variable,
+)
+from chainrule.op import Array, Need, Op
+
+LEAST = 1 << 18
+"""Elements of a first argument from which on kernels are used: there they have gained what their
+compilation took after some tens of calls; and what is smaller compiles nothing."""
+
+Kernel = Callable[[Sequence[Array]], list[Array]]
+"""Runs a function of arrays, compiled; arrays in C's order in, new arrays out."""
+Maker = Callable[[Callable[[Sequence[Any]], Any], Sequence[str], Sequence[Dtype]], Kernel]
+"""Makes a kernel of a function of a list of tensors, of all sizes: a letter names each axis."""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_compiler: list[Callable[[], Maker]] = []
+
+
+def compiled_by(compiler: Callable[[], Maker]) -> None:
+    """Say where what makes kernels is to be had, when the first is needed."""
+    _compiler[:] = [compiler]
+
+
+# --- Whether -------------------------------------------------------------------------------------
+
+_on: ContextVar[bool] = ContextVar(
+    "fusing", default=os.environ.get("CHAINRULE_OP_BY_OP", "") in ("", "0")
+)
+
+
+def is_on() -> bool:
+    """Whether composites may run as kernels here; `fusing` says so."""
+    return _on.get()
+
+
+@contextmanager
+def fusing(on: bool) -> Generator[None]:
+    """Within it composites may run as kernels, or may not."""
+    token = _on.set(on)
+    try:
+        yield
+    finally:
+        _on.reset(token)
+
+
+class PassesOn:
+    """Who is handed ops (see `graph.interposed`) and lets each be applied as it is: composites are
+    ops for those, too."""
+
+
+def _fuses() -> bool:
+    """Whether composites run as kernels here: nobody is to see their parts."""
+    outer = around.get()
+    while outer is not None:
+        f, outer = outer
+        if not isinstance(f, PassesOn):
+            return False
+    return _on.get()
+
+
+# --- Which ---------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Composite:
+    """A function of ops that can be a kernel; `axes` and `to` as `fused` is told them."""
+
+    name: str
+    f: Callable[..., Any]
+    axes: Mapping[str, str]
+    to: str
+    parameters: Signature
+
+    def op(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Op | None, list[Any]]:
+        """The op that stands for a call, and its inputs; None if the call is to run op by op."""
+        try:
+            bound = self.parameters.bind(*args, **kwargs)
+        except TypeError:  # the function itself says it better
+            return None, []
+        bound.apply_defaults()
+        given = {n: x for n, x in bound.arguments.items() if n in self.axes and x is not None}
+        arrays = [x.value if isinstance(x, Variable) else x for x in given.values()]
+        static = {n: v for n, v in bound.arguments.items() if n not in given}
+        if static.get("axis") == arrays[0].ndim - 1:
+            static["axis"] = -1
+        plain = all(v is None or isinstance(v, str | float | int) for v in static.values())
+        letters = [self.axes[n] for n in given]
+        if not (plain and static.get("axis", -1) == -1 and _fit(letters, arrays)):
+            return None, []
+        return Fused(self.name, tuple(given), tuple(static.items())), list(given.values())
+
+
+composites: dict[str, Composite] = {}
+
+
+def fused(name: str, *, to: str, **axes: str) -> Callable[[_F], _F]:
+    """Marks a composite that may run as a kernel; `name` is the word for it in graphs.
+
+    `axes` name the axes of its array arguments by a letter each, in which a first N is all leading
+    axes together; axes of one letter have one size. `to` does so for the result, or begins so if
+    that has fewer axes. An argument `axis` has to be the last one. All others are Python values.
+    """
+
+    def mark(f: _F) -> _F:
+        composite = composites[name] = Composite(name, f, axes, to, signature(f))
+        first = next(iter(composite.parameters.parameters))
+
+        @wraps(f)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            x: Any = args[0] if args else kwargs.get(first)
+            value: Any = x.value if isinstance(x, Variable) else x
+            if value.__class__ is np.ndarray and value.size >= LEAST and _fuses():
+                op, xs = composite.op(args, kwargs)
+                if op is not None:
+                    return apply(op, *xs)
+            return f(*args, **kwargs)
+
+        return cast(_F, run)
+
+    return mark
+
+
+def _fit(letters: Sequence[str], arrays: Sequence[Any]) -> bool:
+    """Whether these are arrays of dtypes that have kernels, whose sizes agree."""
+    if any(a.__class__ is not np.ndarray for a in arrays):
+        return False
+    inexact = {a.dtype for a in arrays if a.dtype.kind not in "iub"}
+    if len(inexact) != 1 or not inexact <= {float32, float64}:
+        return False
+    sizes = _sizes(letters, [a.shape for a in arrays])
+    return sizes is not None and all(math.prod(s) for s in sizes.values())
+
+
+def _sizes(
+    letters: Sequence[str], shapes: Sequence[tuple[int, ...]]
+) -> dict[str, tuple[int, ...]] | None:
+    """The size that each letter stands for (sizes, for N), None if they do not agree."""
+    found: dict[str, tuple[int, ...]] = {}
+    for names, shape in zip(letters, shapes, strict=True):
+        rest = names.removeprefix("N")
+        lead = len(shape) - len(rest)
+        if lead < 0 or (lead and rest == names):
+            return None
+        parts = [(n, (s,)) for n, s in zip(rest, shape[lead:], strict=True)]
+        for name, size in [*parts, *([("N", shape[:lead])] if rest != names else [])]:
+            if found.setdefault(name, size) != size:
+                return None
+    return found
+
+
+# --- What stands in the graph --------------------------------------------------------------------
+
+
+class Fused(Op):
+    """A composite as one op, which keeps its inputs and computes what is between again."""
+
+    composite: str
+    given: tuple[str, ...]
+    """The names of its inputs."""
+    static: tuple[tuple[str, Any], ...]
+    """Its other arguments."""
+    quiet: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """The composite's."""
+        return self.composite
+
+    def plain(self, xs: Sequence[Any]) -> Any:
+        """The composite, op by op."""
+        return self.known.f(**dict(zip(self.given, xs, strict=True)), **dict(self.static))
+
+    def eval(self, *xs: Any) -> Any:
+        """The kernel's value."""
+        letters = self.letters
+        sizes = _sizes(letters, [x.shape for x in xs])
+        assert sizes is not None, f"{self!r} is given arrays that it was not made for"
+        (y,) = value_kernel(self, _dtypes(xs))(_flat(xs, letters))
+        return y.reshape(sum([sizes[n] for n in self.known.to[: y.ndim]], ()))
+
+    def spec(self, *xs: Any) -> Any:
+        """That of the composite."""
+        return self.plain([placeholder(x.shape, x.dtype) for x in xs]).value
+
+    def reads(self, i: int) -> tuple[int, ...]:
+        """All inputs."""
+        return tuple(range(1, 1 + len(self.given)))
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """The kernel's, or the composite's own where it is to be differentiated again."""
+        if any(isinstance(x, Variable) for x in (g, *xs)):
+            bars = iter(_pulled(self, need, [*xs, g]))
+        else:
+            dtypes = _dtypes(xs)
+            letters = [*self.letters, result_letters(self, dtypes)]
+            bars = iter(pull_kernel(self, dtypes, need)(_flat([*xs, g], letters)))
+        return [next(bars).reshape(x.shape) if n else None for n, x in zip(need, xs, strict=True)]
+
+    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
+        """The composite's own."""
+        places = _aliases([t is not None for t in ts], xs)
+        with recording(True):
+            out = self.plain(places)
+        tangents: dict[Any, Any] = {
+            x.node: t for x, t in zip(places, ts, strict=True) if t is not None
+        }
+        record = is_recording() and any(isinstance(t, Variable) for t in (*ts, *xs))
+        return pushforward_nodes(order([out.node], tangents), tangents, record=record)[out.node]
+
+    @property
+    def known(self) -> Composite:
+        """What it is one call of."""
+        return composites[self.composite]
+
+    @property
+    def letters(self) -> list[str]:
+        """The letters of its inputs' axes."""
+        return [self.known.axes[n] for n in self.given]
+
+
+def _dtypes(xs: Sequence[Any]) -> tuple[Dtype, ...]:
+    return tuple([x.dtype for x in xs])
+
+
+def _flat(xs: Sequence[Any], letters: Sequence[str]) -> list[Array]:
+    """Arrays as a kernel wants them: in C's order, with one axis for each letter."""
+    return [_flattened(x, names) for x, names in zip(xs, letters, strict=True)]
+
+
+def _flattened(x: Array, letters: str) -> Array:
+    rest = len(letters.removeprefix("N"))
+    lead = (-1,) * (len(letters) - rest)
+    return np.ascontiguousarray(x).reshape((*lead, *x.shape[x.ndim - rest :]))
+
+
+def _aliases(wanted: Sequence[bool], xs: Sequence[Any]) -> list[Any]:
+    """`xs` as variables, those that are wanted as places of their own."""
+    given = [x if isinstance(x, Variable) else variable(x) for x in xs]
+    return [alias(x) if w else x for w, x in zip(wanted, given, strict=True)]
+
+
+def _pulled(op: Fused, need: Need, xs: Sequence[Any]) -> list[Any]:
+    """The cotangents of those inputs that need one, op by op; of `xs` the last is that of y."""
+    places = _aliases(need, xs[:-1])
+    with recording(True):
+        y = op.plain(places)
+    nodes = [x.node for x, n in zip(places, need, strict=True) if n]
+    walk = order([y.node], nodes)
+    got = pullback_nodes(walk, {y.node: xs[-1]}, set(nodes), record=is_recording(), free=False)
+    return [got[n] for n in nodes]
+
+
+# --- Its kernels ---------------------------------------------------------------------------------
+
+
+@cache
+def result_letters(op: Fused, dtypes: tuple[Dtype, ...]) -> str:
+    """The letters of a kernel's result."""
+    sizes = {n: 3 + i for i, n in enumerate("".join(op.letters))}
+    shapes = [tuple([sizes[n] for n in letters]) for letters in op.letters]
+    y = op.plain([placeholder(s, d) for s, d in zip(shapes, dtypes, strict=True)])
+    return op.known.to[: y.ndim]
+
+
+@cache
+def value_kernel(op: Fused, dtypes: tuple[Dtype, ...]) -> Kernel:
+    """What computes the value."""
+    return _compiler[0]()(op.plain, op.letters, dtypes)
+
+
+@cache
+def pull_kernel(op: Fused, dtypes: tuple[Dtype, ...], need: Need) -> Kernel:
+    """What computes the cotangents of those inputs that need one, from the inputs and that of y."""
+    letters = [*op.letters, result_letters(op, dtypes)]
+    of = next(d for d, n in zip(dtypes, need, strict=True) if n)
+    return _compiler[0]()(lambda xs: _pulled(op, need, xs), letters, (*dtypes, of))
