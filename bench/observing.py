@@ -1,8 +1,8 @@
 """What does it cost a PyTorch training script to be observed by `chainrule verify`?
 
-Processor time of the steps of a training loop, observed and not, in turn, medians; a fresh model each
-time, so that step k is compared with step k. The second step is the one whose calls are recorded. An
-evaluation is a loop over a test set between two steps. Takes about three minutes.
+Processor time of the steps of a training loop, observed and not, in turn, medians; a fresh model
+each time, so that step k is compared with step k. The second step is the one whose calls are
+recorded. An evaluation is a loop over a test set between two steps. Takes about three minutes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -154,14 +155,14 @@ def trained(
     evaluates: bool = False,
 ) -> Times:
     """A training loop, its steps timed."""
-    torch.manual_seed(0)
+    cast(Any, torch).manual_seed(0)
     times = Times([], [])
     with within:
         model, x, target = make()
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        optimizer: Any = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
         def step() -> None:
-            loss = functional.cross_entropy(model(x), target)
+            loss: Any = functional.cross_entropy(model(x), target)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -228,9 +229,7 @@ def between(name: str, rounds: int = 6) -> list[Row]:
 def afterwards(name: str, rounds: int = 5) -> list[Row]:
     """The step after the report, and those that follow."""
     on, off = compared(PROGRAMS[name], 3 + AFTER, Reported, rounds)
-    later = [
-        statistics.median([s for r in some for s in r.steps[4:]]) for some in (on, off)
-    ]
+    later = [statistics.median([s for r in some for s in r.steps[4:]]) for some in (on, off)]
     return [
         row(f"{name}, the step after the report", _median(on, 3), _median(off, 3), "≤ 1.1"),
         row(f"{name}, later steps", later[0], later[1], "1.0"),

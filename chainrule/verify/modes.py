@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
+
+import torch
+
+_count: Any = torch._C._len_torch_function_stack  # pyright: ignore
+_push: Any = torch._C._push_on_torch_function_stack  # pyright: ignore
+_pop: Any = torch._C._pop_torch_function_stack  # pyright: ignore
 
 
 def push(mode: Any) -> None:
-    """Put a mode below all others but that of the default device."""
-    held: Any = import_module("torch")._GLOBAL_DEVICE_CONTEXT
+    """Put a mode, once, below all others but that of the default device."""
+    if not _count():
+        _push(mode)
+        return
+    held: Any = torch._GLOBAL_DEVICE_CONTEXT  # pyright: ignore
     default = getattr(held, "device_context", None)
-    stack = _taken()
+    stack = [each for each in _taken() if each is not mode]
     lowest = [each for each in stack if each is default]
     _put([*lowest, mode, *[each for each in stack if each is not default]])
 
@@ -40,11 +48,9 @@ def within(mode: Any) -> Generator[None]:
 
 def _taken() -> list[Any]:
     """The stack, the lowest first; it is empty now."""
-    c: Any = import_module("torch")._C
-    return [c._pop_torch_function_stack() for _ in range(c._len_torch_function_stack())][::-1]
+    return [_pop() for _ in range(_count())][::-1]
 
 
 def _put(stack: list[Any]) -> None:
-    c: Any = import_module("torch")._C
     for each in stack:
-        c._push_on_torch_function_stack(each)
+        _push(each)

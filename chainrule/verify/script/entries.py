@@ -14,19 +14,6 @@ from chainrule.verify.where import Frames
 
 Ref = weakref.ref[Tensor]
 
-_PROPERTIES = {"data", "T", "mT", "H", "mH", "real", "imag"}
-"""Attributes that are tensors computed from the tensor."""
-_OTHER = {"backward", "register_hook", "retain_grad", "requires_grad_", "__repr__", "__set__"}
-"""Calls that compute nothing; `x.data = y` brings state up to date."""
-STILL = frozenset(
-    {"linear", "matmul", "__matmul__", "add", "sub", "mul", "div", "__add__", "__sub__", "__mul__",
-     "__truediv__", "view", "reshape", "transpose", "permute", "split", "chunk", "__getitem__",
-     "softmax", "log_softmax", "relu", "gelu", "tanh", "sigmoid", "layer_norm", "batch_norm",
-     "conv1d", "conv2d", "max_pool2d", "embedding", "cross_entropy", "mse_loss", "masked_fill",
-     "sum", "mean", "cat", "stack", "flatten", "contiguous", "unsqueeze", "squeeze"}
-)  # fmt: skip
-"""Calls that draw no random numbers, so that the stream need not be looked at."""
-
 
 @dataclass(frozen=True)
 class Slot:
@@ -49,7 +36,7 @@ class Entry:
     grad: bool
     """Whether autograd was on."""
     autocast: torch.dtype | None
-    random: Tensor | None
+    random: Tensor | None = None
     """State of the random stream before, if the call drew from it."""
     outputs: tuple[int, ...] = ()
     wrote: int | None = None
@@ -85,20 +72,6 @@ class Mark:
     ref: Ref
     version: int
     total: float
-
-
-def called(func: Any) -> str:
-    """What a call is named, attributes by their own name; empty for what computes nothing."""
-    name: str = getattr(func, "__name__", str(func))
-    if name == "__get__":
-        name = getattr(getattr(func, "__self__", None), "__name__", "")
-        return name if name in _PROPERTIES else ""
-    return "" if name in _OTHER else name
-
-
-def writes(name: str) -> bool:
-    """Whether a call changes its first argument."""
-    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
 
 
 def version(t: Tensor) -> int:

@@ -15,9 +15,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.script.cuts import Cut, Slice
 from chainrule.verify.script.entries import Entry, Slot
-from chainrule.verify.script.tensors import tensors_in
 
 _SMALL = 1 << 16
 

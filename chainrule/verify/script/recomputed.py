@@ -19,8 +19,8 @@ from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import TRAINING, Checked, Ledger
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
+from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.pytorch.seen import Seen
-from chainrule.verify.script.tensors import tensors_in
 from chainrule.verify.where import Frames, frames, users_line
 
 ALLOWED = 1e-3

@@ -11,10 +11,10 @@ from threading import get_ident
 from typing import Any, final
 
 import torch
-from torch.nn.modules import module
 
-from chainrule.verify import modes
 from chainrule.verify.patches import Patches
+from chainrule.verify.pytorch.door import Onlooker, look, look_away
+from chainrule.verify.pytorch.modules import Listener, listen, unlisten
 
 MOST = 500
 """Calls in a row without a graph after which the rest of them is not recorded."""
@@ -28,47 +28,42 @@ _SWITCHES: tuple[tuple[type, str], ...] = (
 
 
 @final
-class Rest:
-    """Keeps a mode on the stack from `start` to `stop`, but where it rests."""
+class Rest(Listener):
+    """Lets an onlooker look from `start` to `stop`, but where it rests."""
 
-    def __init__(self, mode: Any) -> None:
-        self._mode = mode
+    def __init__(self, onlooker: Onlooker) -> None:
+        self._onlooker = onlooker
         self._off = 0
         self._rests = False
         self._paused = False
         self._evaluated: Any = None
         self._patches = Patches()
-        self._hooks: list[Any] = []
 
     def start(self) -> None:
-        """Put the mode on the stack, which every thread has one of."""
+        """Let it look at the calls of this thread."""
         self._thread = get_ident()
-        modes.push(self._mode)
+        look(self._onlooker)
         for owner, name in _SWITCHES:
             self._patches.put(owner, name, self._switching)
-        self._hooks = [
-            module.register_module_forward_pre_hook(self._enters),
-            module.register_module_forward_hook(self._leaves, always_call=True),
-        ]
+        listen(self)
 
     def stop(self) -> None:
-        """Take it away."""
+        """Let it look no more."""
         self._patches.undo()
-        for hook in self._hooks:
-            hook.remove()
+        unlisten(self)
         self._paused = False
-        modes.pull(self._mode)
+        look_away(self._onlooker)
 
     def pause(self) -> None:
-        """Take it away while a backward pass or an optimizer runs."""
+        """Let it look away while a backward pass or an optimizer runs."""
         if not (self._rests or self._paused) and self._is_here():
-            self._paused = modes.pull(self._mode)
+            self._paused = look_away(self._onlooker)
 
     def resume(self) -> None:
-        """Put it back."""
+        """Let it look again."""
         if self._paused and self._is_here():
             self._paused = False
-            modes.push(self._mode)
+            look(self._onlooker)
 
     def counted(self) -> bool:
         """Whether this call is still to be recorded."""
@@ -79,7 +74,7 @@ class Rest:
 
     def _rest(self) -> None:
         self._rests = True
-        modes.pull(self._mode)
+        look_away(self._onlooker)
 
     def _is_here(self) -> bool:
         return get_ident() == self._thread
@@ -87,7 +82,7 @@ class Rest:
     def _wake(self) -> None:
         if self._rests and torch.is_grad_enabled() and self._is_here():
             self._rests, self._off, self._evaluated = False, 0, None
-            modes.push(self._mode)
+            look(self._onlooker)
 
     def _switching(self, switch: Callable[..., Any]) -> Callable[..., Any]:
         def switched(*args: Any, **kwargs: Any) -> Any:
@@ -97,16 +92,18 @@ class Rest:
 
         return switched
 
-    def _enters(self, called: Any, inputs: Any) -> None:
+    def enters(self, module: Any, inputs: tuple[Any, ...]) -> None:
+        """A module is called: one in eval mode and without a graph is not looked into."""
         if self._rests and not torch.is_grad_enabled():
             return
         self.resume()  # what was to end the pause may have failed
         self._wake()
-        if self._is_here() and not (called.training or torch.is_grad_enabled()):
-            self._evaluated = called
+        if self._is_here() and not (module.training or torch.is_grad_enabled()):
+            self._evaluated = module
             self._rest()
 
-    def _leaves(self, called: Any, inputs: Any, output: Any) -> None:
-        if self._evaluated is called and self._is_here():
+    def leaves(self, module: Any, token: None, output: Any) -> None:
+        """Its call is over."""
+        if self._evaluated is module and self._is_here():
             self._evaluated, self._rests = None, False
-            modes.push(self._mode)
+            look(self._onlooker)

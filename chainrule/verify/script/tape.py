@@ -11,24 +11,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Any, cast, final
+from typing import Any, NamedTuple, cast, final
 
 import torch
 from torch import Tensor
 
-from chainrule.verify.pytorch.seen import Seen
-from chainrule.verify.script.entries import (
-    STILL,
-    Entry,
-    Exit,
-    Mark,
-    Ref,
-    Slot,
-    called,
-    version,
-    writes,
-)
-from chainrule.verify.script.tensors import checksum, tensors_in
+from chainrule.verify.pytorch.door import Call, Kind, Onlooker, unseen
+from chainrule.verify.pytorch.nested import checksum, comparable, tensors_in
+from chainrule.verify.script.entries import Entry, Exit, Mark, Ref, Slot, version
 from chainrule.verify.where import frames
 
 _EXITS = {"item", "__float__", "tolist", "numpy", "__array__", "__int__"}
@@ -37,14 +27,21 @@ _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _EPS = {dtype: torch.finfo(dtype).eps for dtype in (*_FLOATS, torch.complex64, torch.complex128)}
 _COARSE = 0.125
 """Rounding of what has less than 16 bits."""
-unseen: Any = torch._C.DisableTorchFunction  # pyright: ignore[reportPrivateUsage]
-"""Within it no other mode looks at what a tape asks of tensors."""
 MOST = 1 << 31
 """Bytes of tensors that are held for a tape."""
 
 
+class _Begun(NamedTuple):
+    """A call that is being made: its entry, and all tensors that it is given."""
+
+    entry: Entry
+    given: list[Tensor]
+    stream: Tensor | None
+    """State of the random stream before, if the call may draw from it."""
+
+
 @final
-class Tape(Seen):
+class Tape(Onlooker):
     """Records while it is active; `entries` in the order of the calls.
 
     Values are not held, so that a step that is recorded needs no more memory than others; but
@@ -53,7 +50,6 @@ class Tape(Seen):
     """
 
     def __init__(self) -> None:
-        super().__init__()
         self.entries: list[Entry] = []
         self.exits: list[Exit] = []
         self.roots: dict[int, Tensor] = {}
@@ -81,32 +77,41 @@ class Tape(Seen):
         row = self._slots.get(id(x))
         return row[0] if row is not None and row[1]() is x else None
 
-    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The call, recorded."""
-        if not self.active or not called(func) or not self.records():
-            return func(*args, **kwargs)
-        return self.observed(func, args, kwargs)
-
-    def observed(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Make the call, and record it."""
-        prepared: tuple[Entry, list[Tensor]] | None = None
+    def before(self, call: Call) -> _Begun | None:
+        """Begin to record a call."""
+        if not self.active or not self.records():
+            return None
         start = perf_counter()
         try:
-            with unseen():
-                prepared = self._before(func, args, kwargs)
+            return self._before(call)
         except Exception as error:
             self.give_up(f"{type(error).__name__}: {error}")
-        begin = perf_counter()
-        out = func(*args, **kwargs)
-        end = perf_counter()
-        if prepared is not None:
-            try:
-                with unseen():
-                    self._after(*prepared, out)
-            except Exception as error:
-                self.give_up(f"{type(error).__name__}: {error}")
-        self.seconds += begin - start + perf_counter() - end
-        return out
+        finally:
+            self.seconds += perf_counter() - start
+        return None
+
+    def after(self, call: Call, token: _Begun) -> None:
+        """Record what it has made."""
+        if self.broken:
+            return
+        start = perf_counter()
+        try:
+            self._after(token, call)
+        except Exception as error:
+            self.give_up(f"{type(error).__name__}: {error}")
+        self.seconds += perf_counter() - start
+
+    def observed(self, name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Make a call that PyTorch does not hand on, and record it by that name."""
+        call = Call(Kind.of(name), func, args, kwargs)
+        with unseen():
+            begun = self.before(call)
+        y = func(*args, **kwargs)
+        if begun is not None:
+            with unseen():
+                call.gave(y)
+                self.after(call, begun)
+        return y
 
     def give_up(self, why: str) -> None:
         """Record nothing more and hold nothing."""
@@ -124,30 +129,20 @@ class Tape(Seen):
 
     # --- before a call
 
-    def _before(
-        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[Entry, list[Tensor]] | None:
-        """The entry of a call, and all tensors that it is given; None if it depends on no leaf."""
+    def _before(self, call: Call) -> _Begun | None:
+        """What is known of a call; None if it depends on no leaf."""
         given: list[Tensor] = []
-        name, grad = called(func), torch.is_grad_enabled()
-        if writes(name) and not self._prepares(args, grad):
+        kind, grad = call.kind, torch.is_grad_enabled()
+        if kind.writes and not self._prepares(call.args, grad):
             return None
-        some, more = self._stored(args, given), self._stored(kwargs, given)
+        some, more = self._stored(call.args, given), self._stored(call.kwargs, given)
         slots = {s: t for t in given if (s := self.slot(t)) is not None}
         if not slots:
             return None
-        entry = Entry(
-            name,
-            func,
-            some,
-            more,
-            tuple(slots),
-            tuple([s for s, t in slots.items() if t.requires_grad]),
-            grad,
-            torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None,
-            None if name in STILL else torch.get_rng_state(),
-        )
-        return entry, given
+        connected = tuple([s for s, t in slots.items() if t.requires_grad])
+        low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+        entry = Entry(kind.name, call.func, some, more, tuple(slots), connected, grad, low)
+        return _Begun(entry, given, None if kind.still else torch.get_rng_state())
 
     def _prepares(self, args: Sequence[Any], grad: bool) -> bool:
         """Whether a call that writes to its first argument is recorded."""
@@ -170,8 +165,8 @@ class Tape(Seen):
         """Follow from now on a tensor that nothing depended on: it is what it is now."""
         old = target.detach().clone()
         slot = self._new(target)
-        entry = Entry("old", old.clone, (), {}, (), (), True, None, None, (slot,))
-        entry.is_float = True
+        entry = Entry("old", old.clone, (), {}, (), (), True, None)
+        entry.outputs, entry.is_float = (slot,), True
         self.entries.append(entry)
 
     def _root(self, t: Tensor) -> int:
@@ -209,12 +204,14 @@ class Tape(Seen):
 
     # --- after it
 
-    def _after(self, entry: Entry, given: list[Tensor], out: Any) -> None:
-        inputs, in_place = entry.inputs, writes(entry.name)
-        made = given[:1] if entry.name == "__setitem__" else tensors_in(out)
+    def _after(self, begun: _Begun, call: Call) -> None:
+        entry, given, stream = begun
+        inputs, in_place = entry.inputs, call.kind.writes
+        of_call = entry.name != "__setitem__"
+        made = call.made if of_call else given[:1]
         if not made:
             if entry.name in _EXITS and inputs:
-                self.exits.append(Exit(entry.name, inputs[0], out, frames()))
+                self.exits.append(Exit(entry.name, inputs[0], call.y, frames()))
             return
         shared = {self._memory[s]: s for s in inputs}
         viewed = [shared.get(_memory(t)) for t in made]
@@ -222,15 +219,19 @@ class Tape(Seen):
         entry.outputs = tuple([self._new(t, of) for t, of in zip(made, viewed, strict=True)])
         for t in made:
             entry.is_live |= t.requires_grad and not t.is_leaf
-            if t.dtype.is_floating_point or t.dtype.is_complex:
-                entry.is_float, entry.eps = True, max(entry.eps, _EPS.get(t.dtype, _COARSE))
-        if entry.random is not None and torch.equal(entry.random, torch.get_rng_state()):
-            entry.random = None
+            eps = _EPS.get(t.dtype)
+            if eps is None and (t.dtype.is_floating_point or t.dtype.is_complex):
+                eps = _COARSE
+            if eps is not None:
+                entry.is_float, entry.eps = True, max(entry.eps, eps)
+        if stream is not None and not torch.equal(stream, torch.get_rng_state()):
+            entry.random = stream
         self._made.update(entry.outputs)
         self.entries.append(entry)
         if entry.is_live:
             self._note_read([t for t in given if self.slot(t) not in self._made])
-            self._note_made(entry, made, [None] * len(made) if in_place else viewed)
+            views = [None] * len(made) if in_place else viewed
+            self._note_made(entry, made, views, call.total if of_call else None)
         elif any(of is not None for of in viewed):
             self._held += given
         if entry.cuts:
@@ -241,21 +242,24 @@ class Tape(Seen):
         for t in fresh:
             slot, mark = self.slot(t), self.marks.get(id(t))
             if mark is None or mark.ref() is not t or mark.version != version(t):
-                self._mark(t)
+                self._mark(t, checksum(t))
             if slot is not None:
                 self._covered.add(slot)
 
     def _note_made(
-        self, entry: Entry, made: Sequence[Tensor], viewed: Sequence[int | None]
+        self,
+        entry: Entry,
+        made: Sequence[Tensor],
+        viewed: Sequence[int | None],
+        total: Callable[[int], float | None] | None,
     ) -> None:
         """Mark what it has made; a view of what is marked is covered by that."""
-        for t, slot, of in zip(made, entry.outputs, viewed, strict=True):
+        for i, (t, slot, of) in enumerate(zip(made, entry.outputs, viewed, strict=True)):
             if of is None or of not in self._covered:
-                self._mark(t)
+                self._mark(t, comparable(total(i)) if total is not None else checksum(t))
             self._covered.add(slot)
 
-    def _mark(self, t: Tensor) -> None:
-        total = checksum(t)
+    def _mark(self, t: Tensor, total: float | None) -> None:
         if total is not None:
             self.marks[id(t)] = Mark(weakref.ref(t), version(t), total)
 

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
+from chainrule.verify.pytorch.nested import checksum, tensors_in
 from chainrule.verify.script.apart import LostError, apart
 from chainrule.verify.script.entries import Mark, version
 from chainrule.verify.script.graphs import parameter_names, walk
 from chainrule.verify.script.tape import Tape
-from chainrule.verify.script.tensors import checksum, tensors_in
 from chainrule.verify.where import frames, users_line
 
 

@@ -19,13 +19,14 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
+from chainrule.verify.pytorch.door import unseen
 from chainrule.verify.script.apart import LostError, apart
 from chainrule.verify.script.clock import BACKWARD
 from chainrule.verify.script.cuts import Cut, Slice
 from chainrule.verify.script.lost import Step, found_in, seen_of
 from chainrule.verify.script.opened import lost_at
 from chainrule.verify.script.rest import Rest
-from chainrule.verify.script.tape import Tape, unseen
+from chainrule.verify.script.tape import Tape
 from chainrule.verify.script.unseen import Unseen
 
 _AT = 1
@@ -211,8 +212,7 @@ def _applied(old: Any, level: Any, tape: Tape, unseen: Unseen) -> Any:
             finally:
                 tape.active = before and not tape.broken
 
-        call.__name__ = cls.__name__
-        out = tape.observed(call, args, kwargs)
+        out = tape.observed(cls.__name__, call, args, kwargs)
         unseen.keep(cls, out)
         return out
 

@@ -48,11 +48,12 @@ def own_observers() -> list[Observer]:
 def torch_parts() -> tuple[list[Part], TorchTap]:
     """The parts for PyTorch, and the tap that can be told of what was there before."""
     from chainrule.verify.training.amptap import AmpTap
+    from chainrule.verify.training.moduletap import ModuleTap
     from chainrule.verify.training.optap import OpTap
     from chainrule.verify.training.torchtap import TorchTap
 
     main = TorchTap()
-    bus = Bus([main, AmpTap(main), OpTap(main)])
+    bus = Bus([main, AmpTap(main), ModuleTap(main), OpTap(main)])
     return [part(bus) for part in _PARTS], main
 
 

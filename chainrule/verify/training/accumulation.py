@@ -94,11 +94,16 @@ class Accumulation(Part):
             for x, y in zip(e.inputs, e.outputs, strict=False):
                 if x is y or node_of(x) is not None:
                     self._follow(id(y), y, 0 if x is y else age(x))
-        elif self._cut and not self._chained and any(y.requires_grad for y in e.outputs):
+        elif self._cut and not self._chained and e.linked:
             self._chained = any(self._is_carried(x) for x in e.inputs)
 
     def _follow(self, key: int, y: Any, serial: int) -> None:
-        self._cut[key] = weakref.ref(y, lambda _: self._cut.pop(key, None)), serial
+        self._cut[key] = weakref.ref(y, lambda _: self._gone(key)), serial
+        self._bus.attend(self, not self._chained)  # what reads it may be ordinary
+
+    def _gone(self, key: int) -> None:
+        self._cut.pop(key, None)
+        self._bus.attend(self, bool(self._cut) and not self._chained)
 
     def _is_carried(self, x: Any) -> bool:
         """Whether a value was cut from the graph of an earlier backward pass."""
@@ -131,6 +136,7 @@ class Accumulation(Part):
                 )  # fmt: skip
             row.looks = _looks(begin.engine, row.optimizer)
         self._chained = False
+        self._bus.attend(self, bool(self._cut))
 
     def _clipped(self, e: events.Clipped) -> None:
         for row in self._rows.values():

@@ -20,6 +20,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.holders import age, tensors
+from chainrule.verify.training.ordinary import TAME, VIEWS
 from chainrule.verify.training.ranges import Ranges, describe
 from chainrule.verify.training.said import looked, said
 from chainrule.verify.where import here, placed
@@ -46,19 +47,6 @@ _PLACES = frozenset(
      "tril", "empty", "empty_like", "new_empty", "empty_strided", "tensor"}
 )  # fmt: skip
 """Ops that put numbers where the program says: no arithmetic."""
-_VIEWS = frozenset(
-    {"view", "reshape", "transpose", "permute", "chunk", "split", "flatten", "unsqueeze", "squeeze",
-     "expand", "expand_as", "T", "mT", "contiguous", "unbind", "unflatten", "detach", "data",
-     "swapaxes", "movedim", "view_as"}
-)  # fmt: skip
-"""Ops that only look at numbers in another way, forward and backward: nothing begins there."""
-_TAME = frozenset(
-    {"linear", "matmul", "__matmul__", "mm", "bmm", "addmm", "add", "__add__", "__radd__", "sub",
-     "__sub__", "mul", "__mul__", "__rmul__", "embedding", "dropout", "relu", "relu_", "gelu",
-     "silu", "tanh", "sigmoid", "softmax", "log_softmax", "layer_norm", "masked_fill", "mean",
-     "sum", "cat", "stack", "conv1d", "conv2d", "cross_entropy", "mse_loss", "__getitem__"}
-)  # fmt: skip
-"""Ops whose rule makes finite gradients of finite ones, unless they overflow."""
 _CHAIN = 400
 """Nodes that one op may have made, at most."""
 
@@ -72,9 +60,8 @@ class Bad(Part):
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._step = 1
-        self._ops = 0
         self._bad: dict[int, tuple[weakref.ref[Any], Origin]] = {}
-        self._newest = 0  # node
+        self._heard = -1  # the newest node that has a hook
         self._back: Origin | None = None
         self._forward: Origin | None = None
         self._candidate: tuple[Origin, str] | None = None  # of the step that is running
@@ -98,20 +85,22 @@ class Bad(Part):
     # --- forward
 
     def _ran(self, e: events.OpRan) -> None:
-        self._ops += 1
-        look = e.name not in _VIEWS
+        look = e.name not in VIEWS
         if not look and not self._bad:
             return
-        for y in e.outputs:
+        wild = e.name not in TAME
+        for i, y in enumerate(e.outputs):
             if not (y.is_floating_point() or y.is_complex()):
                 continue
-            wild = e.name not in _TAME or y.dtype.itemsize < 4
-            if look and y.requires_grad:
-                self._listen(y, wild)
-            if not self._ranges.finite(y):
+            if look and (wild or y.dtype.itemsize < 4) and y.requires_grad:
+                self._listen(y, e.since)
+            total = e.total(i)
+            if total is None or not math.isfinite(total):
                 self._examine(e, y)
 
     def _examine(self, e: events.OpRan, y: Any) -> None:
+        if (e.name in _PLACES and not self._bad) or self._ranges.finite(y):
+            return
         inputs = [*e.inputs, *tensors(e.kwargs)]
         inherited = [self._origin(x) for x in inputs if x is not y]
         known = next((origin for origin in inherited if origin is not None), None)
@@ -119,7 +108,12 @@ class Bad(Part):
             known = self._born(e, inputs, y)
         if known is not None:
             key = id(y)
-            self._bad[key] = (weakref.ref(y, lambda _: self._bad.pop(key, None)), known)
+            self._bad[key] = (weakref.ref(y, lambda _: self._gone(key)), known)
+            self._bus.attend(self, True)  # what is made of it is bad as well
+
+    def _gone(self, key: int) -> None:
+        self._bad.pop(key, None)
+        self._bus.attend(self, bool(self._bad))
 
     def _origin(self, x: Any) -> Origin | None:
         row = self._bad.get(id(x))
@@ -127,9 +121,11 @@ class Bad(Part):
 
     def _born(self, e: events.OpRan, inputs: Sequence[Any], y: Any) -> Origin | None:
         """Whether a value went bad here, not counting infinities that were put there."""
+        if e.name in _PLACES:
+            return None
         infinite = any(not self._ranges.finite(x) for x in inputs if x is not y)
         nan = self._ranges.has_nan(y)
-        if e.name in _PLACES or (not nan and (infinite or _has_infinity(e))):
+        if not nan and (infinite or _has_infinity(e)):
             return None
         data = nan and any(self._ranges.has_nan(x) for x in inputs if x is not y)
         said = tuple(describe(f"argument {i}", x) for i, x in enumerate(inputs) if x is not y)
@@ -141,25 +137,21 @@ class Bad(Part):
 
     # --- backward
 
-    def _listen(self, y: Any, wild: bool) -> None:
+    def _listen(self, y: Any, since: int) -> None:
         """Hang on every node that an op has made; the nodes hold the hooks, we hold no node."""
-        newest = age(y)
-        if newest <= self._newest:
-            return
-        if not wild:
-            self._newest = newest
-            return
+        start, newest = max(since, self._heard + 1), age(y)
+        if y.grad_fn is None or newest < start:
+            return  # it made none, or those of another result are the same
+        self._heard = newest
         at = here()
         stack, seen = [y.grad_fn], set[Any]()
         while stack and len(seen) < _CHAIN:
             node = stack.pop()
-            serial: int = node._sequence_nr()
-            if node in seen or not self._newest < serial <= newest:
+            if node in seen or not start <= node._sequence_nr() <= newest:
                 continue
             seen.add(node)
             node.register_hook(self._hook(node.name(), at))
             stack.extend([n for n, _ in node.next_functions if n is not None])
-        self._newest = newest
 
     def _hook(self, op: str, at: Any) -> Any:
         def after(bars: Any, gs: Any) -> None:
@@ -211,9 +203,9 @@ class Bad(Part):
         if self._candidate is not None and self._candidate[1] == "the loss":
             self._found = self._candidate
             return
-        grads = [p.grad for p in e.engine.params(e.optimizer) if p.grad is not None]
-        if all(math.isfinite(norm) for norm in e.engine.norms(grads)):
+        if all(math.isfinite(norm) for norm in e.gradients.values()):
             return
+        grads = [p.grad for p in e.engine.params(e.optimizer) if p.grad is not None]
         bad = next((g for g in grads if not self._ranges.finite(g)), None)
         if bad is not None:
             self._found = self._candidate or (self._overflow(bad), "a gradient")
@@ -244,8 +236,8 @@ class Bad(Part):
 
     def found(self, ledger: Ledger) -> list[Finding]:
         """The first one, if there was any."""
-        how = f"{self._ops} ops and their gradients"
-        if self._ops:
+        how = f"{self._bus.ops} ops and their gradients"
+        if self._bus.ops:
             looked(ledger, self.title, how)
         if self._found is None:
             return []

@@ -37,8 +37,21 @@ class Bus:
         self._parts: list[Part] = []
         self._handlers: dict[type, list[tuple[Part, Callable[[Any], None]]]] = {}
         self._within = False
+        self._attentive: set[int] = set()
+        self.attentive = False
+        """Whether some part has to hear of every op and every call, ordinary ones as well."""
+        self.ops = 0
+        """Ops that were seen."""
         self.notes: list[tuple[str, str]] = []
         """What taps could not see, and why: for the ledger."""
+
+    def attend(self, part: Part, wanted: bool) -> None:
+        """Let a part hear of everything from now on, or no more."""
+        if wanted:
+            self._attentive.add(id(part))
+        else:
+            self._attentive.discard(id(part))
+        self.attentive = bool(self._attentive)
 
     def add(self, part: Part) -> None:
         """Let a part listen."""
@@ -98,8 +111,13 @@ class Bus:
         self._unhear(part)
 
     def _unhear(self, part: Part) -> None:
-        for kind, rows in list(self._handlers.items()):
-            self._handlers[kind] = [row for row in rows if row[0] is not part]
+        self.attend(part, False)
+        for kind in list(self._handlers):
+            self.unhear(part, kind)
+
+    def unhear(self, part: Part, kind: type) -> None:
+        """A part needs to hear no more of a kind."""
+        self._handlers[kind] = [r for r in self._handlers.get(kind, ()) if r[0] is not part]
 
 
 class Part(Observer):

@@ -65,14 +65,15 @@ class Cut(Part):
         self._optimized |= {id(p) for p in e.engine.params(e.optimizer)}
 
     def _ran(self, e: events.OpRan) -> None:
+        if e.linked:
+            return
         leaving = self._leaving(e)
         if leaving is None:
             return
         if e.name in _NUMBERS:
             self._number = leaving
         for y in e.outputs:
-            if not y.requires_grad:
-                self._follow(y, leaving)
+            self._follow(y, leaving)
 
     def _follow(self, y: Any, leaving: _Leaving) -> None:
         key = id(y)
@@ -80,13 +81,12 @@ class Cut(Part):
 
     def _leaving(self, e: events.OpRan) -> _Leaving | None:
         """Where the values that an op was given have left their graph, if they have."""
-        if any(y.requires_grad for y in e.outputs):
-            return None
-        for x in e.inputs:
+        inputs = e.inputs
+        for x in inputs:
             row = self._left.get(id(x))
             if row is not None and row[0]() is x:
                 return row[1]
-        if any(x.requires_grad for x in e.inputs) and (e.outputs or e.name in _NUMBERS):
+        if any(x.requires_grad for x in inputs) and (e.outputs or e.name in _NUMBERS):
             how = _LEAVES.get(e.name, f"{e.name}, computed without a graph")
             return _Leaving(how, here())
         return None

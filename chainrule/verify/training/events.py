@@ -8,11 +8,13 @@ and `shape`; for the rest there is `Engine`.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from chainrule.verify.place import Place
+from chainrule.verify.training.holders import tensors
 from chainrule.verify.where import Frames, Line
 
 
@@ -151,64 +153,109 @@ class BackwardEnds:
     error: BaseException | None = None
 
 
+def _norms(engine: Engine, optimizer: Any) -> Mapping[int, float]:
+    """Norms of the gradients of an optimizer's parameters, by id of the parameter."""
+    held = [p for p in engine.params(optimizer) if p.grad is not None]
+    norms = engine.norms([p.grad for p in held])
+    return dict(zip(map(id, held), norms, strict=True))
+
+
 @dataclass(frozen=True, eq=False)
 class StepBegins(_AtOptimizer):
     """An optimizer is about to take a step. With a closure, gradients come only now."""
 
     closure: bool
 
+    @cached_property
+    def gradients(self) -> Mapping[int, float]:
+        """Norms of its gradients as they are now, by id of the parameter, for all who ask."""
+        return _norms(self.engine, self.optimizer)
+
 
 @dataclass(frozen=True, eq=False)
-class ClosureEnds:
+class ClosureEnds(_AtOptimizer):
     """A closure that an optimizer called has returned."""
-
-    engine: Engine
-    optimizer: Any
 
 
 @dataclass(frozen=True, eq=False)
 class StepEnds(_AtOptimizer):
     """An optimizer has taken a step."""
 
+    begin: StepBegins | None = None
+    """Its beginning, if the gradients are surely as they were then."""
 
-@dataclass(frozen=True, eq=False)
-class _AtModule(abc.ABC):
-    """A call of a module; `depth` 0 is a call from outside of all modules."""
+    @cached_property
+    def gradients(self) -> Mapping[int, float]:
+        """Norms of its gradients as they are now, by id of the parameter, for all who ask."""
+        if self.begin is not None:
+            return self.begin.gradients
+        return _norms(self.engine, self.optimizer)
+
+
+class Entered(NamedTuple):
+    """A module is being called: from outside of all modules, or within another one for the first
+    time (once with a graph, once without). All calls are told of while the bus is attentive."""
 
     engine: Engine
     module: Any
     depth: int
+    """0 is a call from outside of all modules."""
     recording: bool
     """Whether a graph is recorded."""
     at: Line | None
-
-
-@dataclass(frozen=True, eq=False)
-class Entered(_AtModule):
-    """A module is being called."""
-
     inputs: tuple[Any, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Left(_AtModule):
-    """The call of a module is over."""
+class Left(NamedTuple):
+    """A call from outside of all modules is over."""
 
+    engine: Engine
+    module: Any
+    recording: bool
+    """Whether a graph is recorded now."""
+    at: Line | None
+    output: Any
+
+
+class Passed(NamedTuple):
+    """Any module has made its output, with a graph."""
+
+    engine: Engine
+    module: Any
+    depth: int
+    at: Line | None
     output: Any
 
 
 class OpRan(NamedTuple):
-    """An op ran on tensors, outside of backward passes and of optimizers."""
+    """An op ran on tensors, outside of backward passes and of optimizers.
+
+    A step has many of them, and most are ordinary: their results have a graph and are finite in
+    float32 or float64, and their rules make finite gradients of finite ones. Of these nothing is
+    told, unless the bus is attentive. What few ask for is made when it is asked for.
+    """
 
     engine: Engine
     name: str
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
     y: Any
-    inputs: Sequence[Any]
-    """Tensors in `args`."""
     outputs: Sequence[Any]
     """Tensors in `y`."""
+    total: Callable[[int], float | None]
+    """The sum of an output, None if it has none."""
+    since: int
+    """Serial number of the first node that it made, if it made any."""
+
+    @property
+    def inputs(self) -> Sequence[Any]:
+        """Tensors in `args`."""
+        return tensors(self.args)
+
+    @property
+    def linked(self) -> bool:
+        """Whether any output has a graph."""
+        return any(y.requires_grad for y in self.outputs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -18,7 +18,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.training import events, units
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine
-from chainrule.verify.training.flowtable import Row, judge
+from chainrule.verify.training.flowtable import DEAD, SMALL, Row, judge
 from chainrule.verify.training.holders import tensors
 from chainrule.verify.training.names import Names
 from chainrule.verify.training.said import looked
@@ -68,7 +68,7 @@ class Flow(Part):
     def listens(self) -> Handlers:
         """Layers, activations, backward passes and steps."""
         return {
-            events.Left: self._left,
+            events.Passed: self._passed,
             events.OpRan: self._ran,
             events.BackwardBegins: self._begins,
             events.BackwardEnds: self._ends,
@@ -78,9 +78,7 @@ class Flow(Part):
 
     # --- layers
 
-    def _left(self, e: events.Left) -> None:
-        if not e.recording or self._steps >= STEPS:
-            return
+    def _passed(self, e: events.Passed) -> None:
         if e.depth == 0:
             self._names.add(e.engine, e.module)
         layer = self._layer(e)
@@ -90,7 +88,7 @@ class Flow(Part):
             if e.engine.listen(y, self._hook(e.engine, layer)):
                 self._remember(y, layer)
 
-    def _layer(self, e: events.Left) -> _Layer | None:
+    def _layer(self, e: events.Passed) -> _Layer | None:
         """The row of a module, None if it has no parameters of its own."""
         key = id(e.module)
         if key not in self._layers and key not in self._bare:
@@ -110,7 +108,7 @@ class Flow(Part):
 
     def _hook(self, engine: Engine, layer: _Layer) -> Callable[[Sequence[Any]], None]:
         def arrives(gs: Sequence[Any]) -> None:
-            if self._error is not None or not self._bus.hears(events.Left):
+            if self._error is not None or not self._bus.hears(events.Passed):
                 return
             try:
                 layer.arriving += engine.norms([g for g in gs if g is not None])
@@ -121,7 +119,7 @@ class Flow(Part):
 
     def _ran(self, e: events.OpRan) -> None:
         """An activation, applied to what a layer has made."""
-        if e.name not in units.ACTIVATIONS or self._within or self._steps >= STEPS or not e.args:
+        if e.name not in units.ACTIVATIONS or self._within or not e.args:
             return
         row = self._outputs.get(id(e.args[0]))
         if row is not None and hasattr(e.y, "requires_grad") and e.y.requires_grad:
@@ -139,36 +137,56 @@ class Flow(Part):
         if self._steps >= STEPS or e.closure:
             return
         params = {id(p): p for p in e.engine.params(e.optimizer)}
-        small = sum([math.prod(p.shape) for p in params.values()]) <= _ELEMENTS
-        some = list(params.values()) if small else []
-        self._before = dict(zip(map(id, some), e.engine.copies(some), strict=True))
-        held = [p for p in params.values() if p.grad is not None]
-        grads = _by_id(e.engine, held, [p.grad for p in held])
-        sizes = _by_id(e.engine, list(params.values()), list(params.values()))
         for layer in self._layers.values():
             own = [key for key in layer.params if key in params]
             if own:
-                some = [grads[key] for key in own if key in grads]
-                layer.gradients.append(_length(some) if some else -1.0)
+                grads = [e.gradients[key] for key in own if key in e.gradients]
+                layer.gradients.append(_length(grads) if grads else -1.0)
+        if self._is_suspect():
+            self._measure(e.engine, params)
+
+    def _is_suspect(self) -> bool:
+        """Whether anything of this step could be found, so that the table may be shown."""
+        arriving = [_length(layer.arriving) for layer in self._layers.values() if layer.arriving]
+        dead = any(u.dead >= DEAD for u in self._units if u.step == self._steps)
+        return dead or (bool(arriving) and not min(arriving) > SMALL * max(arriving))
+
+    def _measure(self, engine: Engine, params: Mapping[int, Any]) -> None:
+        """How large parameters are, and what they are before the step."""
+        small = sum([math.prod(p.shape) for p in params.values()]) <= _ELEMENTS
+        some = list(params.values()) if small else []
+        self._before = dict(zip(map(id, some), engine.copies(some), strict=True))
+        sizes = dict(zip(params, engine.norms(list(params.values())), strict=True))
+        for layer in self._layers.values():
+            own = [key for key in layer.params if key in params]
+            if own:
                 layer.sizes.append(_length([sizes[key] for key in own]))
 
     def _stepped(self, e: events.StepEnds) -> None:
         if self._steps >= STEPS:
             return
-        params = [p for p in e.engine.params(e.optimizer) if id(p) in self._before]
-        norms = e.engine.moved(params, [self._before[id(p)] for p in params])
+        if self._before:
+            self._moved(e.engine, e.engine.params(e.optimizer))
+        for layer in self._layers.values():
+            if layer.arriving:
+                layer.norms.append(_length(layer.arriving))
+                layer.arriving = []
+        self._steps += 1
+        if self._steps >= STEPS:
+            self._outputs.clear()
+            self._bus.unhear(self, events.Passed)
+            self._bus.unhear(self, events.OpRan)
+
+    def _moved(self, engine: Engine, every: Sequence[Any]) -> None:
+        """How far the step has moved them."""
+        params = [p for p in every if id(p) in self._before]
+        norms = engine.moved(params, [self._before[id(p)] for p in params])
         moved = dict(zip(map(id, params), norms, strict=True))
         for layer in self._layers.values():
             own = [moved[key] for key in layer.params if key in moved]
             if own:
                 layer.updates.append(_length(own))
-            if layer.arriving:
-                layer.norms.append(_length(layer.arriving))
-                layer.arriving = []
         self._before = {}
-        self._steps += 1
-        if self._steps >= STEPS:
-            self._outputs.clear()
 
     # --- findings
 
@@ -195,10 +213,6 @@ class Flow(Part):
             name, kind, layer.order, layer.at, tuple(layer.norms), tuple(layer.gradients),
             tuple(layer.sizes), tuple(layer.updates),
         )  # fmt: skip
-
-
-def _by_id(engine: Engine, params: Sequence[Any], values: Sequence[Any]) -> dict[int, float]:
-    return {id(p): norm for p, norm in zip(params, engine.norms(values), strict=True)}
 
 
 def _length(norms: list[float]) -> float:

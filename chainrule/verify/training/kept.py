@@ -123,7 +123,7 @@ class Kept(Part):
     # --- graphs that are only held
 
     def _left(self, e: events.Left) -> None:
-        if e.depth or not e.recording:
+        if not e.recording:
             return
         place = placed(e.at)
         line = self._line((id(e.module), e.at), type(e.module).__name__, place)

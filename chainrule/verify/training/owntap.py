@@ -156,11 +156,17 @@ class OwnTap(Tap):
             finally:
                 self._depth -= 1
             if at is not None and self._on:
-                recording = is_recording()
-                self._bus.tell(events.Left(self._engine, module, self._depth, recording, at, y))
+                self._leaves(module, at, y)
             return y
 
         return call
+
+    def _leaves(self, module: Any, at: Line, y: Any) -> None:
+        recording = is_recording()
+        if recording:
+            self._bus.tell(events.Passed(self._engine, module, self._depth, at, y))
+        if self._depth == 0:
+            self._bus.tell(events.Left(self._engine, module, recording, at, y))
 
     def _enters(self, module: Any, args: tuple[Any, ...], at: Line) -> None:
         if self._depth == 0:
@@ -170,4 +176,8 @@ class OwnTap(Tap):
 
     def _cut(self, y: Any, x: Any) -> None:
         if self._on:
-            self._bus.tell(events.OpRan(self._engine, "detach", (x,), {}, y, [x], [y]))
+            self._bus.tell(events.OpRan(self._engine, "detach", (x,), {}, y, [y], _no_total, 0))
+
+
+def _no_total(_: int) -> None:
+    """Nobody asks for sums of what is cut off."""

@@ -66,14 +66,12 @@ class Precision(Part):
     # --- gradients
 
     def _ran(self, e: events.OpRan) -> None:
-        if len(self._counts) >= _STEPS:
-            return
         for y in e.outputs:
             if y.dtype.itemsize == 2 and str(y.dtype) == "torch.float16" and y.grad_fn is not None:
                 y.grad_fn.register_prehook(self._count)
 
     def _count(self, gs: Any) -> None:
-        if self._error is not None or not self._bus.hears(events.OpRan):
+        if self._error is not None or len(self._counts) >= _STEPS:
             return
         try:
             for g in gs:
@@ -96,6 +94,8 @@ class Precision(Part):
             self._counts.append(self._now)
             self._now = _Counts()
             self._place = e.begin.place
+        if len(self._counts) >= _STEPS:
+            self._bus.unhear(self, events.OpRan)
 
     # --- updates
 

@@ -8,6 +8,7 @@ resets them before it uses any.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -150,10 +151,10 @@ class Resets(Part):
     def _called(self, e: events.ClosureEnds) -> None:
         row = self._row(e.engine, e.optimizer)
         self._look(e.engine, row)
-        self._use(e.engine, row)
+        self._use(e.engine, row, events.StepEnds(e.engine, e.optimizer, e.place).gradients)
 
     def _stepped(self, e: events.StepEnds) -> None:
-        self._use(e.engine, self._row(e.engine, e.optimizer))
+        self._use(e.engine, self._row(e.engine, e.optimizer), e.gradients)
 
     def _look(self, engine: Engine, row: _Optimizer) -> None:
         """Whether the gradients that a step takes are what they should be."""
@@ -169,12 +170,10 @@ class Resets(Part):
         if row.fresh and lost and not any(engine.norms(left)):
             row.empty_steps.append((row.steps, row.pending))
 
-    def _use(self, engine: Engine, row: _Optimizer) -> None:
-        held = [p for p in engine.params(row.optimizer) if p.grad is not None]
-        norms = engine.norms([p.grad for p in held])
-        for p, norm in zip(held, norms, strict=True):
-            self._used[id(p)] = _Used(engine.token(p.grad), norm)
-            self._mixed.pop(id(p), None)
+    def _use(self, engine: Engine, row: _Optimizer, norms: Mapping[int, float]) -> None:
+        for key, norm in norms.items():
+            self._used[key] = _Used(engine.token(self._params[key].grad), norm)
+            self._mixed.pop(key, None)
         row.fresh, row.pending = {}, 0.0
 
     # --- findings

@@ -24,21 +24,24 @@ class TorchEngine(Engine):
 
     def norms(self, tensors: Sequence[Any]) -> list[float]:
         """In float32 at least; sparse tensors by their values."""
-        torch = self._torch
         if not tensors:
             return []
-        wide = torch.float32
-        with torch.no_grad():
-            plain = [_dense(t) for t in tensors]
-            if len(plain) == 1:
-                return [float(_norm(plain[0], wide if plain[0].dtype.itemsize < 4 else None))]
-            if any(t.dtype.itemsize < 4 for t in plain):  # their squares would over- or underflow
-                found = [_norm(t, wide if t.dtype.itemsize < 4 else None) for t in plain]
-            else:
-                found = torch._foreach_norm(plain)
-            if len({(n.dtype, n.device) for n in found}) > 1:
-                return [float(n) for n in found]
-            return torch.stack(found).tolist()
+        kinds = {(t.dtype, t.device, t.is_sparse, t.requires_grad) for t in tensors}
+        if len(kinds) > 1 or any(row[2:] != (False, False) for row in kinds):
+            tensors = [_plain(t) for t in tensors]
+        if any(dtype.itemsize < 4 for dtype, *_ in kinds):  # squares would over- or underflow
+            found = [self._norm(t) for t in tensors]
+        elif len(tensors) == 1:
+            return [self._norm(tensors[0]).item()]
+        else:
+            found = self._torch._foreach_norm(tensors)
+        if len({row[:2] for row in kinds}) > 1:
+            return [float(n) for n in found]
+        return self._torch.stack(found).tolist()
+
+    def _norm(self, tensor: Any) -> Any:
+        wide = self._torch.float32 if tensor.dtype.itemsize < 4 else None
+        return self._torch.linalg.vector_norm(tensor, dtype=wide)
 
     def listen(self, tensor: Any, hear: Callable[[Sequence[Any]], None]) -> bool:
         """By a hook of the node that made it, which the graph holds."""
@@ -55,11 +58,13 @@ class TorchEngine(Engine):
 
     def copies(self, tensors: Sequence[Any]) -> list[Any]:
         """Without a graph."""
-        return [t.detach().clone() for t in tensors]
+        return list(self._torch._foreach_clone([t.detach() for t in tensors])) if tensors else []
 
     def moved(self, tensors: Sequence[Any], copies: Sequence[Any]) -> list[float]:
         """As `norms` has them."""
-        return self.norms([t.detach() - old for t, old in zip(tensors, copies, strict=True)])
+        if not tensors:
+            return []
+        return self.norms(self._torch._foreach_sub([t.detach() for t in tensors], list(copies)))
 
     def params(self, optimizer: Any) -> list[Any]:
         """Those of all groups."""
@@ -75,15 +80,12 @@ class TorchEngine(Engine):
         return list(module.named_parameters(recurse=False))
 
 
-def _norm(tensor: Any, dtype: Any) -> Any:
-    torch: Any = import_module("torch")
-    return torch.linalg.vector_norm(tensor, dtype=dtype)
-
-
-def _dense(tensor: Any) -> Any:
+def _plain(tensor: Any) -> Any:
+    """Without a graph, and dense."""
+    if tensor.requires_grad:
+        tensor = tensor.detach()
     if not tensor.is_sparse:
         return tensor
-    tensor = tensor.detach()
     return (tensor if tensor.is_coalesced() else tensor.coalesce()).values()
 
 

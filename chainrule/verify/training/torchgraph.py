@@ -19,21 +19,21 @@ _LEAF = 1 << 63
 
 def graph_of(roots: Sequence[Any]) -> Graph:
     """The nodes that the roots (tensors) reach."""
-    seen: set[Any] = set()
     stack: list[Any] = [root.grad_fn for root in roots if getattr(root, "grad_fn", None)]
+    seen: set[Any] = set(stack)
     serials: list[int] = []
     leaves: list[Any] = []
     while stack and len(seen) < MOST:
         node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
         serial: int = node._sequence_nr()
         if serial < _LEAF:
             serials.append(serial)
         elif hasattr(node, "variable"):
             leaves.append(node.variable)
-        stack.extend([n for n, _ in node.next_functions if n is not None])
+        for below, _ in node.next_functions:
+            if below is not None and below not in seen:
+                seen.add(below)
+                stack.append(below)
     return Graph(tuple(sorted(serials)), tuple(leaves), bool(stack))
 
 

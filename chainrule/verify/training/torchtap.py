@@ -1,4 +1,4 @@
-"""PyTorch's training loop as events: optimizers, backward passes, resets, modules.
+"""PyTorch's training loop as events: optimizers, backward passes, resets.
 
 Only the few functions through which every loop goes are replaced, for as long as somebody listens.
 """
@@ -14,7 +14,7 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.training import events, torchgraph
 from chainrule.verify.training.bus import Bus, Tap
 from chainrule.verify.training.torchengine import TorchEngine, is_abstract
-from chainrule.verify.where import Line, here, place, site
+from chainrule.verify.where import place, site
 
 
 class Pauses(Protocol):
@@ -48,12 +48,9 @@ class TorchTap(Tap):
         self._patched = Patches()
         self._serial = 0
         self._inside = 0  # backward passes that are running
-        self._stack: list[events.Entered] = []  # calls of modules that are running
-        self._silent: set[int] = set()  # modules that were seen to run without a graph
         self._hidden = False  # whether kept values have hooks, which looking at them would run
-        self._lines: dict[int, tuple[Any, Line | None]] = {}
-        self._met: dict[int, Any] = {}
         self._known: dict[int, Any] = {}  # parameters of optimizers and modules, by id
+        self._begun: dict[int, tuple[events.StepBegins, Any]] = {}  # by id of the optimizer
 
     def put(self, bus: Bus) -> None:
         """Replace functions of torch by ones that tell."""
@@ -61,31 +58,24 @@ class TorchTap(Tap):
         self._bus, self._torch, self._engine = bus, torch, TorchEngine()
         self._unseen = torch._C.DisableTorchFunction
         optimizer = torch.optim.Optimizer
-        module = torch.nn.modules.module
         kept = torch.autograd.graph.saved_tensors_hooks
         self._patched.put(torch.autograd, "backward", self._backward)
         self._patched.after(optimizer, "__init__", self._built)
-        self._patched.before(optimizer, "zero_grad", self._zeroed)
+        self._patched.put(optimizer, "zero_grad", self._zeroing)
         self._patched.before(torch.nn.Module, "zero_grad", self._zeroed)
         self._patched.before(torch.nn.Module, "load_state_dict", self._loaded)
         self._patched.after(optimizer, "_optimizer_step_code", self._stepped)
         self._patched.before(kept, "__enter__", self._hidden_now)
-        self._patched.before(torch, "compile", self._leave)
-        self._patched.before(torch.nn.Module, "compile", self._leave)
         steps = import_module("torch.optim.optimizer")
         self._hooks = [steps.register_optimizer_step_pre_hook(self._steps)]
-        self._calls = [
-            module.register_module_forward_pre_hook(self._enters),
-            module.register_module_forward_hook(self._leaves, always_call=True),
-        ]
 
     def take(self) -> None:
         """Put everything back."""
         self._patched.undo()
-        for hook in (*self._hooks, *self._calls):
+        for hook in self._hooks:
             hook.remove()
-        for held in (self._known, self._lines, self._met, self._stack):
-            held.clear()
+        self._known.clear()
+        self._begun.clear()
 
     def _pause(self) -> None:
         if self.pauses is not None:
@@ -156,36 +146,39 @@ class TorchTap(Tap):
         self.tell(events.BackwardEnds(begin, touched, error))
 
     def _tokens(self, leaves: Sequence[Any]) -> dict[int, tuple[int, ...]]:
-        token = self._engine.token
-        every = {**self._known, **{id(x): x for x in leaves}}
+        token, known = self._engine.token, self._known
         with self._unseen():
-            return {key: token(grad) for key, p in every.items() if (grad := p.grad) is not None}
+            every = [*known.items(), *[(id(x), x) for x in leaves if id(x) not in known]]
+            return {key: token(grad) for key, p in every if (grad := p.grad) is not None}
 
     # --- optimizers
 
     def knows(self, optimizer: Any) -> None:
         """Tell of an optimizer that was there before."""
-        self._knows(self._engine.params(optimizer))
+        self.remember(self._engine.params(optimizer))
         self.tell(events.Built(self._engine, optimizer, None))
 
-    def _knows(self, params: Iterable[Any]) -> None:
+    def remember(self, params: Iterable[Any]) -> None:
         """Remember leaves; others (of a functional call) have no `.grad`, and live for a moment."""
         with self._unseen():
             self._known.update({id(p): p for p in params if p.is_leaf})
 
     def _built(self, _: None, optimizer: Any, *args: Any, **kwargs: Any) -> None:
-        self._knows(self._engine.params(optimizer))
+        self.remember(self._engine.params(optimizer))
         self.tell(events.Built(self._engine, optimizer, place()))
 
     def _steps(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         return self._patched.tried(lambda: self._step(optimizer, args, kwargs))
 
     def _step(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
-        self._knows(self._engine.params(optimizer))
+        self.remember(self._engine.params(optimizer))
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         told = callable(closure)
-        self.tell(events.StepBegins(self._engine, optimizer, place(), told))
+        begins = events.StepBegins(self._engine, optimizer, place(), told)
+        self.tell(begins)
         if not told:
+            if type(optimizer).__module__.startswith("torch.optim."):
+                self._begun[id(optimizer)] = begins, self._looks(optimizer)
             self._pause()
             return None
         heard = self._closure(optimizer, closure)
@@ -198,16 +191,26 @@ class TorchTap(Tap):
         def closure(*args: Any, **kwargs: Any) -> Any:
             result = run(*args, **kwargs)
             if self._patched.on:
-                self.tell(events.ClosureEnds(self._engine, optimizer))
+                self.tell(events.ClosureEnds(self._engine, optimizer, place()))
             return result
 
         return closure
 
     def _stepped(self, _: None, optimizer: Any) -> None:
-        self.tell(events.StepEnds(self._engine, optimizer, place()))
+        begins, looks = self._begun.pop(id(optimizer), (None, None))
+        same = begins is not None and looks == self._looks(optimizer)
+        known = begins if same else None
+        self.tell(events.StepEnds(self._engine, optimizer, place(), known))
         self._resume()
 
-    def _zeroed(self, owner: Any, *args: Any, **kwargs: Any) -> None:
+    def _looks(self, optimizer: Any) -> list[tuple[int, int]]:
+        """What changes if PyTorch's own optimizers, which never go behind its back, write to
+        gradients."""
+        with self._unseen():
+            held = [p.grad for p in self._engine.params(optimizer)]
+            return [(id(g), g._version) for g in held if g is not None]
+
+    def _zeroed(self, owner: Any, *_: Any, **__: Any) -> None:
         if self._bus.hears(events.Zeroed):
             optimizer = hasattr(owner, "param_groups")
             params = self._engine.params(owner) if optimizer else list(owner.parameters())
@@ -219,58 +222,18 @@ class TorchTap(Tap):
     def _hidden_now(self, hooks: Any) -> None:
         self._hidden = True
 
-    # --- modules
+    def _zeroing(self, run: Callable[..., None]) -> Callable[..., None]:
+        """An optimizer's reset asks much of its parameters, which is not to be seen."""
 
-    def _leave(self, *args: Any, **kwargs: Any) -> None:
-        """What is compiled is compiled with all that looks at it: so we look no more."""
-        for hook in self._calls:
-            hook.remove()
-        self._stack.clear()
-        if self.pauses is not None:
-            self.pauses.leave()
-            self._bus.notes.append(("ops and modules", "the program uses torch.compile"))
+        @wraps(run)
+        def zero_grad(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            if not self._patched.on:
+                return run(optimizer, *args, **kwargs)
+            self._patched.tried(lambda: self._zeroed(optimizer))
+            self._pause()
+            try:
+                run(optimizer, *args, **kwargs)
+            finally:
+                self._resume()
 
-    def _enters(self, module: Any, inputs: Any) -> None:
-        if self.pauses is not None:
-            self.pauses.enters(module)
-        recording = self._torch.is_grad_enabled()
-        if not recording:  # a loop over a test set: once is enough
-            if id(module) in self._silent:
-                return
-            self._silent.add(id(module))
-        depth = len(self._stack)
-        at = self._line(module) if depth else here()
-        entered = events.Entered(self._engine, module, depth, recording, at, inputs)
-        self._stack.append(entered)
-        if depth == 0:
-            self._patched.tried(lambda: self._meets(module))
-        if self._bus.hears(events.Entered):
-            self.tell(entered)
-
-    def _line(self, module: Any) -> Line | None:
-        """Where a module within another one is called: as it was at first."""
-        known = self._lines.get(id(module))
-        if known is None:
-            known = self._lines[id(module)] = (module, here())
-        return known[1]
-
-    def _meets(self, module: Any) -> None:
-        """Remember the parameters of a model, once: those that come later are leaves of graphs."""
-        if id(module) not in self._met:
-            self._met[id(module)] = module
-            parameter = self._torch.nn.Parameter
-            self._knows([p for p in module.parameters() if isinstance(p, parameter)])
-
-    def _leaves(self, module: Any, inputs: Any, output: Any) -> None:
-        if self.pauses is not None:
-            self.pauses.leaves(module)
-        if not self._stack or not any(called.module is module for called in self._stack):
-            return
-        entered = self._stack.pop()
-        while entered.module is not module:  # the calls above it have failed
-            entered = self._stack.pop()
-        if self._bus.hears(events.Left):
-            recording = self._torch.is_grad_enabled()
-            self.tell(
-                events.Left(self._engine, module, entered.depth, recording, entered.at, output)
-            )
+        return zero_grad
