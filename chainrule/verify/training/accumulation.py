@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -46,7 +47,7 @@ class _Optimizer:
     optimizer: Any
     group: list[_Micro] = field(default_factory=list[_Micro])
     groups: list[tuple[_Micro, ...]] = field(default_factory=list[tuple[_Micro, ...]])
-    looks: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    looks: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     """How its gradients looked after the last event that may change them, by id."""
     changed: bool = False
     """Whether the program changed gradients by itself."""
@@ -126,7 +127,8 @@ class Accumulation(Part):
         alone = begin.graph.oldest > self._newest and not begin.retained
         self._newest = max(self._newest, begin.graph.newest)
         for key, row in self._rows.items():
-            own = frozenset([id(p) for p in begin.engine.params(row.optimizer)]) & e.touched
+            mine = [id(p) for p in begin.engine.params(row.optimizer)]
+            own = e.touched.intersection(mine)
             if own:
                 first = key in self._empty
                 row.group.append(
@@ -134,7 +136,7 @@ class Accumulation(Part):
                         begin.site, begin.place, begin.scale, own, alone, first, self._chained
                     )
                 )  # fmt: skip
-            row.looks = _looks(begin.engine, row.optimizer)
+            row.looks = {key: e.tokens[key] for key in mine if key in e.tokens}
         self._chained = False
         self._bus.attend(self, bool(self._cut))
 
@@ -155,7 +157,7 @@ class Accumulation(Part):
     def _steps(self, e: events.StepBegins) -> None:
         row = self._row(e.optimizer)
         row.stepped_at = e.place
-        row.changed |= e.closure or row.looks != _looks(e.engine, row.optimizer)
+        row.changed |= e.closure or row.looks != e.tokens
 
     def _stepped(self, e: events.StepEnds) -> None:
         row = self._row(e.optimizer)

@@ -205,7 +205,7 @@ class Bad(Part):
             return
         if all(math.isfinite(norm) for norm in e.gradients.values()):
             return
-        grads = [p.grad for p in e.engine.params(e.optimizer) if p.grad is not None]
+        grads = [p.grad for p in e.params if p.grad is not None]
         bad = next((g for g in grads if not self._ranges.finite(g)), None)
         if bad is not None:
             self._found = self._candidate or (self._overflow(bad), "a gradient")

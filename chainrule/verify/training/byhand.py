@@ -15,7 +15,6 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events
 from chainrule.verify.training.bus import Bus, Handlers, Part
-from chainrule.verify.training.events import Engine
 from chainrule.verify.training.said import said
 
 
@@ -54,13 +53,10 @@ class ByHand(Part):
         }
 
     def _built(self, e: events.Built) -> None:
-        self._skip(e.engine, e.optimizer)
+        self._optimized.update([id(p) for p in e.params])
 
     def _steps(self, e: events.StepBegins) -> None:
-        self._skip(e.engine, e.optimizer)
-
-    def _skip(self, engine: Engine, optimizer: Any) -> None:
-        self._optimized |= {id(p) for p in engine.params(optimizer)}
+        self._optimized.update([id(p) for p in e.params])
 
     def _begins(self, e: events.BackwardBegins) -> None:
         same = [
@@ -87,7 +83,8 @@ class ByHand(Part):
             self._mixed.append((e.begin.serial, len(old), norm, e.begin.place))
             mixed = [x for x in e.begin.graph.leaves if id(x) in self._suspects.keys() & e.touched]
             self._reset = self._reset or edits.dropped(mixed)
-        own = [x for x in e.begin.graph.leaves if id(x) in e.touched - self._optimized]
+        free = e.touched - self._optimized
+        own = [x for x in e.begin.graph.leaves if id(x) in free] if free else []
         gradients = engine.norms([x.grad for x in own])
         values = engine.norms([x.detach() for x in own])
         for x, g, value in zip(own, gradients, values, strict=True):

@@ -86,7 +86,7 @@ class Coverage(Part):
     def _built(self, e: events.Built) -> None:
         row = self._of(e.optimizer)
         row.place = e.place
-        row.params = {id(p): p for p in e.engine.params(e.optimizer)}
+        row.params = {id(p): p for p in e.params}
 
     def _loaded(self, e: events.Loaded) -> None:
         self._seen.loaded |= {id(m) for _, m in e.engine.modules(e.module)}
@@ -118,19 +118,16 @@ class Coverage(Part):
 
     def _steps(self, e: events.StepBegins) -> None:
         row = self._of(e.optimizer)
-        row.params.update({id(p): p for p in e.engine.params(e.optimizer)})
+        row.params.update({id(p): p for p in e.params})
         if not e.closure and row.fresh:
-            self._note(row)
+            row.got |= e.tokens.keys()
 
     def _stepped(self, e: events.StepEnds) -> None:
         row = self._of(e.optimizer)
         if row.fresh:
-            self._note(row)
+            row.got |= e.tokens.keys()
             row.count += 1
         row.fresh = False
-
-    def _note(self, row: Steps) -> None:
-        row.got |= {key for key, p in row.params.items() if p.grad is not None}
 
     def found(self, ledger: Ledger) -> list[Finding]:
         """What has no gradient, and what no optimizer changes."""

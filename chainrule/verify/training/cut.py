@@ -62,7 +62,7 @@ class Cut(Part):
         }
 
     def _built(self, e: events.Built) -> None:
-        self._optimized |= {id(p) for p in e.engine.params(e.optimizer)}
+        self._optimized |= {id(p) for p in e.params}
 
     def _ran(self, e: events.OpRan) -> None:
         if e.linked:

@@ -105,6 +105,17 @@ class _AtOptimizer(abc.ABC):
     optimizer: Any
     place: Place | None
 
+    @cached_property
+    def params(self) -> Sequence[Any]:
+        """Its parameters."""
+        return self.engine.params(self.optimizer)
+
+    @cached_property
+    def tokens(self) -> Mapping[int, tuple[int, ...]]:
+        """How its gradients look now, by id of the parameter, for all who ask."""
+        token = self.engine.token
+        return {id(p): token(g) for p in self.params if (g := p.grad) is not None}
+
 
 @dataclass(frozen=True, eq=False)
 class Built(_AtOptimizer):
@@ -150,13 +161,15 @@ class BackwardEnds:
 
     begin: BackwardBegins
     touched: frozenset[int]
+    tokens: Mapping[int, tuple[int, ...]]
+    """How the gradients of all known parameters look now, by id."""
     error: BaseException | None = None
 
 
-def _norms(engine: Engine, optimizer: Any) -> Mapping[int, float]:
+def _norms(event: _AtOptimizer) -> Mapping[int, float]:
     """Norms of the gradients of an optimizer's parameters, by id of the parameter."""
-    held = [p for p in engine.params(optimizer) if p.grad is not None]
-    norms = engine.norms([p.grad for p in held])
+    held = [p for p in event.params if p.grad is not None]
+    norms = event.engine.norms([p.grad for p in held])
     return dict(zip(map(id, held), norms, strict=True))
 
 
@@ -169,7 +182,7 @@ class StepBegins(_AtOptimizer):
     @cached_property
     def gradients(self) -> Mapping[int, float]:
         """Norms of its gradients as they are now, by id of the parameter, for all who ask."""
-        return _norms(self.engine, self.optimizer)
+        return _norms(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,14 +195,14 @@ class StepEnds(_AtOptimizer):
     """An optimizer has taken a step."""
 
     begin: StepBegins | None = None
-    """Its beginning, if the gradients are surely as they were then."""
+    """Its beginning, if the optimizer writes to no gradient without changing its token."""
 
     @cached_property
     def gradients(self) -> Mapping[int, float]:
         """Norms of its gradients as they are now, by id of the parameter, for all who ask."""
-        if self.begin is not None:
+        if self.begin is not None and self.begin.tokens == self.tokens:
             return self.begin.gradients
-        return _norms(self.engine, self.optimizer)
+        return _norms(self)
 
 
 class Entered(NamedTuple):

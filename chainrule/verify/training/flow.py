@@ -136,7 +136,7 @@ class Flow(Part):
     def _stepping(self, e: events.StepBegins) -> None:
         if self._steps >= STEPS or e.closure:
             return
-        params = {id(p): p for p in e.engine.params(e.optimizer)}
+        params = {id(p): p for p in e.params}
         for layer in self._layers.values():
             own = [key for key in layer.params if key in params]
             if own:
@@ -166,7 +166,7 @@ class Flow(Part):
         if self._steps >= STEPS:
             return
         if self._before:
-            self._moved(e.engine, e.engine.params(e.optimizer))
+            self._moved(e.engine, e.params)
         for layer in self._layers.values():
             if layer.arriving:
                 layer.norms.append(_length(layer.arriving))

@@ -47,7 +47,7 @@ class OwnBad(Part):
 
     def _step(self, e: events.StepBegins) -> None:
         self._steps += 1
-        grads = [p.grad for p in e.engine.params(e.optimizer) if p.grad is not None]
+        grads = [p.grad for p in e.params if p.grad is not None]
         bad = any(not np.all(np.isfinite(g.value)) for g in grads)
         if bad and self._candidate is not None and self._found is None:
             self._found = (self._candidate, self._steps)

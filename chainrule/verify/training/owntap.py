@@ -111,7 +111,7 @@ class OwnTap(Tap):
     ) -> None:
         after = self._tokens()
         touched = frozenset([key for key, token in after.items() if before.get(key) != token])
-        self._bus.tell(events.BackwardEnds(begin, touched, error))
+        self._bus.tell(events.BackwardEnds(begin, touched, after, error))
 
     def _tokens(self) -> dict[int, tuple[int, ...]]:
         token = self._engine.token

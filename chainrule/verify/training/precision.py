@@ -106,7 +106,7 @@ class Precision(Part):
         self._optimizer, self._stepped_at = e.optimizer, e.place
         self._before = {
             id(p): (p, p.detach().clone(), p.grad.detach() != 0)
-            for p in e.engine.params(e.optimizer)
+            for p in e.params
             if p.grad is not None and p.dtype.itemsize == 2 and p.grad.layout == p.layout
         }
 

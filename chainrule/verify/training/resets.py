@@ -8,9 +8,8 @@ resets them before it uses any.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
@@ -21,8 +20,7 @@ from chainrule.verify.training.events import Engine
 from chainrule.verify.training.said import looked, said
 
 
-@dataclass
-class _Used:
+class _Used(NamedTuple):
     """A gradient that a step has used: how it looked then."""
 
     token: tuple[int, ...]
@@ -109,6 +107,8 @@ class Resets(Part):
 
     def _forget_reset(self, engine: Engine) -> None:
         """Mixed gradients that were reset are mixed no longer."""
+        if not self._mixed:
+            return
         here = [key for key in self._mixed if self._params[key].grad is not None]
         norms = engine.norms([self._params[key].grad for key in here])
         kept = {key for key, norm in zip(here, norms, strict=True) if norm != 0}
@@ -151,18 +151,18 @@ class Resets(Part):
     def _called(self, e: events.ClosureEnds) -> None:
         row = self._row(e.engine, e.optimizer)
         self._look(e.engine, row)
-        self._use(e.engine, row, events.StepEnds(e.engine, e.optimizer, e.place).gradients)
+        self._use(events.StepEnds(e.engine, e.optimizer, e.place), row)
 
     def _stepped(self, e: events.StepEnds) -> None:
-        self._use(e.engine, self._row(e.engine, e.optimizer), e.gradients)
+        self._use(e, self._row(e.engine, e.optimizer))
 
     def _look(self, engine: Engine, row: _Optimizer) -> None:
         """Whether the gradients that a step takes are what they should be."""
         self._forget_reset(engine)
-        own = engine.params(row.optimizer)
-        grads = [p.grad for p in own if p.grad is not None]
+        own = engine.params(row.optimizer) if self._mixed else []
         old = [self._mixed[id(p)] for p in own if id(p) in self._mixed]
         if old:
+            grads = [p.grad for p in own if p.grad is not None]
             norm = _length(engine.norms(grads))
             row.mixed_steps.append((row.steps, len(old), norm, _length(old)))
         left = [p.grad for p in row.fresh.values() if p.grad is not None]
@@ -170,9 +170,10 @@ class Resets(Part):
         if row.fresh and lost and not any(engine.norms(left)):
             row.empty_steps.append((row.steps, row.pending))
 
-    def _use(self, engine: Engine, row: _Optimizer, norms: Mapping[int, float]) -> None:
-        for key, norm in norms.items():
-            self._used[key] = _Used(engine.token(self._params[key].grad), norm)
+    def _use(self, e: events.StepEnds, row: _Optimizer) -> None:
+        tokens = e.tokens
+        for key, norm in e.gradients.items():
+            self._used[key] = _Used(tokens[key], norm)
             self._mixed.pop(key, None)
         row.fresh, row.pending = {}, 0.0
 

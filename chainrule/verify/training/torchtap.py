@@ -50,7 +50,7 @@ class TorchTap(Tap):
         self._inside = 0  # backward passes that are running
         self._hidden = False  # whether kept values have hooks, which looking at them would run
         self._known: dict[int, Any] = {}  # parameters of optimizers and modules, by id
-        self._begun: dict[int, tuple[events.StepBegins, Any]] = {}  # by id of the optimizer
+        self._begun: dict[int, events.StepBegins] = {}  # by id of the optimizer
 
     def put(self, bus: Bus) -> None:
         """Replace functions of torch by ones that tell."""
@@ -143,7 +143,7 @@ class TorchTap(Tap):
             return
         after = self._tokens(begin.graph.leaves)
         touched = frozenset([key for key, token in after.items() if before.get(key) != token])
-        self.tell(events.BackwardEnds(begin, touched, error))
+        self.tell(events.BackwardEnds(begin, touched, after, error))
 
     def _tokens(self, leaves: Sequence[Any]) -> dict[int, tuple[int, ...]]:
         token, known = self._engine.token, self._known
@@ -171,15 +171,13 @@ class TorchTap(Tap):
         return self._patched.tried(lambda: self._step(optimizer, args, kwargs))
 
     def _step(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
-        self.remember(self._engine.params(optimizer))
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         told = callable(closure)
         begins = events.StepBegins(self._engine, optimizer, place(), told)
+        self.remember(begins.params)
         self.tell(begins)
         if not told:
-            if type(optimizer).__module__.startswith("torch.optim."):
-                self._begun[id(optimizer)] = begins, self._looks(optimizer)
-            self._pause()
+            self._begins(begins)
             return None
         heard = self._closure(optimizer, closure)
         if "closure" in kwargs:
@@ -196,19 +194,18 @@ class TorchTap(Tap):
 
         return closure
 
-    def _stepped(self, _: None, optimizer: Any) -> None:
-        begins, looks = self._begun.pop(id(optimizer), (None, None))
-        same = begins is not None and looks == self._looks(optimizer)
-        known = begins if same else None
-        self.tell(events.StepEnds(self._engine, optimizer, place(), known))
-        self._resume()
+    def _begins(self, event: events.StepBegins) -> None:
+        """Look away. PyTorch's own optimizers write to no gradient behind its back."""
+        if type(event.optimizer).__module__.startswith("torch.optim."):
+            with self._unseen():
+                if event.tokens:  # as they are before the step
+                    self._begun[id(event.optimizer)] = event
+        self._pause()
 
-    def _looks(self, optimizer: Any) -> list[tuple[int, int]]:
-        """What changes if PyTorch's own optimizers, which never go behind its back, write to
-        gradients."""
-        with self._unseen():
-            held = [p.grad for p in self._engine.params(optimizer)]
-            return [(id(g), g._version) for g in held if g is not None]
+    def _stepped(self, _: None, optimizer: Any) -> None:
+        begin = self._begun.pop(id(optimizer), None)
+        self.tell(events.StepEnds(self._engine, optimizer, place(), begin))
+        self._resume()
 
     def _zeroed(self, owner: Any, *_: Any, **__: Any) -> None:
         if self._bus.hears(events.Zeroed):
