@@ -135,6 +135,12 @@ def sigmoid_twice(x: Any) -> Any:
     return out, out
 
 
+def softmax_twice(x: Any) -> Any:
+    e = np.exp(x)
+    p = e / e.sum(1, keepdims=True)
+    return p, p
+
+
 def halves(x: Any) -> Any:
     return x[:, :2] * 2, x[:, 2:] ** 2
 
@@ -148,6 +154,8 @@ OTHERS: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
     (sigmoid, lambda g, out: g * out * (1 - out)),
     (sigmoid, lambda grad, y: grad * y * (1 - y)),
     (sigmoid_twice, lambda grad_out, out: grad_out * out * (1 - out)),
+    (softmax_twice, lambda dp, p: p * (dp - np.sum(dp * p, 1, keepdims=True))),
+    (softmax_twice, lambda p, p_bar: p * (p_bar - np.sum(p_bar * p, 1, keepdims=True))),
     (halves, lambda g1, g2, x: np.concatenate([2 * g1, 2 * x[:, 2:] * g2], 1)),
     (halves, lambda grads, x: np.concatenate([2 * grads[0], 2 * x[:, 2:] * grads[1]], 1)),
     (masked, lambda g, mask: g * mask),

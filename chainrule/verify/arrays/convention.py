@@ -15,6 +15,7 @@ import numpy as np
 
 from chainrule.errors import ConfigError, describe
 from chainrule.verify.arrays.naming import (
+    gradient_of,
     is_cotangent,
     is_output,
     is_rate,
@@ -135,6 +136,7 @@ class _Search:
         """For each parameter `x3` (an input), `g`, `r0` (a result), `rest`, `lr`, `?` or `-`."""
         named = returned_names(self.forward)
         named = named if len(named) == len(self.results) else ()
+        said = list(dict.fromkeys([n for n in named if n is not None]))
         roles: list[str] = []
         for i, p in enumerate(parameters):
             last = len(parameters) - 1
@@ -146,7 +148,7 @@ class _Search:
                 roles.append("rest")
             elif p.name in named:
                 roles.append(f"r{named.index(p.name)}")
-            elif is_cotangent(p.name) and self.side is None:
+            elif self.side is None and (is_cotangent(p.name) or _is_bar(p.name, said)):
                 roles.append("g")
             elif is_output(p.name):
                 roles.append("r0")
@@ -166,6 +168,11 @@ class _Search:
         if not kept or "rest" in roles or len(others) != 2 - roles.count("g"):
             return roles
         return ["?" if i in others else role for i, role in enumerate(roles)]
+
+
+def _is_bar(name: str, results: list[str]) -> bool:
+    """Whether a name says that it is the gradient of something that the forward returned."""
+    return name.lower() not in map(str.lower, results) and gradient_of(name, results) is not None
 
 
 def _names(names: Sequence[str]) -> list[str]:

@@ -45,10 +45,14 @@ def is_tensor(value: Any) -> bool:
 
 
 def node_of(tensor: Any) -> Any:
-    """The node that made a tensor, None if it is a leaf."""
+    """The node that made a tensor; None if it is a leaf, or PyTorch refuses to say: a view that was
+    made without a graph and then written to has none that could be used."""
     if isinstance(tensor, Tensor):
         return None if tensor.node is None or tensor.node.op is None else tensor.node
-    return getattr(tensor, "grad_fn", None)
+    try:
+        return getattr(tensor, "grad_fn", None)
+    except RuntimeError:
+        return None
 
 
 def age(tensor: Any) -> int:
