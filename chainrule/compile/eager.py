@@ -14,11 +14,14 @@ import numpy as np
 from chainrule.compile.calling.axes import Sized, record_sized
 from chainrule.compile.running.backend import uncollected
 from chainrule.compile.running.prepared import Prepared
+from chainrule.compile.terms.sizes import about
 from chainrule.dtypes import Dtype
 from chainrule.op import Array
 
 _FIRST, _STEP = 11, 6
 """Sizes that a function is traced at first: none is a special case, and no two are equal."""
+_MOSTLY = 512
+"""What sizes mostly are like: arrays are large."""
 
 
 def kernel(
@@ -38,10 +41,14 @@ def kernel(
 
     with uncollected():  # in a context of its own: who records or is handed ops here is not there
         variant = Context().run(
-            record_sized, "a composite", examples, [dict(enumerate(axes)) for axes in letters], call
+            record_sized, "a composite", examples, [_named(axes) for axes in letters], call
         )
     run: Any = variant.run
     return EagerKernel(run, variant.args)
+
+
+def _named(axes: str) -> dict[int, str]:
+    return {i: about(letter, _MOSTLY) for i, letter in enumerate(axes)}
 
 
 @final

@@ -38,9 +38,9 @@ from chainrule.graph import (
 )
 from chainrule.op import Array, Need, Op
 
-LEAST = 1 << 18
-"""Elements of a first argument from which on kernels are used: there they have gained what their
-compilation took after some tens of calls; and what is smaller compiles nothing."""
+LEAST = 1 << 17
+"""Elements of a first argument from which on kernels are used: there they gain 0.3 to 4 ms a call,
+so that some hundreds of calls at most have gained what compilation took; less compiles nothing."""
 
 Kernel = Callable[[Sequence[Array]], list[Array]]
 """Runs a function of arrays, compiled; arrays in C's order in, new arrays out."""

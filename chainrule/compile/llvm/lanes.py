@@ -36,10 +36,14 @@ from chainrule.compile.loops.language import (
     statements,
     within,
 )
-from chainrule.compile.terms.sizes import Extent
+from chainrule.compile.terms.sizes import Extent, typical
 
 if TYPE_CHECKING:
     from chainrule.compile.llvm.kernel import Emitter
+
+
+LONG = 8
+"""A loop of so many vectors, typically, is long: what is left of the last one hardly counts."""
 
 
 @final
@@ -61,7 +65,8 @@ def over_lanes(e: Emitter, s: For) -> None:
     width = width_of(e.machine, s.body, n)
     folds: dict[Local, Fold] = {x.local: x.fold for x in statements(s.body) if isinstance(x, Into)}
     outer = [x for x in folds if x in e.locals]
-    full = n // width if isinstance(n, int) else 0
+    full = typical(n) // width
+    full = full if isinstance(n, int) or full >= LONG else 0
     copies = 4 if outer and full >= 8 else 1
     for local in outer:
         e.vectors[local] = [_started(e, local, folds[local], width) for _ in range(copies)]
@@ -75,6 +80,8 @@ def over_lanes(e: Emitter, s: For) -> None:
             with e.known.within():
                 mask = first_lanes(n % width, width)
                 _vector(e, s, Lanes(s.var, width, ir.Constant(I64, full * width), mask))
+    elif full:
+        _long(e, s, width, copies)
     else:
         _dynamic(e, s, width, 1)
     for local in outer:
@@ -91,6 +98,22 @@ def _dynamic(e: Emitter, s: For, width: int, copies: int) -> None:
             mask = None if plain else below(b, end, base, width)
             with e.known.within():
                 _vector(e, s, Lanes(s.var, width, base, mask, copy))
+
+
+def _long(e: Emitter, s: For, width: int, copies: int) -> None:
+    """A loop whose end is known when it runs, and mostly far: full vectors, then what is left."""
+    b, end = e.b, e.end(s)
+    whole = b.and_(end, ir.Constant(I64, -copies * width))
+    with e.counting(whole, copies * width) as i:
+        for copy in range(copies):
+            base = b.add(i, ir.Constant(I64, copy * width), flags=("nsw",)) if copy else i
+            with e.known.within():
+                _vector(e, s, Lanes(s.var, width, base, None, copy))
+    with e.counting(b.sub(end, whole, flags=("nsw",)), width) as i:
+        base = b.add(whole, i, flags=("nsw",))
+        mask = below(b, end, base, width)
+        with e.known.within():
+            _vector(e, s, Lanes(s.var, width, base, mask))
 
 
 def _divides(at: Affine, by: int) -> bool:
@@ -175,7 +198,7 @@ def width_of(machine: Machine, body: Sequence[Stmt], n: Extent) -> int:
         if isinstance(s, Store):
             sizes.add(s.buffer.dtype.itemsize)
     width = machine.lanes(max(sizes))
-    if not isinstance(n, int) and width > 4:
+    if not isinstance(n, int) and width > 4 and typical(n) < LONG * width:
         width //= 2  # such loops are often short: half a vector wastes less of the last one
     while isinstance(n, int) and width // 2 >= n and width > 1:
         width //= 2

@@ -123,7 +123,7 @@ def number_fitted(values: Sequence[Any], samples: Sequence[Sample], dtype: Any) 
         for over in (True, False):
             scales = np.array(values, np.float64) * (sizes if over else 1 / sizes)
             if np.abs(scales - scales[0]).max() <= near * abs(scales[0]):
-                scale = float(np.median(scales))
+                scale = sorted(scales.tolist())[len(scales) // 2]
                 short = round(scale, 12)
                 return Ratio(
                     short if abs(short - scale) <= near * abs(scale) else scale, _size(m), over

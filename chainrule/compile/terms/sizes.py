@@ -131,6 +131,20 @@ def bound(size: Extent, values: Mapping[str, int]) -> int:
     return size if isinstance(size, int) else size.bind(values)
 
 
+_ABOUT = "_about_"
+
+
+def about(name: str, n: int) -> str:
+    """A symbol's name that says what its size mostly is like: code is planned for that."""
+    return f"{name}{_ABOUT}{n}"
+
+
 def typical(size: Extent) -> int:
-    """A number to plan with: the size where every symbol is 64."""
-    return size if isinstance(size, int) else size.bind(dict.fromkeys(size.symbols, 64))
+    """A number to plan with: the size where every symbol is as it mostly is, 64 if it does not
+    say."""
+    if isinstance(size, int):
+        return size
+    said = {s: s.rpartition(_ABOUT) for s in size.symbols}
+    return size.bind(
+        {s: int(n) if name and n.isdigit() else 64 for s, (name, _, n) in said.items()}
+    )
