@@ -10,7 +10,6 @@ from typing import Any
 
 from chainrule.dtypes import REAL
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
-from chainrule.graph import Variable
 from chainrule.op import Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
@@ -71,7 +70,7 @@ def cross_entropy(
     _check_targets(logits, target, axis)
     used = None if ignore_index is None else target != ignore_index
     index = target if used is None else where(used, target, 0)
-    check_classes("cross_entropy", index, logits.shape[axis])
+    index = classes("cross_entropy", index, logits.shape[axis])
     return _of_classes(logits, index, used, weight, axis, label_smoothing, reduction)
 
 
@@ -119,17 +118,23 @@ def _check_targets(logits: Any, target: Any, axis: int) -> None:
         )
 
 
-def check_classes(what: str, index: Any, count: int) -> None:
-    """Raise for a class outside 0..count - 1: a negative index would count from the end."""
-    value = index.value if isinstance(index, Variable) else index
-    if isinstance(value, Spec) or value.size == 0:
-        return
+def classes(what: str, index: Any, count: int) -> Any:
+    """`index`; raises for a class outside 0..count - 1: a negative one would count from the end.
+
+    Where values are not known yet it is put beyond the end, which a compiled call notices.
+    """
+    value = getattr(index, "value", index)
+    if isinstance(value, Spec):
+        return index if value.dtype.kind == "u" else where(index < 0, count, index)
+    if value.size == 0:
+        return index
     for wrong in (value.min(), value.max()):
         if not 0 <= wrong < count:
             raise IndexingError(
                 f"{what}: class {wrong} is not among 0..{count - 1}; positions to be left "
                 "out carry the number that is given as ignore_index"
             )
+    return index
 
 
 def _of_probabilities(

@@ -18,7 +18,7 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.accident import same_shapes
 from chainrule.ops.activations import logsigmoid
-from chainrule.ops.common_losses import check_classes, reduce_loss
+from chainrule.ops.common_losses import classes, reduce_loss
 from chainrule.ops.distances import cosine_similarity, pairwise_distance
 from chainrule.ops.selection import take, take_along_axis, where
 from chainrule.ops.shaping import astype, expand_dims, normalize_axis, squeeze
@@ -170,7 +170,7 @@ def nll_loss(
     axis = normalize_axis(axis, logp.ndim)
     used = True if ignore_index is None else target != ignore_index
     index = target if ignore_index is None else where(used, target, 0)
-    check_classes("nll_loss", index, logp.shape[axis])
+    index = classes("nll_loss", index, logp.shape[axis])
     picked = squeeze(take_along_axis(logp, expand_dims(index, axis), axis=axis), axis)
     ones = np.ones(logp.shape[axis], logp.dtype)
     share = where(used, take(ones if weight is None else weight, index, axis=0), 0)
@@ -239,7 +239,7 @@ def multi_margin_loss(
         (*s, C), (*s), weight (C) -> (*s).
     """
     index = expand_dims(target, -1)
-    check_classes("multi_margin_loss", index, x.shape[-1])
+    index = classes("multi_margin_loss", index, x.shape[-1])
     gaps = ew.at_least(margin - take_along_axis(x, index, axis=-1) + x, 0)
     gaps = gaps if p == 1 else gaps**p
     if weight is not None:

@@ -188,7 +188,8 @@ def _places(what: str, x: Any, axis: int, indices: Any, source: Any) -> tuple[An
     for a, m in enumerate(shape):
         if a != axis:
             start = start + (np.arange(m) * strides[a]).reshape(-1, *[1] * (len(shape) - a - 1))
-    places = (indices % max(size[axis], 1)) * strides[axis] + start
+    # a lookup, not a product: where it is compiled, an index that is outside is noticed
+    places = take(np.arange(size[axis]) * strides[axis], indices, axis=0) + start
     return places, broadcast_to(astype(source, x.dtype), shape)
 
 

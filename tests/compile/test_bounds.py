@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule import nn
 from chainrule.compile.rewriting.bounds import checked
 from chainrule.compile.terms.terms import Program, Terms, Values
 from chainrule.errors import IndexingError
@@ -29,12 +30,45 @@ def test_an_index_that_is_outside(bad: list[int]):
     np.testing.assert_array_equal(f(cr.tensor([4, 1])).numpy(), TABLE[[4, 1]])
 
 
-def test_a_class_that_does_not_exist():
-    logits = cr.tensor(np.zeros((2, 3)))
-    loss = cr.jit(lambda t: cr.nn.functional.cross_entropy(logits, t))
-    assert loss(cr.tensor([0, 2])).item() == pytest.approx(np.log(3))
-    with pytest.raises(IndexingError, match=r"outside 0..2"):
-        loss(cr.tensor([0, 3]))
+X = cr.tensor(np.arange(12.0).reshape(4, 3))
+ONE = cr.tensor([[7.0, 8.0, 9.0]])
+BY_INDEX: dict[str, Any] = {
+    "x[i]": lambda i: X[i],
+    "x[i, 1]": lambda i: X[i, 1],
+    "x[:, i]": lambda i: X[:, i],
+    "x[..., None, i]": lambda i: X[..., None, i],
+    "x[i, i]": lambda i: X[i, i],
+    "take": lambda i: cr.take(X, i, axis=0),
+    "take_along_axis": lambda i: cr.take_along_axis(X, i[:, None], axis=0),
+    "put": lambda i: cr.put(X, i * 3, 1.0),
+    "index_put": lambda i: cr.index_put(X, (i,), 1.0),
+    "index_put, adding": lambda i: cr.index_put(X, (i,), 1.0, accumulate=True),
+    "index_copy": lambda i: cr.index_copy(X, 0, i, ONE),
+    "index_add": lambda i: cr.index_add(X, 0, i, ONE),
+    "scatter": lambda i: cr.scatter(X, 0, i[:, None], 1.0),
+    "scatter_add": lambda i: cr.scatter_add(X, 0, i[:, None], ONE),
+    "scatter_reduce": lambda i: cr.scatter_reduce(X, 0, i[:, None], ONE, "amax"),
+    "gradient of x[i]": lambda i: cr.grad(lambda x: (x[i] ** 2).sum())(X),
+    "vmap": lambda i: cr.vmap(lambda j: X[j])(i),
+    "cross_entropy": lambda i: cr.cross_entropy(ONE, i),
+    "nll_loss": lambda i: nn.functional.nll_loss(ONE, i),
+    "multi_margin_loss": lambda i: nn.functional.multi_margin_loss(ONE, i),
+}
+
+
+@pytest.mark.parametrize("what", BY_INDEX)
+def test_compiled_code_refuses_the_indices_that_eager_code_refuses(what: str):
+    f = BY_INDEX[what]
+    for i in (0, 2, -1, -3, -5, 4, 9, 200):
+        for dtype in (cr.int64, cr.int8 if i < 128 else cr.int16, *[cr.uint8] * (i >= 0)):
+            index = cr.tensor([i], dtype=dtype)
+            try:
+                want = f(index).numpy()
+            except IndexingError:
+                with pytest.raises(IndexingError, match="outside"):
+                    cr.jit(f)(index)
+            else:
+                np.testing.assert_allclose(cr.jit(f)(index).numpy(), want, rtol=1e-6)
 
 
 def test_of_a_size_that_is_not_known():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.errors import ShapeError
+from chainrule.errors import ShapeError, TraceError
 
 TABLE = cr.tensor(np.arange(30.0).reshape(10, 3))
 
@@ -77,3 +77,38 @@ def test_as_many_traces_as_the_polynomial_needs(rule: Any, traces: int):
         assert compiled(x).item() == f(x).item()
         if n == 5:
             assert len(set(seen)) == len(seen) - 1 == traces
+
+
+def test_a_program_for_one_size_alone_is_not_taken_for_another():
+    """Called with that size first, and again, which is what the short way of a call is for."""
+    f = lambda x: x * (3.0 if x.shape[0] == 3 else 1.0)
+    g = cr.jit(f, dynamic={"x": ("N",)})
+    for n in (3, 3, 3, 5, 3, 6, 5):
+        x = cr.tensor(np.ones((n, 2)))
+        np.testing.assert_array_equal(g(x).numpy(), f(x).numpy())
+    with pytest.raises(ShapeError):
+        cr.jit(f, dynamic={"x": ("N",)}).loop([(cr.tensor(np.ones((n, 2))),) for n in (3, 3, 5)])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: cr.zeros((x.shape[0], 2)) + 1,
+        lambda x: cr.tensor(2.0) * x.shape[0],
+        lambda x: TABLE[: x.shape[0]],
+        lambda x: TABLE * (3.0 if x.shape[0] == 3 else 1.0),
+    ],
+)
+def test_a_size_of_which_only_the_shape_is_read_is_refused(f: Any):
+    with pytest.raises(TraceError, match=r"'N', but reads no argument that\s+has it"):
+        cr.jit(f, dynamic={"x": ("N",)})(cr.tensor(np.ones((3, 2))))
+
+
+def test_a_size_is_not_returned_as_if_it_were_a_constant():
+    g = cr.jit(lambda x: (x.sum(), x.shape[0]), dynamic={"x": ("N",)})
+    with pytest.raises(TraceError, match=r"returns \[3\] at {'N': 3} and \[4\] at {'N': 4}"):
+        g(cr.tensor(np.ones((3, 2))))
+    assert cr.jit(lambda x: (x, "name", 7), dynamic={"x": ("N",)})(cr.tensor([1.0, 2.0]))[1:] == (
+        "name",
+        7,
+    )

@@ -19,11 +19,12 @@ from chainrule.compile.rewriting.bounds import checked
 from chainrule.compile.rewriting.simplify import simplified
 from chainrule.compile.running.backend import uncollected
 from chainrule.compile.running.program import Native
-from chainrule.compile.terms.dynamic import holds_at, structure, unified
+from chainrule.compile.terms.dynamic import holds_at, structure, symbols_of, unified
 from chainrule.compile.terms.fitting import Sample, count_needed, samples_near
 from chainrule.compile.terms.terms import Program, Terms
 from chainrule.compile.tracing.assemble import Call
 from chainrule.compile.tracing.derivative import Compiled, Derivative
+from chainrule.compile.tracing.left import NUMBER, TENSOR
 from chainrule.compile.tracing.record import record
 from chainrule.compile.tracing.state import Variant
 from chainrule.errors import ChainruleError, TraceError
@@ -114,7 +115,12 @@ class Trace:
         """What two traces must share to be one program."""
         op = self.variant.op
         flow = None if op is None else (op.known.open, op.known.wrt)
-        return [structure(p.program) for p in self.parts], flow
+        return [structure(p.program) for p in self.parts], flow, self.plain
+
+    @property
+    def plain(self) -> list[Any]:
+        """What it returns beside tensors."""
+        return [x for x in self.variant.returned if x is not TENSOR and x is not NUMBER]
 
 
 def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: Call) -> Variant:
@@ -140,7 +146,7 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
         if len(like) < least:
             continue
         if traces[0] not in like:
-            return _alone(traces[0], leaves)
+            return _alone(traces[0], leaves, axes)
         try:
             joined = _joined(like)
         except TraceError:
@@ -149,6 +155,12 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
             continue
         return _sized(name, leaves, axes, call, like, joined)
     first = traces[0]
+    if (other := next((t for t in traces if t.plain != first.plain), None)) is not None:
+        raise TraceError(
+            f"jit: {name} returns {first.plain} at {first.sample} and {other.plain} at "
+            f"{other.sample} beside tensors: a size that is dynamic is no constant of the "
+            "function. Take it from the shape of an argument or of a result"
+        )
     for other in [t for t in traces if t.structure != first.structure]:
         for a, b in zip(first.parts, other.parts, strict=False):
             unified([a.program, b.program], [first.sample, other.sample])  # says what differs
@@ -193,15 +205,26 @@ def _sizes_of(leaves: Sequence[Any], axes: Sequence[Axes]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _alone(found: Trace, leaves: Sequence[Any]) -> Variant:
+def _alone(found: Trace, leaves: Sequence[Any], axes: Sequence[Axes]) -> Variant:
     """A variant for the present sizes."""
     variant, part = found.variant, found.parts[0]
+    seen = {s for i in variant.args for s in axes[i].values()}
+    for s in found.sample:
+        if s not in seen:
+            raise _unseen(s)
     variant.run = Native(part.program, part.checks)
     shapes = [leaves[i].shape for i in variant.args]
     variant.fits = lambda inputs: [x.shape for x in inputs[: len(shapes)]] == shapes
     if variant.op is not None:
         variant.op = new_op(Compiled, replace(variant.op.known, forward=variant.run))
     return variant
+
+
+def _unseen(symbol: str) -> TraceError:
+    return TraceError(
+        f"jit: what is computed depends on the dynamic size {symbol!r}, but reads no argument that "
+        f"has it, only its shape: use the argument's elements, or leave {symbol!r} out of `dynamic`"
+    )
 
 
 # --- One program of several ----------------------------------------------------------------------
@@ -218,8 +241,9 @@ class Joined:
 
     def compiled(self) -> Sized:
         """What runs it at any sizes."""
+        places = {s: self._place_of(s) for s in sorted(symbols_of(self.program))}
         native = Native(self.program, self._parts[0].checks)
-        return Sized(native, [(s, *self._place_of(s)) for s in native.symbols])
+        return Sized(native, [(s, *places[s]) for s in native.symbols])
 
     def holds(self, part: Part, sample: Sample) -> bool:
         """Whether this is what was traced at the sizes `sample`."""
@@ -245,7 +269,7 @@ class Joined:
                 pairs = zip(programs, self._samples, strict=True)
                 if all(p.inputs[i].shape[a] == s[symbol] for p, s in pairs):
                     return i, a
-        raise TraceError(f"jit: no argument that is used has the dynamic size {symbol!r}")
+        raise _unseen(symbol)
 
 
 def _joined(found: Sequence[Trace]) -> list[Joined]:

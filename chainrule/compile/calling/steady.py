@@ -25,6 +25,7 @@ from chainrule.compile.tracing.state import MISFIT, HeldGrad, Variant
 from chainrule.graph import is_recording
 from chainrule.tensor import Tensor
 
+_NO_NAMES: Axes = {}
 Turn = tuple[list[Any], tuple[int, ...]]
 """The arrays that one call of many is given, and the sizes that its dynamic axes have."""
 
@@ -227,6 +228,8 @@ def steady(variant: Variant, args: Sequence[Any], axes: Sequence[Axes]) -> Stead
         return None
     if not all(map(_stays, variant.grads)):
         return None
+    if not isinstance(run, Sized):
+        axes = [_NO_NAMES] * len(args)  # a program for these sizes alone: they must come again
     wanted: list[tuple[Any, Any, Any, int | None]] = [
         (
             type(x),

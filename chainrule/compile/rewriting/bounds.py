@@ -7,13 +7,16 @@ integer in which bit i is set if indices number i were outside, and the call rai
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from chainrule.compile.loops.views import expanded
+from chainrule.compile.rewriting.rewriter import is_constant
 from chainrule.compile.terms.terms import Program, Term, Terms, in_order
 from chainrule.errors import IndexingError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.reduction import Found
-from chainrule.ops.selection import Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
+from chainrule.ops.selection import Index, IndexAdd, Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
 from chainrule.provenance import location
 
 MOST = 60
@@ -25,17 +28,17 @@ def checked(program: Program, terms: Terms) -> tuple[Program, list[str]]:
     itself, if it has no such indices."""
     found: dict[tuple[Term, int], Term] = {}
     for t in in_order(program.roots):
-        where = _indexed(t)
-        if where is not None:
+        for where in _indexed(t):
             found.setdefault(where, t)
     pairs = list(found.items())[:MOST]
     if not pairs:
         return program, []
     total: Term | None = None
     for bit, ((index, n), _) in enumerate(pairs):
-        low = terms.op(ew.less, [index, terms.constant(-n)])
-        high = terms.op(ew.greater_equal, [index, terms.constant(n)])
-        outside = terms.op(ew.logical_or, [low, high])
+        outside = terms.op(ew.greater_equal, [index, terms.constant(n)])
+        if index.dtype.kind == "i":
+            low = terms.op(ew.less, [index, terms.constant(-n)])
+            outside = terms.op(ew.logical_or, [low, outside])
         some = terms.op(Found("any", tuple(range(len(index.shape))), False), [outside])
         one = terms.op(Where(), [some, terms.constant(1 << bit), terms.constant(0)])
         total = one if total is None else terms.op(ew.add, [total, one])
@@ -44,19 +47,30 @@ def checked(program: Program, terms: Terms) -> tuple[Program, list[str]]:
     return Program(program.inputs, (*program.results, total), program.updates), words
 
 
-def _indexed(t: Term) -> tuple[Term, int] | None:
-    """The indices that `t` uses, and how many elements there are; None if there are none that
-    change from call to call."""
+def _indexed(t: Term) -> list[tuple[Term, int]]:
+    """The indices that `t` uses and that change from call to call, and of how many elements."""
     op: Any = t.op
     match op:
         case Take() | TakeAlong():
-            n, index = t.args[0].shape[op.axis], t.args[1]
+            pairs = [(t.args[1], t.args[0].shape[op.axis])]
         case TakeAdd() | TakeAlongAdd():
-            n, index = op.shape[op.axis], t.args[1]
+            pairs = [(t.args[1], op.shape[op.axis])]
+        case Index():
+            pairs = _along(op.template, t.args[0].shape, t.args[1:])
+        case IndexAdd():
+            pairs = _along(op.template, op.shape, t.args[1:])
         case _:
-            return None
-    known = index.op is None and index.index is None
-    return None if known or index.dtype.kind != "i" else (index, n)
+            return []
+    return [(x, n) for x, n in pairs if x.dtype.kind in "iu" and not is_constant(x)]
+
+
+def _along(
+    template: Sequence[Any], shape: Sequence[int], indices: Sequence[Term]
+) -> list[tuple[Term, int]]:
+    """Each of the index arrays of a key, and the size of the axis at which it stands there."""
+    sizes = iter(shape)
+    named = [(k, next(sizes)) for k in expanded(template, len(shape)) if k is not None]
+    return list(zip(indices, [n for k, n in named if isinstance(k, str)], strict=True))
 
 
 def _words(t: Term, n: int) -> str:

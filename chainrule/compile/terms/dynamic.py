@@ -150,6 +150,34 @@ def _pattern(found: Sequence[Any], samples: Sequence[Sample], dtype: Any) -> Any
     return None
 
 
+def symbols_of(program: Program) -> set[str]:
+    """The symbols on which a program depends."""
+    found: set[str] = set()
+    for t in in_order([*program.roots, *program.inputs]):
+        fields = () if t.op is None else [getattr(t.op, name) for name in t.op.fields]
+        for x in (t.shape, t.value, *fields):
+            found |= _symbols(x)
+    return found
+
+
+def _symbols(value: Any) -> set[str]:
+    match value:
+        case tuple():
+            return set[str]().union(*[_symbols(v) for v in cast("tuple[Any, ...]", value)])
+        case Size():
+            return set(value.symbols)
+        case Ratio():
+            return _symbols(value.size)
+        case Uniform(value=x) | Triangle(k=x):
+            return _symbols(x)
+        case Steps():
+            return _symbols((value.start, value.step))
+        case Turns():
+            return symbols_of(value.program)
+        case _:
+            return set()
+
+
 # --- whether a program is right at other sizes ---------------------------------------------------
 
 

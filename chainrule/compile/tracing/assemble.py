@@ -65,7 +65,7 @@ def assemble(
         [_held_grad(s, s.slot, {*walk, *back}, updates) for s in grads if s.slot is not None],
         [HeldNumber(n.read, n.check, n.truth, np.zeros(()), n.name) for n in numbers],
         [Draw(take, n in used) for take, n in tracer.draws],
-        tracer.guards, left.truths, finishing(left.results, structure), op,
+        tracer.guards, left.truths, left.results, finishing(left.results, structure), op,
     )  # fmt: skip
 
 

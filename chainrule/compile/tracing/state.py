@@ -135,6 +135,8 @@ class Variant:
     guards: list[Callable[[], bool]]
     truths: list[tuple[int, bool]]
     """Of which arguments, Python numbers, the function asked for the truth, and what it was."""
+    returned: Sequence[Any]
+    """The leaves of what it returns, `left.TENSOR` and `NUMBER` for those that are computed."""
     finish: Callable[[Sequence[Any]], Any]
     """From the results, arrays or tensors, to what the function returns."""
     op: Any
