@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.pairs import Row
 
 QUESTIONS = (
-    *("eager", "microgpt", "mlp", "scalar", "chain", "importing"),
+    *("eager", "composites", "microgpt", "mlp", "scalar", "chain", "importing"),
     *("convolution", "checkpointing", "traps", "verifier"),
 )
 RESULTS = Path(__file__).parent / "RESULTS.md"

@@ -325,8 +325,8 @@ def op_by_op() -> Any:
     `cross_entropy` on at least 2**17 elements of float32 or float64, along the last axis, run as
     one compiled kernel for the value and one for the gradient: several times faster, equal to
     rounding, and one op in the graph, which keeps its inputs only. Which calls do depends on shapes
-    and dtypes alone. Kernels are for all sizes; each is compiled once on a machine, in 0.1 to 0.4 s,
-    and then found on disk, which costs a process 0.2 s once. With CHAINRULE_OP_BY_OP=1 in the
-    environment no call does.
+    and dtypes alone. Kernels are for all sizes; each is compiled once on a machine, in 0.1 to 0.4
+    seconds, and then found on disk, which costs a process 0.2 seconds once. With
+    CHAINRULE_OP_BY_OP=1 in the environment no call does.
     """
     return fusing(False)
