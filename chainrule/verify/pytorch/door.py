@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import torch
@@ -64,6 +64,7 @@ class Kind(NamedTuple):
 
 
 _kinds: dict[Any, Kind] = {}
+_next: Callable[[], int] = torch.autograd._get_sequence_nr  # pyright: ignore
 
 
 def kind_of(func: Any) -> Kind:
@@ -89,10 +90,12 @@ def _name(func: Any) -> str:
 class Call:
     """A call of the program's, before and after it was made."""
 
-    __slots__ = ("_totals", "args", "func", "kind", "kwargs", "made", "y")
+    __slots__ = ("_totals", "args", "func", "kind", "kwargs", "made", "noted", "since", "y")
 
     made: Sequence[Tensor]
     """The tensors in `y`."""
+    noted: Any
+    """What a recorder has noted before it."""
 
     def __init__(
         self, kind: Kind, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -101,6 +104,8 @@ class Call:
         self.func = func
         self.args = args
         self.kwargs = kwargs
+        self.since = _next()
+        """Serial number of the first node of autograd's that it makes, if it makes any."""
 
     def gave(self, y: Any) -> None:
         """Its result is there."""
@@ -119,16 +124,19 @@ class Call:
 
 
 class Onlooker(ABC):
-    """Is told of calls; neither method may raise."""
+    """Is told of calls; no method may raise."""
 
     @abstractmethod
-    def before(self, call: Call) -> Any:
-        """The call is about to be made: what `after` is to be given, None if it need not be
-        told."""
+    def saw(self, call: Call) -> None:
+        """A call was made."""
+
+
+class Recorder(Onlooker):
+    """Looks at arguments as well, before a call can change them. There is one at a time."""
 
     @abstractmethod
-    def after(self, call: Call, token: Any) -> None:
-        """It was made."""
+    def begins(self, call: Call) -> None:
+        """The call is about to be made."""
 
 
 @final
@@ -138,6 +146,12 @@ class _Door(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.onlookers: tuple[Onlooker, ...] = ()
+        self.recorder: Recorder | None = None
+
+    def take(self, onlookers: Sequence[Onlooker]) -> None:
+        """These look on from now on."""
+        self.onlookers = tuple(onlookers)
+        self.recorder = next((o for o in onlookers if isinstance(o, Recorder)), None)
 
     def __torch_function__(
         self,
@@ -153,18 +167,15 @@ class _Door(TorchFunctionMode):
         if not kind.name:
             return func(*args, **kwargs) if kwargs else func(*args)
         call = Call(kind, func, args, kwargs or {})
-        told: list[tuple[Onlooker, Any]] = []
-        with unseen():
-            for onlooker in self.onlookers:
-                token = onlooker.before(call)
-                if token is not None:
-                    told.append((onlooker, token))
-        y = func(*args, **kwargs) if kwargs else func(*args)
-        if told:
+        if self.recorder is not None:
             with unseen():
-                call.gave(y)
-                for onlooker, token in told:
-                    onlooker.after(call, token)
+                self.recorder.begins(call)
+        onlookers = self.onlookers
+        y = func(*args, **kwargs) if kwargs else func(*args)
+        with unseen():
+            call.gave(y)
+            for onlooker in onlookers:
+                onlooker.saw(call)
         return y
 
 
@@ -182,15 +193,16 @@ def look(onlooker: Onlooker) -> None:
     """Tell an onlooker of the calls of this thread from now on."""
     door = _door()
     if onlooker not in door.onlookers:
-        door.onlookers = (*door.onlookers, onlooker)
+        door.take((*door.onlookers, onlooker))
         modes.push(door)
 
 
 def look_away(onlooker: Onlooker) -> bool:
     """Tell it no more; whether it was told until now."""
     door = _door()
-    before = door.onlookers
-    door.onlookers = tuple([o for o in before if o is not onlooker])
-    if before and not door.onlookers:
+    if onlooker not in door.onlookers:
+        return False
+    door.take([o for o in door.onlookers if o is not onlooker])
+    if not door.onlookers:
         modes.pull(door)
-    return len(door.onlookers) < len(before)
+    return True

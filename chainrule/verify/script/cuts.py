@@ -8,7 +8,7 @@ parameters act on it together with values that are connected.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -53,6 +53,12 @@ class Slice:
     def entries(self) -> list[Entry]:
         """In order."""
         return [self.tape.entries[i] for i in self.numbers]
+
+    @cached_property
+    def used(self) -> set[int]:
+        """Slots whose graph a backward pass from the loss goes through, and frees."""
+        live = _upstream(self.tape, self.loss, lambda e: e.connected if e.is_live else ())
+        return {s for i in live for s in self.tape.entries[i].outputs}
 
     @cached_property
     def cuts(self) -> list[Cut]:
@@ -108,12 +114,13 @@ class Slice:
                 if any(s in self.tape.roots and s not in mixed for s in entry.connected):
                     return True
                 mixed.update(entry.outputs)
-            elif reached.intersection(entry.inputs) and self._carries(entry, reached, lost):
+            elif reached.intersection(entry.inputs) and self.carries(entry, reached, lost):
                 mixed.update(entry.outputs)
         return False
 
-    def _carries(self, entry: Entry, reached: set[int], lost: set[int]) -> bool:
-        """Whether a connected value that comes from the same parameters goes into the entry."""
+    def carries(self, entry: Entry, reached: set[int], lost: set[int]) -> bool:
+        """Whether a connected value that comes from the roots `lost`, other than those `reached`,
+        goes into the entry."""
         others = [s for s in entry.connected if s not in reached and s not in self.tape.roots]
         return any(self._roots_of(s) & lost for s in others)
 
@@ -183,8 +190,11 @@ class Slice:
         )
 
 
-def _upstream(tape: Tape, loss: int) -> list[int]:
-    """Numbers of the entries that the slot `loss` depends on, in order."""
+def _upstream(
+    tape: Tape, loss: int, way: Callable[[Entry], Sequence[int]] = lambda e: e.inputs
+) -> list[int]:
+    """Numbers of the entries that the slot `loss` depends on by those of their inputs that `way`
+    gives, in order."""
     final = {tape.group[r] for r in tape.roots}  # roots have their last value already
     need, groups = {loss}, {tape.group[loss]} - final
     found: list[int] = []
@@ -192,8 +202,9 @@ def _upstream(tape: Tape, loss: int) -> list[int]:
         entry = tape.entries[i]
         if need.intersection(entry.outputs) or (entry.wrote is not None and entry.wrote in groups):
             found.append(i)
-            need.update(entry.inputs)
-            groups.update([g for s in entry.inputs if (g := tape.group[s]) not in final])
+            slots = way(entry)
+            need.update(slots)
+            groups.update([g for s in slots if (g := tape.group[s]) not in final])
     return found[::-1]
 
 

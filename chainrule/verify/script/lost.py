@@ -16,6 +16,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.cuts import Cut, Slice
 from chainrule.verify.script.graphs import parameter_names
 from chainrule.verify.script.opened import Lost
+from chainrule.verify.script.sampled import is_sample
 
 RELEVANT = 1e-3
 """Share of a parameter's gradient that may be lost without a word."""
@@ -28,7 +29,7 @@ RIGHT = 0.02
 _NAMES = 6
 """Parameters that are named."""
 
-Where = Literal["step", "added", "bare", "inside", "loss"]
+Where = Literal["step", "added", "bare", "inside", "sample", "loss"]
 
 _WORDS = {
     "detach": "`.detach()` cuts the graph",
@@ -73,6 +74,8 @@ class Seen:
     """Share of a gradient that may be lost."""
     error: float
     """Of the gradient with the cuts open (see `Lost`)."""
+    turn: int
+    """That of the loss; see `Step`."""
 
 
 @dataclass(eq=False)
@@ -90,10 +93,29 @@ class Step:
     """Numbers in the loss that were tensors with a graph (see `Slice.added_numbers`)."""
     used: set[int] = field(default_factory=set[int])
     """Slots whose graph has been used by a backward pass."""
+    turn: int = 0
+    """Backward passes between two steps of optimizers are one turn."""
+    _steps: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
+    """By turn: ids of the parameters of the optimizers that made a step at its end."""
+
+    def goes_back(self, leaves: set[int]) -> None:
+        """Note a backward pass that reaches leaves, by their ids."""
+        self.turn += self.turn in self._steps
+        self.reached |= leaves
+
+    def steps(self, parameters: set[int]) -> None:
+        """Note an optimizer's step, and the ids of its parameters."""
+        self.stepped |= parameters
+        self._steps.setdefault(self.turn, set()).update(parameters)
+
+    def trained(self, turn: int) -> set[int]:
+        """Ids of the parameters that the losses of a turn train: a discriminator's loss does not
+        train the generator. All that are trained, where that was not seen."""
+        return self._steps.get(turn, self.stepped)
 
 
-def seen_of(part: Slice, cut: Cut, lost: Lost) -> Seen:
-    """A cut with all that is needed of the tape."""
+def seen_of(part: Slice, cut: Cut, lost: Lost, turn: int) -> Seen:
+    """A cut in a loss of that turn, with all that is needed of the tape."""
     names = parameter_names()
     tensors = {slot: t for slot, t in part.tape.roots.items() if t.is_leaf}
     loudest = max([*lost.kept.values(), *lost.lost.values()], default=0.0)
@@ -103,7 +125,7 @@ def seen_of(part: Slice, cut: Cut, lost: Lost) -> Seen:
         if lost.lost[slot] > NOISE * loudest
     ]
     allowed = max(RELEVANT, ROUNDINGS * max([e.eps for e in part.entries]))
-    return Seen(cut.kind, cut.place, _where(part, cut), tuple(roots), allowed, lost.error)
+    return Seen(cut.kind, cut.place, _where(part, cut), tuple(roots), allowed, lost.error, turn)
 
 
 def _where(part: Slice, cut: Cut) -> Where:
@@ -113,7 +135,9 @@ def _where(part: Slice, cut: Cut) -> Where:
         return "added"
     if part.is_bare(cut):
         return "bare"
-    return "inside" if part.is_inside(cut) else "loss"
+    if part.is_inside(cut):
+        return "inside"
+    return "sample" if is_sample(part, cut) else "loss"
 
 
 def found_in(step: Step) -> list[Finding]:
@@ -142,7 +166,8 @@ def _number(place: Place, how: str, value: float, factor: float) -> Finding:
 
 
 def _finding(seen: Seen, step: Step) -> list[Finding]:
-    trained = [r for r in seen.roots if not step.stepped or r.ident in step.stepped]
+    known = step.trained(seen.turn)
+    trained = [r for r in seen.roots if not known or r.ident in known]
     hurt = [r for r in trained if r.share > seen.allowed]
     if not hurt:
         return []
@@ -202,7 +227,9 @@ def _evidence(seen: Seen, roots: Sequence[Root]) -> list[str]:
         "added": "the value is only added to the loss: this term changes no gradient",
         "bare": "a parameter itself is cut off: this use of it trains nothing",
         "inside": "behind the cut the value meets connected ones, and parameters act on both",
-        "loss": "the value goes into the loss only, as a target or a weight does",
+        "sample": "parameters go on with the sample, and what it was drawn with gets nothing of it",
+        "loss": "behind the cut the value meets no connected one before the loss: so do targets, "
+        "weights, and what is handed to a part that trains by itself",
     }
     return [*rows, means[seen.where]]
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast, final
 import torch
 from torch import Tensor
 
-from chainrule.verify.pytorch.door import Call, Kind, Onlooker, unseen
+from chainrule.verify.pytorch.door import Call, Kind, Recorder, unseen
 from chainrule.verify.pytorch.nested import checksum, comparable, tensors_in
 from chainrule.verify.script.entries import Entry, Exit, Mark, Ref, Slot, version
 from chainrule.verify.where import frames
@@ -41,7 +41,7 @@ class _Begun(NamedTuple):
 
 
 @final
-class Tape(Onlooker):
+class Tape(Recorder):
     """Records while it is active; `entries` in the order of the calls.
 
     Values are not held, so that a step that is recorded needs no more memory than others; but
@@ -77,26 +77,25 @@ class Tape(Onlooker):
         row = self._slots.get(id(x))
         return row[0] if row is not None and row[1]() is x else None
 
-    def before(self, call: Call) -> _Begun | None:
+    def begins(self, call: Call) -> None:
         """Begin to record a call."""
+        call.noted = None
         if not self.active or not self.records():
-            return None
-        start = perf_counter()
-        try:
-            return self._before(call)
-        except Exception as error:
-            self.give_up(f"{type(error).__name__}: {error}")
-        finally:
-            self.seconds += perf_counter() - start
-        return None
-
-    def after(self, call: Call, token: _Begun) -> None:
-        """Record what it has made."""
-        if self.broken:
             return
         start = perf_counter()
         try:
-            self._after(token, call)
+            call.noted = self._before(call)
+        except Exception as error:
+            self.give_up(f"{type(error).__name__}: {error}")
+        self.seconds += perf_counter() - start
+
+    def saw(self, call: Call) -> None:
+        """Record what it has made."""
+        if call.noted is None or self.broken:
+            return
+        start = perf_counter()
+        try:
+            self._after(call.noted, call)
         except Exception as error:
             self.give_up(f"{type(error).__name__}: {error}")
         self.seconds += perf_counter() - start
@@ -105,12 +104,11 @@ class Tape(Onlooker):
         """Make a call that PyTorch does not hand on, and record it by that name."""
         call = Call(Kind.of(name), func, args, kwargs)
         with unseen():
-            begun = self.before(call)
+            self.begins(call)
         y = func(*args, **kwargs)
-        if begun is not None:
-            with unseen():
-                call.gave(y)
-                self.after(call, begun)
+        with unseen():
+            call.gave(y)
+            self.saw(call)
         return y
 
     def give_up(self, why: str) -> None:

@@ -127,7 +127,7 @@ class WholeObserver(Observer):
     def _stepped(self, optimizer: Any, *_: Any) -> None:
         if self._tape is not None:
             self._resume(self._tape)
-        self._step.stepped.update([id(p) for g in optimizer.param_groups for p in g["params"]])
+        self._step.steps({id(p) for g in optimizer.param_groups for p in g["params"]})
 
     def _watched(self, backward: Any) -> Any:
         def observed(tensors: Any, *args: Any, **kwargs: Any) -> Any:
@@ -153,8 +153,8 @@ class WholeObserver(Observer):
         """Before a backward pass: what does it not see?"""
         self._backwards += 1
         self._unseen.compare(tape, losses)
+        self._step.goes_back({leaf for loss in losses for leaf in _leaves(loss)})
         for loss in losses:
-            self._step.reached.update(_leaves(loss))
             slot = tape.slot(loss)
             if slot is None or self._backwards > _BACKWARDS:
                 continue
@@ -163,7 +163,7 @@ class WholeObserver(Observer):
             self._step.numbers += part.added_numbers()
             if cuts and loss.numel() == 1:
                 self._measure(part, cuts, loss)
-            self._step.used.update([s for e in part.entries if e.is_live for s in e.outputs])
+            self._step.used |= part.used
 
     def _is_old(self, tape: Tape, cut: Cut) -> bool:
         """Whether the value's graph was used already, as at the start of a chunk of a sequence."""
@@ -176,7 +176,8 @@ class WholeObserver(Observer):
             where = ", ".join([str(c.place) for c in cuts])
             self._skipped.append(f"the cuts at {where} could not be measured: {error}")
             return
-        self._step.seen += [seen_of(part, cut, one) for cut, one in zip(cuts, lost, strict=True)]
+        turn, pairs = self._step.turn, zip(cuts, lost, strict=True)
+        self._step.seen += [seen_of(part, cut, one, turn) for cut, one in pairs]
 
     def findings(self, ledger: Ledger) -> list[Finding]:
         """Cuts that cost a gradient, and changes that autograd does not see."""

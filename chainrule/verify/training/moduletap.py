@@ -55,9 +55,10 @@ class ModuleTap(Tap, Listener):
     def enters(self, module: Any, inputs: tuple[Any, ...]) -> _Token | None:
         """A module is being called; None if nobody cares."""
         try:
-            if self._main.pauses is not None:
-                self._main.pauses.enters(module)
-            recording, depth = torch.is_grad_enabled(), self._depth
+            recording, depth, pauses = torch.is_grad_enabled(), self._depth, self._main.pauses
+            trains = depth and recording and module.training  # as nearly all calls do
+            if pauses is not None and not (trains and pauses.looks):
+                pauses.enters(module)
             if not recording:  # a loop over a test set: once is enough
                 if id(module) in self._silent:
                     return None
@@ -74,8 +75,9 @@ class ModuleTap(Tap, Listener):
     def leaves(self, module: Any, token: _Token | None, output: Any) -> None:
         """Its call is over."""
         try:
-            if self._main.pauses is not None:
-                self._main.pauses.leaves(module)
+            pauses = self._main.pauses
+            if pauses is not None and not pauses.looks:
+                pauses.leaves(module)
             if token is not None:
                 self._depth, at = token
                 self._tell(module, at, output)

@@ -8,21 +8,21 @@ PyTorch chooses other kernels there when somebody looks on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from threading import get_ident
 from typing import Any, final
 
 import torch
+from torch import Tensor
 
 from chainrule.verify.pytorch.door import Call, Onlooker, look, look_away
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Tap
-from chainrule.verify.training.ordinary import TAME, VIEWS
+from chainrule.verify.training.ordinary import BOUNDED, TAME, VIEWS
 from chainrule.verify.training.torchengine import TorchEngine, is_abstract
 from chainrule.verify.training.torchtap import TorchTap
 from chainrule.verify.training.units import ACTIVATIONS
 
-_next: Callable[[], int] = torch.autograd._get_sequence_nr  # pyright: ignore
 _WIDE = (torch.float32, torch.float64)
 _ORDINARY = TAME - ACTIVATIONS
 
@@ -35,11 +35,7 @@ class _Ops(Onlooker):
         self._bus = bus
         self._engine = TorchEngine()
 
-    def before(self, call: Call) -> int:
-        """The serial number of the first node that it makes, if it makes any."""
-        return _next()
-
-    def after(self, call: Call, token: int) -> None:
+    def saw(self, call: Call) -> None:
         """Tell of the op, if it is not an ordinary one."""
         bus = self._bus
         bus.ops += 1
@@ -47,12 +43,12 @@ class _Ops(Onlooker):
             if is_abstract(torch) or (not bus.attentive and _is_ordinary(call)):
                 return
             if bus.hears(events.OpRan):
-                name, made = call.kind.name, call.made
                 bus.tell(
                     events.OpRan(
-                        self._engine, name, call.args, call.kwargs, call.y, made, call.total, token
+                        self._engine, call.kind.name, call.args, call.kwargs, call.y, call.made,
+                        call.total, call.since,
                     )
-                )
+                )  # fmt: skip
         except Exception as error:
             note = "ops", f"an error of the verifier: {type(error).__name__}: {error}"
             if note not in bus.notes:
@@ -63,17 +59,23 @@ def _is_ordinary(call: Call) -> bool:
     """Whether a call's results have a graph and are finite in a wide dtype, and its rule makes
     finite gradients of finite ones."""
     name = call.kind.name
-    view = name in VIEWS
-    if not (view or name in _ORDINARY):
+    known = name in VIEWS
+    if not (known or name in _ORDINARY):
         return False
+    known = known or (name in BOUNDED and _is_made(call.args))
     for i, y in enumerate(call.made):
         if y.dtype not in _WIDE or not y.requires_grad:
             return False
-        if not view:
+        if not known:
             total = call.total(i)
             if total is None or not math.isfinite(total):
                 return False
     return bool(call.made)
+
+
+def _is_made(args: Sequence[Any]) -> bool:
+    """Whether the first argument is a result with a graph: it was looked at when it was made."""
+    return bool(args) and isinstance(args[0], Tensor) and args[0].grad_fn is not None
 
 
 @final
@@ -82,27 +84,36 @@ class OpTap(Tap):
 
     def __init__(self, main: TorchTap) -> None:
         self._main = main
+        self.looks = False
         self._paused = False
         self._quiet: list[Any] = []  # modules whose call has switched us off
 
     def put(self, bus: Bus) -> None:
         """Begin to look."""
         self._ops, self._thread = _Ops(bus), get_ident()
-        look(self._ops)
+        self._look()
         self._main.pauses = self
 
     def take(self) -> None:
         """Look no more."""
         self.leave()
 
+    def _look(self) -> None:
+        look(self._ops)
+        self.looks = True
+
+    def _look_away(self) -> bool:
+        self.looks = False
+        return look_away(self._ops)
+
     def pause(self) -> None:
         """See nothing for now: a backward pass, an optimizer or a part of ours is at work."""
         if not self._paused and self._is_here():
-            self._paused = look_away(self._ops)
+            self._paused = self._look_away()
 
     def leave(self) -> None:
         """See no more."""
-        look_away(self._ops)
+        self._look_away()
         self._main.pauses = None
         self._paused = False
         self._quiet.clear()
@@ -111,7 +122,7 @@ class OpTap(Tap):
         """See again."""
         if self._paused and self._is_here():
             self._paused = False
-            look(self._ops)
+            self._look()
 
     def _is_here(self) -> bool:
         """Whether this is the thread in which we look; others have a door of their own."""
@@ -121,12 +132,9 @@ class OpTap(Tap):
         """See nothing of a call that trains nothing."""
         if self._quiet:
             return
-        if self._paused:
-            self.resume()  # what was to end the pause may have failed
-        trains = torch.is_grad_enabled() and module.training  # as nearly all calls do
-        if not is_abstract(torch) and (trains or not self._is_untrained(module)):
-            return
-        if self._is_here() and look_away(self._ops):
+        self.resume()  # what was to end the pause may have failed
+        untrained = is_abstract(torch) or self._is_untrained(module)
+        if untrained and self._is_here() and self._look_away():
             self._quiet.append(module)
 
     def _is_untrained(self, module: Any) -> bool:
@@ -139,4 +147,4 @@ class OpTap(Tap):
         """That call is over."""
         if self._quiet and self._quiet[-1] is module and self._is_here():
             self._quiet.pop()
-            look(self._ops)
+            self._look()

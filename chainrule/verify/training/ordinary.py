@@ -15,3 +15,5 @@ TAME = frozenset(
      "sum", "cat", "stack", "conv1d", "conv2d", "cross_entropy", "mse_loss", "__getitem__"}
 )  # fmt: skip
 """Ops whose rule makes finite gradients of finite ones, unless they overflow."""
+BOUNDED = frozenset({"relu", "relu_", "gelu", "silu", "tanh", "sigmoid", "softmax", "log_softmax"})
+"""Those of them that make finite numbers of finite ones, whatever these are."""

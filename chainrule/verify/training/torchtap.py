@@ -20,6 +20,9 @@ from chainrule.verify.where import place, site
 class Pauses(Protocol):
     """What can be told to look away for a while."""
 
+    looks: bool
+    """Whether it looks now."""
+
     def pause(self) -> None:
         """Look away."""
 

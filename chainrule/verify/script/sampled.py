@@ -1,0 +1,51 @@
+"""A sample that is cut from what it was drawn with.
+
+A normal draw is scaled with a computed value, and that is a step of the graph, for one reason: so
+that gradients flow through the sample to where it is from (Kingma and Welling, "Auto-Encoding
+Variational Bayes", 2014, section 2.4). Cut behind that, parameters go on with a sample that trains
+nothing. Where the sample meets again what it was drawn with, as in the likelihood of an action
+(Williams, 1992), the cut is part of another estimator, and meant.
+"""
+
+from __future__ import annotations
+
+from chainrule.verify.script.cuts import AFFINE, Cut, Slice
+from chainrule.verify.script.entries import Entry
+
+_DRAWS = {"randn_like", "randn", "normal", "normal_"}
+_SCALES = {"mul", "__mul__", "__rmul__", "mul_"}
+
+
+def is_sample(part: Slice, cut: Cut) -> bool:
+    """Whether the cut takes a sample from what it comes from, and parameters go on with it."""
+    above = set(part.above(cut))
+    noise = {s for e in above if e.name in _DRAWS for s in e.outputs}
+    drawn = [i for i in part.numbers if _scales(part, part.tape.entries[i], noise)]
+    return bool(drawn) and _is_only_way(part, cut, drawn, above) and _goes_on(part, cut)
+
+
+def _scales(part: Slice, entry: Entry, noise: set[int]) -> bool:
+    """Whether an entry multiplies noise with what is computed from parameters."""
+    computed = any(s not in part.tape.roots for s in entry.connected)
+    return entry.name in _SCALES and computed and bool(noise.intersection(entry.inputs))
+
+
+def _is_only_way(part: Slice, cut: Cut, drawn: list[int], above: set[Entry]) -> bool:
+    """Whether all that is done with the sample before the cut leads there, without parameters."""
+    sample = part.below(drawn) - part.below(cut.entries)
+    ways = {*above, *[part.tape.entries[i] for i in cut.entries]}
+    before = [e for e in part.entries if sample.intersection(e.connected)]
+    return all(e in ways and not _acts(part, e, sample) for e in before)
+
+
+def _goes_on(part: Slice, cut: Cut) -> bool:
+    """Whether parameters act on the sample, which never meets again what it was drawn with."""
+    reached, lost = part.below(cut.entries), part.roots_above(cut)
+    behind = [e for e in part.entries if reached.intersection(e.inputs)]
+    meets = any(e.name not in AFFINE and part.carries(e, reached, lost) for e in behind)
+    return not meets and any(_acts(part, e, reached) for e in behind)
+
+
+def _acts(part: Slice, entry: Entry, reached: set[int]) -> bool:
+    """Whether a parameter goes into an entry beside what is followed."""
+    return any(s in part.tape.roots and s not in reached for s in entry.connected)
