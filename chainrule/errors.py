@@ -46,6 +46,13 @@ class TraceError(ChainruleError, RuntimeError):
     """A traced value was asked for its number, which is not known yet."""
 
 
+WITHOUT_NUMBERS = (
+    "Use where(condition, a, b) instead of a Python branch and while_loop(condition, body, state) "
+    "instead of a Python loop, and take numbers out of the function as results"
+)
+"""What to write where a number is not known yet."""
+
+
 class ConfigError(ChainruleError, ValueError):
     """A setting that makes no sense, with the sentence that a user should read."""
 
@@ -213,8 +220,10 @@ class Elsewhere:
 def put_elsewhere(cls: type, names: Iterable[str]) -> None:
     """Let `cls` say what to write for those of `names`, and for `name_`, that it does not have."""
     for name in [*METHODS, *LEFT_OUT, *names]:
+        if name[0] == "_" or not name.isidentifier() or not name.islower():
+            continue  # a module or a class
         for spelling in (name, f"{name}_"):
-            if spelling[0] != "_" and not hasattr(cls, spelling):
+            if not hasattr(cls, spelling):
                 setattr(cls, spelling, Elsewhere(spelling))
 
 

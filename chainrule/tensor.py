@@ -17,6 +17,7 @@ import numpy as np
 from chainrule import derive, graph, watch
 from chainrule.dtypes import DEVICE, INEXACT, check_device, holds_numbers, result_type
 from chainrule.errors import (
+    WITHOUT_NUMBERS,
     ConfigError,
     DtypeError,
     Elsewhere,
@@ -269,8 +270,7 @@ class Tensor(Variable):
             where = self.node.where if self.node is not None else "an unknown line"
             raise TraceError(
                 f"{what} of a value that is not known yet: {self.value} made at {where} stands for "
-                "what later calls bring. Use where(condition, a, b) instead of a Python branch, "
-                "and take numbers out of the function as results"
+                f"what later calls bring. {WITHOUT_NUMBERS}"
             )
         if watch.watches:
             watch.escape(self, what)

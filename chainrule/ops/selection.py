@@ -8,12 +8,13 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.dtypes import alike, weakly
-from chainrule.errors import DtypeError, ShapeError, TraceError
+from chainrule.errors import DtypeError, ShapeError, TraceError, describe
 from chainrule.graph import Variable, apply, value_of
 from chainrule.op import Need, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Linear, accumulator, broadcast_to, empties, sum_to
 from chainrule.ops.shaping import Shape, Slice, flatten, normalize_axis, reshape
+from chainrule.provenance import location, user_line
 
 
 class Where(Linear):
@@ -297,8 +298,8 @@ class Index(Linear):
         """What NumPy gives; the shape must not depend on the values of a bool array."""
         if [x for x in xs[1:] if x.dtype.kind == "b"]:
             raise DtypeError(
-                "indexing with a bool array gives a shape that depends on values; "
-                "use where(mask, x, 0), which keeps the shape"
+                f"indexing {describe(xs[0])} with a bool array at {location(*user_line())} gives a "
+                "shape that depends on values; use where(mask, x, 0), which keeps the shape"
             )
         dummy = np.broadcast_to(np.empty((), bool), xs[0].shape)
         zeros = [np.zeros(x.shape, np.int64) for x in xs[1:]]
@@ -381,8 +382,8 @@ def nonzero(x: Any) -> tuple[Any, ...]:
     value = value_of(x)
     if isinstance(value, Spec):
         raise TraceError(
-            f"nonzero: how many elements of {value} are not 0 is not known while it is traced; "
-            "call it outside, or use where"
+            f"nonzero at {location(*user_line())}: how many elements of {value} are not 0 is not "
+            "known while it is traced; call it outside, or use where"
         )
     found = np.nonzero(value)
     wrap = type(x) if isinstance(x, Variable) else np.asarray

@@ -28,6 +28,7 @@ from chainrule.ops.shaping import (
     reshape,
     squeeze,
 )
+from chainrule.provenance import location, user_line
 
 Interpolation = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 Side = Literal["left", "right"]
@@ -270,7 +271,8 @@ def unique_all(x: Any) -> UniqueAll:
     value = value_of(x)
     if isinstance(value, Spec):
         raise TraceError(
-            f"unique: how many values {value} has is not known while it is traced; call it outside"
+            f"unique at {location(*user_line())}: how many values {value} has is not known while "
+            "it is traced; call it outside"
         )
     _, *found = np.unique_all(value)
     indices, inverse, counts = _alike(x, found)

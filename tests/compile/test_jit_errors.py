@@ -42,8 +42,8 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "an index": (lambda x: [1, 2, 3][x[0].astype(np.int64)], rf"an index at {HERE}:\d+"),
     "printing a number": (lambda x: f"{x.sum():.3f}", rf"item\(\) at {HERE}:\d+"),
     "a mask as an index": (lambda x: x[x > 0], r"shape that depends on values; use where"),
-    "unique": (lambda x: cr.unique_values(x), r"unique: how many values .* call it outside"),
-    "nonzero": (lambda x: cr.nonzero(x), r"nonzero: how many .* call it outside"),
+    "unique": (lambda x: cr.unique_values(x), rf"unique at {HERE}:\d+: how many values .* call it"),
+    "nonzero": (lambda x: cr.nonzero(x), rf"nonzero at {HERE}:\d+: how many .* call it"),
     "a number of the state": (
         lambda x: x * state.sum().item(), rf"item\(\) at {HERE}:\d+ of a value that is not known",
     ),
@@ -178,3 +178,15 @@ def test_arguments_that_cannot_be():
         cr.jit(lambda x: x)(np.array(["a"]))
     with pytest.raises(cr.ConfigError, match="jit compiles functions, not int"):
         cr.jit(3)  # type: ignore[arg-type]
+
+
+def test_batches_whose_results_cannot_be_stacked() -> None:
+    f = cr.jit(lambda x: (x * 2, x.sum()))
+    batches = [(cr.tensor(np.ones(n)),) for n in (3, 3, 3, 2)]
+    message = r"batch 3 returns float64 \(2,\), float64 \(\), the first one float64 \(3,\)"
+    with pytest.raises(cr.ShapeError, match=message):
+        f.loop(batches)
+    with pytest.raises(cr.ConfigError, match="there is no batch"):
+        f.loop([])
+    with pytest.raises(cr.ConfigError, match=r"not a tensor: write \(x,\)"):
+        f.loop([cr.tensor([1.0])])

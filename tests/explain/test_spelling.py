@@ -163,3 +163,12 @@ def test_an_error_from_within_is_left_alone():
     with pytest.raises(DtypeError, match=r"add: cannot be applied to"):
         cr.add(tensor(), None)
     assert isinstance(tensor().sum(), cr.Tensor)
+
+
+def test_completion_offers_what_there_is():
+    """Not the names that a tensor only knows to say what to write in their place."""
+    offered = dir(cr.tensor([1.0]))
+    assert {"sum", "backward", "grad", "T"} <= set(offered)
+    assert not {"cuda", "sin", "sin_", "sys", "TYPE_CHECKING"} & set(offered)
+    assert all(hasattr(cr.tensor([[1.0]]), name) for name in offered)
+    assert not [name for name in dir(cr.Tensor) if not name.isidentifier()]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from chainrule.compile.calling.steady import Steady
-from chainrule.errors import ConfigError
+from chainrule.errors import ConfigError, ShapeError
 from chainrule.graph import around, variable
 from chainrule.ops.shaping import concat, stack
 from chainrule.tensor import Tensor, asarray
@@ -24,8 +24,12 @@ def looped(
         raise ConfigError("loop: there is no batch, so what the results would be is not known")
     while batch is not None:
         result = f(*_arguments(batch))
-        leaves, structure = flatten(result)
-        parts.append([stack([asarray(x)]) for x in leaves])
+        leaves, now = flatten(result)
+        arrays = [stack([asarray(x)]) for x in leaves]
+        if parts:
+            _check_alike(parts[0], arrays, structure == now, sum([len(p[0]) for p in parts if p]))
+        structure = now
+        parts.append(arrays)
         short = latest()
         batch = None
         if short is not None and short.repeats and around.get() is None and short.holds():
@@ -42,6 +46,16 @@ def _arguments(batch: Any) -> Sequence[Any]:
         return cast("Sequence[Any]", batch)
     what = "a tensor" if isinstance(batch, Tensor) else type(batch).__name__
     raise ConfigError(f"loop: each batch is a tuple of arguments, not {what}: write (x,)")
+
+
+def _check_alike(first: Sequence[Any], found: Sequence[Any], same: bool, number: int) -> None:
+    """Raise where the results of batch `number` cannot be stacked on those of the first one."""
+    then, now = ([f"{x.dtype} {x.shape[1:]}" for x in xs] for xs in (first, found))
+    if not same or then != now:
+        raise ShapeError(
+            f"loop: batch {number} returns {', '.join(now)}, the first one {', '.join(then)}: the "
+            "results are stacked, so all must be alike; call the function batch by batch instead"
+        )
 
 
 def _joined(xs: Sequence[Any]) -> Any:

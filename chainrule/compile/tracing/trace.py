@@ -20,7 +20,7 @@ import numpy as np
 
 from chainrule.compile.tracing.lift import GradSlot, Lift, Number
 from chainrule.compile.tracing.weak import apply_weak, is_weak, strong, weak_placeholder
-from chainrule.errors import GradientError, ShapeError, TraceError, describe
+from chainrule.errors import WITHOUT_NUMBERS, GradientError, ShapeError, TraceError, describe
 from chainrule.function import Call
 from chainrule.graph import apply, constant, interposed, leaf, placeholder, trace, variable
 from chainrule.node import Node, Variable
@@ -147,8 +147,7 @@ class Tracer:
         made = "" if x.node is None or x.node.op is None else f", made at {x.node.where},"
         raise TraceError(
             f"{what} at {at} of a value that is not known yet: {x.value}{made} stands for what "
-            "later calls bring. Use where(condition, a, b) instead of a Python branch, and take "
-            "numbers out of the function as results; a number that the code must know is a static "
+            f"later calls bring. {WITHOUT_NUMBERS}; a number that the code must know is a static "
             "argument: jit(f, static_argnames=...)"
         )
 
