@@ -62,6 +62,7 @@ OTHER_NAMES: dict[str, Any] = {
     "softplus": F.softplus,
     "gelu_erf": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_gate": lambda x: torch.sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)),
     "cbrt": lambda x: torch.sign(x) * torch.abs(x) ** (1 / 3),
     "exp_diff": lambda a, b: torch.exp(a - b),
     "strong_mul": torch.mul,

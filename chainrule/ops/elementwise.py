@@ -43,6 +43,12 @@ def _gelu_tanh(x: Any) -> Any:
 
 
 @rounded_once
+def _gelu_gate(x: Any) -> Any:
+    """What the tanh form multiplies x by: (1 + tanh(u)) / 2 = sigmoid(2 u)."""
+    return _expit(2 * SQRT_2_PI * (x + TANH_CUBIC * x * x * x))
+
+
+@rounded_once
 def _exp_diff(a: Any, b: Any) -> Any:
     """exp(a - b), and 0 where a is -inf, whatever b is: what a sum of exponentials shares out."""
     y = np.exp(np.subtract(a, b))
@@ -145,7 +151,8 @@ softplus  = op(_softplus, lambda x: sigmoid(x), name="softplus")
 erf       = op(_erf,  lambda x: 2 / math.sqrt(math.pi) * exp(-x * x), name="erf")
 erfc      = op(_erfc, lambda x: -2 / math.sqrt(math.pi) * exp(-x * x), name="erfc")
 gelu_erf  = op(_gelu, lambda x: 0.5 * erfc(-x / SQRT_2) + x * exp(-0.5 * x * x) / math.sqrt(2 * math.pi), name="gelu_erf")
-gelu_tanh = op(_gelu_tanh, lambda x: _gelu_tanh_slope(x, tanh(SQRT_2_PI * (x + TANH_CUBIC * x * x * x))), name="gelu_tanh")
+gelu_gate = op(_gelu_gate, lambda y, x: y * (1 - y) * _gate_exponent_slope(x), name="gelu_gate")
+gelu_tanh = op(_gelu_tanh, lambda x: _gelu_tanh_slope(x, gelu_gate(x)), name="gelu_tanh")
 
 # --- comparisons, logic, bits, tests: no derivative
 equal, not_equal           = op(np.equal), op(np.not_equal)
@@ -192,7 +199,11 @@ def _per_square(p: Any, a: Any, b: Any) -> Any:
     return p / length / length
 
 
-def _gelu_tanh_slope(x: Any, t: Any) -> Any:
-    """Derivative of the tanh form of GELU, t its tanh."""
-    inner = SQRT_2_PI * (1 + 3 * TANH_CUBIC * x * x)
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner
+def _gate_exponent_slope(x: Any) -> Any:
+    """Derivative of 2 u, u = sqrt(2 / pi) (x + 0.044715 x^3)."""
+    return 2 * SQRT_2_PI + 6 * SQRT_2_PI * TANH_CUBIC * (x * x)
+
+
+def _gelu_tanh_slope(x: Any, y: Any) -> Any:
+    """Derivative of x y, y the gate of GELU's tanh form."""
+    return y + x * y * (1 - y) * _gate_exponent_slope(x)  # x y first: 0 far to the left

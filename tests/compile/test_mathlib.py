@@ -48,8 +48,12 @@ def _sigmoid(x):
     return 1 / (1 + mp.exp(-x))
 
 
+def _gelu_gate(x):
+    return _sigmoid(2 * mp.sqrt(2 / mp.pi) * (x + mp.mpf(0.044715) * x**3))
+
+
 def _gelu_tanh(x):
-    return x * _sigmoid(2 * mp.sqrt(2 / mp.pi) * (x + mp.mpf(0.044715) * x**3))
+    return x * _gelu_gate(x)
 
 
 def _logaddexp(a, b):
@@ -64,6 +68,7 @@ CASES = {
     "sigmoid": Case(_sigmoid, -760, 760),
     "silu": Case(lambda x: x * _sigmoid(x), -770, 1e30),
     "gelu_tanh": Case(_gelu_tanh, -22, 1e30),
+    "gelu_gate": Case(_gelu_gate, -22, 1e30),
     "gelu_erf": Case(lambda x: x * mp.erfc(-x / mp.sqrt(2)) / 2, -39, 1e30),
     "softplus": Case(lambda x: _logaddexp(x, mp.mpf(0)), -760, 1e30),
     "logaddexp": Case(_logaddexp, -1e30, 1e30),
@@ -204,6 +209,7 @@ WIDE_REFERENCE = {
     "erfc": scipy.special.erfc,
     "sigmoid": scipy.special.expit,
     "silu": lambda x: x * scipy.special.expit(x),
+    "gelu_gate": lambda x: scipy.special.expit(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)),
 }
 
 
@@ -238,7 +244,8 @@ def test_every_width_gives_the_same_bits(name, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    "name", ["exp", "exp2", "expm1", "silu", "gelu_tanh", "cosh", "erfc", "pow", "tanh"]
+    "name",
+    ["exp", "exp2", "expm1", "silu", "gelu_tanh", "gelu_gate", "cosh", "erfc", "pow", "tanh"],
 )
 def test_without_scalef_the_result_is_as_good(name, dtype):
     run = native(name, dtype, arity(name), 8, mathlib.Target(fma=True, scalef=False))

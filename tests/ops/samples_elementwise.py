@@ -41,7 +41,7 @@ DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
     "copysign": (WIDE, WIDE), "nextafter": (WIDE, WIDE),
     # deep learning
     "relu": (WIDE,), "sigmoid": (WIDE,), "silu": (WIDE,), "softplus": (WIDE,), "erf": (WIDE,),
-    "erfc": (WIDE,), "gelu_erf": (WIDE,), "gelu_tanh": (WIDE,),
+    "erfc": (WIDE,), "gelu_erf": (WIDE,), "gelu_tanh": (WIDE,), "gelu_gate": (WIDE,),
     # special functions
     "rsqrt": (POSITIVE,), "fmod": ((6.8, 7.4), (2.5, 2.9)),
     "fmax": (WIDE, (-2.4, 2.2)), "fmin": (WIDE, (-2.4, 2.2)),

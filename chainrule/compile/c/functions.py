@@ -55,6 +55,8 @@ _HELPERS: Final = {
     "|return x * (HALF * erfc#(-x * ROOT_HALF));",
     "gelu_tanh": "the tanh form of GELU|REAL x"
     "|REAL inner = ROOT_2_PI * (x + CUBIC * x * x * x);\nreturn HALF * x * (1 + tanh#(inner));",
+    "gelu_gate": "what the tanh form of GELU multiplies x by|REAL x"
+    "|return 1 / (1 + exp#(-2 * ROOT_2_PI * (x + CUBIC * x * x * x)));",
     "remainder": "what is left of a / b, with the sign of b|REAL a, REAL b"
     "|REAL r = fmod#(a, b);\nif (b == 0 || r != r) return r;\n"
     "return r == 0 ? copysign#(0, b) : (r < 0) != (b < 0) ? r + b : r;",

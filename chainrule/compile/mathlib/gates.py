@@ -46,11 +46,21 @@ def gelu_tanh(x: Real) -> Real:
     """x (1 + tanh(u)) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)."""
     if x.at.bits == 32:
         return _gated_f32(x, _cubic_reduced_f32, 10.0, -12.5)
-    factor = product(x, x) * constant(x, *c.GELU_CUBIC) + x.at.real(1.0)
-    u = (factor * (constant(x, *c.SQRT_2_PI).times(2.0))) * x
-    plain = 2.0 * c.SQRT_2_PI[0] * x
-    far = abs(x) < 1e4
-    return _gated(x, Two(far.where(u.hi, plain), far.where(u.lo, 0.0)))
+    return _gated(x, _cubic(x))
+
+
+def gelu_gate(x: Real) -> Real:
+    """sigmoid(2 u) of `gelu_tanh`: beside it, most of this has been computed."""
+    if x.at.bits == 64:
+        return _gate(_cubic(x))
+
+    def deep() -> Real:
+        r, k = _cubic_reduced_f32((x.lift(-12.5) > x).where(x.lift(-12.5), x))
+        return scale(exp_near_0(-r), x.at.int(0) - k)
+
+    one = x.lift(1.0)
+    y = _gate_f32(one, *_cubic_reduced_f32(x))
+    return _or_far_left(x, 10.0, deep, (x > 10.0).where(one, y))
 
 
 # --- float32 -------------------------------------------------------------------------------------
@@ -112,6 +122,15 @@ def _finite(x: Real, y: Real) -> Real:
 
 
 # --- float64 -------------------------------------------------------------------------------------
+
+
+def _cubic(x: Real) -> Two:
+    """2 u of `gelu_tanh`."""
+    factor = product(x, x) * constant(x, *c.GELU_CUBIC) + x.at.real(1.0)
+    u = (factor * (constant(x, *c.SQRT_2_PI).times(2.0))) * x
+    plain = 2.0 * c.SQRT_2_PI[0] * x
+    far = abs(x) < 1e4
+    return Two(far.where(u.hi, plain), far.where(u.lo, 0.0))
 
 
 def _gated(x: Real, u: Two) -> Real:

@@ -61,7 +61,7 @@ def _exact(fn: Fn) -> Function:
 TABLE: dict[str, Function] = {
     "exp": _both(x.exp), "exp2": _both(x.exp2), "expm1": _wide(x.expm1, x.expm1_f32),
     "exp_diff": _both(x.exp_diff), "sigmoid": _both(g.sigmoid), "silu": _both(g.silu),
-    "gelu_tanh": _both(g.gelu_tanh),
+    "gelu_tanh": _both(g.gelu_tanh), "gelu_gate": _both(g.gelu_gate),
     "log": _both(l.log), "log2": _wide(l.log2, l.log2_f32), "log10": _wide(l.log10, l.log10_f32),
     "log1p": _wide(l.log1p, l.log1p_f32), "logaddexp": _wide(l.logaddexp, l.logaddexp_f32),
     "softplus": _wide(l.softplus, l.softplus_f32),
