@@ -16,6 +16,7 @@ import numpy as np
 
 from chainrule.compile.loops.language import Affine, Expr, Exprs, strides_of
 from chainrule.compile.loops.views import ZERO, Index, bounds, expanded, fitted
+from chainrule.compile.terms.onto import Onto
 from chainrule.compile.terms.sizes import Extent
 from chainrule.compile.terms.terms import Term
 from chainrule.compile.terms.turns import Keep
@@ -125,16 +126,27 @@ class Scatter:
     fold: Literal["add", "maximum", "minimum"] | None
 
 
-def _adding(e: Elements, t: Term) -> Scatter:
-    g, *indices = t.args
-    place = PLACES[type(t.op)]
+def _added(
+    e: Elements, t: Term, op: Any, args: Sequence[Term], fill: Callable[[Index], Expr]
+) -> Scatter:
+    g, *indices = args
+    place = PLACES[type(op)]
     return Scatter(
         g.shape,
-        lambda at: e.exprs.lit(0, t.dtype),
-        lambda at: place(e, t.op, t.shape, indices, at),
+        fill,
+        lambda at: place(e, op, t.shape, indices, at),
         lambda at: e.element(g, at),
         "add",
     )
+
+
+def _adding(e: Elements, t: Term) -> Scatter:
+    return _added(e, t, t.op, t.args, lambda at: e.exprs.lit(0, t.dtype))
+
+
+def _onto(e: Elements, t: Term) -> Scatter:
+    op: Any = t.op
+    return _added(e, t, op.scattered, t.args[1:], lambda at: e.element(t.args[0], at))
 
 
 def _flat(e: Elements, places: Term, t: Term) -> Callable[[Index], Index]:
@@ -176,6 +188,6 @@ def _keep(e: Elements, t: Term) -> Scatter:
 
 SCATTERS: dict[type, Callable[[Elements, Term], Scatter]] = {
     sel.TakeAdd: _adding, sel.TakeAlongAdd: _adding, sel.IndexAdd: _adding,
-    LastWriter: _last_writer, ScatterExtremum: _extremum, Keep: _keep,
+    Onto: _onto, LastWriter: _last_writer, ScatterExtremum: _extremum, Keep: _keep,
 }  # fmt: skip
 """By class of op."""

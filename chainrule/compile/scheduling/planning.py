@@ -10,8 +10,9 @@ from chainrule.compile.loops.language import (
     Buffer,
 )
 from chainrule.compile.loops.views import View, whole
-from chainrule.compile.scheduling import constants, ordering, reading, realize
+from chainrule.compile.scheduling import accumulating, constants, ordering, reading, realize
 from chainrule.compile.scheduling.lower import is_map
+from chainrule.compile.terms.onto import Onto
 from chainrule.compile.terms.sizes import Extent
 from chainrule.compile.terms.terms import Term, in_order
 from chainrule.op import Pick
@@ -26,7 +27,8 @@ def plan(s: Scheduler) -> set[Term]:
     wanted = realize.roots_of(s.program, s.apart)
     roots = [r.term for r in wanted]
     order = in_order(roots)
-    held = realize.to_realize(order, roots, realize.users(order))
+    uses = realize.users(order)
+    held = realize.to_realize(order, roots, uses)
     _inputs(s, {r.given for r in wanted if r.given is not None})
     _constants(s, order)
     s.results = [_root(s, r, n) for n, r in enumerate(wanted) if r.given is None]
@@ -38,6 +40,9 @@ def plan(s: Scheduler) -> set[Term]:
     for t in reversed(order):
         if t in held and not isinstance(t.op, Pick):
             _settle(s, t, fixed, wish, held)
+            if isinstance(t.op, Onto):
+                free = held - s.views.keys() - fixed
+                s.views |= accumulating.base_view(t, s.views[t], free, uses)
     shown = {
         t for t in order
         if isinstance(t.op, Reshape) and realize.is_hard(t) and s.view(t) is None

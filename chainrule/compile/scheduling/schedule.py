@@ -48,6 +48,7 @@ from chainrule.compile.scheduling import (
     rows,
     whiles,
 )
+from chainrule.compile.scheduling.accumulating import accumulated
 from chainrule.compile.scheduling.again import recomputed
 from chainrule.compile.scheduling.gathering import gathered
 from chainrule.compile.scheduling.lower import is_map, is_scan, is_scatter, reduction
@@ -72,7 +73,7 @@ class Scheduler:
         """`called` says which products are calls, of BLAS, instead of being computed in place."""
         self.called = called
         self.apart: set[Term] = set()
-        program = gathered(recomputed(program))
+        program = accumulated(gathered(recomputed(program)))
         while True:
             self._start(program)
             known = len(self.apart)
