@@ -6,6 +6,7 @@ through all kinds of hooks.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
@@ -21,15 +22,28 @@ class Listener(ABC):
 
     @abstractmethod
     def enters(self, module: Any, inputs: tuple[Any, ...]) -> Any:
-        """A module is being called; what is returned is given to `leaves`."""
+        """A module is being called; what is returned is given to `leaves`. `NOTHING` says that it
+        need not hear of calls without a graph that are made within this one."""
 
     @abstractmethod
     def leaves(self, module: Any, token: Any, output: Any) -> None:
         """The call is over; `output` is None if it has failed."""
 
 
+NOTHING: Any = object()
+"""Nothing within a call is of interest, as long as no graph is recorded."""
 _listeners: tuple[Listener, ...] = ()
 _patches = Patches()
+
+
+class _Thread(threading.local):
+    """What holds for one thread."""
+
+    dull = False
+    """Whether a call is running within which nothing is of interest."""
+
+
+_here = _Thread()
 
 
 def listen(listener: Listener) -> None:
@@ -52,14 +66,19 @@ def _told(call: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(call)
     def told(self: Any, *args: Any, **kwargs: Any) -> Any:
         listeners = _listeners
-        if not listeners:
+        if not listeners or (_here.dull and not torch.is_grad_enabled()):
             return call(self, *args, **kwargs)
-        rows = [(each, each.enters(self, args)) for each in listeners]
-        output = None
+        before, dull, rows, output = _here.dull, True, list[tuple[Listener, Any]](), None
+        for each in listeners:
+            token = each.enters(self, args)
+            dull = dull and token is NOTHING
+            rows.append((each, token))
+        _here.dull = dull
         try:
             output = call(self, *args, **kwargs)
             return output
         finally:
+            _here.dull = before
             for each, token in rows:
                 each.leaves(self, token, output)
 

@@ -14,7 +14,7 @@ import torch
 
 from chainrule.verify.patches import Patches
 from chainrule.verify.pytorch.door import Onlooker, look, look_away
-from chainrule.verify.pytorch.modules import Listener, listen, unlisten
+from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 
 MOST = 500
 """Calls in a row without a graph after which the rest of them is not recorded."""
@@ -92,17 +92,19 @@ class Rest(Listener):
 
         return switched
 
-    def enters(self, module: Any, inputs: tuple[Any, ...]) -> None:
+    def enters(self, module: Any, inputs: tuple[Any, ...]) -> Any:
         """A module is called: one in eval mode and without a graph is not looked into."""
         if self._rests and not torch.is_grad_enabled():
-            return
+            return NOTHING
         self.resume()  # what was to end the pause may have failed
         self._wake()
         if self._is_here() and not (module.training or torch.is_grad_enabled()):
             self._evaluated = module
             self._rest()
+            return NOTHING
+        return None
 
-    def leaves(self, module: Any, token: None, output: Any) -> None:
+    def leaves(self, module: Any, token: Any, output: Any) -> None:
         """Its call is over."""
         if self._evaluated is module and self._is_here():
             self._evaluated, self._rests = None, False

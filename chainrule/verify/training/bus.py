@@ -40,6 +40,8 @@ class Bus:
         self._attentive: set[int] = set()
         self.attentive = False
         """Whether some part has to hear of every op and every call, ordinary ones as well."""
+        self.following = False
+        """Whether some part follows values without a graph, so that ops on them matter."""
         self.ops = 0
         """Ops that were seen."""
         self.notes: list[tuple[str, str]] = []

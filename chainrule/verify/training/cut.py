@@ -77,7 +77,12 @@ class Cut(Part):
 
     def _follow(self, y: Any, leaving: _Leaving) -> None:
         key = id(y)
-        self._left[key] = (weakref.ref(y, lambda _: self._left.pop(key, None)), leaving)
+        self._left[key] = (weakref.ref(y, lambda _: self._gone(key)), leaving)
+        self._bus.following = True
+
+    def _gone(self, key: int) -> None:
+        self._left.pop(key, None)
+        self._bus.following = bool(self._left)
 
     def _leaving(self, e: events.OpRan) -> _Leaving | None:
         """Where the values that an op was given have left their graph, if they have."""

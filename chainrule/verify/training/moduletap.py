@@ -7,7 +7,7 @@ from typing import Any, final
 import torch
 
 from chainrule.verify.patches import Patches
-from chainrule.verify.pytorch.modules import Listener, listen, unlisten
+from chainrule.verify.pytorch.modules import NOTHING, Listener, listen, unlisten
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Tap
 from chainrule.verify.training.torchengine import TorchEngine
@@ -53,7 +53,7 @@ class ModuleTap(Tap, Listener):
             self._bus.notes.append(("ops and modules", "the program uses torch.compile"))
 
     def enters(self, module: Any, inputs: tuple[Any, ...]) -> _Token | None:
-        """A module is being called; None if nobody cares."""
+        """A module is being called; `NOTHING` if nobody cares."""
         try:
             recording, depth, pauses = torch.is_grad_enabled(), self._depth, self._main.pauses
             trains = depth and recording and module.training  # as nearly all calls do
@@ -61,7 +61,7 @@ class ModuleTap(Tap, Listener):
                 pauses.enters(module)
             if not recording:  # a loop over a test set: once is enough
                 if id(module) in self._silent:
-                    return None
+                    return NOTHING
                 self._silent.add(id(module))
             known = self._lines.get((id(module), recording)) if depth else None
             at = known[1] if known is not None else here()
@@ -78,7 +78,7 @@ class ModuleTap(Tap, Listener):
             pauses = self._main.pauses
             if pauses is not None and not pauses.looks:
                 pauses.leaves(module)
-            if token is not None:
+            if token is not None and token is not NOTHING:
                 self._depth, at = token
                 self._tell(module, at, output)
         except Exception:

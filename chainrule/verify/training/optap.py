@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.pytorch.door import Call, Onlooker, look, look_away
+from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Tap
 from chainrule.verify.training.ordinary import BOUNDED, TAME, VIEWS
@@ -40,7 +41,11 @@ class _Ops(Onlooker):
         bus = self._bus
         bus.ops += 1
         try:
-            if is_abstract(torch) or (not bus.attentive and _is_ordinary(call)):
+            if is_abstract(torch):
+                return
+            if not bus.attentive and (
+                _is_ordinary(call) or (not bus.following and _is_apart(call))
+            ):
                 return
             if bus.hears(events.OpRan):
                 bus.tell(
@@ -71,6 +76,20 @@ def _is_ordinary(call: Call) -> bool:
             if total is None or not math.isfinite(total):
                 return False
     return bool(call.made)
+
+
+def _is_apart(call: Call) -> bool:
+    """Whether nothing in a call has a graph, or loses one, and its results are finite."""
+    if call.kind.writes or any(t.requires_grad for t in tensors_in((call.args, call.kwargs))):
+        return False
+    for i, y in enumerate(call.made):
+        if y.requires_grad or y.is_complex():
+            return False
+        if y.is_floating_point():
+            total = call.total(i)
+            if total is None or not math.isfinite(total):
+                return False
+    return True
 
 
 def _is_made(args: Sequence[Any]) -> bool:
