@@ -9,6 +9,7 @@ import pytest
 
 from chainrule.compile.loops.language import (
     Affine,
+    Ahead,
     Buffer,
     Expr,
     Exprs,
@@ -65,6 +66,11 @@ STATEMENTS: list[tuple[Stmt, str]] = [
     (
         Product(I, J, (K,), E.load(W, Affine.of(K)), LOAD, ACC, (Store(Y, AT, E.local(ACC)),)),
         "product i < 4, j < T, k < 8:\n  acc: float64 += w[k] * x[T*i + j]\n  y[T*i + j] = acc",
+    ),
+    (
+        Product(I, J, (K,), LOAD, LOAD, ACC, (), Ahead(W, Affine(2), 4, T, 16)),
+        "product i < 4, j < T, k < 8, ahead w[2; T, 1] (4, 16):\n"
+        "  acc: float64 += x[T*i + j] * x[T*i + j]",
     ),
     (
         Gemm(4, T, 8, Matrix(X, Affine(), 8, 1), Matrix(W, Affine(2), 1, T), Matrix(Y, AT, T, 1)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from chainrule.compile.checking.spec import SpecError, check
 from chainrule.compile.loops import memory
 from chainrule.compile.loops.language import (
     Affine,
+    Ahead,
     Buffer,
     Expr,
     Exprs,
@@ -301,6 +303,14 @@ def product_of_two_kinds(p: Parts) -> Loops:
     i, k, n = Var("i", 4), Var("k", 4), Var("n", 6)
     left, right = p.load(p.x, p.place(i, 8, k)), p.load(p.half, p.place(k, 6, n))
     return p.fine([Product(i, n, (k,), left, right, p.q, ())])
+
+
+@mistake("i is not known")
+def memory_asked_for_by_row(p: Parts) -> Loops:
+    (s,) = p.multiplied
+    assert isinstance(s, Product)
+    ahead = Ahead(p.w, Affine.of(s.i), 8, 6, 6)
+    return p.loops(p.scaled, [replace(s, ahead=ahead)])
 
 
 def gemm(p: Parts, **other: Any) -> list[Stmt]:

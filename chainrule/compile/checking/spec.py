@@ -195,6 +195,9 @@ class _Names:
             self._no(s, f"left depends on {s.j}")
         if s.i in s.right.free:
             self._no(s, f"right depends on {s.i}")
+        if s.ahead is not None:
+            self._buffer(s, s.ahead.buffer)
+            self._offset(s, s.ahead.at, scope)
         loads = [x.of[1] for x in within(s.right) if x.kind == "load"]
         if s.j.extent != 1 and any(at.coefficient(s.j) not in (0, 1) for at in loads):
             self._no(s, f"right's elements are no neighbours along {s.j}")

@@ -115,11 +115,14 @@ def _windows(v: Var, inner: set[Var], places: Sequence[Within]) -> bool:
     ends: set[Extent] = set()
     starts: set[Extent] = set()
     outer: set[Any] = set()
+    far: set[Rows] = set()
     for at, own in places:
         if at.coefficient(v) != step or len(_counted(at)) < len(at.terms):
             return False
         mine = [(x, c) for x, c in _counted(at) if x in inner or x in own]
-        spans = [_span(c, x.extent, step, n) for x, c in mine]
+        rows = [(c, x.extent) for x, c in mine if _is_beyond(c, n * step)]
+        far.add(tuple(sorted(rows, key=str)))
+        spans = [_span(c, x.extent, step) for x, c in mine if (c, x.extent) not in rows]
         reach = at.const
         for span in spans:
             if span is None:
@@ -128,7 +131,7 @@ def _windows(v: Var, inner: set[Var], places: Sequence[Within]) -> bool:
         starts.add(at.const)
         ends.add(reach)
         outer.add(frozenset([(x, c) for x, c in at.terms if x is not v and (x, c) not in mine]))
-    if len(outer) > 1:
+    if len(outer) > 1 or not all(_in_rows(rows, n * step, len(far)) for rows in far):
         return False
     return all(_is_positive(step - (end - start)) for end in ends for start in starts)
 
@@ -138,11 +141,34 @@ def _counted(at: Affine) -> list[tuple[Var, Extent]]:
     return [(x, c) for x, c in at.terms if isinstance(x, Var)]
 
 
-def _span(c: Extent, count: Extent, step: Extent, n: Extent) -> Extent | None:
+Rows = tuple[tuple[Extent, Extent], ...]
+"""How far apart rows of windows are, and how many there are, for each counter that goes over them.
+"""
+
+
+def _is_beyond(c: Extent, over: Extent) -> bool:
+    """Whether a counter's term leads beyond a row of windows, which is `over` long."""
+    return c == over or (isinstance(c, int) and isinstance(over, int) and 0 < over <= c)
+
+
+def _in_rows(rows: Rows, over: Extent, kinds: int) -> bool:
+    """Whether different rows of windows do not meet other windows: they are multiples of a row
+    apart, or lie one after the other, in the same way in all places."""
+    if not isinstance(over, int) or over <= 0:
+        return True  # each is exactly a row
+    known = [(c, count) for c, count in rows if isinstance(c, int)]
+    if all(c % over == 0 for c, _ in known):
+        return True
+    reach = over
+    for c, count in sorted(known, key=lambda row: row[0]):
+        if not isinstance(count, int) or c < reach:
+            return False
+        reach = c * count
+    return kinds == 1
+
+
+def _span(c: Extent, count: Extent, step: Extent) -> Extent | None:
     """How far a counter's term reaches within a window; None if that is not known."""
-    over = n * step
-    if c == over or (isinstance(c, int) and isinstance(over, int) and over > 0 and c % over == 0):
-        return 0  # to the same place in a later row of windows
     return c * (count - 1) if _is_positive(c) else None
 
 

@@ -129,7 +129,7 @@ def _marked(s: Stmt, around: int) -> Split | None:
             return _nested(s, around)
         case For() if s.mode == "lanes" or is_turn(s):
             return _blocks(s, s.var, around)
-        case Product():
+        case Product() if s.ahead is None:
             return _blocks(s, max((s.i, s.j), key=lambda v: typical(v.extent)), around)
         case Gemm():
             return _gemm(s, around)

@@ -18,6 +18,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from chainrule.compile.llvm import ahead
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.kernel import Emitter
 from chainrule.compile.llvm.lanes import Lanes, below, first_lanes
@@ -119,7 +120,7 @@ def _tile(e: Emitter, s: Product, panel: Sequence[Lanes], rows: Sequence[Value])
     slots = [[e.slot(zero.type) for _ in panel] for _ in rows]
     for slot in [x for line in slots for x in line]:
         b.store(zero, slot)
-    _along_k(e, s, list(s.k), panel, rows, slots)
+    _sums(e, s, panel, rows, slots)
     for row, line in zip(rows, slots, strict=True):
         for lanes, slot in zip(panel, line, strict=True):
             with e.fresh():
@@ -128,6 +129,33 @@ def _tile(e: Emitter, s: Product, panel: Sequence[Lanes], rows: Sequence[Value])
                 e.locals[s.acc] = b.load(slot, typ=slot.allocated_type)
                 e.run(s.body)
                 e.lanes = None
+
+
+def _sums(
+    e: Emitter,
+    s: Product,
+    panel: Sequence[Lanes],
+    rows: Sequence[Value],
+    slots: Sequence[Sequence[Any]],
+) -> None:
+    """All terms; in steps, at whose beginnings memory is asked for, if there is any."""
+    steps = ahead.steps(s, len(rows), len(panel))
+    if not steps:
+        _along_k(e, s, list(s.k), panel, rows, slots)
+        return
+    (k,) = s.k
+    assert isinstance(k.extent, int)
+    each, left = divmod(k.extent, steps)
+    size = ir.Constant(I64, each)
+    with e.counting(ir.Constant(I64, steps * each), each) as start:
+        ahead.ask(e, s, panel, rows, e.b.udiv(start, size))
+        with e.counting(size, 1) as term:
+            e.vars[k] = e.b.add(start, term)
+            _along_k(e, s, [], panel, rows, slots)
+    if left:
+        with e.counting(ir.Constant(I64, left), 1) as term:
+            e.vars[k] = e.b.add(ir.Constant(I64, steps * each), term)
+            _along_k(e, s, [], panel, rows, slots)
 
 
 def _along_k(

@@ -265,10 +265,23 @@ class Store:
 
 @final
 @dataclass(frozen=True, eq=False, slots=True)
+class Ahead:
+    """Memory that is read soon: `rows` rows of `length` elements, `row` apart. To ask for it is to
+    have it earlier, no more, so that it may go beyond the buffer."""
+
+    buffer: Buffer
+    at: Affine
+    rows: Extent
+    row: Extent
+    length: Extent
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
 class Product:
     """For each i and j: `acc` is the sum over k of left(i, k) * right(k, j); then `body`.
 
-    `right` is contiguous along j, or does not depend on j.
+    `right` is contiguous along j, or does not depend on j. Meanwhile `ahead` is asked for.
     """
 
     i: Var
@@ -278,6 +291,7 @@ class Product:
     right: Expr
     acc: Local
     body: tuple[Stmt, ...]
+    ahead: Ahead | None = None
 
 
 @final
@@ -378,6 +392,8 @@ class Kernel:
                 case Host():
                     reads |= dict.fromkeys([x.buffer for x in s.inputs])
                     writes |= dict.fromkeys([x.buffer for x in s.outputs])
+                case Product() if s.ahead is not None:
+                    reads[s.ahead.buffer] = None
                 case While():
                     reads[s.going] = None
                 case _:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chainrule.compile.loops.language import (
+    Ahead,
     For,
     Gemm,
     Host,
@@ -66,7 +67,8 @@ def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
                 yield f"{pad}{s.buffer}[{s.at}] {'+=' if s.add else '='} {s.value}"
             case Product():
                 ks = ", ".join([f"{k} < {k.extent}" for k in s.k])
-                yield f"{pad}product {s.i} < {s.i.extent}, {s.j} < {s.j.extent}, {ks}:"
+                soon = "" if s.ahead is None else f", ahead {_ahead(s.ahead)}"
+                yield f"{pad}product {s.i} < {s.i.extent}, {s.j} < {s.j.extent}, {ks}{soon}:"
                 yield f"{pad}  {s.acc}: {s.acc.dtype} += {s.left} * {s.right}"
                 yield from _lines(s.body, depth + 1)
             case Gemm():
@@ -82,6 +84,10 @@ def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
                 yield f"{pad}while {s.going}[0]:"
                 for k in s.kernels:
                     yield from [f"{pad}  {line}" for line in str(k).splitlines()]
+
+
+def _ahead(x: Ahead) -> str:
+    return f"{x.buffer}[{x.at}; {x.row}, 1] ({x.rows}, {x.length})"
 
 
 def _matrix(m: Matrix) -> str:

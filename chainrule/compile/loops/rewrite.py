@@ -12,6 +12,7 @@ from typing import final
 
 from chainrule.compile.loops.language import (
     Affine,
+    Ahead,
     Buffer,
     Expr,
     Exprs,
@@ -69,6 +70,7 @@ class Renaming:
                 return Product(
                     self._var(s.i), self._var(s.j), tuple([self._var(k) for k in s.k]),
                     self.expr(s.left), self.expr(s.right), self._local(s.acc), self.body(s.body),
+                    None if s.ahead is None else self._soon(s.ahead),
                 )  # fmt: skip
             case Gemm():
                 left, right, out = map(self.matrix, (s.left, s.right, s.out))
@@ -128,6 +130,10 @@ class Renaming:
         if shift is not None:
             place = place.plus(shift.times(-1))
         return self.buffers.get(buffer, buffer), place
+
+    def _soon(self, x: Ahead) -> Ahead:
+        buffer, at = self._place(x.buffer, x.at)
+        return Ahead(buffer, at, x.rows, x.row, x.length)
 
     def matrix(self, m: Matrix) -> Matrix:
         """Where a matrix is."""

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from chainrule.compile.scheduling.realize import is_product
+from chainrule.compile.terms.sizes import product, typical
 from chainrule.compile.terms.terms import Term
+
+LARGE = 1 << 24
+"""Bytes of a large result."""
 
 
 def ordered(
@@ -60,6 +65,14 @@ def _reach(t: Term, readers: dict[Term, list[Term]]) -> set[Term]:
     return found
 
 
+def is_heavy(t: Term) -> bool:
+    """Whether it is a large product, which comes last of what a term reads: so it need not be kept
+    meanwhile, and what is done with it can be done with each element when that is there."""
+    if not is_product(t):
+        return False
+    return typical(product(t.shape)) * t.dtype.itemsize > LARGE
+
+
 def _sorted(
     roots: list[Term], reads: dict[Term, list[Term]], before: dict[Term, list[Term]]
 ) -> tuple[list[Term], Term | None]:
@@ -84,6 +97,7 @@ def _sorted(
         if loop:
             waiting = [x for x in path if before.get(x)]
             return [], waiting[-1] if t not in before else t
-        nexts = [*first, *[a for a in reads[t] if a.op is not None and a not in done]]
+        nexts = [a for a in reads[t] if a.op is not None and a not in done]
+        nexts = [*first, *sorted(nexts, key=is_heavy)]
         stack += [(a, False) for a in reversed(nexts)]
     return list(done), None

@@ -24,7 +24,7 @@ from chainrule.compile.loops.language import (
     Var,
 )
 from chainrule.compile.loops.views import ZERO, Index, View, whole
-from chainrule.compile.scheduling import lower
+from chainrule.compile.scheduling import lower, panels
 from chainrule.compile.terms.sizes import Extent, product, typical
 from chainrule.compile.terms.terms import Term
 
@@ -63,9 +63,15 @@ def for_blas(t: Term) -> bool:
     what attention is made of, unless what is read again and again, or added up, is small."""
     m, n, k = map(typical, sizes(t))
     large = max(m * n, n * k if t.op.turn_b else 0) * t.dtype.itemsize > LARGE
-    in_place = host().vector >= WIDE and k <= DEEP and not large
+    in_place = host().vector >= WIDE and (in_panels(t) or (k <= DEEP and not large))
     many = typical(product(t.shape[:-2])) > 1 and max(n, min(m, k)) > FEW
     return is_large(t) and (not in_place or many)
+
+
+def in_panels(t: Term) -> bool:
+    """Whether it is faster with copies of parts of its right matrix, if it is computed in place."""
+    single = typical(product(t.shape[:-2])) == 1
+    return single and panels.pays(sizes(t), t.dtype.itemsize, across=t.op.turn_b)
 
 
 def schedule(s: Scheduler, t: Term) -> None:
@@ -102,7 +108,9 @@ def build(s: Scheduler, g: Group) -> list[Stmt]:
     left = operand(s, a, op.turn_a, (*at[:-1], ck))
     right_at = (*at[:-2], ck, at[-1])
     right = operand(s, b, op.turn_b, right_at)
-    if n != 1 and not _along(right, j):
+    across = n != 1 and not _along(right, j)
+    paneled = len(g.rows) == 2 and panels.pays(sizes(t), t.dtype.itemsize, across=across)
+    if across and not paneled:
         packed = pack(s, b, op.turn_b)
         right = s.exprs.load(
             packed.buffer, packed.at(views.fitted(right_at, (*b.shape[:-2], k, n)))
@@ -113,7 +121,10 @@ def build(s: Scheduler, g: Group) -> list[Stmt]:
     body = _with_each(s, g, axes, value)
     s.held = {}
     left, right = e.cast(left, t.dtype), e.cast(right, t.dtype)
-    out: list[Stmt] = [Product(i, j, (c,), left, right, acc, body)]
+    done = Product(i, j, (c,), left, right, acc, body)
+    if paneled:
+        return panels.panelled(s, done)
+    out: list[Stmt] = [done]
     for v in reversed(axes[:-2]):
         if v.extent != 1:
             out = [For(v, tuple(out))]

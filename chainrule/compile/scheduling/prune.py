@@ -101,10 +101,6 @@ def _without(body: tuple[Stmt, ...], dead: set[Buffer]) -> tuple[Stmt, ...]:
             if not inner:
                 continue
             if inner != s.body:
-                s = (
-                    replace(s, body=inner)
-                    if isinstance(s, For)
-                    else Product(s.i, s.j, s.k, s.left, s.right, s.acc, inner)
-                )
+                s = replace(s, body=inner)
         out.append(s)
     return tuple(out)

@@ -1,0 +1,206 @@
+"""Large matrix products in panels: copies of some columns of the right matrix at a time.
+
+A row of a wide matrix is far from the next one, on another page of memory; those of a panel follow
+each other, stay in a core's own cache and are read again for each tile of rows. Copying also turns
+what lies across. A sum of many terms is a sum of blocks of terms, which are added up in memory that
+stays near, before anything is done with the result.
+
+    for t < 4:                                          turns, which cores can share
+      for c < 3:
+        for k < 768:
+          for j < 64 lanes: panel[49152*t + 64*k + j] = right(k, 192*t + 64*c + j)
+        product i < 256, j < 64, k < 768: acc += left(i, k) * panel[49152*t + 64*k + j]
+          ...
+
+Notation: m n k as in (m, k) @ (k, n); P columns of a panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from chainrule.compile.llvm.machine import host
+from chainrule.compile.loops.language import (
+    Affine,
+    Ahead,
+    For,
+    Let,
+    Local,
+    Product,
+    Stmt,
+    Store,
+    Var,
+)
+from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.scheduling import tall
+from chainrule.compile.scheduling.copying import (
+    Memory,
+    copied,
+    done,
+    known,
+    loop,
+    memory,
+    soon,
+    times,
+)
+from chainrule.compile.terms.sizes import Extent, typical
+
+if TYPE_CHECKING:
+    from chainrule.compile.scheduling.schedule import Scheduler
+
+ROWS = 64
+"""From so many rows on copying a panel pays: it is read again for each tile of some of them."""
+VECTORS = 4
+"""A panel is so many registers wide, as the widest tile is."""
+DEEP = 1024
+"""Terms of a block of a sum, at most: so long a panel stays in the second cache, with the next."""
+NEAR = 1 << 18
+"""Bytes of a right matrix that stays near without being copied, if its columns lie together."""
+TURNS = 8
+"""Of so many turns, about, each has memory of its own, so that cores can share them."""
+
+
+def pays(sizes: Sequence[Extent], itemsize: int, *, across: bool) -> bool:
+    """Whether panels are faster for m, n and k; `across` says that columns do not lie together."""
+    m, n, k = sizes
+    if not isinstance(n, int) or not isinstance(k, int):
+        return False
+    if typical(m) < ROWS or n < 2 * _width(itemsize) or k < ROWS:
+        return False
+    return across or n * k * itemsize > NEAR
+
+
+def _width(itemsize: int) -> int:
+    """P."""
+    return VECTORS * host().lanes(itemsize)
+
+
+def panelled(s: Scheduler, p: Product) -> list[Stmt]:
+    """`p`, which need not have right's columns side by side, in panels."""
+    n, width = known(p.j.extent), _width(p.acc.dtype.itemsize)
+    count = n // width
+    if tall.suits(p):
+        out = tall.in_rows(s, p, width, count)
+    else:
+        each, left = divmod(count, turns := _turns(count, p))
+        out = _Strip(s, p, 0, turns, each, width).nest()
+        out += _Strip(s, p, turns * each * width, 1, left, width).nest() if left else []
+    return out + (_Strip(s, p, count * width, 1, 1, n % width).nest() if n % width else [])
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Strip:
+    """Columns from `start` on: `turns` turns of `each` panels of `width` columns."""
+
+    s: Scheduler
+    p: Product
+    start: int
+    turns: int
+    each: int
+    width: int
+
+    def nest(self) -> list[Stmt]:
+        """The product for these columns."""
+        s, p, k = self.s, self.p, self.k
+        turn, c, deep = s.var(self.turns), s.var(self.each), _block(k)
+        first = Affine(self.start).plus(times(turn, self.each * self.width))
+        panel = memory(s, p, "a panel", turn, (deep, self.width))
+        if deep < k:
+            wide = self.each * self.width
+            sums = memory(s, p, "sums", turn, (p.i.extent, wide))
+            return loop(turn, self._blocks(panel, sums, first))
+        columns = first.plus(times(c, self.width))
+
+        def body(i: Var, j: Var, acc: Local) -> tuple[Stmt, ...]:
+            return done(s, p, Affine.of(i), columns.plus(Affine.of(j)), acc)
+
+        return loop(turn, loop(c, self._part(panel, columns, Affine(), k, body)))
+
+    @property
+    def k(self) -> int:
+        """Terms of a sum."""
+        return known(self.p.k[0].extent)
+
+    def _blocks(self, panel: Memory, sums: Memory, first: Affine) -> list[Stmt]:
+        """A turn's sums, block by block of their terms, then what is done with them."""
+        s, p, deep = self.s, self.p, _block(self.k)
+        block, zero, total = (
+            s.var(self.k // deep),
+            s.exprs.lit(0, p.acc.dtype),
+            s.local(p.acc.dtype),
+        )
+        left = self.k % deep
+        out = self._each(sums, lambda i, j, at: (Store(sums.buffer, at, zero),))
+        out += loop(block, self._added(panel, sums, first, times(block, deep), deep))
+        out += self._added(panel, sums, first, Affine(self.k - left), left) if left else []
+
+        def last(i: Var, j: Var, at: Affine) -> tuple[Stmt, ...]:
+            body = done(s, p, Affine.of(i), first.plus(Affine.of(j)), total)
+            return (Let(total, s.exprs.load(sums.buffer, at)), *body)
+
+        return [*out, *self._each(sums, last)]
+
+    def _added(
+        self, panel: Memory, sums: Memory, first: Affine, start: Affine, terms: int
+    ) -> list[Stmt]:
+        """A block of terms added to all sums of a turn."""
+        s, c = self.s, self.s.var(self.each)
+        own = times(c, self.width)
+
+        def add(i: Var, j: Var, acc: Local) -> tuple[Stmt, ...]:
+            at = sums.at(i, own.plus(Affine.of(j)))
+            return (Store(sums.buffer, at, s.exprs.local(acc), add=True),)
+
+        return loop(c, self._part(panel, first.plus(own), start, terms, add))
+
+    def _part(
+        self, panel: Memory, columns: Affine, start: Affine, terms: int, body: Body
+    ) -> list[Stmt]:
+        """So many terms from `start` on of the sums from `columns` on: copied, then used."""
+        s, p = self.s, self.p
+        i, j, k, acc = s.var(p.i.extent), s.var(self.width), s.var(terms), s.local(p.acc.dtype)
+        here = {p.i: Affine.of(i), p.k[0]: start.plus(Affine.of(k))}
+        left = Renaming(here, exprs=s.exprs).expr(p.left)
+        right = s.exprs.load(panel.buffer, panel.at(k, Affine.of(j)))
+        copy = copied(s, p, panel, (p.k[0], start, terms), (p.j, columns, self.width))
+        ahead = self._next(columns, start, terms)
+        return [copy, Product(i, j, (k,), left, right, acc, body(i, j, acc), ahead)]
+
+    def _next(self, columns: Affine, start: Affine, terms: int) -> Ahead | None:
+        """What the panel after this one is copied from."""
+        (k,), j = self.p.k, self.p.j
+        if terms < self.k and self.each == 1:
+            start = start.plus(Affine(terms))
+        elif self.turns * self.each > 1:
+            columns = columns.plus(Affine(self.width))
+        else:
+            return None
+        return soon(self.s, self.p.right, (j, columns, self.width), (k, start, terms))
+
+    def _each(self, sums: Memory, do: Callable[[Var, Var, Affine], tuple[Stmt, ...]]) -> list[Stmt]:
+        """Something for each sum of a turn."""
+        i, j = self.s.var(self.p.i.extent), self.s.var(sums.width)
+        return [For(i, (For(j, do(i, j, sums.at(i, Affine.of(j))), "lanes"),))]
+
+
+Body = Callable[[Var, Var, Local], tuple[Stmt, ...]]
+"""What is done with the sum at (i, j)."""
+
+
+def _turns(count: int, p: Product) -> int:
+    """Among how many turns `count` panels are divided, evenly if that is possible. The left matrix
+    is read anew in each."""
+    left = typical(p.i.extent) * typical(p.k[0].extent) * p.acc.dtype.itemsize
+    wanted = TURNS if left <= tall.FAR else TURNS // 2
+    even = [t for t in range(2 * wanted, wanted // 2, -1) if count % t == 0]
+    return min(even, key=lambda t: abs(t - wanted)) if even else min(count, wanted)
+
+
+def _block(k: int) -> int:
+    """How many of k terms make a block: about as many in each."""
+    count = -(-k // DEEP)
+    even = [k // c for c in range(count, 2 * count) if k % c == 0]
+    return even[0] if even else -(-k // count)
