@@ -78,3 +78,25 @@ def test_the_order_of_reading_and_writing_is_what_decides(monkeypatch: pytest.Mo
     wrong, right = step(x).numpy(), _turned_back(x).numpy()
     assert scratch_rows(step) == 0
     assert not np.allclose(wrong, right, rtol=1e-3)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_loss_of_classes_and_its_gradient_go_through_the_rows_once(scaled):
+    """What is worked out of the classes is no kernel of its own between those of the rows."""
+
+    def loss(x, classes, g):
+        y, pull = cr.vjp(lambda x: cr.cross_entropy(x, classes), x)
+        return y, pull(g if scaled else cr.ones_like(y))
+
+    rng = np.random.default_rng(0)
+    x = cr.asarray(rng.normal(size=(ROWS, WIDTH)).astype(np.float32))
+    classes, g = cr.asarray(rng.integers(0, WIDTH, ROWS)), cr.asarray(np.float32(1.5))
+    step = cr.jit(loss)
+    y, (x_bar,) = step(x, classes, g)
+    want, (bar,) = loss(x, classes, g)
+    np.testing.assert_allclose(y.numpy(), want.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(x_bar.numpy(), bar.numpy(), rtol=1e-5, atol=1e-8)
+    assert scratch_rows(step) == 0
+    assert len(re.findall(r"for i\d+ < 45", str(step.loops()))) == 3  # max, sum, gradient
+    with pytest.raises(cr.IndexingError):
+        step(x, cr.asarray(np.full(ROWS, -1)), g)

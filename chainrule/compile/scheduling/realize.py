@@ -34,6 +34,9 @@ _CHEAP = {
 _SLOW = 8
 LARGE = 64
 """How much work an expression may be: beyond it, what it is computed from has a name of its own."""
+FEW = 4
+"""So much work on an index may be done again for each element of a row that it leads to: it is
+moved out of the row's loop. Memory for it would be another kernel, before that of the rows."""
 
 
 def is_product(t: Term) -> bool:
@@ -152,7 +155,8 @@ def to_realize(order: list[Term], roots: Iterable[Term], uses: dict[Term, list[T
         readers = uses.get(t, [])
         cost = known[t] = work(t, held, known)
         repeated = any(typical(product(space(u))) > typical(product(t.shape)) for u in readers)
-        if (repeated and cost) or (len(readers) > 1 and cost > 2) or cost > LARGE:
+        few = FEW if t.dtype.kind in "iu" else 0
+        if (repeated and cost > few) or (len(readers) > 1 and cost > 2) or cost > LARGE:
             held.add(t)
     return held
 
