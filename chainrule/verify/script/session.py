@@ -22,6 +22,7 @@ from chainrule.verify.script.arrivals import Arrival
 from chainrule.verify.script.calm import calm
 from chainrule.verify.script.clock import Steps, watch_own, watch_torch
 from chainrule.verify.script.merge import merged
+from chainrule.verify.script.pages import reclaim
 
 Makers = Sequence[Callable[[], Sequence[Observer]]]
 
@@ -116,6 +117,7 @@ class Session:
             self.ledger.skipped.append(Skipped(self.what, "interrupted while it was checked"))
             raise
         finally:
+            self._guarded("memory", reclaim)  # no more copies are made
             self.seconds = time.perf_counter() - start
             self._observers.clear()
             self._guarded("the report", lambda: self._deliver(report))
