@@ -37,8 +37,9 @@ def while_loop(
     interrupt it. Forward mode (`jvp`, `jacobian(mode="forward")`) carries tangents from turn to
     turn; derivatives that are taken within `body` are of any mode. Reverse mode through the loop
     needs what each turn began with. Eager calls keep it; a compiled function does if it knows for
-    how many turns, by `most`, and raises a `TraceError` otherwise. `vmap` works in a compiled
-    function: the loop runs until no example goes on, and those that are done keep their state.
+    how many turns, by `most`, and raises a `TraceError` otherwise; so it goes for derivatives of
+    derivatives. `vmap` works in a compiled function: the loop runs until no example goes on, and
+    those that are done keep their state.
     Random numbers, and changes of tensors that `body` reaches by itself, are refused there.
 
     >>> import chainrule as cr

@@ -91,7 +91,24 @@ def test_a_state_that_is_added_to_in_place(backend: str):
         state.numpy(), start + 3 * np.asarray(scattered(v, ROWS)), rtol=1e-5, atol=1e-6
     )
     if backend == "native":
-        assert not fills(step)
+        assert not fills(step) and "scratch" not in step.loops()  # in place
+
+
+def test_a_state_that_is_scattered_onto_itself():
+    state = numbers(T, C)
+    start = state.numpy().copy()
+
+    @cr.jit
+    def step(rows: Any) -> None:
+        state.data = (
+            state + cr.vjp(lambda w: cr.take(w, rows, axis=0), cr.zeros((T, C)))[1](state)[0]
+        )
+
+    rows = cr.tensor(np.array([1, 1, 0, 3, 8, 4, 4, 4, 2]))
+    step(rows)
+    wanted = start.copy()
+    np.add.at(wanted, rows.numpy(), start)
+    np.testing.assert_allclose(state.numpy(), wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_training_with_a_tied_table():

@@ -187,6 +187,19 @@ def test_reverse_mode_with_a_bound(f: Any, monkeypatch: pytest.MonkeyPatch):
     assert_same(x.grad, wanted[1])
 
 
+@pytest.mark.parametrize("f", [root, falling])
+def test_reverse_mode_of_reverse_mode(f: Any, monkeypatch: pytest.MonkeyPatch):
+    a = cr.tensor(3.0)
+    second, third = cr.grad(cr.grad(f)), cr.grad(cr.grad(cr.grad(f)))
+    wanted = second(a), third(a)
+    bounded(monkeypatch, 50)
+    assert_same(cr.jit(second)(a), wanted[0])
+    np.testing.assert_allclose(cr.jit(third)(a).numpy(), wanted[1].numpy(), rtol=1e-4)
+    x = cr.tensor(3.0, requires_grad=True)
+    cr.jit(cr.grad(f))(x).backward()
+    assert_same(x.grad, wanted[0])
+
+
 def bounded(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Every loop of the functions above says how many turns it has at most."""
     free = cr.while_loop
@@ -208,6 +221,56 @@ def test_reverse_mode_through_what_a_turn_reads():
     many = cr.vmap(cr.grad(f, (0, 1, 2)), in_axes=(None, None, 0))
     each = [cr.grad(f, (0, 1, 2))(*args[:2], row) for row in rows]
     assert_same(cr.jit(many)(*args[:2], rows), tuple(map(cr.stack, zip(*each, strict=True))))
+
+
+def test_second_derivatives_through_what_a_turn_reads():
+    def f(a: Any, b: Any, s: Any) -> Any:
+        def body(s: Any) -> Any:
+            x, n = s
+            return cr.tanh(x @ a + b), n + 1
+
+        x, _ = cr.while_loop(lambda s: cr.sum(s[0] * s[0]) < 3, body, (s, cr.tensor(0)), most=9)
+        return cr.sum(x**3)
+
+    def push(a: Any, b: Any, s: Any) -> Any:
+        first = cr.grad(f, (0, 1, 2))(a, b, s)
+        return sum([cr.sum(g * g) for g in first], cr.tensor(0.0))
+
+    args = numbers(3, 3), numbers(3, seed=1), numbers(2, 3, seed=2) * 0.1
+    every = cr.grad(push, (0, 1, 2))
+    for found, wanted in zip(cr.jit(every)(*args), every(*args), strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=2e-4, atol=1e-5)
+
+
+def test_second_derivatives_of_examples_with_as_many_turns():
+    def f(x: Any) -> Any:
+        start = {"x": x, "n": cr.tensor(0)}
+        body = lambda s: {"x": cr.sin(s["x"]) * 1.5, "n": s["n"] + 1}
+        return cr.while_loop(lambda s: s["n"] < 4, body, start, most=6)["x"]
+
+    xs = numbers(5)
+    second = cr.grad(cr.grad(f))
+    assert_same(cr.jit(cr.vmap(second))(xs), cr.stack([second(x) for x in xs]))
+
+
+def test_second_derivatives_of_examples_that_stop_apart(monkeypatch: pytest.MonkeyPatch):
+    a = cr.tensor(np.geomspace(0.1, 10, 6).astype(np.float32))
+    second = cr.grad(cr.grad(root))
+    wanted = cr.stack([second(x) for x in a])
+    bounded(monkeypatch, 50)
+    assert_same(cr.jit(cr.vmap(second))(a), wanted)
+
+
+def test_going_back_twice_adds_to_tapes_in_place(backend: str, monkeypatch: pytest.MonkeyPatch):
+    bounded(monkeypatch, 1000)
+    f = cr.jit(cr.grad(cr.grad(root)))
+    f(cr.tensor(2.0))
+    if backend == "native":
+        loops = f.loops()
+        assert loops.count("while ") == 4
+        inside = "\n".join([line for line in loops.splitlines() if line.startswith("    ")])
+        assert "keep" in inside and "scatter_add" in inside
+        assert "< 1000" not in inside
 
 
 def test_gradients_of_many_examples(backend: str, monkeypatch: pytest.MonkeyPatch):

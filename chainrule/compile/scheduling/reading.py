@@ -8,6 +8,7 @@ from typing import final
 
 from chainrule.compile.loops import views
 from chainrule.compile.loops.views import View, is_view, source
+from chainrule.compile.terms.onto import Onto
 from chainrule.compile.terms.sizes import Extent
 from chainrule.compile.terms.terms import Term
 from chainrule.compile.terms.turns import Keep
@@ -97,7 +98,7 @@ def _read(a: Term, view: View, plain: bool) -> Read:
 
 def is_plain(t: Term, a: Term) -> bool:
     """Whether each element of the map `t` is computed from the element of `a` at the same place;
-    those of a tape stay there, but for a row."""
-    if isinstance(t.op, Keep):
-        return a is t.args[0]
+    those of a tape stay there, but for a row, and so does that to which others are added."""
+    if isinstance(t.op, Keep | Onto):
+        return a is t.args[0] and a not in t.args[1:]
     return isinstance(t.op, Elementwise | Where | Astype) and a.shape == t.shape

@@ -80,7 +80,7 @@ def taped(turns: Turns, kept: Sequence[int]) -> Turns:
         rows = [apply(Keep(), tape, xs[COUNT], xs[i]) for tape, i in zip(tapes, kept, strict=True)]
     places = [*xs[:n], *tapes, *xs[n:]]
     made, _ = closed(t, start, [x.node for x in places], [node_of(x) for x in (*new, *rows)])
-    return replace(made, extends=turns)
+    return replace(made, extends=turns, most=turns.most)
 
 
 @final
@@ -88,9 +88,9 @@ def taped(turns: Turns, kept: Sequence[int]) -> Turns:
 class Back:
     """The loop that goes back through another one.
 
-    Its carries are whether it goes on, how many turns are left, the cotangents of the carries
-    `heads` and those of `rest`, which turns only read. It reads tapes of `kept`, and then what the
-    other one reads.
+    Its carries are whether it goes on, how many turns are done, the cotangents of the carries
+    `heads` and those of `rest`, which turns only read. It reads tapes of `kept`, what the other one
+    reads, and how many turns that took: so many it takes itself, and can be gone back through, too.
     """
 
     turns: Turns
@@ -113,7 +113,8 @@ def backward(turns: Turns, ends: Sequence[int]) -> Back:
     kept = [i for i in range(n) if made.program.inputs[carried + i] in used]
     others = range(carried + n, len(made.program.inputs))
     places = [*range(carried), *[carried + i for i in kept], *others]
-    return Back(replace(made, program=narrowed(made.program, places)), heads, rest, kept)
+    made = replace(made, program=narrowed(made.program, places), most=turns.most)
+    return Back(made, heads, rest, kept)
 
 
 def _turn_back(turns: Turns, heads: list[int], rest: list[int]) -> tuple[Turns, set[int]]:
@@ -121,17 +122,17 @@ def _turn_back(turns: Turns, heads: list[int], rest: list[int]) -> tuple[Turns, 
     n, t, start = turns.carries, tracer(), now()
     inputs = turns.program.inputs
     with recording(True):
-        going, left = place((), BOOL), place((), I64)
+        going, done, count = place((), BOOL), place((), I64), place((), I64)
         bars = {i: placeholder(inputs[i].shape, inputs[i].dtype) for i in (*heads, *rest)}
         tapes = [place((turns.most, *x.shape), x.dtype) for x in inputs[:n]]
         reads = [place(x.shape, x.dtype) for x in inputs[n:]]
-        at = left - 1
+        at = count - 1 - done
         xs = [*[apply(Take(0), tape, at) for tape in tapes], *reads]
         arrived = _pulled(turns, xs, {i: bars[i] for i in heads})
         news = [_or_zeros(arrived.get(i), inputs[i]) for i in heads]
         news += [bars[i] + arrived[i] if i in arrived else bars[i] for i in rest]
-        news = [at > 0, at, *news]
-    places = [going, left, *bars.values(), *tapes, *reads]
+        news = [at > 0, done + 1, *news]
+    places = [going, done, *bars.values(), *tapes, *reads, count]
     made, _ = closed(t, start, [x.node for x in places], [node_of(x) for x in news])
     return made, set(arrived)
 

@@ -72,7 +72,8 @@ class While(Op):
         moved = [*back.heads, *back.rest]
         bars = [_or_zeros(last[i], inputs[i]) for i in moved]
         kept = ends[n:]
-        found = apply(new_op(While, back.turns), count > 0, count, *bars, *kept, *xs[n:])
+        start = count > 0, np.zeros((), np.int64)
+        found = apply(new_op(While, back.turns), *start, *bars, *kept, *xs[n:], count)
         by_input = dict(zip(moved, found[2:], strict=True))
         return [by_input.get(i) if needed else None for i, needed in enumerate(need)]
 
@@ -101,8 +102,7 @@ _ENDLESS = (
     "while_loop: reverse mode through a loop needs what each turn began with, and a compiled "
     "function must know for how many turns: say while_loop(.., most=n). Or use scan with a fixed "
     "length, forward mode (jvp, or jacobian with mode='forward'), detach the result, or call the "
-    "function without jit. Reverse mode twice is not there, with most=n either: take the second "
-    "derivative in forward mode (hvp, or jvp of grad)"
+    "function without jit"
 )
 
 
