@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 TRAINING = "training"
 """Kind of what is no gradient of its own: checks of the loop around the gradients."""
+STEP = "training step"
+"""Kind of what autograd does not see in one step as a whole."""
 
 
 @dataclass(frozen=True)

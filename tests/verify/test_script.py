@@ -507,7 +507,7 @@ def test_cuts_in_a_transformer(slip: str, code: str, text: str):
         if "detach()" in text:
             assert f.correction is not None
             assert f.correction.rechecked
-            assert f.correction.after == f.place.text.replace(".detach()", "")
+            assert f.correction.after.strip() == f.place.text.replace(".detach()", "")
     rows = [c for c in outcome.report.ledger.checked if c.subject == "one step as a whole"]
     assert [c.seconds > 0 for c in rows] == [True]
     assert outcome.report.ledger.planted is not None

@@ -1,8 +1,10 @@
 """Corrections of a training loop are tried: the script, with its lines changed, is run once more.
 
 It runs from its beginning, in a copy of the process, for as many steps as were observed, looked at
-in the same way; what counts is whether the finding is gone and no other one has come. The copy may
-read files, and nothing else: what writes, connects or starts something ends it (`confined`).
+in the same way; what counts is whether the finding is gone and no other one has come. A correction
+that was right on the values of its step has to stand that as well: a cut that is opened in the loss
+of another network gives gradients that are derivatives, and wrong. The copy may read files, and
+nothing else: what writes, connects or starts something ends it (`confined`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from types import CodeType
 from typing import Any
 
 from chainrule.verify.finding import Correction, Finding
-from chainrule.verify.ledger import TRAINING, Ledger, Skipped
+from chainrule.verify.ledger import STEP, TRAINING, Ledger, Skipped
 from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.confined import confine
 from chainrule.verify.script.target import Target
@@ -31,7 +33,7 @@ LEAST = 2.0
 """Seconds that trying may take however short the observation was: copies take time themselves."""
 MOST = 1 << 32
 """Bytes that a script may hold for a second one of it to be run beside it."""
-KINDS = (TRAINING, "parameters")
+KINDS = (TRAINING, STEP, "parameters")
 """Kinds of findings whose corrections are tried here; others were tried on their values."""
 
 Codes = Counter[str]
@@ -46,7 +48,7 @@ class Again:
     run: Callable[[Target], tuple[int, Codes]]
 
     def tried(self, findings: Sequence[Finding], ledger: Ledger, seconds: float) -> list[Finding]:
-        """The findings, those marked as re-checked that are gone with their correction.
+        """The findings, marked as re-checked if they are gone with their correction.
 
         `seconds` is what the observation took: all that is tried takes no longer, or `LEAST`.
         """
@@ -60,15 +62,18 @@ class Again:
         done: list[Finding] = []
         for f in findings:
             correction = _edit(f)
-            if correction is not None and self._helps(correction, f, before, end, ledger):
-                f = replace(f, correction=replace(correction, rechecked=True))
+            if correction is not None:
+                helps = self._helps(correction, f, before, end, ledger)
+                right = correction.rechecked if helps is None else helps
+                f = replace(f, correction=replace(correction, rechecked=right))
             done.append(f)
         return done
 
     def _helps(
         self, correction: Correction, f: Finding, before: Codes, end: float, ledger: Ledger
-    ) -> bool:
-        """Whether the script with changed lines runs, and nobody finds what was found."""
+    ) -> bool | None:
+        """Whether the script with changed lines runs, and nobody finds what was found; None if it
+        could not run to its end."""
         try:
             left = max(0.0, end - time.monotonic())
             code, after, refused = apart(lambda: self._edited(correction), left)
@@ -77,8 +82,9 @@ class Again:
         if code:
             why = f"not tried to its end: {refused[0] if refused else f'exit code {code}'}"
             ledger.skipped.append(Skipped(f"the correction at {correction.place}", why))
+            return None
         name = f.name.code
-        return not code and after[name] < before[name] and not after - before
+        return after[name] < before[name] and not after - before
 
     def _edited(self, correction: Correction) -> tuple[int, Codes, list[str]]:
         """In the copy: the run of the changed script; what it was refused."""
@@ -118,9 +124,9 @@ def changed(correction: Correction) -> str:
 
 
 def _edit(f: Finding) -> Correction | None:
-    """The correction of a finding, if it is changed code that was not tried."""
+    """The correction of a finding, if it is changed code; on values it must have been right."""
     c = f.correction
-    if f.kind not in KINDS or c is None or c.rechecked or c.place is None:
+    if f.kind not in KINDS or c is None or c.place is None or (f.kind == STEP) != c.rechecked:
         return None
     return c if c.before and c.after and f.level != "note" else None
 

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from chainrule.errors import ChainruleError
 from chainrule.verify.script.calm import calm
+from chainrule.verify.script.confined import is_confined
 
 _T = TypeVar("_T")
 
@@ -56,7 +57,7 @@ def apart(work: Callable[[], _T], patience: float = PATIENCE) -> _T:
 
 def can_fork() -> bool:
     """Whether a copy of this process could compute what this process can."""
-    if not sys.platform.startswith("linux"):
+    if is_confined() or not sys.platform.startswith("linux"):
         return False
     torch: Any = sys.modules.get("torch")
     return torch is None or not hasattr(torch, "cuda") or not torch.accelerator.is_available()

@@ -23,6 +23,10 @@ _REFUSED = (
 """Beginnings of the names of what is announced."""
 
 
+_lists: list[list[str]] = []
+"""What was refused, if this process is confined."""
+
+
 class RefusedError(PermissionError):
     """Code that runs for a second time asked for something that would leave a trace."""
 
@@ -37,6 +41,7 @@ def confine() -> list[str]:
     sys.dont_write_bytecode = True
     setrlimit(RLIMIT_FSIZE, (0, getrlimit(RLIMIT_FSIZE)[1]))
     refused: list[str] = []
+    _lists.append(refused)
 
     def refuse(why: str) -> None:
         refused.append(why)
@@ -50,6 +55,11 @@ def confine() -> list[str]:
             setattr(sys.modules[module], name, write)
     sys.addaudithook(lambda event, args: _listen(event, args, refuse))
     return refused
+
+
+def is_confined() -> bool:
+    """Whether this process is such a one, which may not be copied either."""
+    return bool(_lists)
 
 
 def _listen(event: str, args: tuple[Any, ...], refuse: Callable[[str], None]) -> None:

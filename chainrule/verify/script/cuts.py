@@ -35,7 +35,8 @@ class Cut:
     """All cuts of one kind at one line of the user's."""
 
     kind: str
-    """`detach`, `data`, `tensor`, or `no_grad` for calls while autograd was off."""
+    """`detach`, `data`, `tensor`, `no_grad` for calls while autograd was off, or `draw` for a
+    library's draw of normal numbers while it had switched autograd off."""
     place: Place
     entries: list[int]
     """Numbers of the entries."""
@@ -64,11 +65,13 @@ class Slice:
     def cuts(self) -> list[Cut]:
         """The user's own cuts, by line."""
         found: dict[tuple[str, str], Cut] = {}
+        draws = [e for e in self.entries if e.name == "normal" and not e.grad]
+        drawn = {s for e in draws for s in e.inputs}
         for i in self.numbers:
             entry = self.tape.entries[i]
-            place = None if not entry.cuts else _place(entry)
+            kind = _kind(entry, drawn) if entry.cuts else ""
+            place = _place(entry, kind)
             if place is not None:
-                kind = _kind(entry)
                 cut = found.setdefault((kind, str(place)), Cut(kind, place, []))
                 cut.entries.append(i)
         return list(found.values())
@@ -208,21 +211,23 @@ def _upstream(
     return found[::-1]
 
 
-def _kind(entry: Entry) -> str:
+def _kind(entry: Entry, drawn: set[int]) -> str:
     if not entry.grad:
-        return "no_grad"
+        draws = entry.name == "normal" or not drawn.isdisjoint(entry.outputs)
+        return "draw" if draws and switched_off(entry.frames) is None else "no_grad"
     if entry.name in ("detach", "detach_", "data"):
         return entry.name.rstrip("_")
     return "tensor" if entry.name in ("tensor", "as_tensor", "asarray", "new_tensor") else ""
 
 
-def _place(entry: Entry) -> Place | None:
+def _place(entry: Entry, kind: str) -> Place | None:
     """Where the user cut; None for calls that have no derivative, and for cuts of libraries."""
-    kind = _kind(entry)
     if not kind or not entry.frames:
         return None
     if kind == "no_grad":
         return switched_off(entry.frames)
+    if kind == "draw":
+        return users_line(entry.frames)
     return None if is_library(entry.frames[0][0].co_filename) else users_line(entry.frames)
 
 

@@ -7,11 +7,13 @@ goes into the loss only, as targets and weights do, or comes from a step functio
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from chainrule.verify.finding import Correction, Finding, Level, Name
+from chainrule.verify.ledger import STEP, TRAINING
 from chainrule.verify.place import Place
 from chainrule.verify.script.cuts import Cut, Slice
 from chainrule.verify.script.graphs import parameter_names
@@ -36,12 +38,14 @@ _WORDS = {
     "data": "`.data` is not connected to the graph",
     "tensor": "`torch.tensor(...)` copies the value and leaves its graph behind",
     "no_grad": "autograd is off here",
+    "draw": "this sample is drawn without a graph",
 }
 _INSTEAD = {
     "detach": "leave `.detach()` out on this line",
     "data": "use the tensor itself instead of its `.data`",
     "tensor": "use the tensor itself (torch.stack for several) instead of torch.tensor(...)",
     "no_grad": "compute it outside of torch.no_grad()",
+    "draw": "draw it with rsample(), which keeps the graph",
 }
 
 
@@ -76,6 +80,8 @@ class Seen:
     """Of the gradient with the cuts open (see `Lost`)."""
     turn: int
     """That of the loss; see `Step`."""
+    loss: int
+    """The slot of the loss."""
 
 
 @dataclass(eq=False)
@@ -125,7 +131,10 @@ def seen_of(part: Slice, cut: Cut, lost: Lost, turn: int) -> Seen:
         if lost.lost[slot] > NOISE * loudest
     ]
     allowed = max(RELEVANT, ROUNDINGS * max([e.eps for e in part.entries]))
-    return Seen(cut.kind, cut.place, _where(part, cut), tuple(roots), allowed, lost.error, turn)
+    where = _where(part, cut)
+    return Seen(
+        cut.kind, cut.place, where, tuple(roots), allowed, lost.error, turn, part.loss
+    )  # fmt: skip
 
 
 def _where(part: Slice, cut: Cut) -> Where:
@@ -154,14 +163,15 @@ def _number(place: Place, how: str, value: float, factor: float) -> Finding:
         "a constant, which trains nothing"
     )
     advice = f"leave {word} out on this line, so that this term of the loss keeps its graph"
+    before, after = _without(place, word.strip("`"))
     return Finding(
         "warning",
         "the loss",
-        "training step",
+        TRAINING,
         "",
         (Name("partly_detached", because),),
         place=place,
-        correction=Correction(advice, before=place.text, place=place),
+        correction=Correction(advice, before, after, place),
     )
 
 
@@ -172,8 +182,11 @@ def _finding(seen: Seen, step: Step) -> list[Finding]:
     if not hurt:
         return []
     orphans = [r for r in hurt if r.ident not in step.reached]
+    if seen.kind == "draw" and (orphans or seen.where != "sample"):
+        return []  # drawn to be looked at, as actions and data are
     level = _level(seen, bool(orphans))
     named = orphans or hurt
+    rivals = [_rival(other) for other in step.seen if orphans and _is_rival(seen, other)]
     names = _listed(list(dict.fromkeys([r.name for r in named])))
     code = "detached" if orphans else "partly_detached"
     if seen.where == "step":
@@ -182,15 +195,26 @@ def _finding(seen: Seen, step: Step) -> list[Finding]:
         Finding(
             level,
             "the loss",
-            "training step",
+            STEP,
             named[0].name if len(named) == 1 else "",
             (Name(code, _because(seen, orphans, hurt), f"parameters: {names}"),),
             place=seen.place,
             error=max([r.share for r in named]),
-            evidence=tuple(_evidence(seen, named)),
-            correction=_corrected(seen),
+            evidence=(*_evidence(seen, named), *rivals),
+            correction=_corrected(seen, not rivals),
         )
     ]
+
+
+def _is_rival(seen: Seen, other: Seen) -> bool:
+    """Whether another loss of the same turn is cut off from the same parameters elsewhere."""
+    shared = {r.ident for r in seen.roots} & {r.ident for r in other.roots}
+    apart = seen.loss != other.loss and seen.place != other.place
+    return seen.turn == other.turn and apart and bool(shared)
+
+
+def _rival(other: Seen) -> str:
+    return f"another loss is cut off from them at {other.place}: one of the two may be meant"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -234,14 +258,20 @@ def _evidence(seen: Seen, roots: Sequence[Root]) -> list[str]:
     return [*rows, means[seen.where]]
 
 
-def _corrected(seen: Seen) -> Correction:
-    """The line without the cut; the step was run so, and its gradient compared."""
-    before = seen.place.text
-    piece = {"detach": ".detach()", "data": ".data"}.get(seen.kind, "")
-    after = before.replace(piece, "") if piece and before.count(piece) == 1 else ""
-    right = bool(after) and seen.error < RIGHT
+def _corrected(seen: Seen, known: bool) -> Correction:
+    """The line without the cut; the step was run so, and its gradient compared. That tells nothing
+    where it is not `known` which of several losses the parameters belong to."""
+    piece = {"detach": ".detach()", "data": ".data", "draw": ".sample("}.get(seen.kind, "")
+    before, after = _without(seen.place, piece, ".rsample(" if seen.kind == "draw" else "")
+    right = bool(after) and known and seen.error < RIGHT
     error = seen.error if right else None
     return Correction(_advice(seen), before, after, seen.place, rechecked=right, error=error)
+
+
+def _without(place: Place, piece: str, instead: str = "") -> tuple[str, str]:
+    """The line, and the line with another piece if it has that piece once."""
+    line = linecache.getline(place.file, place.line).rstrip()
+    return line, line.replace(piece, instead) if piece and line.count(piece) == 1 else ""
 
 
 def _advice(seen: Seen) -> str:

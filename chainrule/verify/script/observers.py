@@ -44,5 +44,5 @@ def _own_training() -> Sequence[Observer]:
 
 OWN: Makers = (_own_functions, _own_training)
 TORCH: Makers = (_torch_functions, _torch_whole, _torch_training)
-LOOP: tuple[Makers, Makers] = ((_own_training,), (_torch_training,))
-"""Those of both that look at the loop around the gradients."""
+LOOP: tuple[Makers, Makers] = ((_own_training,), (_torch_whole, _torch_training))
+"""Those of both that look at the loop around the gradients, and at what it leaves out of them."""

@@ -59,6 +59,8 @@ class _Run:
         self.roots: dict[int, Tensor] = {}
         self.edges: list[tuple[int, Tensor, Tensor]] = []
         """Number of the cut, the connected value, and the variable that goes on behind it."""
+        self.behind: dict[int, int] = {}
+        """Slots that calls of a cut have made, and its number: one value is cut once."""
 
     def replayed(self, moved: Mapping[int, Tensor] | None = None) -> Tensor:
         """The loss, computed again, with its roots `moved` by so much."""
@@ -79,6 +81,8 @@ class _Run:
         local = dict(self.values) if cut is not None else self.values
         if cut is not None and self.splits:
             for slot in dict.fromkeys(entry.connected):
+                if self.behind.get(slot) == cut:
+                    continue
                 leaf = self.values[slot].detach().clone().requires_grad_()
                 self.edges.append((cut, self.values[slot], leaf))
                 local[slot] = leaf.view_as(leaf)
@@ -93,6 +97,8 @@ class _Run:
         made = tensors_in(args)[:1] if out is None else tensors_in(out)
         for slot, t in zip(entry.outputs, made, strict=False):
             self.values[slot] = t
+            if cut is not None:
+                self.behind[slot] = cut
 
     def measured(self, loss: Tensor, count: int, error: float) -> list[Lost]:
         """Gradients past the cuts, and through each."""
@@ -141,7 +147,12 @@ def _opened(entry: Entry, cut: int | None) -> Callable[..., Any]:
     """The call, or what it would be if it did not cut."""
     if cut is not None and entry.name in ("detach", "data", "detach_", "tensor", "as_tensor"):
         return _passed
-    return entry.function
+    return entry.function if entry.grad or entry.name != "normal" else _drawn
+
+
+def _drawn(mean: Tensor, std: Tensor, **_: Any) -> Tensor:
+    """The same numbers, as a function of mean and deviation."""
+    return mean + std * torch.normal(torch.zeros_like(mean), torch.ones_like(std))
 
 
 def _passed(x: Tensor, *_: Any, **__: Any) -> Tensor:

@@ -9,17 +9,21 @@ nothing. Where the sample meets again what it was drawn with, as in the likeliho
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from chainrule.verify.script.cuts import AFFINE, Cut, Slice
 from chainrule.verify.script.entries import Entry
+from chainrule.verify.script.tape import DRAWS
 
-_DRAWS = {"randn_like", "randn", "normal", "normal_"}
 _SCALES = {"mul", "__mul__", "__rmul__", "mul_"}
 
 
 def is_sample(part: Slice, cut: Cut) -> bool:
     """Whether the cut takes a sample from what it comes from, and parameters go on with it."""
+    if cut.kind == "draw":
+        return _goes_on(part, cut)
     above = set(part.above(cut))
-    noise = {s for e in above if e.name in _DRAWS for s in e.outputs}
+    noise = {s for e in above if e.name in DRAWS for s in e.outputs}
     drawn = [i for i in part.numbers if _scales(part, part.tape.entries[i], noise)]
     return bool(drawn) and _is_only_way(part, cut, drawn, above) and _goes_on(part, cut)
 
@@ -27,7 +31,11 @@ def is_sample(part: Slice, cut: Cut) -> bool:
 def _scales(part: Slice, entry: Entry, noise: set[int]) -> bool:
     """Whether an entry multiplies noise with what is computed from parameters."""
     computed = any(s not in part.tape.roots for s in entry.connected)
-    return entry.name in _SCALES and computed and bool(noise.intersection(entry.inputs))
+    if entry.name not in _SCALES or not computed:
+        return False
+    constants = [x for x in entry.args if isinstance(x, Tensor)]
+    drawn = any(part.tape.is_noise(x) for x in constants)
+    return drawn or not noise.isdisjoint(entry.inputs)
 
 
 def _is_only_way(part: Slice, cut: Cut, drawn: list[int], above: set[Entry]) -> bool:

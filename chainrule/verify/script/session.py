@@ -21,6 +21,7 @@ from chainrule.verify.script.apart import apart
 from chainrule.verify.script.arrivals import Arrival
 from chainrule.verify.script.calm import calm
 from chainrule.verify.script.clock import Steps, watch_own, watch_torch
+from chainrule.verify.script.confined import is_confined
 from chainrule.verify.script.merge import merged
 from chainrule.verify.script.pages import reclaim
 
@@ -109,7 +110,7 @@ class Session:
         self.report = report = Report(self.what, (), self.ledger)
         try:
             self._find(report)
-            if self.is_seen and self.ledger.planted is None:
+            if self.is_seen and self.ledger.planted is None and not is_confined():
                 self._guarded("the planted gradient", self._plant)
             if not code:
                 self._guarded("corrections", lambda: self._try(report, start - self._since))

@@ -27,6 +27,8 @@ _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _EPS = {dtype: torch.finfo(dtype).eps for dtype in (*_FLOATS, torch.complex64, torch.complex128)}
 _COARSE = 0.125
 """Rounding of what has less than 16 bits."""
+DRAWS = frozenset({"randn", "randn_like", "normal", "normal_"})
+"""Calls that draw normal numbers."""
 MOST = 1 << 31
 """Bytes of tensors that are held for a tape."""
 
@@ -67,6 +69,7 @@ class Tape(Recorder):
         """By id: tensors that went into or came out of connected calls."""
         self._slots: dict[int, tuple[int, Ref]] = {}
         self._memory: dict[int, int] = {}
+        self._noise: dict[int, Ref] = {}  # normal numbers, drawn as constants
         self._covered: set[int] = set()  # slots whose values a mark covers
         self._made: set[int] = set()  # slots of results
         self._held: list[Any] = []
@@ -76,6 +79,11 @@ class Tape(Recorder):
         """The number of a tensor that depends on a root."""
         row = self._slots.get(id(x))
         return row[0] if row is not None and row[1]() is x else None
+
+    def is_noise(self, x: Tensor) -> bool:
+        """Whether a constant was drawn from the normal distribution."""
+        ref = self._noise.get(id(x))
+        return ref is not None and ref() is x
 
     def begins(self, call: Call) -> None:
         """Begin to record a call."""
@@ -124,18 +132,19 @@ class Tape(Recorder):
         self.entries.clear()
         self.roots.clear()
         self.marks.clear()
+        self._noise.clear()
 
     # --- before a call
 
     def _before(self, call: Call) -> _Begun | None:
-        """What is known of a call; None if it depends on no leaf."""
+        """What is known of a call; None if it depends on no leaf, and draws no noise."""
         given: list[Tensor] = []
         kind, grad = call.kind, torch.is_grad_enabled()
         if kind.writes and not self._prepares(call.args, grad):
             return None
         some, more = self._stored(call.args, given), self._stored(call.kwargs, given)
         slots = {s: t for t in given if (s := self.slot(t)) is not None}
-        if not slots:
+        if not slots and kind.name not in DRAWS:
             return None
         connected = tuple([s for s, t in slots.items() if t.requires_grad])
         low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
@@ -207,6 +216,9 @@ class Tape(Recorder):
         inputs, in_place = entry.inputs, call.kind.writes
         of_call = entry.name != "__setitem__"
         made = call.made if of_call else given[:1]
+        if not inputs:
+            self._noise.update({id(t): weakref.ref(t) for t in made})
+            return
         if not made:
             if entry.name in _EXITS and inputs:
                 self.exits.append(Exit(entry.name, inputs[0], call.y, frames()))

@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.nested import checksum, tensors_in
 from chainrule.verify.script.apart import LostError, apart
@@ -74,7 +75,7 @@ class Unseen:
                 f"{what} was kept for the backward pass and changed before it, through `.data` or "
                 "a NumPy view, which PyTorch does not count"
             )
-            self._add("the training step", "training step", what, because, place)
+            self._add("the training step", STEP, what, because, place)
 
     def _report_kept(self, k: _Kept) -> None:
         from chainrule.verify.pytorch.places import defined

@@ -19,7 +19,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
-from chainrule.verify.training.holders import age, tensors
+from chainrule.verify.training.holders import age, node_of, tensors
 from chainrule.verify.training.ordinary import TAME, VIEWS
 from chainrule.verify.training.ranges import Ranges, describe
 from chainrule.verify.training.said import looked, said
@@ -140,11 +140,11 @@ class Bad(Part):
     def _listen(self, y: Any, since: int) -> None:
         """Hang on every node that an op has made; the nodes hold the hooks, we hold no node."""
         start, newest = max(since, self._heard + 1), age(y)
-        if y.grad_fn is None or newest < start:
+        if newest < start or (node := node_of(y)) is None:
             return  # it made none, or those of another result are the same
         self._heard = newest
         at = here()
-        stack, seen = [y.grad_fn], set[Any]()
+        stack, seen = [node], set[Any]()
         while stack and len(seen) < _CHAIN:
             node = stack.pop()
             if node in seen or not start <= node._sequence_nr() <= newest:

@@ -180,6 +180,59 @@ def vq():
         print(step, loss.item())
 
 
+def reinforce():
+    policy = mlp(4, 8, 2)
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+    for step in range(6):
+        mean, spread = policy(torch.randn(10, 4)).chunk(2, 1)
+        dist = torch.distributions.Normal(mean, F.softplus(spread))
+        action = dist.sample()
+        loss = (dist.log_prob(action) * (action - 1).square()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(step, loss.item())
+
+
+def reinforce_and_critic():
+    policy, critic = mlp(4, 8, 2), mlp(5, 8, 1)
+    optimizer = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=1e-2)
+    for step in range(6):
+        x = torch.randn(10, 4)
+        mean, spread = policy(x).chunk(2, 1)
+        std = F.softplus(spread)
+        action = (mean + std * torch.randn_like(std)).detach()
+        value = critic(torch.cat([x, action], 1))
+        likely = -((action - mean) / std).square() / 2 - std.log()
+        advantage = (action - 1).square() - value.detach()
+        loss = (likely * advantage).mean() + (value - (action - 1).square()).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(step, loss.item())
+
+
+def soft_actor_critic():
+    policy, critic = mlp(4, 8, 2), mlp(5, 8, 1)
+    op = torch.optim.Adam(policy.parameters(), lr=1e-2)
+    oc = torch.optim.Adam(critic.parameters(), lr=1e-2)
+    for step in range(6):
+        x = torch.randn(10, 4)
+        mean, spread = policy(x).chunk(2, 1)
+        dist = torch.distributions.Normal(mean, F.softplus(spread))
+        taken = dist.sample()
+        wrong = critic(torch.cat([x, taken], 1)) - (taken - 1).square()
+        oc.zero_grad()
+        wrong.square().mean().backward()
+        oc.step()
+        action = dist.rsample()
+        loss = (dist.log_prob(action) * 0.1 - critic(torch.cat([x, action], 1))).mean()
+        op.zero_grad()
+        loss.backward()
+        op.step()
+        print(step, loss.item())
+
+
 def quantized():
     net, head = mlp(4, 8, 8), nn.Linear(8, 2)
     optimizer = torch.optim.Adam([*net.parameters(), *head.parameters()], lr=1e-2)
