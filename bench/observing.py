@@ -8,7 +8,6 @@ recorded. An evaluation is a loop over a test set between two steps. Takes about
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -245,7 +244,7 @@ def run() -> list[Row]:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    for chosen in sys.argv[1:] or PROGRAMS:
-        for line in while_observed(chosen):
-            print(line, flush=True)
+    for line in run():
+        print(
+            f"| {line.what} | {line.ours} | {line.peer} | {line.ratio} | {line.aim} |", flush=True
+        )

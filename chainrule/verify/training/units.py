@@ -36,7 +36,7 @@ def measured(op: str, y: Any, order: int, step: int) -> Units:
     """What one activation made. Units are along axis 1 of images, along the last axis otherwise."""
     torch: Any = import_module("torch")
     kind = op.rstrip("_")
-    with torch.no_grad(), torch._C.DisableTorchFunction():
+    with torch._C.DisableTorchFunction():
         y = y.detach()
         axis = 1 if y.dim() == 4 else max(y.dim() - 1, 0)
         count = int(y.shape[axis]) if y.dim() else 1
@@ -44,7 +44,8 @@ def measured(op: str, y: Any, order: int, step: int) -> Units:
         if kind == "relu":
             others = [i for i in range(y.dim()) if i != axis]
             largest = y.amax(others) if others and samples else y
-            dead = float((largest <= 0).float().mean()) if samples else 0.0
+            alive = int(torch.count_nonzero(largest))  # there is nothing below 0
+            dead = 1 - alive / max(largest.numel(), 1) if samples else 0.0
             return Units(kind, order, step, count, samples, dead, 0.0, 1.0)
         y = y.float()
         slope = y * (1 - y) if kind == "sigmoid" else 1 - y * y
