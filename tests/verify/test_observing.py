@@ -7,9 +7,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
+from chainrule.verify.ledger import Ledger
 from chainrule.verify.pytorch import door, modules
 from chainrule.verify.pytorch.nested import checksum, total
 from chainrule.verify.training import events, torch_parts
+from chainrule.verify.training.flow import Flow
 from chainrule.verify.training.watched import watching
 from tests.verify.test_training_right import one_thread
 from tests.verify.training_models import GPT, batch, mlp
@@ -238,3 +240,32 @@ def test_gradients_that_an_optimizer_has_scaled_are_still_the_old_ones(make, how
                     p.grad.data.zero_()
     codes = [f.name.code for f in report.findings if f.level != "note"]
     assert codes == (["not_reset"] if how == "never" else [])
+
+
+def deep(squash: type[nn.Module]) -> nn.Sequential:
+    layers = [part for _ in range(8) for part in (nn.Linear(16, 16), squash())]
+    m = nn.Sequential(*layers, nn.Linear(16, 1))
+    if squash is nn.ReLU:
+        for layer in m[::2]:
+            nn.init.kaiming_normal_(layer.weight)
+    return m
+
+
+@pytest.mark.parametrize(("squash", "measured"), [(nn.ReLU, 1), (nn.Sigmoid, 3)])
+def test_a_model_that_is_fine_in_one_step_is_measured_no_more(squash: type, measured: int):
+    torch.manual_seed(0)
+    parts, _ = torch_parts()
+    for part in parts:
+        part.start()
+    m = deep(squash)
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        o.zero_grad()
+        F.mse_loss(m(torch.randn(32, 16)), torch.randn(32, 1)).backward()
+        o.step()
+    for part in parts:
+        part.stop()
+    flow = next(part for part in parts if isinstance(part, Flow))
+    assert {len(layer.norms) for layer in flow._layers.values()} == {measured}
+    codes = [f.name.code for f in flow.findings(Ledger()) if f.name]
+    assert codes == (["vanishing"] if measured == 3 else [])

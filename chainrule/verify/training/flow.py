@@ -64,6 +64,7 @@ class Flow(Part):
         self._steps = 0
         self._before: dict[int, Any] = {}
         self._within = False  # a backward pass
+        self._settled: set[int] = set()  # modules of models of which nothing can be said any more
 
     def listens(self) -> Handlers:
         """Layers, activations, backward passes and steps."""
@@ -79,6 +80,8 @@ class Flow(Part):
     # --- layers
 
     def _passed(self, e: events.Passed) -> None:
+        if id(e.module) in self._settled:
+            return
         if e.depth == 0:
             self._names.add(e.engine, e.module)
         layer = self._layer(e)
@@ -171,11 +174,24 @@ class Flow(Part):
             if layer.arriving:
                 layer.norms.append(_length(layer.arriving))
                 layer.arriving = []
+        for engine, root in self._names.roots.values():
+            self._settle(engine, root)
         self._steps += 1
         if self._steps >= STEPS:
             self._outputs.clear()
             self._bus.unhear(self, events.Passed)
             self._bus.unhear(self, events.OpRan)
+
+    def _settle(self, engine: Engine, root: Any) -> None:
+        """A model all of whose layers were fine in one step gets no finding, whatever comes: what
+        is found holds in every step."""
+        inside = [m for _, m in engine.modules(root) if id(m) not in self._bare]
+        layers = [self._layers.get(id(m)) for m in inside if id(m) in self._layers or engine.own(m)]
+        last = [layer.norms[-1] if layer and layer.norms else 0.0 for layer in layers]
+        orders = {layer.order for layer in layers if layer is not None}
+        dead = any(u.dead >= DEAD for u in self._units if u.order in orders)
+        if last and min(last) > SMALL * max(last) and not dead:
+            self._settled.update(map(id, inside))
 
     def _moved(self, engine: Engine, every: Sequence[Any]) -> None:
         """How far the step has moved them."""
