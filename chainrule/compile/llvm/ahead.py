@@ -43,20 +43,53 @@ def steps(s: Product, rows: int, vectors: int) -> int:
     return rows * vectors if s.ahead is not None or _places(s) else 0
 
 
-def ask(e: Emitter, s: Product, panel: Sequence[Lanes], rows: Sequence[Value], step: Value) -> None:
-    """Ask for what belongs to a step of a tile: the body's places for one vector, and a share of
-    what comes after the product."""
-    b, vectors = e.b, ir.Constant(I64, len(panel))
+def ask(
+    e: Emitter,
+    s: Product,
+    panel: Sequence[Lanes],
+    rows: Sequence[Value],
+    terms: tuple[Value, int],
+) -> None:
+    """Ask for what belongs to a step of a tile, which is so many terms from one on: the body's
+    places for one vector, the left side's in the next tile, a share of what comes after the
+    product."""
+    b, vectors, (start, each) = e.b, ir.Constant(I64, len(panel)), terms
+    step = b.udiv(start, ir.Constant(I64, each))
     column = b.mul(b.urem(step, vectors), ir.Constant(I64, panel[0].width))
     with e.fresh():
         e.vars[s.i] = b.add(rows[0], b.udiv(step, vectors))
         e.vars[s.j] = b.add(panel[0].base, column)
         for (buffer, at), written in _places(s).items():
             _prefetch(e, e.place(buffer, at), written=written, cache=_FIRST)
+        _left(e, s, rows, start, each)
     if s.ahead is not None:
         before = b.mul(rows[0], vectors)
         steps = typical(s.i.extent) * len(panel)
         _share(e, s.ahead, steps, b.add(before, step))
+
+
+def _left(e: Emitter, s: Product, rows: Sequence[Value], start: Value, each: int) -> None:
+    """Ask for terms of the next tile's rows, where a row's terms lie together."""
+    x = _loaded(s.left)
+    if x is None or x[1].coefficient(s.k[0]) != 1:
+        return
+    b, (buffer, at) = e.b, x
+    e.vars[s.i] = b.add(rows[0], ir.Constant(I64, len(rows)))
+    e.vars[s.k[0]] = start
+    kind, row = nums.in_memory(buffer.dtype), e.extent(at.coefficient(s.i))
+    first = b.gep(e.pointers[buffer], [e.affine(at)], source_etype=kind)  # perhaps beyond the end
+    for n in range(len(rows)):
+        before = b.mul(row, ir.Constant(I64, n))
+        for term in range(0, each, LINE // buffer.dtype.itemsize):
+            offset = b.add(before, ir.Constant(I64, term))
+            place = b.gep(first, [offset], source_etype=kind)
+            _prefetch(e, place, written=False, cache=_FIRST)
+
+
+def _loaded(x: loops.Expr) -> Place | None:
+    """Where a number is read from, if it is no more than that."""
+    plain = x.kind == "load" and x.of[2] is None
+    return x.of[:2] if plain and all(isinstance(v, loops.Var) for v, _ in x.of[1].terms) else None
 
 
 def _share(e: Emitter, x: loops.Ahead, steps: int, number: Value) -> None:

@@ -148,7 +148,7 @@ def _sums(
     each, left = divmod(k.extent, steps)
     size = ir.Constant(I64, each)
     with e.counting(ir.Constant(I64, steps * each), each) as start:
-        ahead.ask(e, s, panel, rows, e.b.udiv(start, size))
+        ahead.ask(e, s, panel, rows, (start, each))
         with e.counting(size, 1) as term:
             e.vars[k] = e.b.add(start, term)
             _along_k(e, s, [], panel, rows, slots)

@@ -52,11 +52,16 @@ def turn(e: Emitter, s: loops.For) -> None:
     i, j = cast(Any, s.var), inner.var
     m, n = int(i.extent), int(j.extent)
     rows, cols = m // SIDE * SIDE, n // SIDE * SIDE
-    with (
-        e.counting(ir.Constant(I64, rows), SIDE) as a,
-        e.counting(ir.Constant(I64, cols), SIDE) as b,
-    ):
-        _square(e, store, (i, a), (j, b))
+    pairs = rows - rows % (2 * SIDE)
+    for start, end, step in ((0, pairs, 2 * SIDE), (pairs, rows, SIDE)):
+        if start == end:
+            continue
+        with (
+            e.counting(ir.Constant(I64, end - start), step) as a,
+            e.counting(ir.Constant(I64, cols), SIDE) as b,
+            e.counting(ir.Constant(I64, step), SIDE) as c,  # the same lines of memory
+        ):
+            _square(e, store, (i, e.b.add(e.b.add(a, c), ir.Constant(I64, start))), (j, b))
     _rest(e, inner.body, (i, 0, m), (j, cols, n))
     _rest(e, inner.body, (i, rows, m), (j, 0, cols))
 
