@@ -76,8 +76,8 @@ class TorchFunctions(FunctionsObserver):
         from chainrule.verify.pytorch.observe import capturing
         from chainrule.verify.script.graphs import Graphs
 
-        self._capture = self._stack.enter_context(capturing())
-        self._graphs = self._stack.enter_context(Graphs())
+        self._capture = capture = self._stack.enter_context(capturing())
+        self._graphs = self._stack.enter_context(Graphs(lambda: bool(capture.calls)))
 
     def stop(self) -> None:
         """Capture no more."""

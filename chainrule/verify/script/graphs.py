@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,9 +21,13 @@ _GRAPHS = 4
 
 
 class Graphs:
-    """While it is on, looks at the first graphs before they run backward."""
+    """While it is on, looks at the first graphs before they run backward.
 
-    def __init__(self) -> None:
+    `wanted` is asked before each whether there is any Function to be looked for.
+    """
+
+    def __init__(self, wanted: Callable[[], bool]) -> None:
+        self._wanted = wanted
         self._patches = Patches()
         self._left = _GRAPHS
         self._behind: dict[str, dict[str, None]] = {}
@@ -40,7 +44,7 @@ class Graphs:
 
     def _watched(self, backward: Any) -> Any:
         def observed(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._left:
+            if self._left and self._wanted():
                 self._left -= 1
                 try:
                     self._look([tensors] if isinstance(tensors, Tensor) else list(tensors))
