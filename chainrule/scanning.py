@@ -1,7 +1,7 @@
 """scan: a loop whose state is carried from turn to turn, as a function of arrays.
 
 A Python loop in eager mode. In a compiled function it is one op whose body is traced once, unless
-it is short or its results could be differentiated: then it is unrolled.
+it is short: then it is unrolled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from chainrule.tensor import Tensor, asarray
 from chainrule.tree import Structure, flatten
 
 SHORT, LONG = 4, 256
-"""How many turns are always unrolled in a compiled function, and how many can be at most."""
+"""How many turns are always unrolled in a compiled function, and how many can be at most, where
+they cannot be a loop."""
 
 
 def scan(
@@ -32,8 +33,9 @@ def scan(
     `carry`, `xs` and the ys are trees. The leaves of `xs` are arrays of one length (or `xs` is
     None, and f is called `length` times with None); the ys of all turns are stacked along a new
     first axis. A carry keeps its structure, shapes and dtypes, or that is a `ShapeError` or
-    `DtypeError`. Gradients flow through; where they could, a compiled function unrolls the turns,
-    at most 256.
+    `DtypeError`. Gradients flow through. Where they could, a compiled function unrolls a few turns;
+    more are a loop that keeps what each began with. It is unrolled after all, at most 256 turns,
+    where gradients or random numbers of its own go from turn to turn besides.
 
     >>> import chainrule as cr
     >>> total, sums = scan(lambda c, x: (c + x, c + x), cr.tensor(0.0), cr.tensor([1.0, 2.0, 3.0]))
@@ -117,9 +119,10 @@ def _looped(
     if turns > LONG:
         raise TraceError(
             f"scan: {turns} turns are too many to be unrolled in a compiled function (at most "
-            f"{LONG}), and they cannot be a loop, because their results could be differentiated "
-            "or because gradients accumulate from turn to turn: detach the results, let zero_grad "
-            "come before backward, or call a compiled function for one part after the other"
+            f"{LONG}), and they cannot be a loop: their results could be differentiated, and they "
+            "change tensors or draw random numbers, or gradients accumulate from turn to turn. "
+            "Detach the results, let zero_grad come before backward, carry what changes, or call "
+            "a compiled function for one part after the other"
         )
     return None
 

@@ -98,8 +98,10 @@ def test_what_it_refuses():
         cr.scan(lambda c, x: c, c, length=2)
     with pytest.raises(cr.ShapeError, match="each of xs has a first axis"):
         cr.scan(lambda c, x: (c, c), c, cr.tensor(1.0))
-    with pytest.raises(cr.TraceError, match=r"1000 turns are too many.*differentiated"):
-        cr.jit(lambda c: cr.scan(lambda c, _: (c * 2, None), c, length=1000))(c.requires_grad_())
+    g = cr.Generator(0)
+    with pytest.raises(cr.TraceError, match=r"1000 turns are too many.*random numbers"):
+        noisy = lambda c: cr.scan(lambda c, _: (c * g.normal(()), None), c, length=1000)
+        cr.jit(noisy)(c.requires_grad_())
 
 
 def test_many_turns_are_one_op_whose_body_is_traced_once():
@@ -163,3 +165,96 @@ def test_turns_that_leave_gradients_to_each_other_are_unrolled():
     assert_same(run(cr.jit, 12), run(lambda f: f, 12))
     with pytest.raises(cr.TraceError, match=r"300 turns are too many.*zero_grad"):
         run(cr.jit, 300)
+
+
+LONG = numbers(300, 3, seed=1) * 0.1
+
+
+def rolled(w: Any, xs: Any) -> Any:
+    """A number made of all turns, of a carry, ys, what turns read, and whole numbers."""
+
+    def turn(c: Any, x: Any) -> Any:
+        h, n = c
+        new = cr.tanh(h * w + x)
+        return (new, n + 1), (new * n, {"sum": new.sum()})
+
+    (h, n), (ys, more) = cr.scan(turn, (w * 0.5, cr.tensor(0)), xs)
+    return (h * h).sum() + (ys[::50] ** 2).sum() * 1e-4 + more["sum"].mean() + n
+
+
+@pytest.mark.parametrize("turns", [20, 33, 300])
+def test_long_ones_have_derivatives(turns: int, backend: str):
+    w, xs = numbers(3, seed=4) * 0.3, LONG[:turns]
+    first = cr.value_and_grad(rolled, (0, 1))
+    f = cr.jit(first)
+    assert_same(f(w, xs), first(w, xs))
+    if backend == "native":
+        assert f.loops().count("while ") == (0 if turns == 20 else 2)
+        assert f"< {turns} lanes:\n        " not in f.loops()  # each turn touches one row
+    second = cr.grad(lambda w: (cr.grad(rolled)(w, xs) ** 2).sum())
+    np.testing.assert_allclose(cr.jit(second)(w).numpy(), second(w).numpy(), rtol=1e-4, atol=1e-6)
+    assert_same(cr.jit(lambda w, t: cr.jvp(lambda w: rolled(w, xs), (w,), (t,)))(w, w),
+                cr.jvp(lambda w: rolled(w, xs), (w,), (w,)))  # fmt: skip
+    many = cr.vmap(cr.grad(rolled), in_axes=(0, None))
+    ws = cr.stack([w, w * 2])
+    assert_same(cr.jit(many)(ws, xs), cr.stack([cr.grad(rolled)(w, xs) for w in ws]))
+
+
+def test_parameters_that_a_long_one_reaches_by_itself():
+    def run(wrap: Any) -> list[Any]:
+        w = (numbers(3, seed=4) * 0.3).requires_grad_()
+        opt = optim.SGD([w], lr=0.1)
+
+        def step(xs: Any) -> Any:
+            opt.zero_grad()
+            loss = rolled(w, xs)
+            loss.backward()
+            opt.step()
+            return loss
+
+        compiled = wrap(step)
+        return [compiled(LONG).item() for _ in range(4)]
+
+    np.testing.assert_allclose(run(cr.jit), run(lambda f: f), rtol=1e-5)
+    x = numbers(3, seed=4).requires_grad_()
+    cr.jit(rolled)(x, LONG).backward()  # differentiated outside
+    assert_same(x.grad, cr.grad(rolled)(x.detach(), LONG))
+
+
+class Doubled(cr.Function):
+    """2 x, with a derivative of the user's."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 3  # so that it shows whose derivative was taken
+
+
+def test_turns_that_call_a_function_of_the_users_are_unrolled():
+    def f(x: Any) -> Any:
+        return cr.scan(lambda c, _: (Doubled.apply(c) * 0.4, None), x, length=40)[0].sum()
+
+    x = numbers(3)
+    assert_same(cr.jit(cr.grad(f))(x), cr.grad(f)(x))
+
+
+def test_one_in_a_turn_of_a_while_loop_is_native(backend: str):
+    def f(x: Any, ys: Any) -> Any:
+        def body(s: Any) -> Any:
+            end, seen = cr.scan(lambda c, y: (c + 0.1 * y, c * y), s["x"], ys)
+            return {
+                "x": end + 0.01 * seen.sum(),
+                "n": s["n"] + cr.scan(lambda c, y: (c + 1, None), s["n"], ys)[0],
+            }
+
+        start = {"x": x, "n": cr.tensor(0)}
+        return cr.while_loop(lambda s: cr.abs(s["x"]) < 3, body, start, most=30)["x"]
+
+    x, ys = cr.tensor(0.2), cr.abs(numbers(9, seed=7))
+    g = cr.jit(cr.value_and_grad(f, (0, 1)))
+    assert_same(g(x, ys), cr.value_and_grad(f, (0, 1))(x, ys))
+    if backend == "native":
+        assert "in its eager form" not in str(g.explain(repeats=1)) and "host" not in g.loops()

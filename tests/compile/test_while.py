@@ -261,6 +261,26 @@ def test_second_derivatives_of_examples_that_stop_apart(monkeypatch: pytest.Monk
     assert_same(cr.jit(cr.vmap(second))(a), wanted)
 
 
+def test_a_parameter_whose_gradient_was_reset_before():
+    def losses(wrap: Any) -> list[float]:
+        w = (numbers(3) * 0.5).requires_grad_()
+
+        def step() -> Any:
+            w.grad = None
+            body = lambda s: (s[0] * 0.9 + w, s[1] + 1)
+            loss = cr.sum(
+                cr.while_loop(lambda s: s[1] < 4, body, (w * 1, cr.tensor(0)), most=6)[0] ** 2
+            )
+            loss.backward()
+            w.data = w - 0.01 * w.grad
+            return loss
+
+        run = wrap(step)
+        return [run().item() for _ in range(3)]
+
+    np.testing.assert_allclose(losses(cr.jit), losses(lambda f: f), rtol=1e-5)
+
+
 def test_going_back_twice_adds_to_tapes_in_place(backend: str, monkeypatch: pytest.MonkeyPatch):
     bounded(monkeypatch, 1000)
     f = cr.jit(cr.grad(cr.grad(root)))

@@ -18,8 +18,7 @@ from chainrule.compile.terms.terms import Program
 from chainrule.compile.tracing.assemble import Call, assemble, note_derivative
 from chainrule.compile.tracing.left import NUMBER, TENSOR, Left, State
 from chainrule.compile.tracing.lift import Lift
-from chainrule.compile.tracing.looping import looped
-from chainrule.compile.tracing.repeating import repeated
+from chainrule.compile.tracing.scanned import repeating, scanned
 from chainrule.compile.tracing.state import Variant
 from chainrule.compile.tracing.trace import Tracer
 from chainrule.compile.tracing.weak import weak_placeholder
@@ -41,7 +40,7 @@ def record(
 
     `make` makes of its program what runs it; by default that is native code.
     """
-    tracer = Tracer(loop=looped, repeat=repeated)
+    tracer = Tracer(loop=scanned, repeat=repeating)
     left = Left()
     try:
         _run(tracer, left, leaves, call)

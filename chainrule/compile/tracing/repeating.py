@@ -122,6 +122,14 @@ def repeated(
     if most is not None:
         going, turn = going & (most > 0), _counting(turn, most)
         state = [variable(np.zeros((), np.int64)), *state]
+    ends = traced_loop(tracer, turn, going, state, most)
+    return ends if most is None else ends[1:]
+
+
+def traced_loop(
+    tracer: Tracer, turn: Turn, going: Any, state: list[Any], most: int | None
+) -> list[Any]:
+    """The last state of a loop; if `most` is given, the first of the state counts turns."""
     before = Before.of(tracer)
     start = now()
     given = [place(s.shape, s.dtype) for s in (going, *state)]
@@ -133,7 +141,7 @@ def repeated(
     turns, consts = closed(tracer, start, [x.node for x in given], news)
     outside = [variable(Spec(n.shape, n.dtype), n) for n in consts]
     ends = apply(new_op(While, replace(turns, most=most)), going, *state, *outside)
-    return list(ends[1 if most is None else 2 :])
+    return list(ends[1:])
 
 
 Turn = Callable[[list[Any]], tuple[Any, list[Any]]]
@@ -157,9 +165,11 @@ def _refuse_effects(tracer: Tracer, before: Before) -> None:
             "while_loop: a turn draws random numbers, and how many all turns draw is not known "
             "before a compiled call. Draw what it needs outside, or use scan"
         )
-    for lift, node in before.pairs(tracer):
+    for k, (lift, node) in enumerate(before.pairs(tracer)):
         slot = lift.grad
-        if lift.tensor.node is not node or (slot is not None and slot.set):
+        was = before.grads[k] if k < len(before.grads) else (None, False)
+        graded = slot is not None and (slot.now is not was[0] or slot.set is not was[1])
+        if lift.tensor.node is not node or graded:
             raise TraceError(
                 f"while_loop: a turn changes {describe(lift.value)}, which it reaches by itself, "
                 "or its gradient. Make it a part of the state, or use scan"

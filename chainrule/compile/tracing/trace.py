@@ -52,9 +52,9 @@ class Tracer:
     spent: set[Node] = field(default_factory=set[Node])
     """Nodes whose graph a backward pass has used up."""
     loop: Any = None
-    """`looping.looped`, which stands above: what `scan` asks for a loop that is not unrolled."""
+    """`scanned.scanned`, which stands above: what `scan` asks for a loop that is not unrolled."""
     repeat: Any = None
-    """`repeating.repeated`: what `while_loop` asks."""
+    """`scanned.repeating`: what `while_loop` asks."""
     _constants: set[int] = field(default_factory=set[int])
     _made: list[Any] = field(default_factory=list[Any])
     _settings: dict[tuple[Any, ...], Any] = field(default_factory=dict["tuple[Any, ...]", Any])
