@@ -17,7 +17,7 @@ from chainrule.graph import apply
 from chainrule.op import Alias, Detach, Op
 from chainrule.ops.contraction import Einsum, MatMul
 from chainrule.ops.families import BroadcastTo, Conj, Elementwise, SumTo, broadcast_to, sum_to
-from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Spread, Sum
+from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Shift, Spread, Sum
 from chainrule.ops.selection import Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
 from chainrule.ops.shaping import (
     Astype,
@@ -93,6 +93,7 @@ def _(op: Op, xs: Sequence[Any], batched: Batched, size: int) -> Any:
 @batch.register(Sum)
 @batch.register(Extremum)
 @batch.register(LogSumExp)
+@batch.register(Shift)
 @batch.register(Norm)
 @batch.register(Found)
 def _(op: Any, xs: Sequence[Any], batched: Batched, size: int) -> Any:

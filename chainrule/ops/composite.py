@@ -75,7 +75,8 @@ def softmax(x: Any, *, axis: int = -1) -> Any:
 
     Shapes: (*s) -> (*s).
     """
-    return ew.exp_diff(x, red.logsumexp(x, axis=axis, keepdims=True))
+    x, total, _ = red.shifted(x, axis=axis)
+    return ew.exp_diff(x, total)
 
 
 def _finite(y: Any) -> Any:
@@ -90,7 +91,8 @@ def log_softmax(x: Any, *, axis: int = -1) -> Any:
 
     Shapes: (*s) -> (*s).
     """
-    return x - _finite(red.logsumexp(x, axis=axis, keepdims=True))
+    x, total, _ = red.shifted(x, axis=axis)
+    return x - _finite(total)
 
 
 # --- Normalisation -------------------------------------------------------------------------------

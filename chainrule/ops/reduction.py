@@ -147,8 +147,39 @@ class Extremum(Op):
         return apply(Sum(self.axes, self.keepdims), ts[0] * self.share(y, xs[0]))
 
 
+class Shift(Op):
+    """The largest element over `axes`, which stay with size 1, where it is finite, and 0 elsewhere:
+    what is taken off before exponentials are summed.
+
+    It has no derivative: what is made of x - shift and the shift does not depend on it.
+    """
+
+    axes: Shape
+
+    @property
+    def name(self) -> str:
+        """`shift`."""
+        return "shift"
+
+    def eval(self, *xs: Any) -> Any:
+        """0 for no elements, too."""
+        (x,) = xs
+        top = np.maximum.reduce(x, axis=self.axes, keepdims=True, initial=-np.inf)
+        fine = np.isfinite(top)
+        return top if fine.all() else np.where(fine, top, np.zeros((), x.dtype))
+
+    def spec(self, *xs: Any) -> Spec:
+        """The shape with 1 for each of `axes`."""
+        return Spec(_reduced(xs[0].shape, self.axes, keepdims=True), xs[0].dtype)
+
+    def reads(self, i: int) -> None:
+        """There is no derivative."""
+        return
+
+
 class LogSumExp(Op):
-    """log(sum(exp(x))) over `axes`, without overflow; -inf, with gradient 0, where all are -inf."""
+    """log(sum(exp(x))) over `axes`, for an x from which a `Shift` was taken; -inf, with gradient 0,
+    where all are -inf."""
 
     axes: Shape
     keepdims: bool
@@ -160,13 +191,8 @@ class LogSumExp(Op):
 
     @rounded_once
     def eval(self, *xs: Any) -> Any:
-        """Shifted by the maximum where that is finite."""
-        (x,) = xs
-        top = np.maximum.reduce(x, axis=self.axes, keepdims=True, initial=-np.inf)
-        if not np.isfinite(top).all():
-            top = np.where(np.isfinite(top), top, np.zeros((), x.dtype))
-        y = np.log(_total(np.exp(x - top), self.axes, True)) + top
-        return y if self.keepdims else y.reshape(_reduced(x.shape, self.axes, keepdims=False))
+        """As it stands: no element is above 0, so that nothing overflows."""
+        return np.asarray(np.log(_total(np.exp(xs[0]), self.axes, self.keepdims)))
 
     def spec(self, *xs: Any) -> Spec:
         """The shape without `axes`."""
@@ -363,12 +389,33 @@ def std(x: Any, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = 
     return length / math.sqrt(_freedom(x, axis, correction))
 
 
+@roomy
 def logsumexp(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))) over `axis` without overflow; -inf, with gradient 0, where all are -inf.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    return apply(LogSumExp(normalize_axes(axis, x.ndim), keepdims), _floating(x))
+    _, total, shift = shifted(_floating(x), axis=axis)
+    y = total + shift
+    return (
+        y
+        if keepdims
+        else reshape(y, _reduced(x.shape, normalize_axes(axis, x.ndim), keepdims=False))
+    )
+
+
+def shifted(x: Any, *, axis: Axis = None) -> tuple[Any, Any, Any]:
+    """x less its largest element over `axis`, where that is finite; the log-sum-exp of that; and
+    what was taken off.
+
+    Shapes: (*s, axis: n) -> (*s, axis: n), (*s, axis: 1), (*s, axis: 1).
+    Differences of the first two are exact to rounding however large x is; those of x and its own
+    log-sum-exp lose all digits that this has before the point.
+    """
+    axes = normalize_axes(axis, x.ndim)
+    shift = apply(Shift(axes), x)
+    z = x - shift
+    return z, apply(LogSumExp(axes, True), z), shift
 
 
 def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Any:

@@ -49,6 +49,10 @@ WRONG: dict[str, tuple[set[str], str]] = {
 KINKS = {"linalg.norm.subgradients_at_zero": "second"}
 """Answers that do not exist: PyTorch says NaN, ours is finite (norm'(0) = 0)."""
 
+PROVED = {"logsumexp": "second"}
+"""Answers of PyTorch's that have lost so many digits that their differences say nothing:
+`test_pytorch_is_wrong` says who is right."""
+
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.entry)
 def test_entry(row: Row):
@@ -62,6 +66,8 @@ def test_entry(row: Row):
             continue
         found = verdict(question, asked)
         if found is Verdict.BOTH:
+            continue
+        if found is Verdict.NEITHER and PROVED.get(row.entry) == question:
             continue
         assert found is Verdict.OURS and question in questions, f"{found.value}: {difference}"
 

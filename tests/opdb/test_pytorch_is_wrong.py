@@ -74,6 +74,21 @@ def test_the_jvp_of_logcumsumexp_loses_half_its_digits():
     assert np.abs(other - exact).max() > 1e-10
 
 
+def test_the_second_derivative_of_logsumexp_loses_half_its_digits():
+    """Of large numbers: exp(x - logsumexp(x)) has no more digits than stand behind the point."""
+    x, u = np.array([483.2, 500.0, 100.0]), np.array([1.3, -0.7, 0.2])
+    weights = [mpmath.exp(v) for v in x]
+    shares = [w / sum(weights) for w in weights]
+    mean = sum(p * t for p, t in zip(shares, u, strict=True))
+    exact = np.array([float(p * (t - mean)) for p, t in zip(shares, u, strict=True)])
+    (mine,) = cr.hvp(lambda z: cr.logsumexp(z, axis=0), (cr.tensor(x),), (cr.tensor(u),))
+    t = torch.tensor(x, requires_grad=True)
+    (bar,) = torch.autograd.grad(torch.logsumexp(t, 0), t, create_graph=True)
+    other = torch.autograd.grad((bar * torch.tensor(u)).sum(), t)[0].numpy()
+    assert np.abs(mine.numpy() / exact - 1).max() < 1e-9
+    assert np.abs(other / exact - 1).max() > 1e-8
+
+
 ZEROS = {
     "where(x > 0, sqrt(x), 0)": (
         lambda m: lambda x: m.where(x > 0, m.sqrt(x), 0 * x), 0.0, 0.0

@@ -36,6 +36,7 @@ POSITIVE = apart(2, 3, 3) @ apart(2, 3, 3).mT + np.eye(3)
 PARTS = {
     "Pick": "part of an op with several outputs",
     "Detach": "without a derivative",
+    "Shift": "without a derivative",
     "Alias": "the identity",
     "Found": "a bool",
     "Order": "whole numbers",

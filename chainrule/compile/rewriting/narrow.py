@@ -18,16 +18,16 @@ from chainrule.ops.contraction import Einsum, MatMul
 from chainrule.ops.convolution import Convolution, Unfold
 from chainrule.ops.families import Elementwise, SumTo
 from chainrule.ops.pooling import WindowArg, WindowSum
-from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Sum
+from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Shift, Sum
 from chainrule.ops.scan import CumProd, CumSum, LogCumSumExp, Recurrence, RunningArg
 from chainrule.ops.scattering import ScatterExtremum
 from chainrule.ops.selection import IndexAdd, TakeAdd, TakeAlongAdd, Where
 from chainrule.ops.shaping import Astype
 
 _COMPUTING = (
-    Elementwise | Where | Sum | SumTo | Extremum | Found | LogSumExp | Norm | MatMul | Einsum
-    | Convolution | Unfold | WindowArg | WindowSum | CumSum | CumProd | LogCumSumExp | Recurrence
-    | RunningArg | ScatterExtremum | TakeAdd | TakeAlongAdd | IndexAdd
+    Elementwise | Where | Sum | SumTo | Extremum | Found | Shift | LogSumExp | Norm | MatMul
+    | Einsum | Convolution | Unfold | WindowArg | WindowSum | CumSum | CumProd | LogCumSumExp
+    | Recurrence | RunningArg | ScatterExtremum | TakeAdd | TakeAlongAdd | IndexAdd
 )  # fmt: skip
 _OWN = {"nextafter"}
 """Rows of the op table whose value depends on how numbers of a dtype are spaced."""

@@ -2,7 +2,8 @@
 
 | op | is |
 |---|---|
-| `logsumexp` | log of a sum of exponentials, shifted by the maximum where that is finite |
+| `logsumexp` | log of a sum of exponentials |
+| `shift` | the maximum where that is finite |
 | `norm` | root of a sum of squares, in wider numbers, or scaled where that matters |
 | `argmax`, `argmin` | the smallest place at which the extremum stands, or a NaN |
 | `count_nonzero` | a sum of whole numbers |
@@ -25,7 +26,7 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import Real
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo, Conj, Elementwise, SumTo
-from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Sum
+from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Shift, Sum
 from chainrule.ops.selection import Where
 from chainrule.ops.shaping import Permute, Reshape
 
@@ -49,14 +50,19 @@ def where(r: Rewriter, c: Term, a: Term, b: Term) -> Term:
 
 
 def _log_sum_exp(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
-    """Shifted by the maximum where that is finite; -inf of nothing but -inf."""
+    (x,) = args
+    if x.dtype.kind != "f":
+        return None
+    total = r.op(Sum(op.axes, True), r.op(ew.exp, x))
+    return without(r, r.op(ew.log, total), op.axes, keep=op.keepdims)
+
+
+def _shift(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     (x,) = args
     if x.dtype.kind != "f":
         return None
     top = r.op(Extremum(True, op.axes, True), x)
-    top = where(r, r.op(ew.isfinite, top), top, r.constant(0.0))
-    total = r.op(Sum(op.axes, True), r.op(ew.exp, r.op(ew.sub, x, top)))
-    return without(r, r.op(ew.add, r.op(ew.log, total), top), op.axes, keep=op.keepdims)
+    return where(r, r.op(ew.isfinite, top), top, r.constant(0.0))
 
 
 def _length(r: Rewriter, x: Term, axes: tuple[int, ...]) -> Term:
@@ -255,7 +261,7 @@ def _row(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
 
 
 SIMPLER: dict[type, Rule] = {
-    LogSumExp: _log_sum_exp, Norm: _norm, Found: _found, Extremum: _extremum, Sum: _sum,
-    SumTo: _sum_to, MatMul: _matmul, Real: _real, Conj: _conj, Elementwise: _row,
+    LogSumExp: _log_sum_exp, Shift: _shift, Norm: _norm, Found: _found, Extremum: _extremum,
+    Sum: _sum, SumTo: _sum_to, MatMul: _matmul, Real: _real, Conj: _conj, Elementwise: _row,
 }  # fmt: skip
 """The rules, by class of op."""
