@@ -1,4 +1,4 @@
-"""Matrix products: in tiles in place, or by BLAS where they are large.
+"""Matrix products: in tiles in place, from copies of parts of large matrices (`panels`), or by BLAS.
 
 `left` (.., m, k), `right` (.., k, n); the leading axes broadcast.
 """
@@ -37,7 +37,8 @@ BLAS_FROM = 64 * 64 * 64
 WIDE = 64
 """Bytes of a register from which on tiles in place are faster: measured with 64, AVX-512."""
 DEEP = 2048
-"""From how many terms of a sum on BLAS is: a panel of the right matrix does not stay in a cache."""
+"""From how many terms of a sum on BLAS is, where nothing is copied: too much of the right matrix
+comes between two rows of the left one to stay in a cache."""
 FEW = 32
 """Rows and columns up to which a matrix stays in the first cache, or in registers, on its own."""
 LARGE = 1 << 24
