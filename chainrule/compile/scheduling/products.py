@@ -1,4 +1,4 @@
-"""Matrix products: in tiles in place, from copies of parts of large matrices (`panels`), or by BLAS.
+"""Matrix products: in tiles, in place or from copies of parts (`panels`), or by BLAS.
 
 `left` (.., m, k), `right` (.., k, n); the leading axes broadcast.
 """
