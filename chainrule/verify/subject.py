@@ -119,6 +119,13 @@ class Subject(abc.ABC):
         returned it: None, a wrong shape and a wrong dtype included.
         """
 
+    def interrupted(
+        self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
+    ) -> tuple[Array | None, ...] | None:
+        """As `pull`, but the forward runs at `others` as well before the backward for xs does: what
+        calls keep they must not share. None if the adapter cannot do so, or has but one call."""
+        return None
+
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
         """Names of arrays that a forward or backward wrote into though they are not its own:
         inputs, cotangents, parameters. Empty if none, or if the adapter cannot see it."""

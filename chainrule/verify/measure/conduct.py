@@ -7,18 +7,17 @@ arrays of its inputs' shapes and leaves alone what is not its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from chainrule.verify.measure import cotangents
 from chainrule.verify.measure.noise import Base, hidden, pull_noise
-from chainrule.verify.measure.run import BackwardError, Run, UnusableError, is_array, norm
-from chainrule.verify.subject import Array
+from chainrule.verify.measure.run import BackwardError, Bars, Run, UnusableError, is_array, norm
+from chainrule.verify.subject import Array, Subject
 
 _LOOSE = 1e-4
 """Relative difference that matters: much code computes in float32 behind float64."""
-
-Bars = tuple[Array | None, ...]
 
 
 def sound(run: Run, base: Base) -> bool:
@@ -65,36 +64,55 @@ def _shaped(run: Run, base: Base, k: int, bar: Array | None) -> None:
 
 
 def twice(run: Run, base: Base) -> bool:
-    """Whether two pulls agree, with another pull elsewhere between them."""
+    """Whether two pulls agree, with another pull elsewhere between them, and one whose forward and
+    backward have another forward between them."""
     gs = cotangents.random(run, base)
     first = run.pull(base.xs, gs)
     second = run.pull(base.xs, gs)
     if not _compared(run, "not_deterministic", first, second, "two runs differ"):
         return False
+    other = elsewhere(run.subject, base.xs)
     try:
-        run.pull(_elsewhere(run, base), gs)
+        run.pull(other, gs)
+        between = run.interrupted(base.xs, other, gs)
     except UnusableError:
         return True  # no word on the point in between is asked for
     third = run.pull(base.xs, gs)
     says = "the result changes after the backward ran on other values"
-    return _compared(run, "stale", first, third, says)
+    if not _compared(run, "stale", first, third, says):
+        return False
+    says = (
+        "calls share what they keep: the result changes if the forward runs once more, on other "
+        "values, before the backward does"
+    )
+    return between is None or _compared(run, "stale", first, between, says, interrupted=True)
 
 
-def _elsewhere(run: Run, base: Base) -> list[object]:
-    return [
-        np.asarray(x * 1.25, x.dtype) if k in run.wanted and is_array(x) else x
-        for k, x in enumerate(base.xs)
-    ]
+def elsewhere(subject: Subject, xs: Sequence[Any]) -> tuple[Any, ...]:
+    """Other values of the wanted inputs: those of other elements, so that signs change too, where
+    the forward takes that, and of the same ones where it does not."""
+    moved = [i.wanted and is_array(x) for i, x in zip(subject.inputs, xs, strict=True)]
+
+    def scaled(turn: int) -> tuple[Any, ...]:
+        pairs = zip(xs, moved, strict=True)
+        return tuple([np.asarray(np.roll(x, turn) * 1.25, x.dtype) if m else x for x, m in pairs])
+
+    turned = scaled(1)
+    try:
+        ys = subject.forward(turned)
+    except Exception:  # as the user's code raises it: of such values it is not meant
+        return scaled(0)
+    return turned if all(np.all(np.isfinite(np.asarray(y))) for y in ys) else scaled(0)
 
 
-def _compared(run: Run, code: str, a: Bars, b: Bars, says: str) -> bool:
+def _compared(run: Run, code: str, a: Bars, b: Bars, says: str, **data: Any) -> bool:
     same = True
     for k in run.wanted:
         error = apart(a[k], b[k])
         if error > max(_LOOSE, 30 * hidden(_number(a[k]))):
             same = False
             says_ = f"{says}: by {error:.2g} of the gradient's size"
-            run.behaves(code, k, says_, error=error, ratio=_ratio(a[k], b[k]))
+            run.behaves(code, k, says_, error=error, ratio=_ratio(a[k], b[k]), **data)
     return same
 
 

@@ -6,7 +6,7 @@ and widened to float64 or complex128, so that all that follows is float64 arithm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, TypeGuard
@@ -22,6 +22,10 @@ SEED = 20_240_229
 
 class UnusableError(Exception):
     """A point at which nothing can be measured; the message says why."""
+
+
+Bars = tuple[Array | None, ...]
+"""One gradient for each input; None where none came."""
 
 
 class BackwardError(UnusableError):
@@ -63,14 +67,27 @@ class Run:
         """Outputs, widened, and copied: a forward may hand out the same buffer every time."""
         return tuple([wide(y) for y in self.raw(xs)])
 
-    def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
+    def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> Bars:
         """x_bars, widened, None where none came; what is raised becomes `BackwardError`."""
+        bars = self._asked(lambda: self.subject.pull(xs, [np.asarray(g) for g in gs]))
+        assert bars is not None
+        return bars
+
+    def interrupted(
+        self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
+    ) -> Bars | None:
+        """See `Subject.interrupted`; widened, and errors as for `pull`."""
+        return self._asked(lambda: self.subject.interrupted(xs, others, gs))
+
+    def _asked(self, ask: Callable[[], Bars | None]) -> Bars | None:
         self.evidence.evaluations += 1
         try:
             with np.errstate(all="ignore"):
-                bars = self.subject.pull(xs, [np.asarray(g) for g in gs])
+                bars = ask()
         except Exception as error:
             raise BackwardError(said(error)) from error
+        if bars is None:
+            return None
         return tuple([None if b is None else wide(np.asarray(b)) for b in bars])
 
     @property

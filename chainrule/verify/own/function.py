@@ -64,8 +64,20 @@ class Stated(Subject):
 
     def pull(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...]:
         """What backward returned; raises `ShapeError` if that is not one thing per argument."""
+        return self._pulled(xs, gs, lambda: None)
+
+    def interrupted(
+        self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
+    ) -> tuple[Array | None, ...]:
+        """The same with another forward before the backward, as where a network has two of them."""
+        return self._pulled(xs, gs, lambda: self._ran(others))
+
+    def _pulled(
+        self, xs: Sequence[Any], gs: Sequence[Array], between: Callable[[], object]
+    ) -> tuple[Array | None, ...]:
         with replayed(self.streams), recording(False):
             call, arrays, ys = self._ran(xs)
+            held = between()
             call._restore(tuple(ys) if call.many else ys[0], arrays)
             sent = iter([variable(twin(g)) for g in gs])
             full = [
@@ -73,6 +85,7 @@ class Stated(Subject):
                 for y in ys
             ]
             bars = listed(self.function.backward(call.ctx, *full))
+        del held
         if len(bars) != len(xs):
             raise ShapeError(
                 f"{self.name}.backward returned {len(bars)} gradients; forward takes {len(xs)} "

@@ -159,7 +159,17 @@ class FunctionSubject(Subject):
         """What `backward` returns when PyTorch's engine calls it; where it returned one for each
         use of a broadcast input, their sum, as the engine makes it."""
         args = self._tensors(xs)
-        raw = self._pulled(args, [to_torch(g) for g in gs])
+        return self._gradients(args, self._pulled(args, [to_torch(g) for g in gs]))
+
+    def interrupted(
+        self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
+    ) -> tuple[Array | None, ...]:
+        """The same with another `apply` before the backward, as where a network has two of them."""
+        args, other = self._tensors(xs), self._tensors(others)
+        raw = self._pulled(args, [to_torch(g) for g in gs], lambda: self._applied(other))
+        return self._gradients(args, raw)
+
+    def _gradients(self, args: Sequence[Any], raw: Sequence[Any]) -> tuple[Array | None, ...]:
         wanted = [x.wanted for x in self.inputs]
         return tuple([_given(r, w, a) for r, w, a in zip(raw, wanted, args, strict=True)])
 
@@ -190,8 +200,14 @@ class FunctionSubject(Subject):
             ys = _tensors_in(self.recorded.apply(given))
         return ys, leaves
 
-    def _pulled(self, args: Sequence[Any], gs: Sequence[Tensor]) -> tuple[Any, ...]:
+    def _pulled(
+        self,
+        args: Sequence[Any],
+        gs: Sequence[Tensor],
+        between: Callable[[], object] = lambda: None,
+    ) -> tuple[Any, ...]:
         ys, leaves = self._applied(args)
+        held = between()  # with its graph, as long as this one's
         out = [y for y in ys if y.requires_grad]
         self._outputs = self._outputs or tuple([y.requires_grad for y in ys])
         wrt = [x for x in leaves if isinstance(x, Tensor) and x.requires_grad]
@@ -204,6 +220,7 @@ class FunctionSubject(Subject):
         except Exception:  # the engine refuses what backward returned; that is looked at here
             if self.recorded.fits(len(leaves)) is None:
                 raise
+        del held
         raw = self.recorded.fits(len(leaves))
         if raw is None:
             raise RuntimeError(f"{self.name}: PyTorch never called its backward")

@@ -200,8 +200,11 @@ def _code_of(
     if owner != "<locals>":
         inner = ast.ClassDef(owner, [], [], [inner], [])
     free = [*[n for n in original.__code__.co_freevars if n != "__class__"], *extra]
+    body: list[ast.stmt] = [inner]
+    if owner not in ("<locals>", *free):  # the class by its own name is the user's, not this one
+        body = [ast.Global([owner]), inner]
     arguments = ast.arguments([], [ast.arg(n) for n in free], None, [], [], None, [])
-    outer = ast.FunctionDef("__make__", arguments, [inner], [])
+    outer = ast.FunctionDef("__make__", arguments, body, [])
     module = ast.fix_missing_locations(ast.Module([outer], []))
     lines = draft._prefix.count("\n")  # pyright: ignore[reportPrivateUsage]
     ast.increment_lineno(module, draft.source.first_line - 1 - lines + draft.head.count("\n"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from time import process_time
 from typing import Any, cast
@@ -15,6 +15,7 @@ from chainrule.verify.evidence import Evidence
 from chainrule.verify.measure import cotangents as memory
 from chainrule.verify.measure import points as variation
 from chainrule.verify.measure import sizes
+from chainrule.verify.measure.conduct import elsewhere
 from chainrule.verify.measure.examine import captured
 from chainrule.verify.measure.run import Point, Run, UnusableError
 from chainrule.verify.repair.target import GOOD, Target, cotangents, target
@@ -94,7 +95,9 @@ def problem(evidence: Evidence) -> Problem | None:
     found = Problem(subject, source, [], frozenset(evidence.wrong_inputs()))
     wrong, others = list[Target](), list[Target]()
     start = process_time()
-    for t in _targets(evidence):
+    shares = any(b.data.get("interrupted") for b in evidence.behaviours)
+    for plain in _targets(evidence):
+        t = replace(plain, between=elsewhere(subject, plain.xs)) if shares else plain
         errors = t.errors(found.run(subject, t))
         (wrong if any(e > GOOD for e in errors.values()) else others).append(t)
         late = bool(wrong) and process_time() - start > _ALL

@@ -78,12 +78,16 @@ class Target:
     xs: tuple[Any, ...]
     gs: tuple[Array, ...]
     expected: dict[int, Expected]
+    between: tuple[Any, ...] | None = None
+    """Where the forward runs as well before the backward does (see `Subject.interrupted`)."""
 
     def run(self, subject: Subject) -> tuple[Array | None, ...] | None:
         """x_bars of a subject, or None if its backward raises."""
         with quiet():
             try:
-                return tuple(subject.pull(self.xs, self.gs))
+                if self.between is None:
+                    return tuple(subject.pull(self.xs, self.gs))
+                return subject.interrupted(self.xs, self.between, self.gs)
             except (Exception, SystemExit):  # Whatever a wrong edit does, it is only wrong.
                 return None
 

@@ -29,12 +29,19 @@ def kept_copies(scene: Scene) -> Iterator[Edit]:
     what is written into."""
     copy = "clone" if scene.torch else "copy"
     for node in scene.expressions:
-        named = isinstance(node, ast.Name | ast.Attribute) and scene.is_array(node)
-        if named and _is_kept(scene, node):
+        if _is_held(node) and scene.is_array(node) and _is_kept(scene, node):
             text = f"{as_part(scene.draft, node, ATOM)}.{copy}()"
             yield scene.put(node, text, "stale", 1.0)
     for edit in own_copy(scene):
         yield Edit(edit.start, edit.end, edit.text, "stale", 1.2, edit.says)
+
+
+def _is_held(node: ast.expr) -> bool:
+    """Whether something else may hold the array as well: it has a name, or was written into."""
+    if not isinstance(node, ast.Call):
+        return isinstance(node, ast.Name | ast.Attribute)
+    method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    return method.endswith("_") or any(k.arg == "out" for k in node.keywords)
 
 
 def kept_others(scene: Scene) -> Iterator[Edit]:
