@@ -58,6 +58,7 @@ from chainrule.compile.scheduling.members import (
 from chainrule.compile.scheduling.products import for_blas
 from chainrule.compile.scheduling.prune import pruned
 from chainrule.compile.scheduling.realize import is_product
+from chainrule.compile.scheduling.turned import turned
 from chainrule.compile.terms.patterns import Pattern
 from chainrule.compile.terms.sizes import Extent, product
 from chainrule.compile.terms.terms import Program, Term
@@ -73,7 +74,7 @@ class Scheduler:
         """`called` says which products are calls, of BLAS, instead of being computed in place."""
         self.called = called
         self.apart: set[Term] = set()
-        program = accumulated(gathered(recomputed(program)))
+        program = accumulated(gathered(recomputed(turned(program))))
         while True:
             self._start(program)
             known = len(self.apart)
