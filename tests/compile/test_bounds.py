@@ -87,6 +87,13 @@ def test_in_one_of_many_calls():
         f.loop([good, good, bad, good])
 
 
+def test_in_a_turn_of_a_scan():
+    f = cr.jit(lambda i: cr.scan(lambda s, i: (s + X[i].sum(), s), cr.tensor(np.float64(0)), i)[0])
+    assert f(cr.tensor([0, 3, -1])).item() == X.numpy()[[0, 3, -1]].sum()
+    with pytest.raises(IndexingError, match=r"'getitem' at .*test_bounds.py:\d+ is outside 0..3"):
+        f(cr.tensor([0, 9, 1]))
+
+
 def test_each_index_has_a_bit():
     terms = Terms()
     x = terms.constant(TABLE)

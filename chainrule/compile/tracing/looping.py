@@ -15,7 +15,8 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from chainrule.compile.running.backend import build_unchecked
+from chainrule.compile.rewriting.bounds import refuse
+from chainrule.compile.running.backend import build
 from chainrule.compile.running.moving import Moving, Parts
 from chainrule.compile.terms.terms import Program
 from chainrule.compile.tracing.convert import program, reached
@@ -50,7 +51,7 @@ class Body:
     def loop(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """All turns, one after the other."""
         if self._run is None:
-            self._run = build_unchecked(self.program)
+            self._run = build(self.program)
         n, m, run = self.carries, self.carries + self.xs, self._run
         state = [np.array(a, order="C") for a in values[:n]]  # the program writes into these
         xs, rest = [[_contiguous(a) for a in part] for part in (values[n:m], values[m:])]
@@ -64,8 +65,11 @@ class Body:
             **dict(enumerate(rest, m)),
             **dict(enumerate(ends, first)),
         }
-        parts = [Parts(a) for a in [*xs, *ys]]
+        flags = [np.zeros(self.turns, np.int64)] if run.checks else []
+        parts = [Parts(a) for a in [*xs, *ys, *flags]]
         Moving(run, fixed)([p.addresses for p in parts], [run.block(())] * self.turns)
+        if flags and (outside := np.bitwise_or.reduce(flags[0])):
+            refuse(int(outside), run.checks)
         return (*state, *ends, *ys)
 
     def _one_by_one(self, run: Any, state: Any, xs: Any, rest: Any, ys: Any) -> list[Any]:
