@@ -11,7 +11,8 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.calling.axes import Sized, record_sized
+from chainrule.compile.calling.axes import record_sized
+from chainrule.compile.calling.joined import Sized
 from chainrule.compile.running.backend import uncollected
 from chainrule.compile.running.prepared import Prepared
 from chainrule.compile.terms.sizes import about

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, final
 
 from chainrule import watch
 from chainrule.compile.calling.arguments import Arguments, Given, runs_as_it_is
-from chainrule.compile.calling.axes import Sized, record_sized
+from chainrule.compile.calling.axes import record_sized
 from chainrule.compile.calling.declared import sizes_now
 from chainrule.compile.calling.inputs import Inputs, inputs, native_of, nothing
+from chainrule.compile.calling.joined import Sized
 from chainrule.compile.calling.many import looped
 from chainrule.compile.calling.retracing import Retraces
 from chainrule.compile.calling.steady import Steady, steady

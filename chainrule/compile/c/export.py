@@ -20,7 +20,7 @@ import numpy as np
 from chainrule.compile.c.data import write_data
 from chainrule.compile.c.names import called
 from chainrule.compile.c.source import Given, Source
-from chainrule.compile.calling.axes import Sized
+from chainrule.compile.calling.joined import Sized
 from chainrule.compile.terms.sizes import bound
 from chainrule.compile.terms.terms import Program
 from chainrule.compile.tracing.state import Variant

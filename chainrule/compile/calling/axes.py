@@ -7,21 +7,20 @@ reads the sizes from its arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 
 from chainrule.compile.calling.declared import Axes, sizes_now
-from chainrule.compile.rewriting.bounds import checked
-from chainrule.compile.rewriting.simplify import simplified
+from chainrule.compile.calling.joined import Joined, Part, Sized, unseen
 from chainrule.compile.running.backend import uncollected
 from chainrule.compile.running.program import Native
-from chainrule.compile.terms.dynamic import holds_at, structure, symbols_of, unified
+from chainrule.compile.terms.dynamic import structure, unified
 from chainrule.compile.terms.fitting import Sample, count_needed, samples_near
-from chainrule.compile.terms.terms import Program, Terms
+from chainrule.compile.terms.terms import Program
 from chainrule.compile.tracing.assemble import Call
 from chainrule.compile.tracing.derivative import Compiled, Derivative
 from chainrule.compile.tracing.left import NUMBER, TENSOR
@@ -32,73 +31,7 @@ from chainrule.graph import leaf, variable
 from chainrule.op import Spec, new_op
 from chainrule.tensor import Tensor
 
-
-@final
-@dataclass(eq=False, slots=True)
-class Sized:
-    """A program with symbols, which reads their values from the shapes of its inputs."""
-
-    run: Native
-    places: list[tuple[str, int, int]]
-    """Symbol, input, axis."""
-    confirm: Callable[[dict[str, int]], bool] = lambda sizes: True
-    """Whether the program holds at these sizes: the function is traced at them."""
-    known: dict[tuple[int, ...], bool] = field(default_factory=dict[tuple[int, ...], bool])
-    """By sizes, what `confirm` said."""
-    last: tuple[tuple[int, ...], dict[str, int]] = field(default=((), {}))
-
-    def fits(self, inputs: Sequence[Any]) -> bool:
-        """Whether the program holds at the sizes of these arrays. What the function raises there
-        is raised."""
-        sizes = self._sizes(inputs)
-        if sizes not in self.known:
-            names = [s for s, _, _ in self.places]
-            self.known[sizes] = self.confirm(dict(zip(names, sizes, strict=True)))
-        return self.known[sizes]
-
-    def forget(self) -> None:
-        """Give scratch memory back; a later call takes new one."""
-        self.run.forget()
-
-    def symbols(self, inputs: Sequence[Any]) -> dict[str, int]:
-        """The values of the symbols."""
-        sizes = self._sizes(inputs)
-        if sizes != self.last[0]:
-            self.last = (sizes, {s: n for (s, _, _), n in zip(self.places, sizes, strict=True)})
-        return self.last[1]
-
-    def _sizes(self, inputs: Sequence[Any]) -> tuple[int, ...]:
-        return tuple([inputs[i].shape[a] for _, i, a in self.places])
-
-    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """Run it on arrays."""
-        return self.run(inputs, self.symbols(inputs))
-
-
 # --- What is traced ------------------------------------------------------------------------------
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A program of a trace; `checks` as `bounds.checked` gives them."""
-
-    stated: Program
-    """As the function says it."""
-    terms: Terms
-    checks: list[str]
-
-    @staticmethod
-    def of(program: Program) -> Part:
-        """With looks at its indices."""
-        terms = Terms()
-        stated, checks = checked(program, terms)
-        return Part(stated, terms, checks)
-
-    @cached_property
-    def program(self) -> Program:
-        """Simplified."""
-        return simplified(self.stated, self.terms)
 
 
 @final
@@ -154,9 +87,14 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
                 raise
             continue
         return _sized(name, leaves, axes, call, like, joined)
+    raise _apart(name, traces, now)
+
+
+def _apart(name: str, traces: Sequence[Trace], now: Sample) -> TraceError:
+    """What to raise for traces that are no one program; says what differs."""
     first = traces[0]
     if (other := next((t for t in traces if t.plain != first.plain), None)) is not None:
-        raise TraceError(
+        return TraceError(
             f"jit: {name} returns {first.plain} at {first.sample} and {other.plain} at "
             f"{other.sample} beside tensors: a size that is dynamic is no constant of the "
             "function. Take it from the shape of an argument or of a result"
@@ -164,7 +102,7 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
     for other in [t for t in traces if t.structure != first.structure]:
         for a, b in zip(first.parts, other.parts, strict=False):
             unified([a.program, b.program], [first.sample, other.sample])  # says what differs
-    raise TraceError(
+    return TraceError(
         f"jit: {name} runs at too few sizes of {', '.join(now)} near {now} to tell how it depends "
         "on them: leave them out of `dynamic`"
     )
@@ -211,7 +149,7 @@ def _alone(found: Trace, leaves: Sequence[Any], axes: Sequence[Axes]) -> Variant
     seen = {s for i in variant.args for s in axes[i].values()}
     for s in found.sample:
         if s not in seen:
-            raise _unseen(s)
+            raise unseen(s)
     variant.run = Native(part.program, part.checks)
     shapes = [leaves[i].shape for i in variant.args]
     variant.fits = lambda inputs: [x.shape for x in inputs[: len(shapes)]] == shapes
@@ -220,56 +158,7 @@ def _alone(found: Trace, leaves: Sequence[Any], axes: Sequence[Axes]) -> Variant
     return variant
 
 
-def _unseen(symbol: str) -> TraceError:
-    return TraceError(
-        f"jit: what is computed depends on the dynamic size {symbol!r}, but reads no argument that "
-        f"has it, only its shape: use the argument's elements, or leave {symbol!r} out of `dynamic`"
-    )
-
-
 # --- One program of several ----------------------------------------------------------------------
-
-
-@final
-class Joined:
-    """The same part of traces at several sizes as one program."""
-
-    def __init__(self, parts: Sequence[Part], samples: Sequence[Sample]) -> None:
-        self._parts, self._samples = parts, samples
-        self._programs = [p.program for p in parts]
-        self.program = unified(self._programs, samples)
-
-    def compiled(self) -> Sized:
-        """What runs it at any sizes."""
-        places = {s: self._place_of(s) for s in sorted(symbols_of(self.program))}
-        native = Native(self.program, self._parts[0].checks)
-        return Sized(native, [(s, *places[s]) for s in native.symbols])
-
-    def holds(self, part: Part, sample: Sample) -> bool:
-        """Whether this is what was traced at the sizes `sample`."""
-        # Equal as stated is equal when simplified, and is cheaper to see.
-        stated = self._stated
-        as_stated = stated is not None and holds_at(stated, part.stated, sample)
-        return as_stated or holds_at(self.program, part.program, sample)
-
-    @cached_property
-    def _stated(self) -> Program | None:
-        """The parts as stated as one program, None if they say it differently; only asked for at
-        another size."""
-        try:
-            return unified([p.stated for p in self._parts], self._samples)
-        except TraceError:
-            return None
-
-    def _place_of(self, symbol: str) -> tuple[int, int]:
-        """An input, and its axis, whose size the symbol is."""
-        programs = self._programs
-        for i, t in enumerate(programs[0].inputs):
-            for a in range(len(t.shape)):
-                pairs = zip(programs, self._samples, strict=True)
-                if all(p.inputs[i].shape[a] == s[symbol] for p, s in pairs):
-                    return i, a
-        raise _unseen(symbol)
 
 
 def _joined(found: Sequence[Trace]) -> list[Joined]:

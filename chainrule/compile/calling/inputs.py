@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.calling.axes import Sized
+from chainrule.compile.calling.joined import Sized
 from chainrule.compile.loops.language import Buffer
 from chainrule.compile.running.program import Native
 from chainrule.compile.terms.sizes import bound

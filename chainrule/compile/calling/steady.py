@@ -13,8 +13,8 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.calling.axes import Sized
 from chainrule.compile.calling.declared import Axes
+from chainrule.compile.calling.joined import Sized
 from chainrule.compile.calling.seen import Seen
 from chainrule.compile.rewriting.bounds import refuse
 from chainrule.compile.running.gate import Gate, gate

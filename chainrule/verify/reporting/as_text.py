@@ -104,7 +104,8 @@ def _why(finding: Finding) -> Iterator[Line]:
     said = "; ".join([s for s in (finding.name.detail, finding.name.because) if s])
     yield from _labelled("how we know", said)
     for sentence in finding.evidence:
-        yield from _labelled("", sentence)
+        if sentence != finding.name.because:
+            yield from _labelled("", sentence)
 
 
 def _correction(finding: Finding, correction: Correction, *, again: bool) -> Iterator[Line]:

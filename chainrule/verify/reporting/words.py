@@ -12,7 +12,7 @@ def tried(finding: Finding) -> str:
     if correction is None or not (correction.rechecked or finding.error is not None):
         return ""
     if not correction.rechecked:
-        return "not tried: what the code computes could not be replaced"
+        return "not shown to be right by a trial"
     if finding.error is None and correction.error is None:
         return "tried: the program ran so once more, and this was not found again"
     error = "" if correction.error is None else f", error {correction.error:.1e}"
