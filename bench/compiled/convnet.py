@@ -18,8 +18,8 @@ import torch.nn.functional as F  # noqa: N812
 
 import chainrule as cr
 from bench.compiled import ours
-from bench.compiled.adam_jax import by_jax
 from bench.compiled.race import Runner, race, same_losses, table
+from bench.compiled.with_adam import by_jax, by_torch
 from bench.pairs import Row
 from chainrule import optim
 from chainrule.nn.functional import conv2d, max_pool2d
@@ -53,22 +53,11 @@ def by_chainrule(weights: Sequence[Any], x: Any, y: Any) -> Steps:
     return lambda: call(images, targets).detach()
 
 
-def by_torch(weights: Sequence[Any], x: Any, y: Any) -> Steps:
-    ws = [torch.nn.Parameter(torch.tensor(w)) for w in weights]
-    adam = torch.optim.Adam(ws, lr=RATE, fused=True)
-    images, targets = torch.tensor(x), torch.tensor(y)
-
-    def step() -> Any:
-        h = images
-        for w in ws[:-1]:
-            h = F.max_pool2d(F.relu(F.conv2d(h, w)), 2)
-        loss = F.cross_entropy(h.flatten(1) @ ws[-1], targets)
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-        return loss.detach()
-
-    return step
+def loss_in_torch(ws: Any, x: Any, y: Any) -> Any:
+    h = x
+    for w in ws[:-1]:
+        h = F.max_pool2d(F.relu(F.conv2d(h, w)), 2)
+    return F.cross_entropy(h.flatten(1) @ ws[-1], y)
 
 
 def loss_in_jax(ws: Any, x: Any, y: Any) -> Any:
@@ -103,7 +92,7 @@ def run() -> list[Row]:
         weights, x, y = drawn(*net)
         runners = [
             Runner(ours.NAME, by_chainrule(weights, x, y)),
-            Runner("PyTorch eager", by_torch(weights, x, y)),
+            Runner("PyTorch eager", by_torch(loss_in_torch, weights, (x, y), RATE)),
             Runner("JAX jit", by_jax(loss_in_jax, weights, (x, y), RATE)),
         ]
         same_losses(runners, steps=5, tolerance=1e-3)

@@ -18,8 +18,8 @@ import torch.nn.functional as F  # noqa: N812
 
 import chainrule as cr
 from bench.compiled import ours
-from bench.compiled.adam_jax import by_jax
 from bench.compiled.race import Runner, race, same_losses, table
+from bench.compiled.with_adam import by_jax, by_torch
 from bench.pairs import Row
 from chainrule import optim
 from chainrule.models.mlp import MLP
@@ -43,21 +43,10 @@ def by_chainrule(model: MLP, x: Any, y: Any) -> Steps:
     return lambda: call(tokens, targets).detach()
 
 
-def by_torch(weights: list[Any], x: Any, y: Any) -> Steps:
-    ws = [torch.nn.Parameter(torch.tensor(w)) for w in weights]
-    adam = torch.optim.Adam(ws, lr=RATE, fused=True)
-    tx, ty = torch.tensor(x), torch.tensor(y)
-
-    def step() -> Any:
-        h = F.relu(F.linear(tx, ws[0], ws[1]))
-        h = F.relu(F.linear(h, ws[2], ws[3]))
-        loss = F.cross_entropy(F.linear(h, ws[4], ws[5]), ty)
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-        return loss
-
-    return step
+def loss_in_torch(ws: Any, x: Any, y: Any) -> Any:
+    h = F.relu(F.linear(x, ws[0], ws[1]))
+    h = F.relu(F.linear(h, ws[2], ws[3]))
+    return F.cross_entropy(F.linear(h, ws[4], ws[5]), y)
 
 
 def loss_in_jax(ws: Any, x: Any, y: Any) -> Any:
@@ -76,7 +65,7 @@ def run() -> list[Row]:
     weights = [p.detach().numpy().copy() for p in model.parameters()]
     runners = [
         Runner(ours.NAME, by_chainrule(model, x, y)),
-        Runner("PyTorch eager", by_torch(weights, x, y)),
+        Runner("PyTorch eager", by_torch(loss_in_torch, weights, (x, y), RATE)),
         Runner("JAX jit", by_jax(loss_in_jax, weights, (x, y), RATE)),
     ]
     same_losses(runners, steps=5, tolerance=1e-4)

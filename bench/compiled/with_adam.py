@@ -1,4 +1,4 @@
-"""A training step with Adam in JAX, of any loss: what several benchmarks compare with."""
+"""A training step with Adam of any loss, in JAX and in PyTorch, for several benchmarks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import torch
 
 
 def by_jax(
@@ -35,5 +36,23 @@ def by_jax(
         nonlocal state
         state, value = go(state, *arrays)
         return jax.block_until_ready(value)
+
+    return run
+
+
+def by_torch(
+    loss: Callable[..., Any], weights: Sequence[Any], batch: Sequence[Any], rate: float
+) -> Callable[[], Any]:
+    """The same in PyTorch's eager mode, with its fused Adam."""
+    ws = [torch.nn.Parameter(torch.tensor(w)) for w in weights]
+    adam = torch.optim.Adam(ws, lr=rate, fused=True)
+    tensors = [torch.tensor(x) for x in batch]
+
+    def run() -> Any:
+        value = loss(ws, *tensors)
+        adam.zero_grad()
+        value.backward()
+        adam.step()
+        return value.detach()
 
     return run
