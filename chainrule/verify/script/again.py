@@ -29,7 +29,7 @@ from chainrule.verify.where import is_library
 
 CHEAP = 30.0
 """Seconds that an observation may have taken; a longer one is not repeated."""
-LEAST = 2.0
+LEAST = 8.0
 """Seconds that trying may take however short the observation was: copies take time themselves."""
 MOST = 1 << 32
 """Bytes that a script may hold for a second one of it to be run beside it."""
