@@ -213,6 +213,12 @@ def load_if_a_number(p: Parts) -> Loops:
     return p.fine([Store(p.m, at(), p.load(p.w, at(), x))])
 
 
+@mistake("the bits of float64 are no uint32")
+def bits_of_another_size(p: Parts) -> Loops:
+    bits = p.fn("bits", p.load(p.x, at()), dtype=np.uint32)
+    return p.fine([Store(p.m, at(), p.e.cast(bits, F64))])
+
+
 @mistake("there is no frobnicate of float64")
 def function_that_nobody_knows(p: Parts) -> Loops:
     return p.fine([Store(p.m, at(), p.fn("frobnicate", p.load(p.x, at())))])
@@ -271,6 +277,15 @@ def lanes_that_meet(p: Parts) -> Loops:
 def lanes_that_meet_by_way_of_a_local(p: Parts) -> Loops:
     body = Let(p.q, p.load(p.w, Affine.of(p.n))), Store(p.m, at(), p.e.local(p.q))
     return p.fine([For(p.n, body, "lanes")])
+
+
+@mistake("lanes end at different places")
+def lanes_of_which_each_counts_how_far_it_goes(p: Parts) -> Loops:
+    count, o = Local("count", I64), Var("o", 6)
+    end = p.fn("minimum", p.e.local(count), p.e.lit(6, I64), dtype=I64)
+    one = Into(count, "add", p.e.lit(1, I64))
+    loop = For(o, (Store(p.m, Affine.of(p.n), p.e.lit(1.0, F64)),), upto=Affine.of(end))
+    return p.fine([For(p.n, (Let(count, p.e.lit(0, I64)), one, loop), "lanes")])
 
 
 @mistake("a product within lanes")

@@ -37,6 +37,8 @@ _HELPERS: Final = {
     "|REAL a, REAL b|return a > b || a != a ? a : b;",
     "minimum": "the smaller one; NaN if one of them is"
     "|REAL a, REAL b|return a < b || a != a ? a : b;",
+    "bits": "the bits that x is made of|REAL x"
+    "|union { REAL x; WORD bits; } same = {x};\nreturn same.bits;",
     "relu": "x where it is positive, else 0|REAL x|return x > 0 || x != x ? x : 0;",
     "strong_mul": "g * d, and 0 wherever g is 0, whatever d is"
     "|REAL g, REAL d|return g == 0 ? 0 : g * d;",
@@ -224,6 +226,9 @@ def helper(name: str, dtype: Any) -> str:
     for word, value in _CONSTANTS.items():
         body = re.sub(rf"\b{word}\b", literal(float(value), dtype), body)
     lines = "".join([f"    {line}\n" for line in body.split("\n")])
-    head = f"static inline {real} {helper_name(name, dtype)}({parameters})"
+    word = type_of(np.dtype(f"u{dtype.itemsize}"))
+    result = word if name == "bits" else real
+    head = f"static inline {result} {helper_name(name, dtype)}({parameters})"
+    lines = re.sub(r"\bWORD\b", word, lines)
     text = f"/* {about} */\n{head} {{\n{lines}}}\n"
     return re.sub(r"\bREAL\b", real, text)

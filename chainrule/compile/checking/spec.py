@@ -45,6 +45,7 @@ from chainrule.compile.loops.language import (
     While,
     computable,
     exprs_of,
+    statements,
     within,
 )
 from chainrule.compile.terms.sizes import Extent
@@ -96,6 +97,7 @@ class _Names:
         self._symbols = set(program.symbols)
         self._set: set[Var | Local] = set()
         self._fine: set[Expr] = set()
+        self._folded = {s.local for s in statements(kernel.body) if isinstance(s, Into)}
 
     def body(self, body: tuple[Stmt, ...], scope: _Scope) -> None:
         """Statements in a scope, to which theirs is added."""
@@ -111,7 +113,7 @@ class _Names:
             case Let():
                 self._same(s, "a local and its value", s.local.dtype, s.value.dtype)
                 self._define(s, s.local, scope)
-                if scope.differs(s.value.free):
+                if scope.differs(s.value.free) or (scope.lanes and s.local in self._folded):
                     scope.lanes.add(s.local)
             case Into():
                 self._into(s, scope)
@@ -276,6 +278,10 @@ class _Names:
         if name == "cast":
             if len(xs) != 1:
                 self._no(s, f"{e} casts {len(xs)} numbers")
+            return
+        if name == "bits":
+            if dtypes[0].kind != "f" or e.dtype != np.dtype(f"u{dtypes[0].itemsize}"):
+                self._no(s, f"{e}: the bits of {dtypes[0]} are no {e.dtype}")
             return
         if name == "where":
             if len(xs) != 3 or dtypes[0] != BOOL:

@@ -154,6 +154,11 @@ def _signbit(b: Builder, d: Any, xs: list[Value]) -> Value:
     return b.icmp_signed("<", b.bitcast(x, type_of(whole, lanes)), constant(0, whole, lanes))
 
 
+def _bits(b: Builder, d: Any, xs: list[Value]) -> Value:
+    (x,) = xs
+    return b.bitcast(x, type_of(np.dtype(f"u{d.itemsize}"), lanes_of(x)))
+
+
 def _square(b: Builder, d: Any, xs: list[Value]) -> Value:
     return ROWS["mul"](b, d, [xs[0], xs[0]])
 
@@ -237,6 +242,7 @@ ROWS: dict[str, Row] = {
     "bitwise_xor": lambda b, d, xs: b.xor(*xs), "bitwise_invert": lambda b, d, xs: b.not_(xs[0]),
     "bitwise_left_shift": _shift(right=False), "bitwise_right_shift": _shift(right=True),
     "isnan": _isnan, "isinf": _isinf, "isfinite": _isfinite, "signbit": _signbit,
+    "bits": _bits,
     "floor_divide": _floor_divide, "remainder": _remainder,
 }
 # fmt: on

@@ -40,7 +40,7 @@ from chainrule.compile.mathlib.counting import operations
 from chainrule.compile.terms.sizes import bound
 
 Symbols = Mapping[str, int]
-_FREE = {"cast", "where"}
+_FREE = {"cast", "where", "bits"}
 """Functions that move numbers, and compute none."""
 
 

@@ -37,6 +37,7 @@ from chainrule.compile.loops.language import (
 )
 from chainrule.compile.loops.views import ZERO, Index, View, back, is_view, whole
 from chainrule.compile.scheduling import (
+    algorithms,
     alone,
     constants,
     joining,
@@ -210,6 +211,8 @@ class Scheduler:
                 joining.place(self, joining.member(self, t))
             elif is_scatter(t) or is_scan(t):
                 joining.fixed(self, "scatter" if is_scatter(t) else "scan", t)
+            elif algorithms.is_algorithm(t):
+                joining.fixed(self, "algorithm", t)
             else:
                 if t.op is not None and t.op.many:
                     self.outputs_of(t)
@@ -242,6 +245,8 @@ class Scheduler:
                 body = alone.scatter(self, g.members[0].term)
             case "scan":
                 body = alone.scan(self, g.members[0].term)
+            case "algorithm":
+                body = algorithms.build(self, g.members[0].term)
             case "while":
                 body = whiles.build(self, g.members[0].term)
             case "host":
