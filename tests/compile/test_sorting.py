@@ -53,6 +53,13 @@ def test_indices_are_those_of_eager_mode(dtype: str):
     same(f, *[x for x, _ in cases])
 
 
+@pytest.mark.parametrize("dtype", [cr.float16, cr.bfloat16], ids=str)
+def test_half_precision(dtype: Any):
+    x = cr.asarray(np.nan_to_num(values((6, 50), "f4"))).astype(dtype)
+    rounded = cr.asarray(np.array([-3.0, -1.5, 0.1, 2.0, 40.0])).astype(dtype)
+    same(lambda x, y: (cr.argsort(x, axis=0), cr.searchsorted(y, x)), x, rounded)
+
+
 @pytest.mark.parametrize("n", [40, 400])
 def test_what_stands_on_a_sort_and_its_gradients(n: int):
     x = RNG.normal(size=(3, n)).astype(np.float32)

@@ -23,11 +23,13 @@ from chainrule.ops.scan import CumProd, CumSum, LogCumSumExp, Recurrence, Runnin
 from chainrule.ops.scattering import ScatterExtremum
 from chainrule.ops.selection import IndexAdd, TakeAdd, TakeAlongAdd, Where
 from chainrule.ops.shaping import Astype
+from chainrule.ops.sorting import Order, SearchSorted
 
 _COMPUTING = (
     Elementwise | Where | Sum | SumTo | Extremum | Found | Shift | LogSumExp | Norm | MatMul
     | Einsum | Convolution | Unfold | WindowArg | WindowSum | CumSum | CumProd | LogCumSumExp
-    | Recurrence | RunningArg | ScatterExtremum | TakeAdd | TakeAlongAdd | IndexAdd
+    | Recurrence | RunningArg | ScatterExtremum | TakeAdd | TakeAlongAdd | IndexAdd | Order
+    | SearchSorted
 )  # fmt: skip
 _OWN = {"nextafter"}
 """Rows of the op table whose value depends on how numbers of a dtype are spaced."""
