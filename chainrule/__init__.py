@@ -8,7 +8,6 @@ from dis import get_instructions
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from inspect import isfunction
 from sys import _getframe  # pyright: ignore[reportPrivateUsage]
 from typing import TYPE_CHECKING, Any
 
@@ -279,10 +278,11 @@ from chainrule.tensor import (
 )
 from chainrule.tree import tree_map as tree_map
 from chainrule.vmap import vmap as vmap
-from chainrule.errors import (
-    border as _border,
+from chainrule.border import (
     no_function as _no_function,
+    public as _public,
     put_elsewhere as _put_elsewhere,
+    with_border as _with_border,
 )
 from chainrule.interop import standard as _standard
 from chainrule.ops.fusing import compiled_by as _compiled_by
@@ -438,14 +438,8 @@ def __getattr__(name: str) -> Any:
         raise _no_function(name)
     if home == "chainrule":  # a part of the package
         return import_module(f"chainrule.{name}")
-    found = globals()[name] = _public(getattr(import_module(home), name))
+    found = globals()[name] = _public(getattr(import_module(home), name), __name__)
     return found
-
-
-def _public(f: Any) -> Any:
-    """A function of arrays with the border that explains misuse; anything else as it is."""
-    ours = isfunction(f) and f.__module__.startswith("chainrule.ops")
-    return _border(f) if ours else f
 
 
 def __dir__() -> list[str]:
@@ -458,5 +452,4 @@ _linalg: Any = find_spec("chainrule.linalg")
 for _code in (_getframe().f_code, _linalg.loader.get_code("chainrule.linalg")):
     _put_elsewhere(Tensor, _code.co_names)  # what is a function here is a method there
 
-for _name, _f in list(globals().items()):
-    globals()[_name] = _public(_f)
+_with_border(globals())

@@ -4,6 +4,7 @@ Lengths that are given cut the input, or fill it up with zeros. `norm` is "backw
 inverse), "ortho" (its root in both) or "forward" (1/n in the transform).
 """
 
+from chainrule.border import with_border as _with_border
 from chainrule.ops.fft import (
     fft,
     fftfreq,
@@ -37,3 +38,5 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+_with_border(globals())

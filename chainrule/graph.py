@@ -92,7 +92,7 @@ def apply(op: Op, *xs: Any) -> Any:
         bit += bit
     if traced:
         if plain:
-            _copy_plain(xs, values, ())
+            _constants(op, xs, values)
         return trace(op, values, nodes)
     if not some and (handler := _handler(xs)) is not None:
         return handler(op, *xs)
@@ -148,11 +148,33 @@ def _handler(xs: Sequence[Any]) -> Callable[..., Any] | None:
     return None
 
 
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
 def _copy_plain(xs: Sequence[Any], values: list[Any], drop: Sequence[int]) -> None:
-    """Copy the caller's own arrays that are to be kept: he may change them."""
+    """Copy the caller's own arrays and lists that are to be kept: he may change them."""
     for i, x in enumerate(xs):
-        if isinstance(x, _ndarray) and i not in drop and x.flags.writeable:
-            values[i] = x.copy()
+        if i in drop:
+            continue
+        if isinstance(x, _ndarray):
+            if x.flags.writeable:
+                values[i] = x.copy()
+        elif x.__class__ is not _variable and not isinstance(x, _NUMBERS):
+            values[i] = np.array(x)
+
+
+def _constants(op: Op, xs: Sequence[Any], values: list[Any]) -> None:
+    """Copy what is known already in a traced call; it has to be numbers.
+
+    Raises:
+        DtypeError: If it is something else, which would fail at the call of the traced code only.
+    """
+    try:
+        _copy_plain(xs, values, ())
+        if any(isinstance(v, _ndarray) and v.dtype.kind in "OSU" for v in values):
+            raise TypeError("only numbers can be computed with")
+    except (TypeError, ValueError) as cause:
+        raise explain(op, xs, cause) from cause
 
 
 def _failed(op: Op, values: Sequence[Any], cause: Exception) -> Any:

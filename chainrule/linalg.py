@@ -4,6 +4,7 @@ Matrices are the last two axes; all leading axes are a batch. Real and complex, 
 integers count as float64.
 """
 
+from chainrule.border import with_border as _with_border
 from chainrule.ops.contraction import matmul, outer, tensordot, vecdot
 from chainrule.ops.linalg.base import MatrixError, diagonal
 from chainrule.ops.linalg.determinant import det, slogdet
@@ -52,3 +53,5 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+_with_border(globals())

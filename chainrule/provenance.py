@@ -34,6 +34,11 @@ def user_line() -> tuple[CodeType, int]:
     return code, frame.f_lasti
 
 
+def is_inside(code: CodeType) -> bool:
+    """Whether this is code of this package's or of NumPy's."""
+    return code.co_filename.startswith(_HERE)
+
+
 def line_of(code: CodeType, at: int) -> int:
     r"""Line number of the instruction at offset `at`.
 

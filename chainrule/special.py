@@ -1,6 +1,7 @@
 """Special functions, by SciPy's and PyTorch's names."""
 # ruff: noqa: I001  (one list of names for each module; `name as name` is what makes them public)
 
+from chainrule.border import with_border as _with_border
 from chainrule.ops import elementwise as _elementwise
 from chainrule.ops.elementwise import (
     erf as erf,
@@ -41,3 +42,5 @@ from chainrule.ops.special import (
 
 expit = _elementwise.sigmoid
 """SciPy's name for the sigmoid."""
+
+_with_border(globals())

@@ -15,16 +15,15 @@ from typing import Any, TypeGuard, cast, final
 import numpy as np
 
 from chainrule import derive, graph, watch
+from chainrule.border import Elsewhere, border
 from chainrule.dtypes import DEVICE, INEXACT, check_device, holds_numbers, result_type
 from chainrule.errors import (
     WITHOUT_NUMBERS,
     ConfigError,
     DtypeError,
-    Elsewhere,
     GradientError,
     ShapeError,
     TraceError,
-    border,
     describe,
 )
 from chainrule.graph import Extra, Node, Variable, apply, bind, is_recording, leaf, variable
@@ -599,6 +598,8 @@ class Tensor(Variable):
 
 for _name in ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var"):
     setattr(Tensor, _name, border(getattr(Tensor, _name)))  # who writes dim= is told of axis=
+for _name in ("__matmul__", "__rmatmul__", "clip"):
+    setattr(Tensor, _name, border(getattr(Tensor, _name)))  # who gives a list, of tensor()
 bind(Tensor)
 _ALIAS = Alias()
 

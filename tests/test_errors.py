@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule import nn
 from chainrule.graph import placeholder
 
 X = np.array([[0.7, -1.3, 0.4]], np.float32)
@@ -272,3 +275,64 @@ def test_a_list_where_an_array_belongs_is_named():
         cr.sum([1.0])
     with pytest.raises(cr.DtypeError, match=r"softmax takes tensors and arrays, not float 2.0"):
         cr.softmax(2.0)
+
+
+def shown() -> Iterator[Any]:
+    """The functions of arrays that the package and its parts show."""
+    for module in (cr, nn.functional, cr.linalg, cr.fft, cr.special):
+        for name in dir(module):
+            f = getattr(module, name)
+            if hasattr(f, "__wrapped__") and f.__module__ == module.__name__ and name[0] != "_":
+                yield pytest.param(f, id=f"{module.__name__}.{name}")
+
+
+@pytest.mark.parametrize("f", list(shown()))
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_no_array_is_an_error_of_ours(f: Any):
+    x = cr.tensor([[2.0, 0.5], [0.5, 1.0]])
+    parameters = inspect.signature(f).parameters.values()
+    count = max(1, sum(p.default is p.empty and p.kind is not p.KEYWORD_ONLY for p in parameters))
+    for place in range(count):
+        for wrong in ([[1.0, 2.0], [3.0, 4.0]], None, object()):
+            args = [wrong if i == place else x for i in range(count)]
+            with suppress(cr.ChainruleError):
+                f(*args)
+
+
+def test_a_function_with_the_border_is_found_by_pickle():
+    for f in (cr.softmax, nn.functional.gelu, cr.linalg.inv, cr.fft.rfft, cr.special.logit, cr.eye):
+        assert pickle.loads(pickle.dumps(f)) is f
+
+
+def test_an_error_of_the_users_own_code_stays_as_it_is():
+    class Odd:
+        ndim = 2
+
+        def __getattr__(self, name: str) -> Any:
+            raise TypeError("mine")
+
+    with pytest.raises(TypeError, match=r"^mine$"):
+        cr.softmax(Odd())
+
+
+@pytest.mark.parametrize("wrong", [[1.0], None, object(), "a", [[1.0], [1.0, 2.0]]])
+def test_a_traced_op_refuses_what_the_eager_one_refuses(wrong: Any):
+    def f(x: Any) -> Any:
+        return x * wrong
+
+    x = cr.ones((2, 3))
+    try:
+        want = f(x)
+    except cr.ChainruleError as error:
+        with pytest.raises(type(error), match=r"^mul: cannot be applied to float32"):
+            cr.jit(f)(x)
+    else:
+        np.testing.assert_array_equal(cr.jit(f)(x), want)
+
+
+def test_weights_of_another_shape_are_refused():
+    for f in (nn.functional.layer_norm, nn.functional.rms_norm):
+        with pytest.raises(
+            cr.ShapeError, match=r"elements, so weight has shape \(3,\), not \(1,\)"
+        ):
+            f(leaf(), (3,))

@@ -18,7 +18,15 @@ from chainrule.dtypes import holds_numbers
 from chainrule.errors import DtypeError, GradientError, describe
 from chainrule.graph import Variable, variable
 from chainrule.interop.numpy_rows import A
-from chainrule.interop.numpy_table import ACCUMULATE, FUNCTIONS, REDUCE, SPECIAL, UFUNCS, VALUES
+from chainrule.interop.numpy_table import (
+    ACCUMULATE,
+    FUNCTIONS,
+    REDUCE,
+    SHAPES,
+    SPECIAL,
+    UFUNCS,
+    VALUES,
+)
 from chainrule.op import Spec
 from chainrule.ops.shaping import astype, reshape
 from chainrule.tensor import Tensor, asarray
@@ -106,6 +114,8 @@ def function(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     a derivative that is given a tensor which needs one.
     """
     what = f"{fn.__module__}.{fn.__name__}".replace("numpy", "np", 1)
+    if fn in SHAPES:
+        return fn(*_plain(list(args), _stand_in), **_plain(dict(kwargs), _stand_in))
     if fn in VALUES:
         return _on_values(fn, args, kwargs)
     call = FUNCTIONS.get(fn)
@@ -181,16 +191,21 @@ def _tensors(x: Any) -> list[Tensor]:
     return []
 
 
-def _plain(x: Any) -> Any:
+def _plain(x: Any, array: Callable[[Tensor], Any] = lambda t: t.detach().numpy()) -> Any:
     """The same with arrays in place of tensors."""
     if isinstance(x, Tensor):
-        return x.detach().numpy()
+        return array(x)
     if isinstance(x, dict):
-        return {k: _plain(v) for k, v in cast(dict[Any, Any], x).items()}
+        return {k: _plain(v, array) for k, v in cast(dict[Any, Any], x).items()}
     if isinstance(x, list | tuple):
-        parts = [_plain(part) for part in cast(Sequence[Any], x)]
+        parts = [_plain(part, array) for part in cast(Sequence[Any], x)]
         return parts if isinstance(x, list) else tuple(parts)
     return x
+
+
+def _stand_in(x: Tensor) -> Any:
+    """An array of the shape and dtype of a tensor whose numbers nobody reads: none is stored."""
+    return np.broadcast_to(np.zeros((), x.dtype), x.shape)
 
 
 def _wrapped(x: Any) -> Any:

@@ -243,14 +243,21 @@ FUNCTIONS: dict[Any, Call] = {
     **{fn: rows_.join(fn) for fn in JOINS},
 }
 
+SHAPES = frozenset(
+    (
+        *(np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.common_type),
+        *(np.iscomplexobj, np.isrealobj),
+    )
+)
+"""Functions that ask for shapes and dtypes only: those of traced values are known."""
+
 VALUES = frozenset(
     (
-        *(np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.iscomplexobj, np.isrealobj),
         *(np.allclose, np.isclose, np.array_equal, np.array_equiv, np.argsort, np.argpartition),
         *(np.argwhere, np.flatnonzero, np.searchsorted, np.digitize, np.isin, np.bincount),
         *(np.isreal, np.iscomplex, np.isposinf, np.isneginf, np.nanargmax, np.nanargmin),
         *(np.array_repr, np.array_str, np.array2string, np.shares_memory, np.may_share_memory),
-        *(np.save, np.savetxt, np.lexsort, np.min_scalar_type, np.common_type),
+        *(np.save, np.savetxt, np.lexsort, np.min_scalar_type),
     )
 )
 """Functions whose results are whole numbers, bools, text: computed on the values."""

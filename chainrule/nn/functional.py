@@ -1,6 +1,7 @@
 """The functions that layers are made of, by PyTorch's names: `nn.functional`, usually called F."""
 # ruff: noqa: I001  (one list of names for each module; `name as name` is what makes them public)
 
+from chainrule.border import with_border as _with_border
 from chainrule.ops.activations import (
     celu as celu,
     glu as glu,
@@ -89,3 +90,5 @@ from chainrule.ops.pooling import (
 )
 from chainrule.ops.resizing import interpolate as interpolate
 from chainrule.ops.selection import one_hot as one_hot
+
+_with_border(globals())

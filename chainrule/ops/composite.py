@@ -105,6 +105,7 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-
     Shapes: (*s, C), (C), (C) -> (*s, C).
     Ba, Kiros & Hinton 2016, arXiv:1607.06450, equation 4.
     """
+    _check("layer_norm", x, weight=weight, bias=bias)
     return _affine(standardized(x, eps), weight, bias)
 
 
@@ -115,6 +116,7 @@ def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-5) -> Any:
     Shapes: (*s, C), (C) -> (*s, C).
     Zhang & Sennrich 2019, arXiv:1910.07467, equation 4.
     """
+    _check("rms_norm", x, weight=weight)
     return _affine(_rescaled(x, eps), weight, None)
 
 
@@ -128,6 +130,21 @@ def standardized(x: Any, eps: float) -> Any:
 @roomy
 def _rescaled(x: Any, eps: float) -> Any:
     return x * (red.mean(ew.square(x), axis=-1, keepdims=True) + eps) ** -0.5
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    return tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
+
+
+def _check(what: str, x: Any, **rows: Any) -> None:
+    """Parameters of other shapes would broadcast; a size in their place would multiply."""
+    shape = _shape(x)
+    for name, row in rows.items():
+        if row is not None and _shape(row) != shape[-1:]:
+            raise ShapeError(
+                f"{what}: the last axis of x {shape} has {shape[-1]} elements, so {name} has shape "
+                f"{shape[-1:]}, not {_shape(row)}"
+            )
 
 
 def _affine(y: Any, weight: Any, bias: Any) -> Any:
