@@ -400,3 +400,15 @@ def test_a_long_chain_takes_no_deep_calls():
 
     x = cr.tensor(np.arange(5.0))
     np.testing.assert_array_equal(cr.jit(f)(x).numpy(), f(x).numpy())
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 16, 40])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_all_lanes_add_to_one_place_is_added_by_each(n: int, dtype: Any):
+    def gradients(x: Any, w: Any) -> list[Any]:
+        index = np.zeros(n, np.int64)
+        return [cr.grad(lambda x, v=v: (x[index] * v).sum())(x) for v in (1, w)]
+
+    x, w = cr.ones(1, dtype=dtype), cr.arange(n, dtype=dtype)
+    got = cr.jit(gradients)(x, w)
+    assert [g.numpy().tolist() for g in got] == [[n], [n * (n - 1) / 2]]

@@ -182,7 +182,7 @@ class _Names:
         self._offset(s, s.at, scope)
         if s.buffer.role in ("input", "constant"):
             self._no(s, f"{s.buffer} is only to be read, it is a program's {s.buffer.role}")
-        if scope.differs(s.value.free) and not scope.differs(_free(s.at)):
+        if not s.add and scope.differs(s.value.free) and not scope.differs(_free(s.at)):
             self._no(s, "every lane stores at the same place")
 
     def _product(self, s: Product, scope: _Scope) -> None:

@@ -164,7 +164,7 @@ def store(e: Emitter, s: Store) -> None:
     """Emit the statement `s`."""
     b, value, dtype = e.b, e.value(s.value), s.buffer.dtype
     lanes = e.lanes
-    if lanes is None or not is_vector(e, s.at):
+    if lanes is None or not (s.add or is_vector(e, s.at)):  # what all lanes add, each adds
         at = place(e, s.buffer, s.at)
         if s.add:
             value = fn.call(b, "add", dtype, [_read(b, at, dtype, 0), value])
