@@ -3,8 +3,9 @@
 It runs from its beginning, in a copy of the process, for as many steps as were observed, looked at
 in the same way; what counts is whether the finding is gone and no other one has come. A correction
 that was right on the values of its step has to stand that as well: a cut that is opened in the loss
-of another network gives gradients that are derivatives, and wrong. The copy may read files, and
-nothing else: what writes, connects or starts something ends it (`confined`).
+of another network gives gradients that are derivatives, and wrong. Where no changed code is known,
+what a reader would change is tried, one proposal after the other (`remedies`). The copy may read
+files, and nothing else: what writes, connects or starts something ends it (`confined`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.ledger import STEP, TRAINING, Ledger, Skipped
 from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.confined import confine
+from chainrule.verify.script.remedies import remedies
 from chainrule.verify.script.target import Target
 from chainrule.verify.where import is_library
 
@@ -33,8 +35,10 @@ LEAST = 8.0
 """Seconds that trying may take however short the observation was: copies take time themselves."""
 MOST = 1 << 32
 """Bytes that a script may hold for a second one of it to be run beside it."""
-KINDS = (TRAINING, STEP, "parameters")
+KINDS = (TRAINING, STEP, "parameters", "op", "model", "torch.utils.checkpoint")
 """Kinds of findings whose corrections are tried here; others were tried on their values."""
+ENDING = ("detached", "graph_kept")
+"""Mistakes that end a script by themselves: `backward()` fails. They are tried all the same."""
 
 Codes = Counter[str]
 """How many findings, but for notes, have each name."""
@@ -47,27 +51,40 @@ class Again:
     target: Target
     run: Callable[[Target], tuple[int, Codes]]
 
-    def tried(self, findings: Sequence[Finding], ledger: Ledger, seconds: float) -> list[Finding]:
+    def tried(
+        self, findings: Sequence[Finding], ledger: Ledger, seconds: float, code: int = 0
+    ) -> list[Finding]:
         """The findings, marked as re-checked if they are gone with their correction.
 
         `seconds` is what the observation took: all that is tried takes no longer, or `LEAST`.
+        `code` is the script's exit code; of one that failed, only what has ended it is tried.
         """
-        can = [f for f in findings if _edit(f) is not None]
-        why = _unsuited(seconds) if can else ""
+        can = [f for f in findings if not code or f.name.code in ENDING]
+        options = {id(f): _options(f) for f in can}
+        why = _unsuited(seconds) if any(options.values()) else ""
         if why:
             ledger.skipped.append(Skipped("corrections of the loop", why))
-        if why or not can:
+        if why or not any(options.values()):
             return list(findings)
         before, end = codes(findings), time.monotonic() + max(seconds, LEAST)
-        done: list[Finding] = []
-        for f in findings:
-            correction = _edit(f)
-            if correction is not None:
-                helps = self._helps(correction, f, before, end, ledger)
+        return [self._with(options.get(id(f), ()), f, before, end, ledger) for f in findings]
+
+    def _with(
+        self, options: Sequence[Correction], f: Finding, before: Codes, end: float, ledger: Ledger
+    ) -> Finding:
+        """The finding with the first of the corrections that helps."""
+        own = _edit(f)
+        for correction in options:
+            if time.monotonic() > end and correction is not own:
+                break
+            notes = ledger if correction is own else Ledger()  # a proposal may well not run
+            helps = self._helps(correction, f, before, end, notes)
+            if helps or correction is own:
                 right = correction.rechecked if helps is None else helps
                 f = replace(f, correction=replace(correction, rechecked=right))
-            done.append(f)
-        return done
+            if helps:
+                break
+        return f
 
     def _helps(
         self, correction: Correction, f: Finding, before: Codes, end: float, ledger: Ledger
@@ -104,7 +121,11 @@ class Again:
 
 def codes(findings: Sequence[Finding]) -> Codes:
     """What was found by those who look at the loop."""
-    return Counter([f.name.code for f in findings if f.kind in KINDS and f.level != "note"])
+    return Counter([f.name.code for f in findings if _is_of_loop(f)])
+
+
+def _is_of_loop(f: Finding) -> bool:
+    return f.level != "note" and (f.kind in KINDS or f.name.code == "unseen_change")
 
 
 def changed(correction: Correction) -> str:
@@ -121,6 +142,16 @@ def changed(correction: Correction) -> str:
         raise LookupError(f"the lines at {correction.place} are not those that ran")
     lines[first : first + len(before)] = correction.after.splitlines()
     return "\n".join(lines) + "\n"
+
+
+def _options(f: Finding) -> list[Correction]:
+    """What is to be tried for a finding: its own changed code, or else what a reader would do."""
+    own = _edit(f)
+    if own is not None:
+        return [own]
+    c = f.correction
+    is_known = f.kind == STEP and c is not None and bool(c.after)  # and was not right
+    return [] if is_known or not _is_of_loop(f) else remedies(f)
 
 
 def _edit(f: Finding) -> Correction | None:

@@ -18,6 +18,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.cuts import Cut, Slice
 from chainrule.verify.script.graphs import parameter_names
 from chainrule.verify.script.opened import Lost
+from chainrule.verify.script.remedies.cuts import switched_on
 from chainrule.verify.script.sampled import is_sample
 
 RELEVANT = 1e-3
@@ -263,9 +264,12 @@ def _corrected(seen: Seen, known: bool) -> Correction:
     where it is not `known` which of several losses the parameters belong to."""
     piece = {"detach": ".detach()", "data": ".data", "draw": ".sample("}.get(seen.kind, "")
     before, after = _without(seen.place, piece, ".rsample(" if seen.kind == "draw" else "")
+    place = seen.place
+    if seen.kind == "no_grad" and (edit := switched_on(seen.place)) is not None:
+        before, after, place = edit.before, edit.after, edit.place
     right = bool(after) and known and seen.error < RIGHT
     error = seen.error if right else None
-    return Correction(_advice(seen), before, after, seen.place, rechecked=right, error=error)
+    return Correction(_advice(seen), before, after, place, rechecked=right, error=error)
 
 
 def _without(place: Place, piece: str, instead: str = "") -> tuple[str, str]:

@@ -68,7 +68,8 @@ def run(
 
     def once_more(edited: Target) -> tuple[int, Codes]:
         outcome = run(edited, args, steps=steps, stop=True, own=loop[0], torch=loop[1])
-        return outcome.code, codes(outcome.report.findings)
+        seen = 0 if outcome.is_seen else 2  # what trains no more has no mistake in it either
+        return outcome.code or seen, codes(outcome.report.findings)
 
     again = Again(target, once_more) if any(loop) else None
     session = Session(target.name, steps, deliver, own=own, torch=torch, stop=stop, again=again)

@@ -95,7 +95,7 @@ class Session:
         """Take everything away, check what was seen and deliver the report; once.
 
         `why`: for the ledger, why not all steps were seen. `code`: the script's exit code, if it
-        has ended; with an error in it nothing is tried.
+        has ended; with an error, nothing is tried but what may be the cause of it.
         """
         if self._over or os.getpid() != self._pid:
             return
@@ -112,8 +112,7 @@ class Session:
             self._find(report)
             if self.is_seen and self.ledger.planted is None and not is_confined():
                 self._guarded("the planted gradient", self._plant)
-            if not code:
-                self._guarded("corrections", lambda: self._try(report, start - self._since))
+            self._guarded("corrections", lambda: self._try(report, start - self._since, code))
         except KeyboardInterrupt:
             self.ledger.skipped.append(Skipped(self.what, "interrupted while it was checked"))
             raise
@@ -132,10 +131,10 @@ class Session:
                 )
             report.findings = tuple(merged(found))
 
-    def _try(self, report: Report, seconds: float) -> None:
+    def _try(self, report: Report, seconds: float, code: int) -> None:
         if self._again is not None:
             with calm():
-                tried = self._again.tried(report.findings, self.ledger, seconds)
+                tried = self._again.tried(report.findings, self.ledger, seconds, code)
             report.findings = tuple(tried)
 
     def _plant(self) -> None:

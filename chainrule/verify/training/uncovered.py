@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
+import re
 from collections.abc import Iterator, Sequence
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from chainrule.verify.finding import Finding, Level
@@ -97,16 +100,28 @@ def _tensors(seen: Seen, optimized: set[int]) -> list[Finding]:
         if value.grad is None or id(value) in optimized:
             continue
         because = (
-            f"{called}, shape {tuple(value.shape)}, is an attribute of {owner} that gets "
+            f"{called}, shape {tuple(value.shape)}, is an attribute of {owner.__name__} that gets "
             "gradients, but no nn.Parameter: parameters() leaves it out, and no optimizer "
             "changes it"
         )
-        after = f"self.{called.rsplit('.', 1)[-1]} = nn.Parameter(...)"
-        found.append(finding("warning", "not_optimized", called, because, "", None, after))
+        own = called.rsplit(".", 1)[-1]
+        after, at = f"self.{own} = nn.Parameter(...)", _made_at(owner, own)
+        found.append(finding("warning", "not_optimized", called, because, "", at, after))
     return found
 
 
-def _attributes(seen: Seen) -> Iterator[tuple[str, str, Any]]:
+def _made_at(owner: type[Any], own: str) -> Place | None:
+    """The line of the class's `__init__` that makes an attribute."""
+    code = getattr(getattr(owner, "__init__", None), "__code__", None)
+    if not isinstance(code, CodeType):
+        return None
+    for line in range(code.co_firstlineno, max([n for *_, n in code.co_lines() if n] or [0]) + 1):
+        if re.match(rf"self\.{own}\s*[:=]", linecache.getline(code.co_filename, line).strip()):
+            return Place(code.co_filename, line, code.co_qualname)
+    return None
+
+
+def _attributes(seen: Seen) -> Iterator[tuple[type[Any], str, Any]]:
     """Leaves that modules have as plain attributes: class of the module, name, tensor."""
     for engine, root in seen.names.roots.values():
         for name, module in engine.modules(root):
@@ -115,7 +130,7 @@ def _attributes(seen: Seen) -> Iterator[tuple[str, str, Any]]:
             for own, value in held.items():
                 if _is_leaf(value) and id(value) not in own_ids:
                     called = ".".join([part for part in (name, own) if part])
-                    yield type(module).__name__, called, value
+                    yield type(module), called, value
 
 
 def _is_leaf(value: Any) -> bool:

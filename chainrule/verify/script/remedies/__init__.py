@@ -1,0 +1,66 @@
+"""What a reader would change in a script for each kind of finding: proposals, the plainest first.
+
+They are read off the text alone and promise nothing; each is tried by running the script with it
+(`again`). A finding whose own correction is changed code has no need of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from chainrule.verify.finding import Correction, Finding
+from chainrule.verify.script.remedies.cuts import joined
+from chainrule.verify.script.remedies.domains import domain
+from chainrule.verify.script.remedies.dtypes import finer, wider
+from chainrule.verify.script.remedies.layers import drawn, opened, steeper
+from chainrule.verify.script.remedies.members import registered
+from chainrule.verify.script.remedies.optimizers import built_late, given_all, given_other
+from chainrule.verify.script.remedies.order import (
+    carried,
+    changed_late,
+    later,
+    reset_late,
+    reset_used,
+    same_numbers,
+    unscaled,
+)
+from chainrule.verify.training.edits import Edit
+
+_Remedy = Callable[[Finding], Iterator[Edit | None]]
+
+REMEDIES: dict[str, tuple[_Remedy, ...]] = {
+    "detached": (joined,),
+    "first_bad": (domain,),
+    "vanishing": (steeper,),
+    "exploding": (drawn,),
+    "dead": (opened,),
+    "underflow": (wider,),
+    "scaler_skips": (wider,),
+    "lost_updates": (finer,),
+    "clip_scaled": (unscaled,),
+    "scheduled_first": (later,),
+    "unseen_change": (changed_late,),
+    "recomputed": (same_numbers,),
+    "not_optimized": (registered, built_late, given_all, given_other),
+    "no_gradient": (given_other,),
+    "not_reset": (reset_used,),
+    "reset_misplaced": (reset_late,),
+    "graph_kept": (carried,),
+    "partly_detached": (joined,),
+}
+"""By code of a finding."""
+
+MOST = 8
+"""Proposals for one finding."""
+
+
+def remedies(finding: Finding) -> list[Correction]:
+    """Corrections as changed code that may help, without repeats."""
+    words = finding.correction.formula if finding.correction else ""
+    found: dict[tuple[str, str], Correction] = {}
+    for remedy in REMEDIES.get(finding.name.code, ()):
+        for edit in remedy(finding):
+            if edit is not None and edit.after and len(found) < MOST:
+                change = Correction(words, edit.before, edit.after, edit.place)
+                found.setdefault((edit.before, edit.after), change)
+    return list(found.values())

@@ -1,0 +1,94 @@
+"""Graphs that were cut: the line without what cuts it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.place import Place
+from chainrule.verify.script.remedies.source import Piece, Source, called, nodes
+from chainrule.verify.training.edits import Edit
+
+_METHODS = {"detach", "detach_", "item", "numpy", "tolist", "cpu"}
+_COPIES = {"tensor", "as_tensor", "asarray", "array", "from_numpy", "Tensor", "float"}
+_OFF = ("no_grad", "inference_mode", "set_grad_enabled")
+
+
+def joined(finding: Finding) -> Iterator[Edit | None]:
+    """The line without its cut; then all lines from there to the backward pass without theirs."""
+    source = Source.at(finding.place)
+    if source is None:
+        return
+    yield switched_on(finding.place)
+    first = source.statement()
+    if first is not None:
+        yield source.with_pieces(_whole(first))
+        ends = [n.lineno for n in nodes(source.scope, ast.Call) if called(n) == "backward"]
+        until = min([line for line in ends if line >= first.lineno], default=first.lineno)
+        some = [
+            s for s in nodes(source.scope, ast.stmt) if first.lineno <= s.lineno <= until
+            and isinstance(s, ast.Assign | ast.AugAssign | ast.Expr)
+        ]  # fmt: skip
+        yield source.with_pieces([p for s in some for p in _whole(s)])
+
+
+def switched_on(place: Place | None) -> Edit | None:
+    """A `with torch.no_grad():` or a decorator of that kind taken away."""
+    source = Source.at(place)
+    if source is None:
+        return None
+    for block in source.around(ast.With):
+        if len(block.items) == 1 and _is_off(block.items[0].context_expr):
+            multi = block.body[0].lineno > block.lineno
+            return source.dedented(block) if multi else None
+    for function in nodes(source.tree, ast.FunctionDef):
+        for maker in function.decorator_list:
+            if maker.lineno == source.place.line and _is_off(maker):
+                new = source.without([])
+                new[maker.lineno - 1] = None
+                return source.edited(new)
+    return None
+
+
+def _is_off(node: ast.expr) -> bool:
+    return any(name in ast.unparse(node) for name in _OFF)
+
+
+def _whole(statement: ast.stmt) -> list[Piece]:
+    """The outermost pieces of a statement that copy a value out of its graph, and the values."""
+    found: list[Piece] = []
+    for n in nodes(statement, ast.expr):
+        bare = _bare(n)
+        if bare is not n and not any(_inside(n, done) for done, _ in found):
+            found.append((n, ast.unparse(bare)))
+    return found
+
+
+def _inside(node: ast.AST, outer: ast.AST) -> bool:
+    return node is outer or any(node is n for n in ast.walk(outer))
+
+
+def _bare(node: ast.expr) -> ast.expr:
+    """The value behind `.detach()`, `.item()`, `torch.tensor(...)` and the like."""
+    while True:
+        if isinstance(node, ast.Call):
+            f = node.func
+            method = isinstance(f, ast.Attribute) and f.attr in _METHODS and not node.args
+            if method and isinstance(f, ast.Attribute):
+                node = f.value
+                continue
+            if called(node) in _COPIES and node.args:
+                inside = _bare(node.args[0])
+                if called(node) in ("from_numpy", "float") or inside is not node.args[0]:
+                    node = inside
+                    continue
+                return inside if _is_value(inside) else node
+        elif isinstance(node, ast.Attribute) and node.attr == "data":
+            node = node.value
+            continue
+        return node
+
+
+def _is_value(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute | ast.Subscript)

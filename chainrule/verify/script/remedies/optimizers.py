@@ -1,0 +1,92 @@
+"""What an optimizer is given: all that is trained, of the model that is trained."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.script.remedies.source import Source, called, nodes
+from chainrule.verify.training.edits import Edit
+
+_PARAMETERS = ("parameters", "named_parameters")
+
+
+def built_late(finding: Finding) -> Iterator[Edit | None]:
+    """The optimizer, made behind each later statement of its block, the last one before a loop
+    first."""
+    source = Source.at(finding.place)
+    statement = source.statement() if source else None
+    if source is None or statement is None or finding.place is None:
+        return
+    block = [
+        s
+        for s in nodes(source.scope, ast.stmt)
+        if s.col_offset == statement.col_offset and s.lineno > statement.lineno
+    ]
+    ends = [i for i, s in enumerate(block) if isinstance(s, ast.For | ast.While)]
+    rows = block[: ends[0] if ends else 0]
+    if rows:
+        yield source.moved(statement, rows[-1])
+
+
+def given_all(finding: Finding) -> Iterator[Edit | None]:
+    """All parameters of the models that it has some of; where it has groups, one group more."""
+    source = Source.at(finding.place)
+    call = _optimizer(source) if source else None
+    if source is None or call is None:
+        return
+    first = call.args[0]
+    made = source.made(first)
+    roots = list(dict.fromkeys([n for c in nodes(made, ast.Call) if (n := _root(c))]))
+    if isinstance(made, ast.List) and any(isinstance(e, ast.Dict) for e in made.elts):
+        for root in roots:
+            more = [f'{{"params": {m}.parameters()}}' for m in _left_out(finding, root)]
+            groups = [*[source.text(e) for e in made.elts], *more]
+            yield source.with_pieces([(made, f"[{', '.join(groups)}]")])
+        return
+    all_of = [f"{root}.parameters()" for root in roots]
+    if len(all_of) == 1:
+        yield source.with_pieces([(first, all_of[0])])
+    elif all_of:
+        yield source.with_pieces([(first, f"[{', '.join([f'*{a}' for a in all_of])}]")])
+
+
+def given_other(finding: Finding) -> Iterator[Edit | None]:
+    """The parameters of another model: one that is called."""
+    source = Source.at(finding.place)
+    call = _optimizer(source) if source else None
+    first = call.args[0] if call else None
+    if source is None or not isinstance(first, ast.Call) or not _root(first):
+        return
+    used = [c.func.id for c in nodes(source.scope, ast.Call) if isinstance(c.func, ast.Name)]
+    written = nodes(source.scope, ast.Name, lambda n: isinstance(n.ctx, ast.Store))
+    made = {n.id for n in written}
+    for name in dict.fromkeys([u for u in used if u in made and u != _root(first)]):
+        yield source.with_pieces([(first, f"{name}.parameters()")])
+
+
+def _optimizer(source: Source) -> ast.Call | None:
+    """The call that makes it, with what it is given."""
+    statement = source.statement()
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return value if isinstance(value, ast.Call) and value.args else None
+
+
+def _root(call: ast.Call) -> str:
+    """The variable m of `m.parameters()`, `m.head.parameters()` and `m[2].parameters()`."""
+    if called(call) not in _PARAMETERS:
+        return ""
+    node: ast.AST = call.func
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _left_out(finding: Finding, root: str) -> list[str]:
+    """Modules whose parameters the finding lists, as the program reaches them from the model."""
+    listed = [p.split(".")[:-1] for p in finding.subject.split(", ")]
+    below = [path[path[0][:1].isupper() :] for path in listed if path]  # a class's name, or none
+    paths = [".".join(path) for path in below if path]
+    return list(dict.fromkeys([root + re.sub(r"\.(\d+)", r"[\1]", f".{p}") for p in paths]))

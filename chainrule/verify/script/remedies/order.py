@@ -1,0 +1,143 @@
+"""Statements of a training loop that belong elsewhere, or are not there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.script.remedies.source import SIMPLE, Source, called, last, nodes
+from chainrule.verify.training.edits import Edit
+
+
+def unscaled(finding: Finding) -> Iterator[Edit | None]:
+    """`scaler.unscale_(optimizer)` in front of the clipping, by the names of `scaler.step(...)`."""
+    source = Source.at(finding.place)
+    statement = source.statement() if source else None
+    if source is None or statement is None:
+        return
+    for call in nodes(source.scope, ast.Call, lambda n: called(n) == "step" and len(n.args) == 1):
+        assert isinstance(call.func, ast.Attribute | ast.Name)
+        if isinstance(call.func, ast.Attribute):
+            scaler, optimizer = source.text(call.func.value), source.text(call.args[0])
+            yield source.before(statement, f"{scaler}.unscale_({optimizer})")
+
+
+def later(finding: Finding) -> Iterator[Edit | None]:
+    """A step of a schedule behind that of the optimizer, or behind the loop that has it."""
+    source = Source.at(finding.place)
+    statement = source.statement() if source else None
+    if source is None or statement is None:
+        return
+    for other in _behind(source, statement, "step"):
+        yield source.moved(statement, other)
+
+
+def changed_late(finding: Finding) -> Iterator[Edit | None]:
+    """A change of a kept value behind the backward pass; or a copy that is changed instead."""
+    source = Source.at(finding.place)
+    statement = source.statement() if source else None
+    if source is None or statement is None:
+        return
+    if isinstance(statement, ast.Assign):
+        for n in nodes(statement.value, ast.expr, _is_shared):
+            copy = ".copy()" if called(n) == "numpy" else ".clone()"
+            yield source.with_pieces([(n, source.text(n) + copy)])
+    whole = source.outermost(statement)
+    for name in ("backward", "step"):
+        for other in _behind(source, whole, name):
+            yield source.moved(whole, other)
+
+
+def _is_shared(node: ast.expr) -> bool:
+    """Whether it is a value by another name, in the same memory."""
+    data = isinstance(node, ast.Attribute) and node.attr == "data"
+    return data or called(node) in ("numpy", "detach")
+
+
+def same_numbers(finding: Finding) -> Iterator[Edit | None]:
+    """Checkpoints that draw the same random numbers again."""
+    source = Source.at(finding.place)
+    if source is None:
+        return
+    fixed = [
+        (k.value, "True")
+        for n in nodes(source.tree, ast.Call)
+        for k in n.keywords
+        if k.arg == "preserve_rng_state"
+    ]
+    yield source.with_pieces(fixed)
+
+
+def reset_late(finding: Finding) -> Iterator[Edit | None]:
+    """What resets gradients, by hand too, behind the step."""
+    source = Source.at(finding.place)
+    if source is None:
+        return
+    for s in nodes(source.scope, ast.stmt, _resets):
+        whole = source.outermost(s)
+        for other in _behind(source, whole, "step")[:1]:
+            yield source.moved(whole, other)
+
+
+def reset_used(finding: Finding) -> Iterator[Edit | None]:
+    """Gradients that are dropped as soon as they were used, by whoever uses them by hand."""
+    source = Source.at(finding.place)
+    if source is None:
+        return
+    last_use: dict[str, ast.stmt] = {}
+    for s in nodes(source.scope, ast.stmt, lambda s: isinstance(s, SIMPLE)):
+        for n in nodes(s, ast.Attribute, lambda n: n.attr == "grad"):
+            last_use[source.text(n)] = s
+    new: list[str | None] = list(source.lines)
+    for grad, s in last_use.items():
+        at = last(s) - 1
+        new[at] = f"{new[at]}\n{' ' * s.col_offset}{grad} = None"
+    yield source.edited(new)
+
+
+def carried(finding: Finding) -> Iterator[Edit | None]:
+    """What one turn of a loop, or one call, leaves to the next one, without its graph."""
+    source = Source.at(finding.place)
+    if source is None:
+        return
+    forms = ("{0}.detach()", "tuple(s.detach() for s in {0})")
+    for loop in source.around(ast.For, ast.While)[:1]:
+        for text in [source.text(n) for n in _handed_on(source, loop)]:
+            for form in forms:
+                yield source.behind(loop.body[-1], f"{text} = {form.format(text)}")
+    calls = [n for f in nodes(source.tree, ast.FunctionDef) for n in _handed_on(source, f)]
+    for first in [n for n in calls if isinstance(n, ast.Attribute)]:
+        for form in forms:
+            yield source.with_pieces([(first, form.format(source.text(first)))])
+
+
+def _handed_on(source: Source, block: ast.AST) -> list[ast.expr]:
+    """First reads, in a block, of what it writes only later or in the same statement."""
+    reads: dict[str, ast.expr] = {}
+    writes: dict[str, int] = {}
+    for n in nodes(block, ast.expr):
+        if isinstance(n, ast.Name | ast.Attribute):
+            if isinstance(n.ctx, ast.Store):
+                writes.setdefault(source.text(n), n.lineno)
+            else:
+                reads.setdefault(source.text(n), n)
+    return [n for text, n in reads.items() if text in writes and n.lineno <= writes[text]]
+
+
+def _resets(s: ast.stmt) -> bool:
+    """Whether a statement, or all of a loop, resets gradients."""
+    if isinstance(s, ast.For):
+        return all(_resets(inner) for inner in s.body)
+    if isinstance(s, ast.Assign):
+        target = s.targets[0]
+        return isinstance(target, ast.Attribute) and target.attr == "grad"
+    names = ("zero_grad", "zero_")
+    return isinstance(s, ast.Expr) and any(called(n) in names for n in ast.walk(s))
+
+
+def _behind(source: Source, statement: ast.stmt, name: str) -> list[ast.stmt]:
+    """Statements of its block below this one in which something of that name is called, the
+    nearest first."""
+    later = [s for s in source.block(statement) if s.lineno > statement.lineno]
+    return [s for s in later if any(called(n) == name for n in ast.walk(s))]
