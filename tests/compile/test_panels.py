@@ -12,7 +12,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.compile.running import threads
-from chainrule.compile.scheduling import ordering, panels, products, tall
+from chainrule.compile.scheduling import ordering, panels, products, strips, tall
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +65,18 @@ def test_a_product(sizes: tuple[int, int, int], turned: str, monkeypatch: pytest
     text = str(f.loops())
     assert "# a panel" in text and "BLAS" not in text and "pack" not in text
     assert ("# sums" in text) == (sizes[2] > panels.DEEP)
+
+
+@pytest.mark.parametrize("k", [strips.DEEP, strips.DEEP + 1, 1300])
+@pytest.mark.parametrize("m", [64, 83])
+def test_rows_are_copied_where_their_terms_lie_across(m: int, k: int, monkeypatch: Any):
+    monkeypatch.setattr(panels, "NEAR", 0)
+    for turned in ("", "a"):
+        a, b = operands(m, 613, k, turned)
+        f = cr.jit(lambda a, b, turned=turned: product(turned)(cr.relu(a), b * 2))
+        want = exact(np.maximum(a, 0), b * 2, turned)
+        close(f(cr.asarray(a), cr.asarray(b)).numpy(), want, 2 * k)
+        assert ("# strips" in str(f.loops())) == ("a" in turned and k > strips.DEEP)
 
 
 @pytest.mark.parametrize("turned", ["", "a", "b"])

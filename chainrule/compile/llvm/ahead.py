@@ -26,7 +26,7 @@ from chainrule.compile.loops import language as loops
 from chainrule.compile.loops.language import Affine, Buffer, Product
 from chainrule.compile.terms.sizes import typical
 
-LONG = 128
+LONG = 64
 """Terms of a sum from which on memory comes while they are added up."""
 LINE = 64
 """Bytes of a line."""

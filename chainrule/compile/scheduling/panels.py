@@ -33,8 +33,7 @@ from chainrule.compile.loops.language import (
     Store,
     Var,
 )
-from chainrule.compile.loops.rewrite import Renaming
-from chainrule.compile.scheduling import tall
+from chainrule.compile.scheduling import strips, tall
 from chainrule.compile.scheduling.copying import (
     Memory,
     copied,
@@ -45,6 +44,7 @@ from chainrule.compile.scheduling.copying import (
     soon,
     times,
 )
+from chainrule.compile.scheduling.strips import Rows
 from chainrule.compile.terms.sizes import Extent, typical
 
 if TYPE_CHECKING:
@@ -82,21 +82,23 @@ def panelled(s: Scheduler, p: Product) -> list[Stmt]:
     n, width = known(p.j.extent), _width(p.acc.dtype.itemsize)
     count = n // width
     if tall.suits(p):
-        out = tall.in_rows(s, p, width, count)
+        out, rows = tall.in_rows(s, p, width, count), [Rows(0, 1, p.i.extent)]
     else:
         each, left = divmod(count, turns := _turns(count, p))
-        out = _Strip(s, p, 0, turns, each, width).nest()
-        out += _Strip(s, p, turns * each * width, 1, left, width).nest() if left else []
-    return out + (_Strip(s, p, count * width, 1, 1, n % width).nest() if n % width else [])
+        rows, out = strips.rows(s, p, count)
+        out += _Columns(s, p, rows, 0, turns, each, width).nest()
+        out += _Columns(s, p, rows, turns * each * width, 1, left, width).nest() if left else []
+    return out + (_Columns(s, p, rows, count * width, 1, 1, n % width).nest() if n % width else [])
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Strip:
+class _Columns:
     """Columns from `start` on: `turns` turns of `each` panels of `width` columns."""
 
     s: Scheduler
     p: Product
+    rows: Sequence[Rows]
     start: int
     turns: int
     each: int
@@ -114,8 +116,8 @@ class _Strip:
             return loop(turn, self._blocks(panel, sums, first))
         columns = first.plus(times(c, self.width))
 
-        def body(i: Var, j: Var, acc: Local) -> tuple[Stmt, ...]:
-            return done(s, p, Affine.of(i), columns.plus(Affine.of(j)), acc)
+        def body(i: Affine, j: Var, acc: Local) -> tuple[Stmt, ...]:
+            return done(s, p, i, columns.plus(Affine.of(j)), acc)
 
         return loop(turn, loop(c, self._part(panel, columns, Affine(), k, body)))
 
@@ -150,8 +152,8 @@ class _Strip:
         s, c = self.s, self.s.var(self.each)
         own = times(c, self.width)
 
-        def add(i: Var, j: Var, acc: Local) -> tuple[Stmt, ...]:
-            at = sums.at(i, own.plus(Affine.of(j)))
+        def add(i: Affine, j: Var, acc: Local) -> tuple[Stmt, ...]:
+            at = sums.start.plus(i.times(sums.width)).plus(own).plus(Affine.of(j))
             return (Store(sums.buffer, at, s.exprs.local(acc), add=True),)
 
         return loop(c, self._part(panel, first.plus(own), start, terms, add))
@@ -161,16 +163,20 @@ class _Strip:
     ) -> list[Stmt]:
         """So many terms from `start` on of the sums from `columns` on: copied, then used."""
         s, p = self.s, self.p
-        i, j, k, acc = s.var(p.i.extent), s.var(self.width), s.var(terms), s.local(p.acc.dtype)
-        here = {p.i: Affine.of(i), p.k[0]: start.plus(Affine.of(k))}
-        left = Renaming(here, exprs=s.exprs).expr(p.left)
-        right = s.exprs.load(panel.buffer, panel.at(k, Affine.of(j)))
         copy = copied(s, p, panel, (p.k[0], start, terms), (p.j, columns, self.width))
-        ahead = self._next(columns, start, terms)
-        return [copy, Product(i, j, (k,), left, right, acc, body(i, j, acc), ahead)]
+        out = [copy]
+        for rows in self.rows:
+            turn, i, j = s.var(rows.count), s.var(rows.each), s.var(self.width)
+            k, acc = s.var(terms), s.local(p.acc.dtype)
+            left = rows.left(s, p, turn, i, start.plus(Affine.of(k)))
+            right = s.exprs.load(panel.buffer, panel.at(k, Affine.of(j)))
+            done = body(rows.row(turn, i), j, acc)
+            ahead = self._next(columns, start, terms, turn)
+            out += loop(turn, [Product(i, j, (k,), left, right, acc, done, ahead)])
+        return out
 
-    def _next(self, columns: Affine, start: Affine, terms: int) -> Ahead | None:
-        """What the panel after this one is copied from."""
+    def _next(self, columns: Affine, start: Affine, terms: int, turn: Var) -> Ahead | None:
+        """What the panel after this one is copied from: a share of it for each turn."""
         (k,), j = self.p.k, self.p.j
         if terms < self.k and self.each == 1:
             start = start.plus(Affine(terms))
@@ -178,7 +184,9 @@ class _Strip:
             columns = columns.plus(Affine(self.width))
         else:
             return None
-        return soon(self.s, self.p.right, (j, columns, self.width), (k, start, terms))
+        share = -(-terms // known(turn.extent))
+        here = (k, start.plus(times(turn, share)), share)
+        return soon(self.s, self.p.right, (j, columns, self.width), here)
 
     def _each(self, sums: Memory, do: Callable[[Var, Var, Affine], tuple[Stmt, ...]]) -> list[Stmt]:
         """Something for each sum of a turn."""
@@ -186,7 +194,7 @@ class _Strip:
         return [For(i, (For(j, do(i, j, sums.at(i, Affine.of(j))), "lanes"),))]
 
 
-Body = Callable[[Var, Var, Local], tuple[Stmt, ...]]
+Body = Callable[[Affine, Var, Local], tuple[Stmt, ...]]
 """What is done with the sum at (i, j)."""
 
 
