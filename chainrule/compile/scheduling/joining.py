@@ -157,6 +157,8 @@ def _join_product(s: Scheduler, g: Group, m: Member) -> bool:
     wide = [a for a, v in enumerate(m.own) if v.extent != 1]
     if sorted(along) != wide or len(along) != len(g.rows):
         return False
+    if any(m.own[a].extent != g.rows[i] for a, i in along.items()):
+        return False  # a part of the product only
     if not _aligned(s, g, m, along, len(g.rows)) or not _safe(s, g, m, along):
         return False
     m.along = along
