@@ -122,8 +122,9 @@ class Subject(abc.ABC):
     def interrupted(
         self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
     ) -> tuple[Array | None, ...] | None:
-        """As `pull`, but the forward runs at `others` as well before the backward for xs does: what
-        calls keep they must not share. None if the adapter cannot do so, or has but one call."""
+        """As `pull`, but before the backward for xs another call runs at `others`, forward and
+        backward, in the order of a sweep: what calls keep they must not share, but may stack. None
+        if the adapter cannot do so, or has but one call."""
         return None
 
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:

@@ -161,3 +161,57 @@ def test_a_copy_of_a_shared_array_is_the_correction():
     assert finding.correction.after.strip() == "ctx.slope = room.copy_(x.cos()).clone()"
     assert finding.place is not None
     assert finding.place.text == "ctx.slope = room.copy_(x.cos())"
+
+
+STACK: list[torch.Tensor] = []
+OWN_STACK: list[cr.Tensor] = []
+QUEUE: list[torch.Tensor] = []
+
+
+class Stacked(torch.autograd.Function):
+    """Each call leaves an entry of its own on a stack; a sweep takes them off from the top."""
+
+    @staticmethod
+    def forward(ctx, x):
+        STACK.append(torch.tanh(x))
+        return STACK[-1].clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * (1 - STACK.pop() ** 2)
+
+
+class OursStacked(cr.Function):
+    """The same, in the engine's own words."""
+
+    @staticmethod
+    def forward(ctx, x):
+        OWN_STACK.append(cr.tanh(x))
+        return OWN_STACK[-1]
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * (1 - OWN_STACK.pop() ** 2)
+
+
+class Queued(torch.autograd.Function):
+    """Entries that are taken from the wrong end: of two calls, each gets the other's."""
+
+    @staticmethod
+    def forward(ctx, x):
+        QUEUE.append(torch.tanh(x))
+        return QUEUE[-1].clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * (1 - QUEUE.pop(0) ** 2)
+
+
+@pytest.mark.parametrize(("function", "arg"), [(Stacked, x(3, 4)), (OursStacked, x(3, 4).numpy())])
+def test_calls_may_stack_what_they_keep(function, arg):
+    report = verify.function(function, arg)
+    assert report.ok, str(report)
+
+
+def test_calls_may_not_queue_what_they_keep():
+    assert not verify.function(Queued, x(3, 4)).ok

@@ -65,7 +65,7 @@ def _shaped(run: Run, base: Base, k: int, bar: Array | None) -> None:
 
 def twice(run: Run, base: Base) -> bool:
     """Whether two pulls agree, with another pull elsewhere between them, and one whose forward and
-    backward have another forward between them."""
+    backward have another call between them."""
     gs = cotangents.random(run, base)
     first = run.pull(base.xs, gs)
     second = run.pull(base.xs, gs)
@@ -82,8 +82,8 @@ def twice(run: Run, base: Base) -> bool:
     if not _compared(run, "stale", first, third, says):
         return False
     says = (
-        "calls share what they keep: the result changes if the forward runs once more, on other "
-        "values, before the backward does"
+        "calls share what they keep: the result changes if another call, on other values, runs "
+        "forward and backward before this one's backward does"
     )
     return between is None or _compared(run, "stale", first, between, says, interrupted=True)
 

@@ -69,8 +69,9 @@ class Stated(Subject):
     def interrupted(
         self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
     ) -> tuple[Array | None, ...]:
-        """The same with another forward before the backward, as where a network has two of them."""
-        return self._pulled(xs, gs, lambda: self._ran(others))
+        """The same with another forward, and its backward, before the backward of this one, as
+        where a network has two of them."""
+        return self._pulled(xs, gs, lambda: self._pulled(others, gs, lambda: None))
 
     def _pulled(
         self, xs: Sequence[Any], gs: Sequence[Array], between: Callable[[], object]

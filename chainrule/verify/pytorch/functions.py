@@ -164,9 +164,10 @@ class FunctionSubject(Subject):
     def interrupted(
         self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
     ) -> tuple[Array | None, ...]:
-        """The same with another `apply` before the backward, as where a network has two of them."""
-        args, other = self._tensors(xs), self._tensors(others)
-        raw = self._pulled(args, [to_torch(g) for g in gs], lambda: self._applied(other))
+        """The same with another `apply` before the backward, and its own backward before this one,
+        as where a network has two of them."""
+        args, other, bars = self._tensors(xs), self._tensors(others), [to_torch(g) for g in gs]
+        raw = self._pulled(args, bars, lambda: self._pulled(other, bars))
         return self._gradients(args, raw)
 
     def _gradients(self, args: Sequence[Any], raw: Sequence[Any]) -> tuple[Array | None, ...]:

@@ -79,7 +79,7 @@ class Target:
     gs: tuple[Array, ...]
     expected: dict[int, Expected]
     between: tuple[Any, ...] | None = None
-    """Where the forward runs as well before the backward does (see `Subject.interrupted`)."""
+    """Where another call runs before the backward does (see `Subject.interrupted`)."""
 
     def run(self, subject: Subject) -> tuple[Array | None, ...] | None:
         """x_bars of a subject, or None if its backward raises."""
