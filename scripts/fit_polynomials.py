@@ -360,16 +360,22 @@ A constant is given as two or three floats: each is what the ones before it leav
 '''
 
 
-def main(names: list[str]) -> None:
-    """Fits all, or the named ones; writes the table if all were fitted."""
-    text = HEAD
-    for fit in FITS:
+def fitted(fits: list[Fit], names: list[str]) -> str:
+    """The lines of the table: of all fits, or of the named ones; says how good each is."""
+    text = ""
+    for fit in fits:
         if names and fit.name not in names:
             continue
         coefficients, error = solve(fit)
         print(f"{fit.name:12} degree {fit.degree:2}  relative error 2^{error:.2f}", flush=True)
         text += f"\n# {fit.meaning}; relative error 2^{error:.1f}\n{fit.name} = (\n"
         text += "".join(f"    {c!r},\n" for c in coefficients) + ")\n"
+    return text
+
+
+def main(names: list[str]) -> None:
+    """Fits all, or the named ones; writes the table if all were fitted."""
+    text = HEAD + fitted(FITS, names)
     text += "\n# 1 / (2 pi), its first bits as an integer\n"
     text += f"INVERSE_TURN_BITS = {INVERSE_TURN_BITS}\nINVERSE_TURN = {inverse_turn():#x}\n\n"
     text += "".join(f"{name} = {tuple(parts(*what))!r}\n" for name, what in NUMBERS.items())

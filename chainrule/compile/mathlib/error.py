@@ -33,7 +33,7 @@ ROOT_2 = halves(math.sqrt(2), 23)
 """The square root of 2, in float32."""
 
 
-def _scaled(x: Two) -> Two:
+def scaled_erfc(x: Two) -> Two:
     """exp(x^2) erfc(x), 0 <= x <= 28."""
     t = (x.hi - 4.0) / (x.hi + 4.0)
     p = quick_total(x.hi.lift(c.ERFC_F64[0]), t * polynomial(t, c.ERFC_F64[1:]))
@@ -41,13 +41,13 @@ def _scaled(x: Two) -> Two:
     return p / Two(below.hi, below.lo + (x.lo + x.lo))
 
 
-def _tail(x: Two, square: Two) -> tuple[Two, Bits]:
+def erfc_parts(x: Two, square: Two) -> tuple[Two, Bits]:
     """y and k, erfc(x) = y 2^k, 0 <= x <= 28; x^2 is given."""
     e, k = exp_twofold(-square)
-    return e * _scaled(x), k
+    return e * scaled_erfc(x), k
 
 
-def _normal(y: Two, k: Bits) -> Two:
+def normal(y: Two, k: Bits) -> Two:
     """y 2^k, or something below 1e-90."""
     return y.times(power_of_two(k.less(-300).choose(k.at.int(-300), k)))
 
@@ -55,8 +55,8 @@ def _normal(y: Two, k: Bits) -> Two:
 def erfc(x: Real) -> Real:
     """1 - erf(x), without cancellation (float64)."""
     a = abs(x).clamp(0.0, 28.0)
-    y, k = _tail(exactly(a), product(a, a))
-    far = (x < 0.0).where((exactly(x.lift(2.0)) - _normal(y, k)).value(), scale(y.value(), k))
+    y, k = erfc_parts(exactly(a), product(a, a))
+    far = (x < 0.0).where((exactly(x.lift(2.0)) - normal(y, k)).value(), scale(y.value(), k))
     near = exactly(x.lift(1.0)) - quick_total(x, x * polynomial(x * x, c.ERF_F64))
     return (a < 0.5).where(near.value(), far)
 
@@ -64,7 +64,7 @@ def erfc(x: Real) -> Real:
 def erf(x: Real) -> Real:
     """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x (float64)."""
     a = abs(x).clamp(0.0, 6.0)
-    far = (exactly(x.lift(1.0)) - _normal(*_tail(exactly(a), product(a, a)))).value()
+    far = (exactly(x.lift(1.0)) - normal(*erfc_parts(exactly(a), product(a, a)))).value()
     near = a.fma(polynomial(a * a, c.ERF_F64), a)
     return (a < 1.0).where(near, far).copysign(x)
 
@@ -113,10 +113,10 @@ def _tail_f32(x: Real, square: Two, below: Two) -> tuple[Real, Real, Bits]:
 def gelu_erf(x: Real) -> Real:
     """x erfc(-x / sqrt(2)) / 2, NaN at -inf, as inf times 0 is (float64)."""
     a = abs(x).clamp(0.0, 39.0)
-    y, k = _tail(constant(x, *c.SQRT_HALF) * a, product(a, a).times(0.5))
+    y, k = erfc_parts(constant(x, *c.SQRT_HALF) * a, product(a, a).times(0.5))
     half = y.times(0.5)
     negative = x < 0.0
-    share = pick(negative, half, exactly(x.lift(1.0)) - _normal(half, k))
+    share = pick(negative, half, exactly(x.lift(1.0)) - normal(half, k))
     limited = (x.lift(-39.0) > x).where(x.lift(-39.0), x)
     far = scale((share * limited).value(), negative.choose(k, 0))
     z = x * c.SQRT_HALF[0]

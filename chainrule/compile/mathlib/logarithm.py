@@ -49,6 +49,13 @@ def split_past_1(t: Two) -> tuple[Two, Bits]:
     return total(scaled, down - 1.0) + t.lo * down, k
 
 
+def split_twofold(y: Two) -> tuple[Two, Bits]:
+    """f and k where y = 2^k (1 + f), y positive and normal."""
+    k = exponent(y.hi)
+    f = total((y.hi.bits() - (k << y.hi.at.mantissa)).real(), y.hi.lift(-1.0))
+    return f + y.lo * power_of_two(y.hi.at.int(0) - k), k
+
+
 def log_twofold(f: Two, k: Bits) -> Two:
     """log(2^k (1 + f)) to about 65 bits (float64)."""
     return log_near_1(f) + constant(f.hi, *c.LN2) * k.value()

@@ -14,13 +14,18 @@ from typing import Any, final
 import numpy as np
 from llvmlite import binding
 
+from chainrule.compile.mathlib import bessel as b
 from chainrule.compile.mathlib import error as e
 from chainrule.compile.mathlib import exponential as x
+from chainrule.compile.mathlib import gamma as ga
 from chainrule.compile.mathlib import gates as g
 from chainrule.compile.mathlib import hyperbolic as h
 from chainrule.compile.mathlib import inverse as i
 from chainrule.compile.mathlib import logarithm as l
+from chainrule.compile.mathlib import polygamma as po
 from chainrule.compile.mathlib import power as p
+from chainrule.compile.mathlib import quantile as q
+from chainrule.compile.mathlib import scaled as sc
 from chainrule.compile.mathlib import stepwise as s
 from chainrule.compile.mathlib import trigonometric as t
 from chainrule.compile.mathlib.lanes import Lanes, Target
@@ -74,6 +79,12 @@ TABLE: dict[str, Function] = {
     "atanh": _wide(h.atanh, h.atanh_f32),
     "erf": Function(e.erf, e.erf_f32), "erfc": Function(e.erfc, e.erfc_f32),
     "gelu_erf": Function(e.gelu_erf, e.gelu_erf_f32),
+    "erfcx": _wide(sc.erfcx), "log_ndtr": _wide(sc.log_ndtr),
+    "erfinv": _wide(q.erfinv), "ndtri": _wide(q.ndtri),
+    "i0": _wide(b.i0), "i0e": _wide(b.i0e), "i1": _wide(b.i1), "i1e": _wide(b.i1e),
+    "iv2": _wide(b.i2), "ive2": _wide(b.i2e),
+    "lgamma": _wide(ga.lgamma), "digamma": _wide(ga.digamma),
+    **{f"polygamma{n}": _wide(po.polygamma(n)) for n in po.ORDERS},
     "fmod": _exact(s.fmod), "remainder": _exact(s.remainder),
     "floor_divide": _exact(s.floor_divide), "copysign": _exact(s.copysign),
     "round": _exact(s.round), "sign": _exact(s.sign), "nextafter": _exact(s.nextafter),

@@ -30,7 +30,7 @@ def _less_multiple(x: Real, n: Real, unit: tuple[float, float, float]) -> Two:
     return Two(r.hi, (-n).fma(unit[2], r.lo - p.lo))
 
 
-def _sin_near_0(r: Two) -> Real:
+def sin_near_0(r: Two) -> Real:
     """sin(r), |r| <= pi / 4."""
     z = r.hi * r.hi
     table = c.SIN_F32 if z.at.bits == 32 else c.SIN_F64
@@ -38,7 +38,7 @@ def _sin_near_0(r: Two) -> Real:
     return r.hi + (tail + r.lo if z.at.bits == 64 else tail)
 
 
-def _cos_near_0(r: Two) -> Real:
+def cos_near_0(r: Two) -> Real:
     """cos(r), |r| <= pi / 4."""
     z = r.hi * r.hi
     if z.at.bits == 32:
@@ -54,7 +54,7 @@ def _circular(x: Real, more: Real | None, quarters: int) -> Real:
     k, r = _reduced(x, more)
     k = k + quarters
     odd = (k & 1).equal(1)
-    y = odd.where(_cos_near_0(r), _sin_near_0(r))
+    y = odd.where(cos_near_0(r), sin_near_0(r))
     return (y.bits() ^ ((k & 2) << (x.at.bits - 2))).real()
 
 
@@ -74,13 +74,18 @@ def _cos(x: Real, more: Real | None) -> Real:
     return _circular(x, more, 1)
 
 
-def _tan(x: Real, more: Real | None) -> Real:
-    k, r = _reduced(x, more)
+def tan_near_0(r: Two) -> Two:
+    """tan(r), |r| <= pi / 4 (float64)."""
     z = product(r.hi, r.hi)
     cube = product(r.hi, z.hi)
     tail = product(cube.hi, polynomial(z.hi, c.TAN_F64))
     more = (cube.lo + r.hi * z.lo).fma(1 / 3, z.hi.fma(r.lo, r.lo))
-    t = quick_total(r.hi, tail.hi + (tail.lo + more))
+    return quick_total(r.hi, tail.hi + (tail.lo + more))
+
+
+def _tan(x: Real, more: Real | None) -> Real:
+    k, r = _reduced(x, more)
+    t = tan_near_0(r)
     y = (k << (x.at.bits - 1)).equal(0).where(t.value(), (exactly(x.lift(-1.0)) / t).value())
     return x.same(0.0).where(x, y)
 

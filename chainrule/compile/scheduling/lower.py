@@ -19,7 +19,7 @@ import numpy as np
 from chainrule.compile.llvm.functions import known
 from chainrule.compile.loops.language import Affine, Expr, Exprs, Fold, computable
 from chainrule.compile.loops.views import ZERO, Index, fitted
-from chainrule.compile.rewriting.rewriter import number
+from chainrule.compile.rewriting.rewriter import number, uniform
 from chainrule.compile.rewriting.windowing import Seen, Spaced
 from chainrule.compile.scheduling.guarded import diagonally, inside, seen, spaced, unslice
 from chainrule.compile.scheduling.places import BOOL, SCATTERS, Elements, read, wrapped
@@ -51,14 +51,30 @@ def loop_dtype(t: Term) -> np.dtype[Any]:
     return t.dtype
 
 
+_ORDERED = {"polygamma", "iv", "ive"}
+_ALIASES = {"polygamma0": "digamma", "iv0": "i0", "iv1": "i1", "ive0": "i0e", "ive1": "i1e"}
+
+
+def _function(t: Term) -> tuple[str, tuple[Term, ...]]:
+    """What the elementwise op `t` is called in loops, and its arguments: where the order is known,
+    each order is a function of its own."""
+    label = t.op.label
+    order = uniform(t.args[0]) if label in _ORDERED else None
+    if order is None or not np.isfinite(order):
+        return label, t.args
+    n = round(order)
+    name = f"{label}{n if label == 'polygamma' else abs(n)}"  # I_-n is I_n
+    return _ALIASES.get(name, name), t.args[1:]
+
+
 def _elementwise(e: Elements, t: Term, at: Index) -> Expr:
-    dtype, label = loop_dtype(t), t.op.label
+    dtype, (label, args) = loop_dtype(t), _function(t)
     if label == "pow" and (power := number(t.args[1])) is not None:
         x = e.exprs.cast(e.element(t.args[0], fitted(at, t.args[0].shape)), dtype)
         short = _power(e.exprs, x, power)
         if short is not None:
             return short
-    xs = [e.exprs.cast(e.element(a, fitted(at, a.shape)), dtype) for a in t.args]
+    xs = [e.exprs.cast(e.element(a, fitted(at, a.shape)), dtype) for a in args]
     if dtype == BOOL:
         label = {"add": "logical_or", "mul": "logical_and"}.get(label, label)
     if label == "div" and dtype.kind == "f" and xs[1].kind == "lit" and _exact(xs[1].of):
@@ -154,12 +170,12 @@ def is_map(t: Term) -> bool:
         return False
     if isinstance(t.op, TakeAlongAdd):
         return t.args[0].shape[t.op.axis] == 1
-    return not isinstance(t.op, Elementwise) or _is_known(t.op.label, loop_dtype(t))
+    return not isinstance(t.op, Elementwise) or _is_known(_function(t)[0], loop_dtype(t))
 
 
 @cache
 def _is_known(label: str, dtype: Any) -> bool:
-    """Whether there is code for the row of the op table; SciPy's special functions have none."""
+    """Whether there is code for the function; Bessel functions of any order have none."""
     return known(label, dtype)
 
 
