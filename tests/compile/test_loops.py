@@ -23,6 +23,8 @@ from chainrule.compile.loops.language import (
     Loops,
     Matrix,
     Product,
+    Routine,
+    Span,
     Stmt,
     Store,
     Strided,
@@ -85,6 +87,14 @@ STATEMENTS: list[tuple[Stmt, str]] = [
         "y = eager cholesky(x)",
     ),
     (
+        Host(Cholesky(), (Strided(X, 0, (4, T), (T, 1)),), (Strided(Y, 0, (4, T), (T, 1)),), GOING),
+        "y = eager cholesky(x) if going[0]",
+    ),
+    (
+        Routine("potrf", W.dtype, ("U", T, Span(Y, AT, 9, "inout"), 3, Span(X, Affine(), T, "in"))),
+        "potrf(U, T, inout y[T*i + j; 9], 3, in x[0; T])   # float64, LAPACK",
+    ),
+    (
         While(GOING, (Kernel("k1", (Store(GOING, Affine(), E.lit(False, bool)),)),)),
         "while going[0]:\n  k1() -> (going):\n    going[0] = False",
     ),
@@ -133,10 +143,14 @@ def _names(s: Any) -> list[str]:
         case Gemm():
             each = [f"{m.buffer}[{m.at}; {m.row}, {m.col}]" for m in (s.left, s.right, s.out)]
             return [*each, f"({s.m}, {s.k}) @ ({s.k}, {s.n})"]
+        case Routine():
+            spans = s.spans("in", "out", "inout")
+            return [s.name, str(s.dtype), *[f"{x.use} {x.buffer}[{x.at}; {x.size}]" for x in spans]]
         case While():
             return [f"while {s.going}[0]", *[k.name for k in s.kernels]]
         case _:
-            return [str(s.op), *[x.buffer.name for x in (*s.inputs, *s.outputs)]]
+            told = [f"if {s.when}[0]"] if s.when is not None else []
+            return [str(s.op), *told, *[x.buffer.name for x in (*s.inputs, *s.outputs)]]
 
 
 EXPRESSIONS: list[tuple[Expr, str]] = [

@@ -28,6 +28,8 @@ from chainrule.compile.loops.language import (
     Loops,
     Matrix,
     Product,
+    Routine,
+    Span,
     Stmt,
     Store,
     Strided,
@@ -286,6 +288,52 @@ def lanes_of_which_each_counts_how_far_it_goes(p: Parts) -> Loops:
     one = Into(count, "add", p.e.lit(1, I64))
     loop = For(o, (Store(p.m, Affine.of(p.n), p.e.lit(1.0, F64)),), upto=Affine.of(end))
     return p.fine([For(p.n, (Let(count, p.e.lit(0, I64)), one, loop), "lanes")])
+
+
+def potrf(p: Parts, b: Buffer, first: Affine, size: int = 36, dtype: Any = F64) -> Routine:
+    """A factorization in place."""
+    return Routine("potrf", dtype, ("U", 6, Span(b, first, size, "inout"), 6))
+
+
+@mistake("LAPACK within lanes")
+def routine_within_lanes(p: Parts) -> Loops:
+    return p.fine([For(p.n, (potrf(p, p.m, Affine.of(p.n), 8),), "lanes")])
+
+
+@mistake("LAPACK has no potrf of int64")
+def routine_of_whole_numbers(p: Parts) -> Loops:
+    return p.fine([potrf(p, p.m, at(), 24, I64)])
+
+
+@mistake("half is float32")
+def routine_of_numbers_of_another_dtype(p: Parts) -> Loops:
+    return p.fine([potrf(p, p.half, at(), 24)])
+
+
+@mistake("x is only to be read")
+def routine_that_overwrites_what_is_given(p: Parts) -> Loops:
+    return p.fine([potrf(p, p.x, at(), 24)])
+
+
+@mistake("m[0] goes from 0 to 35, m has 24 elements")
+def routine_beyond_its_memory(p: Parts) -> Loops:
+    return p.fine([potrf(p, p.m, at())])
+
+
+@mistake("u is read before it is written")
+def routine_on_memory_without_numbers(p: Parts) -> Loops:
+    return p.fine([potrf(p, p.u, at(), 24)])
+
+
+@mistake("n is not known")
+def routine_at_a_counter_of_no_loop(p: Parts) -> Loops:
+    return p.fine([potrf(p, p.m, Affine.of(p.n), 8)])
+
+
+@mistake("m, which says whether it is run, is not one bool")
+def eager_if_a_number_holds(p: Parts) -> Loops:
+    whole = Strided(p.m, 0, (4, 6), (6, 1))
+    return p.fine([Host("sort", (whole,), (whole,), p.m)])
 
 
 @mistake("a product within lanes")

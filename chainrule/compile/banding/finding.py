@@ -13,7 +13,15 @@ from chainrule.compile.banding.parts import (
     offsets,
     transposed,
 )
-from chainrule.compile.loops.language import Buffer, Gemm, Kernel, Product, Var, statements
+from chainrule.compile.loops.language import (
+    Buffer,
+    Gemm,
+    Kernel,
+    Product,
+    Routine,
+    Var,
+    statements,
+)
 
 NEAR = 64
 """How many kernels further on one is looked for that uses what a kernel of rows computes."""
@@ -48,7 +56,7 @@ def makers(kernels: Sequence[Kernel], at: int, rows: Rows, uses: Uses) -> Iterat
 def rows_of(k: Kernel) -> Rows | None:
     """The kernel as one of rows, if it is one, of so many rows that are known."""
     counters, body = nested(k)
-    if not counters or any(isinstance(s, Gemm | Product) for s in statements(body)):
+    if not counters or any(isinstance(s, Gemm | Product | Routine) for s in statements(body)):
         return None
     count = counters[-1].extent
     if not isinstance(count, int) or count < LEAST:

@@ -13,7 +13,15 @@ from chainrule.compile.c.main import Reading, main_text
 from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_own_results
 from chainrule.compile.c.statements import Function, Helpers, function, mentions
-from chainrule.compile.loops.language import Buffer, Host, Kernel, Loops, loop_of
+from chainrule.compile.loops.language import (
+    Buffer,
+    Host,
+    Kernel,
+    Loops,
+    Routine,
+    loop_of,
+    statements,
+)
 from chainrule.compile.scheduling.products import is_large
 from chainrule.compile.scheduling.schedule import Scheduler
 from chainrule.compile.terms.sizes import Size
@@ -243,12 +251,12 @@ def _comment(lines: Sequence[str]) -> str:
 
 
 def _refuse_hosts(kernel: Kernel) -> None:
-    """An error for an op that has no loops."""
-    for s in kernel.body:
-        if isinstance(s, Host):
-            _, _, place = kernel.about[0].partition("  ")
+    """An error for an op that has no loops, or those of LAPACK."""
+    for s in statements(kernel.body):
+        if isinstance(s, Host | Routine):
+            what, _, place = kernel.about[0].partition("  ")
             raise TraceError(
-                f"to_c: {s.op.name} has no loops that could be written in C; it is computed at "
-                f"{place or 'a line that is not known'}. Take it out of the compiled function, or "
-                "compute it with other ops"
+                f"to_c: {what.split()[0]} has no loops that could be written in C; it is computed "
+                f"at {place or 'a line that is not known'}. Take it out of the compiled function, "
+                "or compute it with other ops"
             )

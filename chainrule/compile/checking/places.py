@@ -21,6 +21,7 @@ from chainrule.compile.loops.language import (
     Loops,
     Matrix,
     Product,
+    Routine,
     Stmt,
     Store,
     Strided,
@@ -77,8 +78,12 @@ def _touched(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
         case Gemm():
             more = [s.out.buffer] if s.add else []
             return [s.left.buffer, s.right.buffer, *more], [s.out.buffer]
+        case Routine():
+            written = [x.buffer for x in s.spans("out", "inout")]
+            return [x.buffer for x in s.spans("in", "inout")], written
         case Host():
-            return [x.buffer for x in s.inputs], [x.buffer for x in s.outputs]
+            told = [s.when] if s.when is not None else []
+            return [*told, *[x.buffer for x in s.inputs]], [x.buffer for x in s.outputs]
         case While():
             return [s.going], []
         case _:
@@ -140,6 +145,10 @@ class _Places:
                 self._check(s, s.buffer, s.at, self.span(s.at))
             case Gemm():
                 self._gemm(s)
+            case Routine():
+                for x in s.spans("in", "out", "inout"):
+                    low, high = self.span(x.at)
+                    self._check(s, x.buffer, x.at, (low, high + self._size(x.size) - 1))
             case Host():
                 for x in (*s.inputs, *s.outputs):
                     self._strided(s, x)

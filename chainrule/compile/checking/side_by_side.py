@@ -22,6 +22,7 @@ from chainrule.compile.loops.language import (
     Kernel,
     Loops,
     Product,
+    Routine,
     Stmt,
     Store,
     Var,
@@ -119,6 +120,8 @@ def _writes(body: Sequence[Stmt]) -> Iterator[_Place]:
             yield s.buffer, s.at, ()
         elif isinstance(s, Gemm):
             yield s.out.buffer, s.out.at, ((s.m, s.out.row), (s.n, s.out.col))
+        elif isinstance(s, Routine):
+            yield from [(x.buffer, x.at, ((x.size, 1),)) for x in s.spans("out", "inout")]
 
 
 def _reads(body: Sequence[Stmt]) -> Iterator[_Place]:
@@ -127,6 +130,8 @@ def _reads(body: Sequence[Stmt]) -> Iterator[_Place]:
         for x in [x for e in exprs_of(s) for x in within(e)]:
             if x.kind == "load" and x.of[2] is None:
                 yield x.of[0], x.of[1], ()
+        if isinstance(s, Routine):
+            yield from [(x.buffer, x.at, ((x.size, 1),)) for x in s.spans("in", "inout")]
         if isinstance(s, Gemm):
             yield s.left.buffer, s.left.at, ((s.m, s.left.row), (s.k, s.left.col))
             yield s.right.buffer, s.right.at, ((s.k, s.right.row), (s.n, s.right.col))

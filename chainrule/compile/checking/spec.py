@@ -39,6 +39,8 @@ from chainrule.compile.loops.language import (
     Local,
     Loops,
     Product,
+    Routine,
+    Span,
     Stmt,
     Store,
     Var,
@@ -123,9 +125,13 @@ class _Names:
                 self._product(s, scope)
             case Gemm():
                 self._gemm(s, scope)
+            case Routine():
+                self._routine(s, scope)
             case Host():
                 if self._kernel.body != (s,):
                     self._no(s, "an eager op shares its kernel")
+                if s.when is not None and (s.when.dtype != BOOL or s.when.size != 1):
+                    self._no(s, f"{s.when}, which says whether it is run, is not one bool")
                 for x in (*s.inputs, *s.outputs):
                     self._buffer(s, x.buffer)
             case While():
@@ -227,6 +233,23 @@ class _Names:
             self._no(s, "a product overwrites what it reads")
         if s.out.buffer.role in ("input", "constant"):
             self._no(s, f"{s.out.buffer} is only to be read")
+
+    def _routine(self, s: Routine, scope: _Scope) -> None:
+        if scope.lanes:
+            self._no(s, "LAPACK within lanes")
+        if s.dtype.char not in "fd":
+            self._no(s, f"LAPACK has no {s.name} of {s.dtype}")
+        for x in s.spans("in", "out", "inout"):
+            self._buffer(s, x.buffer)
+            self._offset(s, x.at, scope)
+            self._extent(s, x.size)
+            if x.buffer.dtype not in (s.dtype, np.dtype(np.int32)):
+                self._no(s, f"{x.buffer} is {x.buffer.dtype}")
+            if x.use != "in" and x.buffer.role in ("input", "constant"):
+                self._no(s, f"{x.buffer} is only to be read")
+        for n in s.args:
+            if not isinstance(n, str | Span):
+                self._extent(s, n)
 
     def _while(self, s: While) -> None:
         if self._kernel.body != (s,):

@@ -16,6 +16,7 @@ from chainrule.compile.loops.language import (
     Gemm,
     Matrix,
     Product,
+    Routine,
     Stmt,
     Store,
     Var,
@@ -87,6 +88,9 @@ def _places(body: Sequence[Stmt], *, stores: bool = False) -> Iterator[Place]:
             yield _matrix(s.out, s.m, s.n)
             if not stores:
                 yield from [_matrix(s.left, s.m, s.k), _matrix(s.right, s.k, s.n)]
+        if isinstance(s, Routine):
+            used = s.spans("out", "inout") if stores else s.spans("in", "out", "inout")
+            yield from [_matrix(Matrix(x.buffer, x.at, 1, 1), x.size, 1) for x in used]
         if not stores:
             loads = [x for e in exprs_of(s) for x in within(e) if x.kind == "load"]
             yield from [(x.of[0], x.of[1], {}) for x in loads]

@@ -88,6 +88,10 @@ class Emitter:
                     from chainrule.compile.llvm.gemm import gemm
 
                     gemm(self, s)
+                case loops.Routine():
+                    from chainrule.compile.llvm.routines import routine
+
+                    routine(self, s)
                 case _:
                     raise AssertionError(f"{type(s).__name__} is not a kernel's statement")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
-from chainrule.compile.loops.language import Expr, Local, Stmt, Store, statements, within
+from chainrule.compile.loops.language import Expr, Local, Routine, Stmt, Store, statements, within
 
 Value = Any
 
@@ -22,7 +22,11 @@ class Known:
 
     def __init__(self, body: Sequence[Stmt]) -> None:
         self._frames: list[dict[Expr, Value]] = [{}]
-        self._written = {s.buffer for s in statements(body) if isinstance(s, Store)}
+        inner = list(statements(body))
+        self._written = {s.buffer for s in inner if isinstance(s, Store)}
+        for s in inner:
+            if isinstance(s, Routine):
+                self._written |= {x.buffer for x in s.spans("out", "inout")}
         self._stale: dict[Expr, bool] = {}
 
     def find(self, e: Expr) -> Value | None:

@@ -16,7 +16,8 @@ the module is `timed`, the cycles that kernel i takes are added to times[i].
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -133,7 +134,8 @@ def _call(
     `inline` it becomes a part of whoever calls it. `shared` is memory of which others know."""
     (first, *_) = kernel.body
     if isinstance(first, Host):
-        _host(b, host, len(out.hosts))
+        with _if(b, first.when, pointers):
+            _host(b, host, len(out.hosts))
         out.hosts.append(first)
         return
     if isinstance(first, While):
@@ -161,6 +163,17 @@ def _from(b: Any, pointer: Any, x: Buffer, start: Extent, symbols: dict[str, Any
         return pointer
     offset = size_of(b, start, symbols)
     return b.gep(pointer, [offset], source_etype=in_memory(x.dtype))
+
+
+@contextmanager
+def _if(b: Any, when: Buffer | None, pointers: dict[Buffer, Any]) -> Generator[None]:
+    """What is emitted within is run only if the bool `when`, if there is one, holds."""
+    if when is None:
+        yield
+        return
+    flag = b.load(pointers[when], typ=ir.IntType(8))
+    with b.if_then(b.icmp_unsigned("!=", flag, ir.Constant(flag.type, 0)), likely=False):
+        yield
 
 
 def _host(b: Any, host: Any, number: int) -> None:

@@ -29,6 +29,7 @@ from chainrule.compile.loops.language import (
     Loops,
     Matrix,
     Product,
+    Routine,
     Stmt,
     Store,
     Var,
@@ -243,7 +244,7 @@ def _taken(s: Stmt) -> float:
         case Let() | Into() | Store():
             math = len(mathlib.names() & {x.of[0] for x in within(s.value) if x.kind == "fn"})
             return s.value.dtype.itemsize * (_PER_BYTE + math * _PER_MATH)
-        case Host():
+        case Host() | Routine():
             return 0
         case While():
             return sum([nanoseconds(k.body) for k in s.kernels])

@@ -8,3 +8,12 @@ INLINE = "alwaysinline"
 """The attribute of functions that become parts of who calls them."""
 HEADER = object.__basicsize__
 """Bytes of bookkeeping at the start of a Python object."""
+LETTERS = {4: "s", 8: "d"}
+"""What routines for floats of so many bytes begin with."""
+LAPACK = ("potrf", "gesv", "getrf", "trtrs", "geqrf", "orgqr", "syevd", "gesdd")
+"""The routines of LAPACK that machine code may call."""
+
+
+def lapack(name: str, itemsize: int) -> str:
+    """The symbol of a routine of LAPACK for floats of so many bytes."""
+    return f"chainrule_{LETTERS[itemsize]}{name}"

@@ -18,7 +18,15 @@ from llvmlite import ir
 
 from chainrule.compile.llvm.functions import I64, in_memory
 from chainrule.compile.llvm.parallel import is_parallel, nanoseconds
-from chainrule.compile.loops.language import Buffer, Gemm, Kernel, Product, single, statements
+from chainrule.compile.loops.language import (
+    Buffer,
+    Gemm,
+    Kernel,
+    Product,
+    Routine,
+    single,
+    statements,
+)
 
 SHORT = 1_000.0
 """Nanoseconds up to which a turn is short, by an estimate."""
@@ -30,7 +38,7 @@ _ALIGN = 64
 def is_short(kernel: Kernel) -> bool:
     """Whether a turn of the loop takes so little time that calls and memory would be felt."""
     plain = not any(is_parallel(k) for k in single([kernel]))
-    matrices = any(isinstance(s, Gemm | Product) for s in statements(kernel.body))
+    matrices = any(isinstance(s, Routine | Gemm | Product) for s in statements(kernel.body))
     return plain and not matrices and nanoseconds(kernel.body) <= SHORT
 
 

@@ -16,6 +16,7 @@ from chainrule.compile.loops.language import (
     For,
     Gemm,
     Product,
+    Routine,
     Stmt,
     Store,
     Var,
@@ -65,6 +66,8 @@ def _offsets(body: Sequence[Stmt]) -> Iterator[Affine]:
         if isinstance(s, Gemm):
             yield from (s.left.at, s.right.at, s.out.at)
             yield from [s.upto[1]] if s.upto is not None else []
+        if isinstance(s, Routine):
+            yield from [x.at for x in s.spans("in", "out", "inout")]
         if isinstance(s, For) and s.upto is not None:
             yield s.upto
         for e in exprs_of(s):

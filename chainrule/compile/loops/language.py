@@ -7,7 +7,10 @@
                | local fold "=" expr                  fold := + * max min and or
                | buffer "[" offset "]" ["+"] "=" expr
                | "product" ...                        a matrix product, tiled by the backend
+               | routine "(" argument* ")"            one of LAPACK's
+               | buffer* "=" "eager" op "(" buffer* ")" ["if" buffer]    an op of its own, in Python
                | "while" buffer "{" kernel* "}"       again and again, as long as a bool holds
+    argument  := letter | extent | ("in" | "out" | "inout") buffer "[" offset "; " extent "]"
     expr      := literal | local | buffer "[" offset "]" ["if" expr] | index | fn "(" expr* ")"
     offset    := extent + sum of extent * (var | expr)
 
@@ -331,6 +334,33 @@ class Gemm:
 
 @final
 @dataclass(frozen=True, eq=False, slots=True)
+class Span:
+    """Memory that a routine is given: so many elements of `buffer` from `at` on, and whether it
+    reads what is there, writes, or both."""
+
+    buffer: Buffer
+    at: Affine
+    size: Extent
+    use: Literal["in", "out", "inout"]
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Routine:
+    """A routine of LAPACK's for floats of `dtype`, by its name without the letter for these. As all
+    of them it wants matrices column by column, and its integers are of 4 bytes."""
+
+    name: str
+    dtype: Dtype
+    args: tuple[str | Extent | Span, ...]
+
+    def spans(self, *uses: str) -> list[Span]:
+        """The memory that it uses in one of these ways."""
+        return [x for x in self.args if isinstance(x, Span) and x.use in uses]
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
 class Strided:
     """An array for an op in its eager form: where it starts, its shape and strides in elements."""
 
@@ -343,11 +373,13 @@ class Strided:
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class Host:
-    """An op that has no loops: its eager form, on whole arrays."""
+    """An op in its eager form, on whole arrays: one that has no loops; or one for which other
+    kernels did what they could, if that was not enough, of which the one bool `when` tells."""
 
     op: Any
     inputs: tuple[Strided, ...]
     outputs: tuple[Strided, ...]
+    when: Buffer | None = None
 
 
 @final
@@ -360,7 +392,7 @@ class While:
     kernels: tuple[Kernel, ...]
 
 
-Stmt = For | Let | Into | Store | Product | Gemm | Host | While
+Stmt = For | Let | Into | Store | Product | Gemm | Routine | Host | While
 
 
 @final
@@ -389,7 +421,11 @@ class Kernel:
                     writes[s.out.buffer] = None
                     if s.add:
                         reads[s.out.buffer] = None
+                case Routine():
+                    reads |= dict.fromkeys([x.buffer for x in s.spans("in", "inout")])
+                    writes |= dict.fromkeys([x.buffer for x in s.spans("out", "inout")])
                 case Host():
+                    reads |= dict.fromkeys([s.when] if s.when is not None else [])
                     reads |= dict.fromkeys([x.buffer for x in s.inputs])
                     writes |= dict.fromkeys([x.buffer for x in s.outputs])
                 case Product() if s.ahead is not None:

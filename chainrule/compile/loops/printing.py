@@ -15,6 +15,8 @@ from chainrule.compile.loops.language import (
     Loops,
     Matrix,
     Product,
+    Routine,
+    Span,
     Stmt,
     Store,
     While,
@@ -77,9 +79,14 @@ def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
                     f"{pad}{_matrix(s.out)} {'+=' if s.add else '='} {_matrix(s.left)} @ "
                     f"{_matrix(s.right)}   # ({s.m}, {s.k}) @ ({s.k}, {s.n}){end}, BLAS"
                 )
+            case Routine():
+                words = ", ".join([_span(x) if isinstance(x, Span) else str(x) for x in s.args])
+                yield f"{pad}{s.name}({words})   # {s.dtype}, LAPACK"
             case Host():
                 ins = ", ".join([x.buffer.name for x in s.inputs])
-                yield f"{pad}{', '.join([x.buffer.name for x in s.outputs])} = eager {s.op}({ins})"
+                outs = ", ".join([x.buffer.name for x in s.outputs])
+                when = "" if s.when is None else f" if {s.when}[0]"
+                yield f"{pad}{outs} = eager {s.op}({ins}){when}"
             case While():
                 yield f"{pad}while {s.going}[0]:"
                 for k in s.kernels:
@@ -88,6 +95,10 @@ def _lines(body: Sequence[Stmt], depth: int) -> Iterator[str]:
 
 def _ahead(x: Ahead) -> str:
     return f"{x.buffer}[{x.at}; {x.row}, 1] ({x.rows}, {x.length})"
+
+
+def _span(x: Span) -> str:
+    return f"{x.use} {x.buffer}[{x.at}; {x.size}]"
 
 
 def _matrix(m: Matrix) -> str:

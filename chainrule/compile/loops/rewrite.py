@@ -25,6 +25,8 @@ from chainrule.compile.loops.language import (
     Local,
     Matrix,
     Product,
+    Routine,
+    Span,
     Stmt,
     Store,
     Var,
@@ -76,6 +78,9 @@ class Renaming:
                 left, right, out = map(self.matrix, (s.left, s.right, s.out))
                 end = None if s.upto is None else (s.upto[0], self.affine(s.upto[1]))
                 return Gemm(s.m, s.n, s.k, left, right, out, s.add, end)
+            case Routine():
+                args = [self.span(x) if isinstance(x, Span) else x for x in s.args]
+                return Routine(s.name, s.dtype, tuple(args))
             case Host():
                 return s
             case While():
@@ -134,6 +139,11 @@ class Renaming:
     def _soon(self, x: Ahead) -> Ahead:
         buffer, at = self._place(x.buffer, x.at)
         return Ahead(buffer, at, x.rows, x.row, x.length)
+
+    def span(self, x: Span) -> Span:
+        """Memory that a routine is given."""
+        buffer, at = self._place(x.buffer, x.at)
+        return Span(buffer, at, x.size, x.use)
 
     def matrix(self, m: Matrix) -> Matrix:
         """Where a matrix is."""
@@ -198,4 +208,7 @@ def _starts(kernel: Kernel) -> dict[Buffer, Extent]:
         if isinstance(s, Gemm):
             for m in (s.left, s.right, s.out):
                 found.setdefault(m.buffer, set()).add(m.at.const)
+        if isinstance(s, Routine):
+            for x in s.spans("in", "out", "inout"):
+                found.setdefault(x.buffer, set()).add(x.at.const)
     return {b: next(iter(starts)) for b, starts in found.items() if len(starts) == 1}

@@ -27,6 +27,8 @@ from chainrule.compile.loops.language import (
     Local,
     Matrix,
     Product,
+    Routine,
+    Span,
     Stmt,
     Store,
     Strided,
@@ -75,7 +77,7 @@ def work(kernel: Kernel, symbols: Symbols) -> Work:
 
 # --- bytes ---------------------------------------------------------------------------------------
 
-Place = tuple[Buffer, Affine | Matrix | Strided, Sequence[Any]]
+Place = tuple[Buffer, Affine | Matrix | Span | Strided, Sequence[Any]]
 """A buffer, where in it, and for a matrix its sizes."""
 
 
@@ -92,7 +94,9 @@ def _reads(s: Stmt) -> Iterator[Place]:
             yield s.right.buffer, s.right, (s.k, s.n)
             if s.add:
                 yield s.out.buffer, s.out, (s.m, s.n)
-        case Host():
+        case Routine():
+            yield from [(x.buffer, x, ()) for x in s.spans("in", "inout")]
+        case Host() if s.when is None:
             yield from [(x.buffer, x, ()) for x in s.inputs]
         case _:
             pass
@@ -104,7 +108,9 @@ def _writes(s: Stmt) -> Iterator[Place]:
             yield s.buffer, s.at, ()
         case Gemm():
             yield s.out.buffer, s.out, (s.m, s.n)
-        case Host():
+        case Routine():
+            yield from [(x.buffer, x, ()) for x in s.spans("out", "inout")]
+        case Host() if s.when is None:
             yield from [(x.buffer, x, ()) for x in s.outputs]
         case _:
             pass
@@ -141,13 +147,16 @@ def _bytes(found: Mapping[Buffer, Mapping[Any, int]], symbols: Symbols) -> int:
 
 
 def _elements(
-    at: Affine | Matrix | Strided, sizes: Sequence[Any], symbols: Symbols
+    at: Affine | Matrix | Span | Strided, sizes: Sequence[Any], symbols: Symbols
 ) -> tuple[Any, int]:
     """What tells a place from others in a buffer, and how many elements are there."""
     match at:
         case Strided():
             shape = tuple([bound(n, symbols) for n in at.shape])
             return (at.offset, shape), math.prod(shape)
+        case Span():
+            key, outer = _elements(at.at, (), symbols)
+            return (key, at.size), outer * bound(at.size, symbols)
         case Matrix():
             key, outer = _elements(at.at, (), symbols)
             shape = tuple([bound(n, symbols) for n in sizes])

@@ -1,7 +1,8 @@
-"""SciPy's BLAS for machine code: where its routines are.
+"""SciPy's BLAS and LAPACK for machine code: where their routines are.
 
 SciPy's wheels bring an OpenBLAS whose symbols begin with `scipy_`; what is linked to it finds them.
-Elsewhere SciPy itself knows: `scipy.linalg.cython_blas`, whose import takes 0.1 s.
+Elsewhere SciPy itself knows: `scipy.linalg.cython_blas` and `cython_lapack`, whose import takes
+0.1 s.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from typing import Any
 
 import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
 
+from chainrule.compile.llvm.symbols import LAPACK, LETTERS, lapack
 from chainrule.compile.running.threads import single
 
 llvm: Any = llvmlite.binding
-_ROUTINES = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
+_GEMM = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
+_LAPACK = {lapack(name, size): letter + name for name in LAPACK for size, letter in LETTERS.items()}
+_ROUTINES = _GEMM | _LAPACK
 
 
 def is_called(code: bytes) -> bool:
@@ -50,11 +54,12 @@ def _of_wheel() -> dict[str, int] | None:
 
 def _of_scipy() -> dict[str, int]:
     """The addresses that SciPy gives to Cython."""
-    blas: Any = import_module("scipy.linalg.cython_blas")
-    single(blas.__file__)
+    blas, factors = (import_module(f"scipy.linalg.cython_{x}") for x in ("blas", "lapack"))
+    single(str(blas.__file__))
     name_of = ctypes.pythonapi.PyCapsule_GetName
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    capsules = {s: blas.__pyx_capi__[name] for s, name in _ROUTINES.items()}
+    capsules: dict[str, Any] = {s: blas.__pyx_capi__[name] for s, name in _GEMM.items()}
+    capsules |= {s: factors.__pyx_capi__[name] for s, name in _LAPACK.items()}
     return {s: pointer(c, name_of(c)) for s, c in capsules.items()}

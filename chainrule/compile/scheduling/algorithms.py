@@ -1,31 +1,56 @@
-"""Ops on whole arrays that are algorithms of their own: a kernel for each, made of plain loops."""
+"""Ops on whole arrays that are algorithms of their own: kernels for each, of loops and calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from chainrule.compile.loops.language import Stmt
+from chainrule.compile.scheduling import factoring
 from chainrule.compile.scheduling.lower import in_loops
 from chainrule.compile.scheduling.searching import search
 from chainrule.compile.scheduling.sorting import order
 from chainrule.compile.terms.terms import Term
+from chainrule.ops.linalg.determinant import Det, SlogDet
+from chainrule.ops.linalg.factoring import Qr
+from chainrule.ops.linalg.singular import Eigh, Svd
+from chainrule.ops.linalg.solving import Cholesky, Inv, Solve, SolveTriangular
 from chainrule.ops.sorting import Order, SearchSorted
 
 if TYPE_CHECKING:
     from chainrule.compile.scheduling.schedule import Scheduler
 
-Build = Callable[["Scheduler", Term], list[Stmt]]
-
-ALGORITHMS: dict[type, Build] = {SearchSorted: search, Order: order}
+LOOPS: dict[type, Callable[[Scheduler, Term], list[Stmt]]] = {SearchSorted: search, Order: order}
 """By class of op: the statements of its kernel."""
+
+LAPACK: dict[type, Callable[[Scheduler, Term], list[list[Stmt]]]] = {
+    Cholesky: factoring.cholesky, Solve: factoring.solve, Inv: factoring.inverse,
+    SolveTriangular: factoring.solve_triangular, Det: factoring.det, SlogDet: factoring.slogdet,
+    Qr: factoring.qr, Eigh: factoring.eigh, Svd: factoring.svd,
+}  # fmt: skip
+"""Those that call LAPACK: the statements of each of its kernels."""
 
 
 def is_algorithm(t: Term) -> bool:
-    """Whether `t` is such an op, of numbers with which loops compute."""
-    return type(t.op) in ALGORITHMS and in_loops(t)
+    """Whether `t` is such an op, of numbers with which loops, or LAPACK, compute."""
+    if type(t.op) in LOOPS:
+        return in_loops(t)
+    floats = all(d.char in "fd" for x in (t, *t.args) for d in _each(x.dtype))
+    return type(t.op) in LAPACK and floats and all(_fits(x) for x in t.args)
 
 
-def build(s: Scheduler, t: Term) -> list[Stmt]:
-    """The statements of its kernel."""
-    return ALGORITHMS[type(t.op)](s, t)
+def _fits(x: Term) -> bool:
+    """Whether its matrices are some, of sizes that are known: what LAPACK wants to be told."""
+    return all(isinstance(n, int) and n > 0 for n in x.shape[-2:])
+
+
+def _each(dtype: Any) -> Iterator[Any]:
+    yield from dtype if isinstance(dtype, tuple) else (dtype,)
+
+
+def build(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """The statements of each of its kernels."""
+    s.forget()
+    if type(t.op) in LOOPS:
+        return [LOOPS[type(t.op)](s, t)]
+    return LAPACK[type(t.op)](s, t)

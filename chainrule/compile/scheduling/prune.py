@@ -15,6 +15,7 @@ from chainrule.compile.loops.language import (
     Local,
     Loops,
     Product,
+    Routine,
     Stmt,
     Store,
     Var,
@@ -46,10 +47,13 @@ def pruned(program: Loops) -> Loops:
 
 
 def _kept_alive(program: Loops, dead: set[Buffer]) -> set[Buffer]:
-    """Outputs of eager ops that are dead, but not all of them: the op writes them all."""
+    """What calls of routines write; outputs of eager ops that are dead, but not all of them: the op
+    writes them all."""
+    inner = [s for k in program.kernels for s in statements(k.body)]
+    called = {x.buffer for s in inner if isinstance(s, Routine) for x in s.spans("out", "inout")}
     hosts = [s for k in program.kernels for s in k.body if isinstance(s, Host)]
     outputs = [[x.buffer for x in s.outputs] for s in hosts]
-    return {b for bs in outputs if not all(b in dead for b in bs) for b in bs}
+    return called | {b for bs in outputs if not all(b in dead for b in bs) for b in bs}
 
 
 def _used(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

@@ -212,6 +212,8 @@ class Scheduler:
             elif is_scatter(t) or is_scan(t):
                 joining.fixed(self, "scatter" if is_scatter(t) else "scan", t)
             elif algorithms.is_algorithm(t):
+                if t.op is not None and t.op.many:
+                    self.outputs_of(t)
                 joining.fixed(self, "algorithm", t)
             else:
                 if t.op is not None and t.op.many:
@@ -234,6 +236,7 @@ class Scheduler:
 
     def _build(self, g: Group) -> None:
         name = f"k{len(self.kernels)}_{_word(self._told(g.members[0].term))}"
+        more: list[list[Stmt]] = []
         match g.kind:
             case "product":
                 body = products.build(self, g)
@@ -246,7 +249,7 @@ class Scheduler:
             case "scan":
                 body = alone.scan(self, g.members[0].term)
             case "algorithm":
-                body = algorithms.build(self, g.members[0].term)
+                body, *more = algorithms.build(self, g.members[0].term)
             case "while":
                 body = whiles.build(self, g.members[0].term)
             case "host":
@@ -255,6 +258,10 @@ class Scheduler:
                 body = rows.Rows(self, g).body()
         about = [_about(self._told(m.term)) for m in g.members]
         self.kernels.append(Kernel(name, tuple(body), (*about, *whiles.told(body))))
+        for body in more:
+            self.kernels.append(
+                Kernel(f"k{len(self.kernels)}_otherwise", tuple(body), tuple(about))
+            )
 
     def _told(self, t: Term) -> Term:
         """What `t` is called by: a cast by what it casts, if that is computed nowhere else."""

@@ -49,7 +49,6 @@ Along = Callable[[Affine], Index]
 
 def order(s: Scheduler, t: Term) -> list[Stmt]:
     """The indices that sort along the axis of the op."""
-    s.forget()
     (x,), op = t.args, t.op
     axis = op.axis % len(t.shape)  # type: ignore[union-attr]
     n = t.shape[axis]

@@ -173,7 +173,7 @@ def _told(about: str) -> Fused:
 
 def _why_eager(kernel: Kernel) -> str:
     for s in kernel.body:
-        if isinstance(s, Host):
+        if isinstance(s, Host) and s.when is None:
             dtypes = {x.buffer.dtype for x in [*s.inputs, *s.outputs]}
             odd = sorted([str(d) for d in dtypes if not computable(d)])
             if odd:

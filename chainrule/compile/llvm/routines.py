@@ -1,0 +1,41 @@
+"""Calls of LAPACK in Fortran's way: everything is passed by its address."""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from chainrule.compile.llvm import functions as fn
+from chainrule.compile.llvm.functions import I8
+from chainrule.compile.llvm.kernel import Emitter
+from chainrule.compile.llvm.symbols import lapack
+from chainrule.compile.loops.language import Routine, Span
+
+_PTR, _I32 = ir.PointerType(), ir.IntType(32)
+
+
+def routine(e: Emitter, s: Routine) -> None:
+    """Emit `s`."""
+    b = e.b
+    f = fn.declare(b, lapack(s.name, s.dtype.itemsize), ir.VoidType(), [_PTR] * len(s.args))
+
+    def passed(x: Any) -> Any:
+        match x:
+            case Span():
+                kind = fn.in_memory(x.buffer.dtype)
+                return b.gep(e.pointers[x.buffer], [e.affine(x.at)], source_etype=kind)
+            case str():
+                value = ir.Constant(I8, ord(x))
+            case _:
+                value = b.trunc(e.extent(x), _I32)
+        slot = e.slot(value.type)
+        b.store(value, slot)
+        return slot
+
+    b.call(f, [passed(x) for x in s.args])
+    e.known.stored()

@@ -1,0 +1,318 @@
+"""Factorizations: LAPACK's routines, for one matrix of a batch after the other.
+
+Around each call matrices are copied into columns, as LAPACK wants them, and back. A routine says by
+an integer, `info`, whether it succeeded; if one of a batch did not, the op is run in its eager
+form, on the same values: what that raises is what it raises in eager mode.
+
+Notation: `lead` the index of a matrix in the batch; `m n` its rows and columns, `k` the smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, final
+
+import numpy as np
+
+from chainrule.compile.loops.language import (
+    Affine,
+    Buffer,
+    Expr,
+    For,
+    Host,
+    Into,
+    Let,
+    Routine,
+    Span,
+    Stmt,
+    Store,
+)
+from chainrule.compile.loops.views import ZERO, Index, View, fitted, whole
+from chainrule.compile.scheduling import alone
+from chainrule.compile.scheduling.places import BOOL
+from chainrule.compile.terms.sizes import Extent
+from chainrule.compile.terms.terms import Term
+
+if TYPE_CHECKING:
+    from chainrule.compile.scheduling.schedule import Scheduler
+
+I32 = np.dtype(np.int32)
+_BLOCK = 64
+"""LAPACK works on so many columns at once, at most: memory for them is lent to it."""
+
+
+@final
+class Factoring:
+    """What the routines of one kernel share: memory for a matrix of the batch, and its index."""
+
+    def __init__(self, s: Scheduler, t: Term, batch: Sequence[Extent], dtype: Any) -> None:
+        self.s, self.t, self.dtype, self.e = s, t, dtype, s.exprs
+        self.axes, self.lead = s.counters(batch)
+        self.info = self.memory(I32, 1, "info")
+
+    def memory(self, dtype: Any, size: Extent, label: str) -> Buffer:
+        """Scratch memory of so many numbers."""
+        b = Buffer(f"b{len(self.s.buffers)}", dtype, (size,), "scratch", None, label)
+        self.s.buffers.append(b)
+        return b
+
+    def floats(self, size: Extent, label: str) -> Buffer:
+        """The same for floats."""
+        return self.memory(self.dtype, size, label)
+
+    def element(self, x: Term, at: Index) -> Expr:
+        """The element of the matrix that `x` has for this one of the batch."""
+        lead = fitted(self.lead, x.shape[:-2])
+        return self.e.cast(self.s.element(x, (*lead, *at)), self.dtype)
+
+    def columns(self, b: Buffer, rows: Extent, cols: Extent, of: Callable[[Index], Expr]) -> Stmt:
+        """Fill `b` with a matrix, column by column."""
+        (i, j), (row, col) = self.s.counters((rows, cols))
+        store = Store(b, row.plus(col.times(rows)), of((row, col)))
+        return self.nested([j, i], [store])
+
+    def back(self, y: View, b: Buffer, ld: Extent, rows: Extent, cols: Extent) -> Stmt:
+        """Copy a matrix, whose columns are `ld` apart in `b`, to where `y` has it."""
+        (i, j), (row, col) = self.s.counters((rows, cols))
+        value = self.e.load(b, row.plus(col.times(ld)))
+        return self.nested([i, j], [Store(y.buffer, y.at((*self.lead, row, col)), value)])
+
+    def nested(self, axes: Sequence[Any], body: Sequence[Stmt]) -> Stmt:
+        """Loops over `axes`, as one statement."""
+        nest = self.s.nest(axes, body)
+        return nest[0] if len(nest) == 1 else For(self.s.var(1), tuple(nest))
+
+    def call(self, name: str, *args: str | Extent | Span) -> Routine:
+        """A routine, with `info` as its last argument."""
+        return Routine(name, self.dtype, (*args, Span(self.info, ZERO, 1, "out")))
+
+    def failed(self) -> Expr:
+        """Whether the last call did not succeed."""
+        said = self.e.load(self.info, ZERO)
+        return self.e.fn("not_equal", said, self.e.lit(0, I32), dtype=BOOL)
+
+    def all(self, body: Sequence[Stmt]) -> list[Stmt]:
+        """`body` for each matrix of the batch."""
+        return self.s.nest(self.axes, body, "serial")
+
+    def or_eager(self, body: Sequence[Stmt]) -> list[list[Stmt]]:
+        """The same; and as another kernel the op in its eager form, if a last call did not
+        succeed."""
+        s, e, bad = self.s, self.e, self.s.local(BOOL)
+        flag = self.memory(BOOL, 1, "failed")
+        tried = self.all([*body, Into(bad, "logical_or", self.failed())])
+        told = Store(flag, ZERO, e.local(bad))
+        (host,) = alone.host(s, self.t)
+        assert isinstance(host, Host)
+        first = Let(bad, e.lit(False, BOOL))
+        return [[first, *tried, told], [replace(host, when=flag)]]
+
+
+def _all(b: Buffer, use: Literal["in", "out", "inout"]) -> Span:
+    return Span(b, ZERO, b.size, use)
+
+
+# --- equations -----------------------------------------------------------------------------------
+
+
+def cholesky(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """The lower triangle; by columns it is the upper one of the same numbers."""
+    f, (x,), n = Factoring(s, t, t.shape[:-2], t.dtype), t.args, t.shape[-1]
+    e, a = s.exprs, f.floats(n * n, "factor")
+    (i, j), (row, col) = s.counters((n, n))
+    inside = e.fn("less_equal", e.index(col), e.index(row), dtype=BOOL)
+    value = e.fn("where", inside, f.element(x, (row, col)), e.lit(0, t.dtype), dtype=t.dtype)
+    lower = f.nested([i, j], [Store(a, row.times(n).plus(col), value)])
+    (p, q), (row, col) = s.counters((n, n))
+    copied = s.store(t, (*f.lead, row, col), e.load(a, row.times(n).plus(col)))
+    call = f.call("potrf", "U", n, _all(a, "inout"), n)
+    return f.or_eager([lower, call, f.nested([p, q], [copied])])
+
+
+def solve(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """Linear equations, by LU."""
+    (a, b), n, k = t.args, t.shape[-2], t.shape[-1]
+    f = Factoring(s, t, t.shape[:-2], t.dtype)
+    left, right = f.floats(n * n, "factors"), f.floats(n * k, "solutions")
+    return f.or_eager([
+        f.columns(left, n, n, lambda at: f.element(a, at)),
+        f.columns(right, n, k, lambda at: f.element(b, at)),
+        _gesv(f, left, right, n, k),
+        f.back(s.views[t], right, n, n, k),
+    ])  # fmt: skip
+
+
+def inverse(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """The solutions for the identity."""
+    (x,), n, e = t.args, t.shape[-1], s.exprs
+    f = Factoring(s, t, t.shape[:-2], t.dtype)
+    left, right = f.floats(n * n, "factors"), f.floats(n * n, "solutions")
+
+    def identity(at: Index) -> Expr:
+        same = e.fn("equal", e.index(at[0]), e.index(at[1]), dtype=BOOL)
+        return e.cast(same, t.dtype)
+
+    return f.or_eager([
+        f.columns(left, n, n, lambda at: f.element(x, at)),
+        f.columns(right, n, n, identity),
+        _gesv(f, left, right, n, n),
+        f.back(s.views[t], right, n, n, n),
+    ])  # fmt: skip
+
+
+def _gesv(f: Factoring, a: Buffer, b: Buffer, n: Extent, k: Extent) -> Stmt:
+    pivots = f.memory(I32, n, "pivots")
+    return f.call(
+        "gesv", n, k, _all(a, "inout"), n, _all(pivots, "out"), _all(b, "inout"), n
+    )  # fmt: skip
+
+
+def solve_triangular(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """Substitution."""
+    op: Any = t.op
+    (a, b), n, k = t.args, t.shape[-2], t.shape[-1]
+    f = Factoring(s, t, t.shape[:-2], t.dtype)
+    copied, span, lead, turned = _matrix(f, a)
+    letters = "U" if op.up is not turned else "L", "T" if turned else "N", "U" if op.unit else "N"
+    right = f.floats(n * k, "solutions")
+    return f.or_eager([
+        *copied,
+        f.columns(right, n, k, lambda at: f.element(b, at)),
+        f.call("trtrs", *letters, n, k, span, lead, _all(right, "inout"), n),
+        f.back(s.views[t], right, n, n, k),
+    ])  # fmt: skip
+
+
+def _matrix(f: Factoring, a: Term) -> tuple[list[Stmt], Span, Extent, bool]:
+    """A square matrix that is only read, how far apart its columns are, and whether it is the
+    transpose: where it lies, if its rows or columns lie together, and else a copy."""
+    n, view = a.shape[-1], f.s.view(a)
+    if view is not None and a.dtype == f.dtype and n != 1:
+        row, col = view.strides[-2:]
+        step = row if col == 1 else col
+        if 1 in (row, col) and isinstance(step, int) and step >= n:  # type: ignore[operator]
+            at = view.at((*fitted(f.lead, a.shape[:-2]), ZERO, ZERO))
+            return [], Span(view.buffer, at, (n - 1) * step + n, "in"), step, col == 1
+    b = f.floats(n * n, "matrix")
+    return [f.columns(b, n, n, lambda at: f.element(a, at))], _all(b, "in"), n, False
+
+
+# --- determinants --------------------------------------------------------------------------------
+
+
+def det(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """The sign times the exponential of the logarithm, as NumPy does it."""
+    f = Factoring(s, t, t.shape, t.dtype)
+
+    def given(sign: Expr, log: Expr) -> list[Stmt]:
+        size = s.exprs.fn("exp", log, dtype=t.dtype)
+        return [s.store(t, f.lead, s.exprs.fn("mul", sign, size, dtype=t.dtype))]
+
+    return [_by_pivots(f, given)]
+
+
+def slogdet(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """The sign and the logarithm."""
+    outs = s.outputs[t]
+    f = Factoring(s, t, outs[0].shape, outs[0].dtype)
+
+    def given(sign: Expr, log: Expr) -> list[Stmt]:
+        values = zip(outs, (sign, log), strict=True)
+        return [Store(b, whole(b).at(f.lead), value) for b, value in values]
+
+    return [_by_pivots(f, given)]
+
+
+def _by_pivots(f: Factoring, given: Callable[[Expr, Expr], list[Stmt]]) -> list[Stmt]:
+    """Sign and logarithm of the determinant, from the diagonal of LU and its exchanges of rows."""
+    (x,), e, d, s = f.t.args, f.e, f.dtype, f.s
+    n = x.shape[-1]
+    a, pivots = f.floats(n * n, "factors"), f.memory(I32, n, "pivots")
+    i, sign, log, own = s.var(n), s.local(d), s.local(d), s.local(d)
+    one, none = e.lit(1, d), e.lit(0, d)
+    next_ = e.cast(e.index(Affine(1, ((i, 1),))), I32)
+    stays = e.fn("equal", e.load(pivots, Affine.of(i)), next_, dtype=BOOL)
+    turned = e.fn("where", stays, one, e.lit(-1, d), dtype=d)
+    size = e.fn("log", e.fn("abs", e.local(own), dtype=d), dtype=d)
+    signs = e.fn("mul", turned, e.fn("sign", e.local(own), dtype=d), dtype=d)
+    diagonal: list[Stmt] = [
+        Let(own, e.load(a, Affine(0, ((i, n + 1),)))),
+        Into(sign, "mul", signs),
+        Into(log, "add", size),
+    ]
+    zero = f.failed()
+    return f.all([
+        f.columns(a, n, n, lambda at: f.element(x, at)),
+        f.call("getrf", n, n, _all(a, "inout"), n, _all(pivots, "out")),
+        Let(sign, one),
+        Let(log, none),
+        For(i, tuple(diagonal)),
+        *given(
+            e.fn("where", zero, none, e.local(sign), dtype=d),
+            e.fn("where", zero, e.lit(-np.inf, d), e.local(log), dtype=d),
+        ),
+    ])  # fmt: skip
+
+
+# --- orthogonal factors --------------------------------------------------------------------------
+
+
+def qr(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """Householder's reflections, then the columns that they make."""
+    (x,), (q, r) = t.args, s.outputs[t]
+    m, n, k = x.shape[-2], x.shape[-1], min(x.shape[-2:])  # type: ignore[type-var]
+    cols = q.shape[-1]
+    f, e = Factoring(s, t, q.shape[:-2], q.dtype), s.exprs
+    a, tau = f.floats(m * max(n, cols), "factors"), f.floats(k, "reflections")  # type: ignore[type-var]
+    work = f.floats(_BLOCK * max(n, cols), "for LAPACK")  # type: ignore[type-var]
+    (i, j), (row, col) = s.counters(r.shape[-2:])
+    above = e.fn("less_equal", e.index(row), e.index(col), dtype=BOOL)
+    value = e.load(a, row.plus(col.times(m)))
+    upper = e.fn("where", above, value, e.lit(0, q.dtype), dtype=q.dtype)
+    store = Store(r, whole(r).at((*f.lead, row, col)), upper)
+    rest = work, "out"
+    return f.or_eager([
+        f.columns(a, m, n, lambda at: f.element(x, at)),
+        f.call("geqrf", m, n, _all(a, "inout"), m, _all(tau, "out"), _all(*rest), work.size),
+        f.nested([i, j], [store]),
+        f.call("orgqr", m, cols, k, _all(a, "inout"), m, _all(tau, "in"), _all(*rest), work.size),
+        f.back(whole(q), a, m, m, cols),
+    ])  # fmt: skip
+
+
+def eigh(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """Eigenvalues and eigenvectors, from the lower triangle, by divide and conquer."""
+    (x,), (w, v) = t.args, s.outputs[t]
+    n = x.shape[-1]
+    f = Factoring(s, t, v.shape[:-2], v.dtype)
+    a = f.floats(n * n, "vectors")
+    work = f.floats(2 * n * n + (_BLOCK + 6) * n + 1, "for LAPACK")
+    whole_ = f.memory(I32, 5 * n + 3, "for LAPACK")
+    values = Span(w, whole(w).at((*f.lead, ZERO)), n, "out")
+    return f.or_eager([
+        f.columns(a, n, n, lambda at: f.element(x, at)),
+        f.call("syevd", "V", "L", n, _all(a, "inout"), n, values,
+               _all(work, "out"), work.size, _all(whole_, "out"), whole_.size),
+        f.back(whole(v), a, n, n, n),
+    ])  # fmt: skip
+
+
+def svd(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """Singular values and vectors, by divide and conquer."""
+    (x,), (u, d, w) = t.args, s.outputs[t]
+    m, n = x.shape[-2:]
+    left, right, k = u.shape[-1], w.shape[-2], d.shape[-1]
+    f = Factoring(s, t, u.shape[:-2], u.dtype)
+    a, us, ws = (f.floats(p, "matrix") for p in (m * n, m * left, right * n))
+    work = f.floats(4 * k * k + 7 * k + (_BLOCK + 3) * (m + n), "for LAPACK")
+    whole_ = f.memory(I32, 8 * k, "for LAPACK")
+    values = Span(d, whole(d).at((*f.lead, ZERO)), k, "out")
+    return f.or_eager([
+        f.columns(a, m, n, lambda at: f.element(x, at)),
+        f.call("gesdd", "A" if t.op.full else "S", m, n, _all(a, "inout"), m, values,  # type: ignore[union-attr]
+               _all(us, "out"), m, _all(ws, "out"), right, _all(work, "out"), work.size,
+               _all(whole_, "out")),
+        f.back(whole(u), us, m, m, left),
+        f.back(whole(w), ws, right, right, n),
+    ])  # fmt: skip
