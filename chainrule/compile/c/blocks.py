@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 from chainrule.compile.c import functions as fn
+from chainrule.compile.c import special
 from chainrule.compile.c.expressions import wrapped_index
 from chainrule.compile.loops import language as loops
 from chainrule.compile.loops.language import (
@@ -31,8 +32,9 @@ from chainrule.compile.loops.language import (
 WIDE = 1 << 14
 """From how many columns on a product's row of sums is not kept on the stack."""
 _LIGHT = {"neg", "cast", "positive", "conj", "logical_not", "square"}
-_HEAVY = {*fn.LIBRARY, "div", "reciprocal", "sigmoid", "silu", "gelu_tanh", "gelu_gate", "gelu_erf",
-          "softplus", "exp_diff", "logaddexp", "floor_divide", "remainder"} - {"abs"}  # fmt: skip
+_HEAVY = {*fn.LIBRARY, *special.TEXTS, "div", "reciprocal", "sigmoid", "silu", "gelu_tanh",
+          "gelu_gate", "gelu_erf", "softplus", "exp_diff", "logaddexp", "floor_divide",
+          "remainder"} - {"abs"}  # fmt: skip
 
 Cell = Buffer | Local
 Stamp = tuple[Expr, tuple[int, ...]]

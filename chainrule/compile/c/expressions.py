@@ -121,7 +121,7 @@ class Printer:
             name = "maximum" if name == "at_least" else "minimum"
         if not fn.has_helper(name, dtype):
             raise LookupError(name)
-        self.used[name, dtype] = None
+        self.used.update(dict.fromkeys([(n, dtype) for n in fn.needs(name)]))
         return self._function(fn.helper_name(name, dtype), args)
 
     def _function(self, name: str, args: list[Expr]) -> Text:

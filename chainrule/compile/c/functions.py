@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from chainrule.compile.c import special
+
 INFIX: Final = {
     "mul": ("*", 12), "div": ("/", 12), "add": ("+", 11), "sub": ("-", 11),
     "less": ("<", 9), "less_equal": ("<=", 9), "greater": (">", 9), "greater_equal": (">=", 9),
@@ -67,6 +69,7 @@ _HELPERS: Final = {
     "if (r != 0 && (r < 0) != (b < 0)) q -= 1;\n"
     "if (q == 0) return copysign#(0, a / b);\n"
     "return q - floor#(q) > HALF ? floor#(q) + 1 : floor#(q);",
+    **special.TEXTS,
 }  # fmt: skip
 """By function: what it is, its parameters and its body."""
 
@@ -200,6 +203,15 @@ def _helpers(dtype: Any) -> dict[str, str]:
     return _WHOLE if dtype.kind == "i" else _UNSIGNED
 
 
+_RENAMED: Final = {"remainder": "modulo", "lgamma": "log_gamma"}
+"""Helpers that are not what math.h calls by their name."""
+
+
+def needs(name: str) -> tuple[str, ...]:
+    """`name`, after the helpers that its text calls."""
+    return (*special.below(name), name)
+
+
 def helper_names() -> set[str]:
     """What helpers may be called."""
     words = [*_HELPERS, "matmul"]
@@ -208,7 +220,7 @@ def helper_names() -> set[str]:
 
 def helper_name(name: str, dtype: Any) -> str:
     """What the helper `name` for numbers of `dtype` is called: the float32 one as in math.h."""
-    name = "modulo" if name == "remainder" else name  # math.h has another one of that name
+    name = _RENAMED.get(name, name)
     if dtype.kind == "f":
         return name + suffix(dtype)
     return f"{name}_{dtype.kind}{8 * dtype.itemsize}"

@@ -25,7 +25,7 @@ TERMS = 10
 """Of the asymptotic series: what is left out is below 2^-55 from the border on, for n < 9."""
 
 
-def _border(n: int) -> float:
+def border(n: int) -> float:
     return 10.0 + n
 
 
@@ -38,7 +38,7 @@ def _bernoulli(m: int) -> Fraction:
 
 
 @cache
-def _series(n: int) -> list[float]:
+def series(n: int) -> list[float]:
     """Of 1 / x^2: what multiplies (n - 1)! / x^n, but for 1 + n / (2 x)."""
     return [
         float(_bernoulli(2 * k) * math.factorial(2 * k + n - 1))
@@ -48,7 +48,7 @@ def _series(n: int) -> list[float]:
 
 
 @cache
-def _cotangent(n: int) -> list[int]:
+def cotangent(n: int) -> list[int]:
     """The n-th derivative of cot as a polynomial of cot: each is -(1 + c^2) times the last's."""
     p = [0, 1]
     for _ in range(n):
@@ -68,13 +68,13 @@ def _positive(v: Two, n: int) -> Two:
     """|psi_n(v)|, v > 0: psi_n(v) and n! / v^(n + 1) + psi_n(v + 1) differ in sign only."""
     one = v.hi.lift(1.0)
     met = exactly(v.hi.lift(0.0))
-    for _ in range(int(_border(n))):
-        below = v.hi < _border(n)
+    for _ in range(int(border(n))):
+        below = v.hi < border(n)
         met = pick(below, met + _power(exactly(one) / v, n + 1), met)
         v = pick(below, v + one, v)
     w = exactly(one) / v
     z = w.hi * w.hi
-    ratio = quick_total(one, (w.hi * (n / 2)) + z * polynomial(z, _series(n)))
+    ratio = quick_total(one, (w.hi * (n / 2)) + z * polynomial(z, series(n)))
     y = met * one.lift(float(n)) + _power(w, n) * ratio
     return y * one.lift(float(math.factorial(n - 1)))
 
@@ -85,7 +85,7 @@ def _reflected(a: Real, n: int) -> Two:
     t = tan_near_0(v)
     cot = pick(steep, t, exactly(a.lift(1.0)) / t)
     cot = pick(r < 0.0, -cot, cot)
-    coefficients = _cotangent(n)
+    coefficients = cotangent(n)
     y = exactly(a.lift(float(coefficients[-1])))
     for k in reversed(coefficients[:-1]):
         y = y * cot + a.lift(float(k))
