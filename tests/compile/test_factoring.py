@@ -236,16 +236,40 @@ def test_within_loops_and_for_many_examples():
 
     for f in (cr.vmap(each), scanned, repeated):
         compare(cr.jit(f)(x), f(x), 1e-11)
+    g = cr.jit(repeated)
+    g(x)
+    assert "while" in g.loops()
+    assert not eager(g)
 
 
-def test_an_error_within_a_loop():
-    def f(x: Any) -> Any:
+def test_an_error_ends_a_loop():
+    def forever(x: Any) -> Any:
         return cr.while_loop(lambda s: s.sum() > -9, lambda s: linalg.cholesky(s) - cr.eye(2), x)
 
+    def twice(x: Any) -> Any:
+        return cr.while_loop(lambda s: s.sum() > -9, forever, x)
+
+    for f in (forever, twice):
+        g = cr.jit(f)
+        for h in (f, g, g):
+            with pytest.raises(MatrixError, match="cholesky: the matrix float64"):
+                h(cr.asarray(np.eye(2) * 3))
+        assert "while" in g.loops()
+        assert not eager(g)
+
+
+def test_within_a_loop_the_eager_form_may_succeed(monkeypatch: pytest.MonkeyPatch):
+    def f(x: Any) -> Any:
+        def body(s: Any) -> Any:
+            return linalg.cholesky(s[0]) - cr.eye(2), s[1] + 1
+
+        return cr.while_loop(lambda s: s[1] < 5, body, (x, 0))
+
+    monkeypatch.setattr(Cholesky, "eval", lambda self, x: np.full(x.shape, 7.0))
     g = cr.jit(f)
-    for h in (f, g, g):
-        with pytest.raises(MatrixError, match="cholesky: the matrix float64"):
-            h(cr.asarray(np.eye(2) * 3))
+    y, n = g(cr.asarray(-np.eye(2)))
+    assert n.item() == 5
+    np.testing.assert_array_equal(y.numpy(), [[6.0, 7.0], [7.0, 6.0]])
 
 
 def test_batches_of_dynamic_size():
@@ -258,6 +282,25 @@ def test_batches_of_dynamic_size():
         compare(g(*xs), f(*xs), 1e-9)
     assert g.traces == 1
     assert not eager(g)
+
+
+def test_matrices_of_dynamic_size():
+    def f(x: Any, b: Any) -> Any:
+        y = linalg.cholesky(x)
+        both = linalg.solve(x, b), linalg.solve_triangular(y, b)
+        return [y, *both, linalg.inv(x), linalg.det(x), *linalg.slogdet(x), linalg.eigvalsh(x)]
+
+    g = cr.jit(f, dynamic={0: {0: "N", 1: "N"}, 1: {0: "N"}})
+    for n in (4, 7, 30, 3):
+        xs = cr.asarray(positive(n, n)), cr.asarray(numbers(n, 2))
+        compare(g(*xs), f(*xs), 1e-10)
+    assert g.traces == 1
+    assert not eager(g)
+    nothing = cr.asarray(np.zeros((0, 0))), cr.asarray(np.zeros((0, 2)))
+    compare(g(*nothing), f(*nothing), 0)
+    for compiled in (f, g):
+        with pytest.raises(MatrixError, match="cholesky: the matrix float64"):
+            compiled(cr.asarray(-np.eye(5)), cr.asarray(numbers(5, 2)))
 
 
 def test_an_input_that_is_updated_keeps_what_the_eager_form_needs():

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -34,7 +34,7 @@ from chainrule.compile.llvm.repeating import repeat
 from chainrule.compile.llvm.symbols import HEADER, HOST, INLINE
 from chainrule.compile.llvm.watchman import unchanged
 from chainrule.compile.llvm.whiles import is_short, kept_near, turning
-from chainrule.compile.loops.language import Buffer, Host, Kernel, Loops, While
+from chainrule.compile.loops.language import Buffer, Host, Kernel, Loops, While, single
 from chainrule.compile.loops.rewrite import Canonical, canonical, sorted_buffers
 from chainrule.compile.terms.sizes import Extent
 
@@ -204,7 +204,11 @@ def _while(out: Module, kernel: Kernel, loop: While, shared: set[Buffer]) -> Any
     pointers = dict(zip(buffers, f.args, strict=False))
     symbols = dict(zip(out.symbols, f.args[len(buffers) :], strict=False))
     inner = _shared(loop.kernels) | {loop.going}
-    with kept_near(b, kernel, pointers, shared) as near, turning(b, near[loop.going]):
+    hosts = [s for k in single(loop.kernels) for s in k.body if isinstance(s, Host)]
+    with ExitStack() as around:
+        near = around.enter_context(kept_near(b, kernel, pointers, shared))
+        failed = [near[s.when] for s in hosts if s.when is not None]
+        around.enter_context(turning(b, near[loop.going], failed))
         for k in loop.kernels:
             _call(out, b, k, near, symbols, f.args[-1], inner, inline=inline)
     b.ret_void()

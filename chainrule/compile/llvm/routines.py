@@ -1,4 +1,7 @@
-"""Calls of LAPACK in Fortran's way: everything is passed by its address."""
+"""Calls of LAPACK in Fortran's way: everything is passed by its address.
+
+LAPACK takes no matrix without rows for one: a call with a size that turns out to be 0 is left out.
+"""
 
 # llvmlite has no type annotations.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
@@ -6,15 +9,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 from llvmlite import ir
 
 from chainrule.compile.llvm import functions as fn
-from chainrule.compile.llvm.functions import I8
+from chainrule.compile.llvm.functions import I8, I64
 from chainrule.compile.llvm.kernel import Emitter
+from chainrule.compile.llvm.numbers import I1
 from chainrule.compile.llvm.symbols import lapack
 from chainrule.compile.loops.language import Routine, Span
+from chainrule.compile.terms.sizes import Size
 
 _PTR, _I32 = ir.PointerType(), ir.IntType(32)
 
@@ -37,5 +43,10 @@ def routine(e: Emitter, s: Routine) -> None:
         b.store(value, slot)
         return slot
 
-    b.call(f, [passed(x) for x in s.args])
+    unknown = [e.extent(x) for x in s.args if isinstance(x, Size)]
+    some = ir.Constant(I1, 1)
+    for n in unknown:
+        some = b.and_(some, b.icmp_signed(">", n, ir.Constant(I64, 0)))
+    with b.if_then(some) if unknown else nullcontext():
+        b.call(f, [passed(x) for x in s.args])
     e.known.stored()

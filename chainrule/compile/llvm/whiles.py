@@ -10,13 +10,13 @@ that others may know, LLVM makes registers of them.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile.llvm.functions import I64, in_memory
+from chainrule.compile.llvm.functions import I8, I64, in_memory
 from chainrule.compile.llvm.parallel import is_parallel, nanoseconds
 from chainrule.compile.loops.language import (
     Buffer,
@@ -43,13 +43,21 @@ def is_short(kernel: Kernel) -> bool:
 
 
 @contextmanager
-def turning(b: Any, going: Any) -> Generator[None]:
-    """As long as the bool at `going` holds: what is emitted within."""
+def turning(b: Any, going: Any, failed: Iterable[Any]) -> Generator[None]:
+    """As long as the bool at `going` holds, and none of those at `failed`, which are false at
+    first: what is emitted within."""
+    failed = list(failed)
+    for at in failed:
+        b.store(ir.Constant(I8, 0), at)
     head, turn, done = (b.append_basic_block(name) for name in ("head", "turn", "done"))
     b.branch(head)
     b.position_at_end(head)
-    flag = b.load(going, typ=ir.IntType(8))
-    b.cbranch(b.icmp_unsigned("!=", flag, ir.Constant(flag.type, 0)), turn, done)
+    holds, *fails = [
+        b.icmp_unsigned("!=", b.load(at, typ=I8), ir.Constant(I8, 0)) for at in (going, *failed)
+    ]
+    for fail in fails:
+        holds = b.and_(holds, b.not_(fail))
+    b.cbranch(holds, turn, done)
     b.position_at_end(turn)
     yield
     b.branch(head)

@@ -348,7 +348,8 @@ class Span:
 @dataclass(frozen=True, eq=False, slots=True)
 class Routine:
     """A routine of LAPACK's for floats of `dtype`, by its name without the letter for these. As all
-    of them it wants matrices column by column, and its integers are of 4 bytes."""
+    of them it wants matrices column by column, and its integers are of 4 bytes. It is not called
+    where one of its sizes is 0."""
 
     name: str
     dtype: Dtype

@@ -7,7 +7,7 @@ a model, which are all alike, are compiled once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 from chainrule.compile.loops.language import (
@@ -29,6 +29,7 @@ from chainrule.compile.loops.language import (
     Span,
     Stmt,
     Store,
+    Strided,
     Var,
     While,
     exprs_of,
@@ -82,7 +83,9 @@ class Renaming:
                 args = [self.span(x) if isinstance(x, Span) else x for x in s.args]
                 return Routine(s.name, s.dtype, tuple(args))
             case Host():
-                return s
+                inputs, outputs = (tuple(map(self._strided, x)) for x in (s.inputs, s.outputs))
+                when = None if s.when is None else self.buffers.get(s.when, s.when)
+                return Host(s.op, inputs, outputs, when)
             case While():
                 kernels = [Kernel(k.name, self.body(k.body), k.about) for k in s.kernels]
                 return While(self.buffers.get(s.going, s.going), tuple(kernels))
@@ -139,6 +142,9 @@ class Renaming:
     def _soon(self, x: Ahead) -> Ahead:
         buffer, at = self._place(x.buffer, x.at)
         return Ahead(buffer, at, x.rows, x.row, x.length)
+
+    def _strided(self, x: Strided) -> Strided:
+        return replace(x, buffer=self.buffers.get(x.buffer, x.buffer))
 
     def span(self, x: Span) -> Span:
         """Memory that a routine is given."""

@@ -36,12 +36,14 @@ def is_algorithm(t: Term) -> bool:
     if type(t.op) in LOOPS:
         return in_loops(t)
     floats = all(d.char in "fd" for x in (t, *t.args) for d in _each(x.dtype))
-    return type(t.op) in LAPACK and floats and all(_fits(x) for x in t.args)
+    return type(t.op) in LAPACK and floats and all(_fits(t, x) for x in t.args)
 
 
-def _fits(x: Term) -> bool:
-    """Whether its matrices are some, of sizes that are known: what LAPACK wants to be told."""
-    return all(isinstance(n, int) and n > 0 for n in x.shape[-2:])
+def _fits(t: Term, x: Term) -> bool:
+    """Whether LAPACK takes the matrices of `x`: not empty ones; and those that may be wide or high
+    only of sizes that are known, on which the memory that it needs depends."""
+    known = all(isinstance(n, int) for n in x.shape[-2:])
+    return 0 not in x.shape[-2:] and (known or not isinstance(t.op, Qr | Svd))
 
 
 def _each(dtype: Any) -> Iterator[Any]:

@@ -2,7 +2,8 @@
 
 Around each call matrices are copied into columns, as LAPACK wants them, and back. A routine says by
 an integer, `info`, whether it succeeded; if one of a batch did not, the op is run in its eager
-form, on the same values: what that raises is what it raises in eager mode.
+form, on the same values: what that raises is what it raises in eager mode. If it raises, the flag
+that told of the failure still does, which ends loops of unknown length.
 
 Notation: `lead` the index of a matrix in the batch; `m n` its rows and columns, `k` the smaller.
 """
@@ -10,7 +11,6 @@ Notation: `lead` the index of a matrix in the batch; `m n` its rows and columns,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
@@ -27,10 +27,12 @@ from chainrule.compile.loops.language import (
     Span,
     Stmt,
     Store,
+    Strided,
 )
 from chainrule.compile.loops.views import ZERO, Index, View, fitted, whole
 from chainrule.compile.scheduling import alone
 from chainrule.compile.scheduling.places import BOOL
+from chainrule.compile.terms.otherwise import Otherwise
 from chainrule.compile.terms.sizes import Extent
 from chainrule.compile.terms.terms import Term
 
@@ -94,7 +96,8 @@ class Factoring:
 
     def all(self, body: Sequence[Stmt]) -> list[Stmt]:
         """`body` for each matrix of the batch."""
-        return self.s.nest(self.axes, body, "serial")
+        fine = Store(self.info, ZERO, self.e.lit(0, I32))  # for a call that is left out
+        return self.s.nest(self.axes, [fine, *body], "serial")
 
     def or_eager(self, body: Sequence[Stmt]) -> list[list[Stmt]]:
         """The same; and as another kernel the op in its eager form, if a last call did not
@@ -106,7 +109,8 @@ class Factoring:
         (host,) = alone.host(s, self.t)
         assert isinstance(host, Host)
         first = Let(bad, e.lit(False, BOOL))
-        return [[first, *tried, told], [replace(host, when=flag)]]
+        outputs = (*host.outputs, Strided(flag, 0, (), ()))
+        return [[first, *tried, told], [Host(Otherwise(host.op), host.inputs, outputs, flag)]]
 
 
 def _all(b: Buffer, use: Literal["in", "out", "inout"]) -> Span:
@@ -191,7 +195,8 @@ def _matrix(f: Factoring, a: Term) -> tuple[list[Stmt], Span, Extent, bool]:
     if view is not None and a.dtype == f.dtype and n != 1:
         row, col = view.strides[-2:]
         step = row if col == 1 else col
-        if 1 in (row, col) and isinstance(step, int) and step >= n:  # type: ignore[operator]
+        apart = step == n or (isinstance(step, int) and isinstance(n, int) and step > n)
+        if 1 in (row, col) and apart:
             at = view.at((*fitted(f.lead, a.shape[:-2]), ZERO, ZERO))
             return [], Span(view.buffer, at, (n - 1) * step + n, "in"), step, col == 1
     b = f.floats(n * n, "matrix")

@@ -51,8 +51,7 @@ def _kept_alive(program: Loops, dead: set[Buffer]) -> set[Buffer]:
     writes them all."""
     inner = [s for k in program.kernels for s in statements(k.body)]
     called = {x.buffer for s in inner if isinstance(s, Routine) for x in s.spans("out", "inout")}
-    hosts = [s for k in program.kernels for s in k.body if isinstance(s, Host)]
-    outputs = [[x.buffer for x in s.outputs] for s in hosts]
+    outputs = [[x.buffer for x in s.outputs] for s in inner if isinstance(s, Host)]
     return called | {b for bs in outputs if not all(b in dead for b in bs) for b in bs}
 
 

@@ -41,7 +41,8 @@ def is_native(s: Scheduler, t: Term) -> bool:
     scheduler = Scheduler(turns.simple(turn_simplified), s.called)
     loops = scheduler.run()
     s.turns[t] = scheduler, loops
-    native = not any(isinstance(x, Host) for k in single(loops.kernels) for x in k.body)
+    hosts = [x for k in single(loops.kernels) for x in k.body if isinstance(x, Host)]
+    native = all(x.when is not None for x in hosts)
     if loops.symbols and not native:
         raise TraceError(
             f"while_loop: its turns have sizes that are dynamic ({', '.join(loops.symbols)}), and "
