@@ -412,3 +412,15 @@ def test_what_all_lanes_add_to_one_place_is_added_by_each(n: int, dtype: Any):
     x, w = cr.ones(1, dtype=dtype), cr.arange(n, dtype=dtype)
     got = cr.jit(gradients)(x, w)
     assert [g.numpy().tolist() for g in got] == [[n], [n * (n - 1) / 2]]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "uint32", "uint64"])
+def test_whole_powers_of_whole_numbers_wrap_as_eager_ones(dtype: str):
+    info = np.iinfo(dtype)
+    x = cr.asarray(np.array([info.min, info.max, 0, 1, 2, 3, 7], dtype))
+    powers = (0, 1, 2, 3, 5, 17, 64)
+    got = cr.jit(lambda x: [x**p for p in powers])(x)
+    for y, p in zip(got, powers, strict=True):
+        want = x**p
+        assert y.dtype == want.dtype
+        np.testing.assert_array_equal(y, want, str(p))

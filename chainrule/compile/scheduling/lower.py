@@ -91,16 +91,30 @@ def _exact(x: float) -> bool:
     return 2.0**-60 < abs(x) < 2.0**60 and np.frexp(abs(x))[0] == 0.5
 
 
+_WHOLE = range(65)
+"""Powers of whole numbers that are products: an expression is walked once for each factor."""
+
+
+def _product_of(e: Exprs, x: Expr, p: int) -> Expr:
+    """x to the power of p >= 0, by squares: p - 1 products up to 3, 12 at most."""
+    if p == 0:
+        return e.lit(1, x.dtype)
+    if p == 1:
+        return x
+    half = _product_of(e, x, p // 2)
+    even = e.fn("mul", half, half, dtype=x.dtype)
+    return e.fn("mul", even, x, dtype=x.dtype) if p % 2 else even
+
+
 def _power(e: Exprs, x: Expr, p: float) -> Expr | None:
     """x ** p by roots and products, with IEEE's pow's values at -0 and -inf."""
     d = x.dtype
+    if d.kind in "iu" and p in _WHOLE:
+        return _product_of(e, x, int(p))
     if d.kind != "f":
         return None
     if p in (1, 2, 3):
-        out = x
-        for _ in range(int(p) - 1):
-            out = e.fn("mul", out, x, dtype=d)
-        return out
+        return _product_of(e, x, int(p))
     if p in (-1, -2):
         y = e.fn("div", e.lit(1, d), x, dtype=d)
         return y if p == -1 else e.fn("mul", y, y, dtype=d)
@@ -170,7 +184,12 @@ def is_map(t: Term) -> bool:
         return False
     if isinstance(t.op, TakeAlongAdd):
         return t.args[0].shape[t.op.axis] == 1
-    return not isinstance(t.op, Elementwise) or _is_known(_function(t)[0], loop_dtype(t))
+    if not isinstance(t.op, Elementwise):
+        return True
+    label, dtype = _function(t)[0], loop_dtype(t)
+    if label == "pow" and dtype.kind in "iu":
+        return number(t.args[1]) in _WHOLE
+    return _is_known(label, dtype)
 
 
 @cache
