@@ -1,17 +1,12 @@
-"""Factorizations: LAPACK's routines, for one matrix of a batch after the other.
-
-Around each call matrices are copied into columns, as LAPACK wants them, and back. A routine says by
-an integer, `info`, whether it succeeded; if one of a batch did not, the op is run in its eager
-form, on the same values: what that raises is what it raises in eager mode. If it raises, the flag
-that told of the failure still does, which ends loops of unknown length.
+"""Factorizations, as LAPACK computes them: for each op its routines, and what lies around them.
 
 Notation: `lead` the index of a matrix in the batch; `m n` its rows and columns, `k` the smaller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,101 +15,23 @@ from chainrule.compile.loops.language import (
     Buffer,
     Expr,
     For,
-    Host,
     Into,
     Let,
-    Routine,
     Span,
     Stmt,
     Store,
-    Strided,
 )
-from chainrule.compile.loops.views import ZERO, Index, View, fitted, whole
-from chainrule.compile.scheduling import alone
+from chainrule.compile.loops.views import ZERO, Index, fitted, whole
+from chainrule.compile.scheduling.lapack import I32, Factoring, entire
 from chainrule.compile.scheduling.places import BOOL
-from chainrule.compile.terms.otherwise import Otherwise
 from chainrule.compile.terms.sizes import Extent
 from chainrule.compile.terms.terms import Term
 
 if TYPE_CHECKING:
     from chainrule.compile.scheduling.schedule import Scheduler
 
-I32 = np.dtype(np.int32)
 _BLOCK = 64
 """LAPACK works on so many columns at once, at most: memory for them is lent to it."""
-
-
-@final
-class Factoring:
-    """What the routines of one kernel share: memory for a matrix of the batch, and its index."""
-
-    def __init__(self, s: Scheduler, t: Term, batch: Sequence[Extent], dtype: Any) -> None:
-        self.s, self.t, self.dtype, self.e = s, t, dtype, s.exprs
-        self.axes, self.lead = s.counters(batch)
-        self.info = self.memory(I32, 1, "info")
-
-    def memory(self, dtype: Any, size: Extent, label: str) -> Buffer:
-        """Scratch memory of so many numbers."""
-        b = Buffer(f"b{len(self.s.buffers)}", dtype, (size,), "scratch", None, label)
-        self.s.buffers.append(b)
-        return b
-
-    def floats(self, size: Extent, label: str) -> Buffer:
-        """The same for floats."""
-        return self.memory(self.dtype, size, label)
-
-    def element(self, x: Term, at: Index) -> Expr:
-        """The element of the matrix that `x` has for this one of the batch."""
-        lead = fitted(self.lead, x.shape[:-2])
-        return self.e.cast(self.s.element(x, (*lead, *at)), self.dtype)
-
-    def columns(self, b: Buffer, rows: Extent, cols: Extent, of: Callable[[Index], Expr]) -> Stmt:
-        """Fill `b` with a matrix, column by column."""
-        (i, j), (row, col) = self.s.counters((rows, cols))
-        store = Store(b, row.plus(col.times(rows)), of((row, col)))
-        return self.nested([j, i], [store])
-
-    def back(self, y: View, b: Buffer, ld: Extent, rows: Extent, cols: Extent) -> Stmt:
-        """Copy a matrix, whose columns are `ld` apart in `b`, to where `y` has it."""
-        (i, j), (row, col) = self.s.counters((rows, cols))
-        value = self.e.load(b, row.plus(col.times(ld)))
-        return self.nested([i, j], [Store(y.buffer, y.at((*self.lead, row, col)), value)])
-
-    def nested(self, axes: Sequence[Any], body: Sequence[Stmt]) -> Stmt:
-        """Loops over `axes`, as one statement."""
-        nest = self.s.nest(axes, body)
-        return nest[0] if len(nest) == 1 else For(self.s.var(1), tuple(nest))
-
-    def call(self, name: str, *args: str | Extent | Span) -> Routine:
-        """A routine, with `info` as its last argument."""
-        return Routine(name, self.dtype, (*args, Span(self.info, ZERO, 1, "out")))
-
-    def failed(self) -> Expr:
-        """Whether the last call did not succeed."""
-        said = self.e.load(self.info, ZERO)
-        return self.e.fn("not_equal", said, self.e.lit(0, I32), dtype=BOOL)
-
-    def all(self, body: Sequence[Stmt]) -> list[Stmt]:
-        """`body` for each matrix of the batch."""
-        fine = Store(self.info, ZERO, self.e.lit(0, I32))  # for a call that is left out
-        return self.s.nest(self.axes, [fine, *body], "serial")
-
-    def or_eager(self, body: Sequence[Stmt]) -> list[list[Stmt]]:
-        """The same; and as another kernel the op in its eager form, if a last call did not
-        succeed."""
-        s, e, bad = self.s, self.e, self.s.local(BOOL)
-        flag = self.memory(BOOL, 1, "failed")
-        tried = self.all([*body, Into(bad, "logical_or", self.failed())])
-        told = Store(flag, ZERO, e.local(bad))
-        (host,) = alone.host(s, self.t)
-        assert isinstance(host, Host)
-        first = Let(bad, e.lit(False, BOOL))
-        outputs = (*host.outputs, Strided(flag, 0, (), ()))
-        return [[first, *tried, told], [Host(Otherwise(host.op), host.inputs, outputs, flag)]]
-
-
-def _all(b: Buffer, use: Literal["in", "out", "inout"]) -> Span:
-    return Span(b, ZERO, b.size, use)
 
 
 # --- equations -----------------------------------------------------------------------------------
@@ -130,7 +47,7 @@ def cholesky(s: Scheduler, t: Term) -> list[list[Stmt]]:
     lower = f.nested([i, j], [Store(a, row.times(n).plus(col), value)])
     (p, q), (row, col) = s.counters((n, n))
     copied = s.store(t, (*f.lead, row, col), e.load(a, row.times(n).plus(col)))
-    call = f.call("potrf", "U", n, _all(a, "inout"), n)
+    call = f.call("potrf", "U", n, entire(a, "inout"), n)
     return f.or_eager([lower, call, f.nested([p, q], [copied])])
 
 
@@ -168,7 +85,7 @@ def inverse(s: Scheduler, t: Term) -> list[list[Stmt]]:
 def _gesv(f: Factoring, a: Buffer, b: Buffer, n: Extent, k: Extent) -> Stmt:
     pivots = f.memory(I32, n, "pivots")
     return f.call(
-        "gesv", n, k, _all(a, "inout"), n, _all(pivots, "out"), _all(b, "inout"), n
+        "gesv", n, k, entire(a, "inout"), n, entire(pivots, "out"), entire(b, "inout"), n
     )  # fmt: skip
 
 
@@ -183,7 +100,7 @@ def solve_triangular(s: Scheduler, t: Term) -> list[list[Stmt]]:
     return f.or_eager([
         *copied,
         f.columns(right, n, k, lambda at: f.element(b, at)),
-        f.call("trtrs", *letters, n, k, span, lead, _all(right, "inout"), n),
+        f.call("trtrs", *letters, n, k, span, lead, entire(right, "inout"), n),
         f.back(s.views[t], right, n, n, k),
     ])  # fmt: skip
 
@@ -200,7 +117,7 @@ def _matrix(f: Factoring, a: Term) -> tuple[list[Stmt], Span, Extent, bool]:
             at = view.at((*fitted(f.lead, a.shape[:-2]), ZERO, ZERO))
             return [], Span(view.buffer, at, (n - 1) * step + n, "in"), step, col == 1
     b = f.floats(n * n, "matrix")
-    return [f.columns(b, n, n, lambda at: f.element(a, at))], _all(b, "in"), n, False
+    return [f.columns(b, n, n, lambda at: f.element(a, at))], entire(b, "in"), n, False
 
 
 # --- determinants --------------------------------------------------------------------------------
@@ -249,7 +166,7 @@ def _by_pivots(f: Factoring, given: Callable[[Expr, Expr], list[Stmt]]) -> list[
     zero = f.failed()
     return f.all([
         f.columns(a, n, n, lambda at: f.element(x, at)),
-        f.call("getrf", n, n, _all(a, "inout"), n, _all(pivots, "out")),
+        f.call("getrf", n, n, entire(a, "inout"), n, entire(pivots, "out")),
         Let(sign, one),
         Let(log, none),
         For(i, tuple(diagonal)),
@@ -276,12 +193,12 @@ def qr(s: Scheduler, t: Term) -> list[list[Stmt]]:
     value = e.load(a, row.plus(col.times(m)))
     upper = e.fn("where", above, value, e.lit(0, q.dtype), dtype=q.dtype)
     store = Store(r, whole(r).at((*f.lead, row, col)), upper)
-    rest = work, "out"
+    lent = entire(work, "out"), work.size
     return f.or_eager([
         f.columns(a, m, n, lambda at: f.element(x, at)),
-        f.call("geqrf", m, n, _all(a, "inout"), m, _all(tau, "out"), _all(*rest), work.size),
+        f.call("geqrf", m, n, entire(a, "inout"), m, entire(tau, "out"), *lent),
         f.nested([i, j], [store]),
-        f.call("orgqr", m, cols, k, _all(a, "inout"), m, _all(tau, "in"), _all(*rest), work.size),
+        f.call("orgqr", m, cols, k, entire(a, "inout"), m, entire(tau, "in"), *lent),
         f.back(whole(q), a, m, m, cols),
     ])  # fmt: skip
 
@@ -297,8 +214,8 @@ def eigh(s: Scheduler, t: Term) -> list[list[Stmt]]:
     values = Span(w, whole(w).at((*f.lead, ZERO)), n, "out")
     return f.or_eager([
         f.columns(a, n, n, lambda at: f.element(x, at)),
-        f.call("syevd", "V", "L", n, _all(a, "inout"), n, values,
-               _all(work, "out"), work.size, _all(whole_, "out"), whole_.size),
+        f.call("syevd", "V", "L", n, entire(a, "inout"), n, values,
+               entire(work, "out"), work.size, entire(whole_, "out"), whole_.size),
         f.back(whole(v), a, n, n, n),
     ])  # fmt: skip
 
@@ -315,9 +232,9 @@ def svd(s: Scheduler, t: Term) -> list[list[Stmt]]:
     values = Span(d, whole(d).at((*f.lead, ZERO)), k, "out")
     return f.or_eager([
         f.columns(a, m, n, lambda at: f.element(x, at)),
-        f.call("gesdd", "A" if t.op.full else "S", m, n, _all(a, "inout"), m, values,  # type: ignore[union-attr]
-               _all(us, "out"), m, _all(ws, "out"), right, _all(work, "out"), work.size,
-               _all(whole_, "out")),
+        f.call("gesdd", "A" if t.op.full else "S", m, n, entire(a, "inout"), m, values,  # type: ignore[union-attr]
+               entire(us, "out"), m, entire(ws, "out"), right, entire(work, "out"), work.size,
+               entire(whole_, "out")),
         f.back(whole(u), us, m, m, left),
         f.back(whole(w), ws, right, right, n),
     ])  # fmt: skip
