@@ -26,6 +26,7 @@ TERMS = 10
 
 
 def border(n: int) -> float:
+    """From where on psi_n is its series."""
     return 10.0 + n
 
 

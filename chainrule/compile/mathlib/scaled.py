@@ -10,7 +10,7 @@ from chainrule.compile.mathlib.error import erfc_parts, normal, scaled_erfc
 from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import exp_twofold
 from chainrule.compile.mathlib.logarithm import log_twofold, split_past_1, split_twofold
-from chainrule.compile.mathlib.reals import Real
+from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, product, quick_total
 
 FAR = 28.0
@@ -48,26 +48,26 @@ def erfcx(x: Real) -> Real:
 
 
 def log_ndtr(x: Real) -> Real:
-    """log(erfc(-x / sqrt(2)) / 2): on the left by erfcx, on the right by log(1 + t)."""
-    f, k = split_past_1(_erf(x.clamp(-0.5, 0.5) * c.SQRT_HALF[0]))
-    near = log_twofold(f, k - 1).value()
-    y = (x < 0.0).where(_log_left(x), x.is_nan().where(x, _log_right(x)))
-    return (abs(x) < 0.5).where(near, y)
+    """log(erfc(-x / sqrt(2)) / 2), one logarithm for three ways to its argument.
 
-
-def _log_left(x: Real) -> Real:
-    """-x^2 / 2 + log(erfcx(-x / sqrt(2)) / 2), x <= 0; both parts are negative."""
+    Left of -1/2 -x^2 / 2 + log(erfcx / 2), both parts negative; to 1/2 log((1 + erf) / 2); beyond
+    log(1 - t), t = erfc(x / sqrt(2)) / 2, and -t where that is below an ulp of 1.
+    """
     a = abs(x)
+    middle = a < 0.5
+    left = (x < 0.0) & ~middle
     half = product(a * 0.5, a)
     f, k = split_twofold(_erfcx(constant(x, *c.SQRT_HALF) * a))
-    y = log_twofold(f, k - 1) - half
-    return half.hi.same(math.inf).where(-half.hi, y.value())
+    y, n = _half_erfc(a.clamp(0.0, 39.5))
+    erf = _erf(x.clamp(-0.5, 0.5) * c.SQRT_HALF[0])
+    g, m = split_past_1(pick(middle, erf, -normal(y, n)))
+    log = log_twofold(pick(left, f, g), left.choose(k - 1, middle.choose(m - 1, m)))
+    far_left = half.hi.same(math.inf).where(-half.hi, (log - half).value())
+    right = (a < 8.5).where(log.value(), -scale(y.value(), n))
+    return left.where(far_left, x.is_nan().where(x, right))
 
 
-def _log_right(x: Real) -> Real:
-    """log(1 - t), t = erfc(x / sqrt(2)) / 2, x >= 0; where t is below an ulp of 1, -t."""
-    a = x.clamp(0.0, 39.5)
-    y, k = erfc_parts(constant(x, *c.SQRT_HALF) * a, product(a * 0.5, a))
-    y = -y.times(0.5)
-    near = log_twofold(*split_past_1(normal(y, k))).value()
-    return (a < 8.5).where(near, scale(y.value(), k))
+def _half_erfc(a: Real) -> tuple[Two, Bits]:
+    """y and k, erfc(a / sqrt(2)) / 2 = y 2^k."""
+    y, k = erfc_parts(constant(a, *c.SQRT_HALF) * a, product(a * 0.5, a))
+    return y.times(0.5), k
