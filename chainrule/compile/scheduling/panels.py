@@ -85,8 +85,8 @@ def panelled(s: Scheduler, p: Product) -> list[Stmt]:
         out, rows = tall.in_rows(s, p, width, count), [Rows(0, 1, p.i.extent)]
     else:
         each, left = divmod(count, turns := _turns(count, p))
-        rows, out = strips.rows(s, p, count)
-        out += _Columns(s, p, rows, 0, turns, each, width).nest()
+        rows = strips.rows(s, p, count)
+        out = _Columns(s, p, rows, 0, turns, each, width).nest()
         out += _Columns(s, p, rows, turns * each * width, 1, left, width).nest() if left else []
     return out + (_Columns(s, p, rows, count * width, 1, 1, n % width).nest() if n % width else [])
 

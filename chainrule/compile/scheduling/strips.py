@@ -24,6 +24,7 @@ from chainrule.compile.loops.language import (
     Buffer,
     Expr,
     For,
+    Kernel,
     Product,
     Stmt,
     Store,
@@ -67,15 +68,15 @@ class Rows:
         return s.exprs.load(self.strips, at.plus(Affine.of(i)))
 
 
-def rows(s: Scheduler, p: Product, panels: int) -> tuple[Sequence[Rows], list[Stmt]]:
-    """All rows of `p`, which are read for each of so many panels, and what copies them."""
+def rows(s: Scheduler, p: Product, panels: int) -> Sequence[Rows]:
+    """All rows of `p`, which are read for each of so many panels; a kernel copies them first."""
     m, each = p.i.extent, LINE // p.acc.dtype.itemsize
     if not isinstance(m, int) or panels < PANELS or not _across(p):
-        return [Rows(0, 1, m)], []
+        return [Rows(0, 1, m)]
     count, left = divmod(m, each)
     strips = _memory(s, p, (count, each))
-    found = [Rows(0, count, each, strips)]
-    return found + ([Rows(m - left, 1, left)] if left else []), [_copy(s, p, strips)]
+    s.kernels.append(Kernel(f"k{len(s.kernels)}_strips", (_copy(s, p, strips),)))
+    return [Rows(0, count, each, strips), *([Rows(m - left, 1, left)] if left else [])]
 
 
 def _across(p: Product) -> bool:
