@@ -422,6 +422,11 @@ def test_two_methods_of_a_layer_are_the_layer():
     assert "x" not in vars(layer)
 
 
+def test_a_gradient_may_be_called_g_and_the_name():
+    assert gradient_of("gb", ["W", "b", "x", "mask"]) == "b"
+    assert gradient_of("gamma", ["W", "b"]) is None
+
+
 def test_a_first_layer_owes_no_gradient_of_its_input():
     subject = subject_of_layer(First(4, 5), (X,))
     assert [(x.name, x.wanted) for x in subject.inputs] == [("x", False), ("W", True), ("b", True)]

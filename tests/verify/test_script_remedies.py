@@ -81,3 +81,19 @@ def test_what_is_no_python_or_not_there_gets_no_proposal(tmp_path):
     path.write_text("for for\n", encoding="utf-8")
     for file in (path, tmp_path / "none.py"):
         assert [remedies(finding(code, file, 1)) for code in REMEDIES] == [[]] * len(REMEDIES)
+
+
+TWICE = """
+net = nn.Sequential(nn.Linear(6, 9), nn.BatchNorm1d(9), nn.Tanh(), nn.Linear(9, 3))
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for epoch in range(4):
+    near = F.cosine_similarity(net(X), net(X + 0.1 * torch.randn_like(X)))
+    opt.zero_grad()
+    (-near.mean()).backward()
+    opt.step()
+"""
+
+
+def test_statistics_that_a_second_call_updates_are_no_change_of_a_kept_value(tmp_path):
+    """Batch norm keeps its running statistics, and needs those of the batch."""
+    assert observed(tmp_path, START + TWICE)[0] == []

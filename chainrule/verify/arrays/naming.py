@@ -29,9 +29,7 @@ _COTANGENT = re.compile(
 _SAVED = re.compile(r"^_?(cache|caches|cached|ctx|saved|save|memo|tape|residuals?|state|stash)\w*$")
 _OUTPUT = re.compile(r"^(y|ys|out|outs|output|outputs|result|value|probs|activations?)$")
 _RATE = re.compile(r"^(lr|learning_rate|learn_rate|eta|alpha|step_size|rate)$")
-_PREFIX = re.compile(
-    r"^_?(dL_?d|d_?L_?d?_?|grad_?(of_|wrt_)?|gradient_?|delta_?|d_|d|g_|g(?=[A-Z]))"
-)
+_PREFIX = re.compile(r"^_?(dL_?d|d_?L_?d?_?|grad_?(of_|wrt_)?|gradient_?|delta_?|d_|d|g_|g)")
 _SUFFIX = re.compile(r"_?(grads?|gradient|bar|g|diff|delta)$")
 
 

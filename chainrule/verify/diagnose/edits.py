@@ -17,6 +17,8 @@ _PLAIN = 8.8
 _STRUCTURAL = 7.5
 """The same beside an edit that is nothing but the slip undone."""
 _TELLING = ("transposed", "wrong_axis")
+_PARTIAL = ("stale", "one_sided", "region")
+"""Names that say when or where it is wrong: one that both witnesses give says more."""
 _MOST_NAMES = 4
 
 
@@ -50,9 +52,11 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
     name = known or Name(code, _said(correction), rank=_PLAIN)
     others = tuple([n for n in names if n.code not in (code, "unnamed")])
     plain = _STRUCTURAL if code in _TELLING else _PLAIN
-    at = 0 if not others or others[0].rank >= plain or names[0].code == code else 1
-    if known is not None and at == 1:
+    second = known is not None and names[0].code in _PARTIAL
+    first = not others or others[0].rank >= plain or names[0].code == code
+    if known is not None and not (first or second):
         return names
+    at = 0 if first or second else 1
     return (*others[:at], name, *others[at:])[:_MOST_NAMES]
 
 

@@ -31,6 +31,8 @@ _MORE = 0.8
 """The same for the functions that it calls, and for the forward."""
 _PLAIN = 1.05
 """A repair of the backward that costs more is compared with one of what the forward keeps."""
+_OF_FORMULAS = ("transposed", "sign", "factor", "missing_term", "wrong_axis")
+"""Mistakes that are made where a gradient is computed, not where something is kept."""
 _CHECKS = 6
 """Versions that get the last, full check."""
 
@@ -48,6 +50,8 @@ class Repaired:
     """Whether nothing is wrong any more."""
     cost: float
     """How unlikely the edits are."""
+    misplaced: bool = False
+    """Whether it is right, but not where the mistake was made."""
 
 
 def repair(evidence: Evidence, finding: Finding | None = None) -> Correction | None:
@@ -78,7 +82,8 @@ def least(evidence: Evidence, finding: Finding) -> Repaired | None:
     found = list(repairs(evidence))
     if finding.input in names:
         k = names.index(finding.input)
-        found = sorted([r for r in found if k in r.inputs], key=lambda r: len(r.codes))
+        found = [r for r in found if k in r.inputs]
+        found.sort(key=lambda r: (r.misplaced, len(r.codes)))
     return found[0] if found else None
 
 
@@ -122,7 +127,17 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
         found += _in_backward(posed, codes)
     if not kept and not any(r.whole and r.cost <= _PLAIN for r in found):
         found += _in_forward(posed, codes)
-    yield from sorted(found, key=lambda r: (not r.whole, r.cost))
+    found = [replace(r, misplaced=_is_misplaced(posed, r)) for r in found]
+    yield from sorted(found, key=lambda r: (not r.whole, r.misplaced, r.cost))
+
+
+def _is_misplaced(posed: Problem, found: Repaired) -> bool:
+    """Whether it changes what the forward keeps, for a mistake that is one of the formula: right as
+    that is, the backward is where it was made."""
+    forward, place = posed.source.forward, found.correction.place
+    if forward is None or place is None or place.function != forward.function.__qualname__:
+        return False
+    return any(code in _OF_FORMULAS for code in found.codes)
 
 
 def _from_forward(finding: Finding | None) -> bool:

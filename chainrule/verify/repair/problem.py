@@ -25,6 +25,8 @@ _POINTS = 7
 _VARIED = 6
 _FIRST, _OTHERS = 0.8, 0.2
 """Seconds for the gradients at the first point, and at each of the others."""
+_FLAT = 1e-9
+"""A point at which gradients are so much smaller than elsewhere shows nothing but rounding."""
 _ALL = 2.0
 """Seconds after which no more points are made ready."""
 SMALL = 600
@@ -103,9 +105,16 @@ def problem(evidence: Evidence) -> Problem | None:
         late = bool(wrong) and process_time() - start > _ALL
         if late or (len(wrong) >= 2 and len(wrong) + len(others) >= _POINTS):
             break
+    most = max([_size(t) for t in wrong], default=0.0)
+    wrong = [t for t in wrong if _size(t) > _FLAT * most] or wrong
     found.targets = [*wrong, *others[:_POINTS]]
     found.posed = bool(wrong)
     return found if found.targets else None
+
+
+def _size(target: Target) -> float:
+    """Of the right gradients at a target."""
+    return max([e.scale for e in target.expected.values()], default=0.0)
 
 
 def _targets(evidence: Evidence) -> Iterator[Target]:

@@ -151,7 +151,7 @@ class Slice:
         for i, entry in zip(self.numbers, self.entries, strict=True):
             if i <= min(cut.entries) or not (pure | mixed).intersection(entry.inputs):
                 continue
-            if pure.issuperset(entry.inputs):
+            if not entry.is_live or pure.issuperset(entry.connected):
                 pure.update(entry.outputs)
             elif entry.name in AFFINE or (entry.name in SCALING and mixed.issuperset(entry.inputs)):
                 mixed.update(entry.outputs)
@@ -186,7 +186,8 @@ class Slice:
         sources = {s for i in cut.entries for s in self.tape.entries[i].inputs}
         made = {s for i in cut.entries for s in self.tape.entries[i].outputs}
         return any(
-            e.name in ("sub", "__sub__", "__rsub__")
+            e.is_live
+            and e.name in ("sub", "__sub__", "__rsub__")
             and made.intersection(e.inputs)
             and sources.intersection(e.inputs)
             for e in self.entries

@@ -115,7 +115,10 @@ def _saved(nodes: Sequence[Any]) -> set[int]:
     """Addresses of what the nodes keep. Reading may compute it again: only in a copy."""
     found: set[int] = set()
     for node in nodes:
+        training = getattr(node, "_saved_training", False)
         for name in dir(node):
+            if name.startswith("_saved_running_") and training:
+                continue  # batch norm updates its statistics at every call, and needs the batch's
             if name.startswith("_saved_"):
                 try:
                     found.update([_address(t) for t in tensors_in(getattr(node, name))])

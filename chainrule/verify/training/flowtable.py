@@ -30,8 +30,8 @@ STEADY = 1e-1
 """What must be left of the loss when the two largest single jumps are not counted."""
 DEAD = 0.9
 """Share of units without any value on a batch from which on an activation is dead."""
-_SAMPLES = 64
-"""Values of each unit that it takes to say so."""
+_SAMPLES, _EACH = 64, 16
+"""Values of each unit that it takes to say so, in all steps that were seen and in each."""
 
 HEADING = ("layer", "kind", "gradient", "parameter", "ratio", "update", "status")
 
@@ -189,7 +189,8 @@ def _dead(units: Sequence[Units]) -> list[Units]:
     for order in sorted({u.order for u in units if u.op == "relu"}):
         same = [u for u in units if u.op == "relu" and u.order == order]
         steps = {u.step for u in same}
-        enough = all(u.samples >= _SAMPLES and u.count >= 4 for u in same) and len(steps) >= 2
+        several = all(u.samples >= _EACH and u.count >= 4 for u in same) and len(steps) >= 2
+        enough = several and sum([u.samples for u in same]) >= _SAMPLES
         if enough and all(u.dead >= DEAD for u in same):
             rows.append(same[-1])
     return rows

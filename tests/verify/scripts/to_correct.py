@@ -275,7 +275,85 @@ for epoch in range(4):
         p.grad = None
     opt.step()
 """
+ADDED = """
+class Layer(nn.Module):
+    def __init__(self, n, m):
+        super().__init__()
+        self.mean = nn.Parameter(torch.randn(n, m) / n)
+        self.rho = nn.Parameter(torch.full((n, m), -2.0))
+
+    def posterior(self):
+        return torch.distributions.Normal(self.mean, F.softplus(self.rho))
+
+    def forward(self, x):
+        return x @ self.posterior().rsample()
+a, b = Layer(6, 8), Layer(8, 1)
+opt = torch.optim.Adam([*a.parameters(), *b.parameters()], lr=0.01)
+prior = torch.distributions.Normal(0.0, 1.0)
+for epoch in range(4):
+    opt.zero_grad()
+    fit = F.mse_loss(b(torch.tanh(a(X))), Y)
+    with torch.no_grad():
+        far = sum(torch.distributions.kl_divergence(m.posterior(), prior).sum() for m in (a, b))
+    loss = fit + far / 64
+    loss.backward()
+    opt.step()
+"""
+CLAMPED = """
+net = nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 1))
+opt = torch.optim.RMSprop(net.parameters(), lr=5e-3)
+
+def clamp():
+    for p in net.parameters():
+        p.data.clamp_(-0.1, 0.1)
+
+for epoch in range(4):
+    loss = net(X).mean()
+    opt.zero_grad()
+    clamp()
+    loss.backward()
+    opt.step()
+"""
+GROWING = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.turn = nn.Parameter(3.0 * torch.eye(6) + 0.1 * torch.randn(6, 6))
+
+    def forward(self, x):
+        for _ in range(20):
+            x = x @ self.turn
+        return x
+net = Net()
+opt = torch.optim.SGD(net.parameters(), lr=1e-3)
+for epoch in range(4):
+    loss = (net(X) - Y).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+FEW = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(6, 16), nn.Linear(16, 1)
+        nn.init.constant_(self.one.bias, -20.0)
+
+    def forward(self, x):
+        return self.two(F.relu(self.one(x)))
+net = Net()
+opt = torch.optim.SGD(net.parameters(), lr=1e-2)
+for epoch in range(4):
+    x = torch.randn(32, 6)
+    opt.zero_grad()
+    F.mse_loss(net(x), x[:, :1]).backward()
+    opt.step()
+"""
 WRONG = [
+    (ADDED, "partly_detached", "    far = sum(torch.distributions"),
+    (CLAMPED, "unseen_change", "loss.backward()\n    clamp()"),
+    (GROWING, "first_bad", "torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)"),
+    (FEW, "dead", "constant_(self.one.bias, 0.0)"),
     (ACOS, "first_bad", "clamp(-1 + 1e-6, 1 - 1e-6)"),
     (CLIP, "clip_scaled", "grad_scaler.unscale_(optimizer)"),
     (BCE_HAND, "first_bad", "((1 - p).clamp(min=1e-8)).log()"),

@@ -14,7 +14,12 @@ from chainrule.verify.script.remedies.domains import domain
 from chainrule.verify.script.remedies.dtypes import finer, wider
 from chainrule.verify.script.remedies.layers import drawn, opened, steeper
 from chainrule.verify.script.remedies.members import registered
-from chainrule.verify.script.remedies.optimizers import built_late, given_all, given_other
+from chainrule.verify.script.remedies.optimizers import (
+    bounded,
+    built_late,
+    given_all,
+    given_other,
+)
 from chainrule.verify.script.remedies.order import (
     carried,
     changed_late,
@@ -30,7 +35,7 @@ _Remedy = Callable[[Finding], Iterator[Edit | None]]
 
 REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "detached": (joined,),
-    "first_bad": (domain,),
+    "first_bad": (domain, bounded),
     "vanishing": (steeper,),
     "exploding": (drawn,),
     "dead": (opened,),

@@ -67,6 +67,21 @@ def given_other(finding: Finding) -> Iterator[Edit | None]:
         yield source.with_pieces([(first, f"{name}.parameters()")])
 
 
+def bounded(finding: Finding) -> Iterator[Edit | None]:
+    """Gradients of a bounded norm for each step of an optimizer."""
+    source = Source.at(finding.place)
+    if source is None:
+        return
+    for s in nodes(source.tree, ast.Assign, lambda s: isinstance(s.value, ast.Call)):
+        assert isinstance(s.value, ast.Call)
+        given = next(iter(s.value.args), s)
+        if isinstance(given, ast.Call) and called(given) == "parameters":
+            taken = f"{source.text(s.targets[0])}.step()"
+            clip = f"torch.nn.utils.clip_grad_norm_({source.text(given)}, 1.0)"
+            for step in nodes(source.tree, ast.Expr, lambda e, t=taken: source.text(e) == t):
+                yield source.before(step, clip)
+
+
 def _optimizer(source: Source) -> ast.Call | None:
     """The call that makes it, with what it is given."""
     statement = source.statement()

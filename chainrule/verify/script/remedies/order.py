@@ -43,10 +43,13 @@ def changed_late(finding: Finding) -> Iterator[Edit | None]:
         for n in nodes(statement.value, ast.expr, _is_shared):
             copy = ".copy()" if called(n) == "numpy" else ".clone()"
             yield source.with_pieces([(n, source.text(n) + copy)])
-    whole = source.outermost(statement)
-    for name in ("backward", "step"):
-        for other in _behind(source, whole, name):
-            yield source.moved(whole, other)
+    inside = source.around(ast.FunctionDef)[:1]
+    calls = nodes(source.tree, ast.Expr, lambda s: called(s.value) in [f.name for f in inside])
+    for s in [statement, *calls]:
+        whole = source.outermost(s)
+        for name in ("backward", "step"):
+            for other in _behind(source, whole, name):
+                yield source.moved(whole, other)
 
 
 def _is_shared(node: ast.expr) -> bool:
