@@ -17,7 +17,7 @@ from bench.pairs import Row
 
 QUESTIONS = (
     *("eager", "composites", "microgpt", "mlp", "scalar", "chain", "importing"),
-    *("convolution", "checkpointing", "traps", "verifier", "observing"),
+    *("convolution", "checkpointing", "algorithms", "traps", "verifier", "observing"),
 )
 RESULTS = Path(__file__).parent / "RESULTS.md"
 HEAD = "| what | ours | peer | ratio | aim |\n|---|---|---|---|---|\n"
