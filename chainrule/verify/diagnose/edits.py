@@ -52,7 +52,7 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
     name = known or Name(code, _said(correction), rank=_PLAIN)
     others = tuple([n for n in names if n.code not in (code, "unnamed")])
     plain = _STRUCTURAL if code in _TELLING else _PLAIN
-    second = known is not None and names[0].code in _PARTIAL
+    second = known is not None and names[0].code in _PARTIAL and code not in _PARTIAL
     first = not others or others[0].rank >= plain or names[0].code == code
     if known is not None and not (first or second):
         return names
