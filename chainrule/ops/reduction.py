@@ -106,6 +106,11 @@ class Sum(Linear):
         return (spread(g, self.axes, xs[0].shape),)
 
 
+def _check_elements(what: str, shape: Shape, axes: Shape) -> None:
+    if 0 in [shape[a] for a in axes]:
+        raise ShapeError(f"{what} over an axis without elements: {shape}")
+
+
 class Extremum(Op):
     """The largest (or smallest) element over `axes`. Those that tie share the gradient equally."""
 
@@ -125,8 +130,7 @@ class Extremum(Op):
 
     def spec(self, *xs: Any) -> Spec:
         """The shape without `axes`, which must not be empty."""
-        if 0 in [xs[0].shape[a] for a in self.axes]:
-            raise ShapeError(f"{self.name} over an axis without elements: {xs[0].shape}")
+        _check_elements(self.name, xs[0].shape, self.axes)
         return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
 
     def reads(self, i: int) -> tuple[int, ...]:
@@ -278,7 +282,9 @@ class Found(Op):
         return np.asarray(getattr(np, self.what)(xs[0], axis=axis, keepdims=self.keepdims))
 
     def spec(self, *xs: Any) -> Spec:
-        """The shape without `axes`; bool or int64."""
+        """The shape without `axes`, which must not be empty for a place; bool or int64."""
+        if self.what.startswith("arg"):
+            _check_elements(self.what, xs[0].shape, self.axes)
         dtype = np.dtype(bool if self.what in ("any", "all") else np.int64)
         return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), dtype)
 

@@ -291,6 +291,17 @@ def test_batches_of_two_shapes_are_refused(tmp_path: Path) -> None:
         f.to_c(tmp_path, batches=[])
 
 
+def test_arrays_without_elements(tmp_path: Path) -> None:
+    def f(e: Any, y: Any) -> Any:
+        return cr.sum(e) + 2 * y, 2 * e
+
+    xs = [np.zeros((0, 3)), np.arange(4.0)]
+    files = cr.jit(f).to_c(tmp_path / "empty.c", *xs)
+    doubled, empty = left(files.source, [np.zeros(4), np.zeros((0, 3))])
+    np.testing.assert_array_equal(doubled, [0, 2, 4, 6])
+    assert empty.shape == (0, 3)
+
+
 def test_a_dynamic_axis_must_have_a_name_that_c_can_have(tmp_path: Path) -> None:
     for name in ("double", "two words", "i"):
         f = cr.jit(lambda x: x.sum(), dynamic={"x": (name,)})

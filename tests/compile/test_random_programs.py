@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.nn import functional as F  # noqa: N812
+from tests.compile.ccompiler import left, needs_compiler
 
 STEPS, RESULTS, LARGEST = 14, 6, 6000
 SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 17, 33)
@@ -177,6 +179,17 @@ def test_a_random_program_compiled_gives_the_same(seed: int):
     for got, want in zip(cr.jit(g)(*xs), g(*xs), strict=True):
         a, b = got.detach().numpy(), want.detach().numpy()
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        scale = np.abs(b).max(initial=1e-3)
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * scale)
+
+
+@needs_compiler
+@pytest.mark.parametrize("seed", range(80, 100))
+def test_a_random_program_in_c_gives_the_same(seed: int, tmp_path: Path):
+    f, xs = program(seed)
+    g = with_gradients(f)
+    want = [y.detach().numpy() for y in g(*xs)]
+    for a, b in zip(left(cr.jit(g).to_c(tmp_path / "p.c", *xs).source, want), want, strict=True):
         scale = np.abs(b).max(initial=1e-3)
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * scale)
 

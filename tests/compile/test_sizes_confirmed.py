@@ -112,3 +112,13 @@ def test_a_size_is_not_returned_as_if_it_were_a_constant():
         "name",
         7,
     )
+
+
+@pytest.mark.parametrize("find", [cr.argmax, cr.argmin, cr.max])
+def test_sizes_at_which_there_is_nothing_to_find_are_left_out(find: Any) -> None:
+    f = cr.jit(lambda x: find(x[3:], axis=0) + x.sum(), dynamic={"x": ("B",)})
+    for n in (4, 9):
+        x = np.sin(np.arange(2.0 * n).reshape(n, 2))
+        np.testing.assert_allclose(f(cr.tensor(x)), f.__wrapped__(cr.tensor(x)))
+    with pytest.raises(cr.ShapeError, match="over an axis without elements"):
+        f(cr.ones((3, 2)))

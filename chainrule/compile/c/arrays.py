@@ -60,8 +60,12 @@ class Array:
     def bytes(self) -> str:
         """How many bytes of it are used, in C."""
         if all(isinstance(n, int) for n in self.shape):
-            return f"sizeof {self.name}"
+            return self.room()
         return f"sizeof *{self.name} * ({extent(product(self.shape))})"
+
+    def room(self) -> str:
+        """How many bytes it may have, in C, which has no empty arrays: one of those has none."""
+        return "0" if 0 in self.shape else f"sizeof {self.name}"
 
 
 SPOKEN = {

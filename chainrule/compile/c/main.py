@@ -80,7 +80,7 @@ def _reader(name: str, arrays: Sequence[Array], arguments: str) -> str:
 
 
 def _writer(arrays: Sequence[Array]) -> str:
-    lines = [f"    fwrite({a.name}, 1, sizeof {a.name}, file);\n" for a in arrays]
+    lines = [f"    fwrite({a.name}, 1, {a.room()}, file);\n" for a in arrays]
     return (
         "/* Writes the state and the results as they are now, each array as it lies in memory. */\n"
         "static void write_state(const char *path) {\n"
