@@ -85,12 +85,12 @@ def _raised_inside(cause: Exception) -> bool:
 def _respelled(f: Callable[..., Any], said: str) -> DtypeError | None:
     """The error for a call of `f` with an argument in another spelling, None if it is not that."""
     found = re.search(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", said)
-    if found is None or found[1] != f.__name__ or found[2] not in ARGUMENTS:
+    if found is None or found[1] != f.__name__:
         return None
-    ours, hint = ARGUMENTS[found[2]]
-    if ours not in signature(f).parameters:
-        return None
-    return DtypeError(f"{found[1]} has no argument '{found[2]}': write {hint}")
+    names = signature(f).parameters
+    ours, hint = ARGUMENTS.get(found[2], ("", ""))
+    help = f"write {hint}" if ours in names else f"it takes {', '.join(names)}"
+    return DtypeError(f"{found[1]} has no argument '{found[2]}': {help}")
 
 
 # --- PyTorch's spellings -------------------------------------------------------------------------
@@ -144,6 +144,10 @@ ARGUMENTS: dict[str, tuple[str, str]] = {
     "dim": ("axis", "axis="), "dims": ("axis", "axis="), "keepdim": ("keepdims", "keepdims="),
     "unbiased": ("correction", "correction=1 for unbiased=True, correction=0 for False"),
     "ddof": ("correction", "correction="),
+    "input": ("x", "x="), "kernel_size": ("kernel", "kernel="), "num_groups": ("groups", "groups="),
+    "negative_slope": ("slope", "slope="), "min_val": ("low", "low="), "max_val": ("high", "high="),
+    "is_causal": ("causal", "causal="), "attn_mask": ("mask", "mask="),
+    "normalized_shape": ("weight", "nothing: it is the last axis, and weight= has its shape"),
 }
 """For an argument of PyTorch's (or NumPy's) functions: which it is here, and what to write."""
 _PARTS = ("nn.functional", "linalg", "fft", "special", "nn", "optim", "explain")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
+from chainrule.border import ARGUMENTS
 from chainrule.graph import placeholder
 
 X = np.array([[0.7, -1.3, 0.4]], np.float32)
@@ -297,6 +299,24 @@ def test_what_is_no_array_is_an_error_of_ours(f: Any):
             args = [wrong if i == place else x for i in range(count)]
             with suppress(cr.ChainruleError):
                 f(*args)
+
+
+@pytest.mark.parametrize("spelling", ARGUMENTS)
+def test_an_argument_in_pytorchs_spelling_is_told_ours(spelling: str):
+    ours, hint = ARGUMENTS[spelling]
+    takers = [f for p in shown() if ours in inspect.signature(f := p.values[0]).parameters]
+    assert takers
+    x = cr.ones((1, 1, 4, 4))
+    for f in takers:
+        names = inspect.signature(f).parameters
+        if spelling not in names and "kwargs" not in names:
+            with pytest.raises(cr.DtypeError, match=re.escape(f"'{spelling}': write {hint}")):
+                f(x, **{spelling: 1})
+
+
+def test_an_argument_that_nobody_has_is_answered_with_those_that_there_are():
+    with pytest.raises(cr.DtypeError, match="softmax has no argument 'colour': it takes x, axis"):
+        cr.softmax(X, colour=1)  # pyright: ignore[reportCallIssue]
 
 
 def test_a_function_with_the_border_is_found_by_pickle():
