@@ -17,8 +17,8 @@ _PLAIN = 8.8
 _STRUCTURAL = 7.5
 """The same beside an edit that is nothing but the slip undone."""
 _TELLING = ("transposed", "wrong_axis")
-_PARTIAL = ("stale", "one_sided", "region")
-"""Names that say when or where it is wrong: one that both witnesses give says more."""
+_PARTIAL = ("stale", "one_sided")
+"""Names that say when it is wrong: one that both witnesses give says more."""
 _MOST_NAMES = 4
 
 
