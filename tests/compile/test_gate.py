@@ -113,3 +113,35 @@ def test_calls_by_the_gate_are_those_of_the_function():
             f(cr.tensor(np.full(n, 7)), by)
     assert f.traces == 1
     assert len(steady_of(f)._entered) >= 3
+
+
+@pytest.mark.parametrize("f", [cr.linalg.cholesky, lambda x: cr.linalg.pinv(x, rtol=0.25)])
+def test_programs_with_eager_ops_are_entered_by_it_too(f: Callable[[Any], Any]):
+    """One that runs where LAPACK fails, and one that always runs; with state that changes."""
+    state = cr.tensor(np.eye(3))
+
+    @cr.jit
+    def step(x: Any, y: Any) -> Any:
+        state.data = f(state + x)
+        return cr.exp(y) * state.sum()
+
+    want = np.eye(3)
+    for i in range(6):
+        x, y = 0.5 * np.eye(3) * i, np.full(2, 0.1 * i)
+        got = step(cr.asarray(x), cr.asarray(y))
+        want = f(want + x)
+        np.testing.assert_allclose(got.numpy(), np.exp(y) * want.sum(), rtol=1e-14)
+        np.testing.assert_allclose(state.numpy(), want, rtol=1e-14)
+    assert vars(steady_of(step))["_entered"]
+
+
+def test_what_an_eager_op_raises_is_raised_and_the_next_call_is_as_before():
+    g = cr.jit(cr.linalg.cholesky)
+    fine, bad = cr.asarray(4 * np.eye(2)), cr.asarray(-np.eye(2))
+    for x in (fine, fine, fine, bad, bad, fine):
+        if x is fine:
+            np.testing.assert_array_equal(g(x).numpy(), 2 * np.eye(2))
+            continue
+        assert vars(steady_of(g))["_entered"]
+        with pytest.raises(cr.ChainruleError, match="smallest eigenvalue"):
+            g(x)

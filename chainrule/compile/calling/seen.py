@@ -26,11 +26,10 @@ _value, _node, _grad = attrgetter("value"), attrgetter("node"), attrgetter("grad
 class Seen:
     """The tensors of a variant's state, their arrays, nodes and gradients.
 
-    `unchanged(rows, count)` is the machine code that looks; `more` is how often somebody beside the
-    tensors and this object holds each array.
+    `unchanged(rows, count)` is the machine code that looks.
     """
 
-    def __init__(self, variant: Variant, unchanged: Callable[[Any, int], int], more: int) -> None:
+    def __init__(self, variant: Variant, unchanged: Callable[[Any, int], int]) -> None:
         self._unchanged = unchanged
         self._tensors: list[Any] = [h.tensor() for h in variant.held]
         self._arrays = [t.value for t in self._tensors]
@@ -43,9 +42,9 @@ class Seen:
         used = [g for g, h in zip(self._grads, variant.grads, strict=True) if h.read or h.written]
         self._slots = used
         self._slot_arrays = [g.value for g in used]
-        self._alone = [_ALONE + more] * len(self._written)
+        self._alone = [_ALONE] * len(self._written)
         self._alone_slots = [_ALONE] * len(used)
-        self._alone_grads = [_ALONE - 1 + more] * len(used)
+        self._alone_grads = [_ALONE - 1] * len(used)
         self._rows: Any = None
 
     @property

@@ -54,10 +54,9 @@ class Steady:
         # sizes at which the program is known to hold, at others the long way asks
         self._known = run.known if isinstance(run, Sized) else {(): True}
         self._sizes = [(i, a) for _, i, a in run.places] if isinstance(run, Sized) else []
-        hosts = bool(self._native.hosts)
-        self.repeats = not hosts
-        # where eager ops run the prepared call holds the arrays, too
-        self.seen = Seen(variant, self._native.unchanged, more=int(hosts))
+        # of many calls as one, what an eager op raises would come too late
+        self.repeats = not self._native.hosts
+        self.seen = Seen(variant, self._native.unchanged)
         self._reads = [n.read for n in variant.numbers]
         self._numbers, self._guards = variant.numbers, variant.guards
         fixed = [*self.seen.arrays, *[n.array for n in variant.numbers]]
@@ -73,7 +72,7 @@ class Steady:
     def watch(self) -> None:
         """Have machine code look at the state and at the arguments, where it can."""
         rows = self.seen.watch()
-        if rows is not None and self.repeats:
+        if rows is not None:
             args = self.variant.args
             self._gate = gate(self._native.code, self._wanted, self._axes, args, rows)
             self._again = self._gate and self._gate.again

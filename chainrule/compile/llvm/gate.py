@@ -26,7 +26,7 @@ from llvmlite import ir
 from chainrule.compile.llvm.functions import I64, declare
 from chainrule.compile.llvm.objects import ARRAY, CONTIGUOUS, ITEMS, KIND, LENGTH
 
-PLAN = ("arguments", "rows", "table", "scratch", "sizes", "first", "none", "ndarray")
+PLAN = ("arguments", "rows", "table", "scratch", "sizes", "host", "first", "none", "ndarray")
 """How many arguments and rows there are; what the program is given; the place in the table of the
 first result; the addresses of None and of NumPy's class."""
 AXES = 6
@@ -202,9 +202,9 @@ def enter(module: Any, program: Any) -> None:
     place = b.add(w.word(PLAN.index("first")), k)
     b.store(result, b.gep(table, [place], source_etype=_PTR))
     end()
-    nothing = ir.Constant(_PTR, None)  # no eager ops, for which Python would be asked; no clock
     state = b.call(declare(b, PYTHON[1], _PTR, []), [])
-    b.call(program, [table, w.pointer("scratch"), w.pointer("sizes"), nothing, nothing])
+    memory = [w.pointer(name) for name in ("scratch", "sizes", "host")]
+    b.call(program, [table, *memory, ir.Constant(_PTR, None)])  # no clock
     b.call(declare(b, PYTHON[2], ir.VoidType(), [_PTR]), [state])
     none = w.pointer("none")
     b.call(declare(b, PYTHON[3], ir.VoidType(), [_PTR]), [none])

@@ -53,9 +53,10 @@ class Gate:
         self.again, self._again = _builtin("again", code.again, _ONE, array)
         self.enter, self._enter = _builtin("enter", code.enter, _MANY, None)
 
-    def plan(self, table: int, block: Any, first: int) -> Any:
+    def plan(self, table: int, block: Any, host: int, first: int) -> Any:
         """What `enter(plan, args, *results)` is given for certain sizes."""
-        named = {"table": table, "scratch": block.scratch, "sizes": block.sizes, "first": first}
+        named = {"table": table, "scratch": block.scratch, "sizes": block.sizes}
+        named |= {"host": host, "first": first}
         words = np.array(self._words, np.int64)
         for name, value in named.items():
             words[PLAN.index(name)] = value

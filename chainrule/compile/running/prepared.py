@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 class Prepared:
     """A program of which some inputs are always the same arrays; the first `count` are not.
 
-    `call(given, sizes)`: those inputs, and the values of the symbols. Returns the results.
+    `call(given, sizes)`: those inputs, and the values of the symbols. Returns the results. Who
+    calls keeps what is `fixed`.
     """
 
     def __init__(self, program: Native, count: int, fixed: Sequence[Any]) -> None:
-        # for eager ops only: whoever prepares keeps the arrays, and counts their references
-        self._program, self._fixed = program, fixed if program.hosts else ()
-        self._first = count + len(fixed)
+        self._program, self._first = program, count + len(fixed)
         layout = program.layout
         self._table = (ctypes.c_void_p * len(layout.objects))(
             *[0] * count, *map(id, fixed), *[0] * len(layout.results)
@@ -53,11 +52,9 @@ class Prepared:
                 table[i] = id(x)
             for i, x in enumerate(results, self._first):
                 table[i] = id(x)
-            if program.hosts:
-                program.now = ([*given, *self._fixed, *results], block)
+            program.now = table, block
             program.run(self._address, block.scratch, block.sizes, program.number, None)
-            if program.hosts:
-                program.raise_failure()
+            program.raise_failure()
         if program.checks and (flags := results.pop().item()):
             refuse(int(flags), program.checks)
         return results
@@ -69,11 +66,11 @@ class Entered:
     the arguments into the table and returns the results."""
 
     def __init__(self, prepared: Prepared, gate: Gate, sizes: tuple[int, ...]) -> None:
-        """The program has no eager ops in its midst."""
         program, table, first = prepared.parts
         self._program, self._enter = program, gate.enter
         block = program.block(sizes)
-        self._plan = gate.plan(ctypes.addressof(table), block, first)
+        self._now = table, block
+        self._plan = gate.plan(ctypes.addressof(table), block, program.number, first)
         shapes = block.shapes[:-1] if program.checks else block.shapes
         self._results = program.lender.maker(shapes)
         self._flags = [np.zeros((), np.int64)] if program.checks else []
@@ -86,7 +83,9 @@ class Entered:
             program.pool.run()
         results = self._results()
         with program.lock:
+            program.now = self._now
             self._enter(self._plan, args, *results, *flags)
+            program.raise_failure()
             bad = flags[0].item() if flags else 0
         if bad:
             refuse(bad, program.checks)

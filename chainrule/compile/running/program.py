@@ -44,11 +44,12 @@ class Native:
         self._memory: dict[tuple[int, ...], Block] = {}
         self.lender = Lender()
         self.failure: BaseException | None = None
-        self.now: tuple[Sequence[Any], Any] = ((), None)
+        # where the objects of the running call are, and its scratch memory
+        self.now: tuple[Any, Any] = (), None
         self.lock = threading.Lock()
         self.run, self.unchanged = self._code.call, self._code.unchanged
         self.repeat, self.pool, self.code = self._code.repeat, self._code.pool, self._code
-        self.number = native.number_of(self) if self.hosts else None
+        self.number = native.number_of(self) if self.hosts else 0
 
     def _made(self, *, timed: bool = False) -> tuple[Layout, list[Host], bytes]:
         from chainrule.compile.running.making import emitted
@@ -89,7 +90,7 @@ class Native:
         times = (ctypes.c_int64 * len(self.loops.kernels))()
         runs: list[list[int]] = []
         with self.lock:
-            self.now = objects, block
+            self.now = table, block
             for _ in range(-3, repeats):
                 ctypes.memset(times, 0, ctypes.sizeof(times))
                 code.call(table, block.scratch, block.sizes, self.number, times)
@@ -123,6 +124,7 @@ class Native:
     def forget(self) -> None:
         """Give scratch memory back; a later call takes new one."""
         self._memory.clear()
+        self.now = (), None
 
     def raise_failure(self) -> None:
         """Raise what an eager op within the program raised."""
@@ -140,7 +142,7 @@ class Native:
             self.failure = failure
 
     def _eager(self, s: Host) -> None:
-        objects, block = self.now
+        table, block = self.now
         arrays, symbols = block.arrays, block.symbols
 
         def array(x: Strided) -> Any:
@@ -148,7 +150,9 @@ class Native:
             if b.role == "constant":
                 whole = b.value
             else:
-                whole = arrays[b] if b.role == "scratch" else objects[self.layout.objects.index(b)]
+                whole = (
+                    arrays[b] if b.role == "scratch" else _held(table, self.layout.objects.index(b))
+                )
             flat = whole.reshape(-1)[bound(x.offset, symbols) :]
             steps = [bound(n, symbols) * b.dtype.itemsize for n in x.strides]
             return as_strided(flat, [bound(n, symbols) for n in x.shape], steps)
@@ -157,3 +161,8 @@ class Native:
             ys = s.op.eval(*[array(x) for x in s.inputs])
         for x, y in zip(s.outputs, ys if s.op.many else (ys,), strict=True):
             array(x)[...] = y
+
+
+def _held(table: Any, i: int) -> Any:
+    """The object whose address is there."""
+    return ctypes.cast(table[i], ctypes.py_object).value
