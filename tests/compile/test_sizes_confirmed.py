@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.compile.terms.fitting import count_needed, samples_near, told_apart
 from chainrule.errors import ShapeError, TraceError
 
 TABLE = cr.tensor(np.arange(30.0).reshape(10, 3))
@@ -122,3 +124,24 @@ def test_sizes_at_which_there_is_nothing_to_find_are_left_out(find: Any) -> None
         np.testing.assert_allclose(f(cr.tensor(x)), f.__wrapped__(cr.tensor(x)))
     with pytest.raises(cr.ShapeError, match="over an axis without elements"):
         f(cr.ones((3, 2)))
+
+
+@pytest.mark.parametrize(("b", "t"), [(2, 4), (3, 6), (1, 2), (4, 4), (2, 5), (5, 3)])
+def test_sizes_that_are_multiples_of_each_other_at_first_are_told_apart(b: int, t: int) -> None:
+    f = cr.jit(lambda x: cr.matrix_transpose(x) * 2, dynamic={"x": ("B", "T")})
+    for shape in ((b, t, 3), (b + 1, t + 1, 3), (b + 1, 2 * (b + 1), 3), (b, t + 3, 3)):
+        x = cr.tensor(np.sin(np.arange(np.prod(shape))).reshape(shape))
+        got, want = f(x), f.__wrapped__(x)
+        assert got.shape == want.shape
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("symbols", [1, 2, 3])
+def test_the_first_samples_tell_sizes_apart(symbols: int) -> None:
+    least, most = count_needed(symbols)
+    for sizes in itertools.product(range(1, 9), repeat=symbols):
+        now = dict(zip("ABC", sizes, strict=False))
+        assert told_apart(samples_near(now, frozenset({1, 2, 16}), most)[:least])
+    assert not told_apart([{"A": n, "B": 2 * n} for n in range(2, 7)])
+    assert not told_apart([{"A": n, "B": n * n} for n in range(2, 7)])
+    assert not told_apart([{"A": n, "B": 3 + n} for n in range(2, 7)])

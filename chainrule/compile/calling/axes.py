@@ -19,7 +19,7 @@ from chainrule.compile.calling.joined import Joined, Part, Sized, unseen
 from chainrule.compile.running.backend import uncollected
 from chainrule.compile.running.program import Native
 from chainrule.compile.terms.dynamic import structure, unified
-from chainrule.compile.terms.fitting import Sample, count_needed, samples_near
+from chainrule.compile.terms.fitting import Sample, count_needed, samples_near, told_apart
 from chainrule.compile.terms.terms import Program
 from chainrule.compile.tracing.assemble import Call
 from chainrule.compile.tracing.derivative import Compiled, Derivative
@@ -76,14 +76,14 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
             continue
         traces.append(found)
         like = [t for t in traces if t.structure == found.structure]
-        if len(like) < least:
+        if len(like) < least or not told_apart([t.sample for t in like]):
             continue
         if traces[0] not in like:
             return _alone(traces[0], leaves, axes)
         try:
             joined = _joined(like)
         except TraceError:
-            if len(like) == most:
+            if len(like) >= most:
                 raise
             continue
         return _sized(name, leaves, axes, call, like, joined)

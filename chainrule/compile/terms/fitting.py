@@ -38,10 +38,26 @@ def samples_near(now: Sample, taken: frozenset[int], count: int) -> list[Sample]
         near[s] = [n, *free[: 4 * count]]
     out: list[Sample] = [dict(now)]
     for i in range(1, 12 * count):
-        # each symbol at a pace of its own, so that no two go together
-        out.append({s: xs[(i * (k + 1) + k) % len(xs)] for k, (s, xs) in enumerate(near.items())})
+        # each symbol by a power of its own, so that none is a sum of others
+        out.append(
+            {s: xs[(int(i ** (k + 1)) + k) % len(xs)] for k, (s, xs) in enumerate(near.items())}
+        )
     unique = {tuple(sorted(x.items())): x for x in out}
     return list(unique.values())
+
+
+def told_apart(samples: Sequence[Sample]) -> bool:
+    """Whether the symbols can be told from everything else by these: none of them is, in all, a
+    constant and multiples of others, or a multiple of another monomial."""
+    symbols = sorted(samples[0])
+    values = {m: [_at(m, s) for s in samples] for m in _monomials(symbols)}
+    return _rank([values[m] for m in [(), *[(s,) for s in symbols]]]) == 1 + len(symbols) and all(
+        _rank([values[s,], other]) == 2 for s in symbols for m, other in values.items() if m != (s,)
+    )
+
+
+def _rank(rows: Sequence[Sequence[int]]) -> int:
+    return int(np.linalg.matrix_rank(np.array(rows, float)))
 
 
 def _monomials(symbols: Sequence[str]) -> list[Monomial]:
