@@ -65,7 +65,11 @@ def stable(x: Any) -> Any:
 
 def factored(linalg: Any) -> Callable[..., Any]:
     """A factorization and the solution of equations."""
-    return lambda a, b: linalg.solve(linalg.cholesky(a), b)
+
+    def f(a: Any, b: Any) -> Any:
+        return linalg.solve(linalg.cholesky(a), b)
+
+    return f
 
 
 if __name__ == "__main__":

@@ -201,13 +201,14 @@ def rounded_once(fn: Callable[..., Any]) -> Callable[..., Any]:
         else:
             return fn(*xs)
         typed = [x for x in xs if hasattr(x, "dtype")]
-        y = fn(*[_single(x) for x in xs])
+        y = fn(*[single(x) for x in xs])
         return y.astype(result_type(*[x.dtype for x in typed]), copy=False)
 
     return computed
 
 
-def _single(x: Any) -> Any:
+def single(x: Any) -> Any:
+    """`x`, in float32 if it is an array of float16 or bfloat16."""
     return x.astype(float32) if hasattr(x, "dtype") and x.dtype.char in NARROW else x
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from chainrule.dtypes import REAL
+from chainrule.dtypes import REAL, single
 from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError
 from chainrule.graph import Variable, apply, value_of
 from chainrule.op import Op, Spec
@@ -47,8 +47,9 @@ class Order(Op):
         return "argsort"
 
     def eval(self, *xs: Any) -> Any:
-        """NumPy's stable sort; descending, that of the reversed array, reversed."""
-        (x,) = xs
+        """NumPy's stable sort; descending, that of the reversed array, reversed. Of float16 and
+        bfloat16, whose NaNs have no order of their own, in float32."""
+        x = single(xs[0])
         if not self.descending:
             return np.argsort(x, axis=self.axis, stable=True)
         turned: Any = np.argsort(np.flip(x, self.axis), axis=self.axis, stable=True)
@@ -76,7 +77,7 @@ class SearchSorted(Op):
     def eval(self, *xs: Any) -> Any:
         """Indices, int64."""
         find: Any = np.searchsorted
-        return np.asarray(find(xs[0], xs[1], side=self.side))
+        return np.asarray(find(single(xs[0]), single(xs[1]), side=self.side))
 
     def spec(self, *xs: Any) -> Spec:
         """The second array's shape, int64."""

@@ -55,7 +55,7 @@ def test_indices_are_those_of_eager_mode(dtype: str):
 
 @pytest.mark.parametrize("dtype", [cr.float16, cr.bfloat16], ids=str)
 def test_half_precision(dtype: Any):
-    x = cr.asarray(np.nan_to_num(values((6, 50), "f4"))).astype(dtype)
+    x = cr.asarray(values((6, 50), "f4")).astype(dtype)
     rounded = cr.asarray(np.array([-3.0, -1.5, 0.1, 2.0, 40.0])).astype(dtype)
     same(lambda x, y: (cr.argsort(x, axis=0), cr.searchsorted(y, x)), x, rounded)
 

@@ -162,3 +162,13 @@ def test_messages() -> None:
         s.quantile(np.zeros((2, 0)), 0.5, axis=1)
     with pytest.raises(ConfigError, match="side is 'left' or 'right'"):
         s.searchsorted(TIES, TIES, side="middle")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [cr.float16, cr.bfloat16], ids=str)
+def test_nan_is_the_largest_in_half_precision_too(dtype):
+    x = cr.tensor([3.0, np.nan, 1.0, -np.inf, np.nan, 2.0], dtype)
+    assert s.argsort(x).numpy().tolist() == [3, 2, 5, 0, 1, 4]
+    assert s.argsort(x, descending=True).numpy().tolist() == [1, 4, 0, 5, 2, 3]
+    assert s.sort(x).dtype == dtype
+    found = s.searchsorted(s.sort(x), cr.tensor([2.5, np.nan], dtype))
+    assert found.numpy().tolist() == [3, 4]
