@@ -18,6 +18,7 @@ from tests.compile.ccompiler import left, needs_compiler
 ROWS: dict[str, Callable[[Any], Any]] = {
     **{n: getattr(sp, n) for n in texts.TEXTS if hasattr(sp, n)},
     **{f"polygamma{n}": partial(sp.polygamma, n) for n in range(1, 5)},
+    **{f"spherical_jn{n}": partial(sp.spherical_jn, n) for n in range(5)},
     "iv2": partial(sp.iv, 2),
     "ive2": partial(sp.ive, 2),
 }
@@ -30,7 +31,7 @@ POINTS = [
 def test_every_text_is_tried() -> None:
     inner = {name for f in texts.TEXTS for name in texts.below(f)} - ROWS.keys()
     assert ROWS.keys() | inner == texts.TEXTS.keys()
-    assert inner == {"bessel_scaled", "cotangent", "erfc_inverse"}
+    assert inner == {"bessel_scaled", "cotangent", "erfc_inverse", "spherical"}
 
 
 @needs_compiler

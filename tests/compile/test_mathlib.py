@@ -21,7 +21,7 @@ import scipy.special
 from llvmlite import binding
 
 from chainrule.compile import mathlib
-from chainrule.compile.mathlib import coefficients, special_coefficients
+from chainrule.compile.mathlib import coefficients, special_coefficients, spherical
 from chainrule.compile.mathlib.polygamma import ORDERS
 from chainrule.compile.mathlib.table import TABLE
 from chainrule.ops import elementwise, special
@@ -31,7 +31,23 @@ DTYPES = (np.float32, np.float64)
 THRESHOLDS = [
     *(0.1, 0.25, math.sqrt(2) - 1, 0.5, 0.6, math.sqrt(0.5), 0.7, 1.0, math.sqrt(2), 1.5, 2.0),
     *(math.log(2) / 2, math.log(2), math.pi / 4, math.pi / 2, math.pi, 22.0, 28.0, 39.0, 88.02),
-    *(709.7, 745.1, 103.97, 9.01, 10.0, 13.9, 37.5, 1e5, 1e9, 2.0**-30, 2.0**60, 2.0**-60),
+    *(
+        709.7,
+        745.1,
+        103.97,
+        2.5,
+        3.5,
+        4.5,
+        9.01,
+        10.0,
+        13.9,
+        37.5,
+        1e5,
+        1e9,
+        2.0**-30,
+        2.0**60,
+        2.0**-60,
+    ),
 ]
 
 
@@ -149,6 +165,21 @@ def _polygamma(n):
     return Case(exact, -300, 1e18, poles=True, floor=lambda x: abs(right(1 - x)) if x < 0 else 0)
 
 
+def _spherical(n):
+    """Beyond n + 2, which is before the first zero, it is a sum of parts of about 1 / x."""
+
+    def exact(x):
+        a = abs(x)
+        with mp.workdps(60 + int(max(0, mp.log10(a)))):
+            if n:
+                y = mp.sqrt(mp.pi / (2 * a)) * mp.besselj(n + mp.mpf(1) / 2, a)
+            else:
+                y = mp.sin(a) / a
+        return -y if n % 2 and x < 0 else y
+
+    return Case(exact, floor=lambda x: 1 / abs(x) if n and abs(x) > n + 2 else 0)
+
+
 CASES = {
     "exp": Case(mp.exp, -760, 720),
     "exp2": Case(lambda x: mp.mpf(2) ** x, -1100, 1030),
@@ -196,6 +227,7 @@ CASES = {
     "lgamma": Case(_lgamma, -300, poles=True, floor=_lgamma_floor),
     "digamma": Case(mp.digamma, -300, poles=True, floor=_digamma_floor),
     **{f"polygamma{n}": _polygamma(n) for n in ORDERS},
+    **{f"spherical_jn{n}": _spherical(n) for n in spherical.ORDERS},
 }
 BINARY = {"exp_diff", "logaddexp", "pow", "hypot", "atan2"}
 EXACT = sorted(name for name, f in TABLE.items() if not f.bound64)
@@ -211,7 +243,7 @@ def op_row(name):
 
 def ordered(name):
     """The order of a function whose order is part of its name."""
-    return re.fullmatch(r"(?:polygamma|iv|ive)(\d)", name)
+    return re.fullmatch(r"(?:polygamma|iv|ive|spherical_jn)(\d)", name)
 
 
 def arity(name):
@@ -401,13 +433,17 @@ def eager(name, *xs):
 
 def outside_scipy(name, x, expected):
     """Where SciPy has another result than the nearest number: by log(1 / x) of the least numbers,
-    where the routine for any order gives up, and half of the smallest number rounded up."""
+    where the routine for any order gives up or underflows, and half of the smallest number rounded
+    up."""
     info = np.finfo(x.dtype)
     match name:
         case "lgamma":
             return np.isinf(expected) & (np.abs(x) < info.tiny) & (x != 0)
         case "iv2" | "ive2":
             return np.isnan(expected) & ~np.isnan(x)
+        case _ if name.startswith("spherical"):
+            lost = (name == "spherical_jn1") & (np.abs(x) <= info.tiny)
+            return (np.isnan(expected) & ~np.isnan(x)) | lost
         case "i1" | "i1e":
             return np.abs(x) == info.smallest_subnormal
         case _:

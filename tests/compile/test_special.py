@@ -35,8 +35,21 @@ NATIVE: dict[str, tuple[Callable[[Any], Any], float, float]] = {
         0.2,
         9.0,
     ),
+    "sinc": (sp.sinc, -7.3, 7.2),
+    "the third derivative of sinc": (lambda x: _derivative(sp.sinc, 3)(x), -7.3, 7.2),
+    "spherical_jn of order 2": (lambda x: sp.spherical_jn(2, x), -9.0, 9.0),
     "multigammaln": (lambda x: sp.multigammaln(x, 3), 1.2, 9.0),
 }
+
+
+def _derivative(f: Callable[[Any], Any], times: int) -> Callable[[Any], Any]:
+    for _ in range(times):
+        f = cr.grad(partial(_summed, f))
+    return f
+
+
+def _summed(f: Callable[[Any], Any], x: Any) -> Any:
+    return cr.sum(f(x))
 
 
 def points(low: float, high: float, dtype: Any) -> Any:
@@ -64,21 +77,15 @@ def test_value_and_derivative_are_native_and_those_of_the_eager_form(name: str, 
     assert " = eager " not in compiled.loops()
 
 
-def _summed(f: Callable[[Any], Any], x: Any) -> Any:
-    return cr.sum(f(x))
-
-
 def test_derivatives_of_lgamma_are_native_up_to_the_fifth() -> None:
-    f: Callable[[Any], Any] = sp.lgamma
-    for _ in range(5):
-        f = cr.grad(partial(_summed, f))
+    f = _derivative(sp.lgamma, 5)
     x = cr.tensor(np.array([0.7, 1.9, 6.5]))
     compiled = cr.jit(f)
     np.testing.assert_allclose(compiled(x).numpy(), f(x).numpy(), rtol=1e-13)
     assert " = eager " not in compiled.loops()
 
 
-@pytest.mark.parametrize("kind", [sp.polygamma, sp.iv, sp.ive])
+@pytest.mark.parametrize("kind", [sp.polygamma, sp.iv, sp.ive, sp.spherical_jn])
 def test_other_orders_run_in_their_eager_form(kind: Callable[[Any, Any], Any]) -> None:
     x = cr.tensor(np.array([0.7, 1.9, 6.5]))
     n = cr.tensor(np.array([1.0, 2.0, 3.0]))

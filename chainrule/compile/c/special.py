@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from chainrule.compile.mathlib import spherical
 from chainrule.compile.mathlib.polygamma import ORDERS, border, cotangent, series
 
 
@@ -61,6 +62,10 @@ def _bessel(n: int, scaled: bool) -> str:
         f"{what}|REAL x|const double e = exp(fabs((double)x) / 2); /* its square can overflow */\n"
         f"return {odd}e * bessel_scaled#({n}, x) * e;"
     )
+
+
+def _spherical(n: int) -> str:
+    return f"the spherical Bessel function j_{n}|REAL x|return spherical#({n}, x);"
 
 
 TEXTS: Final = {
@@ -128,6 +133,23 @@ TEXTS: Final = {
     "for (int k = 1; fabs(term) > 1e-17; k++)\n"
     "    sum += term *= ((2. * k - 1) * (2 * k - 1) - 4 * n * n) / (8 * k * a);\n"
     "return sum / sqrt(6.283185307179586 * a);",
+    "spherical": "the spherical Bessel function j_n(x): its series, or from n + 1/2 on the\n"
+    "   recurrence from cosine and sine upwards (DLMF 10.53.1, 10.51.1)|int n, REAL x"
+    "|const double a = fabs((double)x), sign = x < 0 && n % 2 ? -1 : 1;\n"
+    "if (a == INFINITY) return sign * 0;\n"
+    "if (a < n + 0.5) {\n"
+    "    double term = sign;\n"
+    "    for (int k = 1; k <= n; k++) term *= a / (2 * k + 1);\n"
+    "    double sum = term;\n"
+    "    for (int k = 1; fabs(term) > 1e-17 * fabs(sum); k++)\n"
+    "        sum += term *= -a * a / (2. * k * (2 * (n + k) + 1));\n"
+    "    return sum;\n}\n"
+    "double below = cos(a), y = sin(a);\n"
+    "for (int k = 0; k < n; k++) {\n"
+    "    const double next = (2 * k + 1) / a * y - below;\n"
+    "    below = y;\n    y = next;\n}\n"
+    "return sign * y / a;",
+    **{f"spherical_jn{n}": _spherical(n) for n in spherical.ORDERS},
     "i0": _bessel(0, scaled=False), "i0e": _bessel(0, scaled=True),
     "i1": _bessel(1, scaled=False), "i1e": _bessel(1, scaled=True),
     "iv2": _bessel(2, scaled=False), "ive2": _bessel(2, scaled=True),
@@ -140,6 +162,7 @@ _BELOW: Final = {
     "erfinv": ("erfcx", "erfc_inverse"),
     "ndtri": ("erfcx", "erfc_inverse", "erfinv"),
     **dict.fromkeys(["i0", "i0e", "i1", "i1e", "iv2", "ive2"], ("bessel_scaled",)),
+    **dict.fromkeys([f"spherical_jn{n}" for n in spherical.ORDERS], ("spherical",)),
 }
 
 

@@ -1,11 +1,11 @@
 """Mathematics for the native code: each function is written out as instructions, for any lanes.
 
 `emit` writes straight-line code without calls or tables, so it can stand inside a vector loop. (The
-exceptions jump over a part that is seldom needed: sin, cos and tan of huge arguments, fmod of huge
-quotients, lgamma and its derivatives left of 0.) Special values are those of IEEE 754 and of the
-eager engine. `bound` says how far a result can be from the exact value, in units in its last place:
-tests/compile/test_mathlib.py measures it, docs/math.md lists it. A float32 function without a form
-of its own is the float64 one, rounded.
+exceptions jump over a part that is seldom needed: sin, cos, tan and j_n of huge arguments, fmod of
+huge quotients, lgamma and its derivatives left of 0.) Special values are those of IEEE 754 and of
+the eager engine. `bound` says how far a result can be from the exact value, in units in its last
+place: tests/compile/test_mathlib.py measures it, docs/math.md lists it. A float32 function without
+a form of its own is the float64 one, rounded.
 
 All of it needs fused multiply-add; where the machine has none, `names` is empty.
 """

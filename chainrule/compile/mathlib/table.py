@@ -26,6 +26,7 @@ from chainrule.compile.mathlib import polygamma as po
 from chainrule.compile.mathlib import power as p
 from chainrule.compile.mathlib import quantile as q
 from chainrule.compile.mathlib import scaled as sc
+from chainrule.compile.mathlib import spherical as sp
 from chainrule.compile.mathlib import stepwise as s
 from chainrule.compile.mathlib import trigonometric as t
 from chainrule.compile.mathlib.lanes import Lanes, Target
@@ -85,6 +86,7 @@ TABLE: dict[str, Function] = {
     "iv2": _wide(b.i2), "ive2": _wide(b.i2e),
     "lgamma": _wide(ga.lgamma), "digamma": _wide(ga.digamma),
     **{f"polygamma{n}": _wide(po.polygamma(n)) for n in po.ORDERS},
+    **{f"spherical_jn{n}": _wide(sp.spherical_jn(n)) for n in sp.ORDERS},
     "fmod": _exact(s.fmod), "remainder": _exact(s.remainder),
     "floor_divide": _exact(s.floor_divide), "copysign": _exact(s.copysign),
     "round": _exact(s.round), "sign": _exact(s.sign), "nextafter": _exact(s.nextafter),

@@ -7,7 +7,7 @@ Hanek, Radian reduction for trigonometric functions, SIGNUM Newsletter 18, 1983)
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
 
@@ -15,7 +15,7 @@ from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import nearest, polynomial
 from chainrule.compile.mathlib.payne_hanek import remainder_of_turn
 from chainrule.compile.mathlib.reals import Bits, Mask, Real
-from chainrule.compile.mathlib.twofold import Two, exactly, product, quick_total, total
+from chainrule.compile.mathlib.twofold import Two, exactly, pick, product, quick_total, total
 
 FAR = {32: 1e5, 64: 1e9}
 
@@ -32,10 +32,15 @@ def _less_multiple(x: Real, n: Real, unit: tuple[float, float, float]) -> Two:
 
 def sin_near_0(r: Two) -> Real:
     """sin(r), |r| <= pi / 4."""
+    return r.hi + _sine_less(r)
+
+
+def _sine_less(r: Two) -> Real:
+    """sin(r) - r.hi."""
     z = r.hi * r.hi
     table = c.SIN_F32 if z.at.bits == 32 else c.SIN_F64
     tail = (r.hi * z) * polynomial(z, table)
-    return r.hi + (tail + r.lo if z.at.bits == 64 else tail)
+    return tail + r.lo if z.at.bits == 64 else tail
 
 
 def cos_near_0(r: Two) -> Real:
@@ -43,10 +48,17 @@ def cos_near_0(r: Two) -> Real:
     z = r.hi * r.hi
     if z.at.bits == 32:
         return (z * z).fma(polynomial(z, c.COS_F32), z.fma(-0.5, 1.0))
+    hi, lo = _cosine(r)
+    return hi + lo
+
+
+def _cosine(r: Two) -> tuple[Real, Real]:
+    """Two parts of cos(r), the larger one first (float64)."""
+    z = r.hi * r.hi
     half = 0.5 * z
     s = quick_total(z.lift(1.0), -half)
     square = (-r.hi).fma(r.lo, s.lo)  # cos(hi + lo) is cos(hi) - hi lo
-    return s.hi + (z * z).fma(polynomial(z, c.COS_F64), square)
+    return s.hi, (z * z).fma(polynomial(z, c.COS_F64), square)
 
 
 def _circular(x: Real, more: Real | None, quarters: int) -> Real:
@@ -64,6 +76,18 @@ def _reduced(x: Real, more: Real | None) -> tuple[Bits, Two]:
     n, k = nearest(x, 2 / c.PI[0])
     r = _less_multiple(x, n, (pi[0] / 2, pi[1] / 2, pi[2] / 2))
     return k, r if more is None else total(r.hi, r.lo + more)
+
+
+def sin_and_cos(x: Real, more: Real | None) -> tuple[Two, Two]:
+    """The sine and the cosine of x + more, |x| <= FAR, to some bits more than a float64 has."""
+    k, r = _reduced(x, more)
+    s, c = quick_total(r.hi, _sine_less(r)), quick_total(*_cosine(r))
+    odd = (k & 1).equal(1)
+    sine, cosine = pick(odd, c, s), pick(odd, s, c)
+    return (
+        pick((k & 2).equal(2), -sine, sine),
+        pick((k + 1 & 2).equal(2), -cosine, cosine),
+    )
 
 
 def _sin(x: Real, more: Real | None) -> Real:
@@ -90,13 +114,13 @@ def _tan(x: Real, more: Real | None) -> Real:
     return x.same(0.0).where(x, y)
 
 
-def _anywhere(near: Any, x: Real) -> Real:
-    """The function, whose value for moderate x is `near(x, None)`."""
+def anywhere(near: Callable[[Real, Real | None], Real], x: Real) -> Real:
+    """The function of period 2 pi, whose value at moderate x + more is `near(x, more)`."""
     y = near(x, None)
 
     def body() -> Real:
         if x.at.bits == 32:
-            return _anywhere(near, x.widened()).narrowed()
+            return anywhere(near, x.widened()).narrowed()
         rest = _tamed(x)
         return near(rest.hi, rest.lo)
 
@@ -123,14 +147,14 @@ def _tamed(x: Real) -> Two:
 
 def sin(x: Real) -> Real:
     """The sine."""
-    return _anywhere(_sin, x)
+    return anywhere(_sin, x)
 
 
 def cos(x: Real) -> Real:
     """The cosine."""
-    return _anywhere(_cos, x)
+    return anywhere(_cos, x)
 
 
 def tan(x: Real) -> Real:
     """The tangent (float64)."""
-    return _anywhere(_tan, x)
+    return anywhere(_tan, x)
