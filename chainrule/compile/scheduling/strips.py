@@ -2,7 +2,7 @@
 
 A tile of a few rows reads a line of memory for each term. Where those lines are a wide matrix apart
 they fall into few places of a cache and onto as many pages, once for each panel. Copied first, a
-strip of as many rows as a line holds, term after term, is read from one end to the other.
+strip of as many rows as a line or three hold, term after term, is read from one end to the other.
 
     for k < 1024: for r < 96: for i < 16 lanes: strips[16384*r + 16*k + i] = left(16*r + i, k)
     for c < 6:
@@ -42,6 +42,8 @@ DEEP = 128
 """Terms from which on the first cache does not hold their lines."""
 PANELS = 3
 """Of so many panels, at least, each reads all rows."""
+MANY = 1024
+"""Rows from which on those that no strip has are worth the code of a tile of their own."""
 
 
 @final
@@ -70,8 +72,11 @@ class Rows:
 
 def rows(s: Scheduler, p: Product, panels: int) -> Sequence[Rows]:
     """All rows of `p`, which are read for each of so many panels; a kernel copies them first."""
-    m, each = p.i.extent, LINE // p.acc.dtype.itemsize
+    m, line = p.i.extent, LINE // p.acc.dtype.itemsize
     if not isinstance(m, int) or panels < PANELS or not _across(p):
+        return [Rows(0, 1, m)]
+    each = line if m % (3 * line) else 3 * line  # in which tiles of six rows leave none over
+    if m % each and m < MANY:
         return [Rows(0, 1, m)]
     count, left = divmod(m, each)
     strips = _memory(s, p, (count, each))
