@@ -73,6 +73,15 @@ CASES: dict[str, Case] = {
         lambda x: [plus(y) for y in linalg.svd(x, full_matrices=False)],
         lambda n: (numbers(3, n, n + 1),),
     ),
+    "pinv": (linalg.pinv, lambda n: (numbers(3, n, n + 2),)),
+    "pinv of rank 2": (
+        lambda x, y: linalg.pinv(x @ y, rtol=1e-3),
+        lambda n: (numbers(3, n + 1, 2), numbers(2, n + 1)),
+    ),
+    "pinv, a tolerance for each": (
+        lambda x: linalg.pinv(x, rtol=cr.asarray(np.array([0.9, 0.2, 1e-9]))),
+        lambda n: (numbers(3, n + 2, n),),
+    ),
     "all of svd": (lambda x: plus(linalg.svd(x).U), lambda n: (numbers(n, n + 1),)),
     "svdvals": (linalg.svdvals, lambda n: (numbers(2, n + 2, n),)),
 }  # fmt: skip
@@ -170,6 +179,7 @@ ERRORS: dict[str, tuple[Callable[..., Any], Any]] = {
     "solve": (lambda x: linalg.solve(x, x), batch(m3=0.0)),
     "solve_triangular": (lambda x: linalg.solve_triangular(x, x), batch(m2=0.0)),
     "svd": (linalg.svdvals, batch(m0=np.nan)),
+    "pinv": (linalg.pinv, batch(m0=np.nan)),
 }
 
 

@@ -115,7 +115,7 @@ def test_calls_by_the_gate_are_those_of_the_function():
     assert len(steady_of(f)._entered) >= 3
 
 
-@pytest.mark.parametrize("f", [cr.linalg.cholesky, lambda x: cr.linalg.pinv(x, rtol=0.25)])
+@pytest.mark.parametrize("f", [cr.linalg.cholesky, lambda x: cr.special.polygamma(7, x + 3)])
 def test_programs_with_eager_ops_are_entered_by_it_too(f: Callable[[Any], Any]):
     """One that runs where LAPACK fails, and one that always runs; with state that changes."""
     state = cr.tensor(np.eye(3))

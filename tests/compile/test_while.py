@@ -437,7 +437,7 @@ def test_dtypes_and_large_states():
 def test_what_has_no_loops_runs_eagerly_turn_by_turn(backend: str):
     def f(x: Any) -> Any:
         def body(s: Any) -> Any:
-            y = cr.linalg.pinv(s[1])
+            y = cr.special.polygamma(7, s[1] + 9)
             return s[0] / 2 + cr.sum(y) * 0.01, y * 0.5
 
         return cr.while_loop(lambda s: s[0] > 1, body, (x, cr.tensor([[0.3, 0.1], [0.2, 0.9]])))[0]

@@ -1,14 +1,15 @@
 """Rewriting a program before it is scheduled: ops in terms of simpler ones, and exact algebra.
 
 First `narrow` numbers are widened. The rules stand in tables by theme: `algebra` (numbers),
-`reshaping` (places), `simpler`, `einsums` and `windowing` (ops that others are made of). `rewriter`
-applies them.
+`reshaping` (places), `simpler`, `einsums`, `windowing` and `matrices` (ops that others are made
+of). `rewriter` applies them.
 """
 
 from __future__ import annotations
 
 from chainrule.compile.rewriting.algebra import ALGEBRA
 from chainrule.compile.rewriting.einsums import EINSUMS
+from chainrule.compile.rewriting.matrices import MATRICES
 from chainrule.compile.rewriting.narrow import widened
 from chainrule.compile.rewriting.reshaping import RESHAPING, TOGETHER
 from chainrule.compile.rewriting.rewriter import Rewriter, joined
@@ -17,7 +18,7 @@ from chainrule.compile.rewriting.windowing import WINDOWING
 from chainrule.compile.terms.terms import Program, Terms, in_order
 from chainrule.compile.terms.turns import turns_of
 
-RULES = joined(SIMPLER, ALGEBRA, EINSUMS, WINDOWING, RESHAPING, TOGETHER)
+RULES = joined(SIMPLER, ALGEBRA, EINSUMS, WINDOWING, MATRICES, RESHAPING, TOGETHER)
 """All rules, by class of op, in the order in which they are tried."""
 
 

@@ -224,7 +224,10 @@ class Pinv(Op):
 
     def eval(self, *xs: Any) -> Any:
         """By singular values."""
-        return lapack.pinv(xs[0], rtol=xs[1])
+        try:
+            return lapack.pinv(xs[0], rtol=xs[1])
+        except np.linalg.LinAlgError as cause:
+            raise _no_convergence("svd", xs[0]) from cause  # of which compiled code makes it
 
     def spec(self, *xs: Any) -> Spec:
         """(..., m, n) -> (..., n, m)."""
