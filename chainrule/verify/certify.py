@@ -83,7 +83,7 @@ class _Run:
 
     def certify_whole(self, at: int, subject: Subject) -> None:
         """The same, unless something that is wrong already makes this wrong as well."""
-        wrong = [r.subject for r in self.results if any(f.level == "error" for f in r.findings)]
+        wrong = [r.subject for r in self.results if any(map(_spreads, r.findings))]
         if not _excused(subject, wrong):
             self.certify(at, subject)
             return
@@ -151,6 +151,12 @@ class _Run:
             why = f"the verifier itself failed while {doing}: {type(error).__name__}: {error}"
             self.ledger.skipped.append(Skipped(subject.name, why))
             return None
+
+
+def _spreads(finding: Finding) -> bool:
+    """Whether what is around it is wrong as well: so it is where a cotangent is written into that
+    another path needs, however right the gradient is that was made of it."""
+    return finding.level == "error" or finding.name.code == "writes"
 
 
 def _open(evidence: Evidence) -> list[tuple[str, str]]:

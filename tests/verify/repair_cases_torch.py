@@ -76,6 +76,20 @@ class F(torch.autograd.Function):
         gx[x <= 0] = 0
         return gx
 """,
+    "masked": """
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        r = torch.relu(x)
+        ctx.save_for_backward(r)
+        return r * r
+
+    @staticmethod
+    def backward(ctx, g):
+        (r,) = ctx.saved_tensors
+        g = g.mul(2 * r)
+        return g
+""",
     "conv": """
 class F(torch.autograd.Function):
     @staticmethod
@@ -137,6 +151,7 @@ SHAPES: dict[str, list[tuple[int, ...] | float]] = {
     "layernorm": [(2, 3, 5), (5,), (5,), 1e-5],
     "attention": [(2, 4, 3), (2, 5, 3), (2, 5, 4)],
     "relu_save": [(4, 5)],
+    "masked": [(4, 5)],
     "conv": [(2, 3, 7), (4, 3, 3)],
     "ce": [(4, 3), (4,)],
     "swish": [(3, 4)],

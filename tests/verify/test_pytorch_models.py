@@ -141,6 +141,35 @@ def test_the_face_names_victims_and_what_it_left_out():
     assert any("a backward inside it is wrong" in s.why for s in report.ledger.skipped)
 
 
+def test_what_writes_into_a_cotangent_that_another_path_needs_is_the_culprit():
+    class Squared(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            g.mul_(2 * x)
+            return g
+
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(3, 3)
+
+        def forward(self, x):
+            h = self.inner(x)
+            return h + Squared.apply(h)
+
+    torch.manual_seed(0)
+    report = verify.model(Residual(), torch.randn(5, 3), loss=lambda y: (y * y).mean())
+    assert [(f.subject, f.name.code) for f in report.findings] == [("Squared", "writes")]
+    correction = report.findings[0].correction
+    assert correction is not None and correction.after.strip() == "g = g.mul(2 * x)"
+
+
 def test_the_face_says_what_pytorch_does_not_compute():
     report = verify.check(torch.nn.functional.hardsigmoid, torch.randn(3, 4), order=2)
     assert report.ok

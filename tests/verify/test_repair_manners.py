@@ -251,3 +251,64 @@ def test_slices_up_to_a_size_that_is_written_down_are_taken_away_together() -> N
     finding = found(squared, squared_of_four, draw(4, 3), draw(4, 1))
     assert finding.name.code == "size"
     assert finding.correction.after.strip() == "y = (w * x * x).sum(axis=0)"
+
+
+class SoftSign:
+    """Keeps its input under its own name; so the formula that reads it is what is wrong."""
+
+    def forward(self, z: Any) -> Any:
+        self.z = z
+        return z / (1 + np.abs(z))
+
+    def backward(self, g: Any) -> Any:
+        return g / (1 + self.z) ** 2
+
+
+def symlog(x: Any) -> Any:
+    return np.sign(x) * np.log1p(np.abs(x)), {"x": x}
+
+
+def symlog_of_positive(g: Any, cache: Any) -> Any:
+    return g / (1 + cache["x"])
+
+
+def test_a_missing_abs_is_one_of_the_backward() -> None:
+    layer = verify.pair(SoftSign(), draw(3, 4)).findings[0]
+    for finding, line in (
+        (layer, "return g / (1 + np.abs(self.z)) ** 2"),
+        (found(symlog, symlog_of_positive, draw(3, 4)), 'return g / (1 + np.abs(cache["x"]))'),
+    ):
+        assert finding.name.code == "one_sided"
+        assert finding.correction is not None and finding.correction.after.strip() == line
+
+
+def standardised(x: Any, mean: Any, std: Any) -> Any:
+    return (x - mean) / std
+
+
+def standardised_as_if_by_its_own(g: Any, x: Any, mean: Any, std: Any) -> Any:
+    dx = g / std
+    dx = dx - dx.mean(axis=0)
+    return dx, -(g / std).sum(axis=0), -(g * (x - mean) / std**2).sum(axis=0)
+
+
+def test_a_reduction_that_must_not_be_is_a_term_too_much_not_a_wrong_axis() -> None:
+    args = draw(5, 3), draw(3), 1 + draw(3) ** 2
+    finding = found(standardised, standardised_as_if_by_its_own, *args)
+    assert finding.input == "x"
+    assert finding.name.code == "extra_term"
+
+
+def squared_error(prediction: Any, target: Any) -> Any:
+    return ((prediction - target) ** 2).mean(axis=1)
+
+
+def half_squared_error_backward(g: Any, prediction: Any, target: Any) -> Any:
+    d = (prediction - target) * g[:, None] / target.shape[1]
+    return d, -d
+
+
+def test_a_loss_at_its_minimum_is_put_right_where_it_is_not() -> None:
+    same = draw(3, 4)
+    finding = found(squared_error, half_squared_error_backward, same, same.copy())
+    assert finding.name.code == "factor"

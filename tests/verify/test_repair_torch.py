@@ -50,6 +50,7 @@ def test_a_slip_is_undone(op: str, right: str, wrong: str, tmp_path: Path) -> No
     ("op", "right", "wrong", "after", "code"),
     [
         ("relu_save", "g.clone()", "g", "gx = g.clone()", "writes"),
+        ("masked", "g = g.mul(2 * r)", "g.mul_(2 * r)", "g = g.mul(2 * r)", "writes"),
         (
             "attention",
             "p.transpose(-2, -1) @ do",

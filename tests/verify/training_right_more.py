@@ -528,6 +528,33 @@ def accumulation_by_hand_without_optimizer():
 
 
 @right
+def hidden_state_cut_at_each_step_without_an_optimizer():
+    m = nn.GRU(4, 8, batch_first=True)
+    h = torch.zeros(1, 8, 8)
+    for _ in range(4):
+        out, h = m(torch.randn(8, 5, 4), h.detach())
+        m.zero_grad()
+        out.square().mean().backward()
+        for p in m.parameters():
+            p.data.add_(p.grad, alpha=-0.1)
+
+
+@right
+def chunks_whose_gradients_are_kept_without_an_optimizer():
+    m, buffer = nn.GRU(4, 8, batch_first=True), torch.zeros(8, 5, 4, requires_grad=True)
+    for _ in range(2):
+        h = torch.zeros(1, 8, 8)
+        m.zero_grad()
+        for _ in range(3):
+            buffer.data.copy_(torch.randn(8, 5, 4))
+            buffer.grad = None
+            out, h = m(buffer, h)
+            (out.square().mean() / 3).backward(retain_graph=True)
+        for p in m.parameters():
+            p.data.add_(p.grad, alpha=-0.1)
+
+
+@right
 def projected_attack_with_sign():
     m = mlp(4, 3).requires_grad_(False)
     x, y = classes()

@@ -484,6 +484,31 @@ def hidden_state_carried_over():
 
 
 @wrong("graph_kept")
+def hidden_state_carried_over_without_an_optimizer():
+    m = nn.GRU(4, 8, batch_first=True)
+    h = torch.zeros(1, 8, 8)
+    for _ in range(4):
+        out, h = m(torch.randn(8, 5, 4), h)
+        m.zero_grad()
+        out.square().mean().backward(retain_graph=True)
+        for p in m.parameters():
+            p.data.add_(p.grad, alpha=-0.1)
+
+
+@wrong("graph_kept")
+def losses_kept_without_an_optimizer():
+    w, kept = torch.randn(4, 1, requires_grad=True), []
+    for _ in range(5):
+        x, y = batch()
+        loss = F.mse_loss(x @ w, y)
+        w.grad = None
+        loss.backward()
+        kept.append(loss)
+        with torch.no_grad():
+            w -= 0.1 * w.grad
+
+
+@wrong("graph_kept")
 def hidden_state_carried_over_with_retained_graph():
     first, last = nn.Linear(8, 8), nn.Linear(8, 1)
     o = torch.optim.SGD(last.parameters(), 0.1)

@@ -53,7 +53,8 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
     others = tuple([n for n in names if n.code not in (code, "unnamed")])
     plain = _STRUCTURAL if code in _TELLING else _PLAIN
     second = known is not None and names[0].code in _PARTIAL and code not in _PARTIAL
-    first = not others or others[0].rank >= plain or names[0].code == code
+    needless = code == "extra_term" and names[0].code == "wrong_axis"
+    first = not others or others[0].rank >= plain or names[0].code == code or needless
     if known is not None and not (first or second):
         return names
     at = 0 if first or second else 1

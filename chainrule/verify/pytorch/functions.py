@@ -165,9 +165,11 @@ class FunctionSubject(Subject):
         self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
     ) -> tuple[Array | None, ...]:
         """The same with another `apply` before the backward, and its own backward before this one,
-        as where a network has two of them."""
-        args, other, bars = self._tensors(xs), self._tensors(others), [to_torch(g) for g in gs]
-        raw = self._pulled(args, bars, lambda: self._pulled(other, bars))
+        as where a network has two of them. Each has cotangents of its own, into which it may
+        write."""
+        args, other = self._tensors(xs), self._tensors(others)
+        bars, sent = ([to_torch(g) for g in gs] for _ in range(2))
+        raw = self._pulled(args, bars, lambda: self._pulled(other, sent))
         return self._gradients(args, raw)
 
     def _gradients(self, args: Sequence[Any], raw: Sequence[Any]) -> tuple[Array | None, ...]:

@@ -17,6 +17,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events, holders
 from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.handsteps import HandSteps
 from chainrule.verify.training.said import looked, said
 from chainrule.verify.where import Frames, placed
 
@@ -69,10 +70,12 @@ class Kept(Part):
         self._over = 0  # the newest node of the steps that are over
         self._carried: tuple[str, Place | None] | None = None
         self._retained: list[tuple[_Line, frozenset[int]]] = []
+        self._by_hand: HandSteps | None = HandSteps()  # until there is an optimizer
 
     def listens(self) -> Handlers:
-        """Calls of models, backward passes and steps."""
+        """Calls of models, backward passes and steps, of an optimizer or by hand."""
         return {
+            events.Built: self._built,
             events.Entered: self._entered,
             events.Left: self._left,
             events.BackwardBegins: self._begins,
@@ -80,10 +83,36 @@ class Kept(Part):
             events.StepEnds: self._stepped,
         }
 
+    # --- steps
+
+    def _built(self, e: events.Built) -> None:
+        self._by_hand = None
+
+    def _stepped(self, e: events.StepEnds) -> None:
+        self._by_hand = None
+        self._step_over()
+
+    def _look_for_step(self) -> None:
+        if self._by_hand is not None and self._by_hand.taken():
+            self._step_over()
+
+    def _step_over(self) -> None:
+        self._over = self._newest
+        suspects = [line for line in self._lines.values() if not line.alive and _held(line)]
+        if suspects:
+            gc.collect()  # what only a cycle of references holds is nobody's mistake
+            for line in [s for s in suspects if _held(s)]:
+                line.alive = _held(line)
+                line.holder = holders.holder()
+        self._step += 1
+
     # --- graphs that are carried into the next step
 
     def _entered(self, e: events.Entered) -> None:
-        if e.depth or not self._over or not e.recording:
+        if e.depth or not e.recording:
+            return
+        self._look_for_step()
+        if not self._over:
             return
         for i, x in enumerate(holders.tensors(e.inputs)):
             if holders.age(x) and holders.age(x) <= self._over:
@@ -91,6 +120,7 @@ class Kept(Part):
                 self._carried = (name, placed(e.at))
 
     def _begins(self, e: events.BackwardBegins) -> None:
+        self._look_for_step()
         line = self._line(e.site, "loss", e.place)
         mark = min(self._over, line.newest) if line.newest else -1  # numbers begin with 0
         line.old.append(sum([serial <= mark for serial in e.graph.serials]))
@@ -119,6 +149,8 @@ class Kept(Part):
             text = str(e.error)
             if any(part in text for part in _TWICE):
                 line.error = text.splitlines()[0]
+        if self._by_hand is not None and e.error is None:
+            self._by_hand.remember(e)
 
     # --- graphs that are only held
 
@@ -142,16 +174,6 @@ class Kept(Part):
             bead = _Bead()
             node.register_prehook(bead)
         line.beads.setdefault(self._step, []).append(weakref.ref(bead))
-
-    def _stepped(self, e: events.StepEnds) -> None:
-        self._over = self._newest
-        suspects = [line for line in self._lines.values() if not line.alive and _held(line)]
-        if suspects:
-            gc.collect()  # what only a cycle of references holds is nobody's mistake
-            for line in [s for s in suspects if _held(s)]:
-                line.alive = _held(line)
-                line.holder = holders.holder()
-        self._step += 1
 
     # --- findings
 

@@ -191,6 +191,8 @@ def _signed(scene: Scene, node: ast.expr, case: ast.expr, module: str) -> Iterat
 
 
 _ELEMENTWISE = ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "sign", "sigmoid")
+_SIGNLESS = ("abs",)
+"""Without these, right where nothing is negative."""
 _CALLED = re.compile(r"[A-Za-z_][\w.]*(?=\()")
 _RELATED = (
     ("sin", "cos"),
@@ -221,10 +223,12 @@ def applied(scene: Scene) -> Iterator[Edit]:
     calls = [c for c in _CALLED.findall(texts) if c.rpartition(".")[2] in _ELEMENTWISE]
     for node in scene.expressions:
         operand = isinstance(scene.draft.parents[node], ast.BinOp | ast.UnaryOp)
-        if not operand or not isinstance(node, ast.Name) or scene.flows(node):
+        held = isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
+        if not operand or not held or scene.flows(node):
             continue
         for call in dict.fromkeys(calls) if scene.is_array(node) else ():
-            yield scene.put(node, f"{call}({node.id})", "wrong_value", 1.5)
+            code = "one_sided" if call.rpartition(".")[2] in _SIGNLESS else "wrong_value"
+            yield scene.put(node, f"{call}({scene.draft.src(node)})", code, 1.5)
 
 
 def bounded(scene: Scene) -> Iterator[Edit]:

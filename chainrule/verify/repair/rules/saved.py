@@ -21,6 +21,9 @@ from chainrule.verify.repair.watch import is_torch, shape_of
 _FUNCTIONS = ("exp", "log", "sqrt", "tanh", "abs")
 _FORMS = ("-{}", "{} ** 2", "1 / {}", "1 - {}", "{} > 0", "{} < 0")
 """What else could have been kept."""
+_OWN_NAME = 0.4
+"""How unlikely it is that a function of an array was meant where the array is kept by its name: the
+backward that reads it by that name is the one to change."""
 _KEEPERS = ("save_for_backward", "append", "dict", "update")
 
 
@@ -69,8 +72,21 @@ def kept_functions(scene: Scene) -> Iterator[Edit]:
         here = scene.draft.src(node)
         same = [k for k, v in scene.arrays_at(node).items() if shape_of(v) == shape]
         for name in dict.fromkeys([here, *same]):
+            cost = 1.5 + 0.1 * (name != here) + _OWN_NAME * _under_own_name(scene, node)
             for text in _functions_of(scene, node, part(name, ATOM)):
-                yield scene.put(node, text, "wrong_value", 1.5 + 0.1 * (name != here))
+                yield scene.put(node, text, "wrong_value", cost)
+
+
+def _under_own_name(scene: Scene, node: ast.expr) -> bool:
+    """Whether what is kept is known to the backward by the name that it has here, as far as shows:
+    `self.z = z` and `save_for_backward(z)`, not `self.p = z`."""
+    match scene.draft.parents[node]:
+        case ast.Assign(targets=[ast.Attribute(attr=name)]):
+            return name.strip("_") == scene.draft.src(node).rpartition(".")[2]
+        case ast.Assign() | ast.keyword():
+            return False
+        case _:
+            return True
 
 
 def _functions_of(scene: Scene, node: ast.expr, atom: str) -> Iterator[str]:

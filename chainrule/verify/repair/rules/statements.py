@@ -202,7 +202,8 @@ def own_copy(scene: Scene) -> Iterator[Edit]:
 
 
 def _output_arguments(scene: Scene) -> Iterator[Edit]:
-    """`np.multiply(g, m, out=g)` without `out`; `g.mul_(m)` as `g.mul(m)`."""
+    """`np.multiply(g, m, out=g)` without `out`; `g.mul_(m)` as `g.mul(m)`, and as
+    `g = g.mul(m)` where that is a statement."""
     for node in scene.expressions:
         match node:
             case ast.Call(keywords=keywords, args=[_, *_]):
@@ -215,7 +216,15 @@ def _output_arguments(scene: Scene) -> Iterator[Edit]:
         match node:
             case ast.Call(func=ast.Attribute(attr=name) as function) if name.endswith("_"):
                 end = scene.draft.span(function)[1]
-                yield Edit(end - 1, end, "", "writes", 1.4, f"`{name}` becomes `{name[:-1]}`")
+                says = f"`{name}` becomes `{name[:-1]}`"
+                alone = isinstance(scene.draft.parents[node], ast.Expr)
+                if alone and isinstance(function.value, ast.Name):
+                    start, last = scene.draft.span(node)
+                    body, owner = scene.draft.body, function.value.id
+                    text = f"{owner} = {body[start : end - 1]}{body[end:last]}"
+                    yield Edit(start, last, text, "writes", 1.4, says)
+                else:
+                    yield Edit(end - 1, end, "", "writes", 1.4, says)
             case _:
                 continue
 
@@ -249,7 +258,7 @@ def _is_docstring(node: ast.stmt) -> bool:
 
 
 def flattened(scene: Scene) -> Iterator[Edit]:
-    """Orders of memory: `ravel(order="K")`, `view`, `flatten("F")`."""
+    """Orders of memory: `ravel(order="K")`, `view`, `as_strided`, `flatten("F")`."""
     for node in scene.expressions:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
@@ -257,6 +266,11 @@ def flattened(scene: Scene) -> Iterator[Edit]:
         if name == "view":
             end = scene.draft.span(node.func)[1]
             yield Edit(end - 4, end, "reshape", "contiguity", 1.1, "`view` becomes `reshape`")
+        if name == "as_strided" and isinstance(node.func.value, ast.Name) and scene.torch:
+            end = scene.draft.span(node.func.value)[1]
+            yield Edit(
+                end, end, ".contiguous()", "contiguity", 1.1, "strides are what they must be"
+            )
         orders = [k.value for k in node.keywords if k.arg == "order"]
         for a in [*orders, *node.args]:
             if isinstance(a, ast.Constant) and a.value in ("K", "F", "A"):
