@@ -52,6 +52,13 @@ def test_a_slip_is_undone(op: str, right: str, wrong: str, tmp_path: Path) -> No
         ("relu_save", "g.clone()", "g", "gx = g.clone()", "writes"),
         ("masked", "g = g.mul(2 * r)", "g.mul_(2 * r)", "g = g.mul(2 * r)", "writes"),
         (
+            "masked",
+            "g.mul(2 * r)",
+            "g.as_strided(r.shape, (r.shape[1], 1)) * 2 * r",
+            "g = g.contiguous().as_strided(r.shape, (r.shape[1], 1)) * 2 * r",
+            "contiguity",
+        ),
+        (
             "attention",
             "p.transpose(-2, -1) @ do",
             "p @ do",

@@ -68,6 +68,7 @@ def _unwrapped_code(scene: Scene, function: ast.expr, inner: ast.expr) -> str:
 
 
 def _without_sign(name: str) -> str:
+    """What the mistake is called if this function is one too many, or missing."""
     return "one_sided" if name in ("abs", "fabs", "absolute") else "wrong_value"
 
 
@@ -191,8 +192,6 @@ def _signed(scene: Scene, node: ast.expr, case: ast.expr, module: str) -> Iterat
 
 
 _ELEMENTWISE = ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "sign", "sigmoid")
-_SIGNLESS = ("abs",)
-"""Without these, right where nothing is negative."""
 _CALLED = re.compile(r"[A-Za-z_][\w.]*(?=\()")
 _RELATED = (
     ("sin", "cos"),
@@ -227,7 +226,7 @@ def applied(scene: Scene) -> Iterator[Edit]:
         if not operand or not held or scene.flows(node):
             continue
         for call in dict.fromkeys(calls) if scene.is_array(node) else ():
-            code = "one_sided" if call.rpartition(".")[2] in _SIGNLESS else "wrong_value"
+            code = _without_sign(call.rpartition(".")[2])
             yield scene.put(node, f"{call}({scene.draft.src(node)})", code, 1.5)
 
 
