@@ -87,7 +87,7 @@ def _respelled(f: Callable[..., Any], said: str) -> DtypeError | None:
     found = re.search(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", said)
     if found is None or found[1] != f.__name__:
         return None
-    names = signature(f).parameters
+    names = [name for name in signature(f).parameters if name != "self"]
     ours, hint = ARGUMENTS.get(found[2], ("", ""))
     help = f"write {hint}" if ours in names else f"it takes {', '.join(names)}"
     return DtypeError(f"{found[1]} has no argument '{found[2]}': {help}")

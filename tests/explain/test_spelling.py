@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.errors import FUNCTIONS, LEFT_OUT, METHODS, DtypeError
+from chainrule.border import FUNCTIONS, LEFT_OUT, METHODS
+from chainrule.errors import DtypeError
 
 SQUARE = np.array([[2.0, 0.5], [0.25, 3.0]], np.float32)
 
@@ -151,12 +152,12 @@ def test_the_correction_of_a_variance(name: str):
 
 def test_nothing_is_promised_that_a_function_does_not_have():
     x = tensor()
-    assert message(lambda: x.sum(unbiased=True)).endswith("unexpected keyword argument 'unbiased'")
+    assert message(lambda: x.sum(unbiased=True)).endswith("'unbiased': it takes axis, keepdims")
 
 
 def test_an_argument_that_nobody_has():
     x = tensor()
-    assert message(lambda: x.sum(nonsense=1)).endswith("unexpected keyword argument 'nonsense'")
+    assert message(lambda: x.sum(nonsense=1)).endswith("'nonsense': it takes axis, keepdims")
 
 
 def test_an_error_from_within_is_left_alone():
