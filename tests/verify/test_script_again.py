@@ -250,3 +250,37 @@ def test_a_confined_process_reads_and_does_nothing_else(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["kept.txt"]
     with pytest.raises(LostError, match="it would write"):
         apart(lambda: (confine(), kept.open("w")))
+
+
+GAN = """
+import torch
+from torch import nn
+from torch.nn.functional import softplus
+torch.manual_seed(0)
+gen = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+disc = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
+opt_g = torch.optim.Adam(gen.parameters(), 1e-3)
+opt_d = torch.optim.Adam(disc.parameters(), 1e-3)
+bce = nn.BCEWithLogitsLoss()
+ones, zeros = torch.ones(32, 1), torch.zeros(32, 1)
+def main():
+    for i in range(8):
+        opt_d.zero_grad()
+        fake = gen(torch.randn(32, 8))
+        d_loss = bce(disc(torch.randn(32, 4) + 1), ones) + bce(disc(fake.detach()), zeros)
+        d_loss.backward()
+        opt_d.step()
+        opt_g.zero_grad()
+        g_loss = bce(disc(fake), ones)
+        g_loss.backward()
+        opt_g.step()
+        if i % 10 == 0:
+            print(d_loss.item(), g_loss.item())
+main()
+"""
+
+
+def test_a_graph_is_held_until_the_next_loss_takes_its_name_and_no_longer(tmp_path):
+    found, exit_code, _ = observed(tmp_path, GAN, steps=3)
+    assert found == []
+    assert exit_code == 0

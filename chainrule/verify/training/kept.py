@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -98,6 +99,9 @@ class Kept(Part):
 
     def _step_over(self) -> None:
         self._over = self._newest
+        for line in self._lines.values():
+            if not _alive(line, line.alive):
+                line.alive, line.holder = (), None  # it was let go: we held it, or a list of late
         suspects = [line for line in self._lines.values() if not line.alive and _held(line)]
         if suspects:
             gc.collect()  # what only a cycle of references holds is nobody's mistake
@@ -210,9 +214,13 @@ class Kept(Part):
 
 def _held(line: _Line) -> tuple[int, ...]:
     """Three last steps in a row of which everything is still held; empty if something is gone."""
-    steps = sorted(line.beads)[-3:]
-    alive = all(any(ref() is not None for ref in line.beads[step]) for step in steps)
-    return tuple(steps) if len(steps) == 3 and alive else ()
+    steps = tuple(sorted(line.beads)[-3:])
+    return steps if len(steps) == 3 and _alive(line, steps) else ()
+
+
+def _alive(line: _Line, steps: Sequence[int]) -> bool:
+    """Whether something of each of these steps is held."""
+    return all(any(ref() is not None for ref in line.beads[step]) for step in steps)
 
 
 def _grows(line: _Line) -> bool:
