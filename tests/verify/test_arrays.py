@@ -679,3 +679,18 @@ def test_a_twin_lies_in_memory_like_the_original(x: Any):
     copy = twin(x)
     assert copy.strides == x.strides or x.size < 2
     assert np.array_equal(copy, x) and not np.shares_memory(copy, x)
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_result_that_vanishes_where_numbers_are_larger(right: bool):
+    """log(2 cosh x) - |x| is rounded to 0 where its derivative is small, and not 0."""
+
+    def forward(x: Any) -> Any:
+        return np.log(np.exp(x) + np.exp(-x)) - np.abs(x), x
+
+    def backward(dy: Any, x: Any) -> Any:
+        slope = -2 / (np.exp(2 * np.abs(x)) + 1)
+        return dy * slope * (np.sign(x) if right else 1)
+
+    report = verify.pair(forward, backward, np.array([3.0, -3.5, 4.0, -5.0, 3.25]))
+    assert report.ok is right

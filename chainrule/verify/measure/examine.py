@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.verify.evidence import NOTES, Evidence
 from chainrule.verify.measure import absent, conduct, points, precision, shrink, sizes
-from chainrule.verify.measure.noise import Base, based
+from chainrule.verify.measure.noise import Base, based, vanished
 from chainrule.verify.measure.probes import Probe, probe
 from chainrule.verify.measure.run import (
     BackwardError,
@@ -210,7 +210,9 @@ class _Examination:
         if self._late():
             return None
         try:
-            seen = around(run, based(run, point), thorough=False)
+            base = based(run, point)
+            usual = self.seen[0][0] if self.seen else base
+            seen = around(run, vanished(base, usual), thorough=False)
         except BackwardError as error:
             if right and point.kind == "size":
                 says = f"{point.name}: the backward raises {error}, the forward works"

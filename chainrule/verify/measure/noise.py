@@ -10,7 +10,7 @@ which high differences leave the noise only [1].
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb, log2
 from typing import Any
 
@@ -81,6 +81,17 @@ def based(run: Run, point: Point) -> Base:
     noise, level = _noise(run, point.xs, raw, ys, ts)
     step = 2.0 ** min(max(round(log2(level) / 6), -9), -2)
     return Base(point, ys, tuple([y.dtype for y in raw]), noise, step)
+
+
+def vanished(base: Base, usual: Base) -> Base:
+    """`base`, where outputs that are 0, and are not at the `usual` point, may be rounded from
+    numbers of their usual size: a loss of examples that are told apart with certainty."""
+    eps = float(np.finfo(np.float64).eps)
+    noise = [
+        np.full(y.shape, eps * np.abs(_finite(z)).max()) if z.any() and not y.any() else n
+        for y, z, n in zip(base.ys, usual.ys, base.noise, strict=True)
+    ]
+    return replace(base, noise=tuple(noise))
 
 
 def pull_noise(
