@@ -284,3 +284,36 @@ def test_a_graph_is_held_until_the_next_loss_takes_its_name_and_no_longer(tmp_pa
     found, exit_code, _ = observed(tmp_path, GAN, steps=3)
     assert found == []
     assert exit_code == 0
+
+
+CHECKPOINTED = """
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+torch.manual_seed(0)
+class Gate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        s = torch.sigmoid(a)
+        ctx.save_for_backward(b, s)
+        return s * b
+    @staticmethod
+    def backward(ctx, g):
+        b, s = ctx.saved_tensors
+        return g * b * s * (1 - s), g * s
+wi, wo, drop = nn.Linear(4, 8), nn.Linear(4, 4), nn.Dropout(0.2)
+o = torch.optim.SGD([*wi.parameters(), *wo.parameters()], 0.01)
+def block(x):
+    return x + drop(wo(Gate.apply(*wi(x).chunk(2, -1))))
+for i in range(6):
+    o.zero_grad()
+    x = torch.randn(16, 4)
+    checkpoint(block, x, use_reentrant=False).square().mean().backward()
+    o.step()
+"""
+
+
+def test_what_a_function_saves_in_a_checkpoint_is_no_other_value(tmp_path):
+    found, exit_code, _ = observed(tmp_path, CHECKPOINTED, steps=3)
+    assert found == []
+    assert exit_code == 0

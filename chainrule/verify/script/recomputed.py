@@ -25,6 +25,8 @@ from chainrule.verify.where import Frames, frames, users_line
 
 ALLOWED = 1e-3
 """Relative difference that is rounding, where the order of sums is left to chance."""
+_ALIAS = "detach"
+"""It gives what it is given. PyTorch calls it in the second run, for what a Function saves."""
 _STEP = 1
 """Checkpoints are compared from the end of this step to that of the next."""
 
@@ -58,12 +60,13 @@ class _Sums(Seen):
         """The call, its result summed."""
         out = func(*args, **kwargs)
         start = perf_counter()
+        name: str = getattr(func, "__name__", "")
         made = [t for t in tensors_in(out) if t.is_floating_point() and t.numel()]
-        if made:
+        if made and name != _ALIAS:
             with torch.no_grad():
                 sums = tuple([float(t.sum(dtype=torch.float64)) for t in made])
                 sizes = tuple([float(t.abs().sum(dtype=torch.float64)) for t in made])
-            self.calls.append(_Call(getattr(func, "__name__", ""), sums, sizes, frames()))
+            self.calls.append(_Call(name, sums, sizes, frames()))
         self.seconds += perf_counter() - start
         return out
 
