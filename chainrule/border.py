@@ -22,11 +22,12 @@ _OURS = ("chainrule.ops.", "chainrule.creation", "chainrule.interop.standard")
 
 
 def border(f: Callable[_P, _R]) -> Callable[_P, _R]:
-    """`f` as a public function: a list or a number where an array belongs is named as such, an
-    argument in PyTorch's spelling gets a hint."""
+    """`f` as a public function, whose errors are ours: a list or a number where an array belongs is
+    named as such, an unknown argument is answered with those that there are, or with what PyTorch's
+    is called here. What code of the user's raises is left as it is."""
 
     @wraps(f)
-    def public(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def bordered(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return f(*args, **kwargs)
         except ChainruleError:
@@ -37,7 +38,7 @@ def border(f: Callable[_P, _R]) -> Callable[_P, _R]:
                 raise
             raise error from cause
 
-    return public
+    return bordered
 
 
 def with_border(namespace: dict[str, Any]) -> None:
@@ -89,8 +90,8 @@ def _respelled(f: Callable[..., Any], said: str) -> DtypeError | None:
         return None
     names = [name for name in signature(f).parameters if name != "self"]
     ours, hint = ARGUMENTS.get(found[2], ("", ""))
-    help = f"write {hint}" if ours in names else f"it takes {', '.join(names)}"
-    return DtypeError(f"{found[1]} has no argument '{found[2]}': {help}")
+    advice = f"write {hint}" if ours in names else f"it takes {', '.join(names)}"
+    return DtypeError(f"{found[1]} has no argument '{found[2]}': {advice}")
 
 
 # --- PyTorch's spellings -------------------------------------------------------------------------

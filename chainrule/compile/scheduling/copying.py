@@ -49,9 +49,7 @@ class Memory:
 def memory(s: Scheduler, p: Product, label: str, turn: Var, shape: tuple[Extent, int]) -> Memory:
     """New memory for each turn of a counter, in the dtype of the product's sums."""
     rows, width = shape
-    name = f"b{len(s.buffers)}"
-    b = Buffer(name, p.acc.dtype, (turn.extent, *shape), "scratch", None, label)
-    s.buffers.append(b)
+    b = s.memory(p.acc.dtype, (turn.extent, *shape), label)
     return Memory(b, times(turn, rows * width), width)
 
 

@@ -50,9 +50,7 @@ class Factoring:
 
     def memory(self, dtype: Any, size: Extent, label: str) -> Buffer:
         """Scratch memory of so many numbers."""
-        b = Buffer(f"b{len(self.s.buffers)}", dtype, (size,), "scratch", None, label)
-        self.s.buffers.append(b)
-        return b
+        return self.s.memory(dtype, (size,), label)
 
     def floats(self, size: Extent, label: str) -> Buffer:
         """The same for floats."""

@@ -11,7 +11,6 @@ from chainrule.compile.llvm.machine import host
 from chainrule.compile.loops import views
 from chainrule.compile.loops.language import (
     Affine,
-    Buffer,
     Expr,
     For,
     Gemm,
@@ -172,8 +171,7 @@ def pack(s: Scheduler, b: Term, turned: bool) -> View:
     key = (b, turned)
     if key not in s.packed:
         shape = (*b.shape[:-2], b.shape[-1], b.shape[-2]) if turned else b.shape
-        buffer = Buffer(f"b{len(s.buffers)}", b.dtype, shape, "scratch", None, f"{b.name}, turned")
-        s.buffers.append(buffer)
+        buffer = s.memory(b.dtype, shape, f"{b.name}, turned")
         axes, at = s.counters(shape)
         store = Store(buffer, whole(buffer).at(at), operand(s, b, turned, at))
         s.kernels.append(Kernel(f"k{len(s.kernels)}_pack", tuple(s.nest(axes, [store]))))

@@ -120,7 +120,18 @@ class Scheduler:
 
     def buffer(self, t: Term, role: Any, label: str = "") -> Buffer:
         """New memory for `t`."""
-        b = Buffer(f"b{len(self.buffers)}", t.dtype, t.shape, role, None, label or t.name)
+        return self.memory(t.dtype, t.shape, label or t.name, role)
+
+    def memory(
+        self,
+        dtype: Any,
+        shape: tuple[Extent, ...],
+        label: str,
+        role: Any = "scratch",
+        value: Any = None,
+    ) -> Buffer:
+        """New memory: scratch memory, if nothing else is said."""
+        b = Buffer(f"b{len(self.buffers)}", dtype, shape, role, value, label)
         self.buffers.append(b)
         return b
 
@@ -293,10 +304,7 @@ class Scheduler:
     def outputs_of(self, t: Term) -> None:
         """Memory for each output of an op that has several."""
         for i, (shape, dtype) in enumerate(zip(t.shape, t.dtype, strict=True)):
-            name = f"b{len(self.buffers)}"
-            b = Buffer(name, dtype, shape, "scratch", None, f"{t.name} {i}")
-            self.buffers.append(b)
-            self.outputs.setdefault(t, []).append(b)
+            self.outputs.setdefault(t, []).append(self.memory(dtype, shape, f"{t.name} {i}"))
 
     def contiguous(self, t: Term) -> Buffer:
         """Memory in which the elements of `t` lie in order; copied there if they do not yet."""

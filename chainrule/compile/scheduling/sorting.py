@@ -15,7 +15,7 @@ Notation: `x` what is sorted, along rows of `n` elements; `i` a place in a row.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -82,12 +82,6 @@ def _key(e: Exprs, x: Expr) -> Expr:
     return e.fn("where", e.fn("isnan", x, dtype=BOOL), last, key, dtype=dtype)
 
 
-def _memory(s: Scheduler, dtype: Any, n: Extent, label: str) -> Buffer:
-    b = Buffer(f"b{len(s.buffers)}", dtype, (n,), "scratch", None, label)
-    s.buffers.append(b)
-    return b
-
-
 # --- a short row ---------------------------------------------------------------------------------
 
 
@@ -117,7 +111,7 @@ def _keys(s: Scheduler, n: Extent, key: Callable[[Affine], Expr]) -> tuple[Buffe
     """Memory for the keys of a row, and the loop that computes them."""
     i = s.var(n)
     made = key(Affine.of(i))
-    keys = _memory(s, made.dtype, n, "keys")
+    keys = s.memory(made.dtype, (n,), "keys")
     return keys, For(i, (Store(keys, Affine.of(i), made),), "lanes")
 
 
@@ -131,9 +125,9 @@ def _by_digits(
     keys, made = _keys(s, n, key)
     passes = 8 * keys.dtype.itemsize // _BITS
     number = np.dtype(np.int32) if isinstance(n, int) and n < 2**31 else I64
-    counts = _memory(s, number, 1 << _BITS, "starts")
-    spare = [_memory(s, keys.dtype, n, "keys") for _ in range(passes > 1)]
-    places = [_memory(s, number, n, "places") for _ in range(min(passes - 1, 2))]
+    counts = s.memory(number, (1 << _BITS,), "starts")
+    spare = [s.memory(keys.dtype, (n,), "keys") for _ in range(passes > 1)]
+    places = [s.memory(number, (n,), "places") for _ in range(min(passes - 1, 2))]
     out: list[Stmt] = [made]
     for p in range(passes):
         i, k, to = s.var(n), s.local(keys.dtype), s.local(number)

@@ -79,7 +79,7 @@ def rows(s: Scheduler, p: Product, panels: int) -> Sequence[Rows]:
     if m % each and m < MANY:
         return [Rows(0, 1, m)]
     count, left = divmod(m, each)
-    strips = _memory(s, p, (count, each))
+    strips = s.memory(p.acc.dtype, (count, known(p.k[0].extent), each), "strips")
     s.kernels.append(Kernel(f"k{len(s.kernels)}_strips", (_copy(s, p, strips),)))
     return [Rows(0, count, each, strips), *([Rows(m - left, 1, left)] if left else [])]
 
@@ -91,14 +91,6 @@ def _across(p: Product) -> bool:
     return known(k.extent) > DEEP and any(
         x.of[1].coefficient(p.i) == 1 and x.of[1].coefficient(k) not in (0, 1) for x in loads
     )
-
-
-def _memory(s: Scheduler, p: Product, shape: tuple[int, int]) -> Buffer:
-    count, each = shape
-    shape_of = (count, known(p.k[0].extent), each)
-    b = Buffer(f"b{len(s.buffers)}", p.acc.dtype, shape_of, "scratch", None, "strips")
-    s.buffers.append(b)
-    return b
 
 
 def _copy(s: Scheduler, p: Product, to: Buffer) -> Stmt:

@@ -67,15 +67,8 @@ def build(s: Scheduler, t: Term) -> list[Stmt]:
     inside = dict(zip(given, [*carries, *consts], strict=True))
     for b in loops.buffers:
         if b not in inside:
-            inside[b] = _own(s, b)
+            inside[b] = s.memory(b.dtype, b.shape, b.label, b.role, b.value)
     return [While(carries[0], _renamed(loops, inside, number))]
-
-
-def _own(s: Scheduler, b: Buffer) -> Buffer:
-    """Memory of the program's for memory of a turn."""
-    new = Buffer(f"b{len(s.buffers)}", b.dtype, b.shape, b.role, b.value, b.label)
-    s.buffers.append(new)
-    return new
 
 
 def _renamed(loops: Loops, inside: dict[Buffer, Buffer], number: int) -> tuple[Kernel, ...]:
