@@ -61,7 +61,7 @@ def public(f: Any, module: str) -> Any:
 
 def _misuse(f: Callable[..., Any], given: Sequence[Any], cause: Exception) -> Exception | None:
     """The error for a call with an argument of the wrong kind; None if `cause` is another thing."""
-    error = _respelled(f, str(cause))
+    error = _respelled(f, str(cause)) or _by_place(f, str(cause))
     if error is not None or not _raised_inside(cause):
         return error
     if not isinstance(cause, AttributeError):
@@ -92,6 +92,19 @@ def _respelled(f: Callable[..., Any], said: str) -> DtypeError | None:
     ours, hint = ARGUMENTS.get(found[2], ("", ""))
     advice = f"write {hint}" if ours in names else f"it takes {', '.join(names)}"
     return DtypeError(f"{found[1]} has no argument '{found[2]}': {advice}")
+
+
+def _by_place(f: Callable[..., Any], said: str) -> DtypeError | None:
+    """The error for a call of `f` with more arguments than it takes by their place, None if it is
+    not that."""
+    found = re.search(r"(\w+)\(\) takes .*positional arguments? but \d+ (was|were) given", said)
+    if found is None or found[1] != f.__name__:
+        return None
+    named = [p for p in signature(f).parameters.values() if p.name != "self"]
+    settings = [f"{p.name}=" for p in named if p.kind is p.KEYWORD_ONLY]
+    places = [p.name for p in named if p.kind is not p.KEYWORD_ONLY]
+    advice = f"give the others by name: {', '.join(settings)}" if settings else "leave out the rest"
+    return DtypeError(f"{f.__name__} takes only {', '.join(places)} by place; {advice}")
 
 
 # --- PyTorch's spellings -------------------------------------------------------------------------

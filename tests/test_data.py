@@ -189,10 +189,19 @@ def test_long_documents_are_cut_to_the_block():
 def test_held_out_batches_hold_each_document_once():
     c = corpus(0.6)
     batches = c.held_out_batches(3, 8)
-    assert [len(b.documents) for b in batches] == [3, 1]
+    assert [len(b.documents) for b in batches] == [2, 2]
     texts = sorted(c.tokenizer.decode(d) for b in batches for d in b.documents)
     assert texts == sorted(c.held_out)
     assert sum(len(b.documents) for b in c.held_out_batches(3, 8, limit=2)) == 2
+
+
+def test_held_out_batches_have_one_number_of_rows():
+    c = corpus(0.6)
+    first, last = c.held_out_batches(2, 8, limit=3)
+    assert len(first.documents) == 2 and len(last.documents) == 1
+    assert last.positions == len(last.documents[0]) - 1
+    assert len(first.tokens) == len(last.tokens) == len(last.targets) == 2
+    assert (last.targets[1] == IGNORE).all()
 
 
 # --- digits

@@ -319,6 +319,38 @@ def test_an_argument_that_nobody_has_is_answered_with_those_that_there_are():
         cr.softmax(X, colour=1)  # pyright: ignore[reportCallIssue]
 
 
+AXIS_BY_PLACE: dict[str, Callable[[Any], tuple[Any, Any]]] = {
+    "sum": lambda x: (cr.sum(x, 1), np.sum(x.numpy(), 1)),
+    "softmax": lambda x: (nn.functional.softmax(x, 0), cr.softmax(x, axis=0).numpy()),
+    "concat": lambda x: (cr.concat([x, x], 1), np.concatenate([x.numpy()] * 2, 1)),
+    "stack": lambda x: (cr.stack([x, x], 1), np.stack([x.numpy()] * 2, 1)),
+    "argmax": lambda x: (cr.argmax(x, 1), np.argmax(x.numpy(), 1)),
+    "sort": lambda x: (cr.sort(x, 0), np.sort(x.numpy(), 0)),
+    "roll": lambda x: (cr.roll(x, 1, 0), np.roll(x.numpy(), 1, 0)),
+    "flip": lambda x: (cr.flip(x, 0), np.flip(x.numpy(), 0)),
+    "take": lambda x: (cr.take(x, cr.tensor([1]), 1), np.take(x.numpy(), [1], 1)),
+    "normalize": lambda x: (
+        nn.functional.normalize(x, 2, 0), x.numpy() / np.linalg.norm(x.numpy(), 2, 0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AXIS_BY_PLACE)
+def test_the_axis_may_be_given_by_place_as_numpy_and_pytorch_do(name: str):
+    x = cr.tensor(np.random.default_rng(0).normal(size=(3, 4)))
+    got, want = AXIS_BY_PLACE[name](x)
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)
+
+
+def test_what_is_given_by_name_only_is_said():
+    with pytest.raises(
+        cr.DtypeError, match=r"norm takes only x by place; give .* axis=, keepdims="
+    ):
+        cr.norm(X, 2)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(cr.DtypeError, match=r"mean takes only axis by place; .* keepdims="):
+        cr.tensor([1.0]).mean(-1, True)  # pyright: ignore[reportCallIssue]
+
+
 def test_a_function_with_the_border_is_found_by_pickle():
     for f in (cr.softmax, nn.functional.gelu, cr.linalg.inv, cr.fft.rfft, cr.special.logit, cr.eye):
         assert pickle.loads(pickle.dumps(f)) is f

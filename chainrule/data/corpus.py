@@ -6,6 +6,7 @@ Notation: B documents of a batch, T positions of the longest of them.
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ class Batch:
     """Documents as tokens with `bos` at both ends, cut to what the model can see."""
 
     documents: tuple[tuple[int, ...], ...]
+    rows: int = 0
+    """At least so many rows: those beyond the documents are filling."""
 
     @property
     def positions(self) -> int:
@@ -45,8 +48,9 @@ class Batch:
         return self._padded(1, IGNORE)
 
     def _padded(self, first: int, fill: int) -> Array:
-        rows = np.full((len(self.documents), max(map(len, self.documents)) - 1), fill, np.int64)
-        for row, document in zip(rows, self.documents, strict=True):
+        count, length = max(self.rows, len(self.documents)), max(map(len, self.documents)) - 1
+        rows = np.full((count, length), fill, np.int64)
+        for row, document in zip(rows, self.documents, strict=False):
             row[: len(document) - 1] = document[first : first + len(document) - 1]
         return rows
 
@@ -103,11 +107,14 @@ class Corpus:
     def held_out_batches(self, size: int, block_size: int, limit: int | None = None) -> list[Batch]:
         """The held-out documents (the first `limit` of them) in batches of at most `size`.
 
-        Documents of similar length share a batch, so that little of it is filling.
+        Documents of similar length share a batch, so that little of it is filling. All batches have
+        the same number of rows, so that one compiled program serves them.
         """
         docs = sorted(self.held_out[:limit], key=len)
-        return [self._batch(docs[i : i + size], block_size) for i in range(0, len(docs), size)]
+        rows = math.ceil(len(docs) / math.ceil(len(docs) / size)) if docs else 1
+        starts = range(0, len(docs), rows)
+        return [self._batch(docs[i : i + rows], block_size, rows) for i in starts]
 
-    def _batch(self, documents: Sequence[str], block_size: int) -> Batch:
+    def _batch(self, documents: Sequence[str], block_size: int, rows: int = 0) -> Batch:
         encode = self.tokenizer.document
-        return Batch(tuple([tuple(encode(d)[: block_size + 1]) for d in documents]))
+        return Batch(tuple([tuple(encode(d)[: block_size + 1]) for d in documents]), rows)

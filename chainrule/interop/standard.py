@@ -115,7 +115,7 @@ def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> list[Any]:
     return list(arranging.meshgrid(*arrays, indexing=indexing))
 
 
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
+def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Any:
     """Each element `repeats` times in a row along `axis` (of the flat array for None).
 
     `repeats` is one number, or an array with a number for each place along the axis, whose values

@@ -121,7 +121,7 @@ def threshold(x: Any, at: float, value: float) -> Any:
     return where(x <= at, value, x)
 
 
-def glu(x: Any, *, axis: int = -1) -> Any:
+def glu(x: Any, axis: int = -1) -> Any:
     """The first half of `x` along `axis`, times the sigmoid of the second.
 
     Shapes: (*s, axis: m) -> (*s, axis: m // 2).
@@ -134,7 +134,7 @@ def glu(x: Any, *, axis: int = -1) -> Any:
     return a * ew.sigmoid(b)
 
 
-def prelu(x: Any, weight: Any, *, axis: int = 1) -> Any:
+def prelu(x: Any, weight: Any, axis: int = 1) -> Any:
     """x where positive, weight times x elsewhere; one weight, or one for each of `axis`.
 
     Shapes: (*s), () -> (*s); (*s), (1) -> (*s); (*s, axis: C), (C) -> (*s, axis: C).
@@ -148,7 +148,7 @@ def prelu(x: Any, weight: Any, *, axis: int = 1) -> Any:
     return where(x > 0, x, weight * x)
 
 
-def softmin(x: Any, *, axis: int = -1) -> Any:
+def softmin(x: Any, axis: int = -1) -> Any:
     """The softmax of -x along `axis`.
 
     Shapes: (*s) -> (*s).

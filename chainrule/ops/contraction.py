@@ -295,7 +295,7 @@ def outer(a: Any, b: Any) -> Any:
     return reshape(a, (-1, 1)) * reshape(b, (1, -1))
 
 
-def vecdot(a: Any, b: Any, *, axis: int = -1) -> Any:
+def vecdot(a: Any, b: Any, axis: int = -1) -> Any:
     """The sum of products along `axis`, a conjugated; the other axes broadcast.
 
     Shapes: (..., axis: n), (..., axis: n) -> (...).

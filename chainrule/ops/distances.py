@@ -53,7 +53,7 @@ def pairwise_distance(
     return red.norm(a - b + eps, axis=-1, ord=ord, keepdims=keepdims)
 
 
-def cosine_similarity(a: Any, b: Any, *, axis: int = 1, eps: float = 1e-8) -> Any:
+def cosine_similarity(a: Any, b: Any, axis: int = 1, *, eps: float = 1e-8) -> Any:
     """The cosine of the angle between vectors along `axis`; lengths count as at least `eps`.
 
     Shapes: (..., axis: n), (..., axis: n) -> (...);
@@ -64,7 +64,7 @@ def cosine_similarity(a: Any, b: Any, *, axis: int = 1, eps: float = 1e-8) -> An
     return red.sum((a / lengths[0]) * (b / lengths[1]), axis=axis)
 
 
-def normalize(x: Any, *, ord: float = 2, axis: int = 1, eps: float = 1e-12) -> Any:
+def normalize(x: Any, ord: float = 2, axis: int = 1, *, eps: float = 1e-12) -> Any:
     """`x` divided by its norm along `axis`, which counts as at least `eps`. Same shape.
 
     Shapes: (*s) -> (*s).

@@ -59,7 +59,7 @@ def select(x: Any, axis: int, index: int) -> Any:
     return _part(x, axis, index)
 
 
-def chunk(x: Any, count: int, *, axis: int = 0) -> tuple[Any, ...]:
+def chunk(x: Any, count: int, axis: int = 0) -> tuple[Any, ...]:
     """At most `count` pieces of `x` along `axis`, all of one size but for the last.
 
     Shapes: (*s, axis: n) -> [(*s, axis: n_i)] with sum(n_i) == n.
@@ -69,7 +69,7 @@ def chunk(x: Any, count: int, *, axis: int = 0) -> tuple[Any, ...]:
     return split(x, max(1, -(-x.shape[normalize_axis(axis, x.ndim)] // count)), axis=axis)
 
 
-def tensor_split(x: Any, where: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
+def tensor_split(x: Any, where: int | Sequence[int], axis: int = 0) -> tuple[Any, ...]:
     """`x` cut along `axis` at the given places, or into that many pieces, the larger ones first.
 
     Shapes: (*s, axis: n) -> [(*s, axis: n_i)] with sum(n_i) == n.
@@ -280,7 +280,7 @@ def _trapezoids(y: Any, x: Any, dx: Any, axis: int) -> Any:
 # --- Statistics ----------------------------------------------------------------------------------
 
 
-def nansum(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+def nansum(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The sum over `axis` with NaN counted as 0.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
@@ -288,7 +288,7 @@ def nansum(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
     return red.sum(where(ew.isnan(x), 0, x), axis=axis, keepdims=keepdims)
 
 
-def nanmean(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+def nanmean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The mean over `axis` of what is not NaN; NaN where there is nothing else.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).

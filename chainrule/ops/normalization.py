@@ -72,7 +72,8 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:
             raise ConfigError("batch_norm: needs running_mean and running_var unless training=True")
-        y = (x - _per_channel(running_mean, x.ndim)) / _deviation(running_var, x.ndim, eps)
+        centered = x - _per_channel(running_mean, x.ndim)
+        y = centered * (_per_channel(running_var, x.ndim) + eps) ** -0.5
         return BatchNorm(_affine(y, weight, bias), running_mean, running_var)
     axes = (0, *range(2, x.ndim))
     count = math.prod([x.shape[a] for a in axes])
@@ -84,11 +85,7 @@ def batch_norm(
         _moved(running_mean, red.mean(x, axis=axes), momentum),
         _moved(running_var, reshape(var, (-1,)) * (count / (count - 1)), momentum),
     ]
-    return BatchNorm(_affine(centered / ew.sqrt(var + eps), weight, bias), *moved)
-
-
-def _deviation(var: Any, ndim: int, eps: float) -> Any:
-    return ew.sqrt(_per_channel(var, ndim) + eps)
+    return BatchNorm(_affine(centered * (var + eps) ** -0.5, weight, bias), *moved)
 
 
 def _moved(running: Any, now: Any, momentum: float) -> Any:

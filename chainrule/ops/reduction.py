@@ -293,7 +293,7 @@ class Found(Op):
         return
 
 
-def sum(x: Any, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def sum(x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
     """The sum of elements over `axis`. Bools and small integers are summed as int64 or uint64.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
@@ -311,7 +311,7 @@ def _count(x: Any, axis: Axis) -> int:
 
 
 @roomy  # the sum may be larger than float16 can hold
-def mean(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+def mean(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """The arithmetic mean over `axis`; NaN over no elements. Integers give float64.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
@@ -319,7 +319,7 @@ def mean(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     return sum(_floating(x), axis=axis, keepdims=keepdims) / (_count(x, axis) or math.nan)
 
 
-def max(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+def max(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """The largest element over `axis`, NaN if there is one. Ties share the gradient equally.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
@@ -327,7 +327,7 @@ def max(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     return apply(Extremum(True, normalize_axes(axis, x.ndim), keepdims), x)
 
 
-def min(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+def min(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """The smallest element over `axis`, NaN if there is one. Ties share the gradient equally.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
@@ -336,7 +336,7 @@ def min(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
 
 
 @roomy
-def prod(x: Any, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Any:
+def prod(x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Any:
     """The product of elements over `axis`; its derivatives of every order are right at zeros.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
@@ -365,7 +365,7 @@ def _prod_along(x: Any, axis: int) -> Any:
 
 
 @roomy
-def var(x: Any, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Any:
+def var(x: Any, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The variance over `axis`: the sum of squared deviations divided by (count - correction).
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
@@ -385,7 +385,7 @@ def _freedom(x: Any, axis: Axis, correction: float) -> float:
 
 
 @roomy
-def std(x: Any, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Any:
+def std(x: Any, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The root of the variance over `axis`; its gradient where all elements are equal is 0.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
@@ -396,7 +396,7 @@ def std(x: Any, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = 
 
 
 @roomy
-def logsumexp(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+def logsumexp(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """log(sum(exp(x))) over `axis` without overflow; -inf, with gradient 0, where all are -inf.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
@@ -451,7 +451,7 @@ def _power(x: Any, p: float) -> Any:
     return where(zero, 0, where(zero, 1, x) ** p)
 
 
-def any(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+def any(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """Whether any element over `axis` is nonzero.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
@@ -459,7 +459,7 @@ def any(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     return apply(Found("any", normalize_axes(axis, x.ndim), keepdims), x)
 
 
-def all(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+def all(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """Whether all elements over `axis` are nonzero.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
@@ -467,7 +467,7 @@ def all(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     return apply(Found("all", normalize_axes(axis, x.ndim), keepdims), x)
 
 
-def count_nonzero(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
+def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """How many elements over `axis` are nonzero.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
@@ -475,7 +475,7 @@ def count_nonzero(x: Any, *, axis: Axis = None, keepdims: bool = False) -> Any:
     return apply(Found("count_nonzero", normalize_axes(axis, x.ndim), keepdims), x)
 
 
-def argmax(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Any:
+def argmax(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """Index (int64) of the first largest element along `axis`, of the flat array for None.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
@@ -483,7 +483,7 @@ def argmax(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Any:
     return _arg("argmax", x, axis, keepdims)
 
 
-def argmin(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Any:
+def argmin(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """Index (int64) of the first smallest element along `axis`, of the flat array for None.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).

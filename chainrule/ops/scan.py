@@ -243,7 +243,7 @@ def _differs(a: Array, b: Array) -> Array:
 
 
 def cumulative_sum(
-    x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Any, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False
 ) -> Any:
     """The running sum of `x` along `axis`, which may be left out where there is only one.
 
@@ -258,7 +258,7 @@ def cumulative_sum(
 
 
 def cumulative_prod(
-    x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: Any, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False
 ) -> Any:
     """The running product of `x` along `axis`, which may be left out where there is only one.
 
@@ -305,7 +305,7 @@ def cumprod(x: Any, axis: int | None = None) -> Any:
     return cumulative_prod(reshape(x, (-1,)) if axis is None else x, axis=axis)
 
 
-def logcumsumexp(x: Any, *, axis: int) -> Any:
+def logcumsumexp(x: Any, axis: int) -> Any:
     """log of the running sum of exp(x) along `axis`, without overflow.
 
     Shapes: (*s) -> (*s).
@@ -316,7 +316,7 @@ def logcumsumexp(x: Any, *, axis: int) -> Any:
     return apply(LogCumSumExp(_from_end(axis, x.ndim)), x)
 
 
-def cummax(x: Any, *, axis: int) -> tuple[Any, Any]:
+def cummax(x: Any, axis: int) -> tuple[Any, Any]:
     """(values, indices): the running maximum along `axis` and where it stands (int64).
 
     Shapes: (*s) -> (*s), (*s).
@@ -326,7 +326,7 @@ def cummax(x: Any, *, axis: int) -> tuple[Any, Any]:
     return _running(True, x, axis)
 
 
-def cummin(x: Any, *, axis: int) -> tuple[Any, Any]:
+def cummin(x: Any, axis: int) -> tuple[Any, Any]:
     """(values, indices): the running minimum along `axis` and where it stands (int64).
 
     Shapes: (*s) -> (*s), (*s).

@@ -126,7 +126,7 @@ class TakeAdd(Linear):
         return apply(Take(self.axis), g, xs[1]), None
 
 
-def take(x: Any, indices: Any, *, axis: int | None = None) -> Any:
+def take(x: Any, indices: Any, axis: int | None = None) -> Any:
     """The slices of `x` along `axis` (of the flat array for None) at integer `indices` of any
     shape.
 
@@ -224,7 +224,7 @@ class TakeAlongAdd(Linear):
         return apply(TakeAlong(self.axis), g, xs[1]), None
 
 
-def take_along_axis(x: Any, indices: Any, *, axis: int = -1) -> Any:
+def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
     """Elements of `x` along `axis` at `indices`: y[.., i, ..] = x[.., indices[.., i, ..], ..].
 
     Shapes: (..., axis: n), (..., axis: k) -> (..., axis: k).

@@ -278,7 +278,7 @@ class Unslice(Linear):
         return (apply(Slice(self.key), g),)
 
 
-def flip(x: Any, *, axis: Axis = None) -> Any:
+def flip(x: Any, axis: Axis = None) -> Any:
     """`x` with the order of elements reversed along `axis` (all axes for None).
 
     Shapes: (*s) -> (*s).
@@ -288,7 +288,7 @@ def flip(x: Any, *, axis: Axis = None) -> Any:
     return apply(Slice(tuple([back if i in axes else whole for i in range(x.ndim)])), x)
 
 
-def roll(x: Any, shift: int | tuple[int, ...], *, axis: Axis = None) -> Any:
+def roll(x: Any, shift: int | tuple[int, ...], axis: Axis = None) -> Any:
     """`x` shifted by `shift` along `axis`; what leaves at the end returns at the front.
 
     Shapes: (*s) -> (*s).
@@ -351,7 +351,7 @@ class Concat(Linear):
         return bars
 
 
-def concat(xs: Sequence[Any], *, axis: int | None = 0) -> Any:
+def concat(xs: Sequence[Any], axis: int | None = 0) -> Any:
     """The arrays `xs` joined along `axis` (flattened first if None), with promoted dtype.
 
     Shapes: [(*s_i)] -> (sum(prod(s) for s in s_i)) if axis is None;
@@ -364,7 +364,7 @@ def concat(xs: Sequence[Any], *, axis: int | None = 0) -> Any:
     return apply(Concat(normalize_axis(axis, xs[0].ndim)), *xs)
 
 
-def stack(xs: Sequence[Any], *, axis: int = 0) -> Any:
+def stack(xs: Sequence[Any], axis: int = 0) -> Any:
     """The arrays `xs`, all of one shape, joined along a new axis.
 
     Shapes: [(*s)] -> (*s, axis: len(xs)).
@@ -376,7 +376,7 @@ def stack(xs: Sequence[Any], *, axis: int = 0) -> Any:
     return concat([expand_dims(x, axis) for x in xs], axis=normalize_axis(axis, xs[0].ndim + 1))
 
 
-def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     """The slices of `x` along `axis`, without that axis.
 
     Shapes: (*s, axis: n) -> [(*s)] with len(result) == n.
@@ -385,7 +385,7 @@ def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
     return tuple([apply(Slice((*lead, i)), x) for i in range(x.shape[axis])])
 
 
-def split(x: Any, sizes: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
+def split(x: Any, sizes: int | Sequence[int], axis: int = 0) -> tuple[Any, ...]:
     """`x` cut along `axis` into pieces of the given sizes, or of one size (the last may be
     smaller).
 
@@ -408,7 +408,7 @@ def split(x: Any, sizes: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ..
     return tuple([apply(Slice((*lead, (a, b, None))), x) for a, b in pairs])
 
 
-def repeat(x: Any, repeats: int, *, axis: int | None = None) -> Any:
+def repeat(x: Any, repeats: int, axis: int | None = None) -> Any:
     """Each element `repeats` times in a row along `axis` (of the flat array for None)."""
     if axis is None:
         x, axis = flatten(x), 0

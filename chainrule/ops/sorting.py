@@ -88,7 +88,7 @@ class SearchSorted(Op):
         return
 
 
-def argsort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+def argsort(x: Any, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Any:
     """The indices (int64, shape of `x`) that sort `x` along `axis`.
 
     Shapes: (*s) -> (*s).
@@ -98,7 +98,7 @@ def argsort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = 
     return apply(Order(normalize_axis(axis, x.ndim) - x.ndim, descending), x)
 
 
-def sort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+def sort(x: Any, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Any:
     """`x` sorted along `axis`; same shape and dtype. Each gradient goes where its element was.
 
     Shapes: (*s) -> (*s).
@@ -106,7 +106,7 @@ def sort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = Tru
     return take_along_axis(x, argsort(x, axis=axis, descending=descending), axis=axis)
 
 
-def topk(x: Any, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
+def topk(x: Any, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Any, Any]:
     """(values, indices) of the `k` largest (or smallest) elements along `axis`, in order.
 
     Shapes: (*s, axis: n) -> (*s, axis: k), (*s, axis: k).
@@ -119,7 +119,7 @@ def topk(x: Any, k: int, *, axis: int = -1, largest: bool = True) -> tuple[Any, 
     return take_along_axis(x, index, axis=axis), index
 
 
-def kthvalue(x: Any, k: int, *, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
+def kthvalue(x: Any, k: int, axis: int = -1, *, keepdims: bool = False) -> tuple[Any, Any]:
     """(values, indices) of the k-th smallest element along `axis`, k counted from 1.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1), (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s), (*s).
@@ -142,8 +142,8 @@ def _cut(x: Any, axis: int, start: int, stop: int) -> Any:
 def quantile(
     x: Any,
     q: Any,
-    *,
     axis: int | None = None,
+    *,
     keepdims: bool = False,
     interpolation: Interpolation = "linear",
 ) -> Any:
@@ -212,7 +212,7 @@ def _at_ranks(ordered: Any, q: Any, interpolation: Interpolation) -> Any:
     return where(ew.isnan(last), last, y)  # NaNs were sorted to the end
 
 
-def median(x: Any, *, axis: int | None = None, keepdims: bool = False) -> Any:
+def median(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """The median along `axis` (of the flat array for None): of two in the middle, the lower.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).

@@ -14,19 +14,24 @@ from typing import TypeVar
 import numpy as np
 
 from chainrule.verify.diagnose import diagnose
+from chainrule.verify.diagnose.cut_text import cut_at, decided_at
 from chainrule.verify.diagnose.edits import refined, stated
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.finding import Finding
+from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
 from chainrule.verify.repair import blamed, least, repair
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.subject import Subject, wanted
+from chainrule.verify.symmetric import by_halves
 
 _T = TypeVar("_T")
 _ANYWHERE = ("unnamed", "wrong_value", "region", "factor", "sign", "missing_term", "size")
 """Mistakes whose line their name does not tell."""
+_CUT = ("detached", "partly_detached", "unnamed", "missing_term", "wrong_value", "stale")
+"""What a cut of the graph explains."""
+_CASES = ("region", "one_sided")
 _LEVELS = ("error", "warning", "note")
 
 
@@ -48,7 +53,7 @@ def certify(
     run = _Run(ledger if ledger is not None else Ledger(), upstream or {})
     wholes = list[tuple[int, Subject]]()
     try:
-        for i, subject in enumerate(subjects):
+        for i, subject in enumerate(map(by_halves, subjects)):
             if subject.backward_place is None:
                 wholes.append((i, subject))
             else:
@@ -111,7 +116,25 @@ class _Run:
             return finding
         subject = evidence.subject
         edited = self.guarded(subject, "correcting", lambda: _edited(evidence, finding))
-        return stated(edited or finding)
+        return stated(self.cut(subject, edited or finding))
+
+    def cut(self, subject: Subject, finding: Finding) -> Finding:
+        """The finding at the line where the graph is cut, if there is one such line in what has no
+        backward of its own, or in the parts that it is made of."""
+        if finding.name.code not in _CUT or subject.backward_place is not None:
+            return finding
+        parts = [p for r in self.results for p in (r.subject.place, r.subject.backward_place)]
+        place = cut_at([finding.place, *parts])
+        if place is None:
+            return finding
+        because = f"nobody wrote this derivative, and the graph is cut at {place}"
+        others = tuple([n for n in finding.names if n.code != "unnamed"])
+        names = (
+            others
+            if "detached" in finding.name.code
+            else (Name("partly_detached", because), *others)
+        )
+        return replace(finding, place=place, names=names)
 
     def with_victims(self, finding: Finding) -> Finding:
         """The finding with all that gets a wrong gradient because of it."""
@@ -178,13 +201,23 @@ def _edited(evidence: Evidence, finding: Finding) -> Finding:
     if correction is None:
         blame = blamed(evidence) if finding.name.code in _ANYWHERE else None
         if blame is None:
-            return finding
+            return _decided(evidence.subject, finding)
         place, says = blame
-        return replace(finding, place=place, evidence=(says, *finding.evidence))
+        named = finding.names
+        if finding.name.code == "unnamed":
+            named = (Name("wrong_value", says, rank=finding.name.rank),)
+        return replace(finding, place=place, names=named, evidence=(says, *finding.evidence))
     own = least(evidence, finding)
     if own is None:
         return refined(finding, (), correction, correction.place)
-    return refined(finding, own.codes, correction, own.correction.place)
+    place = finding.place if own.misplaced else own.correction.place
+    return refined(finding, own.codes, correction, place)
+
+
+def _decided(subject: Subject, finding: Finding) -> Finding:
+    """The finding of a case that is not handled, where the backward tells cases apart."""
+    place = decided_at([subject.backward_place]) if finding.name.code in _CASES else None
+    return finding if place is None else replace(finding, place=place)
 
 
 def _how(evidence: Evidence) -> str:

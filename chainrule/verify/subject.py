@@ -127,6 +127,12 @@ class Subject(abc.ABC):
         if the adapter cannot do so, or has but one call."""
         return None
 
+    def repeated(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """As `pull`, but for the second of two equal calls, forward and backward, with nothing set
+        back in between. None if the adapter cannot do so, or if the forward gives other outputs
+        then."""
+        return None
+
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
         """Names of arrays that a forward or backward wrote into though they are not its own:
         inputs, cotangents, parameters. Empty if none, or if the adapter cannot see it."""

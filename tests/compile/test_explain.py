@@ -12,18 +12,8 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn, optim
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    Exprs,
-    For,
-    Into,
-    Kernel,
-    Let,
-    Local,
-    Store,
-    Var,
-)
+from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
+from chainrule.compile.loops.statements import For, Into, Kernel, Let, Store
 from chainrule.compile.loops.work import work
 from chainrule.compile.mathlib import coefficients
 from chainrule.compile.mathlib.counting import operations

@@ -7,19 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.compile.loops.language import (
-    Affine,
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var, within
+from chainrule.compile.loops.statements import (
     Ahead,
-    Buffer,
-    Expr,
-    Exprs,
     For,
     Gemm,
     Host,
     Into,
     Kernel,
     Let,
-    Local,
     Loops,
     Matrix,
     Product,
@@ -28,11 +24,9 @@ from chainrule.compile.loops.language import (
     Stmt,
     Store,
     Strided,
-    Var,
     While,
     exprs_of,
     statements,
-    within,
 )
 from chainrule.compile.terms.sizes import Size
 from chainrule.ops.linalg.solving import Cholesky

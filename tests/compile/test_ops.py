@@ -17,7 +17,7 @@ from ops.sample import Sample, cotangent
 from ops.test_generated import SAMPLES
 
 import chainrule as cr
-from chainrule.compile.loops.language import Host
+from chainrule.compile.loops.statements import Host
 from chainrule.compile.running.backend import build
 from chainrule.compile.tracing import assemble
 from chainrule.ops.families import Elementwise, rows

@@ -20,21 +20,8 @@ import chainrule as cr
 from chainrule import optim
 from chainrule.compile.llvm import parallel, pool
 from chainrule.compile.llvm.apart import independent
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    Exprs,
-    For,
-    Gemm,
-    Into,
-    Kernel,
-    Let,
-    Local,
-    Loops,
-    Matrix,
-    Store,
-    Var,
-)
+from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
+from chainrule.compile.loops.statements import For, Gemm, Into, Kernel, Let, Loops, Matrix, Store
 from chainrule.compile.running import threads
 from chainrule.errors import ConfigError
 from chainrule.models.gpt import GPT, GPTConfig, generator_draw

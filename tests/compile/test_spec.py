@@ -12,19 +12,15 @@ import pytest
 from chainrule.compile.checking.places import apart
 from chainrule.compile.checking.spec import SpecError, check
 from chainrule.compile.loops import memory
-from chainrule.compile.loops.language import (
-    Affine,
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var
+from chainrule.compile.loops.statements import (
     Ahead,
-    Buffer,
-    Expr,
-    Exprs,
     For,
     Gemm,
     Host,
     Into,
     Kernel,
     Let,
-    Local,
     Loops,
     Matrix,
     Product,
@@ -33,7 +29,6 @@ from chainrule.compile.loops.language import (
     Stmt,
     Store,
     Strided,
-    Var,
 )
 from chainrule.compile.running import making
 from chainrule.compile.running.program import Native

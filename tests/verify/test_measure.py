@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
+from chainrule.verify.place import Place
 from chainrule.verify.subject import Array
 from verify.measured import (
     RIGHT,
@@ -180,6 +181,24 @@ def test_straight_through():
     evidence = measured(np.round, lambda x, g: g, normal(4, 5))
     assert codes(evidence) == {"straight_through"}
     assert "wrong" not in {t.verdict for t in evidence.trials}
+
+
+def test_a_function_that_gives_back_its_argument_is_there_for_its_backward():
+    back = lambda x, g: -0.3 * g
+    given_back = Pair(lambda x: x.copy(), back, normal(4, 5))
+    assert examine(given_back).wrong, "nobody wrote this backward on purpose"
+    given_back.backward_place = Place("user.py", 1, "back")
+    evidence = examine(given_back)
+    assert codes(evidence) == {"straight_through"} and not evidence.wrong
+    relu = measured(lambda x: np.maximum(x, 0), back, np.abs(normal(4, 5)) + 0.1)
+    assert relu.wrong_inputs() == (0,)
+
+
+@pytest.mark.parametrize("nothing", [0.0, np.zeros(5), np.zeros((4, 5), bool)])
+def test_what_gives_back_its_argument_for_now_is_there_for_its_forward(nothing: Any):
+    subject = Pair(lambda x, b: x + b, lambda x, b, g: (1.001 * g, None), normal(4, 5), nothing)
+    subject.backward_place = Place("user.py", 1, "back")
+    assert 0 in examine(subject).wrong_inputs()
 
 
 def test_a_pole_is_no_step():

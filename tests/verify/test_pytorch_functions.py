@@ -481,3 +481,53 @@ def test_what_the_engine_sums_is_a_note(shape: tuple[int, ...]):
     assert [(f.input, f.name.code) for f in wrong.findings if f.level == "error"] == [
         ("shift", "factor")
     ]
+
+
+class Descent(torch.autograd.Function):
+    """Two steps down a field, a module whose parameters are arguments, too; rebuilt on the way."""
+
+    @staticmethod
+    def forward(ctx, z, field, h, *params):
+        ctx.field, ctx.h, ctx.params = field, h, params
+        states = [z]
+        with torch.no_grad():
+            for _ in range(2):
+                states.append(states[-1] - 0.5 * field(states[-1]))
+        ctx.save_for_backward(*states[:-1])
+        return states[-1]
+
+    @staticmethod
+    def backward(ctx, g):
+        bars = [torch.zeros_like(p) for p in ctx.params]
+        for z in reversed(ctx.saved_tensors):
+            with torch.enable_grad():
+                z = z.detach().requires_grad_()
+                got = torch.autograd.grad(ctx.field(z), (z, *ctx.params), g)
+            g = g - ctx.h * got[0]
+            bars = [b - ctx.h * x for b, x in zip(bars, got[1:], strict=True)]
+        return g, None, None, *bars
+
+
+@pytest.mark.parametrize(("h", "ok"), [(0.5, True), (0.25, False)])
+def test_a_module_whose_parameters_are_arguments(h: float, ok: bool):
+    torch.manual_seed(0)
+    field = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3))
+    args = (torch.randn(5, 3, requires_grad=True), field, h, *field.parameters())
+    with capturing() as capture:
+        Descent.apply(*args)
+    for subject in [subject_of_function(Descent, args), *capture.subjects()]:
+        report = certify("Descent", [subject])
+        assert report.ok is ok and not any(f.name.code == "raises" for f in report.findings)
+        assert examine(subject).trials
+
+
+def test_a_module_that_cannot_be_copied_stops_nobody():
+    field = torch.nn.Linear(3, 3)
+    field.latest = field(torch.randn(2, 3))  # a result with its graph
+    args = (torch.randn(5, 3, requires_grad=True), field, 0.5, *field.parameters())
+    with capturing() as capture:
+        assert Descent.apply(*args).shape == (5, 3)
+    (skipped,) = capture.skipped
+    assert "Linear, an argument beside its parameters, cannot be copied" in str(skipped)
+    with pytest.raises(ConfigError, match="keep what it computes detached"):
+        subject_of_function(Descent, args)

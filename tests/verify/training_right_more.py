@@ -696,3 +696,52 @@ def tbptt_of_undivided_means_cut_after_the_backward():
 @right
 def tbptt_of_undivided_means_cut_in_place():
     chunks("in_place")
+
+
+@right
+def sums_of_gradients_are_measured_after_each_part():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 1e-2)
+    for i in range(12):
+        x, y = batch()
+        (F.mse_loss(m(x), y) / 4).backward()
+        nn.utils.clip_grad_norm_(m.parameters(), float("inf"))
+        if i % 4 == 3:
+            nn.utils.clip_grad_norm_(m.parameters(), 1.0)
+            o.step()
+            o.zero_grad()
+
+
+@right
+def each_sample_is_clipped_by_itself():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 1e-2)
+    for _ in range(3):
+        sums = [torch.zeros_like(p) for p in m.parameters()]
+        for _ in range(4):
+            x, y = batch(1)
+            o.zero_grad()
+            F.mse_loss(m(x), y).backward()
+            nn.utils.clip_grad_norm_(m.parameters(), 0.5)
+            for total, p in zip(sums, m.parameters(), strict=True):
+                total += p.grad
+        for total, p in zip(sums, m.parameters(), strict=True):
+            p.grad = total / 4
+        o.step()
+
+
+@right
+def copies_adapted_through_data_of_first_order():
+    m = mlp()
+    o = torch.optim.Adam(m.parameters())
+    for _ in range(3):
+        o.zero_grad()
+        for _ in range(2):
+            fast, (x, y) = copy.deepcopy(m), batch()
+            grads = torch.autograd.grad(F.mse_loss(fast(x), y), list(fast.parameters()))
+            for p, g in zip(fast.parameters(), grads, strict=True):
+                p.data -= 0.1 * g
+            F.mse_loss(fast(x), y).backward()
+            for p, q in zip(m.parameters(), fast.parameters(), strict=True):
+                p.grad = q.grad if p.grad is None else p.grad + q.grad
+        o.step()

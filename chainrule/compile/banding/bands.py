@@ -8,7 +8,7 @@ from chainrule.compile.banding import finding
 from chainrule.compile.banding.parts import Call, Rows, Uses
 from chainrule.compile.banding.places import kept
 from chainrule.compile.banding.writing import Writer
-from chainrule.compile.loops.language import Loops
+from chainrule.compile.loops.statements import Loops
 
 
 def banded(program: Loops) -> Loops:

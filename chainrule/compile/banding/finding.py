@@ -13,15 +13,8 @@ from chainrule.compile.banding.parts import (
     offsets,
     transposed,
 )
-from chainrule.compile.loops.language import (
-    Buffer,
-    Gemm,
-    Kernel,
-    Product,
-    Routine,
-    Var,
-    statements,
-)
+from chainrule.compile.loops.expressions import Buffer, Var
+from chainrule.compile.loops.statements import Gemm, Kernel, Product, Routine, statements
 
 NEAR = 64
 """How many kernels further on one is looked for that uses what a kernel of rows computes."""

@@ -10,7 +10,7 @@ from typing import Literal, final
 import numpy as np
 
 from chainrule.compile.banding.parts import Rows
-from chainrule.compile.loops.language import Affine, Buffer, Expr, Local, Var
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
 
 _COMPUTED = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "exp": np.exp,

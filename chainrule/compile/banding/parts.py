@@ -6,19 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    For,
-    Gemm,
-    Kernel,
-    Stmt,
-    Store,
-    Var,
-    exprs_of,
-    statements,
-    within,
-)
+from chainrule.compile.loops.expressions import Affine, Buffer, Var, within
+from chainrule.compile.loops.statements import For, Gemm, Kernel, Stmt, Store, exprs_of, statements
 from chainrule.compile.terms.sizes import Extent
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from chainrule.compile.banding.parts import Band, Call, Place, Rows, Uses, offsets
-from chainrule.compile.loops.language import Affine, Buffer, Gemm, Kernel, Matrix, Var
+from chainrule.compile.loops.expressions import Affine, Buffer, Var
+from chainrule.compile.loops.statements import Gemm, Kernel, Matrix
 from chainrule.compile.terms.sizes import typical
 
 WORTH = 1 << 20

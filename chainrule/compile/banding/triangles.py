@@ -16,20 +16,9 @@ from typing import TYPE_CHECKING, Any, final
 
 from chainrule.compile.banding.masked import Known, Masked, ZeroTimes
 from chainrule.compile.banding.parts import Band, Call, Rows, offsets
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    For,
-    Gemm,
-    Into,
-    Let,
-    Local,
-    Matrix,
-    Stmt,
-    Store,
-    Var,
-)
+from chainrule.compile.loops.expressions import Affine, Buffer, Local, Var
 from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.loops.statements import For, Gemm, Into, Let, Matrix, Stmt, Store
 
 if TYPE_CHECKING:
     from chainrule.compile.banding.writing import Writer

@@ -8,22 +8,18 @@ from typing import final
 
 from chainrule.compile.banding import triangles
 from chainrule.compile.banding.parts import Band, Call, Place, Rows, transposed
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    Exprs,
+from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
+from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.loops.statements import (
     For,
     Gemm,
     Kernel,
     Let,
-    Local,
     Matrix,
     Stmt,
     Store,
-    Var,
     statements,
 )
-from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.terms.sizes import Extent, typical
 
 SLOTS = 64

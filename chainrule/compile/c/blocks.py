@@ -13,21 +13,9 @@ from typing import Any, final
 from chainrule.compile.c import functions as fn
 from chainrule.compile.c import special
 from chainrule.compile.c.expressions import wrapped_index
-from chainrule.compile.loops import language as loops
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    Expr,
-    Exprs,
-    For,
-    Gemm,
-    Into,
-    Let,
-    Local,
-    Product,
-    Store,
-    Var,
-)
+from chainrule.compile.loops import statements as loops
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var, within
+from chainrule.compile.loops.statements import For, Gemm, Into, Let, Product, Store
 
 WIDE = 1 << 14
 """From how many columns on a product's row of sums is not kept on the stack."""
@@ -133,7 +121,7 @@ def made_in(s: For) -> set[Var | Local]:
 def reads(e: Expr) -> tuple[Cell, ...]:
     """The buffers and variables in an expression."""
     found: dict[Cell, None] = {}
-    for x in loops.within(e):
+    for x in within(e):
         if x.kind == "load":
             found[x.of[0]] = None
         elif x.kind == "local":
@@ -145,7 +133,7 @@ def accesses(body: Iterable[Any]) -> Iterator[tuple[Buffer, Affine]]:
     """Where buffers are read and written."""
     for s in every(body):
         for e in loops.exprs_of(s):
-            for x in loops.within(e):
+            for x in within(e):
                 if x.kind == "load":
                     yield x.of[0], x.of[1]
         match s:
@@ -281,4 +269,4 @@ def _for_nothing(s: For) -> list[Expr]:
 
 
 def _costs(e: Expr) -> bool:
-    return any(x.kind == "fn" and (x.of[0] in _HEAVY or wrapped_index(x)) for x in loops.within(e))
+    return any(x.kind == "fn" and (x.of[0] in _HEAVY or wrapped_index(x)) for x in within(e))

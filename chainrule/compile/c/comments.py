@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType
 
-from chainrule.compile.loops.language import Kernel
+from chainrule.compile.loops.statements import Kernel
 from chainrule.compile.terms.terms import Term
 from chainrule.provenance import line_of, location
 

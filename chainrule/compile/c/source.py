@@ -13,15 +13,8 @@ from chainrule.compile.c.main import Reading, main_text
 from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_own_results
 from chainrule.compile.c.statements import Function, Helpers, function, mentions
-from chainrule.compile.loops.language import (
-    Buffer,
-    Host,
-    Kernel,
-    Loops,
-    Routine,
-    loop_of,
-    statements,
-)
+from chainrule.compile.loops.expressions import Buffer
+from chainrule.compile.loops.statements import Host, Kernel, Loops, Routine, loop_of, statements
 from chainrule.compile.scheduling.products import is_large
 from chainrule.compile.scheduling.schedule import Scheduler
 from chainrule.compile.terms.sizes import Size

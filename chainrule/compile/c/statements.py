@@ -13,19 +13,8 @@ from chainrule.compile.c import functions as fn
 from chainrule.compile.c.blocks import Cell, Row, Stamp
 from chainrule.compile.c.expressions import Printer, extent, wrapped_index
 from chainrule.compile.c.names import COUNTERS, Namer, short
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    Expr,
-    For,
-    Gemm,
-    Into,
-    Kernel,
-    Let,
-    Local,
-    Matrix,
-    Store,
-)
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local
+from chainrule.compile.loops.statements import For, Gemm, Into, Kernel, Let, Matrix, Store
 
 _FOLDS = {"add": "sum", "mul": "product", "maximum": "largest", "minimum": "smallest",
           "logical_or": "any", "logical_and": "all"}  # fmt: skip

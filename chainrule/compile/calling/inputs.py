@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.calling.joined import Sized
-from chainrule.compile.loops.language import Buffer
+from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.running.program import Native
 from chainrule.compile.terms.sizes import bound
 from chainrule.compile.tracing.state import HeldGrad, Variant

@@ -10,10 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NoReturn, final
 
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    Expr,
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var, within
+from chainrule.compile.loops.statements import (
     For,
     Gemm,
     Host,
@@ -25,12 +23,10 @@ from chainrule.compile.loops.language import (
     Stmt,
     Store,
     Strided,
-    Var,
     While,
     exprs_of,
     loads_of,
     statements,
-    within,
 )
 from chainrule.compile.terms.sizes import Extent, bound
 

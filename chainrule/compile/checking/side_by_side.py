@@ -13,10 +13,8 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.checking.places import refuse
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    Expr,
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var, within
+from chainrule.compile.loops.statements import (
     For,
     Gemm,
     Kernel,
@@ -25,11 +23,9 @@ from chainrule.compile.loops.language import (
     Routine,
     Stmt,
     Store,
-    Var,
     exprs_of,
     single,
     statements,
-    within,
 )
 from chainrule.compile.terms.sizes import Extent, bound
 

@@ -26,29 +26,23 @@ from chainrule.compile.checking.places import SpecError, apart, inside, ordered,
 from chainrule.compile.checking.side_by_side import side_by_side
 from chainrule.compile.llvm.functions import known
 from chainrule.compile.loops import memory
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    Expr,
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, computable, within
+from chainrule.compile.loops.statements import (
     For,
     Gemm,
     Host,
     Into,
     Kernel,
     Let,
-    Local,
     Loops,
     Product,
     Routine,
     Span,
     Stmt,
     Store,
-    Var,
     While,
-    computable,
     exprs_of,
     statements,
-    within,
 )
 from chainrule.compile.terms.sizes import Extent
 

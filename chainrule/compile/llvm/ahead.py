@@ -22,8 +22,9 @@ from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.kernel import Emitter
 from chainrule.compile.llvm.lanes import Lanes
 from chainrule.compile.llvm.numbers import I64, Value
-from chainrule.compile.loops import language as loops
-from chainrule.compile.loops.language import Affine, Buffer, Product
+from chainrule.compile.loops import statements as loops
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var, within
+from chainrule.compile.loops.statements import Product
 from chainrule.compile.terms.sizes import typical
 
 LONG = 64
@@ -86,10 +87,10 @@ def _left(e: Emitter, s: Product, rows: Sequence[Value], start: Value, each: int
             _prefetch(e, place, written=False, cache=_FIRST)
 
 
-def _loaded(x: loops.Expr) -> Place | None:
+def _loaded(x: Expr) -> Place | None:
     """Where a number is read from, if it is no more than that."""
     plain = x.kind == "load" and x.of[2] is None
-    return x.of[:2] if plain and all(isinstance(v, loops.Var) for v, _ in x.of[1].terms) else None
+    return x.of[:2] if plain and all(isinstance(v, Var) for v, _ in x.of[1].terms) else None
 
 
 def _share(e: Emitter, x: loops.Ahead, steps: int, number: Value) -> None:
@@ -115,7 +116,7 @@ def _places(s: Product) -> dict[Place, bool]:
     """Where the body finds or puts elements of a row side by side; whether it writes them."""
     found: dict[Place, bool] = {}
     for x in loops.statements(s.body):
-        for e in [e for whole in loops.exprs_of(x) for e in loops.within(whole)]:
+        for e in [e for whole in loops.exprs_of(x) for e in within(whole)]:
             if e.kind == "load" and e.of[2] is None:
                 found.setdefault(e.of[:2], False)
         if isinstance(x, loops.Store):
@@ -125,7 +126,7 @@ def _places(s: Product) -> dict[Place, bool]:
 
 def _is_near(s: Product, at: Affine) -> bool:
     """Whether an offset moves by one from column to column, and from row to row."""
-    counted = all(isinstance(v, loops.Var) for v, _ in at.terms)
+    counted = all(isinstance(v, Var) for v, _ in at.terms)
     return counted and at.coefficient(s.j) == 1 and at.coefficient(s.i) != 0
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
+from chainrule.compile.loops.expressions import Affine, Buffer, Var, within
+from chainrule.compile.loops.statements import (
     For,
     Gemm,
     Matrix,
@@ -19,10 +18,8 @@ from chainrule.compile.loops.language import (
     Routine,
     Stmt,
     Store,
-    Var,
     exprs_of,
     statements,
-    within,
 )
 from chainrule.compile.terms.sizes import Extent
 

@@ -16,7 +16,8 @@ from llvmlite import ir
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm.functions import I8
 from chainrule.compile.llvm.kernel import Emitter
-from chainrule.compile.loops.language import Affine, Gemm, Matrix
+from chainrule.compile.loops.expressions import Affine
+from chainrule.compile.loops.statements import Gemm, Matrix
 from chainrule.compile.terms.sizes import Extent
 
 _PTR, _I32 = ir.PointerType(), ir.IntType(32)

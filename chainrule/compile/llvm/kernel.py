@@ -12,7 +12,7 @@ Notation: W lanes of a vector; `b` the builder.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, final
 
@@ -25,8 +25,10 @@ from chainrule.compile.llvm.known import Known
 from chainrule.compile.llvm.lanes import Lanes, over_lanes
 from chainrule.compile.llvm.machine import Machine
 from chainrule.compile.llvm.numbers import I64, Value
-from chainrule.compile.loops import language as loops
-from chainrule.compile.loops.language import Affine, Buffer, Expr, Local, Stmt, Var
+from chainrule.compile.llvm.rows import row_of
+from chainrule.compile.loops import statements as loops
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
+from chainrule.compile.loops.statements import Stmt
 from chainrule.compile.terms.sizes import Extent, Size
 
 
@@ -66,34 +68,48 @@ class Emitter:
 
     # --- statements
 
-    def run(self, body: Iterable[Stmt]) -> None:
-        """Emit `body`. A loop over nothing leaves nothing."""
+    def run(self, body: Sequence[Stmt]) -> None:
+        """Emit `body`."""
+        for i, s in enumerate(body):
+            rest = body[i:]
+            row = row_of(self, rest)
+            if row is not None:
+                row.emit(otherwise=lambda rest=rest: self._each(rest))
+                return
+            self._statement(s)
+
+    def _each(self, body: Sequence[Stmt]) -> None:
+        """Emit statements one by one."""
         for s in body:
-            match s:
-                case loops.For() if s.var.extent == 0:
-                    pass
-                case loops.For():
-                    over_lanes(self, s) if s.mode == "lanes" else self._loop(s)
-                case loops.Let():
-                    self._let(s)
-                case loops.Into():
-                    self._into(s)
-                case loops.Store():
-                    places.store(self, s)
-                case loops.Product():
-                    from chainrule.compile.llvm.tiles import product
+            self._statement(s)
 
-                    product(self, s)
-                case loops.Gemm():
-                    from chainrule.compile.llvm.gemm import gemm
+    def _statement(self, s: Stmt) -> None:
+        """Emit one statement. A loop over nothing leaves nothing."""
+        match s:
+            case loops.For() if s.var.extent == 0:
+                pass
+            case loops.For():
+                over_lanes(self, s) if s.mode == "lanes" else self._loop(s)
+            case loops.Let():
+                self._let(s)
+            case loops.Into():
+                self._into(s)
+            case loops.Store():
+                places.store(self, s)
+            case loops.Product():
+                from chainrule.compile.llvm.tiles import product
 
-                    gemm(self, s)
-                case loops.Routine():
-                    from chainrule.compile.llvm.routines import routine
+                product(self, s)
+            case loops.Gemm():
+                from chainrule.compile.llvm.gemm import gemm
 
-                    routine(self, s)
-                case _:
-                    raise AssertionError(f"{type(s).__name__} is not a kernel's statement")
+                gemm(self, s)
+            case loops.Routine():
+                from chainrule.compile.llvm.routines import routine
+
+                routine(self, s)
+            case _:
+                raise AssertionError(f"{type(s).__name__} is not a kernel's statement")
 
     def _loop(self, s: loops.For) -> None:
         from chainrule.compile.llvm.turn import is_turn, turn

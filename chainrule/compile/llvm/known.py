@@ -7,11 +7,12 @@ depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
-from chainrule.compile.loops.language import Expr, Local, Routine, Stmt, Store, statements, within
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, within
+from chainrule.compile.loops.statements import Routine, Stmt, Store, statements
 
 Value = Any
 
@@ -28,6 +29,7 @@ class Known:
             if isinstance(s, Routine):
                 self._written |= {x.buffer for x in s.spans("out", "inout")}
         self._stale: dict[Expr, bool] = {}
+        self._stored: list[dict[tuple[Buffer, Affine], Value]] = [{}]
 
     def find(self, e: Expr) -> Value | None:
         """The value of `e`, if it holds."""
@@ -44,12 +46,29 @@ class Known:
     def within(self) -> Generator[None]:
         """A block whose values are forgotten at its end."""
         self._frames.append({})
+        self._stored.append({})
         yield
         self._frames.pop()
+        self._stored.pop()
 
-    def stored(self) -> None:
-        """Forget what was read from memory that the kernel writes."""
+    def stored(self, s: Store, value: Value) -> None:
+        """`value` is now where `s` puts it."""
+        self.written([s.buffer])
+        if not s.add:
+            self._stored[-1][s.buffer, s.at] = value
+
+    def written(self, buffers: Collection[Buffer]) -> None:
+        """Something was written there: what was read from memory that the kernel writes is
+        forgotten, and what these buffers held."""
         self._forget(self._reads_written)
+        for frame in self._stored:
+            for buffer, at in [x for x in frame if x[0] in buffers]:
+                del frame[buffer, at]
+
+    def held(self, buffer: Buffer, at: Affine) -> Value | None:
+        """What this block has stored there, if it is there still. A block around this one may be a
+        loop that stores there later, before it comes back."""
+        return self._stored[-1].get((buffer, at))
 
     def changed(self, local: Local) -> None:
         """Forget what depends on `local`."""

@@ -12,7 +12,8 @@ Notation: W lanes of a vector; `b` the builder.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -22,20 +23,9 @@ from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.machine import Machine
 from chainrule.compile.llvm.numbers import I1, I64, Value
+from chainrule.compile.loops.expressions import Affine, Local, Var, within
 from chainrule.compile.loops.folds import identity
-from chainrule.compile.loops.language import (
-    Affine,
-    Fold,
-    For,
-    Into,
-    Local,
-    Stmt,
-    Store,
-    Var,
-    exprs_of,
-    statements,
-    within,
-)
+from chainrule.compile.loops.statements import Fold, For, Into, Stmt, Store, exprs_of, statements
 from chainrule.compile.terms.sizes import Extent, typical
 
 if TYPE_CHECKING:
@@ -63,29 +53,41 @@ def over_lanes(e: Emitter, s: For) -> None:
     """Emit the loop `s`."""
     n = s.var.extent
     width = width_of(e.machine, s.body, n)
-    folds: dict[Local, Fold] = {x.local: x.fold for x in statements(s.body) if isinstance(x, Into)}
-    outer = [x for x in folds if x in e.locals]
     full = typical(n) // width
     full = full if isinstance(n, int) or full >= LONG else 0
-    copies = 4 if outer and full >= 8 else 1
-    for local in outer:
-        e.vectors[local] = [_started(e, local, folds[local], width) for _ in range(copies)]
-    if s.upto is not None:
-        _dynamic(e, s, width, copies if _divides(s.upto, copies * width) else 1)
-    elif isinstance(n, int):
-        whole = full - full % copies
-        _strip(e, s, width, 0, whole, copies)
-        _strip(e, s, width, whole * width, full - whole, 1)
-        if n % width:
-            with e.known.within():
-                mask = first_lanes(n % width, width)
-                _vector(e, s, Lanes(s.var, width, ir.Constant(I64, full * width), mask))
-    elif full:
-        _long(e, s, width, copies)
-    else:
-        _dynamic(e, s, width, 1)
-    for local in outer:
-        _finish(e, local, folds[local])
+    copies = 4 if full >= 8 and _folds(e, s.body) else 1
+    with folding(e, s.body, width, copies):
+        if s.upto is not None:
+            _dynamic(e, s, width, copies if _divides(s.upto, copies * width) else 1)
+        elif isinstance(n, int):
+            whole = full - full % copies
+            _strip(e, s, width, 0, whole, copies)
+            _strip(e, s, width, whole * width, full - whole, 1)
+            if n % width:
+                with e.known.within():
+                    mask = first_lanes(n % width, width)
+                    vector(e, s.body, Lanes(s.var, width, ir.Constant(I64, full * width), mask))
+        elif full:
+            _long(e, s, width, copies)
+        else:
+            _dynamic(e, s, width, 1)
+
+
+@contextmanager
+def folding(e: Emitter, body: Sequence[Stmt], width: int, copies: int) -> Generator[None]:
+    """Within it, the locals from outside that `body` folds into have `copies` vectors each."""
+    folds = _folds(e, body)
+    for local, fold in folds.items():
+        e.vectors[local] = [_started(e, local, fold, width) for _ in range(copies)]
+    yield
+    for local, fold in folds.items():
+        _finish(e, local, fold)
+
+
+def _folds(e: Emitter, body: Sequence[Stmt]) -> dict[Local, Fold]:
+    """The locals from outside that `body` folds into, and how."""
+    found: dict[Local, Fold] = {x.local: x.fold for x in statements(body) if isinstance(x, Into)}
+    return {local: fold for local, fold in found.items() if local in e.locals}
 
 
 def _dynamic(e: Emitter, s: For, width: int, copies: int) -> None:
@@ -97,7 +99,7 @@ def _dynamic(e: Emitter, s: For, width: int, copies: int) -> None:
             base = b.add(i, ir.Constant(I64, copy * width), flags=("nsw",)) if copy else i
             mask = None if plain else below(b, end, base, width)
             with e.known.within():
-                _vector(e, s, Lanes(s.var, width, base, mask, copy))
+                vector(e, s.body, Lanes(s.var, width, base, mask, copy))
 
 
 def _long(e: Emitter, s: For, width: int, copies: int) -> None:
@@ -108,12 +110,12 @@ def _long(e: Emitter, s: For, width: int, copies: int) -> None:
         for copy in range(copies):
             base = b.add(i, ir.Constant(I64, copy * width), flags=("nsw",)) if copy else i
             with e.known.within():
-                _vector(e, s, Lanes(s.var, width, base, None, copy))
+                vector(e, s.body, Lanes(s.var, width, base, None, copy))
     with e.counting(b.sub(end, whole, flags=("nsw",)), width) as i:
         base = b.add(whole, i, flags=("nsw",))
         mask = below(b, end, base, width)
         with e.known.within():
-            _vector(e, s, Lanes(s.var, width, base, mask))
+            vector(e, s.body, Lanes(s.var, width, base, mask))
 
 
 def _divides(at: Affine, by: int) -> bool:
@@ -132,15 +134,15 @@ def _strip(e: Emitter, s: For, width: int, start: int, count: int, copies: int) 
             base = b.add(i, shift, flags=("nsw",)) if start or copy else i
             base = first if count == 1 else base
             with e.known.within():
-                _vector(e, s, Lanes(s.var, width, base, None, copy))
+                vector(e, s.body, Lanes(s.var, width, base, None, copy))
 
 
-def _vector(e: Emitter, s: For, lanes: Lanes) -> None:
-    """The body for one vector."""
+def vector(e: Emitter, body: Sequence[Stmt], lanes: Lanes) -> None:
+    """The body of a loop for one vector."""
     assert e.lanes is None, "lanes within lanes"
     e.lanes = lanes
-    e.vars[s.var] = lanes.base
-    e.run(s.body)
+    e.vars[lanes.var] = lanes.base
+    e.run(body)
     e.lanes = None
 
 
@@ -189,7 +191,15 @@ def _across(b: Any, v: Value, fold: Fold, dtype: Any) -> Value:
 
 
 def width_of(machine: Machine, body: Sequence[Stmt], n: Extent) -> int:
-    """How many lanes suit the numbers that `body` computes with."""
+    """How many lanes suit the numbers that `body` computes with, and a loop to `n`."""
+    width = widest(machine, body, n)
+    if not isinstance(n, int) and width > 4 and typical(n) < LONG * width:
+        width //= 2  # such loops are often short: half a vector wastes less of the last one
+    return width
+
+
+def widest(machine: Machine, body: Sequence[Stmt], n: Extent) -> int:
+    """The same where nothing is wasted: what a register has, or less if `n` needs no more."""
     sizes = {1}
     for s in statements(body):
         for e in exprs_of(s):
@@ -198,8 +208,6 @@ def width_of(machine: Machine, body: Sequence[Stmt], n: Extent) -> int:
         if isinstance(s, Store):
             sizes.add(s.buffer.dtype.itemsize)
     width = machine.lanes(max(sizes))
-    if not isinstance(n, int) and width > 4 and typical(n) < LONG * width:
-        width //= 2  # such loops are often short: half a vector wastes less of the last one
     while isinstance(n, int) and width // 2 >= n and width > 1:
         width //= 2
     return width

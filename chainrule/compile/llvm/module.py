@@ -34,8 +34,9 @@ from chainrule.compile.llvm.repeating import repeat
 from chainrule.compile.llvm.symbols import HEADER, HOST, INLINE
 from chainrule.compile.llvm.watchman import unchanged
 from chainrule.compile.llvm.whiles import is_short, kept_near, turning
-from chainrule.compile.loops.language import Buffer, Host, Kernel, Loops, While, single
+from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.rewrite import Canonical, canonical, sorted_buffers
+from chainrule.compile.loops.statements import Host, Kernel, Loops, While, single
 from chainrule.compile.terms.sizes import Extent
 
 PTR = ir.PointerType()

@@ -18,8 +18,9 @@ from dataclasses import replace
 from chainrule.compile import mathlib
 from chainrule.compile.llvm.apart import independent
 from chainrule.compile.llvm.turn import is_turn
-from chainrule.compile.loops.language import (
-    Affine,
+from chainrule.compile.loops.expressions import Affine, Var, within
+from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.loops.statements import (
     For,
     Gemm,
     Host,
@@ -32,12 +33,9 @@ from chainrule.compile.loops.language import (
     Routine,
     Stmt,
     Store,
-    Var,
     While,
     loop_of,
-    within,
 )
-from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.terms.sizes import Extent, product, typical
 
 WORTH = 20_000.0

@@ -23,7 +23,8 @@ from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.lanes import Lanes, iota
 from chainrule.compile.llvm.numbers import I64, Value
-from chainrule.compile.loops.language import Affine, Buffer, Expr, Store, Var
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var
+from chainrule.compile.loops.statements import Store
 
 if TYPE_CHECKING:
     from chainrule.compile.llvm.kernel import Emitter
@@ -94,6 +95,9 @@ def load(e: Emitter, x: Expr) -> Value:
     """The value of `x`, a load."""
     b, lanes = e.b, e.lanes
     buffer, at, when = x.of
+    held = e.known.held(buffer, at)
+    if held is not None and when is None:
+        return held
     along = at.coefficient(lanes.var) if lanes is not None else 0
     on = None if when is None else e.value(when)
     indexed = is_vector(e, at, but=lanes.var if lanes else None)
@@ -175,7 +179,7 @@ def store(e: Emitter, s: Store) -> None:
             _store_vector(e, s, value, lanes)
         else:
             _scatter(e, s, value, lanes)
-    e.known.stored()
+    e.known.stored(s, value)
 
 
 def _store_vector(e: Emitter, s: Store, value: Value, lanes: Lanes) -> None:

@@ -19,7 +19,7 @@ from chainrule.compile.llvm.functions import I8, I64
 from chainrule.compile.llvm.kernel import Emitter
 from chainrule.compile.llvm.numbers import I1
 from chainrule.compile.llvm.symbols import lapack
-from chainrule.compile.loops.language import Routine, Span
+from chainrule.compile.loops.statements import Routine, Span
 from chainrule.compile.terms.sizes import Size
 
 _PTR, _I32 = ir.PointerType(), ir.IntType(32)
@@ -49,4 +49,4 @@ def routine(e: Emitter, s: Routine) -> None:
         some = b.and_(some, b.icmp_signed(">", n, ir.Constant(I64, 0)))
     with b.if_then(some) if unknown else nullcontext():
         b.call(f, [passed(x) for x in s.args])
-    e.known.stored()
+    e.known.written([x.buffer for x in s.spans("out", "inout")])

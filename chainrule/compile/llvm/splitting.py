@@ -19,7 +19,7 @@ from chainrule.compile.llvm.functions import I64, declare
 from chainrule.compile.llvm.kernel import Emitter
 from chainrule.compile.llvm.parallel import nest
 from chainrule.compile.llvm.pool import NAME
-from chainrule.compile.loops.language import Kernel
+from chainrule.compile.loops.statements import Kernel
 
 _PTR, _VOID = ir.PointerType(), ir.VoidType()
 

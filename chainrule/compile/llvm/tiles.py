@@ -23,8 +23,9 @@ from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.kernel import Emitter
 from chainrule.compile.llvm.lanes import Lanes, below, first_lanes
 from chainrule.compile.llvm.numbers import I64, Value
-from chainrule.compile.loops import language as loops
-from chainrule.compile.loops.language import Product
+from chainrule.compile.loops import statements as loops
+from chainrule.compile.loops.expressions import Var
+from chainrule.compile.loops.statements import Product
 
 
 def product(e: Emitter, s: Product) -> None:
@@ -161,7 +162,7 @@ def _sums(
 def _along_k(
     e: Emitter,
     s: Product,
-    ks: list[loops.Var],
+    ks: list[Var],
     panel: Sequence[Lanes],
     rows: Sequence[Value],
     slots: Sequence[Sequence[Any]],

@@ -17,7 +17,8 @@ from llvmlite import ir
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.kernel import Emitter
 from chainrule.compile.llvm.numbers import I64
-from chainrule.compile.loops import language as loops
+from chainrule.compile.loops import statements as loops
+from chainrule.compile.loops.expressions import Var
 
 SIDE = 8
 _I32 = ir.IntType(32)
@@ -40,7 +41,7 @@ def is_turn(s: loops.For) -> bool:
     sizes = (i.extent, j.extent)
     if not all(isinstance(n, int) and n >= SIDE for n in sizes) or x.dtype.itemsize > 4:
         return False
-    plain = all(isinstance(v, loops.Var) for v, _ in (*at.terms, *store.at.terms))
+    plain = all(isinstance(v, Var) for v, _ in (*at.terms, *store.at.terms))
     across = at.coefficient(i) == 1 and store.at.coefficient(j) == 1
     return plain and across and at.coefficient(j) != 0 and store.at.coefficient(i) != 0
 
@@ -66,7 +67,7 @@ def turn(e: Emitter, s: loops.For) -> None:
     _rest(e, inner.body, (i, rows, m), (j, 0, cols))
 
 
-def _rest(e: Emitter, body: Any, *ranges: tuple[loops.Var, int, Any]) -> None:
+def _rest(e: Emitter, body: Any, *ranges: tuple[Var, int, Any]) -> None:
     """What is left at the edges, number by number."""
     if not ranges:
         with e.fresh():

@@ -18,15 +18,8 @@ from llvmlite import ir
 
 from chainrule.compile.llvm.functions import I8, I64, in_memory
 from chainrule.compile.llvm.parallel import is_parallel, nanoseconds
-from chainrule.compile.loops.language import (
-    Buffer,
-    Gemm,
-    Kernel,
-    Product,
-    Routine,
-    single,
-    statements,
-)
+from chainrule.compile.loops.expressions import Buffer
+from chainrule.compile.loops.statements import Gemm, Kernel, Product, Routine, single, statements
 
 SHORT = 1_000.0
 """Nanoseconds up to which a turn is short, by an estimate."""

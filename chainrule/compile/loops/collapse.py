@@ -11,20 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from chainrule.compile.loops.language import (
-    Affine,
+from chainrule.compile.loops.expressions import Affine, Var, within
+from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.loops.statements import (
     For,
     Gemm,
     Product,
     Routine,
     Stmt,
     Store,
-    Var,
     exprs_of,
     statements,
-    within,
 )
-from chainrule.compile.loops.rewrite import Renaming
 
 
 def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compile.loops.language import Dtype, Fold
+from chainrule.compile.loops.expressions import Dtype
+from chainrule.compile.loops.statements import Fold
 
 
 def identity(fold: Fold, dtype: Dtype) -> Any:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-from chainrule.compile.loops.language import Buffer, Loops
+from chainrule.compile.loops.expressions import Buffer
+from chainrule.compile.loops.statements import Loops
 from chainrule.compile.terms.sizes import bound
 
 ALIGN = 64

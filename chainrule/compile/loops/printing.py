@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from chainrule.compile.loops.language import (
+from chainrule.compile.loops.statements import (
     Ahead,
     For,
     Gemm,

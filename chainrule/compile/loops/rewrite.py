@@ -10,19 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
-from chainrule.compile.loops.language import (
-    Affine,
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var, within
+from chainrule.compile.loops.statements import (
     Ahead,
-    Buffer,
-    Expr,
-    Exprs,
     For,
     Gemm,
     Host,
     Into,
     Kernel,
     Let,
-    Local,
     Matrix,
     Product,
     Routine,
@@ -30,11 +26,9 @@ from chainrule.compile.loops.language import (
     Stmt,
     Store,
     Strided,
-    Var,
     While,
     exprs_of,
     statements,
-    within,
 )
 from chainrule.compile.terms.sizes import Extent
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, final
 
-from chainrule.compile.loops.language import Affine, Buffer, Var, strides_of
+from chainrule.compile.loops.expressions import Affine, Buffer, Var, strides_of
 from chainrule.compile.terms.sizes import Extent, divided, product
 from chainrule.compile.terms.terms import Term
 from chainrule.op import Alias, Detach

@@ -14,17 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    Expr,
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, within
+from chainrule.compile.loops.statements import (
     For,
     Gemm,
     Host,
     Into,
     Kernel,
     Let,
-    Local,
     Matrix,
     Product,
     Routine,
@@ -32,11 +29,9 @@ from chainrule.compile.loops.language import (
     Stmt,
     Store,
     Strided,
-    Var,
     While,
     exprs_of,
     statements,
-    within,
 )
 from chainrule.compile.mathlib.counting import operations
 from chainrule.compile.terms.sizes import bound

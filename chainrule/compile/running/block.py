@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.loops import memory
-from chainrule.compile.loops.language import Buffer
+from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.running.lending import Lender
 from chainrule.compile.terms.sizes import bound
 

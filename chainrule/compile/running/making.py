@@ -10,7 +10,7 @@ from chainrule.compile.llvm.machine import host
 from chainrule.compile.llvm.module import Module, emit
 from chainrule.compile.llvm.parallel import split
 from chainrule.compile.loops import memory
-from chainrule.compile.loops.language import Loops
+from chainrule.compile.loops.statements import Loops
 from chainrule.compile.running.block import Layout
 from chainrule.compile.scheduling.schedule import Scheduler
 from chainrule.compile.terms.terms import Program

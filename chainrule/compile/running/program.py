@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from chainrule.compile.loops.language import Host, Loops, Strided
+from chainrule.compile.loops.statements import Host, Loops, Strided
 from chainrule.compile.running import native
 from chainrule.compile.running.block import Block, Layout
 from chainrule.compile.running.cache import Entry

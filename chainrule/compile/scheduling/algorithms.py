@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from chainrule.compile.loops.language import Stmt
+from chainrule.compile.loops.statements import Stmt
 from chainrule.compile.scheduling import factoring
 from chainrule.compile.scheduling.lower import in_loops
 from chainrule.compile.scheduling.searching import search

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.compile.loops.language import (
-    Affine,
-    Host,
-    Mode,
-    Stmt,
-    Store,
-    Strided,
-    Var,
-)
+from chainrule.compile.loops.expressions import Affine, Var
+from chainrule.compile.loops.statements import Host, Mode, Stmt, Store, Strided
 from chainrule.compile.loops.views import ZERO, Index, View, whole
 from chainrule.compile.scheduling import planning
 from chainrule.compile.scheduling.places import SCATTERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.compile.loops.language import Affine, Expr
+from chainrule.compile.loops.expressions import Affine, Expr
 from chainrule.compile.loops.views import ZERO, Index
 from chainrule.compile.scheduling import lower
 from chainrule.compile.terms.patterns import Pattern, Ratio, Steps, Triangle, Uniform, recognized

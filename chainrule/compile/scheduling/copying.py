@@ -9,21 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
-from chainrule.compile.loops.language import (
-    Affine,
-    Ahead,
-    Buffer,
-    Expr,
-    For,
-    Let,
-    Local,
-    Product,
-    Stmt,
-    Store,
-    Var,
-    statements,
-)
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
 from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.loops.statements import Ahead, For, Let, Product, Stmt, Store, statements
 from chainrule.compile.terms.sizes import Extent
 
 if TYPE_CHECKING:

@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    Expr,
-    For,
-    Into,
-    Let,
-    Span,
-    Stmt,
-    Store,
-)
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr
+from chainrule.compile.loops.statements import For, Into, Let, Span, Stmt, Store
 from chainrule.compile.loops.views import ZERO, Index, fitted, whole
 from chainrule.compile.scheduling.lapack import I32, Factoring, entire
 from chainrule.compile.scheduling.places import BOOL

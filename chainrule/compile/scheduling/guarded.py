@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chainrule.compile.loops.language import Affine, Expr, Exprs
+from chainrule.compile.loops.expressions import Affine, Expr, Exprs
 from chainrule.compile.loops.views import ZERO, Index, bounds, expanded
 from chainrule.compile.scheduling.places import BOOL, I64, Elements
 from chainrule.compile.terms.sizes import Extent

@@ -8,9 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chainrule.compile.loops import views
-from chainrule.compile.loops.language import (
-    Affine,
-)
+from chainrule.compile.loops.expressions import Affine
 from chainrule.compile.loops.views import ZERO
 from chainrule.compile.scheduling import lower, planning, reading, realize
 from chainrule.compile.scheduling.lower import reduction

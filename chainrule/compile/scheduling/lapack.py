@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 
-from chainrule.compile.loops.language import (
-    Buffer,
-    Expr,
+from chainrule.compile.loops.expressions import Buffer, Expr
+from chainrule.compile.loops.statements import (
     For,
     Host,
     Into,

@@ -17,7 +17,8 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.llvm.functions import known
-from chainrule.compile.loops.language import Affine, Expr, Exprs, Fold, computable
+from chainrule.compile.loops.expressions import Affine, Expr, Exprs, computable
+from chainrule.compile.loops.statements import Fold
 from chainrule.compile.loops.views import ZERO, Index, fitted
 from chainrule.compile.rewriting.rewriter import number, uniform
 from chainrule.compile.rewriting.windowing import Seen, Spaced

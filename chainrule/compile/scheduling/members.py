@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from chainrule.compile.loops.language import Affine, Var
+from chainrule.compile.loops.expressions import Affine, Var
 from chainrule.compile.loops.views import Index
 from chainrule.compile.scheduling.lower import Reduction
 from chainrule.compile.terms.sizes import Extent

@@ -22,17 +22,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from chainrule.compile.llvm.machine import host
-from chainrule.compile.loops.language import (
-    Affine,
-    Ahead,
-    For,
-    Let,
-    Local,
-    Product,
-    Stmt,
-    Store,
-    Var,
-)
+from chainrule.compile.loops.expressions import Affine, Local, Var
+from chainrule.compile.loops.statements import Ahead, For, Let, Product, Stmt, Store
 from chainrule.compile.scheduling import strips, tall
 from chainrule.compile.scheduling.copying import (
     Memory,

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, final
 
 import numpy as np
 
-from chainrule.compile.loops.language import Affine, Expr, Exprs, strides_of
+from chainrule.compile.loops.expressions import Affine, Expr, Exprs, strides_of
 from chainrule.compile.loops.views import ZERO, Index, bounds, expanded, fitted
 from chainrule.compile.terms.onto import Onto
 from chainrule.compile.terms.sizes import Extent

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chainrule.compile.loops import views
-from chainrule.compile.loops.language import (
-    Buffer,
-)
+from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.views import View, whole
 from chainrule.compile.scheduling import accumulating, constants, ordering, reading, realize
 from chainrule.compile.scheduling.lower import is_map

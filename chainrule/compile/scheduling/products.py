@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.compile.llvm.machine import host
 from chainrule.compile.loops import views
-from chainrule.compile.loops.language import (
-    Affine,
-    Expr,
-    For,
-    Gemm,
-    Kernel,
-    Let,
-    Matrix,
-    Product,
-    Stmt,
-    Store,
-    Var,
-)
+from chainrule.compile.loops.expressions import Affine, Expr, Var
+from chainrule.compile.loops.statements import For, Gemm, Kernel, Let, Matrix, Product, Stmt, Store
 from chainrule.compile.loops.views import ZERO, Index, View, whole
 from chainrule.compile.scheduling import lower, panels
 from chainrule.compile.terms.sizes import Extent, product, typical
@@ -160,7 +149,7 @@ def _with_each(s: Scheduler, g: Group, axes: list[Var], value: Expr) -> tuple[St
 
 def _along(right: Expr, j: Var) -> bool:
     """Whether neighbouring columns lie side by side, or there is no memory in it."""
-    from chainrule.compile.loops.language import within
+    from chainrule.compile.loops.expressions import within
 
     loads = [x for x in within(right) if x.kind == "load"]
     return all(x.of[1].coefficient(j) in (0, 1) for x in loads)

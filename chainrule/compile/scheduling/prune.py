@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chainrule.compile.loops.language import (
-    Buffer,
+from chainrule.compile.loops.expressions import Buffer, Local, Var
+from chainrule.compile.loops.statements import (
     For,
     Gemm,
     Host,
     Into,
     Kernel,
     Let,
-    Local,
     Loops,
     Product,
     Routine,
     Stmt,
     Store,
-    Var,
     While,
     exprs_of,
     statements,

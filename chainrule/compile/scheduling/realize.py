@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 
 from chainrule.compile.loops import views
-from chainrule.compile.loops.language import Buffer, strides_of
+from chainrule.compile.loops.expressions import Buffer, strides_of
 from chainrule.compile.loops.views import View, is_view, placed_before, source
 from chainrule.compile.scheduling.lower import in_loops, is_map, reduction
 from chainrule.compile.scheduling.places import READS

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
+from chainrule.compile.loops.expressions import Affine, Var
 from chainrule.compile.loops.folds import identity
-from chainrule.compile.loops.language import Affine, For, Into, Let, Mode, Stmt, Var
+from chainrule.compile.loops.statements import For, Into, Let, Mode, Stmt
 from chainrule.compile.loops.views import ZERO, Index
 from chainrule.compile.scheduling import lower
 from chainrule.compile.scheduling.members import Group, Member, runs_along

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
-from chainrule.compile.loops.language import Affine, Expr
+from chainrule.compile.loops.expressions import Affine, Expr
 from chainrule.compile.loops.views import Index, fitted
 from chainrule.compile.scheduling.places import BOOL, I64, Elements
 from chainrule.compile.terms.terms import Term

@@ -20,21 +20,8 @@ from typing import Any, final
 from chainrule.compile.banding.bands import banded
 from chainrule.compile.loops import views
 from chainrule.compile.loops.collapse import collapsed
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    Expr,
-    Exprs,
-    For,
-    Kernel,
-    Local,
-    Loops,
-    Mode,
-    Stmt,
-    Store,
-    Var,
-    strides_of,
-)
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var, strides_of
+from chainrule.compile.loops.statements import For, Kernel, Loops, Mode, Stmt, Store
 from chainrule.compile.loops.views import ZERO, Index, View, back, is_view, whole
 from chainrule.compile.scheduling import (
     algorithms,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.compile.loops.language import Affine, Expr, Exprs, For, Into, Let, Stmt
+from chainrule.compile.loops.expressions import Affine, Expr, Exprs
+from chainrule.compile.loops.statements import For, Into, Let, Stmt
 from chainrule.compile.scheduling.places import BOOL, I64
 from chainrule.compile.terms.sizes import Extent
 from chainrule.compile.terms.terms import Term

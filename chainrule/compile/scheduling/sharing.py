@@ -12,17 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    For,
-    Stmt,
-    Store,
-    Var,
-    exprs_of,
-    within,
-)
+from chainrule.compile.loops.expressions import Affine, Buffer, Var, within
 from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.loops.statements import For, Stmt, Store, exprs_of
 from chainrule.compile.scheduling.members import Group, Member
 from chainrule.compile.terms.terms import Term
 

@@ -19,17 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    Expr,
-    Exprs,
-    For,
-    Into,
-    Let,
-    Stmt,
-    Store,
-)
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs
+from chainrule.compile.loops.statements import For, Into, Let, Stmt, Store
 from chainrule.compile.loops.views import Index
 from chainrule.compile.scheduling.places import BOOL, I64
 from chainrule.compile.terms.sizes import Extent

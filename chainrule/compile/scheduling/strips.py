@@ -19,19 +19,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from chainrule.compile.llvm.ahead import LINE
-from chainrule.compile.loops.language import (
-    Affine,
-    Buffer,
-    Expr,
-    For,
-    Kernel,
-    Product,
-    Stmt,
-    Store,
-    Var,
-    within,
-)
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var, within
 from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.loops.statements import For, Kernel, Product, Stmt, Store
 from chainrule.compile.scheduling.copying import known, times
 from chainrule.compile.terms.sizes import Extent
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chainrule.compile.loops.language import Affine, Product, Stmt
+from chainrule.compile.loops.expressions import Affine
 from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.loops.statements import Product, Stmt
 from chainrule.compile.scheduling.copying import (
     Memory,
     copied,

@@ -9,18 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from chainrule.compile.loops.language import (
-    Buffer,
-    Host,
-    Kernel,
-    Loops,
-    Stmt,
-    Store,
-    While,
-    computable,
-    single,
-)
+from chainrule.compile.loops.expressions import Buffer, computable
 from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.loops.statements import Host, Kernel, Loops, Stmt, Store, While, single
 from chainrule.compile.loops.views import whole
 from chainrule.compile.rewriting.simplify import turn_simplified
 from chainrule.compile.terms.terms import Term

@@ -16,8 +16,9 @@ import numpy as np
 
 from chainrule.compile.calling.inputs import Inputs
 from chainrule.compile.llvm.clock import ticks
-from chainrule.compile.loops.language import Host, Kernel, computable
+from chainrule.compile.loops.expressions import computable
 from chainrule.compile.loops.memory import plan
+from chainrule.compile.loops.statements import Host, Kernel
 from chainrule.compile.loops.work import Work, work
 from chainrule.compile.running.program import Native
 from chainrule.compile.showing.limits import Limits, limits

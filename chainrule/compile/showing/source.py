@@ -7,7 +7,7 @@ from typing import Literal
 
 from chainrule.compile.llvm.machine import host
 from chainrule.compile.llvm.module import emit
-from chainrule.compile.loops.language import Host, Kernel, Loops
+from chainrule.compile.loops.statements import Host, Kernel, Loops
 from chainrule.compile.running.native import optimized
 from chainrule.compile.running.program import Native
 from chainrule.errors import ConfigError

@@ -110,7 +110,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
     return red.count_nonzero(s > limit, axis=-1)
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: Any, x2: Any, /, axis: int = -1) -> Any:
     """The cross product of vectors of 3 elements along `axis`; the other axes broadcast.
 
     Shapes: (..., axis: 3), (..., axis: 3) -> (..., axis: 3).

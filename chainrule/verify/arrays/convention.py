@@ -137,6 +137,7 @@ class _Search:
         named = returned_names(self.forward)
         named = named if len(named) == len(self.results) else ()
         said = list(dict.fromkeys([n for n in named if n is not None]))
+        settings = {p.name for p in parameters_of(self.forward) or () if p.default is not p.empty}
         roles: list[str] = []
         for i, p in enumerate(parameters):
             last = len(parameters) - 1
@@ -144,6 +145,8 @@ class _Search:
                 roles.append("g")
             elif p.name in self.inputs:
                 roles.append(f"x{self.inputs.index(p.name)}")
+            elif p.name in settings and p.default is not p.empty:
+                roles.append("-")  # Both leave it at its default.
             elif is_saved(p.name) and self.cache is not False:
                 roles.append("rest")
             elif p.name in named:

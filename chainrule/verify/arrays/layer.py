@@ -34,6 +34,9 @@ from chainrule.verify.reading import argument_names, place_of, source_of, with_f
 from chainrule.verify.streams import Stream, drawn, replayed
 from chainrule.verify.subject import Array, Flow, Input, Source, Subject
 
+_RESETS = ("zero_grad", "zero_grads", "reset_grads", "clear_grads")
+"""What people call the method that sets gradients back."""
+
 
 @dataclass(frozen=True, eq=False)
 class Layer(Subject):
@@ -87,11 +90,35 @@ class Layer(Subject):
         return self._run(twins(xs), twins(gs))
 
     def _run(self, xs: list[Any], gs: list[Any]) -> tuple[Array | None, ...]:
+        return self._bars(self._copy(xs), xs, gs)[1]
+
+    def repeated(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """What a second backward of the same object leaves, after its `zero_grad` if it has one; a
+        gradient that is added up there is none of one call. If all of the parameters' are, and
+        nothing sets them back, that is how the object is meant."""
+        if self.convention.updates:
+            return None  # The second call is one at other parameters.
+        layer = self._copy(twins(xs))
+        ys, first = self._bars(layer, twins(xs), twins(gs))
+        first = tuple(twins(first))  # The second call may write into them.
+        reset = next((f for n in _RESETS if callable(f := getattr(layer, n, None))), None)
+        if reset is not None:
+            reset()
+        others, second = self._bars(layer, twins(xs), twins(gs))
+        same = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ys, others, strict=True))
+        summed = reset is None and _are_sums(first[self.count :], second[self.count :])
+        if not same or summed:
+            return None
+        return second
+
+    def _bars(
+        self, layer: Any, xs: list[Any], gs: list[Any]
+    ) -> tuple[tuple[Array, ...], tuple[Array | None, ...]]:
+        """Outputs and gradients of one call of an object."""
         before = twins(xs[self.count :])
         with replayed(self.streams):
-            layer = self._copy(xs)
             results = self._forward(layer, xs)
-            self._outputs(results)
+            ys = self._outputs(results)
             backward = getattr(layer, self.names[1])
             returned = self.convention.call(backward, xs[: self.count], results, gs)
         arguments = [x.name for x in self.inputs[: self.count]]
@@ -99,7 +126,7 @@ class Layer(Subject):
         bars = [*of_arguments, *self._of_parameters(layer, rest, before)]
         if not self.convention.takes_cotangent:
             bars = [times(gs[0], b) for b in bars]
-        return tuple([as_gradient(b) for b in bars])
+        return ys, tuple([as_gradient(b) for b in bars])
 
     def _of_parameters(
         self, layer: Any, rest: Mapping[str, Any], before: Sequence[Any]
@@ -154,6 +181,12 @@ class Layer(Subject):
             if isinstance(x, int) and not isinstance(x, bool) and x in sizes:
                 return f"the object keeps a size of its own: {way} = {x}"
         return ""
+
+
+def _are_sums(one: Sequence[Array | None], two: Sequence[Array | None]) -> bool:
+    """Whether all gradients of two calls are twice those of one."""
+    pairs = [(a, b) for a, b in zip(one, two, strict=True) if a is not None and np.any(a)]
+    return all(b is not None and np.allclose(2 * a, b) for a, b in pairs)
 
 
 # --- From an object to its subject ---------------------------------------------------------------

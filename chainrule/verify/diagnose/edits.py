@@ -17,7 +17,7 @@ _PLAIN = 8.8
 _STRUCTURAL = 7.5
 """The same beside an edit that is nothing but the slip undone."""
 _TELLING = ("transposed", "wrong_axis")
-_PARTIAL = ("stale", "one_sided")
+_PARTIAL = ("stale", "one_sided", "size")
 """Names that say when it is wrong: one that both witnesses give says more."""
 _MOST_NAMES = 4
 
@@ -54,7 +54,8 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
     plain = _STRUCTURAL if code in _TELLING else _PLAIN
     second = known is not None and names[0].code in _PARTIAL and code not in _PARTIAL
     needless = code == "extra_term" and names[0].code == "wrong_axis"
-    first = not others or others[0].rank >= plain or names[0].code == code or needless
+    lost = names[0].code == "dropped" and code != "dropped"
+    first = not others or others[0].rank >= plain or names[0].code == code or needless or lost
     if known is not None and not (first or second):
         return names
     at = 0 if first or second else 1

@@ -6,22 +6,29 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chainrule.verify.diagnose import constants, where
+from chainrule.verify.diagnose import constants, measure, where
 from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.diagnose.scale import ratio
+from chainrule.verify.evidence import Jacobians
 from chainrule.verify.subject import Array
 
 _MOST = 0.8
 """A region is part of the whole: no more than this share of the elements is wrong."""
+_FULL = 64
+"""Elements of an input, and of an output, for which whole Jacobians are made once more."""
+_ROUGH = 1e-7
+"""Error of such a Jacobian, relative to its largest element."""
 _ENOUGH = 4
 """So many elements at least make it no chance that a region fits."""
 
 
 def region(case: Case) -> Iterator[Guess]:
-    """Guesses for gradients that are wrong for some elements of x, or for some of g."""
+    """Guesses for gradients that are wrong for some elements of x, or for some of g: of the input
+    as captured, where the point at hand has so few that any region could fit."""
     if not case.whole:
         return
+    case = _as_captured(case) or case
     relevant = ~(case.tiny_N & case.tiny_A)
     wrong = ~case.agrees & relevant
     for axis, side in ((0, case.input), (1, "g")):
@@ -30,6 +37,30 @@ def region(case: Case) -> Iterator[Guess]:
         count = int(np.sum(matters))
         if 0 < int(np.sum(chosen)) <= _MOST * count and count > 1:
             yield from _told(case, axis, side, chosen, matters)
+
+
+def _as_captured(case: Case) -> Case | None:
+    """The same output and input at the captured point, if that has enough elements, and not too
+    many; None where nothing is wrong there."""
+    k, output = case.k, case.found.output
+    xs = measure.captured(case.subject)
+    if case.x.size >= where.MANY or not where.MANY <= np.size(xs[k]) <= _FULL:
+        return None
+    ys = measure.outputs(case.subject, xs)
+    if ys[output].size > _FULL or np.asarray(xs[k]).dtype.kind != "f":
+        return None
+    numeric = measure.jacobian(case.subject, xs, k, output)
+    units = np.eye(ys[output].size).reshape(-1, *ys[output].shape)
+    rows = [
+        measure.pulled(case.subject, xs, measure.only(ys, output, unit), k).ravel()
+        for unit in units
+    ]
+    if any(row.shape != (numeric.shape[1],) for row in rows):
+        return None
+    bound = np.full(numeric.shape, _ROUGH * float(np.abs(numeric).max(initial=0.0)))
+    shapes = ys[output].shape, np.shape(xs[k])
+    found = Case(case.evidence, Jacobians(xs, k, output, np.stack(rows), numeric, bound, *shapes))
+    return found if found.finite and not bool(found.agrees.all()) else None
 
 
 def _told(case: Case, axis: int, side: str, chosen: Array, matters: Array) -> Iterator[Guess]:

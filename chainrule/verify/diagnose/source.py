@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
+from chainrule.verify.arrays.naming import gradient_of
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Source, Subject, wanted
 
@@ -46,7 +47,12 @@ def line_of(subject: Subject, k: int | None) -> Place | None:
         return place
     node = _returned(tree, subject, k)
     if node is None:
-        return place
+        left = _left(tree, subject, k)
+        return (
+            place
+            if left is None
+            else Place(place.file, left + source.first_line - 1, place.function)
+        )
     line = _last_assigned(tree, node.id, k) if isinstance(node, ast.Name) else node.lineno
     return Place(place.file, line + source.first_line - 1, place.function) if line else place
 
@@ -65,16 +71,36 @@ def _returned(tree: ast.AST, subject: Subject, k: int) -> ast.expr | None:
     return value.elts[order.index(k)] if k in order and count == len(order) else None
 
 
+def _left(tree: ast.AST, subject: Subject, k: int) -> int | None:
+    """The last line that assigns to a place which is called like the gradient of input k:
+    `self.dW`, `grads["w"]`."""
+    names = [x.name for x in subject.inputs]
+    lines = [
+        n.lineno
+        for n in ast.walk(tree)
+        if isinstance(n, (ast.Assign, ast.AugAssign))
+        for t in (n.targets if isinstance(n, ast.Assign) else [n.target])
+        if isinstance(t, (ast.Attribute, ast.Subscript)) and gradient_of(_key(t), names) == names[k]
+    ]
+    return max(lines, default=None)
+
+
+def _key(target: ast.Attribute | ast.Subscript) -> str:
+    """The last name of a place."""
+    match target:
+        case ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str(name))):
+            return name
+        case ast.Subscript(value=ast.Attribute() | ast.Subscript() as inner):
+            return _key(inner)
+        case _:
+            return ""
+
+
 def _last_assigned(tree: ast.AST, name: str, k: int) -> int:
     """The last line that gives `name` a value; if that is None only, the block that is for the
     gradient of input k."""
-    found = [
-        n
-        for n in ast.walk(tree)
-        if isinstance(n, (ast.Assign, ast.AugAssign))
-        and name in [b.id for b in ast.walk(n) if isinstance(b, ast.Name) and _stored(b, n)]
-    ]
-    nothing = all(isinstance(n.value, ast.Constant) and n.value.value is None for n in found)
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and name in _written(n)]
+    nothing = all(_gives_none(n) for n in found)
     blocks = _meant_for(tree, k) if nothing else []
     return max(blocks or [n.lineno for n in found], default=0)
 
@@ -86,6 +112,32 @@ def _meant_for(tree: ast.AST, k: int) -> list[int]:
         for n in ast.walk(tree)
         if isinstance(n, ast.If) and f"needs_input_grad[{k}]" in ast.unparse(n.test)
     ]
+
+
+def _written(statement: ast.stmt) -> list[str]:
+    """Names to which a statement assigns, or in whose arrays it writes: `np.add.at(dx, i, g)`,
+    `dx.index_add_(0, i, g)`."""
+    match statement:
+        case ast.Assign() | ast.AugAssign():
+            names = [n for n in ast.walk(statement) if isinstance(n, ast.Name)]
+            return [n.id for n in names if _stored(n, statement)]
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr))) if (
+            attr.endswith("_")
+        ):
+            return [name]
+        case ast.Expr(value=ast.Call(args=[ast.Name(id=name), *_])):
+            return [name]
+        case _:
+            return []
+
+
+def _gives_none(statement: ast.stmt) -> bool:
+    """Whether None is assigned."""
+    match statement:
+        case ast.Assign(value=ast.Constant(value=None)):
+            return True
+        case _:
+            return False
 
 
 def _stored(name: ast.Name, statement: ast.Assign | ast.AugAssign) -> bool:

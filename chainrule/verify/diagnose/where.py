@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.verify.subject import Array
 
-_MANY = 8
+MANY = 8
 """Of so many elements a threshold parts no set by chance."""
 
 
@@ -54,6 +54,7 @@ def _by_value(chosen: Array, matters: Array, values: Mapping[str, Array]) -> Ite
     for name, value in values.items():
         if value.dtype.kind == "f":
             yield from _thresholds(name, value, chosen, matters)
+            yield from _between(name, value, chosen, matters)
 
 
 def _thresholds(name: str, value: Array, chosen: Array, matters: Array) -> Iterator[Where]:
@@ -66,7 +67,25 @@ def _thresholds(name: str, value: Array, chosen: Array, matters: Array) -> Itera
             between = (float(low.max()), float(high.min()))
             mask = value <= between[0] if sign == "<" else value >= between[1]
             text = f"{name} {sign} t, t between {between[0]:.3g} and {between[1]:.3g}"
-            yield Where(text, mask, plain=inside.size + outside.size >= _MANY)
+            yield Where(text, mask, plain=inside.size + outside.size >= MANY)
+
+
+def _between(name: str, value: Array, chosen: Array, matters: Array) -> Iterator[Where]:
+    """`s < x < t`, for elements that lie together with others on either side of them, or for the
+    others that lie so."""
+    inside, outside = value[chosen & matters], value[~chosen & matters]
+    if min(inside.size, outside.size) < 2 or inside.size + outside.size < MANY:
+        return
+    for within, beside in ((inside, outside), (outside, inside)):
+        low, high = float(within.min()), float(within.max())
+        apart = (beside < low) | (beside > high)
+        if apart.all() and (beside < low).any() and (beside > high).any():
+            mask = (value >= low) & (value <= high)
+            here = f"{name} from {low:.3g} to {high:.3g}"
+            text = (
+                here if within is inside else f"all {name} but those from {low:.3g} to {high:.3g}"
+            )
+            yield Where(text, mask if within is inside else ~mask, plain=True)
 
 
 def _by_place(shape: tuple[int, ...]) -> Iterator[Where]:

@@ -71,6 +71,8 @@ def twice(run: Run, base: Base) -> bool:
     second = run.pull(base.xs, gs)
     if not _compared(run, "not_deterministic", first, second, "two runs differ"):
         return False
+    if not _set_anew(run, base, gs, first):
+        return False
     other = elsewhere(run.subject, base.xs)
     try:
         run.pull(other, gs)
@@ -86,6 +88,16 @@ def twice(run: Run, base: Base) -> bool:
         "forward and backward before this one's backward does"
     )
     return between is None or _compared(run, "stale", first, between, says, interrupted=True)
+
+
+def _set_anew(run: Run, base: Base, gs: Sequence[Array], first: Bars) -> bool:
+    """Whether a second call gives what a first one gave, though nothing was set back."""
+    try:
+        again = run.repeated(base.xs, gs)
+    except UnusableError:
+        return True  # who cannot run twice is found elsewhere
+    says = "what one call leaves is added to the next one's: the second of two equal calls differs"
+    return again is None or _compared(run, "not_reset", first, again, says)
 
 
 def elsewhere(subject: Subject, xs: Sequence[Any]) -> tuple[Any, ...]:

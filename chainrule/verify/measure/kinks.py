@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from chainrule.verify.measure import cotangents
-from chainrule.verify.measure.noise import Base, tangent, typical
+from chainrule.verify.measure.noise import Base, signs, tangent, typical
 from chainrule.verify.measure.numeric import Slope, moved, slopes
-from chainrule.verify.measure.run import Run, UnusableError, inner, norm
+from chainrule.verify.measure.run import Run, UnusableError, inexact, inner, is_array, norm
 from chainrule.verify.subject import Array
 
 _HALVINGS = 40
@@ -26,6 +27,8 @@ _NEAR = 0.05
 _TREND = 0.3
 """A made-up gradient is so much nearer to the trend than to the slope."""
 _DIRECTIONS = 8
+_ALIKE = 1e-6
+"""Two values of float32 or finer are one."""
 
 
 def bent(
@@ -58,6 +61,35 @@ def bent(
         ]
     )
     return abs(off) > max(8 * bound, 0.01 * error)
+
+
+def passes_on(run: Run, base: Base, k: int) -> bool:
+    """Whether the forward gives back its argument as it is, whatever that is and whatever the
+    others are: what the backward does with a gradient is all that such a function is for (to
+    reverse it, to bound it). What adds a 0 or multiplies by a 1 does so only for now."""
+    x, rng = np.asarray(base.xs[k]), run.rng
+    moved_on = [f * typical(x) * signs(rng, x.shape, x.dtype.kind == "c") for f in (1.0, _FAR**2)]
+    rest = [_other(run, v) for v in base.xs]
+    try:
+        made = [run.forward([*rest[:k], other, *rest[k + 1 :]])[0] for other in moved_on]
+    except UnusableError:
+        return False
+    pairs = [(x, base.ys[0]), *zip(moved_on, made, strict=True)]
+    return all(a.shape == b.shape and np.allclose(a, b, rtol=_ALIKE) for a, b in pairs)
+
+
+def _other(run: Run, x: Any) -> Any:
+    """Another value for an argument, of its kind: another truth, a number further on."""
+    if isinstance(x, bool):
+        return not x
+    if isinstance(x, int | float):
+        return x + 1
+    if not is_array(x):
+        return x
+    if x.dtype.kind == "b":
+        return ~x
+    further = x + np.asarray(1, x.dtype)
+    return typical(x) * signs(run.rng, x.shape, x.dtype.kind == "c") if inexact(x) else further
 
 
 def straight_through(

@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.verify.evidence import Trial
 from chainrule.verify.measure import cotangents
-from chainrule.verify.measure.kinks import bent, straight_through
+from chainrule.verify.measure.kinks import bent, passes_on, straight_through
 from chainrule.verify.measure.noise import Base, pull_noise, tangent
 from chainrule.verify.measure.numeric import Slope, slopes
 from chainrule.verify.measure.run import Run, inner, norm
@@ -143,8 +143,14 @@ class Look:
             if any(self._bent(k, t, along, gs, abs(told - numeric)) for _ in range(tries)):
                 return "kink"
             self.straight.add(k)
-        if not run.wrong(k) and straight_through(run, self.base, k, t, along, gs, told):
+        if run.wrong(k):
+            return "wrong"
+        says = ""
+        if run.subject.backward_place is not None and passes_on(run, self.base, k):
+            says = "the forward gives back its argument; what it is for is to change the gradient"
+        elif straight_through(run, self.base, k, t, along, gs, told):
             says = "the forward is a step function; the gradient is made up, as in straight-through"
+        if says:
             if self.base.point.kind in ("captured", "moved"):
                 run.behaves("straight_through", k, says, told=told, numeric=numeric)
             return "unsure"

@@ -79,6 +79,10 @@ class Run:
         """See `Subject.interrupted`; widened, and errors as for `pull`."""
         return self._asked(lambda: self.subject.interrupted(xs, others, gs))
 
+    def repeated(self, xs: Sequence[Any], gs: Sequence[Array]) -> Bars | None:
+        """See `Subject.repeated`; widened, and errors as for `pull`."""
+        return self._asked(lambda: self.subject.repeated(xs, gs))
+
     def _asked(self, ask: Callable[[], Bars | None]) -> Bars | None:
         self.evidence.evaluations += 1
         try:

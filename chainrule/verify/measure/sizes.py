@@ -29,30 +29,64 @@ def extents(xs: Sequence[Any]) -> tuple[int, ...]:
     return tuple(sorted({n for x in xs if is_array(x) for n in x.shape if n > 1}))
 
 
+def _free(run: Run, base: Base) -> tuple[int, ...]:
+    """The lengths that are no part of what an axis means."""
+    meant = {n for k in run.wanted for n in _meant(run, base, k)}
+    return tuple([n for n in extents(base.xs) if n not in meant])
+
+
+def _meant(run: Run, base: Base, k: int) -> Iterator[int]:
+    """Lengths of an input's axes that belong to what it is: the two coordinates of a point. However
+    many there are, forward and backward take these. Rows that no index chose prove nothing."""
+    if any(is_array(x) and x.dtype.kind in "iu" for x in base.xs):
+        return
+    x, rng = base.xs[k], np.random.default_rng(k)
+    for axis, n in enumerate(x.shape):
+        if n > 1 and (2 * n + 1) * x.size // n <= _LARGEST:
+            added = np.take(x, [*range(n), 0], axis=axis)
+            added = (added * (1 + np.abs(signs(rng, added.shape)))).astype(x.dtype)
+            if _same_without(run, base, k, np.concatenate([x, added], axis=axis)):
+                yield n
+
+
+def _same_without(run: Run, base: Base, k: int, more: Array) -> bool:
+    """Whether forward and backward leave out what an input has more than as captured."""
+    xs = [more if i == k else x for i, x in enumerate(base.xs)]
+    try:
+        ys = run.forward(xs)
+        pairs = list(zip(ys, base.ys, strict=True))
+        if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
+            return False
+        bar = run.pull(xs, [np.ones(y.shape) for y in ys])[k]
+    except (UnusableError, ValueError):
+        return False
+    return bar is not None and bar.shape == base.xs[k].shape
+
+
 def smaller(run: Run, base: Base) -> Iterator[Point]:
     """Small versions of the point at which the forward works, all lengths different."""
-    lengths = extents(base.xs)
+    lengths = _free(run, base)
     for small in _SMALL:
         if 0 < len(lengths) <= len(small):
             yield from _tried(run, base, dict(zip(lengths, small, strict=False)))
-    yield from _one_by_one(run, base, _shorter)
+    yield from _one_by_one(run, base, lengths, _shorter)
 
 
 def others(run: Run, base: Base) -> Iterator[Point]:
     """Versions of the point of other lengths than its own: small ones, then larger ones."""
-    small = next(_small(run, base), None)
-    longer = _larger(extents(base.xs))
+    lengths = _free(run, base)
+    small = next(_small(run, base, lengths), None)
+    longer = _larger(lengths)
     large = next(_tried(run, base, longer), None) if longer else None
     found = [p for p in (small, large) if p is not None]
     yield from found
     if small is None:
-        yield from _one_by_one(run, base, _other)
+        yield from _one_by_one(run, base, lengths, _other)
     if large is None and longer:
-        yield from _one_by_one(run, base, _longer)
+        yield from _one_by_one(run, base, lengths, _longer)
 
 
-def _small(run: Run, base: Base) -> Iterator[Point]:
-    lengths = extents(base.xs)
+def _small(run: Run, base: Base, lengths: Sequence[int]) -> Iterator[Point]:
     for small in _SMALL:
         renaming = dict(zip(lengths, small, strict=False))
         if len(renaming) == len(lengths) and all(a != b for a, b in renaming.items()):
@@ -84,10 +118,12 @@ def _longer(n: int) -> list[int]:
     return [*[p for p in _PRIMES if p > 2 * n][:1], n + 1, 2 * n]
 
 
-def _one_by_one(run: Run, base: Base, lengths_for: Callable[[int], list[int]]) -> Iterator[Point]:
+def _one_by_one(
+    run: Run, base: Base, lengths: Sequence[int], lengths_for: Callable[[int], list[int]]
+) -> Iterator[Point]:
     """Lengths that can change by themselves, all of them together, and else each alone."""
     able: dict[int, int] = {}
-    for n in extents(base.xs):
+    for n in lengths:
         for m in lengths_for(n):
             if m not in able.values() and any(True for _ in _tried(run, base, {n: m})):
                 able[n] = m

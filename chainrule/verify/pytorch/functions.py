@@ -7,7 +7,7 @@ the way, before the engine sums, casts or refuses it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, cast
@@ -22,6 +22,7 @@ from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.convert import Array, is_float, plain, tensor_like, to_numpy, to_torch
 from chainrule.verify.pytorch.flat import call_of
 from chainrule.verify.pytorch.flow import traced
+from chainrule.verify.pytorch.holding import held, holding
 from chainrule.verify.pytorch.parameters import argument_names
 from chainrule.verify.pytorch.places import defined
 from chainrule.verify.pytorch.recorded import Recorded
@@ -107,7 +108,7 @@ class FunctionSubject(Subject):
             function = having(function, backward_of(function), backward)
         self.function = function
         self.recorded = Recorded(function)
-        args = self.recorded.bound(args)
+        args = self.recorded.bound(holding(args))
         self._like = tuple(args)
         self._replay = replay or Replay.of(args)
         self.name = name or function.__name__
@@ -151,7 +152,7 @@ class FunctionSubject(Subject):
             del leaves
         else:
             with torch.no_grad(), self._replay.running(args):
-                ys = _tensors_in(self.recorded.apply(args))
+                ys = _tensors_in(self.recorded.apply(held(args)))
         keep = self._outputs if len(self._outputs) == len(ys) else [is_float(y) for y in ys]
         return tuple([to_numpy(y) for y, k in zip(ys, keep, strict=True) if k])
 
@@ -200,7 +201,7 @@ class FunctionSubject(Subject):
         ]
         with torch.enable_grad(), self._replay.running(args):
             given = [x.clone() if isinstance(x, Tensor) else x for x in leaves]
-            ys = _tensors_in(self.recorded.apply(given))
+            ys = _tensors_in(self.recorded.apply(held(given)))
         return ys, leaves
 
     def _pulled(
@@ -229,17 +230,33 @@ class FunctionSubject(Subject):
             raise RuntimeError(f"{self.name}: PyTorch never called its backward")
         return raw
 
+    def _watched(
+        self, args: Sequence[Any], gs: Sequence[Tensor]
+    ) -> tuple[Sequence[Any], Collection[int]]:
+        """The arguments as forward and backward leave them, and those that are said to change."""
+        self.recorded.watched = True
+        try:
+            self._pulled(args, gs)
+            return self.recorded.given, self.recorded.dirty
+        finally:
+            self.recorded.watched = False
+            self.recorded.given = []
+
+    def repeated(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """The second of two calls with the same buffers: arguments that have no gradient."""
+        given, _ = self._watched(self._tensors(xs), [to_torch(g) for g in gs])
+        again = [
+            x if i.wanted else plain(y) for i, x, y in zip(self.inputs, xs, given, strict=True)
+        ]
+        ys, others = self.forward(xs), self.forward(again)
+        same = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ys, others, strict=True))
+        return self.pull(again, gs) if same else None
+
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
         """Arguments that changed without `ctx.mark_dirty`, and cotangents that changed at all."""
         args, tensors = self._tensors(xs), [to_torch(g) for g in gs]
         before = [x.clone() if isinstance(x, Tensor) else x for x in args]
-        self.recorded.watched = True
-        try:
-            self._pulled(args, tensors)
-            given, dirty = self.recorded.given, self.recorded.dirty
-        finally:
-            self.recorded.watched = False
-            self.recorded.given = []
+        given, dirty = self._watched(args, tensors)
         names: list[str] = []
         for i, (old, new) in enumerate(zip(before, given, strict=True)):
             changed = isinstance(new, Tensor) and not _same(cast("Tensor", old), new)

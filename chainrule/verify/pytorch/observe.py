@@ -20,6 +20,7 @@ from torch.autograd import Function
 from chainrule.verify import where
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
+from chainrule.verify.pytorch.holding import holding
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.subject import Subject
 
@@ -102,7 +103,7 @@ class Capture:
             return
         self.bytes += size
         replay = Replay.of(args)
-        copies = tuple([_copy(x) for x in args])
+        copies = tuple([_copy(x) for x in holding(args)])
         number = len(self.calls)
         self.calls.append(Captured(function, copies, replay, where.place(), self.owner(), number))
 

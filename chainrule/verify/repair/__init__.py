@@ -8,6 +8,7 @@ the correction; the slip that it undoes is the name of the mistake, found withou
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import process_time
@@ -18,10 +19,11 @@ from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.place import Place
 from chainrule.verify.repair.draft import Draft, UnreadableError
 from chainrule.verify.repair.helpers import helpers
-from chainrule.verify.repair.lab import laboratory
+from chainrule.verify.repair.lab import Lab, laboratory
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem, problem
-from chainrule.verify.repair.search import LIKELY, Version, keeping, replayed, versions
+from chainrule.verify.repair.search import Version, keeping, replayed, versions
+from chainrule.verify.repair.suspects import suspect
 from chainrule.verify.repair.truth import first_wrong
 from chainrule.verify.subject import Source
 
@@ -31,6 +33,8 @@ _MORE = 0.8
 """The same for the functions that it calls, and for the forward."""
 _PLAIN = 1.05
 """A repair of the backward that costs more is compared with one of what the forward keeps."""
+_SURE = 0.95
+"""One that costs more is compared with repairs of the functions that the backward calls."""
 _OF_FORMULAS = ("transposed", "sign", "factor", "missing_term", "wrong_axis")
 """Mistakes that are made where a gradient is computed, not where something is kept."""
 _CHECKS = 6
@@ -106,13 +110,20 @@ def blamed(evidence: Evidence) -> tuple[Place, str] | None:
         lab = laboratory(posed, Draft.of(posed.source), posed.targets[0])
     except UnreadableError:
         return None
-    wrong = None if lab is None else first_wrong(lab)
+    wrong = None if lab is None else first_wrong(lab) or _suspected(lab)
     if lab is None or wrong is None:
         return None
     node, says = wrong
     above = lab.scene.draft.text[: lab.scene.draft.span(node)[0]].count("\n")
     file, function = posed.source.file, posed.source.function.__qualname__
     return Place(file, posed.source.first_line + above, function), says
+
+
+def _suspected(lab: Lab) -> tuple[ast.expr, str] | None:
+    node = suspect(lab)
+    if node is None:
+        return None
+    return node, f"another value of `{lab.scene.draft.src(node)}` alone would make it right"
 
 
 def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
@@ -127,17 +138,18 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
         found += _in_backward(posed, codes)
     if not kept and not any(r.whole and r.cost <= _PLAIN for r in found):
         found += _in_forward(posed, codes)
-    found = [replace(r, misplaced=_is_misplaced(posed, r)) for r in found]
+    named = [] if finding is None else [finding.name.code]
+    found = [replace(r, misplaced=_is_misplaced(posed, r, named)) for r in found]
     yield from sorted(found, key=lambda r: (not r.whole, r.misplaced, r.cost))
 
 
-def _is_misplaced(posed: Problem, found: Repaired) -> bool:
+def _is_misplaced(posed: Problem, found: Repaired, named: list[str]) -> bool:
     """Whether it changes what the forward keeps, for a mistake that is one of the formula: right as
-    that is, the backward is where it was made."""
+    that is, the backward is where it was made. `named`: what its structure says that it is."""
     forward, place = posed.source.forward, found.correction.place
     if forward is None or place is None or place.function != forward.function.__qualname__:
         return False
-    return any(code in _OF_FORMULAS for code in found.codes)
+    return any(code in _OF_FORMULAS for code in (*found.codes, *named))
 
 
 def _from_forward(finding: Finding | None) -> bool:
@@ -149,9 +161,9 @@ def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
     """Repairs of the backward, or of what it calls."""
     posed = replace(posed, stop=process_time() + SECONDS)
     found = list(_passed(posed, lambda first: versions(posed, first, codes)))
-    if not any(r.whole and r.cost <= LIKELY for r in found):
+    if not any(r.whole and r.cost <= _SURE for r in found):
         stop = process_time() + _MORE
-        for helper in helpers(posed.source):
+        for helper in helpers(posed):
             found += _in_helper(replace(posed, stop=stop), helper, codes)
     return found
 

@@ -101,6 +101,12 @@ class Draft:
         return list(ast.walk(self.root))
 
     @cached_property
+    def statements(self) -> list[ast.stmt]:
+        """All statements, in the order of their lines."""
+        found = [n for n in self.nodes if isinstance(n, ast.stmt)]
+        return sorted(found, key=lambda n: n.lineno)
+
+    @cached_property
     def index(self) -> dict[ast.AST, int]:
         """Where each node stands in `nodes`."""
         return {n: i for i, n in enumerate(self.nodes)}

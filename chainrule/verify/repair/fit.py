@@ -95,6 +95,11 @@ def _is_enclosed(text: str) -> bool:
     return False
 
 
+def number(value: float) -> str:
+    """A number as it is written: whole ones without a point."""
+    return str(int(value)) if value == int(value) else repr(value)
+
+
 def called(node: ast.Call) -> str:
     """The last name of what is called: `sum` of `np.sum(x)` and of `x.sum()`."""
     match node.func:

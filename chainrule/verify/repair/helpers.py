@@ -2,53 +2,114 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterator
-from types import FunctionType
-from typing import Any
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType, FrameType, FunctionType
+from typing import Any, TypeAlias, cast
 
 from chainrule.verify.repair.draft import UnreadableError, plain_function
+from chainrule.verify.repair.problem import Problem
 from chainrule.verify.subject import Source, Subject
 
 _MOST = 4
 
+Space: TypeAlias = dict[str, Any] | type
+"""Where a function has its name: a module's names, or a class."""
 
-def helpers(source: Source) -> list[Source]:
-    """Functions of the same file that the backward calls by their names, as sources: changed, they
-    are changed for the backward only."""
+
+def helpers(posed: Problem) -> list[Source]:
+    """Functions and methods of the same file that run while the backward does, as sources: changed,
+    they are changed for the backward only."""
     try:
-        function = plain_function(source.function)
+        names = plain_function(posed.source.function).__globals__
     except UnreadableError:
         return []
-    return list(_called(source, function))[:_MOST]
+    found = list[Source]()
+    for code in _ran(posed):
+        bound = next((b for b in _functions(names) if b.function.__code__ is code), None)
+        source = None if bound is None else _source(posed.source, bound)
+        found += [] if source is None else [source]
+    return found[:_MOST]
 
 
-def _called(source: Source, function: FunctionType) -> Iterator[Source]:
-    for name in function.__code__.co_names:
-        inner = function.__globals__.get(name)
-        if not isinstance(inner, FunctionType) or inner is function:
-            continue
-        if inner.__code__.co_filename != function.__code__.co_filename:
-            continue
+@dataclass(frozen=True, eq=False)
+class _Bound:
+    """A function under its name; what holds it may be a staticmethod of it."""
+
+    space: Space
+    name: str
+    function: FunctionType
+
+    def put(self, function: Any) -> None:
+        """Give the name to something else."""
+        if isinstance(self.space, dict):
+            self.space[self.name] = function
+        else:
+            setattr(self.space, self.name, function)
+
+    @contextmanager
+    def replaced(self, function: Callable[..., Any]) -> Generator[None]:
+        """Give the name to another function for a time."""
+        held = self.space if isinstance(self.space, dict) else vars(self.space)
+        before: object = held[self.name]
+        self.put(staticmethod(function) if isinstance(before, staticmethod) else function)
         try:
-            lines, first = inspect.getsourcelines(inner)
-        except (OSError, TypeError):
-            continue
-        yield Source(source.file, first, "".join(lines), inner, _with(source, function, name))
+            yield
+        finally:
+            self.put(before)
 
 
-def _with(
-    source: Source, function: FunctionType, name: str
-) -> Callable[[Callable[..., Any]], Subject]:
-    """What puts another helper in place: the backward with globals of its own."""
+def _ran(posed: Problem) -> list[CodeType]:
+    """Code of the backward's file that runs while it does, each once, in order."""
+    function = plain_function(posed.source.function)
+    found = dict[CodeType, None]()
+
+    def called(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename == function.__code__.co_filename:
+            found[frame.f_code] = None
+
+    def watched(*args: Any, **settings: Any) -> Any:
+        before = sys.getprofile()
+        sys.setprofile(called)
+        try:
+            return posed.source.function(*args, **settings)
+        finally:
+            sys.setprofile(before)
+
+    posed.run(
+        posed.source.replaced(functools.wraps(posed.source.function)(watched)), posed.targets[0]
+    )
+    return [code for code in found if code is not function.__code__]
+
+
+def _functions(names: dict[str, Any]) -> Iterator[_Bound]:
+    """Functions of a module, and of its classes."""
+    for name, value in list(names.items()):
+        if isinstance(value, FunctionType):
+            yield _Bound(names, name, value)
+        elif isinstance(value, type):
+            for attribute, held in list(vars(cast("type[Any]", value)).items()):
+                inner = held.__func__ if isinstance(held, staticmethod) else held
+                if isinstance(inner, FunctionType):
+                    yield _Bound(value, attribute, inner)
+
+
+def _source(source: Source, bound: _Bound) -> Source | None:
+    try:
+        lines, first = inspect.getsourcelines(bound.function)
+    except (OSError, TypeError):
+        return None
 
     def replaced(helper: Callable[..., Any]) -> Subject:
-        names = {**function.__globals__, name: helper}
-        made = FunctionType(
-            function.__code__, names, function.__name__, function.__defaults__, function.__closure__
-        )
-        made.__kwdefaults__ = function.__kwdefaults__
-        made.__qualname__ = function.__qualname__
-        return source.replaced(made)
+        @functools.wraps(source.function)
+        def backward(*args: Any, **settings: Any) -> Any:
+            with bound.replaced(helper):
+                return source.function(*args, **settings)
 
-    return replaced
+        return source.replaced(backward)
+
+    return Source(source.file, first, "".join(lines), bound.function, replaced)

@@ -194,7 +194,7 @@ class Lab:
         columns = {i: c for i, c in response.columns.items() if np.any(c)}
         if _solvable(list(columns.values()), [self.residuals[i] for i in columns]):
             return frozenset(columns)
-        return frozenset([i for i, c in columns.items() if _solvable([c], [self.residuals[i]])])
+        return frozenset([i for i, c in columns.items() if is_in_span(c, self.residuals[i])])
 
     def answers(self, response: Response, value: Array) -> bool:
         """Whether a wrong gradient comes out right if a node has this value."""
@@ -255,6 +255,11 @@ def _solvable(columns: list[Array], residuals: list[Array]) -> bool:
     found = np.linalg.lstsq(matrix, wanted, rcond=1e-9)[0]
     rest = float(np.linalg.norm(wanted - matrix @ found))
     return rest <= CLOSE * float(np.linalg.norm(wanted))
+
+
+def is_in_span(columns: Array, residual: Array) -> bool:
+    """Whether a combination of columns gives a residual."""
+    return _solvable([columns], [residual])
 
 
 def moved(step: Array, shape: tuple[int, ...]) -> Callable[[Any], Any]:

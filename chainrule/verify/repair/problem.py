@@ -41,6 +41,8 @@ class Forward:
     """By shape: of each of its values, the products of the true cotangent with some directions."""
     names: dict[str, Array]
     """Its local names."""
+    inputs: dict[int, Array] = field(default_factory=dict[int, Array])
+    """The same products of the gradient of each input."""
 
 
 @dataclass(eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,7 @@ import numpy as np
 
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.fit import ATOM, part, replaced
-from chainrule.verify.repair.syntax import elements, is_simple, is_stored, names_in
+from chainrule.verify.repair.syntax import bases, elements, is_simple, is_stored, names_in
 from chainrule.verify.repair.watch import Watched, is_torch, plain, shape_of
 
 Shape = tuple[int, ...]
@@ -131,6 +132,12 @@ class Scene:
         found = {k: v for k, v in found.items() if not isinstance(v, bool) and _is_number(v)}
         return dict(list(found.items())[:_MOST])
 
+    @cached_property
+    def counts(self) -> list[str]:
+        """What the code calls whole numbers above 0."""
+        found = {k for k, v in self._atoms() if type(v) is int and v > 0}
+        return sorted([k for k in found if not k.isdigit()])
+
     def _atoms(self) -> Iterator[tuple[str, Any]]:
         names = {k: v for k, v in self.watched.names.items() if k.strip("_")}
         yield from names.items()
@@ -177,7 +184,7 @@ class Scene:
                     value = n.iter if isinstance(n, ast.For) else n.value
                     targets = n.targets if isinstance(n, ast.Assign) else [n.target]
                     if names_in(value) & found:
-                        found |= {name for t in targets for name in names_in(t)}
+                        found |= {name for t in targets for name in bases(t)}
         return found
 
     def flows(self, node: ast.AST) -> bool:
@@ -201,7 +208,17 @@ class Scene:
         """Where a name that is computed is returned, or given another name."""
         names = [n for n in self.roots if isinstance(n, ast.Name) and n.id in self.made]
         parents = self.draft.parents
-        return {self.draft.span(n) for n in names if not isinstance(parents[n], ast.AugAssign)}
+        names = [n for n in names if not isinstance(parents[n], ast.AugAssign)]
+        return {self.draft.span(n) for n in names}
+
+    @cached_property
+    def read_once(self) -> set[tuple[int, int]]:
+        """Where a name that is computed once is read for the only time: an edit belongs where it
+        is computed, unless it needs the name more than once."""
+        nodes = [n for n in self.draft.nodes if isinstance(n, ast.Name)]
+        count = Counter([n.id for n in nodes])
+        once = [n for n in nodes if n.id in self.made and count[n.id] == 2 and not is_stored(n)]
+        return {self.draft.span(n) for n in once}
 
     @cached_property
     def unread(self) -> set[str]:

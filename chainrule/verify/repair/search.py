@@ -40,6 +40,9 @@ _NAMED = 0.3
 """How much likelier an edit is that undoes a mistake which was named."""
 _UNREAD = 0.5
 """How much likelier an edit is that uses what was computed for something, and is not used."""
+_ELSEWHERE = 0.35
+"""How much unlikelier an edit is where a value is only handed on: the less, the oftener it reads
+the value, which one would not compute that often."""
 WIDTH = 6
 """Versions of one depth that are edited further."""
 
@@ -246,7 +249,12 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
     around = [p for p in places if p.start <= edit.start and edit.end <= p.end]
     cost += min(around, key=lambda p: p.end - p.start).cost if around else 0.0
     cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
-    return replace(edit, cost=cost + 0.25 * ((edit.start, edit.end) in scene.names_returned))
+    named = scene.draft.body[edit.start : edit.end]
+    if (edit.start, edit.end) in scene.names_returned:
+        cost += _ELSEWHERE
+    elif (edit.start, edit.end) in scene.read_once:
+        cost += _ELSEWHERE / edit.text.count(named) if named in edit.text else _ELSEWHERE
+    return replace(edit, cost=cost)
 
 
 def _first(lab: Lab) -> Iterator[list[Edit]]:

@@ -21,6 +21,15 @@ def names_in(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
+def bases(target: ast.expr) -> set[str]:
+    """Names that an assignment gives, or into whose arrays it writes: `d` of `d[i]`, not `i`."""
+    while isinstance(target, ast.Subscript | ast.Attribute | ast.Starred):
+        target = target.value
+    if isinstance(target, ast.Tuple | ast.List):
+        return {name for e in target.elts for name in bases(e)}
+    return names_in(target)
+
+
 def is_stored(node: ast.Name) -> bool:
     """Whether a name is assigned to."""
     return isinstance(node.ctx, ast.Store)

@@ -257,7 +257,8 @@ def _other_values(lab: Lab, response: Response) -> Iterator[Edit]:
         for row in _FACTORS:
             if _answers(lab, response, row, a, name):
                 text = row.format(e=atom if ".T" in row else here, a=name)
-                yield scene.put(node, text, code, 1.2 + early(scene, node))
+                named_ = "region" if ">" in row else code
+                yield scene.put(node, text, named_, 1.2 + early(scene, node))
 
 
 def _answers(lab: Lab, response: Response, row: str, a: Array | None, name: str) -> bool:

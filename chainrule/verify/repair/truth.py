@@ -147,12 +147,25 @@ def _ratios(scene: Scene, node: ast.expr, value: Array, forward: Forward) -> Ite
     if _flows(scene, node):
         if value.size < _DIRECTIONS:
             return
-        seen = _products(value)
-        same = [(seen, p) for p in forward.cotangents.get(value.shape, [])]
+        seen, own = _products(value), _returned_for(scene, node, forward)
+        every = forward.cotangents.get(value.shape, [])
+        same = [(seen, p) for p in (every if own is None else [own])]
     else:
         named = [forward.names[n] for n in _called(scene, node) if n in forward.names]
         same = [(value.reshape(-1), v.reshape(-1)) for v in named if v.shape == value.shape]
     yield from [c for c in (_ratio(a, b) for a, b in same) if c is not None]
+
+
+def _returned_for(scene: Scene, node: ast.expr, forward: Forward) -> Array | None:
+    """What is known of the gradient of an input, where a value gets the name that is returned for
+    it: right for another input, it would be wrong for this one."""
+    names = [n.id if isinstance(n, ast.Name) else "" for n in scene.returned]
+    given = [name for name in _called(scene, node) if names.count(name) == 1]
+    order = sorted(forward.inputs)
+    if not given or isinstance(node, ast.Name) or len(names) != len(order):
+        return None
+    found = forward.inputs[order[names.index(given[0])]]
+    return found if np.any(found) else None
 
 
 def _called(scene: Scene, node: ast.expr) -> list[str]:
@@ -203,20 +216,20 @@ def _forward(problem: Problem, target: Target) -> Forward:
 
 
 def _measured(problem: Problem, target: Target) -> Forward:
-    by_shape = dict[Shape, list[Array]]()
+    by_shape, inputs = dict[Shape, list[Array]](), dict[int, Array]()
     for i in target.expected:
-        products = _by_input(problem.subject, target, i)
+        inputs[i] = products = _by_input(problem.subject, target, i)
         by_shape.setdefault(np.shape(target.xs[i]), []).append(products)
     source = problem.subject.source
     if source is None or source.forward is None:
-        return Forward(by_shape, {})
+        return Forward(by_shape, {}, inputs)
     try:
         draft = Draft.of(source.forward)
         watched = Watched(draft)
         subject = source.forward.replaced(watched.function)
         subject.forward(target.xs)
     except (Exception, SystemExit):  # Of a forward that cannot be watched no more is known.
-        return Forward(by_shape, {})
+        return Forward(by_shape, {}, inputs)
     scene = Scene(draft, watched, (), ())
     stop = process_time() + _SECONDS
     for node in sorted(_made(scene), key=lambda n: n not in scene.roots):
@@ -226,7 +239,7 @@ def _measured(problem: Problem, target: Target) -> Forward:
             by_shape.setdefault(scene.shape(node) or (), []).append(products)
     named = {k: plain(v) for k, v in watched.names.items()}
     floats = {k: v for k, v in named.items() if v is not None and v.dtype.kind in "fi"}
-    return Forward(by_shape, floats)
+    return Forward(by_shape, floats, inputs)
 
 
 def _made(scene: Scene) -> list[ast.expr]:

@@ -33,6 +33,10 @@ class Watched:
     """What each node was, by its index in `draft.nodes`, when it was last evaluated."""
     turns: Counter[int] = field(init=False, default_factory=Counter[int])
     """How often each node was evaluated."""
+    shapes: dict[int, list[tuple[int, ...] | None]] = field(
+        init=False, default_factory=dict[int, list[tuple[int, ...] | None]]
+    )
+    """The shapes that its values had."""
     scopes: dict[int, dict[str, Any]] = field(init=False, default_factory=dict[int, dict[str, Any]])
     """The local names when each node was evaluated; small arrays as they were at that time."""
     names: dict[str, Any] = field(init=False, default_factory=dict[str, Any])
@@ -50,6 +54,7 @@ class Watched:
             return value if change is None else change(value)
         self.values[i] = value
         self.turns[i] += 1
+        self.shapes.setdefault(i, []).append(shape_of(value))
         frame = inspect.currentframe()
         if frame is not None and frame.f_back is not None:
             names = frame.f_back.f_locals

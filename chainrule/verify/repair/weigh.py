@@ -7,10 +7,11 @@ Which number of the code it is (a size, its root, a constant) is looked up (`num
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, MUL, UNARY, as_part, removed
+from chainrule.verify.repair.fit import ADD, MUL, UNARY, as_part, called, removed
 from chainrule.verify.repair.lab import NEAR, Lab, Values
 from chainrule.verify.repair.numbers import Scalar, factors, scalars, spelled
 from chainrule.verify.repair.scene import Scene
@@ -18,6 +19,12 @@ from chainrule.verify.repair.scene import Scene
 EARLY = 0.6
 """Of places on one way, each as good as the others, the last one is where a factor is written."""
 _IN_LOOPS = (-1.0, 2.0, 0.5)
+_MOVING = re.compile(
+    r"^(reshape|view|flatten|ravel|transpose|swapaxes|permute|move(dim|axis)|expand|broadcast_to|"
+    r"repeat|tile|take(_along_axis)?|gather|scatter(_add)?_?|index_(add_?|select)|concat(enate)?|"
+    r"cat|stack|pad|flip|roll|(un)?squeeze)$"
+)
+"""Functions that move elements and compute nothing: no factor was forgotten there."""
 
 
 def weighed(lab: Lab) -> Iterator[Edit]:
@@ -69,6 +76,7 @@ def _depth(scene: Scene, node: ast.expr) -> float:
     """How unlikely it is that a factor is missing here: 0 for a whole gradient, or a term; more
     for what is computed again from the forward."""
     away = 0.0 if scene.flows(node) else 0.3
+    away += 0.4 * (isinstance(node, ast.Call) and _MOVING.match(called(node)) is not None)
     if node in scene.roots:
         return away
     parent = scene.draft.parents[node]

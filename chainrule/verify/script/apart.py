@@ -52,7 +52,7 @@ def apart(work: Callable[[], _T], patience: float = PATIENCE) -> _T:
         os.close(read)
         _copy(work, write)
     os.close(write)
-    return _result(child, read, patience)
+    return received(child, read, patience)
 
 
 def can_fork() -> bool:
@@ -67,14 +67,7 @@ def _copy(work: Callable[[], Any], write: int) -> None:
     """The life of the copy: work, send, end without any of the script's clean-up."""
     code = 1
     try:
-        for name in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, signal.SIG_DFL)
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        torch: Any = sys.modules.get("torch")
-        if torch is not None:
-            torch.set_num_threads(1)  # its pool of threads was not copied
+        settled()
         with calm():
             try:
                 result: tuple[bool, Any] = (True, work())
@@ -87,7 +80,24 @@ def _copy(work: Callable[[], Any], write: int) -> None:
         os._exit(code)
 
 
-def _result(child: int, read: int, patience: float) -> Any:
+def settled() -> None:
+    """In a copy: it reads and says nothing, ends when it is told to, and has one thread."""
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, signal.SIG_DFL)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)  # its pool of threads was not copied
+
+
+def received(child: int, read: int, patience: float) -> Any:
+    """What a copy sends; it is waited for.
+
+    Raises:
+        LostError: If it sends that it failed, ends without a word, or takes longer.
+    """
     chunks: list[bytes] = []
     end = time.monotonic() + patience
     late = False

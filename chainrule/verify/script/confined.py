@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -25,6 +26,8 @@ _REFUSED = (
 
 _lists: list[list[str]] = []
 """What was refused, if this process is confined."""
+_copying: list[None] = []
+"""Not empty while we ourselves copy the process."""
 
 
 class RefusedError(PermissionError):
@@ -57,6 +60,16 @@ def confine() -> list[str]:
     return refused
 
 
+@contextmanager
+def copying() -> Generator[None]:
+    """Within it a confined process may be copied: the copy is as confined as it is."""
+    _copying.append(None)
+    try:
+        yield
+    finally:
+        _copying.pop()
+
+
 def is_confined() -> bool:
     """Whether this process is such a one, which may not be copied either."""
     return bool(_lists)
@@ -67,5 +80,5 @@ def _listen(event: str, args: tuple[Any, ...], refuse: Callable[[str], None]) ->
         path, _, flags = args
         if not isinstance(path, int) and flags & _WRITES and os.fspath(path) != os.devnull:
             refuse(f"it would write to {os.fspath(path)}")
-    elif event.startswith(_REFUSED):
+    elif event.startswith(_REFUSED) and not (event == "os.fork" and _copying):
         refuse(f"it would call {event}")

@@ -8,13 +8,13 @@ parameters act on it together with values that are connected.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.entries import Entry
+from chainrule.verify.script.entries import GRAD, NUMBER, Entry, Slot
 from chainrule.verify.script.regions import switched_off
 from chainrule.verify.script.tape import Tape
 from chainrule.verify.where import is_library, users_line
@@ -27,6 +27,12 @@ AFFINE = {
     "clone", "detach", "data",
 }  # fmt: skip
 """Calls that add their arguments, or pass them on."""
+ELEMENTWISE = AFFINE - {"sum", "mean", "stack", "cat", "detach", "data"}
+"""Those of them that keep each element to itself."""
+ALIKE = {"detach", "detach_", "data", "tensor", "as_tensor", "clone"}
+"""Calls that give the values that they are given."""
+SILENT = ("tensor", "number")
+"""Kinds of cuts that do not say that they cut."""
 SCALING = {"mul", "div", "__rmul__", "__mul__", "__truediv__", "mul_", "div_", "true_divide"}
 
 
@@ -35,8 +41,10 @@ class Cut:
     """All cuts of one kind at one line of the user's."""
 
     kind: str
-    """`detach`, `data`, `tensor`, `no_grad` for calls while autograd was off, or `draw` for a
-    library's draw of normal numbers while it had switched autograd off."""
+    """`detach`, `data`, `tensor`, `grad` for derivatives, `number` for values that left PyTorch,
+    `no_grad` for calls while autograd was off, or `draw` for a library's draw of normal numbers
+    while it had switched it off.
+    """
     place: Place
     entries: list[int]
     """Numbers of the entries."""
@@ -58,7 +66,7 @@ class Slice:
     @cached_property
     def used(self) -> set[int]:
         """Slots whose graph a backward pass from the loss goes through, and frees."""
-        live = _upstream(self.tape, self.loss, lambda e: e.connected if e.is_live else ())
+        live = _upstream(self.tape, self.loss, _live)
         return {s for i in live for s in self.tape.entries[i].outputs}
 
     @cached_property
@@ -74,7 +82,18 @@ class Slice:
             if place is not None:
                 cut = found.setdefault((kind, str(place)), Cut(kind, place, []))
                 cut.entries.append(i)
-        return list(found.values())
+        numbers = [c for c in found.values() if c.kind == "number"]
+        return [self._joined(c, found) for c in numbers] or list(found.values())
+
+    def _joined(self, number: Cut, cuts: Mapping[Any, Cut]) -> Cut:
+        """The cut at which values leave as numbers, with what cut them off before: one cut, which
+        is that of `no_grad` or of a draw if it was one of these."""
+        above = set(self.above(number))
+        before = [c for c in cuts.values() if any(self.tape.entries[i] in above for i in c.entries)]
+        entries = [i for c in before for i in c.entries if self.tape.entries[i] in above]
+        said = [c for c in before if c.kind in ("no_grad", "draw")]
+        meant = said[0] if said else number
+        return Cut(meant.kind, meant.place, sorted({*entries, *number.entries}))
 
     def below(self, starts: Sequence[int]) -> set[int]:
         """Slots that depend on the results of the entries `starts`."""
@@ -97,9 +116,26 @@ class Slice:
         return found
 
     def is_step(self, cut: Cut) -> bool:
-        """Whether a step function lies before the cut, or is cut: its slope is made up then."""
+        """Whether a step function lies before the cut, or is cut: its slope is made up then.
+
+        What is copied without a word on its graph makes up nothing: it counts if all ways lead
+        over steps.
+        """
+        if cut.kind in SILENT:
+            return not self._smooth.intersection(
+                [s for i in cut.entries for s in self.tape.entries[i].inputs]
+            )
         before = [*self.above(cut), *[self.tape.entries[i] for i in cut.entries]]
         return any(not e.is_float or e.name in STEPS for e in before)
+
+    @cached_property
+    def _smooth(self) -> set[int]:
+        """Slots that come from roots by a way without steps."""
+        found = set(self.tape.roots)
+        for entry in self.entries:
+            if entry.is_float and entry.name not in STEPS and found.intersection(entry.inputs):
+                found.update(entry.outputs)
+        return found
 
     def is_bare(self, cut: Cut) -> bool:
         """Whether a parameter itself is cut off, where targets and weights are computed values."""
@@ -132,6 +168,14 @@ class Slice:
         slots = {s for i in cut.entries for s in self.tape.entries[i].inputs}
         return {r for s in slots for r in self._roots_of(s)}
 
+    def connected_roots(self, entry: Entry) -> set[int]:
+        """Roots that are connected with an entry's inputs."""
+        live = [
+            s for x in entry.connected for i in _upstream(self.tape, x, _live)
+            for s in self.tape.entries[i].connected
+        ]  # fmt: skip
+        return {*live, *entry.connected} & set(self.tape.roots)
+
     def _roots_of(self, slot: int) -> set[int]:
         need = {slot}
         for i in reversed(self.numbers):
@@ -147,17 +191,30 @@ class Slice:
         anything; where it meets connected ones, it is added, and so on up to the loss.
         """
         pure = {s for i in cut.entries for s in self.tape.entries[i].outputs}
+        silent = set[int]() if cut.kind in SILENT else self._silent
         mixed: set[int] = set()
         for i, entry in zip(self.numbers, self.entries, strict=True):
             if i <= min(cut.entries) or not (pure | mixed).intersection(entry.inputs):
                 continue
+            if silent.intersection(entry.inputs):
+                return False  # it would be no number, were it not for another cut
             if not entry.is_live or pure.issuperset(entry.connected):
                 pure.update(entry.outputs)
             elif entry.name in AFFINE or (entry.name in SCALING and mixed.issuperset(entry.inputs)):
                 mixed.update(entry.outputs)
             else:
                 return False
-        return self.loss in mixed and not self._cancels(cut)
+        return self.loss in mixed and not self.is_offset(cut)
+
+    @cached_property
+    def _silent(self) -> set[int]:
+        """Slots of what was computed from values that were cut without a word, alone."""
+        starts = [i for c in self.cuts if c.kind in SILENT for i in c.entries]
+        found = {s for i in starts for s in self.tape.entries[i].outputs}
+        for entry in self.entries:
+            if not entry.is_live and found.intersection(entry.inputs):
+                found.update(entry.outputs)
+        return found
 
     def added_numbers(self) -> list[tuple[Place, str, float, float]]:
         """Numbers taken out of PyTorch that are added to the loss: where, how, value, factor."""
@@ -181,17 +238,52 @@ class Slice:
         after += [e for e in self.entries if reached.intersection(e.inputs)]
         return bool(given) and all(e.name in AFFINE for e in after)
 
-    def _cancels(self, cut: Cut) -> bool:
-        """Whether something is subtracted from itself: a value of 0 with a gradient, on purpose."""
-        sources = {s for i in cut.entries for s in self.tape.entries[i].inputs}
-        made = {s for i in cut.entries for s in self.tape.entries[i].outputs}
+    def is_derivative(self, cut: Cut) -> bool:
+        """Whether derivatives go straight into the loss, as those of an equation do, or of a
+        penalty: no parameter acts on what is made of them, as on a sample that was moved along."""
+        reached = self.below(cut.entries)
+        behind = [e for e in self.entries if e.is_live and reached.intersection(e.inputs)]
+        return cut.kind == "grad" and not any(self.acts(e, reached) for e in behind)
+
+    def acts(self, entry: Entry, reached: set[int]) -> bool:
+        """Whether a parameter goes into an entry beside what is followed."""
+        return any(s in self.tape.roots and s not in reached for s in entry.connected)
+
+    def differentiated(self, cut: Cut) -> set[int]:
+        """Roots of what derivatives were taken by."""
+        asked: list[Any] = [self.tape.entries[i].args[1] for i in cut.entries]
+        slots = [s for row in asked for s in ([row] if isinstance(row, Slot) else row)]
+        return {r for s in slots if isinstance(s, Slot) for r in self._roots_of(s.number)}
+
+    def is_offset(self, cut: Cut) -> bool:
+        """Whether the cut value is added to what it was cut from, or taken from it, element by
+        element: that gives a value a gradient which is not its own, on purpose."""
+        if any(self.tape.entries[i].name not in ALIKE for i in cut.entries):
+            return False
+        made = self._passed_on({s for i in cut.entries for s in self.tape.entries[i].outputs})
+        cut_off = {s for i in cut.entries for s in self.tape.entries[i].inputs}
+        source = self._passed_on(cut_off, {*cut.entries})
         return any(
             e.is_live
-            and e.name in ("sub", "__sub__", "__rsub__")
-            and made.intersection(e.inputs)
-            and sources.intersection(e.inputs)
+            and e.name in ELEMENTWISE
+            and not made.isdisjoint(e.inputs)
+            and not source.isdisjoint(e.connected)
             for e in self.entries
+            if not made.issuperset(e.inputs)
         )
+
+    def _passed_on(self, slots: set[int], but: Collection[int] = ()) -> set[int]:
+        """Slots, and those of sums of them with something else."""
+        found = set(slots)
+        for i in self.numbers:
+            entry = self.tape.entries[i]
+            if i not in but and entry.name in ELEMENTWISE and found.intersection(entry.inputs):
+                found.update(entry.outputs)
+        return found
+
+
+def _live(entry: Entry) -> Sequence[int]:
+    return entry.connected if entry.is_live else ()
 
 
 def _upstream(
@@ -213,6 +305,8 @@ def _upstream(
 
 
 def _kind(entry: Entry, drawn: set[int]) -> str:
+    if entry.name in (NUMBER, GRAD):
+        return "number" if entry.name == NUMBER else "grad"
     if not entry.grad:
         draws = entry.name == "normal" or not drawn.isdisjoint(entry.outputs)
         return "draw" if draws and switched_off(entry.frames) is None else "no_grad"

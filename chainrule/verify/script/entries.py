@@ -10,9 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from chainrule.verify.where import Frames
+from chainrule.verify.where import Frames, Line
 
 Ref = weakref.ref[Tensor]
+GRAD = "autograd.grad"
+"""Name of an entry that differentiates."""
+NUMBER = "a number"
+"""Name of an entry that stands for what was done to numbers outside of PyTorch."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,12 @@ class Entry:
     is_live: bool = False
     """Whether autograd keeps the result connected."""
     is_float: bool = False
+    whole: tuple[int, ...] = ()
+    """Those of the outputs that are whole numbers or truth, of which there is no derivative."""
     eps: float = 0.0
     """Rounding of its least precise result."""
+    at: Line | None = None
+    """The user's line that made the call."""
     frames: Frames = ()
     """Where a call that cuts was made."""
 
@@ -63,6 +71,8 @@ class Exit:
     slot: int
     value: Any
     frames: Frames
+    at: int
+    """How many entries there were by then."""
 
 
 @dataclass(frozen=True, eq=False)

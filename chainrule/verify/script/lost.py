@@ -8,7 +8,7 @@ goes into the loss only, as targets and weights do, or comes from a step functio
 from __future__ import annotations
 
 import linecache
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,8 +18,9 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.cuts import Cut, Slice
 from chainrule.verify.script.graphs import parameter_names
 from chainrule.verify.script.opened import Lost
-from chainrule.verify.script.remedies.cuts import switched_on
+from chainrule.verify.script.remedies.cuts import derived_again, switched_on
 from chainrule.verify.script.sampled import is_sample
+from chainrule.verify.training.edits import Edit
 
 RELEVANT = 1e-3
 """Share of a parameter's gradient that may be lost without a word."""
@@ -32,12 +33,14 @@ RIGHT = 0.02
 _NAMES = 6
 """Parameters that are named."""
 
-Where = Literal["step", "added", "bare", "inside", "sample", "loss"]
+Where = Literal["step", "added", "bare", "inside", "sample", "derivative", "loss"]
 
 _WORDS = {
     "detach": "`.detach()` cuts the graph",
     "data": "`.data` is not connected to the graph",
     "tensor": "`torch.tensor(...)` copies the value and leaves its graph behind",
+    "grad": "`torch.autograd.grad` gives a derivative without a graph here",
+    "number": "the value leaves PyTorch as numbers here, which come back as constants",
     "no_grad": "autograd is off here",
     "draw": "this sample is drawn without a graph",
 }
@@ -45,6 +48,8 @@ _INSTEAD = {
     "detach": "leave `.detach()` out on this line",
     "data": "use the tensor itself instead of its `.data`",
     "tensor": "use the tensor itself (torch.stack for several) instead of torch.tensor(...)",
+    "grad": "take the derivative with create_graph=True",
+    "number": "keep tensors, and compute with torch what is computed with these numbers",
     "no_grad": "compute it outside of torch.no_grad()",
     "draw": "draw it with rsample(), which keeps the graph",
 }
@@ -82,7 +87,9 @@ class Seen:
     turn: int
     """That of the loss; see `Step`."""
     loss: int
-    """The slot of the loss."""
+    """Which loss of the step it is."""
+    by: frozenset[int]
+    """Ids of the leaves behind what a derivative was taken by, if the cut is one."""
 
 
 @dataclass(eq=False)
@@ -92,6 +99,12 @@ class Step:
     seen: list[Seen] = field(default_factory=list[Seen])
     reached: set[int] = field(default_factory=set[int])
     """Ids of the leaves that some backward pass reached."""
+    fed: set[int] = field(default_factory=set[int])
+    """Ids of the leaves to which some backward pass gave a gradient that is not 0."""
+    flat: set[int] = field(default_factory=set[int])
+    """Ids of the leaves that get 0 because of a call without a slope, whatever else is cut."""
+    orphans: set[int] = field(default_factory=set[int])
+    """Ids of the leaves that get no gradient because of a cut that is a finding."""
     stepped: set[int] = field(default_factory=set[int])
     """Ids of the parameters of optimizers that made a step; empty if there are no optimizers."""
     numbers: list[tuple[Place, str, float, float]] = field(
@@ -121,8 +134,8 @@ class Step:
         return self._steps.get(turn, self.stepped)
 
 
-def seen_of(part: Slice, cut: Cut, lost: Lost, turn: int) -> Seen:
-    """A cut in a loss of that turn, with all that is needed of the tape."""
+def seen_of(part: Slice, cut: Cut, lost: Lost, turn: int, loss: int) -> Seen:
+    """A cut in that loss, of that turn, with all that is needed of the tape."""
     names = parameter_names()
     tensors = {slot: t for slot, t in part.tape.roots.items() if t.is_leaf}
     loudest = max([*lost.kept.values(), *lost.lost.values()], default=0.0)
@@ -133,13 +146,13 @@ def seen_of(part: Slice, cut: Cut, lost: Lost, turn: int) -> Seen:
     ]
     allowed = max(RELEVANT, ROUNDINGS * max([e.eps for e in part.entries]))
     where = _where(part, cut)
-    return Seen(
-        cut.kind, cut.place, where, tuple(roots), allowed, lost.error, turn, part.loss
-    )  # fmt: skip
+    by = part.differentiated(cut) if where == "derivative" else ()
+    ids = frozenset([id(part.tape.roots[s]) for s in by])
+    return Seen(cut.kind, cut.place, where, tuple(roots), allowed, lost.error, turn, loss, ids)
 
 
 def _where(part: Slice, cut: Cut) -> Where:
-    if part.is_step(cut):
+    if part.is_step(cut) or part.is_offset(cut):
         return "step"
     if part.is_added(cut):
         return "added"
@@ -147,6 +160,8 @@ def _where(part: Slice, cut: Cut) -> Where:
         return "bare"
     if part.is_inside(cut):
         return "inside"
+    if part.is_derivative(cut):
+        return "derivative"
     return "sample" if is_sample(part, cut) else "loss"
 
 
@@ -178,14 +193,18 @@ def _number(place: Place, how: str, value: float, factor: float) -> Finding:
 
 def _finding(seen: Seen, step: Step) -> list[Finding]:
     known = step.trained(seen.turn)
-    trained = [r for r in seen.roots if not known or r.ident in known]
+    told = step.flat
+    trained = [r for r in seen.roots if r.ident not in told and (not known or r.ident in known)]
     hurt = [r for r in trained if r.share > seen.allowed]
     if not hurt:
         return []
     orphans = [r for r in hurt if r.ident not in step.reached]
+    if orphans == [] and seen.by & known:
+        return []  # what is called first order: the derivative is a step of the parameters' own
     if seen.kind == "draw" and (orphans or seen.where != "sample"):
         return []  # drawn to be looked at, as actions and data are
     level = _level(seen, bool(orphans))
+    step.orphans |= {r.ident for r in orphans if level != "note"}
     named = orphans or hurt
     rivals = [_rival(other) for other in step.seen if orphans and _is_rival(seen, other)]
     names = _listed(list(dict.fromkeys([r.name for r in named])))
@@ -248,15 +267,22 @@ def _evidence(seen: Seen, roots: Sequence[Root]) -> list[str]:
         for r in roots[:4]
     ]
     means = {
-        "step": "a step function lies before the cut: its gradient is made up on purpose",
+        "step": "a step function lies before the cut, or the value meets there what it was cut "
+        "from: its gradient is made up on purpose",
         "added": "the value is only added to the loss: this term changes no gradient",
         "bare": "a parameter itself is cut off: this use of it trains nothing",
         "inside": "behind the cut the value meets connected ones, and parameters act on both",
         "sample": "parameters go on with the sample, and what it was drawn with gets nothing of it",
+        "derivative": "the derivative goes straight into the loss, which cannot change it so",
         "loss": "behind the cut the value meets no connected one before the loss: so do targets, "
         "weights, and what is handed to a part that trains by itself",
     }
     return [*rows, means[seen.where]]
+
+
+_EDITS: dict[str, Callable[[Place], Edit | None]] = {
+    "no_grad": switched_on, "grad": derived_again
+}  # fmt: skip
 
 
 def _corrected(seen: Seen, known: bool) -> Correction:
@@ -265,8 +291,9 @@ def _corrected(seen: Seen, known: bool) -> Correction:
     piece = {"detach": ".detach()", "data": ".data", "draw": ".sample("}.get(seen.kind, "")
     before, after = _without(seen.place, piece, ".rsample(" if seen.kind == "draw" else "")
     place = seen.place
-    if seen.kind == "no_grad" and (edit := switched_on(seen.place)) is not None:
-        before, after, place = edit.before, edit.after, edit.place
+    known_edit = _EDITS.get(seen.kind, lambda _: None)(seen.place)
+    if known_edit is not None:
+        before, after, place = known_edit.before, known_edit.after, known_edit.place
     right = bool(after) and known and seen.error < RIGHT
     error = seen.error if right else None
     return Correction(_advice(seen), before, after, place, rechecked=right, error=error)

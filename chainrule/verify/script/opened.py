@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.script.cuts import Cut, Slice
-from chainrule.verify.script.entries import Entry, Slot
+from chainrule.verify.script.entries import GRAD, Entry, Slot
 
 _SMALL = 1 << 16
 
@@ -44,10 +45,19 @@ def lost_at(part: Slice, cuts: Sequence[Cut], loss: Tensor) -> list[Lost]:
         UnlikeError: If the calls do not compute that loss again.
     """
     run = _Run(part, {i: n for n, cut in enumerate(cuts) for i in cut.entries})
-    again = run.replayed()
-    if not torch.allclose(again.detach(), loss.detach(), rtol=1e-3, equal_nan=True):
-        raise UnlikeError(f"the step run again gives {again.item():.6g}, not {loss.item():.6g}")
+    again = run.like(loss)
     return run.measured(again, len(cuts), _error(part, run.cut_of))
+
+
+def values_of(part: Slice, loss: Tensor) -> dict[int, Tensor]:
+    """By slot: values of the step run again, with a graph of their own.
+
+    Raises:
+        UnlikeError: If the calls do not compute that loss again.
+    """
+    run = _Run(part, {})
+    run.like(loss)
+    return run.values
 
 
 class _Run:
@@ -60,7 +70,8 @@ class _Run:
         self.edges: list[tuple[int, Tensor, Tensor]] = []
         """Number of the cut, the connected value, and the variable that goes on behind it."""
         self.behind: dict[int, int] = {}
-        """Slots that calls of a cut have made, and its number: one value is cut once."""
+        """Slots that calls of a cut have made, or calls of these alone, and the cut's number: one
+        value is cut once."""
 
     def replayed(self, moved: Mapping[int, Tensor] | None = None) -> Tensor:
         """The loss, computed again, with its roots `moved` by so much."""
@@ -77,28 +88,39 @@ class _Run:
             torch.set_rng_state(stream)
         return self.values[self.part.loss]
 
+    def like(self, loss: Tensor) -> Tensor:
+        """The loss, computed again, which must be what the script computed."""
+        again = self.replayed()
+        if not torch.allclose(again.detach(), loss.detach(), rtol=1e-3, equal_nan=True):
+            raise UnlikeError(f"the step run again gives {again.item():.6g}, not {loss.item():.6g}")
+        return again
+
     def _call(self, entry: Entry, cut: int | None) -> None:
         local = dict(self.values) if cut is not None else self.values
-        if cut is not None and self.splits:
+        if cut is not None and self.splits and entry.name != GRAD:
             for slot in dict.fromkeys(entry.connected):
                 if self.behind.get(slot) == cut:
                     continue
                 leaf = self.values[slot].detach().clone().requires_grad_()
                 self.edges.append((cut, self.values[slot], leaf))
                 local[slot] = leaf.view_as(leaf)
-        if entry.random is not None:
-            torch.set_rng_state(entry.random)
-        args, kwargs = _filled(entry.args, local), _filled(entry.kwargs, local)
-        context = (
-            nullcontext() if entry.autocast is None else torch.autocast("cpu", dtype=entry.autocast)
-        )
-        with torch.set_grad_enabled(cut is not None or not entry.cuts), context:
-            out = _opened(entry, cut)(*args, **kwargs)
-        made = tensors_in(args)[:1] if out is None else tensors_in(out)
+        with torch.set_grad_enabled(cut is not None or not entry.cuts):
+            made = made_by(entry, local, _opened(entry, cut))
+        sources = {self.behind.get(slot) for slot in entry.inputs}
+        behind = cut if cut is not None else sources.pop() if len(sources) == 1 else None
         for slot, t in zip(entry.outputs, made, strict=False):
-            self.values[slot] = t
-            if cut is not None:
-                self.behind[slot] = cut
+            apart = cut is not None and self.splits and entry.name == GRAD
+            self.values[slot] = self._behind(cut, t) if apart else t
+            if behind is not None:
+                self.behind[slot] = behind
+
+    def _behind(self, cut: int | None, t: Tensor) -> Tensor:
+        """What goes on behind a derivative: what it was taken of and by must stay connected."""
+        if cut is None or not t.requires_grad:
+            return t
+        leaf = t.detach().clone().requires_grad_()
+        self.edges.append((cut, t, leaf))
+        return leaf.view_as(leaf)
 
     def measured(self, loss: Tensor, count: int, error: float) -> list[Lost]:
         """Gradients past the cuts, and through each."""
@@ -116,6 +138,19 @@ class _Run:
             through = _grads([a for a, _ in pairs], [b for _, b in pairs], [*self.roots.values()])
             out.append(Lost(n, kept, _norms(self.roots, through), error))
         return out
+
+
+def made_by(
+    entry: Entry, values: Mapping[int, Tensor], function: Callable[..., Any] | None = None
+) -> list[Tensor]:
+    """What a call makes of other values, or another function in its place."""
+    if entry.random is not None:
+        torch.set_rng_state(entry.random)
+    args, kwargs = _filled(entry.args, values), _filled(entry.kwargs, values)
+    low = entry.autocast
+    with nullcontext() if low is None else torch.autocast("cpu", dtype=low):
+        out = (function or entry.function)(*args, **kwargs)
+    return tensors_in(args)[:1] if out is None else tensors_in(out)
 
 
 def _error(part: Slice, cut_of: Mapping[int, int]) -> float:
@@ -147,7 +182,23 @@ def _opened(entry: Entry, cut: int | None) -> Callable[..., Any]:
     """The call, or what it would be if it did not cut."""
     if cut is not None and entry.name in ("detach", "data", "detach_", "tensor", "as_tensor"):
         return _passed
+    if entry.name == GRAD:
+        return partial(_derived, create=cut is not None or entry.is_live)
     return entry.function if entry.grad or entry.name != "normal" else _drawn
+
+
+def _derived(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    *_: Any,
+    create: bool,
+    **kwargs: Any,
+) -> tuple[Tensor, ...]:
+    """The derivative, of a graph that is needed again, with a graph of its own or without."""
+    grad: Any = torch.autograd.grad
+    kwargs |= {"retain_graph": True, "create_graph": create}
+    return grad(outputs, inputs, grad_outputs, **kwargs)
 
 
 def _drawn(mean: Tensor, std: Tensor, **_: Any) -> Tensor:
@@ -155,8 +206,13 @@ def _drawn(mean: Tensor, std: Tensor, **_: Any) -> Tensor:
     return mean + std * torch.normal(torch.zeros_like(mean), torch.ones_like(std))
 
 
-def _passed(x: Tensor, *_: Any, **__: Any) -> Tensor:
-    return x.clone()
+def _passed(x: Any, *_: Any, dtype: torch.dtype | None = None, **__: Any) -> Tensor:
+    """A copy that keeps the graph; of lists of tensors and numbers, too."""
+    if isinstance(x, tuple | list):
+        parts = [_passed(part, dtype=dtype) for part in cast("Sequence[Any]", x)]
+        return torch.stack(parts)
+    copy = x.clone() if isinstance(x, Tensor) else torch.as_tensor(x)
+    return copy if dtype is None else copy.to(dtype)
 
 
 def _grads(
@@ -165,6 +221,11 @@ def _grads(
     if not ys:
         return (None,) * len(xs)
     return torch.autograd.grad(ys, xs, gs, retain_graph=True, allow_unused=True)
+
+
+def gradients(y: Tensor, xs: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """Of a scalar; None for what it does not depend on."""
+    return _grads([y], [torch.ones_like(y)], xs) if y.requires_grad else [None] * len(xs)
 
 
 def _norms(roots: Mapping[int, Tensor], grads: Sequence[Tensor | None]) -> dict[int, float]:

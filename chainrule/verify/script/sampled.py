@@ -43,7 +43,7 @@ def _is_only_way(part: Slice, cut: Cut, drawn: list[int], above: set[Entry]) -> 
     sample = part.below(drawn) - part.below(cut.entries)
     ways = {*above, *[part.tape.entries[i] for i in cut.entries]}
     before = [e for e in part.entries if sample.intersection(e.connected)]
-    return all(e in ways and not _acts(part, e, sample) for e in before)
+    return all(e in ways and not part.acts(e, sample) for e in before)
 
 
 def _goes_on(part: Slice, cut: Cut) -> bool:
@@ -51,9 +51,4 @@ def _goes_on(part: Slice, cut: Cut) -> bool:
     reached, lost = part.below(cut.entries), part.roots_above(cut)
     behind = [e for e in part.entries if reached.intersection(e.inputs)]
     meets = any(e.name not in AFFINE and part.carries(e, reached, lost) for e in behind)
-    return not meets and any(_acts(part, e, reached) for e in behind)
-
-
-def _acts(part: Slice, entry: Entry, reached: set[int]) -> bool:
-    """Whether a parameter goes into an entry beside what is followed."""
-    return any(s in part.tape.roots and s not in reached for s in entry.connected)
+    return not meets and any(part.acts(e, reached) for e in behind)

@@ -19,9 +19,10 @@ from torch import Tensor
 from chainrule.verify.pytorch.door import Call, Kind, Recorder, unseen
 from chainrule.verify.pytorch.nested import checksum, comparable, tensors_in
 from chainrule.verify.script.entries import Entry, Exit, Mark, Ref, Slot, version
-from chainrule.verify.where import frames
+from chainrule.verify.where import frames, here
 
-_EXITS = {"item", "__float__", "tolist", "numpy", "__array__", "__int__"}
+EXITS = frozenset({"item", "__float__", "tolist", "numpy", "__array__", "__int__"})
+"""Calls by which values leave as numbers."""
 _PLAIN = frozenset({int, float, bool, str, type(None)})
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _EPS = {dtype: torch.finfo(dtype).eps for dtype in (*_FLOATS, torch.complex64, torch.complex128)}
@@ -70,6 +71,7 @@ class Tape(Recorder):
         self._slots: dict[int, tuple[int, Ref]] = {}
         self._memory: dict[int, int] = {}
         self._noise: dict[int, Ref] = {}  # normal numbers, drawn as constants
+        self._loose: set[int] = set()  # groups of which somebody has a tensor without a graph
         self._covered: set[int] = set()  # slots whose values a mark covers
         self._made: set[int] = set()  # slots of results
         self._held: list[Any] = []
@@ -118,6 +120,18 @@ class Tape(Recorder):
             call.gave(y)
             self.saw(call)
         return y
+
+    def apart(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """The function; what it calls in turn is its own, and not recorded."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            before, self.active = self.active, False
+            try:
+                return func(*args, **kwargs)
+            finally:
+                self.active = before and not self.broken
+
+        return call
 
     def give_up(self, why: str) -> None:
         """Record nothing more and hold nothing."""
@@ -193,6 +207,12 @@ class Tape(Recorder):
         self._slots[id(t)] = slot, weakref.ref(t)
         return slot
 
+    def anonymous(self) -> int:
+        """A slot for what no tensor has: a number."""
+        slot = len(self.group)
+        self.group[slot], self._memory[slot] = slot, -1
+        return slot
+
     def _stored(self, x: Any, given: list[Tensor]) -> Any:
         """Arguments with slots in place of what is followed; `given` gets their tensors."""
         if isinstance(x, Tensor):
@@ -220,20 +240,23 @@ class Tape(Recorder):
             self._noise.update({id(t): weakref.ref(t) for t in made})
             return
         if not made:
-            if entry.name in _EXITS and inputs:
-                self.exits.append(Exit(entry.name, inputs[0], call.y, frames()))
+            if entry.name in EXITS and inputs:
+                row = Exit(entry.name, inputs[0], call.y, frames(), len(self.entries))
+                self.exits.append(row)
             return
         shared = {self._memory[s]: s for s in inputs}
         viewed = [shared.get(_memory(t)) for t in made]
         entry.wrote = self.group[inputs[0]] if in_place else None
         entry.outputs = tuple([self._new(t, of) for t, of in zip(made, viewed, strict=True)])
-        for t in made:
+        for slot, t in zip(entry.outputs, made, strict=True):
             entry.is_live |= t.requires_grad and not t.is_leaf
             eps = _EPS.get(t.dtype)
             if eps is None and (t.dtype.is_floating_point or t.dtype.is_complex):
                 eps = _COARSE
             if eps is not None:
                 entry.is_float, entry.eps = True, max(entry.eps, eps)
+            else:
+                entry.whole += (slot,)
         if stream is not None and not torch.equal(stream, torch.get_rng_state()):
             entry.random = stream
         self._made.update(entry.outputs)
@@ -244,14 +267,18 @@ class Tape(Recorder):
             self._note_made(entry, made, views, call.total if of_call else None)
         elif any(of is not None for of in viewed):
             self._held += given
+            self._loose.update([self.group[s] for s in inputs])
         if entry.cuts:
             entry.frames = frames()
+        entry.at = here()
 
     def _note_read(self, fresh: Sequence[Tensor]) -> None:
-        """Mark what a connected call has read and no call has made, where it is not marked."""
+        """Mark what a connected call has read and no call has made, where it is not marked, or may
+        have been changed since: a copy of a model that is trained through `.data`."""
         for t in fresh:
             slot, mark = self.slot(t), self.marks.get(id(t))
-            if mark is None or mark.ref() is not t or mark.version != version(t):
+            loose = slot is not None and self.group[slot] in self._loose
+            if loose or mark is None or mark.ref() is not t or mark.version != version(t):
                 self._mark(t, checksum(t))
             if slot is not None:
                 self._covered.add(slot)

@@ -8,7 +8,7 @@ for the sake of the range, running statistics) is never mentioned.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from time import perf_counter
 from typing import Any, cast
 
@@ -20,13 +20,19 @@ from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.pytorch.door import unseen
+from chainrule.verify.script import numbers
 from chainrule.verify.script.apart import LostError, apart
+from chainrule.verify.script.branch import is_branch
 from chainrule.verify.script.clock import BACKWARD
 from chainrule.verify.script.cuts import Cut, Slice
+from chainrule.verify.script.entries import GRAD, NUMBER
+from chainrule.verify.script.flat import Flat, ends, found_flat, zeros
 from chainrule.verify.script.lost import Step, found_in, seen_of
+from chainrule.verify.script.numbers import Site, Trial
 from chainrule.verify.script.opened import lost_at
 from chainrule.verify.script.rest import Rest
 from chainrule.verify.script.tape import Tape
+from chainrule.verify.script.trials import Going, followed
 from chainrule.verify.script.unseen import Unseen
 
 _AT = 1
@@ -45,7 +51,16 @@ class WholeObserver(Observer):
         self._step = Step()
         self._unseen = Unseen()
         self._skipped: list[str] = []
+        self._parts: list[tuple[Slice, Tensor]] = []
+        """What the losses of a backward pass depend on."""
+        self._flats: list[Flat] = []
         self._backwards = 0
+        self._losses = 0
+        self._sites: dict[Site, int] = {}
+        """Where numbers leave that may come back into a loss (see `numbers.sites`)."""
+        self._trial: Going | None = None
+        """What this process tries, if it is a copy in which the script goes on."""
+        self._since = self._seconds = 0.0
         self._compiling = Patches()
         self._unsuited = ""
         """Why the calls of a step cannot be recorded; empty if they can."""
@@ -69,6 +84,7 @@ class WholeObserver(Observer):
             self._begin()
         elif step > _AT:
             self._end()
+            self._follow()
 
     def stop(self) -> None:
         """Record no more."""
@@ -84,11 +100,13 @@ class WholeObserver(Observer):
             register_optimizer_step_pre_hook,
         )
 
+        self._since = perf_counter()
         self._tape = tape = Tape()
         level: Any = torch.autograd.Function.__mro__[1]
         self._patches.put(level, "apply", lambda old: _applied(old, level, tape, self._unseen))
         for owner, name in BACKWARD[:2]:
             self._patches.put(owner(torch), name, self._watched)
+        self._patches.put(torch.autograd, "grad", lambda old: _derived(old, tape))
         self._hooks = [
             register_optimizer_step_pre_hook(self._steps),
             register_optimizer_step_post_hook(self._stepped),
@@ -100,6 +118,7 @@ class WholeObserver(Observer):
     def _end(self) -> None:
         if self._tape is None or not self._hooks:
             return
+        self._seconds = perf_counter() - self._since
         self._tape.active = False
         self._rest.stop()
         self._patches.undo()
@@ -108,6 +127,7 @@ class WholeObserver(Observer):
         self._hooks.clear()
         if self._tape.broken:
             self._skipped.append(self._tape.broken)
+        self._parts.clear()
         self._tape.clear()
 
     def _pause(self, tape: Tape) -> None:
@@ -141,10 +161,19 @@ class WholeObserver(Observer):
                     self._look(tape, [tensors] if isinstance(tensors, Tensor) else list(tensors))
             except Exception as error:
                 self._skipped.append(f"{type(error).__name__}: {error}")
+            if self._trial is not None:
+                self._trial.looked(self._step.seen, self._skipped)
             tape.seconds += perf_counter() - start
             try:
-                return backward(tensors, *args, **kwargs)
+                result = backward(tensors, *args, **kwargs)
+                try:
+                    with unseen():
+                        self._feel(tape)
+                except Exception as error:
+                    self._skipped.append(f"{type(error).__name__}: {error}")
+                return result
             finally:
+                self._parts.clear()
                 self._resume(tape)
 
         return observed
@@ -153,21 +182,43 @@ class WholeObserver(Observer):
         """Before a backward pass: what does it not see?"""
         self._backwards += 1
         self._unseen.compare(tape, losses)
+        if self._trial is not None:
+            self._trial.join()
+        else:
+            self._sites |= numbers.sites(tape)
         self._step.goes_back({leaf for loss in losses for leaf in _leaves(loss)})
         for loss in losses:
             slot = tape.slot(loss)
+            self._losses += 1
             if slot is None or self._backwards > _BACKWARDS:
                 continue
             part = Slice(tape, slot)
+            self._parts.append((part, loss))
             cuts = [c for c in part.cuts if not self._is_old(tape, c)]
+            if self._trial is not None:
+                cuts = self._trial.of_numbers(cuts)
             self._step.numbers += part.added_numbers()
             if cuts and loss.numel() == 1:
                 self._measure(part, cuts, loss)
             self._step.used |= part.used
 
+    def _feel(self, tape: Tape) -> None:
+        """After a backward pass: which parameters did it give nothing but 0, and where from?"""
+        turn = self._step.turn
+        grads = {id(t): t.grad for t in tape.roots.values() if t.is_leaf and t.grad is not None}
+        fed = {key for key, grad in grads.items() if grad.any()}
+        self._step.fed |= fed
+        parts, self._parts = self._parts, []
+        for part, loss in parts:
+            self._flats += ends(part, turn)
+            if len(fed) < len(grads) and loss.numel() == 1:
+                self._flats += apart(lambda p=part, y=loss: zeros(p, y, turn))
+
     def _is_old(self, tape: Tape, cut: Cut) -> bool:
         """Whether the value's graph was used already, as at the start of a chunk of a sequence."""
-        return all(self._step.used.intersection(tape.entries[i].inputs) for i in cut.entries)
+        off = [e for i in cut.entries if (e := tape.entries[i]).name != NUMBER]
+        last = off or [tape.entries[i] for i in cut.entries]
+        return all(self._step.used.intersection(e.inputs) for e in last)
 
     def _measure(self, part: Slice, cuts: list[Cut], loss: Tensor) -> None:
         try:
@@ -177,7 +228,24 @@ class WholeObserver(Observer):
             self._skipped.append(f"the cuts at {where} could not be measured: {error}")
             return
         turn, pairs = self._step.turn, zip(cuts, lost, strict=True)
-        self._step.seen += [seen_of(part, cut, one, turn) for cut, one in pairs]
+        self._step.seen += [seen_of(part, cut, one, turn, self._losses) for cut, one in pairs]
+
+    def _follow(self) -> None:
+        """Let the script go on in copies, to see which numbers come back into a loss."""
+        sites, self._sites = self._sites, {}
+        if sites and not is_branch():
+            rows, why = followed(sites, self._goes_on, self._seconds)
+            self._step.seen += rows
+            self._skipped += why
+
+    def _goes_on(self, trial: Trial) -> None:
+        """In a copy: record the next step as well, for a trial."""
+        backwards = self._backwards
+        self._step, self._skipped = Step(), []
+        self._backwards = self._losses = 0
+        self._begin()
+        if self._tape is not None:
+            self._trial = Going(self._tape, trial, backwards)
 
     def findings(self, ledger: Ledger) -> list[Finding]:
         """Cuts that cost a gradient, and changes that autograd does not see."""
@@ -189,7 +257,10 @@ class WholeObserver(Observer):
             ledger.checked.append(Checked(what, TRAINING, self._backwards, seconds, how))
         elif not self._skipped:
             ledger.skipped.append(Skipped("one step as a whole", "it takes two steps to see one"))
-        return [*self._unseen.findings, *found_in(self._step)]
+        zero = found_flat([flat for flat in self._flats if flat.gives == "0"], self._step)
+        cuts = found_in(self._step)
+        none = found_flat([flat for flat in self._flats if flat.gives == "none"], self._step)
+        return [*self._unseen.findings, *zero, *cuts, *none]
 
 
 def _applied(old: Any, level: Any, tape: Tape, unseen: Unseen) -> Any:
@@ -206,18 +277,23 @@ def _applied(old: Any, level: Any, tape: Tape, unseen: Unseen) -> Any:
         if not tape.active:
             return run(cls, *args, **kwargs)
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            before, tape.active = tape.active, False
-            try:
-                return run(cls, *args, **kwargs)
-            finally:
-                tape.active = before and not tape.broken
-
-        out = tape.observed(cls.__name__, call, args, kwargs)
+        out = tape.observed(cls.__name__, tape.apart(partial(run, cls)), args, kwargs)
         unseen.keep(cls, out)
         return out
 
     return classmethod(apply)
+
+
+def _derived(grad: Any, tape: Tape) -> Any:
+    """Derivatives that the script takes by itself, as one call."""
+
+    @wraps(grad)
+    def derived(*args: Any, **kwargs: Any) -> Any:
+        if not tape.active or len(args) < 2:
+            return grad(*args, **kwargs)
+        return tape.observed(GRAD, tape.apart(grad), args, kwargs)
+
+    return derived
 
 
 def _leaves(loss: Tensor) -> set[int]:

@@ -6,6 +6,7 @@ of its own: two losses, or one loss for each head, are none. A loss that is a su
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import Counter
 from collections.abc import Mapping
@@ -49,6 +50,11 @@ class _Optimizer:
     groups: list[tuple[_Micro, ...]] = field(default_factory=list[tuple[_Micro, ...]])
     looks: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     """How its gradients looked after the last event that may change them, by id."""
+    clips: set[int] = field(default_factory=set[int])
+    """After how many passes of this group gradients were clipped."""
+    often: list[bool] = field(default_factory=list[bool])
+    """For each group whether that was after each of its passes, all on what was added up."""
+    clipped_at: Place | None = None
     changed: bool = False
     """Whether the program changed gradients by itself."""
     zeroed_at: Place | None = None
@@ -141,8 +147,13 @@ class Accumulation(Part):
         self._bus.attend(self, bool(self._cut))
 
     def _clipped(self, e: events.Clipped) -> None:
+        own = {id(p) for p in e.params}
         for row in self._rows.values():
             row.looks = _looks(e.engine, row.optimizer)
+            bounded = math.isfinite(e.bound)  # others only want to know the norm
+            if bounded and any(id(p) in own for p in e.engine.params(row.optimizer)):
+                row.clips.add(len(row.group))
+                row.clipped_at = e.place
 
     def _unscaled(self, e: events.Unscaled) -> None:
         row = self._row(e.optimizer)
@@ -163,7 +174,10 @@ class Accumulation(Part):
         row = self._row(e.optimizer)
         if row.group:
             row.groups.append(tuple(row.group))
+            kept = not any(m.first for m in row.group[1:])
+            row.often.append(kept and row.clips.issuperset(range(1, len(row.group) + 1)))
         row.group = []
+        row.clips.clear()
 
     # --- findings
 
@@ -172,6 +186,9 @@ class Accumulation(Part):
         found: list[Finding] = []
         for row in self._rows.values():
             if row.changed or len(row.groups) < 2 or not _is_accumulation(row.groups):
+                continue
+            if all(row.often):
+                found.append(_clipped_often(row))
                 continue
             if any(m.scale is None for group in row.groups for m in group):
                 why = "how the loss was scaled cannot be read from its graph"
@@ -237,6 +254,17 @@ def _dropped(row: _Optimizer) -> Finding | None:
         detail=detail,
         edit=edits.moved_behind(row.zeroed_at, row.stepped_at),
     )
+
+
+def _clipped_often(row: _Optimizer) -> Finding:
+    """Clipped after each pass, the first ones count less the more there are."""
+    k = Counter([len(group) for group in row.groups]).most_common(1)[0][0]
+    because = (
+        f"{k} backward passes go before each step, and what they have added up so far is clipped "
+        "after each of them: each clipping shrinks the passes before it once more"
+    )
+    correction = "clip once for every step, behind the last backward pass"
+    return said("warning", "accumulation", because, correction, row.clipped_at)
 
 
 def _wrong(groups: list[tuple[_Micro, ...]]) -> Finding | None:

@@ -17,6 +17,7 @@ from chainrule.verify.training import edits, events, uncovered
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.names import Names
 from chainrule.verify.training.said import looked
+from chainrule.verify.where import Line, here
 
 
 @dataclass(eq=False)
@@ -55,6 +56,8 @@ class Seen:
     """By id of a model: what the program calls it."""
     loaded: set[int] = field(default_factory=set[int])
     """Ids of modules whose values were trained before."""
+    written: dict[int, Line] = field(default_factory=dict[int, Line])
+    """By id: parameters of which the program has taken `.data`, and where last."""
     backwards: int = 0
 
 
@@ -73,6 +76,7 @@ class Coverage(Part):
         """Optimizers, modules and backward passes."""
         return {
             events.Built: self._built,
+            events.OpRan: self._ran,
             events.Entered: self._entered,
             events.Loaded: self._loaded,
             events.BackwardEnds: self._ended,
@@ -87,6 +91,10 @@ class Coverage(Part):
         row = self._of(e.optimizer)
         row.place = e.place
         row.params = {id(p): p for p in e.params}
+
+    def _ran(self, e: events.OpRan) -> None:
+        if e.name == "data" and e.inputs and e.inputs[0].is_leaf and (at := here()) is not None:
+            self._seen.written[id(e.inputs[0])] = at
 
     def _loaded(self, e: events.Loaded) -> None:
         self._seen.loaded |= {id(m) for _, m in e.engine.modules(e.module)}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import FrameType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from chainrule.node import Node
 from chainrule.tensor import Tensor
@@ -93,17 +94,26 @@ def holder() -> tuple[str, Place | None] | None:
 
     Containers first, then sums.
     """
-    rows = list(_variables())
-    for name, value, frame in rows:
-        held = [t for t in tensors(value) if age(t)]
-        if not is_tensor(value) and len({age(t) for t in held}) >= 2:
-            return name, _line(frame, name)
-    sums = [(_span(value), name, frame) for name, value, frame in rows if is_tensor(value)]
-    sums = [row for row in sums if row[0] > 0]
+    return container() or _sum()
+
+
+def container() -> tuple[str, Place | None] | None:
+    """Name of a list or the like that holds tensors of several graphs, and the line that fills
+    it."""
+    for row in _variables():
+        held = [t for t in tensors(row.value) if age(t)]
+        if not is_tensor(row.value) and len({age(t) for t in held}) >= 2:
+            return row.name, _line(row)
+    return None
+
+
+def _sum() -> tuple[str, Place | None] | None:
+    sums = [(_span(row.value), row) for row in _variables() if is_tensor(row.value)]
+    sums = [pair for pair in sums if pair[0] > 0]
     if not sums:
         return None
-    _, name, frame = max(sums, key=lambda row: row[0])
-    return name, _line(frame, name)
+    row = max(sums, key=lambda pair: pair[0])[1]
+    return row.name, _line(row)
 
 
 def _span(tensor: Any) -> int:
@@ -112,7 +122,17 @@ def _span(tensor: Any) -> int:
     return newest - _oldest(tensor) if newest else 0
 
 
-def _variables() -> Iterator[tuple[str, Any, FrameType]]:
+class _Variable(NamedTuple):
+    """A variable of a frame's, or an attribute of what a variable names."""
+
+    name: str
+    value: Any
+    frame: FrameType
+    owner: Any = None
+    """The object that has it, if it is an attribute."""
+
+
+def _variables() -> Iterator[_Variable]:
     """Variables of the user's frames, and attributes of the objects that they name."""
     frame = user_frame()
     seen: set[int] = set()
@@ -122,41 +142,65 @@ def _variables() -> Iterator[tuple[str, Any, FrameType]]:
                 for name, value in list(scope.items()):
                     if id(value) not in seen and not name.startswith("__"):
                         seen.add(id(value))
-                        yield name, value, frame
+                        yield _Variable(name, value, frame)
                         yield from _attributes(name, value, frame)
         frame = frame.f_back
 
 
-def _attributes(name: str, value: Any, frame: FrameType) -> Iterator[tuple[str, Any, FrameType]]:
+def _attributes(name: str, value: Any, frame: FrameType) -> Iterator[_Variable]:
     if isinstance(value, type) or inspect.ismodule(value) or is_tensor(value):
         return
     own: Any = getattr(value, "__dict__", None)
     if isinstance(own, dict):
         for key, part in list(cast("dict[str, Any]", own).items()):
-            yield f"{name}.{key}", part, frame
+            yield _Variable(f"{name}.{key}", part, frame, value)
 
 
-def _line(frame: FrameType, name: str) -> Place | None:
-    """The line in a frame's code that puts something into a variable."""
-    code = frame.f_code
-    try:
-        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
-    except SyntaxError:
-        return None
+def _line(row: _Variable) -> Place | None:
+    """The line that puts something into a variable: of its frame, of the class of the object that
+    has it, or else of any other function of the file."""
+    code = row.frame.f_code
     mine = {line for _, _, line in code.co_lines() if line is not None}
+    found = [(rank, line) for rank, line in _filled(code.co_filename, row.name) if line in mine]
+    most = max(found, default=(0, 0))
+    if most[0] < _FOR_SURE:
+        file, name = code.co_filename, row.name
+        if row.owner is not None:
+            module = sys.modules.get(type(row.owner).__module__)
+            file, name = str(getattr(module, "__file__", "")), f"self.{row.name.rpartition('.')[2]}"
+        elsewhere = max(_filled(file, name), default=(0, 0))
+        if elsewhere[0] > most[0]:
+            return Place(file, elsewhere[1])
+    return Place(code.co_filename, most[1], code.co_qualname) if most[0] else None
+
+
+_FOR_SURE = 2
+"""From here on a line adds something to what a variable has; below it may be its first value."""
+
+
+def _filled(file: str, name: str) -> list[tuple[int, int]]:
+    """How surely statements of a file put something into a variable, and their lines."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return []
     statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.expr)]
-    found = [node.lineno for node in statements if node.lineno in mine and _fills(node, name)]
-    return Place(code.co_filename, max(found), code.co_qualname) if found else None
+    return [(rank, node.lineno) for node in statements if (rank := _fills(node, name))]
 
 
-def _fills(node: ast.AST, name: str) -> bool:
-    """`name.append(...)`, `name[...] = ...`, `name += ...` or `name = ...`."""
+def _fills(node: ast.AST, name: str) -> int:
+    """2 for `name.append(...)`, `name[...] = ...`, `name += ...` and `name = ... name ...`, 1 for
+    `name = ...`, 0 for others."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         fills = node.func.attr in ("append", "extend", "add", "insert", "update", "setdefault")
-        return fills and _root(node.func.value) == name
+        return 2 if fills and _root(node.func.value) == name else 0
     if isinstance(node, ast.Assign):
-        return any(_root(target) == name for target in node.targets)
-    return isinstance(node, ast.AugAssign) and _root(node.target) == name
+        if not any(_root(target) == name for target in node.targets):
+            return 0
+        within = [ast.unparse(n) for n in ast.walk(node.value) if isinstance(n, ast.expr)]
+        parts = any(isinstance(target, ast.Subscript) for target in node.targets)
+        return 2 if parts or name in within else 1
+    return 2 if isinstance(node, ast.AugAssign) and _root(node.target) == name else 0
 
 
 def _root(node: ast.AST) -> str:

@@ -43,6 +43,8 @@ class _Line:
     alive: tuple[int, ...] = ()
     """Steps whose graphs were all held at once."""
     holder: tuple[str, Place | None] | None = None
+    inner: bool = False
+    """Whether it is a layer's, whose graph others may hold as well: only a container counts."""
     newest: int = 0
     old: list[int] = field(default_factory=list[int])
     """Nodes older than the last step, backward pass by backward pass."""
@@ -71,6 +73,7 @@ class Kept(Part):
         self._over = 0  # the newest node of the steps that are over
         self._carried: tuple[str, Place | None] | None = None
         self._retained: list[tuple[_Line, frozenset[int]]] = []
+        self._first = False  # whether no layer of the model that is called has passed yet
         self._by_hand: HandSteps | None = HandSteps()  # until there is an optimizer
 
     def listens(self) -> Handlers:
@@ -79,6 +82,7 @@ class Kept(Part):
             events.Built: self._built,
             events.Entered: self._entered,
             events.Left: self._left,
+            events.Passed: self._passed,
             events.BackwardBegins: self._begins,
             events.BackwardEnds: self._ends,
             events.StepEnds: self._stepped,
@@ -106,8 +110,8 @@ class Kept(Part):
         if suspects:
             gc.collect()  # what only a cycle of references holds is nobody's mistake
             for line in [s for s in suspects if _held(s)]:
-                line.alive = _held(line)
-                line.holder = holders.holder()
+                line.holder = holders.container() if line.inner else holders.holder()
+                line.alive = _held(line) if line.holder or not line.inner else ()
         self._step += 1
 
     # --- graphs that are carried into the next step
@@ -115,6 +119,7 @@ class Kept(Part):
     def _entered(self, e: events.Entered) -> None:
         if e.depth or not e.recording:
             return
+        self._first = True
         self._look_for_step()
         if not self._over:
             return
@@ -165,6 +170,16 @@ class Kept(Part):
         line = self._line((id(e.module), e.at), type(e.module).__name__, place)
         for y in holders.tensors(e.output)[:1]:
             self._hang(line, y)
+
+    def _passed(self, e: events.Passed) -> None:
+        """The first layer of a model: who holds what a later one has made holds that, too."""
+        if self._first:
+            self._first = False
+            key = ("first", id(e.module), e.at)
+            line = self._line(key, type(e.module).__name__, placed(e.at))
+            line.inner = True
+            for y in holders.tensors(e.output)[:1]:
+                self._hang(line, y)
 
     def _line(self, key: Frames | tuple[Any, ...], what: str, place: Place | None) -> _Line:
         return self._lines.setdefault(key, _Line(what, place))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -25,6 +26,7 @@ class _Scaler:
     """A gradient scaler, and how its steps went."""
 
     scaler: Any
+    optimizer: Any = None
     steps: int = 0
     skipped: int = 0
     in_row: int = 0
@@ -81,7 +83,7 @@ class Order(Part):
         row.steps += 1
         row.skipped += e.skipped
         row.in_row = row.in_row + 1 if e.skipped else 0
-        row.scale, row.place = e.scale, e.place
+        row.scale, row.place, row.optimizer = e.scale, e.place, e.optimizer
         self._scaled.discard(id(e.scaler))
         self._unscaled -= {id(p) for p in e.engine.params(e.optimizer)}
         self._stepped.add(id(e.optimizer))  # a skipped step is no reason to complain of an order
@@ -117,18 +119,43 @@ class Order(Part):
                 self._roots.setdefault(key, (module, place))
         self._calls = {}
 
+    def _by_optimizer(self) -> list[list[_Scaler]]:
+        """Scalers that were asked for a step, those of one optimizer together."""
+        found: dict[int, list[_Scaler]] = {}
+        for row in [row for row in self._scalers.values() if row.steps]:
+            found.setdefault(id(row.optimizer), []).append(row)
+        return list(found.values())
+
     # --- findings
 
     def found(self, ledger: Ledger) -> list[Finding]:
         """What stands in the wrong order, and scalers that do not come through."""
         found = [_clipped(row) for row in self._scalers.values() if row.clips]
         found += [_skips(row) for row in self._scalers.values() if row.in_row >= _PATIENCE]
+        found += [_fresh(rows) for rows in self._by_optimizer() if _are_fresh(rows)]
         found += [
             _early(schedule, place)
             for key, (schedule, place) in self._early.items()
             if key in self._trained
         ]
         return found + [_evaluated(m, p) for m, p in self._roots.values() if _is_moved(m)]
+
+
+def _are_fresh(rows: Sequence[_Scaler]) -> bool:
+    """Whether each scaler of an optimizer has lived for one step, and could not make it."""
+    return len(rows) > 1 and all(row.steps == row.skipped == 1 for row in rows)
+
+
+def _fresh(rows: Sequence[_Scaler]) -> Finding:
+    return said(
+        "warning",
+        "scaler_skips",
+        f"{len(rows)} steps in a row were dropped, because gradients were not finite, each by a "
+        f"gradient scaler of its own that began at {rows[-1].first:g}: what one has learnt of the "
+        "scale, the next one does not know",
+        "make one scaler, before the loop, and use it in every step",
+        rows[-1].place,
+    )
 
 
 def _clipped(row: _Scaler) -> Finding:

@@ -45,6 +45,9 @@ def _replaced(seen: Seen, left: Sequence[Any], row: Steps) -> Finding:
     strays = _strays(seen, row)
     shapes = {tuple(p.shape) for p in strays}
     fits = all(tuple(p.shape) in shapes for p in left)
+    lines = [seen.written.get(id(p)) for p in left]
+    if fits and len(left) > len(strays) and None not in lines:
+        return _copied(seen, left, row, placed(lines[-1]))
     names = listed([seen.names.param(p) for p in left])
     because = (
         f"{type(row.optimizer).__name__} holds {len(strays)} parameters that no model that ran has "
@@ -59,6 +62,27 @@ def _replaced(seen: Seen, left: Sequence[Any], row: Steps) -> Finding:
         row.place,
         "build the optimizer after the last change of the model: optimizer = "
         f"{type(row.optimizer).__name__}(model.parameters(), ...)",
+    )
+
+
+def _copied(seen: Seen, left: Sequence[Any], row: Steps, place: Place | None) -> Finding:
+    """Copies of a model, made again and again, each changed through `.data`."""
+    names = listed([seen.names.param(p) for p in left])
+    because = (
+        f"{len(left)} parameters of copies get gradients and were changed through `.data`, which "
+        f"leaves no graph back to those that {type(row.optimizer).__name__} holds: these get no "
+        "gradient at all"
+    )
+    return finding(
+        "error",
+        "detached",
+        names,
+        because,
+        "",
+        place,
+        "update the copies with a graph: torch.func.functional_call(model, {name: p - rate * g}, "
+        "x) with g of create_graph=True; or hand the copies' gradients on to the model (first "
+        "order)",
     )
 
 

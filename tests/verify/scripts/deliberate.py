@@ -484,6 +484,25 @@ def lbfgs():
         print(step, optimizer.step(closure).item())
 
 
+def first_order():
+    """Copies are adapted through `.data`, and their gradients handed on."""
+    net = mlp(4, 8, 1)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    x, y = torch.randn(20, 4), torch.randn(20, 1)
+    for step in range(5):
+        optimizer.zero_grad()
+        fast = copy.deepcopy(net)
+        grads = torch.autograd.grad(F.mse_loss(fast(x), y), list(fast.parameters()))
+        for p, g in zip(fast.parameters(), grads, strict=True):
+            p.data -= 0.1 * g
+        loss = F.mse_loss(fast(x), y)
+        loss.backward()
+        for p, q in zip(net.parameters(), fast.parameters(), strict=True):
+            p.grad = q.grad
+        optimizer.step()
+        print(step, loss.item())
+
+
 CASES = [f for f in list(globals().values()) if getattr(f, "__module__", "") == __name__]
 CASES = {f.__name__: f for f in CASES if callable(f) and f.__name__ != "mlp"}
 

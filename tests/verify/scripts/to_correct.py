@@ -16,7 +16,8 @@ opt = torch.optim.SGD(net.parameters(), lr=0.1)
 for epoch in range(4):
     opt.zero_grad()
     u = F.normalize(net(X), dim=1)
-    angle = torch.acos((u * u).sum(1))
+    others = torch.cat([u[:32], u[32:].flip(0)])
+    angle = torch.acos((u * others).sum(1))
     angle.mean().backward()
     opt.step()
 """
@@ -349,7 +350,104 @@ for epoch in range(4):
     F.mse_loss(net(x), x[:, :1]).backward()
     opt.step()
 """
+LISTED = """
+net = nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 3))
+opt = torch.optim.Adam(net.parameters(), lr=0.01)
+for epoch in range(4):
+    said = []
+    for x, c in zip(X[:12], C):
+        law = torch.distributions.Categorical(logits=net(x))
+        said.append(law.log_prob(law.sample()))
+    likely = torch.tensor(said, requires_grad=True)
+    opt.zero_grad()
+    (-likely * Y[:12, 0]).mean().backward()
+    opt.step()
+"""
+IN_NUMPY = """
+import numpy as np
+q, k, v = nn.Linear(6, 5), nn.Linear(6, 5), nn.Linear(6, 1)
+opt = torch.optim.Adam([*q.parameters(), *k.parameters(), *v.parameters()], lr=0.01)
+def mixed(x):
+    scores = (q(x) @ k(x).T).detach().numpy()
+    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+    scores = scores / scores.sum(axis=1, keepdims=True)
+    return torch.from_numpy(scores) @ v(x)
+for epoch in range(4):
+    opt.zero_grad()
+    F.mse_loss(mixed(X), Y).backward()
+    opt.step()
+"""
+ROUNDED = """
+coder, reader = nn.Linear(6, 4), nn.Linear(4, 1)
+opt = torch.optim.Adam([*coder.parameters(), *reader.parameters()], lr=0.01)
+for epoch in range(4):
+    code = torch.round(3 * torch.tanh(coder(X)))
+    opt.zero_grad()
+    F.mse_loss(reader(code), Y).backward()
+    opt.step()
+"""
+CHOSEN = """
+router, parts = nn.Linear(6, 4), nn.Linear(6, 4)
+opt = torch.optim.Adam([*router.parameters(), *parts.parameters()], lr=0.01)
+for epoch in range(4):
+    one = F.one_hot(router(X).argmax(1), 4).float()
+    opt.zero_grad()
+    F.mse_loss((one * parts(X)).sum(1, keepdim=True), Y).backward()
+    opt.step()
+"""
+METER = """
+class Meter:
+    def __init__(self):
+        self.total = 0.0
+    def add(self, value):
+        self.total = self.total + value
+net, meter = nn.Linear(6, 1), Meter()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for epoch in range(6):
+    loss = F.mse_loss(net(X), Y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    meter.add(loss)
+"""
+LAYER_LIST = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.seen = nn.Linear(6, 8), nn.Linear(8, 1), []
+    def forward(self, x):
+        h = torch.tanh(self.a(x))
+        self.seen.append(h)
+        return self.b(h)
+net = Net()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for epoch in range(6):
+    opt.zero_grad()
+    F.mse_loss(net(X), Y).backward()
+    opt.step()
+"""
+HISTORY = """
+from collections import defaultdict
+history = defaultdict(list)
+def record(name, value):
+    history[name].append(value)
+net = nn.Linear(6, 1)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for epoch in range(6):
+    loss = F.mse_loss(net(X), Y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    record("loss", loss)
+"""
 WRONG = [
+    (LISTED, "detached", "likely = torch.stack(said)"),
+    (IN_NUMPY, "detached", "torch.exp(scores - scores.amax(dim=1, keepdim=True))"),
+    (ROUNDED, "no_gradient", "- 3 * torch.tanh(coder(X))).detach()"),
+    (CHOSEN, "no_gradient", "torch.softmax(router(X), 1) + ("),
+    (METER, "graph_kept", "self.total = self.total + value.detach()"),
+    (LAYER_LIST, "graph_kept", "self.seen.append(h.detach())"),
+    (HISTORY, "graph_kept", "history[name].append(value.detach())"),
     (ADDED, "partly_detached", "    far = sum(torch.distributions"),
     (CLAMPED, "unseen_change", "loss.backward()\n    clamp()"),
     (GROWING, "first_bad", "torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)"),

@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.rules import axes, factors, names, products, statements
+from chainrule.verify.repair.rules import (
+    axes,
+    cases,
+    elements,
+    factors,
+    names,
+    products,
+    statements,
+    turns,
+)
 from chainrule.verify.repair.scene import Scene
 
 Rule: TypeAlias = Callable[[Scene], Iterator[Edit]]
@@ -17,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     products.transposed,
     products.permuted,
     axes.other_axis,
+    axes.other_axis_throughout,
     axes.keeping,
     axes.sum_or_mean,
     axes.reduced,
@@ -29,21 +39,28 @@ RULES: tuple[Rule, ...] = (
     names.other_name,
     names.other_index,
     names.guarded_index,
+    names.exchanged,
+    elements.moved,
+    elements.off_by_one,
+    elements.turned,
     factors.without,
     factors.inverse,
     factors.exponents,
     factors.constants,
-    factors.comparisons,
-    factors.masks,
+    cases.comparisons,
+    cases.masks,
+    factors.conjugated,
     factors.functions,
     factors.applied,
     factors.sizes,
     factors.bounded,
     statements.added,
     statements.left_out,
+    turns.hoisted,
+    turns.summed,
     statements.unused,
-    statements.handed_on,
-    statements.collected,
+    turns.handed_on,
+    turns.collected,
     statements.whole,
     statements.scattered,
     statements.own_copy,

@@ -33,6 +33,29 @@ def other_axis(scene: Scene) -> Iterator[Edit]:
                 yield _with_argument(scene, node, f"{'dim' if scene.torch else 'axis'}={text}", 1.4)
 
 
+def other_axis_throughout(scene: Scene) -> Iterator[Edit]:
+    """Another axis for all calls of an expression that go along the same one: a running sum from
+    the end names it three times."""
+    draft = scene.draft
+    for root in scene.roots:
+        inside = set(ast.walk(root))
+        rows: dict[str, list[tuple[int, int]]] = {}
+        for node, _ in _calls(scene):
+            axis = _axis(node)
+            if axis is not None and node in inside:
+                rows.setdefault(draft.src(axis), []).append(draft.span(axis))
+        for here, spans in rows.items():
+            spans.sort()
+            if len(spans) < 2:
+                continue
+            start, end = spans[0][0], spans[-1][1]
+            between = [draft.body[a:b] for (_, a), (b, _) in itertools.pairwise(spans)]
+            for text in _choices(scene, len(scene.shape(root) or ())):
+                new = text.join(["", *between, ""])
+                says = f"all axes {here} of `{draft.src(root)}` become {text}"
+                yield Edit(start, end, new, "wrong_axis", 1.2, says)
+
+
 def _choices(scene: Scene, ndim: int) -> list[str]:
     """All axes and sets of axes, the last axis as the code writes it elsewhere."""
     axes = list(range(ndim))

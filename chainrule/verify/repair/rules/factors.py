@@ -1,4 +1,4 @@
-"""Factors, exponents, constants, comparisons and sizes that are not what they should be.
+"""Factors, exponents, constants, conjugates and sizes that are not what they should be.
 
 Constant factors and signs need no rule: `weigh.py` solves for them.
 """
@@ -10,18 +10,10 @@ import re
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import MUL, POW, UNARY, as_part
+from chainrule.verify.repair.fit import MUL, POW, as_part, called, number
 from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.watch import plain
 
-_OPERATORS: dict[type[ast.cmpop], str] = {
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-}
-_OPPOSITE = {">": "<", ">=": "<", "<": ">", "<=": ">", "==": "!=", "!=": "=="}
 _CASTS = {"astype", "float", "half", "double", "detach", "to", "round", "bfloat16", "float32"}
 
 
@@ -80,7 +72,7 @@ def exponents(scene: Scene) -> Iterator[Edit]:
                 here = scene.value(node.right)
                 if isinstance(here, int | float):
                     for other in _exponents(float(here)):
-                        yield scene.put(node.right, _number(other), "wrong_value", 1.3)
+                        yield scene.put(node.right, number(other), "wrong_value", 1.3)
             case ast.BinOp(op=ast.Div()) if scene.is_array(node.right):
                 base = as_part(scene.draft, node.right, POW + 1)
                 for k in (2, 3):
@@ -104,93 +96,49 @@ def _exponents(here: float) -> list[float]:
     return [e for e in dict.fromkeys(near) if e not in (here, 0.0, 1.0)]
 
 
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(value)
-
-
 def constants(scene: Scene) -> Iterator[Edit]:
     """Another constant near the one that is there."""
     for node in scene.expressions:
         if not (isinstance(node, ast.Constant) and isinstance(node.value, int | float)):
             continue
         parent = scene.draft.parents[node]
-        if isinstance(parent, ast.keyword | ast.Tuple | ast.Call):
-            continue  # An axis, a shape: other rules know them.
+        if isinstance(parent, ast.keyword | ast.Tuple | ast.Call | ast.Compare):
+            continue  # An axis, a shape, a bound: other rules know them.
         whole = isinstance(node.value, int)
         c = float(node.value)
         others = [c + 1, c - 1, 1.0, 0.0, 2.0, 0.5, c * 2, c / 2, c * 3, c / 3, -c]
         for other in dict.fromkeys(others):
             if other != c and (not whole or other == int(other) or c <= 3):
-                yield scene.put(node, _number(other), "factor", 1.7)
+                yield scene.put(node, number(other), "factor", 1.7)
 
 
-def comparisons(scene: Scene) -> Iterator[Edit]:
-    """Other comparisons; a mask turned over."""
+def conjugated(scene: Scene) -> Iterator[Edit]:
+    """A conjugate that is missing, or one too much."""
+    module = scene.module("torch") if scene.torch else scene.module("numpy", "chainrule")
     for node in scene.expressions:
+        value = plain(scene.value(node))
+        if module is None or value is None or value.dtype.kind != "c":
+            continue
         match node:
-            case ast.Compare(ops=[op], left=left, comparators=[right]) if type(
-                op
-            ) in _OPERATORS and _is_of_numbers(scene, left, right):
-                here = _OPERATORS[type(op)]
-                for other in _OPERATORS.values():
-                    if other == here:
-                        continue
-                    a, b = as_part(scene.draft, left, 6), as_part(scene.draft, right, 6)
-                    code = "region" if other == _OPPOSITE[here] else "one_sided"
-                    yield scene.put(node, f"{a} {other} {b}", code, 1.3)
-            case ast.UnaryOp(op=ast.Invert()):
-                yield scene.put(node, scene.draft.src(node.operand), "region", 1.2)
-            case ast.Name() | ast.Attribute() if _is_bool(scene, node):
-                yield scene.put(node, f"~{as_part(scene.draft, node, UNARY)}", "region", 1.4)
-            case ast.Call(args=[_, a, b], func=ast.Attribute(attr="where")):
-                start, end = scene.draft.span(a)[0], scene.draft.span(b)[1]
-                text = f"{scene.draft.src(b)}, {scene.draft.src(a)}"
-                yield Edit(start, end, text, "region", 1.3, "the cases of `where` change places")
+            case ast.Name() | ast.Attribute() | ast.Subscript():
+                yield scene.put(node, f"{module}.conj({scene.draft.src(node)})", "transposed", 1.2)
+            case ast.BinOp(op=ast.Mult(), left=a, right=b):
+                for text in _other_conjugates(scene, a, b, module):
+                    yield scene.put(node, text, "transposed", 1.3)
             case _:
                 continue
 
 
-def _is_of_numbers(scene: Scene, left: ast.expr, right: ast.expr) -> bool:
-    """Whether elements of arrays are compared, not options or sizes."""
-    return any(scene.is_array(e) for e in (left, right))
+def _other_conjugates(scene: Scene, a: ast.expr, b: ast.expr, module: str) -> Iterator[str]:
+    """A product in which the other factor is conjugated."""
+    left, right = scene.draft.src(a), scene.draft.src(b)
+    if isinstance(a, ast.Call) and called(a) in _CONJUGATES and len(a.args) == 1:
+        yield f"{scene.draft.src(a.args[0])} * {module}.conj({right})"
+    if isinstance(b, ast.Call) and called(b) in _CONJUGATES and len(b.args) == 1:
+        yield f"{module}.conj({left}) * {scene.draft.src(b.args[0])}"
 
 
-def _is_bool(scene: Scene, node: ast.expr) -> bool:
-    return str(getattr(scene.value(node), "dtype", "")).endswith("bool")
-
-
-def masks(scene: Scene) -> Iterator[Edit]:
-    """A mask of zeros and ones where one side has a slope; a mask that is missing."""
-    module = scene.module("torch") if scene.torch else scene.module("numpy", "chainrule")
-    for node in scene.expressions:
-        if _is_bool(scene, node) and module is not None and not isinstance(node, ast.Name):
-            for s in scene.numbers:
-                mask = scene.draft.src(node)
-                yield scene.put(node, f"{module}.where({mask}, 1.0, {s})", "one_sided", 1.7)
-        match node:
-            case ast.Call(args=[_, a, b], func=ast.Attribute(attr="where")) if module is not None:
-                yield from [e for case in (a, b) for e in _signed(scene, node, case, module)]
-            case _:
-                pass
-    for node in scene.roots:
-        for name, value in scene.arrays_at(node).items():
-            if name not in scene.cotangents and scene.shape(node) == tuple(value.shape):
-                here = as_part(scene.draft, node, MUL)
-                yield scene.put(node, f"{here} * ({name} > 0)", "region", 1.8)
-                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-                    yield scene.put(node.right, f"({name} > 0)", "region", 1.7)
-
-
-def _signed(scene: Scene, node: ast.expr, case: ast.expr, module: str) -> Iterator[Edit]:
-    """A number that one case of a `where` gives for both signs: of `abs`, of a clipped value."""
-    if scene.shape(case) != ():
-        return
-    for name, value in scene.arrays_at(node).items():
-        if scene.shape(node) == tuple(value.shape) and name not in scene.cotangents:
-            text = f"{as_part(scene.draft, case, MUL)} * {module}.sign({name})"
-            yield scene.put(case, text, "one_sided", 1.5)
-
-
+_CONJUGATES = ("conj", "conjugate")
 _ELEMENTWISE = ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "sign", "sigmoid")
 _CALLED = re.compile(r"[A-Za-z_][\w.]*(?=\()")
 _RELATED = (

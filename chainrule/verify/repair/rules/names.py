@@ -29,7 +29,8 @@ def other_name(scene: Scene) -> Iterator[Edit]:
 
 def _code(scene: Scene, node: ast.expr, name: str) -> str:
     held = plain(scene.value(node))
-    if held is not None and not np.any(held):
+    once = scene.watched.turns[scene.draft.index[node]] == 1
+    if once and held is not None and not np.any(held):
         return "dropped"
     inside = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     made = isinstance(node, ast.Call) and not inside & (set(scene.arrays) - scene.cotangents)
@@ -86,6 +87,29 @@ def _is_loop_counter(scene: Scene, name: str) -> bool:
     return type(scene.watched.names.get(name)) is int and any(
         name in names_in(n.target) for n in loops
     )
+
+
+def exchanged(scene: Scene) -> Iterator[Edit]:
+    """Two names of one expression, each in the place of the other: `wy * (1 - wx)` to
+    `wx * (1 - wy)`."""
+    for root in scene.roots:
+        inside = [n for n in ast.walk(root) if isinstance(n, ast.Name) and scene.shape(n)]
+        for a, b in itertools.combinations(sorted({n.id for n in inside}), 2):
+            shapes = {scene.shape(n) for n in inside if n.id in (a, b)}
+            if len(shapes) == 1:
+                yield scene.put(
+                    root, _with_exchanged(scene, root, inside, a, b), "wrong_value", 1.4
+                )
+
+
+def _with_exchanged(scene: Scene, root: ast.expr, names: list[ast.Name], a: str, b: str) -> str:
+    """The text of an expression with two names exchanged."""
+    text, first = scene.draft.src(root), scene.draft.span(root)[0]
+    for n in sorted(names, key=lambda n: -scene.draft.span(n)[0]):
+        if n.id in (a, b):
+            start, end = (i - first for i in scene.draft.span(n))
+            text = text[:start] + (b if n.id == a else a) + text[end:]
+    return text
 
 
 def other_order(scene: Scene) -> Iterator[Edit]:

@@ -106,7 +106,9 @@ def transposed(scene: Scene) -> Iterator[Edit]:
     for node in scene.expressions:
         if (inner := _untransposed(node)) is not None:
             yield scene.put(node, scene.draft.src(inner), "transposed", 1.2)
-    for node in scene.roots:
+    handed = [a for n in scene.expressions if isinstance(n, ast.Call) for a in n.args]
+    square = [a for a in handed if len(shape := scene.shape(a) or ()) == 2 and len(set(shape)) == 1]
+    for node in [*scene.roots, *[a for a in square if a not in scene.roots]]:
         ndim = len(scene.shape(node) or ())
         if ndim >= 2 and _untransposed(node) is None:
             yield scene.put(node, scene.transposed(scene.draft.src(node), ndim), "transposed", 1.3)

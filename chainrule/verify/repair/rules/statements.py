@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, removed
+from chainrule.verify.repair.fit import ADD, ATOM, as_part, removed
 from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.syntax import bases, elements
 from chainrule.verify.repair.watch import is_torch, plain, shape_of
 
 SIGNS: dict[type[ast.operator], str] = {
@@ -24,12 +25,12 @@ SIGNS: dict[type[ast.operator], str] = {
 def added(scene: Scene) -> Iterator[Edit]:
     """`=` to `+=` and back, `+=` to `-=`."""
     assigned = set[str]()
-    for node in _statements(scene):
+    for node in scene.draft.statements:
         match node:
             case ast.Assign(targets=[target], value=value):
                 name = scene.draft.src(target)
                 again = name in assigned or not isinstance(target, ast.Name)
-                assigned |= _names(target)
+                assigned |= {*_names(target), name}
                 if again and not isinstance(target, ast.Tuple | ast.List):
                     says = f"`{name} =` becomes `{name} +=`"
                     yield _operator(scene, target, value, "+=", "overwritten", 1.0, says)
@@ -38,7 +39,8 @@ def added(scene: Scene) -> Iterator[Edit]:
             case ast.For(target=target):
                 assigned |= _names(target)
             case ast.AugAssign(target=target, value=value):
-                for other, code in (("=", "extra_term"), ("+=", "sign"), ("-=", "sign")):
+                anew = "extra_term" if bases(target) & assigned else "not_reset"
+                for other, code in (("=", anew), ("+=", "sign"), ("-=", "sign")):
                     says = f"the assignment to `{scene.draft.src(target)}` becomes `{other}`"
                     yield _operator(scene, target, value, other, code, 0.95, says)
             case _:
@@ -54,7 +56,7 @@ def _names(target: ast.expr) -> set[str]:
 
 def left_out(scene: Scene) -> Iterator[Edit]:
     """A statement too much: one that changes a value once more, or throws it away."""
-    for node in _statements(scene):
+    for node in scene.draft.statements:
         match node:
             case ast.AugAssign(op=ast.Mult() | ast.Div() | ast.Pow()):
                 yield removed(scene.draft, node, "factor", 1.1)
@@ -70,25 +72,10 @@ def left_out(scene: Scene) -> Iterator[Edit]:
                 continue
 
 
-def handed_on(scene: Scene) -> Iterator[Edit]:
-    """A term or factor that is missing in a loop: what one turn hands on to the next."""
-    for node in scene.expressions:
-        turns = scene.watched.turns[scene.draft.index[node]]
-        shape = scene.shape(node)
-        if turns < 2 or not shape or not (node in scene.roots or scene.flows(node)):
-            continue
-        for name, value in scene.arrays_at(node).items():
-            if shape_of(value) == shape and name != scene.draft.src(node):
-                here = as_part(scene.draft, node, ADD)
-                yield scene.put(node, f"{here} + {name}", "missing_term", 1.5)
-                factor = as_part(scene.draft, node, MUL)
-                yield scene.put(node, f"{factor} * {name}", "wrong_value", 1.8)
-
-
 def unused(scene: Scene) -> Iterator[Edit]:
     """A gradient that is computed and not used: `layer.backward(dh)` for
     `dx += layer.backward(dh)`."""
-    for node in _statements(scene):
+    for node in scene.draft.statements:
         if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
             continue
         shape, (start, _) = scene.shape(node.value), scene.draft.span(node)
@@ -97,11 +84,6 @@ def unused(scene: Scene) -> Iterator[Edit]:
                 for sign, cost in (("+=", 0.9), ("=", 1.0)):
                     says = f"what `{scene.draft.src(node.value)}` gives is used"
                     yield Edit(start, start, f"{name} {sign} ", "missing_term", cost, says)
-
-
-def _statements(scene: Scene) -> list[ast.stmt]:
-    found = [n for n in scene.draft.nodes if isinstance(n, ast.stmt)]
-    return sorted(found, key=lambda n: n.lineno)
 
 
 def _operator(
@@ -118,7 +100,7 @@ def _operator(
 def whole(scene: Scene) -> Iterator[Edit]:
     """An array that is not read in place of a change of some elements: `d[i, t] -= 1` to
     `d -= q`."""
-    for node in _statements(scene):
+    for node in scene.draft.statements:
         match node:
             case ast.AugAssign(target=ast.Subscript(value=ast.Name() as base)) if (
                 type(node.op) in SIGNS
@@ -133,26 +115,10 @@ def whole(scene: Scene) -> Iterator[Edit]:
                 yield Edit(start, end, text, "wrong_value", 1.4, f"it becomes `{text}`")
 
 
-def collected(scene: Scene) -> Iterator[Edit]:
-    """What is collected in a loop, from the other end: `dxs.append(d)` to `dxs.insert(0, d)`."""
-    for node in scene.expressions:
-        match node:
-            case ast.Call(func=ast.Attribute(value=held, attr="append"), args=[value]):
-                text = f"insert(0, {scene.draft.src(value)})"
-            case ast.Call(
-                func=ast.Attribute(value=held, attr="insert"), args=[ast.Constant(value=0), value]
-            ):
-                text = f"append({scene.draft.src(value)})"
-            case _:
-                continue
-        if scene.watched.turns[scene.draft.index[node]] > 1:
-            yield scene.put(node, f"{scene.draft.src(held)}.{text}", "wrong_value", 1.3)
-
-
 def scattered(scene: Scene) -> Iterator[Edit]:
     """Contributions of equal indices, of which only the last one stays: `dw[i] += g`."""
     numpy = scene.module("numpy")
-    for node in _statements(scene):
+    for node in scene.draft.statements:
         match node:
             case ast.AugAssign(target=ast.Subscript() as target, value=value):
                 pass
@@ -160,18 +126,23 @@ def scattered(scene: Scene) -> Iterator[Edit]:
                 pass
             case _:
                 continue
-        if any(isinstance(n, ast.Slice) for n in ast.walk(target.slice)):
+        arrays = [e for e in elements(target.slice) if scene.shape(e)]
+        sliced = any(isinstance(n, ast.Slice) for n in ast.walk(target.slice))
+        if sliced and not arrays:
             continue  # A slice has no index twice.
         array, where = scene.draft.src(target.value), scene.draft.src(target.slice)
         what, (start, end) = scene.draft.src(value), scene.draft.span(node)
         says = f"equal indices in `{array}[{where}]` are added up"
-        if scene.torch or is_torch(scene.value(target.value)):
+        if sliced and scene.torch:
+            texts = []
+        elif scene.torch or is_torch(scene.value(target.value)):
             texts = [
                 f"{array}.index_put_(({where},), {what}, accumulate=True)",
                 f"{array}.index_add_(0, {where}, {what})",
             ]
         elif numpy is not None:
             inner = f"({where})" if isinstance(target.slice, ast.Tuple) else where
+            inner = f"{numpy}.s_[{where}]" if sliced else inner
             texts = [f"{numpy}.add.at({array}, {inner}, {what})"]
         else:
             texts = []
@@ -189,7 +160,7 @@ def own_copy(scene: Scene) -> Iterator[Edit]:
         if simple and isinstance(parent, ast.Assign) and scene.is_array(node):
             text = f"{as_part(scene.draft, node, ATOM)}.{copy}()"
             yield scene.put(node, text, "writes", 1.5)
-    for node in _statements(scene):
+    for node in scene.draft.statements:
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             sign = SIGNS.get(type(node.op))
             if sign is not None:

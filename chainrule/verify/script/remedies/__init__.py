@@ -29,12 +29,13 @@ from chainrule.verify.script.remedies.order import (
     same_numbers,
     unscaled,
 )
+from chainrule.verify.script.remedies.smooth import in_torch, straight
 from chainrule.verify.training.edits import Edit
 
 _Remedy = Callable[[Finding], Iterator[Edit | None]]
 
 REMEDIES: dict[str, tuple[_Remedy, ...]] = {
-    "detached": (joined,),
+    "detached": (joined, in_torch),
     "first_bad": (domain, bounded),
     "vanishing": (steeper,),
     "exploding": (drawn,),
@@ -47,11 +48,11 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "unseen_change": (changed_late,),
     "recomputed": (same_numbers,),
     "not_optimized": (registered, built_late, given_all, given_other),
-    "no_gradient": (given_other,),
+    "no_gradient": (straight, given_other),
     "not_reset": (reset_used,),
     "reset_misplaced": (reset_late,),
     "graph_kept": (carried,),
-    "partly_detached": (joined,),
+    "partly_detached": (joined, in_torch),
 }
 """By code of a finding."""
 

@@ -12,6 +12,7 @@ from chainrule.verify.training.edits import Edit
 
 _METHODS = {"detach", "detach_", "item", "numpy", "tolist", "cpu"}
 _COPIES = {"tensor", "as_tensor", "asarray", "array", "from_numpy", "Tensor", "float"}
+_TRUE = ast.Constant(value=True)
 _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 
 
@@ -48,6 +49,18 @@ def switched_on(place: Place | None) -> Edit | None:
                 new = source.without([])
                 new[maker.lineno - 1] = None
                 return source.edited(new)
+    return None
+
+
+def derived_again(place: Place | None) -> Edit | None:
+    """A call of `torch.autograd.grad` with create_graph=True."""
+    source = Source.at(place)
+    if source is None:
+        return None
+    for call in [n for n in source.around(ast.Call) if called(n) == "grad" and len(n.args) < 4]:
+        others = [k for k in call.keywords if k.arg not in ("retain_graph", "create_graph")]
+        new = ast.Call(call.func, call.args, [*others, ast.keyword("create_graph", _TRUE)])
+        return source.with_pieces([(call, ast.unparse(new))])
     return None
 
 

@@ -11,11 +11,8 @@
                | buffer* "=" "eager" op "(" buffer* ")" ["if" buffer]    an op of its own, in Python
                | "while" buffer "{" kernel* "}"       again and again, as long as a bool holds
     argument  := letter | extent | ("in" | "out" | "inout") buffer "[" offset "; " extent "]"
-    expr      := literal | local | buffer "[" offset "]" ["if" expr] | index | fn "(" expr* ")"
-    offset    := extent + sum of extent * (var | expr)
 
-Buffers are flat; an offset counts elements. Expressions are interned by a `Exprs`, so equal ones
-are one object. Everything is immutable.
+Expressions and offsets are in `expressions.py`. Everything is immutable.
 """
 
 from __future__ import annotations
@@ -24,202 +21,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
-import numpy as np
+from chainrule.compile.loops.expressions import (
+    Affine,
+    Buffer,
+    Dtype,
+    Expr,
+    Local,
+    Var,
+    in_offset,
+    within,
+)
+from chainrule.compile.terms.sizes import Extent
 
-from chainrule.compile.terms.sizes import Extent, product
-
-Dtype = Any
-Role = Literal["input", "state", "result", "scratch", "constant"]
 Fold = Literal["add", "mul", "maximum", "minimum", "logical_or", "logical_and"]
 Mode = Literal["serial", "lanes", "parallel"]
-
-
-@final
-@dataclass(eq=False, slots=True)
-class Buffer:
-    """Memory for numbers. `shape` and `label` are for readers; the size is what counts.
-
-    An input and a state belong to the caller, a state is also written to; a result is new; a
-    constant has `value`.
-    """
-
-    name: str
-    dtype: Dtype
-    shape: tuple[Extent, ...]
-    role: Role
-    value: Any = None
-    label: str = ""
-
-    @property
-    def size(self) -> Extent:
-        """Number of elements."""
-        return product(self.shape)
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-@final
-@dataclass(frozen=True, eq=False, slots=True)
-class Var:
-    """A loop's counter, from 0 to `extent` - 1."""
-
-    name: str
-    extent: Extent
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-@final
-@dataclass(frozen=True, eq=False, slots=True)
-class Local:
-    """A number in a register."""
-
-    name: str
-    dtype: Dtype
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Affine:
-    """`const` plus the sum of coefficient times variable; a variable may be an integer `Expr`."""
-
-    const: Extent = 0
-    terms: tuple[tuple[Var | Expr, Extent], ...] = ()
-
-    @staticmethod
-    def of(x: Var | Extent | Expr) -> Affine:
-        """`x` itself."""
-        return Affine(0, ((x, 1),)) if isinstance(x, Var | Expr) else Affine(x)
-
-    def plus(self, other: Affine) -> Affine:
-        """The sum."""
-        total = dict(self.terms)
-        for v, c in other.terms:
-            c = total.get(v, 0) + c
-            total[v] = c
-        terms = tuple([(v, c) for v, c in total.items() if c != 0])
-        return Affine(self.const + other.const, terms)
-
-    def times(self, by: Extent) -> Affine:
-        """`by` times as much."""
-        if by == 0:
-            return Affine()
-        return Affine(self.const * by, tuple([(v, c * by) for v, c in self.terms]))
-
-    def coefficient(self, var: Var) -> Extent:
-        """What `var` is multiplied by."""
-        for v, c in self.terms:
-            if v is var:
-                return c
-        return 0
-
-    def __str__(self) -> str:
-        words = [f"{v}" if c == 1 else f"{_factor(c)}*{v}" for v, c in self.terms]
-        if self.const != 0 or not words:
-            words.append(str(self.const))
-        return " + ".join(words)
-
-
-def _factor(c: Extent) -> str:
-    return str(c) if isinstance(c, int) or len(c.terms) == 1 else f"({c})"
-
-
-@final
-@dataclass(frozen=True, eq=False, slots=True)
-class Expr:
-    """A number: `kind` says what `of` holds.
-
-    | kind | of |
-    |---|---|
-    | `lit` | a Python number |
-    | `local` | a `Local` |
-    | `load` | (Buffer, Affine, Expr or None): the element there; 0 where the condition fails |
-    | `index` | an `Affine`, as an int64 |
-    | `fn` | (name, *arguments) |
-
-    `free` are the loop counters and locals that it depends on.
-    """
-
-    kind: Literal["lit", "local", "load", "index", "fn"]
-    of: Any
-    dtype: Dtype
-    free: frozenset[Var | Local]
-
-    def __str__(self) -> str:
-        match self.kind:
-            case "load":
-                buffer, at, when = self.of
-                return f"{buffer.name}[{at}]" + (f" if {when}" if when is not None else "")
-            case "fn":
-                return f"{self.of[0]}({', '.join(map(str, self.of[1:]))})"
-            case _:
-                return str(self.of)
-
-    __repr__ = __str__
-
-
-@final
-class Exprs:
-    """Makes expressions, each only once."""
-
-    def __init__(self) -> None:
-        self._known: dict[Any, Expr] = {}
-
-    def lit(self, value: Any, dtype: Dtype) -> Expr:
-        """The number `value`."""
-        dtype = np.dtype(dtype)
-        plain = np.asarray(value).astype(dtype).item()
-        return self._make("lit", plain, dtype, (repr(plain),), frozenset())
-
-    def local(self, local: Local) -> Expr:
-        """What `local` holds."""
-        return self._make("local", local, local.dtype, (local,), frozenset([local]))
-
-    def load(self, buffer: Buffer, at: Affine, when: Expr | None = None) -> Expr:
-        """The element of `buffer` at `at`; 0 where `when` is given and false."""
-        free = _free(at) | (when.free if when is not None else frozenset[Any]())
-        return self._make("load", (buffer, at, when), buffer.dtype, (buffer, at, when), free)
-
-    def index(self, at: Affine) -> Expr:
-        """`at` as a number."""
-        return self._make("index", at, np.dtype(np.int64), (at,), _free(at))
-
-    def fn(self, name: str, *args: Expr, dtype: Dtype) -> Expr:
-        """The function `name` of `args`."""
-        dtype = np.dtype(dtype)
-        free = frozenset[Var | Local]().union(*[a.free for a in args])
-        return self._make("fn", (name, *args), dtype, (name, *args), free)
-
-    def cast(self, x: Expr, dtype: Dtype) -> Expr:
-        """`x` as a `dtype`."""
-        dtype = np.dtype(dtype)
-        if x.dtype == dtype:
-            return x
-        if x.kind == "lit":
-            with np.errstate(all="ignore"):
-                return self.lit(np.asarray(x.of, x.dtype).astype(dtype), dtype)
-        return self.fn("cast", x, dtype=dtype)
-
-    def _make(self, kind: Any, of: Any, dtype: Dtype, key: Any, free: frozenset[Any]) -> Expr:
-        full = (kind, dtype, *key)
-        found = self._known.get(full)
-        if found is None:
-            found = self._known[full] = Expr(kind, of, dtype, free)
-        return found
-
-
-def _free(at: Affine) -> frozenset[Var | Local]:
-    return frozenset[Var | Local]().union(
-        *[v.free if isinstance(v, Expr) else frozenset([v]) for v, _ in at.terms]
-    )
-
-
-# --- statements ----------------------------------------------------------------------------------
 
 
 @final
@@ -459,12 +274,6 @@ class Loops:
         return program(self)
 
 
-def computable(dtype: Dtype) -> bool:
-    """Whether loops know numbers of `dtype`: bools, integers, floats up to 8 bytes. float16 and
-    bfloat16 they only move and cast."""
-    return dtype.kind in "biufV" and dtype.itemsize <= 8
-
-
 def statements(body: Sequence[Stmt]) -> Iterator[Stmt]:
     """Every statement, also those within others."""
     for s in body:
@@ -497,39 +306,12 @@ def exprs_of(s: Stmt) -> list[Expr]:
         case Let() | Into():
             found = [s.value]
         case Store():
-            found = [s.value, *_in_offset(s.at)]
+            found = [s.value, *in_offset(s.at)]
         case Product():
             found = [s.left, s.right]
         case _:
             found = []
     return found
-
-
-def within(e: Expr) -> Iterator[Expr]:
-    """`e` and every expression in it, each once."""
-    seen: set[Expr] = set()
-    stack = [e]
-    while stack:
-        x = stack.pop()
-        if x in seen:
-            continue
-        seen.add(x)
-        yield x
-        match x.kind:
-            case "fn":
-                stack += x.of[1:]
-            case "load":
-                stack += _in_offset(x.of[1])
-                if x.of[2] is not None:
-                    stack.append(x.of[2])
-            case "index":
-                stack += _in_offset(x.of)
-            case _:
-                pass
-
-
-def _in_offset(at: Affine) -> list[Expr]:
-    return [v for v, _ in at.terms if isinstance(v, Expr)]
 
 
 def loads_of(s: Stmt) -> Iterator[Buffer]:
@@ -538,13 +320,3 @@ def loads_of(s: Stmt) -> Iterator[Buffer]:
         for x in within(e):
             if x.kind == "load":
                 yield x.of[0]
-
-
-def strides_of(shape: Sequence[Extent]) -> tuple[Extent, ...]:
-    """Strides, in elements, of a contiguous array."""
-    out: list[Extent] = []
-    step: Extent = 1
-    for n in reversed(shape):
-        out.append(step)
-        step = n * step
-    return tuple(reversed(out))

@@ -1,0 +1,86 @@
+"""Which elements: slices that begin elsewhere, indices off by one, the opposite order."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import ADD, ATOM, as_part
+from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.syntax import elements
+from chainrule.verify.repair.watch import is_torch, plain
+
+
+def moved(scene: Scene) -> Iterator[Edit]:
+    """A slice of the same length that begins at another place: `d[:T]` to `d[pad:pad + T]`."""
+    for node in scene.expressions:
+        for part in elements(node.slice) if isinstance(node, ast.Subscript) else ():
+            if not isinstance(part, ast.Slice) or part.step is not None:
+                continue
+            start, end = scene.draft.span(part)
+            here = scene.draft.src(part)
+            for text in _moved(scene, part):
+                says = f"`{here}` becomes `{text}`"
+                yield Edit(start, end, text, "wrong_value", 1.4, says)
+
+
+def _moved(scene: Scene, part: ast.Slice) -> Iterator[str]:
+    low, high = part.lower, part.upper
+    if low is None and high is not None:
+        count = as_part(scene.draft, high, ADD)
+        yield from [f"{k}:{k} + {count}" for k in scene.counts]
+        yield f"-{as_part(scene.draft, high, ATOM)}:"
+    elif low is not None and high is None:
+        start = as_part(scene.draft, low, ATOM)
+        yield f":-{start}"
+        yield f"{start}:-{start}"
+    elif low is not None and high is not None:
+        match high:
+            case ast.BinOp(op=ast.Add(), left=left, right=right) if scene.draft.src(
+                left
+            ) == scene.draft.src(low):
+                yield f":{scene.draft.src(right)}"
+            case _:
+                return
+
+
+def off_by_one(scene: Scene) -> Iterator[Edit]:
+    """Index arrays one too large, or one too small."""
+    for node in scene.expressions:
+        value = plain(scene.value(node))
+        if value is None or value.dtype.kind != "i" or not value.ndim:
+            continue
+        match node:
+            case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=ast.Constant(value=1)):
+                yield scene.put(node, scene.draft.src(left), "wrong_value", 1.4)
+            case ast.Name(id=name) if isinstance(scene.draft.parents[node], ast.Tuple):
+                for text in (f"{name} + 1", f"{name} - 1"):
+                    yield scene.put(node, text, "wrong_value", 1.5)
+            case _:
+                continue
+
+
+def turned(scene: Scene) -> Iterator[Edit]:
+    """Elements in the opposite order, or no more so."""
+    for node in scene.expressions:
+        if not isinstance(node, ast.Subscript) or not scene.shape(node):
+            continue
+        parts = elements(node.slice)
+        if _steps_back(node):
+            yield scene.put(node, scene.draft.src(node.value), "wrong_value", 1.3)
+        elif isinstance(parts[-1], ast.Slice) and ast.unparse(parts[-1]) != ":":
+            text, last = scene.draft.src(node), "-1" if len(parts) > 1 else "0"
+            torch = scene.torch or is_torch(scene.value(node))
+            order = f".flip({last})" if torch else "[..., ::-1]" if len(parts) > 1 else "[::-1]"
+            yield scene.put(node, text + order, "wrong_value", 1.4)
+
+
+def _steps_back(node: ast.Subscript) -> bool:
+    """Whether a subscript changes nothing but the order: `x[::-1]`, `x[..., ::-1]`."""
+    parts = elements(node.slice)
+    slices = [p for p in parts if isinstance(p, ast.Slice)]
+    back = [ast.unparse(p) == "::-1" for p in slices]
+    rest = [p for p in parts if not isinstance(p, ast.Slice)]
+    dots = all(isinstance(p, ast.Constant) and p.value is Ellipsis for p in rest)
+    return bool(back) and all(back) and dots

@@ -1,0 +1,107 @@
+"""Slips in loops: what one turn hands on to the next, what is collected, what is set anew."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, TypeGuard, cast
+
+import numpy as np
+
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import ADD, MUL, as_part, removed
+from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.syntax import elements, is_stored, names_in
+from chainrule.verify.repair.watch import plain, shape_of
+
+
+def handed_on(scene: Scene) -> Iterator[Edit]:
+    """A term or factor that is missing in a loop: what one turn hands on to the next."""
+    for node in scene.expressions:
+        turns = scene.watched.turns[scene.draft.index[node]]
+        shape = scene.shape(node)
+        if turns < 2 or not shape or not (node in scene.roots or scene.flows(node)):
+            continue
+        for name, value in {**scene.arrays_at(node), **_rows(scene, node)}.items():
+            if shape_of(value) == shape and name != scene.draft.src(node):
+                here = as_part(scene.draft, node, ADD)
+                yield scene.put(node, f"{here} + {name}", "missing_term", 1.5)
+                factor = as_part(scene.draft, node, MUL)
+                yield scene.put(node, f"{factor} * {name}", "wrong_value", 1.8)
+
+
+def _rows(scene: Scene, node: ast.AST) -> dict[str, Any]:
+    """What a turn of a loop reads of arrays that hold something for every turn: `a[t]`."""
+    loops = [n for n in scene.draft.nodes if isinstance(n, ast.For)]
+    counters = {name for n in loops for name in names_in(n.target)}
+    texts = [f"{a}[{i}]" for a in scene.arrays_at(node) for i in sorted(counters)]
+    found = {text: scene.evaluated(node, text) for text in texts}
+    return {k: v for k, v in found.items() if shape_of(v)}
+
+
+def hoisted(scene: Scene) -> Iterator[Edit]:
+    """What a loop hands on from turn to turn, set before the loop and not anew in every turn."""
+    for loop in [n for n in scene.draft.nodes if isinstance(n, ast.For)]:
+        inside = [n for s in [*loop.body, loop.target] for n in ast.walk(s) if _is_name(n)]
+        count = Counter([n.id for n in inside if is_stored(n)])
+        for node in loop.body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    again = count[name] > 1 and not names_in(value) & set(count)
+                case _:
+                    continue
+            if again and len(loop.body) > 1:
+                start = scene.draft.span(loop)[0]
+                kept = removed(scene.draft, node, "", 0.0)
+                text, indent = scene.draft.src(node), " " * loop.col_offset
+                before = scene.draft.body[start : kept.start]
+                says = f"`{text}` comes before the loop"
+                yield Edit(
+                    start, kept.end, f"{text}\n{indent}{before}", "reset_misplaced", 1.2, says
+                )
+
+
+def summed(scene: Scene) -> Iterator[Edit]:
+    """A value that is computed and never read, added to a gradient of its shape."""
+    for node in scene.draft.statements:
+        if not isinstance(node, ast.Assign):
+            continue
+        for target in [t for e in node.targets for t in elements(e)]:
+            name = target.id if isinstance(target, ast.Name) else ""
+            shape = shape_of(scene.watched.names.get(name))
+            if name in scene.unread and shape:
+                yield from _added_to(scene, node, name, shape)
+
+
+def _added_to(scene: Scene, node: ast.stmt, name: str, shape: Shape) -> Iterator[Edit]:
+    """`total += name` after the statement that computes it, and after others of this kind."""
+    block = cast("list[ast.stmt]", getattr(scene.draft.parents[node], "body", [node]))
+    after = [n for n in block if n.lineno > node.lineno and isinstance(n, ast.AugAssign)]
+    end, indent = scene.draft.span([node, *after][-1])[1], " " * node.col_offset
+    for total in sorted({n.id for r in scene.returned for n in ast.walk(r) if _is_name(n)}):
+        held = scene.watched.names.get(total)
+        if total != name and shape_of(held) == shape:
+            says = f"`{name}` is added to `{total}`"
+            code = "missing_term" if np.any(plain(held)) else "dropped"
+            yield Edit(end, end, f"\n{indent}{total} += {name}", code, 0.9, says)
+
+
+def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name)
+
+
+def collected(scene: Scene) -> Iterator[Edit]:
+    """What is collected in a loop, from the other end: `dxs.append(d)` to `dxs.insert(0, d)`."""
+    for node in scene.expressions:
+        match node:
+            case ast.Call(func=ast.Attribute(value=held, attr="append"), args=[value]):
+                text = f"insert(0, {scene.draft.src(value)})"
+            case ast.Call(
+                func=ast.Attribute(value=held, attr="insert"), args=[ast.Constant(value=0), value]
+            ):
+                text = f"append({scene.draft.src(value)})"
+            case _:
+                continue
+        if scene.watched.turns[scene.draft.index[node]] > 1:
+            yield scene.put(node, f"{scene.draft.src(held)}.{text}", "wrong_value", 1.3)

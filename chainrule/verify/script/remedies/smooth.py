@@ -1,0 +1,105 @@
+"""Values that lose their graph in NumPy, in numbers, or in a call without a slope: the same lines
+in PyTorch, and gradients that go straight through."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.script.remedies.source import SIMPLE, Piece, Source, called, nodes
+from chainrule.verify.training.edits import Edit
+
+_LEAVE = {"detach", "cpu", "item", "numpy", "tolist", "astype"}
+_COME = {"tensor", "as_tensor", "asarray", "array", "from_numpy", "float", "Tensor"}
+_OTHERS = {"np", "numpy", "math"}
+_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+_METHODS = {"max": "amax", "min": "amin"}
+_STEPS = {"round", "sign", "floor", "ceil", "trunc"}
+
+
+def in_torch(finding: Finding) -> Iterator[Edit | None]:
+    """All lines from there to the end of their function, or to the backward pass, in PyTorch;
+    lists of values stacked, or as they are."""
+    source = Source.at(finding.place)
+    first = source.statement() if source is not None else None
+    if source is None or first is None:
+        return
+    ends = [n.lineno for n in nodes(source.scope, ast.Call) if called(n) == "backward"]
+    until = min([line for line in ends if line >= first.lineno], default=1 << 30)
+    some = [
+        s for s in nodes(source.scope, ast.stmt)
+        if isinstance(s, SIMPLE) and first.lineno <= s.lineno < until
+    ]  # fmt: skip
+    for stacks in (True, False):
+        pieces: list[Piece] = []
+        for s in some:
+            new = ast.unparse(ast.fix_missing_locations(_Torch(stacks).visit(_copied(s))))
+            pieces += [(s, new)] if new != ast.unparse(s) else []
+        yield source.with_pieces(pieces[:1])
+        yield source.with_pieces(pieces)
+
+
+def _copied(statement: ast.stmt) -> ast.AST:
+    return ast.parse(ast.unparse(statement)).body[0]
+
+
+class _Torch(ast.NodeTransformer):
+    """NumPy's and Python's words in PyTorch's, and nothing that leaves a graph."""
+
+    def __init__(self, stacks: bool) -> None:
+        self._stacks = stacks
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """A call, its arguments first."""
+        self.generic_visit(node)
+        f = node.func
+        if called(node) in _COME and node.args:
+            inside = node.args[0]
+            listed = isinstance(inside, ast.List | ast.ListComp | ast.Name)
+            if called(node) in ("float", "from_numpy") or not (self._stacks and listed):
+                return inside
+            stack = ast.Attribute(ast.Name("torch", ast.Load()), "stack", ast.Load())
+            return ast.Call(stack, [inside], [])
+        if isinstance(f, ast.Attribute):
+            if f.attr in _LEAVE:
+                return f.value
+            if f.attr in _METHODS and (node.args or node.keywords):
+                f.attr = _METHODS[f.attr]
+        for k in node.keywords:
+            k.arg = _NAMES.get(k.arg or "", k.arg)
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """A module of numbers."""
+        return ast.Name("torch", node.ctx) if node.id in _OTHERS else node
+
+
+def straight(finding: Finding) -> Iterator[Edit | None]:
+    """The gradient of a step goes straight through; that of a choice or a comparison, to what is
+    chosen from."""
+    source = Source.at(finding.place)
+    first = source.statement() if source is not None else None
+    if source is None or first is None:
+        return
+    for call in nodes(first, ast.Call):
+        soft = _soft(call)
+        if soft:
+            hard = ast.unparse(call)
+            yield source.with_pieces([(call, f"({soft} + ({hard} - {soft}).detach())")])
+
+
+def _soft(call: ast.Call) -> str:
+    """What a call is a step of; empty if it is none."""
+    f = call.func
+    if called(call) in _STEPS:
+        method = isinstance(f, ast.Attribute) and not call.args
+        return ast.unparse(f.value if method and isinstance(f, ast.Attribute) else call.args[0])
+    if called(call) == "float" and isinstance(f, ast.Attribute):
+        if isinstance(f.value, ast.Compare):
+            return f"({ast.unparse(f.value.left)})"
+        picks = nodes(f.value, ast.Call, lambda n: called(n) == "argmax" and len(n.args) == 1)
+        if called(f.value) == "one_hot" and picks and isinstance(picks[0].func, ast.Attribute):
+            scores, axis = ast.unparse(picks[0].func.value), ast.unparse(picks[0].args[0])
+            return f"torch.softmax({scores}, {axis})"
+    return ""

@@ -1,0 +1,231 @@
+"""Backwards whose mistake has one line and few names: what stands there, and what belongs there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chainrule.verify.subject import Array
+
+OPS: dict[str, str] = {
+    "bilinear": """
+def forward(img, pts):
+    y0, x0 = np.floor(pts[:, 0]).astype(int), np.floor(pts[:, 1]).astype(int)
+    wy, wx = pts[:, 0] - y0, pts[:, 1] - x0
+    top = (1 - wx) * img[:, y0, x0] + wx * img[:, y0, x0 + 1]
+    low = (1 - wx) * img[:, y0 + 1, x0] + wx * img[:, y0 + 1, x0 + 1]
+    return (1 - wy) * top + wy * low
+
+def backward(g, img, pts):
+    y0, x0 = np.floor(pts[:, 0]).astype(int), np.floor(pts[:, 1]).astype(int)
+    wy, wx = pts[:, 0] - y0, pts[:, 1] - x0
+    c = np.arange(len(img))[:, None]
+    dimg = np.zeros_like(img)
+    np.add.at(dimg, (c, y0, x0), g * (1 - wy) * (1 - wx))
+    np.add.at(dimg, (c, y0, x0 + 1), g * (1 - wy) * wx)
+    np.add.at(dimg, (c, y0 + 1, x0), g * wy * (1 - wx))
+    np.add.at(dimg, (c, y0 + 1, x0 + 1), g * wy * wx)
+    top = img[:, y0, x0 + 1] - img[:, y0, x0]
+    low = img[:, y0 + 1, x0 + 1] - img[:, y0 + 1, x0]
+    left = img[:, y0 + 1, x0] - img[:, y0, x0]
+    right = img[:, y0 + 1, x0 + 1] - img[:, y0, x0 + 1]
+    dy = (g * ((1 - wx) * left + wx * right)).sum(axis=0)
+    dx = (g * ((1 - wy) * top + wy * low)).sum(axis=0)
+    return dimg, np.stack([dy, dx], axis=1)
+""",
+    "circular": """
+def forward(x, h):
+    return np.fft.irfft(np.fft.rfft(x) * np.fft.rfft(h), n=x.shape[-1])
+
+def backward(g, x, h):
+    n = x.shape[-1]
+    gf, xf, hf = np.fft.rfft(g), np.fft.rfft(x), np.fft.rfft(h)
+    dx = np.fft.irfft(gf * np.conj(hf), n=n)
+    dh = np.fft.irfft(gf * np.conj(xf), n=n).sum(axis=0)
+    return dx, dh
+""",
+    "running": """
+def forward(x):
+    return np.cumprod(x, axis=0)
+
+def backward(g, x):
+    y = np.cumprod(x, axis=0)
+    down = np.flip(np.cumsum(np.flip(g * y, axis=0), axis=0), axis=0)
+    return down / x
+""",
+    "decay": """
+def forward(a, x):
+    h, hs = np.zeros_like(x[0]), []
+    for t in range(len(x)):
+        h = a[t] * h + x[t]
+        hs.append(h)
+    return np.stack(hs), (a, hs)
+
+def backward(g, cache):
+    a, hs = cache
+    da, dx = np.zeros_like(a), np.zeros_like(a)
+    carry = np.zeros_like(a[0])
+    for t in reversed(range(len(a))):
+        dh = g[t] + carry
+        before = hs[t - 1] if t > 0 else np.zeros_like(dh)
+        dx[t] = dh
+        da[t] = dh * before
+        carry = dh * a[t]
+    return da, dx
+""",
+    "mirrored": """
+def forward(x, pad):
+    return np.concatenate([x[..., 1 : pad + 1][..., ::-1], x], axis=-1)
+
+def backward(g, x, pad):
+    dx = g[..., pad:].copy()
+    dx[..., 1 : pad + 1] += g[..., :pad][..., ::-1]
+    return dx
+""",
+    "rows": """
+def step(dy, x, w):
+    return dy @ w.T, x.T @ dy, dy.sum(axis=0)
+
+def forward(x, w, b):
+    return x @ w + b
+
+def backward(g, x, w, b):
+    db = np.zeros_like(b)
+    dw = np.zeros_like(w)
+    dx = np.zeros_like(x)
+    for i in range(len(x)):
+        dxi, dwi, dbi = step(g[i : i + 1], x[i : i + 1], w)
+        dx[i : i + 1] = dxi
+        dw += dwi
+        db += dbi
+    return dx, dw, db
+""",
+    "ramp": """
+def forward(x):
+    return x * np.clip(x + 3, 0, 6) / 6
+
+def backward(g, x):
+    inside = (x > -3) & (x < 3)
+    return g * np.where(inside, (2 * x + 3) / 6, np.where(x >= 3, 1.0, 0.0))
+""",
+    "windows": """
+def forward(q, k, v):
+    out, kept = np.zeros((len(q), v.shape[1])), []
+    for t in range(len(q)):
+        s = k[max(0, t - 2) : t + 1] @ q[t]
+        p = np.exp(s - s.max())
+        p = p / p.sum()
+        out[t] = p @ v[max(0, t - 2) : t + 1]
+        kept.append(p)
+    return out, (q, k, v, kept)
+
+def backward(g, cache):
+    q, k, v, kept = cache
+    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    for t in range(len(q)):
+        at = slice(max(0, t - 2), t + 1)
+        p = kept[t]
+        dp = v[at] @ g[t]
+        ds = p * (dp - p @ dp)
+        dq[t] = ds @ k[at]
+        dk[at] += np.outer(ds, q[t])
+        dv[at] += np.outer(p, g[t])
+    return dq, dk, dv
+""",
+    "peaks": """
+def forward(x):
+    y = x.reshape(len(x), -1, 2).max(axis=2)
+    return y, (x, y)
+
+def backward(g, cache):
+    x, y = cache
+    wide, top = np.repeat(g, 2, axis=1), np.repeat(y, 2, axis=1)
+    return wide * (x == top)
+""",
+    "rotated": """
+def forward(x):
+    angle = np.arange(len(x))[:, None] * 0.6 ** np.arange(x.shape[1] // 2)
+    c, s = np.cos(angle), np.sin(angle)
+    a, b = x[:, 0::2], x[:, 1::2]
+    y = np.empty_like(x)
+    y[:, 0::2] = a * c - b * s
+    y[:, 1::2] = a * s + b * c
+    return y, (c, s)
+
+def backward(g, cache):
+    c, s = cache
+    a, b = g[:, 0::2], g[:, 1::2]
+    dx = np.empty_like(g)
+    dx[:, 0::2] = a * c + b * s
+    dx[:, 1::2] = b * c - a * s
+    return dx
+""",
+}
+"""Forward and backward, as they should be."""
+
+
+def _draw(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).normal(size=shape)
+
+
+def _points(n: int) -> Array:
+    return np.random.default_rng(n).uniform(0.2, 3.8, size=(n, 2))
+
+
+ARGUMENTS: dict[str, tuple[object, ...]] = {
+    "bilinear": (_draw(2, 5, 5), _points(4)),
+    "circular": (_draw(3, 8), _draw(8)),
+    "running": (_draw(4, 4),),
+    "decay": (np.abs(_draw(5, 3)), _draw(6, 3)[:5]),
+    "mirrored": (_draw(3, 7), 2),
+    "rows": (_draw(4, 3), _draw(3, 5), _draw(5)),
+    "ramp": (np.array([-4.2, -2.4, -1.1, -0.3, 0.6, 1.7, 2.9, 3.8]),),
+    "windows": (_draw(6, 5), _draw(7, 5)[:6], _draw(6, 2)),
+    "peaks": (_draw(3, 8),),
+    "rotated": (_draw(5, 6),),
+}
+
+
+@dataclass(frozen=True)
+class Misplaced:
+    """One mistake: what belongs there, what stands there, and what it may be called."""
+
+    op: str
+    right: str
+    wrong: str
+    codes: tuple[str, ...]
+    repaired: bool = True
+    """Whether changed code is to be found."""
+
+
+MISTAKES: list[Misplaced] = [
+    Misplaced("bilinear", "g * (1 - wy) * wx)", "g * wy * (1 - wx))", ("wrong_value",)),
+    Misplaced("bilinear", "(c, y0 + 1, x0), g", "(c, y0 + 1, x0 + 1), g", ("wrong_value",)),
+    Misplaced("bilinear", "np.stack([dy, dx]", "np.stack([dx, dy]", ("wrong_value",)),
+    Misplaced("circular", "gf * np.conj(hf)", "gf * hf", ("transposed",)),
+    Misplaced("circular", "gf * np.conj(xf)", "np.conj(gf) * xf", ("transposed", "region")),
+    Misplaced(
+        "running",
+        "np.flip(np.cumsum(np.flip(g * y, axis=0), axis=0), axis=0)",
+        "np.flip(np.cumsum(np.flip(g * y, axis=1), axis=1), axis=1)",
+        ("wrong_axis",),
+    ),
+    Misplaced("decay", "carry = dh * a[t]", "carry = dh", ("wrong_value", "missing_term")),
+    Misplaced(
+        "decay", "        dh = g", "        carry = 0 * carry\n        dh = g", ("overwritten",)
+    ),
+    Misplaced("mirrored", "g[..., :pad][..., ::-1]", "g[..., :pad]", ("wrong_value", "region")),
+    Misplaced("rows", "x.T @ dy, dy.sum(axis=0)", "x.T @ dy, dy.sum(axis=0) / 2", ("factor",)),
+    Misplaced("rows", "        db += dbi\n", "", ("dropped", "missing_term")),
+    Misplaced("ramp", "(x > -3)", "(x > 0)", ("one_sided", "region")),
+    Misplaced("windows", "p * (dp - p @ dp)", "p * dp", ("wrong_value", "missing_term"), False),
+    Misplaced("rotated", "b * c - a * s", "b * c + a * s", ("sign",)),
+    Misplaced(
+        "rotated",
+        "a * c + b * s\n    dx[:, 1::2] = b * c - a * s",
+        "a * c - b * s\n    dx[:, 1::2] = b * c + a * s",
+        ("transposed", "sign"),
+    ),
+    Misplaced("peaks", "wide * (x == top)", "wide / 2", ("wrong_value", "region")),
+]
