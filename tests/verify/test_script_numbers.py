@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from chainrule.verify.script.apart import LostError, apart, can_fork
-from chainrule.verify.script.branch import HERE, branched, is_branch, send, unsuited
+from chainrule.verify.script.branch import HERE, begin, branched, is_branch, send, unsuited
 from chainrule.verify.script.confined import confine
 from tests.verify.test_script_again import observed
 from tests.verify.test_training_right import one_thread
@@ -198,12 +198,15 @@ def test_a_copy_that_sees_nothing_is_given_up():
 
 
 def test_a_script_with_threads_or_processes_is_not_copied():
+    begin()
     assert not unsuited()
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()
     try:
         assert "threads" in unsuited()
+        begin()
+        assert not unsuited(), "a thread from before the script"
     finally:
         stop.set()
         thread.join()

@@ -12,6 +12,7 @@ import stat
 import sys
 import threading
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -21,10 +22,16 @@ from chainrule.verify.script.confined import confine, copying
 HERE: Final = object()
 """What `branched` gives in the copy."""
 
-_before = frozenset(threading.enumerate())
-"""Threads that are none of the script's."""
+_before: set[threading.Thread | str] = set()
+"""Threads and processes that are none of the script's."""
 _pipe: list[int] = []
 """Where this process sends what it has seen, if it is such a copy."""
+
+
+def begin() -> None:
+    """The script begins: the threads and processes that there are now are none of its own."""
+    _before.clear()
+    _before.update(_others())
 
 
 def branched(patience: float) -> Any:
@@ -76,16 +83,20 @@ def unsuited() -> str:
     torch: Any = sys.modules.get("torch")
     if not sys.platform.startswith("linux") or torch.accelerator.is_available():
         return "this process cannot be copied"
-    if not _before.issuperset(threading.enumerate()) or _children():
+    if not _before.issuperset(_others()):
         return "a copy would share other threads or processes with the script"
     kinds = [os.fstat(fd).st_mode for fd in _open()]
     return "a copy would share connections" if any(map(stat.S_ISSOCK, kinds)) else ""
 
 
-def _children() -> bool:
-    """Whether this process has started others, which a copy would talk to as well."""
-    tasks = Path("/proc/self/task").iterdir()
-    return any((task / "children").read_text().strip() for task in tasks)
+def _others() -> set[threading.Thread | str]:
+    """The threads, and the processes that this one has started: a copy lacks the former and would
+    talk to the latter as well."""
+    others: set[threading.Thread | str] = set(threading.enumerate())
+    for lists in Path("/proc/self/task").glob("*/children"):  # none but on Linux
+        with suppress(OSError):  # a thread that has just ended
+            others.update(lists.read_text().split())
+    return others
 
 
 def _open() -> list[int]:

@@ -16,10 +16,10 @@ from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
+from chainrule.verify.script import branch
 from chainrule.verify.script.again import Again
 from chainrule.verify.script.apart import apart
 from chainrule.verify.script.arrivals import Arrival
-from chainrule.verify.script.branch import end, is_branch
 from chainrule.verify.script.calm import calm
 from chainrule.verify.script.clock import Steps, watch_own, watch_torch
 from chainrule.verify.script.confined import is_confined
@@ -89,6 +89,7 @@ class Session:
     def start(self) -> None:
         """Put everything in place."""
         self._since = time.perf_counter()
+        branch.begin()
         self._guarded("chainrule's observers", self._own)
         self._arrival.wait()
 
@@ -98,8 +99,8 @@ class Session:
         `why`: for the ledger, why not all steps were seen. `code`: the script's exit code, if it
         has ended; with an error, nothing is tried but what may be the cause of it.
         """
-        if is_branch():
-            end()  # the script is over before the copy has seen what it was to see
+        if branch.is_branch():
+            branch.end()  # the script is over before the copy has seen what it was to see
         if self._over or os.getpid() != self._pid:
             return
         self._over = True
