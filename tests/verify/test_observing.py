@@ -13,10 +13,7 @@ from chainrule.verify.pytorch.nested import checksum, total
 from chainrule.verify.training import events, torch_parts
 from chainrule.verify.training.flow import Flow
 from chainrule.verify.training.watched import watching
-from tests.verify.test_training_right import one_thread
 from tests.verify.training_models import GPT, batch, mlp
-
-__all__ = ["one_thread"]
 
 
 class Names(door.Onlooker):

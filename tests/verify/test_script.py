@@ -37,15 +37,6 @@ SCRIPTS = Path(__file__).parent / "scripts"
 ENV = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Threads that wait for each other take long on a machine that is busy with other tests."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def ran(name: str, *args: str, steps: int = 3, only: Sequence[Observer] | None = None):
     """A script of this folder, in this process: the outcome, and what it printed."""
     torch_makers = script.TORCH if only is None else (lambda: only,)

@@ -18,9 +18,6 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.again import CHEAP, Again, changed
 from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.confined import confine
-from tests.verify.test_training_right import one_thread
-
-__all__ = ["one_thread"]
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
 

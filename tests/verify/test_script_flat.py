@@ -6,9 +6,6 @@ import pytest
 
 from chainrule.verify.script.apart import can_fork
 from tests.verify.test_script_again import observed
-from tests.verify.test_training_right import one_thread
-
-__all__ = ["one_thread"]
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
 

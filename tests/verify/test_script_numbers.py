@@ -13,9 +13,6 @@ from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.branch import HERE, begin, branched, is_branch, send, unsuited
 from chainrule.verify.script.confined import confine
 from tests.verify.test_script_again import observed
-from tests.verify.test_training_right import one_thread
-
-__all__ = ["one_thread"]
 
 pytestmark = [
     pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),

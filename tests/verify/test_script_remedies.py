@@ -9,9 +9,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.apart import can_fork
 from chainrule.verify.script.remedies import MOST, REMEDIES, remedies
 from tests.verify.scripts.to_correct import START, WRONG
-from tests.verify.test_script_again import observed, one_thread
-
-__all__ = ["one_thread"]
+from tests.verify.test_script_again import observed
 
 pytestmark = [
     pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),

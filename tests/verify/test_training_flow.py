@@ -13,10 +13,8 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from tests.verify import training_wrong
-from tests.verify.test_training_right import observed, one_thread
+from tests.verify.test_training_right import observed
 from tests.verify.training_models import GPT, batch, mlp
-
-__all__ = ["one_thread"]
 
 
 def only(loop, code):

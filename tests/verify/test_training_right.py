@@ -11,15 +11,6 @@ from tests.verify.training_right import RIGHT
 from tests.verify.training_right_more import MORE
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Loops are so small that threads would only wait for one another."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def observed(loop):
     """Findings of a loop, and what its ledger skipped."""
     parts = observers()

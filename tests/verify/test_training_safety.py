@@ -17,10 +17,7 @@ from chainrule.verify.training import observers
 from chainrule.verify.training.bus import Bus, Part, Tap
 from chainrule.verify.training.events import StepEnds
 from chainrule.verify.training.watched import watching
-from tests.verify.test_training_right import one_thread
 from tests.verify.training_models import CNN, GPT, batch, mlp
-
-__all__ = ["one_thread"]
 
 
 def train(model, data, steps=6):

@@ -7,10 +7,8 @@ import torch
 
 from chainrule.verify.mistakes import MISTAKES
 from tests.verify import training_wrong
-from tests.verify.test_training_right import observed, one_thread
+from tests.verify.test_training_right import observed
 from tests.verify.training_wrong import WRONG
-
-__all__ = ["one_thread"]
 
 
 @pytest.mark.parametrize(("loop", "codes"), WRONG, ids=lambda v: getattr(v, "__name__", ""))

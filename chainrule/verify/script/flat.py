@@ -47,7 +47,8 @@ def ends(part: Slice, turn: int) -> list[Flat]:
     """Calls that make whole numbers or truth of values with a gradient, on the way to a loss."""
     read = {s for e in part.entries for s in e.inputs}
     some = [e for e in part.entries if e.connected and not read.isdisjoint(e.whole)]
-    rows = [_flat(part, e, "none", True, part.connected_roots(e), turn) for e in some]
+    names = parameter_names() if some else {}  # which looks through all that there is
+    rows = [_flat(part, e, "none", True, part.connected_roots(e), turn, names) for e in some]
     return [flat for flat in rows if flat is not None]
 
 
@@ -64,22 +65,28 @@ def zeros(part: Slice, loss: Tensor, turn: int) -> list[Flat]:
     grads = gradients(values[part.loss], [values[s] for s in asked])
     zero = {s: not bool(g.any()) for s, g in zip(asked, grads, strict=True) if g is not None}
     left = {s for s in part.tape.roots if zero.get(s)}
-    found: list[Flat] = []
+    found, names = list[Flat](), parameter_names() if left else {}
     for e in reversed(live):
         stops = all(zero.get(s, True) for s in e.connected)
         if stops and not all(zero.get(s, True) for s in e.outputs):
             mine = left & part.connected_roots(e)
             made = any(bool(values[s].any()) for s in e.outputs)
-            one = _flat(part, e, "0", _is_flat(e, values), mine, turn) if made else None
-            found += [one] if one is not None else []
+            one = made and _flat(part, e, "0", _is_flat(e, values), mine, turn, names)
+            found += [one] if one else []
             left -= mine
     return found
 
 
 def _flat(
-    part: Slice, entry: Entry, gives: str, everywhere: bool, roots: set[int], turn: int
+    part: Slice,
+    entry: Entry,
+    gives: str,
+    everywhere: bool,
+    roots: set[int],
+    turn: int,
+    names: Mapping[int, str],
 ) -> Flat | None:
-    names, place = parameter_names(), placed(entry.at)
+    place = placed(entry.at)
     leaves = [t for s in sorted(roots) if (t := part.tape.roots[s]).is_leaf]
     behind = {id(t): names.get(id(t), "a leaf") for t in leaves}
     if place is None or not behind:

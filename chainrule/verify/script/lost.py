@@ -8,7 +8,7 @@ goes into the loss only, as targets and weights do, or comes from a step functio
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,7 +16,6 @@ from chainrule.verify.finding import Correction, Finding, Level, Name
 from chainrule.verify.ledger import STEP, TRAINING
 from chainrule.verify.place import Place
 from chainrule.verify.script.cuts import Cut, Slice
-from chainrule.verify.script.graphs import parameter_names
 from chainrule.verify.script.opened import Lost
 from chainrule.verify.script.remedies.cuts import derived_again, switched_on
 from chainrule.verify.script.sampled import is_sample
@@ -134,9 +133,13 @@ class Step:
         return self._steps.get(turn, self.stepped)
 
 
-def seen_of(part: Slice, cut: Cut, lost: Lost, turn: int, loss: int) -> Seen:
-    """A cut in that loss, of that turn, with all that is needed of the tape."""
-    names = parameter_names()
+def seen_of(
+    part: Slice, cut: Cut, lost: Lost, turn: int, loss: int, names: Mapping[int, str]
+) -> Seen:
+    """A cut in that loss, of that turn, with all that is needed of the tape.
+
+    `names` are those of parameters, by their ids.
+    """
     tensors = {slot: t for slot, t in part.tape.roots.items() if t.is_leaf}
     loudest = max([*lost.kept.values(), *lost.lost.values()], default=0.0)
     roots = [

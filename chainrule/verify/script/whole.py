@@ -27,6 +27,7 @@ from chainrule.verify.script.clock import BACKWARD
 from chainrule.verify.script.cuts import Cut, Slice
 from chainrule.verify.script.entries import GRAD, NUMBER
 from chainrule.verify.script.flat import Flat, ends, found_flat, zeros
+from chainrule.verify.script.graphs import parameter_names
 from chainrule.verify.script.lost import Step, found_in, seen_of
 from chainrule.verify.script.numbers import Site, Trial
 from chainrule.verify.script.opened import lost_at
@@ -227,8 +228,9 @@ class WholeObserver(Observer):
             where = ", ".join([str(c.place) for c in cuts])
             self._skipped.append(f"the cuts at {where} could not be measured: {error}")
             return
-        turn, pairs = self._step.turn, zip(cuts, lost, strict=True)
-        self._step.seen += [seen_of(part, cut, one, turn, self._losses) for cut, one in pairs]
+        turn, nth, names = self._step.turn, self._losses, parameter_names()
+        pairs = zip(cuts, lost, strict=True)
+        self._step.seen += [seen_of(part, cut, one, turn, nth, names) for cut, one in pairs]
 
     def _follow(self) -> None:
         """Let the script go on in copies, to see which numbers come back into a loss."""

@@ -1,0 +1,25 @@
+"""What holds for all tests of the verifier: how busy the machine is decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from chainrule.verify.script import again
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Threads that wait for each other take long on a machine that is busy with other tests."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Corrections are tried until they are done, however long that takes."""
+    monkeypatch.setattr(again, "LEAST", 120.0)
