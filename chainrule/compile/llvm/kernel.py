@@ -56,7 +56,7 @@ class Emitter:
         self.locals: dict[Local, Value] = {}
         self.vectors: dict[Local, list[Value]] = {}
         self.lanes: Lanes | None = None
-        self.known = Known(body)
+        self.known = Known()
         self._symbols = symbols
         self._sizes: dict[Size, Value] = {}
         self._entry = builder.block
@@ -85,6 +85,8 @@ class Emitter:
 
     def _statement(self, s: Stmt) -> None:
         """Emit one statement. A loop over nothing leaves nothing."""
+        if not isinstance(s, loops.Let | loops.Into | loops.Store):
+            self.known.begin(s)
         match s:
             case loops.For() if s.var.extent == 0:
                 pass

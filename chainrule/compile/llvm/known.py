@@ -1,35 +1,29 @@
 """What has been computed and still holds, so that an expression is computed once.
 
-Frames follow the blocks of the code: what is computed in a loop's body is not known after it. A
-store makes what was read from a buffer that the kernel writes unknown; a local that changes, what
-depends on it.
+Frames follow the blocks of the code: what is computed in a loop's body is not known after it. What
+is written to memory makes unknown what was read there; a local that changes, what depends on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from typing import Any, final
 
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, within
-from chainrule.compile.loops.statements import Routine, Stmt, Store, statements
+from chainrule.compile.loops.statements import Into, Stmt, Store, statements, writes_of
 
 Value = Any
 
 
 @final
 class Known:
-    """The values of expressions, for the kernel with this body."""
+    """The values of expressions, and what is in memory."""
 
-    def __init__(self, body: Sequence[Stmt]) -> None:
+    def __init__(self) -> None:
         self._frames: list[dict[Expr, Value]] = [{}]
-        inner = list(statements(body))
-        self._written = {s.buffer for s in inner if isinstance(s, Store)}
-        for s in inner:
-            if isinstance(s, Routine):
-                self._written |= {x.buffer for x in s.spans("out", "inout")}
-        self._stale: dict[Expr, bool] = {}
         self._stored: list[dict[tuple[Buffer, Affine], Value]] = [{}]
+        self._reads: dict[Expr, frozenset[Buffer]] = {}
 
     def find(self, e: Expr) -> Value | None:
         """The value of `e`, if it holds."""
@@ -57,10 +51,17 @@ class Known:
         if not s.add:
             self._stored[-1][s.buffer, s.at] = value
 
+    def begin(self, s: Stmt) -> None:
+        """`s`, which is more than one number, begins. What it changes anywhere is unknown from its
+        start on: a loop comes back to it."""
+        inner = list(statements([s]))
+        self.written({b for x in inner for b in writes_of(x)})
+        for local in {x.local for x in inner if isinstance(x, Into)}:
+            self.changed(local)
+
     def written(self, buffers: Collection[Buffer]) -> None:
-        """Something was written there: what was read from memory that the kernel writes is
-        forgotten, and what these buffers held."""
-        self._forget(self._reads_written)
+        """Something was written there: what was read from it is forgotten, and what it held."""
+        self._forget(lambda e: not self._read_by(e).isdisjoint(buffers))
         for frame in self._stored:
             for buffer, at in [x for x in frame if x[0] in buffers]:
                 del frame[buffer, at]
@@ -79,9 +80,10 @@ class Known:
             for e in [e for e in frame if stale(e)]:
                 del frame[e]
 
-    def _reads_written(self, e: Expr) -> bool:
-        stale = self._stale.get(e)
-        if stale is None:
-            stale = any(x.kind == "load" and x.of[0] in self._written for x in within(e))
-            self._stale[e] = stale
-        return stale
+    def _read_by(self, e: Expr) -> frozenset[Buffer]:
+        """The buffers that `e` reads."""
+        found = self._reads.get(e)
+        if found is None:
+            found = frozenset([x.of[0] for x in within(e) if x.kind == "load"])
+            self._reads[e] = found
+        return found

@@ -227,23 +227,19 @@ class Kernel:
         for s in statements(self.body):
             for b in loads_of(s):
                 reads[b] = None
+            writes |= dict.fromkeys(writes_of(s))
             match s:
-                case Store():
-                    writes[s.buffer] = None
-                    if s.add:
-                        reads[s.buffer] = None
+                case Store() if s.add:
+                    reads[s.buffer] = None
                 case Gemm():
                     reads[s.left.buffer] = reads[s.right.buffer] = None
-                    writes[s.out.buffer] = None
                     if s.add:
                         reads[s.out.buffer] = None
                 case Routine():
                     reads |= dict.fromkeys([x.buffer for x in s.spans("in", "inout")])
-                    writes |= dict.fromkeys([x.buffer for x in s.spans("out", "inout")])
                 case Host():
                     reads |= dict.fromkeys([s.when] if s.when is not None else [])
                     reads |= dict.fromkeys([x.buffer for x in s.inputs])
-                    writes |= dict.fromkeys([x.buffer for x in s.outputs])
                 case Product() if s.ahead is not None:
                     reads[s.ahead.buffer] = None
                 case While():
@@ -320,3 +316,18 @@ def loads_of(s: Stmt) -> Iterator[Buffer]:
         for x in within(e):
             if x.kind == "load":
                 yield x.of[0]
+
+
+def writes_of(s: Stmt) -> list[Buffer]:
+    """The buffers that a statement itself writes."""
+    match s:
+        case Store():
+            return [s.buffer]
+        case Gemm():
+            return [s.out.buffer]
+        case Routine():
+            return [x.buffer for x in s.spans("out", "inout")]
+        case Host():
+            return [x.buffer for x in s.outputs]
+        case _:
+            return []
