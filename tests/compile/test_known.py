@@ -116,7 +116,8 @@ def run_plain(body: Sequence[Any], memory: dict[Any, Any], known: dict[Any, Any]
     for s in body:
         match s:
             case For():
-                for n in range(s.var.extent):
+                turns: Any = s.var.extent
+                for n in range(turns):
                     known[s.var] = n
                     run_plain(s.body, memory, known)
             case Let():

@@ -61,7 +61,7 @@ class Again:
         """
         can = [f for f in findings if not code or f.name.code in ENDING]
         options = {id(f): _options(f) for f in can}
-        why = _unsuited(seconds) if any(options.values()) else ""
+        why = unsuited(seconds) if any(options.values()) else ""
         if why:
             ledger.skipped.append(Skipped("corrections of the loop", why))
         if why or not any(options.values()):
@@ -112,7 +112,7 @@ class Again:
         if file == os.path.realpath(target.file):
             target = replace(target, code=text)
         _serve(file, text)
-        held = _fresh()  # what modules hold (open files) is not to be closed a second time
+        held = fresh()  # what modules hold (open files) is not to be closed a second time
         refused = confine()
         code, found = self.run(target)
         del held
@@ -162,7 +162,7 @@ def _edit(f: Finding) -> Correction | None:
     return c if c.before and c.after and f.level != "note" else None
 
 
-def _unsuited(seconds: float) -> str:
+def unsuited(seconds: float) -> str:
     """Why the script is not run again; empty if it is."""
     if not can_fork():
         return "not tried: this process cannot be copied"
@@ -172,7 +172,7 @@ def _unsuited(seconds: float) -> str:
     return f"not tried: the script holds {held >> 30} GiB, and would again" if held > MOST else ""
 
 
-def _fresh() -> list[Any]:
+def fresh() -> list[Any]:
     """Forget the user's modules, so that they are run again; they themselves are returned."""
     users = [name for name, module in sys.modules.items() if _is_users(name, module)]
     return [sys.modules.pop(name) for name in users]

@@ -2,12 +2,13 @@
 
 A step is done when every optimizer that takes part has made its own: two of a GAN's count as one
 step. A loop without an optimizer object, which changes its parameters by hand, is counted by its
-backward passes: the next one says that the step before is over.
+backward passes, or by the derivatives that it takes of one function at other and other values: the
+next one says that the step before is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -32,16 +33,19 @@ class Steps:
     def __init__(self, done: Callable[[int], None]) -> None:
         self._done = done
         self._counts: dict[int, int] = {}
+        self._turns: dict[Any, int] = {}
         self._made = False
         self._backwards = 0
         self._depth = 0
         self.last = 0
         """The number of the last step that is done."""
+        self.compiled: list[str] = []
+        """Names of compiled functions that hold a step."""
 
     @property
     def seen(self) -> bool:
         """Whether anything of a training was seen: a step, or a backward pass."""
-        return bool(self._counts) or self._backwards > 0
+        return bool(self._counts or self._turns) or self._backwards > 0
 
     @property
     def backwards(self) -> int:
@@ -56,7 +60,13 @@ class Steps:
         """An optimizer made a step, or skipped one on purpose."""
         self._made = True
         self._counts[id(optimizer)] = self._counts.get(id(optimizer), 0) + 1
-        self._reach(max(min(self._counts.values()), max(self._counts.values()) // OFTEN))
+        self._reach(_common(self._counts))
+
+    def turned(self, function: Any) -> None:
+        """The derivative of a function is about to be taken again, at other values."""
+        self._turns[function] = self._turns.get(function, 0) + 1
+        if not self._made:
+            self._reach(_common(self._turns))
 
     def count(self, optimizer: Any) -> int:
         """How many steps an optimizer has made."""
@@ -83,6 +93,11 @@ class Steps:
             self._done(step)
 
 
+def _common(counts: Mapping[Any, int]) -> int:
+    """How many steps all have made that take part."""
+    return max(min(counts.values()), max(counts.values()) // OFTEN)
+
+
 def watch_torch(steps: Steps, patches: Patches) -> None:
     """Let PyTorch's optimizers and backward passes count.
 
@@ -99,25 +114,17 @@ def watch_torch(steps: Steps, patches: Patches) -> None:
         kind: Any = optimizer.__class__
         if kind not in known:
             known.add(kind)
-            patches.put(kind, "step", lambda f: _stepping(f, steps))
+            patches.put(kind, "step", lambda f: stepping(f, steps))
 
     patches.after(Optimizer, "__init__", made)
     for owner, name in BACKWARD:
-        patches.put(owner(torch), name, lambda f: _before(f, steps))
+        patches.put(owner(torch), name, lambda f: before(f, steps))
     patches.put(torch.amp.GradScaler, "step", lambda f: _scaled(f, steps))
 
 
-def watch_own(steps: Steps, patches: Patches) -> None:
-    """Let chainrule's optimizers and backward passes count."""
-    from chainrule.optim.optimizer import Optimizer
-    from chainrule.tensor import Tensor
+def stepping(step: Any, steps: Steps) -> Any:
+    """An optimizer's `step` that counts."""
 
-    patches.after(Optimizer, "__init__", lambda *_, **__: steps.made())
-    patches.put(Optimizer, "step", lambda f: _stepping(f, steps))
-    patches.put(Tensor, "backward", lambda f: _before(f, steps))
-
-
-def _stepping(step: Any, steps: Steps) -> Any:
     @wraps(step)
     def observed(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = steps.count(self)
@@ -143,7 +150,9 @@ def _scaled(step: Any, steps: Steps) -> Any:
     return observed
 
 
-def _before(f: Any, steps: Steps) -> Any:
+def before(f: Any, steps: Steps) -> Any:
+    """A backward pass that counts as it begins."""
+
     @wraps(f)
     def observed(*args: Any, **kwargs: Any) -> Any:
         with steps.inside() as outermost:

@@ -19,6 +19,7 @@ from chainrule.verify.reporting.report import Report
 from chainrule.verify.script.again import Again, Codes, codes
 from chainrule.verify.script.session import Makers, Session, Stop
 from chainrule.verify.script.target import Target, as_main
+from chainrule.verify.script.uncompiled import Seen, Uncompiled, uncompiled
 
 _HERE = str(Path(__file__).parents[1])
 """The verifier's own files: its frames are in no traceback that a script shows."""
@@ -67,12 +68,20 @@ def run(
     """
 
     def once_more(edited: Target) -> tuple[int, Codes]:
-        outcome = run(edited, args, steps=steps, stop=True, own=loop[0], torch=loop[1])
+        with uncompiled():
+            outcome = run(edited, args, steps=steps, stop=True, own=loop[0], torch=loop[1])
         seen = 0 if outcome.is_seen else 2  # what trains no more has no mistake in it either
         return outcome.code or seen, codes(outcome.report.findings)
 
+    def in_python() -> Seen:
+        outcome = run(target, args, steps=steps, stop=True, own=own, torch=torch)
+        return outcome.code, outcome.report.findings, outcome.report.ledger
+
     again = Again(target, once_more) if any(loop) else None
-    session = Session(target.name, steps, deliver, own=own, torch=torch, stop=stop, again=again)
+    session = Session(
+        target.name, steps, deliver, own=own, torch=torch, stop=stop, again=again,
+        compiled=Uncompiled(in_python),
+    )  # fmt: skip
     with as_main(target, args) as namespace:
         session.start()
         code = _executed(target, namespace)

@@ -18,18 +18,21 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.script import branch
 from chainrule.verify.script.again import Again
-from chainrule.verify.script.apart import apart
+from chainrule.verify.script.apart import LostError, apart
 from chainrule.verify.script.arrivals import Arrival
 from chainrule.verify.script.calm import calm
-from chainrule.verify.script.clock import Steps, watch_own, watch_torch
+from chainrule.verify.script.clock import Steps, watch_torch
 from chainrule.verify.script.confined import is_confined
 from chainrule.verify.script.merge import merged
+from chainrule.verify.script.ownclock import watch_own
 from chainrule.verify.script.pages import reclaim
+from chainrule.verify.script.uncompiled import Uncompiled
 
 Makers = Sequence[Callable[[], Sequence[Observer]]]
 
 LOOKED_FOR = (
     "looked for: a step of a torch.optim or chainrule.optim optimizer, a backward pass, "
+    "chainrule's grad or value_and_grad of one function at other and other values, "
     "a call of a user's Function; layers written in NumPy by hand are verified by "
     "chainrule.verify.pair(layer, x)"
 )
@@ -51,6 +54,7 @@ class Session:
         torch: What makes the observers of PyTorch's, called when PyTorch was imported.
         stop: Whether `Stop` is raised in the script after the last observed step.
         again: How the script is run once more, to try corrections; None if it is not.
+        compiled: How it is run once more to look at what it compiles; None if it is not.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class Session:
         torch: Makers = (),
         stop: bool = False,
         again: Again | None = None,
+        compiled: Uncompiled | None = None,
     ) -> None:
         self.what = what
         self.steps = steps
@@ -74,6 +79,7 @@ class Session:
         self._deliver = deliver
         self._stop = stop
         self._again = again
+        self._compiled = compiled
         self._makers = {"own": own, "torch": torch}
         self._observers: list[Observer] = []
         self._patches = Patches()
@@ -114,6 +120,8 @@ class Session:
         self.report = report = Report(self.what, (), self.ledger)
         try:
             self._find(report)
+            if self.clock.compiled and self._compiled is not None:
+                self._guarded("compiled steps", lambda: self._look(report, start - self._since))
             if self.is_seen and self.ledger.planted is None and not is_confined():
                 self._guarded("the planted gradient", self._plant)
             self._guarded("corrections", lambda: self._try(report, start - self._since, code))
@@ -134,6 +142,18 @@ class Session:
                     _name(observer), lambda o=observer: found.extend(o.findings(self.ledger))
                 )
             report.findings = tuple(merged(found))
+
+    def _look(self, report: Report, seconds: float) -> None:
+        """See what compiled steps do where they run in Python; made-up values tell less."""
+        assert self._compiled is not None
+        names = self.clock.compiled
+        try:
+            found, ledger = self._compiled.seen(names, seconds)
+        except LostError as error:
+            why = f"it is compiled, and what it does was not looked at: {error}"
+            self.ledger.skipped += [Skipped(name, why) for name in names]
+        else:
+            report.findings, report.ledger, self.ledger = tuple(merged(found)), ledger, ledger
 
     def _try(self, report: Report, seconds: float, code: int) -> None:
         if self._again is not None:

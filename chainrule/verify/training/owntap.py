@@ -67,8 +67,9 @@ class OwnTap(Tap):
         self._bus.tell(events.Built(self._engine, optimizer, None))
 
     def _compiles(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing is compiled while somebody watches its rules: so from here on nobody does."""
-        self._rules.close()
+        """Nothing is compiled while somebody watches its rules: so from here on we do not."""
+        if len(watch.watches) == 1:  # others have it run in Python anyhow
+            self._rules.close()
 
     # --- backward passes
 
