@@ -19,7 +19,7 @@ from chainrule.compile.loops.statements import For, Gemm, Into, Kernel, Let, Loo
 from chainrule.compile.running import native
 
 F32 = np.dtype(np.float32)
-X, Y = (Buffer(name, F32, (16, 16), role) for name, role in (("x", "state"), ("y", "result")))
+X, Y = Buffer("x", F32, (16, 16), "state"), Buffer("y", F32, (16, 16), "result")
 I, J, N = Var("i", 16), Var("j", 16), Var("n", 3)
 ACC = Local("acc", F32)
 E = Exprs()
