@@ -1,0 +1,131 @@
+"""When a step of training is done, in chainrule's scripts.
+
+Three ways lead to one: an optimizer, `grad` (or another operator) of one function at other and
+other values, and a compiled function that has either of these in it. That runs in Python while it
+is traced only, so that its own calls are the steps.
+"""
+
+# pyright: reportPrivateUsage=false
+# (all operators are one run of a function and one sweep over it, which this file counts)
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.compile.jit import Jitted
+from chainrule.functional import _Run
+from chainrule.graph import tracer
+from chainrule.op import Array
+from chainrule.optim.optimizer import Optimizer
+from chainrule.tensor import Tensor
+from chainrule.tree import flatten
+from chainrule.verify.patches import Patches
+from chainrule.verify.script.clock import Steps, before, stepping
+
+
+def watch_own(steps: Steps, patches: Patches) -> None:
+    """Let chainrule's optimizers, backward passes, operators and compiled functions count."""
+    own = _Own(steps, patches)
+    patches.after(Optimizer, "__init__", lambda *_, **__: steps.made())
+    patches.put(Optimizer, "step", lambda f: own.untraced(f, stepping(f, steps)))
+    patches.put(Tensor, "backward", lambda f: own.untraced(f, before(f, steps)))
+    patches.put(_Run, "__init__", lambda f: own.untraced(f, own.running(f)))
+    for name in ("pull", "push"):
+        patches.before(_Run, name, own.derived)
+    patches.put(Jitted, "__call__", own.compiled)
+    patches.put(Jitted, "loop", own.compiled)
+
+
+@final
+class _Own:
+    """What has to be remembered from one call to the next."""
+
+    def __init__(self, steps: Steps, patches: Patches) -> None:
+        self._steps = steps
+        self._patches = patches
+        self._at: dict[Any, list[Array]] = {}
+        """By function: the values at which its derivative was taken last."""
+        self._running: list[Jitted] = []
+        """Compiled functions that are being called."""
+        self._trains: list[Jitted] = []
+        """Those of them that were seen to hold a step."""
+
+    def untraced(self, f: Callable[..., Any], counted: Callable[..., Any]) -> Any:
+        """`counted`, and `f` itself in a function that is being traced: which holds a step then."""
+
+        @wraps(f)
+        def observed(*args: Any, **kwargs: Any) -> Any:
+            if tracer() is None:
+                return counted(*args, **kwargs)
+            if self._running and self._running[0] not in self._trains:
+                self._trains.append(self._running[0])
+                self._steps.compiled.append(self._running[0]._name)
+            return f(*args, **kwargs)
+
+        return observed
+
+    def running(self, init: Callable[..., None]) -> Any:
+        """The run of a function that is to be differentiated; at other values it is a step."""
+
+        def observed(run: Any, f: Any, argnums: Any, args: Sequence[Any], kwargs: Any) -> None:
+            with self._steps.inside() as outermost:
+                if outermost:
+                    self._patches.tried(lambda: self._begins(run, f, argnums, args))
+                init(run, f, argnums, args, kwargs)
+
+        return observed
+
+    def _begins(self, run: Any, f: Any, argnums: Any, args: Sequence[Any]) -> None:
+        key = run.key = _key(f)
+        if key in self._at and _differ(self._at[key], _values(argnums, args)):
+            del self._at[key]
+            self._steps.turned(key)
+
+    def derived(self, run: Any, outs: Sequence[Any], *_: Any) -> None:
+        """Note where a derivative is taken, if nobody can differentiate it in turn."""
+        key = getattr(run, "key", None)
+        if key is not None and not run.walk(outs)[1]:
+            self._at[key] = [x.value for x in run.aliases]
+
+    def compiled(self, call: Callable[..., Any]) -> Any:
+        """A call of a compiled function, which is a step if there is one in it."""
+
+        @wraps(call)
+        def observed(jitted: Any, *args: Any, **kwargs: Any) -> Any:
+            outermost = not self._running and tracer() is None
+            self._running.append(jitted)
+            try:
+                result = call(jitted, *args, **kwargs)
+            finally:
+                self._running.pop()
+            if outermost and jitted in self._trains:
+                self._steps.stepped(jitted)
+            return result
+
+        return observed
+
+
+def _key(f: Any) -> Any:
+    """What is the same for a function that is made anew in each step."""
+    while isinstance(f, partial):
+        f = f.func
+    f = inspect.unwrap(f)
+    code = getattr(f, "__code__", None)
+    return (code, f.__qualname__) if code is not None else id(f)
+
+
+def _values(argnums: Any, args: Sequence[Any]) -> list[Array]:
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    leaves, _ = flatten([args[n] for n in numbers])
+    return [np.asarray(x.value if isinstance(x, Tensor) else x) for x in leaves]
+
+
+def _differ(old: Sequence[Array], new: Sequence[Array]) -> bool:
+    """Whether arrays of the same shapes have other values."""
+    same = [a.shape for a in old] == [b.shape for b in new]
+    return same and any(not np.array_equal(a, b) for a, b in zip(old, new, strict=True))
