@@ -203,3 +203,16 @@ def test_a_part_of_a_product_is_a_result_beside_the_whole(columns: slice):
     x = cr.tensor(np.random.default_rng(0).normal(size=(16, 17, 1)))
     for got, want in zip(cr.jit(f)(x), f(x), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_parts_of_parts_of_parts(n: int):
+    """All of them at once: empty ones, and those that are read backwards, too."""
+    cuts = SLICES[1:]
+
+    def f(x: Any) -> list[Any]:
+        return [x[a][b][c] for a in cuts for b in cuts for c in cuts]
+
+    x = cr.tensor(np.arange(float(n)))
+    for got, want in zip(cr.jit(f)(x), f(x), strict=True):
+        np.testing.assert_array_equal(got.numpy(), want.numpy())
