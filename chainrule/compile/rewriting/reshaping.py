@@ -135,8 +135,8 @@ def _ranges(key: Sequence[Any], shape: Sequence[int]) -> list[tuple[int, int, in
 
 
 def _key(ranges: Sequence[tuple[int, int, int]]) -> tuple[Any, ...]:
-    """The basic index that selects these ranges; a stop before the first element is None. Of a range
-    without elements the ends do not matter, and may be before it, too."""
+    """The basic index that selects these ranges; a stop before the first element is None. Of
+    a range without elements the ends do not matter, and may be before it, too."""
     return tuple(
         [(a, None if b < 0 else b, c) if range(a, b, c) else (0, 0, 1) for a, b, c in ranges]
     )

@@ -7,6 +7,7 @@ which weight they would be right: -1 is a sign, 1/B a missing mean, 0 a term too
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -163,24 +164,23 @@ class Lab:
         return sorted(one), sorted(two)
 
     def response(self, node: ast.expr) -> Response | None:
-        """How the wrong gradients depend on each element of a node's value; None if it is no array
-        of a size for that, was evaluated more than once, or if they do not depend on it affinely.
+        """How the wrong gradients depend on each element of a node's value, in each turn of a loop;
+        None if it is no array of a size for that, or if they do not depend on it affinely.
         """
-        value = plain(self.scene.value(node))
-        at = self.scene.draft.index[node]
-        if value is None or value.dtype.kind != "f" or not 0 < value.size <= LARGEST:
+        values = [plain(v) for v, _ in self.scene.visits(node)]
+        floats = [v for v in values if v is not None and v.dtype.kind == "f"]
+        size = sum([v.size for v in floats])
+        if len(floats) < len(values) or not 0 < size <= LARGEST:
             return None
-        if self.scene.watched.turns[at] != 1 or not np.all(np.isfinite(value)):
+        if not all(np.all(np.isfinite(v)) for v in floats):
             return None
-        columns = {i: np.zeros((len(r), value.size)) for i, r in self.residuals.items()}
-        for k in range(value.size):
-            step = np.zeros(value.size)
-            step[k] = 1.0
-            for i, effect in (self.effect(node, moved(step, value.shape)) or {}).items():
+        columns = {i: np.zeros((len(r), size)) for i, r in self.residuals.items()}
+        for k in range(size):
+            for i, effect in (self.effect(node, _unit(floats, k)) or {}).items():
                 columns[i][:, k] = effect
-        found = Response(node, value, columns)
-        step = np.random.default_rng(0).standard_normal(value.size)
-        after = self.effect(node, moved(step, value.shape)) or {}
+        found = Response(node, tuple(floats), columns)
+        step = np.random.default_rng(0).standard_normal(size)
+        after = self.effect(node, in_turns(found.parts(step))) or {}
         expected = found.effect(step)
         affine = all(
             np.allclose(after.get(i, 0.0), e, rtol=1e-6, atol=1e-9 * np.linalg.norm(e))
@@ -197,10 +197,10 @@ class Lab:
         return frozenset([i for i, c in columns.items() if is_in_span(c, self.residuals[i])])
 
     def answers(self, response: Response, value: Array) -> bool:
-        """Whether a wrong gradient comes out right if a node has this value."""
-        if value.shape != response.value.shape or not np.all(np.isfinite(value)):
+        """Whether a wrong gradient comes out right if a node has these values, turn after turn."""
+        if value.shape != response.flat.shape or not np.all(np.isfinite(value)):
             return False
-        effects = response.effect(value - response.value)
+        effects = response.effect(value - response.flat)
         for i, residual in self.residuals.items():
             size = np.linalg.norm(self.target.expected[i].right) + np.linalg.norm(residual)
             if np.linalg.norm(effects[i] - residual) <= 1e-6 * size:
@@ -216,8 +216,7 @@ class Lab:
         plain_weights = all(abs(abs(w) - 1) < NEAR for w in here)
         if plain_weights or (there := self.elsewhere) is None:
             return alone
-        values = [there.scene.evaluated(node, f) for f in forms]
-        effects = [there.effect(node, lambda v, m=m: v + m) for m in values if m is not None]
+        effects = [there.adding(node, f) for f in forms]
         known = [e for e in effects if e is not None]
         if len(known) < len(forms):
             return alone
@@ -225,6 +224,14 @@ class Lab:
             if all(a * b > 0 for a, b in zip(here, fit, strict=True)):
                 return list(zip(here, fit, strict=True))
         return alone
+
+    def adding(self, node: ast.expr, text: str) -> Effect | None:
+        """What a term as code, added to a node in each turn, adds to each wrong gradient."""
+        terms = [self.scene.evaluated(node, text, t) for t in range(len(self.scene.visits(node)))]
+        if not terms or any(m is None for m in terms):
+            return None
+        left = itertools.cycle(terms)
+        return self.effect(node, lambda v: v + next(left))
 
     def helps(self, node: ast.expr, change: Callable[[Any], Any]) -> bool:
         """Whether a change of a node makes a wrong gradient right, and none that is right wrong."""
@@ -238,12 +245,24 @@ class Response:
     """What the elements of a node's value do to the wrong gradients."""
 
     node: ast.expr
-    value: Array
+    values: tuple[Array, ...]
+    """Those of all turns of a loop; a single one elsewhere."""
     columns: dict[int, Array]
-    """For each wrong input: one column for each element."""
+    """For each wrong input: one column for each element, those of one turn after another."""
+
+    @cached_property
+    def flat(self) -> Array:
+        """All values, one after the other."""
+        return np.concatenate([v.reshape(-1) for v in self.values])
+
+    def parts(self, flat: Array) -> list[Array]:
+        """Values that lie one after the other, each in its shape."""
+        ends = np.cumsum([v.size for v in self.values])[:-1]
+        pairs = zip(np.split(flat, ends), self.values, strict=True)
+        return [p.reshape(v.shape) for p, v in pairs]
 
     def effect(self, step: Array) -> Effect:
-        """What a change of the value adds to each wrong gradient."""
+        """What a change of the values adds to each wrong gradient."""
         return {i: c @ step.reshape(-1) for i, c in self.columns.items()}
 
 
@@ -260,6 +279,30 @@ def _solvable(columns: list[Array], residuals: list[Array]) -> bool:
 def is_in_span(columns: Array, residual: Array) -> bool:
     """Whether a combination of columns gives a residual."""
     return _solvable([columns], [residual])
+
+
+def at_turn(turn: int, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What changes a value in one turn of a loop."""
+    turns = itertools.count()
+    return lambda value: change(value) if next(turns) == turn else value
+
+
+def in_turns(steps: Sequence[Array]) -> Callable[[Any], Any]:
+    """What adds a step to a value in every turn, one after the other."""
+    changes = itertools.cycle([moved(s, s.shape) for s in steps])
+    return lambda value: next(changes)(value)
+
+
+def _unit(values: Sequence[Array], k: int) -> Callable[[Any], Any]:
+    """What adds 1 to the k-th of all elements of the values of all turns."""
+    for turn, value in enumerate(values):
+        if k < value.size:
+            step = np.zeros(value.size)
+            step[k] = 1.0
+            change = moved(step, value.shape)
+            return change if len(values) == 1 else at_turn(turn, change)
+        k -= value.size
+    raise IndexError(k)
 
 
 def moved(step: Array, shape: tuple[int, ...]) -> Callable[[Any], Any]:

@@ -26,6 +26,7 @@ _FRACTION = re.compile(r"(?<![\w.])\d+(?:\.\d+(?:e-?\d+)?|e-\d+)(?![\w.])")
 PLAIN = (2, 3, 4, 6, 8, 0.25, 0.1, 10, 1.5)
 _CALLS = ("sqrt", "len", "float", "int", "prod", "size", "numel")
 _MOST = 60
+_BOUNDS = 12
 _BEST = 6
 """Texts for one factor."""
 
@@ -95,6 +96,17 @@ def _extents(scenes: list[Scene]) -> Iterator[Scalar]:
             taken = any(k.startswith(f"{g}.") for g in scenes[0].cotangents)
             cost = 0.1 + 0.1 * ("[" not in k) + 0.05 * taken
             yield Scalar(k, tuple([float(s.extents[k]) for s in scenes]), cost)
+
+
+def bounds(scene: Scene) -> dict[str, float]:
+    """Numbers that elements are compared with, by their text: 0, what stands in forward and
+    backward, and what has a name."""
+    forward = scene.draft.source.forward
+    texts = [scene.draft.body, "" if forward is None else forward.text]
+    found = {"0": 0.0, "1": 1.0} | {m: float(m) for t in texts for m in _FRACTION.findall(t)}
+    named = {k: plain(v) for k, v in scene.numbers.items()}
+    found |= {k: float(v.reshape(-1)[0].real) for k, v in named.items() if v is not None}
+    return dict(list(found.items())[:_BOUNDS])
 
 
 def _root(scene: Scene, text: str) -> str:

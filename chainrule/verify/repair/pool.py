@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -34,22 +35,52 @@ class Term:
     """The mistake of having anything else in its place."""
 
 
-def named(scene: Scene, node: ast.expr) -> dict[str, Array]:
-    """Named arrays within reach of a node as NumPy arrays, bools as numbers."""
-    found = {k: plain(v) for k, v in scene.arrays_at(node).items()}
+def named(scene: Scene, node: ast.expr, turn: int = -1) -> dict[str, Array]:
+    """Named arrays within reach of a node as NumPy arrays, bools as numbers; in a loop, also what
+    belongs to its turn."""
+    given = scene.arrays_at(node, turn)
+    if scene.watched.turns[scene.draft.index[node]] > 1:
+        given = {**given, **scene.rows_at(node, turn)}
+    found = {k: plain(v) for k, v in given.items()}
     kept = {k: v for k, v in found.items() if v is not None and v.dtype.kind in "fiub"}
     return {k: v if v.dtype.kind == "f" else v.astype(np.float64) for k, v in kept.items()}
 
 
-def pool(scene: Scene, node: ast.expr, shape: Shape) -> list[Term]:
-    """Expressions of a shape that could stand where a node stands."""
-    arrays = named(scene, node)
-    key = (shape, tuple([(k, v.tobytes()) for k, v in arrays.items()]))
+def pool(scene: Scene, node: ast.expr, shapes: Sequence[Shape]) -> list[Term]:
+    """Expressions that could stand where a node stands; their values are those of all turns, of
+    these shapes, one after the other."""
+    turns = [-1] if len(shapes) == 1 else range(len(shapes))
+    arrays = [_nearest_first(named(scene, node, t), s) for t, s in zip(turns, shapes, strict=True)]
+    key = (*shapes, *[(k, v.tobytes()) for turn in arrays for k, v in turn.items()])
     if key not in scene.pool:
-        formed = [*_formed(scene, arrays, shape), *_projected(scene, arrays, shape)]
-        formed += _reshaped(scene, arrays, shape)
-        scene.pool[key] = [t for t in formed if np.all(np.isfinite(t.value)) and np.any(t.value)]
+        with np.errstate(all="ignore"):
+            formed = [_by_text(scene, a, s) for a, s in zip(arrays, shapes, strict=True)]
+        joined = [_joined([f[text] for f in formed if text in f]) for text in formed[0]]
+        whole = sum([math.prod(s) for s in shapes])
+        usable = [t for t in joined if t.value.size == whole and np.any(t.value)]
+        scene.pool[key] = [t for t in usable if np.all(np.isfinite(t.value))]
     return scene.pool[key]
+
+
+def _nearest_first(arrays: dict[str, Array], shape: Shape) -> dict[str, Array]:
+    """Those of a shape first, then those that fill it."""
+
+    def far(name: str) -> int:
+        here = arrays[name].shape
+        return 0 if here == shape else 1 if len(here) == len(shape) else 2
+
+    return {k: arrays[k] for k in sorted(arrays, key=far)}
+
+
+def _by_text(scene: Scene, arrays: dict[str, Array], shape: Shape) -> dict[str, Term]:
+    formed = [*_formed(scene, arrays, shape), *_projected(scene, arrays, shape)]
+    formed += _reshaped(scene, arrays, shape)
+    return {t.text: t for t in reversed(formed)}
+
+
+def _joined(turns: list[Term]) -> Term:
+    values = [t.value.reshape(-1) for t in turns]
+    return replace(turns[0], value=values[0] if len(values) == 1 else np.concatenate(values))
 
 
 def _projected(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:

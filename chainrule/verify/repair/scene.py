@@ -16,7 +16,7 @@ import numpy as np
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.fit import ATOM, part, replaced
 from chainrule.verify.repair.syntax import bases, elements, is_simple, is_stored, names_in
-from chainrule.verify.repair.watch import Watched, is_torch, plain, shape_of
+from chainrule.verify.repair.watch import Visit, Watched, is_torch, plain, shape_of
 
 Shape = tuple[int, ...]
 VALUE = "__value__"
@@ -34,7 +34,9 @@ class Scene:
     shapes: tuple[Shape, ...]
     """Shapes of the inputs whose gradients are wrong."""
     cotangent_shapes: tuple[Shape, ...]
-    seen: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+    seen: dict[tuple[int, int], dict[str, Any]] = field(
+        default_factory=dict[tuple[int, int], dict[str, Any]]
+    )
     pool: dict[object, list[Any]] = field(default_factory=dict[object, list[Any]])
     """Expressions over named arrays, by these and their shape, once they have been formed."""
 
@@ -96,13 +98,19 @@ class Scene:
         values = [n.value for n in self.draft.nodes if isinstance(n, ast.Return) and n.value]
         return [e for v in values for e in elements(v)]
 
-    def evaluated(self, node: ast.AST, text: str) -> Any:
+    def visits(self, node: ast.AST) -> list[Visit]:
+        """What a node was, and the local names then, in each turn; none if some are not kept."""
+        i = self.draft.index[node]
+        found = self.watched.visits.get(i, [])
+        return found if len(found) == self.watched.turns[i] else []
+
+    def evaluated(self, node: ast.AST, text: str, turn: int = -1) -> Any:
         """What an expression over names within reach of a node is there; None if it fails."""
-        scope = self.watched.scopes.get(self.draft.index[node], self.watched.names)
+        value, scope = (self.visits(node) or [(self.value(node), self.watched.names)])[turn]
         names = {**plain_function(self.draft.source.function).__globals__, **scope}
         try:
             with np.errstate(all="ignore"):
-                return eval(text, {**names, VALUE: self.value(node)})
+                return eval(text, {**names, VALUE: value})
         except Exception:  # Whatever a term may do at other sizes, it is only no term then.
             return None
 
@@ -114,16 +122,25 @@ class Scene:
         found = {k: v for k, v in self._atoms() if (s := shape_of(v)) is not None and s != ()}
         return dict(list(found.items())[:_MOST])
 
-    def arrays_at(self, node: ast.AST) -> dict[str, Any]:
+    def arrays_at(self, node: ast.AST, turn: int = -1) -> dict[str, Any]:
         """Named arrays within reach of a node, as they were when it was evaluated."""
         i = self.draft.index[node]
-        if (scope := self.watched.scopes.get(i)) is None:
+        if not (visits := self.watched.visits.get(i)):
             return self.arrays
-        if i not in self.seen:
+        if (i, turn) not in self.seen:
+            scope = self.watched.scopes[i] if turn == -1 else visits[turn][1]
             found = {k: scope.get(k, v) for k, v in self._atoms() if _owner(k) in scope}
             found = {k: v for k, v in found.items() if shape_of(v)}
-            self.seen[i] = dict(list(found.items())[:_MOST])
-        return self.seen[i]
+            self.seen[i, turn] = dict(list(found.items())[:_MOST])
+        return self.seen[i, turn]
+
+    def rows_at(self, node: ast.AST, turn: int = -1) -> dict[str, Any]:
+        """What a turn of a loop reads of arrays that hold something for every turn: `a[t]`."""
+        loops = [n for n in self.draft.nodes if isinstance(n, ast.For)]
+        counters = {name for n in loops for name in names_in(n.target)}
+        texts = [f"{a}[{i}]" for a in self.arrays_at(node, turn) for i in sorted(counters)]
+        found = {text: self.evaluated(node, text, turn) for text in texts}
+        return {k: v for k, v in found.items() if shape_of(v)}
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
@@ -205,11 +222,16 @@ class Scene:
 
     @cached_property
     def names_returned(self) -> set[tuple[int, int]]:
-        """Where a name that is computed is returned, or given another name."""
-        names = [n for n in self.roots if isinstance(n, ast.Name) and n.id in self.made]
-        parents = self.draft.parents
-        names = [n for n in names if not isinstance(parents[n], ast.AugAssign)]
+        """Where a name that is computed is returned."""
+        names = [n for n in self.returned if isinstance(n, ast.Name) and n.id in self.made]
         return {self.draft.span(n) for n in names}
+
+    @cached_property
+    def renamed(self) -> set[tuple[int, int]]:
+        """Where a name that is computed is given another name, and nothing is computed of it."""
+        parents = self.draft.parents
+        names = [n for n in self.roots if isinstance(n, ast.Name) and n.id in self.made]
+        return {self.draft.span(n) for n in names if isinstance(parents[n], ast.Assign)}
 
     @cached_property
     def read_once(self) -> set[tuple[int, int]]:

@@ -8,16 +8,14 @@ elements, or in a few directions, would hardly explain a difference by chance.
 from __future__ import annotations
 
 import ast
-import itertools
 import math
 from collections.abc import Iterator
 from time import process_time
 
 import numpy as np
 
-from chainrule.verify.repair.lab import LARGEST, Effect, Lab, is_in_span, moved
+from chainrule.verify.repair.lab import LARGEST, Effect, Lab, at_turn, is_in_span, moved
 from chainrule.verify.repair.scene import Shape
-from chainrule.verify.repair.watch import Change
 from chainrule.verify.subject import Array
 
 _SECONDS = 1.0
@@ -64,13 +62,7 @@ def _effects(lab: Lab, node: ast.expr, shapes: list[Shape]) -> Iterator[Effect]:
         for k in range(_size(shape)):
             step = np.zeros(_size(shape))
             step[k] = 1.0
-            yield lab.effect(node, _at_turn(turn, step, shape)) or {}
-
-
-def _at_turn(turn: int, step: Array, shape: Shape) -> Change:
-    """What adds a step to a value in one turn of a loop."""
-    add, turns = moved(step, shape), itertools.count()
-    return lambda value: add(value) if next(turns) == turn else value
+            yield lab.effect(node, at_turn(turn, moved(step, shape))) or {}
 
 
 def _size(shape: Shape | None) -> int:

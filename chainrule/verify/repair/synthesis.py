@@ -46,13 +46,13 @@ def _equal(scene: Scene, expected: Expected) -> list[tuple[Term, float]]:
     atoms = [Term(k, v, 0.0) for k, v in named(scene, node).items()]
     plain_ones = [t for a in atoms for t in summed(scene, a, shape)]
     found = list(_fitting(plain_ones, expected.directions, expected.values))
-    return found or list(_fitting(pool(scene, node, shape), expected.directions, expected.values))
+    return found or list(_fitting(pool(scene, node, [shape]), expected.directions, expected.values))
 
 
 def instead(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
     """Edits that put another expression where a node stands, or add one to it."""
-    scene, node, value = lab.scene, response.node, response.value
-    terms = pool(scene, node, value.shape)
+    scene, node, value = lab.scene, response.node, response.flat
+    terms = pool(scene, node, [v.shape for v in response.values])
     nothing = not np.any(value)
     for columns, residual in _systems(lab, response):
         for term, weight in _fitting(terms, columns, residual + columns @ value.reshape(-1)):

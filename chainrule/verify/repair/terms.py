@@ -10,23 +10,21 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 
+from chainrule.verify.repair.beside import Beside
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, part
 from chainrule.verify.repair.lab import Effect, Lab, Response, Values
 from chainrule.verify.repair.numbers import Scalar, coefficient, factors, scalars
-from chainrule.verify.repair.pool import named
+from chainrule.verify.repair.others import other_values
+from chainrule.verify.repair.rows import axes_of, row_of
 from chainrule.verify.repair.scene import VALUE, Scene, Shape
 from chainrule.verify.repair.synthesis import instead
 from chainrule.verify.repair.watch import plain
-from chainrule.verify.repair.weigh import early
-from chainrule.verify.subject import Array
 
 _SUMS = (
     "{e}.sum({ax})",
@@ -36,41 +34,6 @@ _SUMS = (
 )
 """Terms of softmax and of normalisations, along an axis."""
 _TERMS = ("{a}", "{e} * {a}", "{e} * {a} ** 2")
-_FACTORS = (
-    "{e} * {a}",
-    "{e} / {a}",
-    "{e} * (1 - {a})",
-    "{e} * (1 + {a})",
-    "{e} * (1 - {a} ** 2)",
-    "{e} * {a} * (1 - {a})",
-    "{e} * ({a} > 0)",
-    "{e} * {a} ** 2",
-    "{e} * {a} ** 3",
-    "{e} / {a} ** 2",
-    "{e} * {a}.sum()",
-    "{e} @ {a}",
-    "{a} @ {e}",
-    "{e}.T @ {a}",
-    "{a}.T @ {e}",
-    "{e} @ {a}.T",
-    "{a} @ {e}.T",
-)
-"""What an expression is multiplied by."""
-_FUNCTIONS = (
-    "{e} ** 2",
-    "{e} ** 3",
-    "{e} ** 0.5",
-    "1 / {e}",
-    "1 - {e}",
-    "1 + {e}",
-    "1 - {e} ** 2",
-    "{e} * (1 - {e})",
-    "abs({e})",
-)
-"""What it is a function of."""
-_CALLS = ("exp", "log", "sqrt", "tanh")
-_NORMED = ("{e} / {e}.sum({ax})", "{e} / {e}.mean({ax})")
-"""What it is divided by, along an axis."""
 _NODES = 48
 
 
@@ -100,9 +63,10 @@ def missing(lab: Lab) -> Iterator[list[Edit]]:
 
 
 def _of_node(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
-    if np.any(response.value):
-        yield from _terms_added(lab, response, numbers)
-        yield from _other_values(lab, response)
+    if np.any(response.flat):
+        beside = Beside.of(lab.scene, response)
+        yield from _terms_added(lab, response, beside, numbers)
+        yield from other_values(lab, response, beside)
     yield from instead(lab, response, numbers)
 
 
@@ -131,8 +95,10 @@ def _is_zero(scene: Scene, node: ast.expr) -> bool:
 # Terms.
 
 
-def _terms_added(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
-    terms = list(_terms(lab.scene, response))
+def _terms_added(
+    lab: Lab, response: Response, beside: Beside, numbers: list[Scalar]
+) -> Iterator[Edit]:
+    terms = list(_terms(lab.scene, response, beside.with_products))
     one, two = lab.likely([t.effect for t in terms])
     for k in one:
         for w in lab.fits([terms[k].effect]):
@@ -144,45 +110,30 @@ def _terms_added(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterato
         for w in lab.fits([a.effect, b.effect]):
             if min(map(abs, w)) > 1e-6:
                 yield from _with_terms(lab, response.node, [a, b], w, numbers, a.cost + 0.4)
-    own = response.effect(response.value)
+    own = response.effect(response.flat)
     for k, _ in lab.likely([*[t.effect for t in terms], own])[1]:
         yield from _scaled_with(lab, response.node, terms[k], own, numbers)
 
 
-def _terms(scene: Scene, response: Response) -> Iterator[_Term]:
-    node, e = response.node, response.value
+def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
+    node, shape = response.node, beside.shape
     here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
-    arrays = named(scene, node)
-    partners = [k for k, v in arrays.items() if v.shape == e.shape]
-    arrays |= _products(arrays, partners)
     for row in _SUMS:
-        for name in [k for k, v in arrays.items() if v.shape == e.shape] if "{a}" in row else [""]:
-            for axes in _axes(e.shape):
-                value = _row(row.format(e="e", a="a", ax=f"axis={axes}, keepdims=True"))
-                along = scene.along(axes, True)
-                text = row.format(e=atom if "{e}." in row else here, a=name, ax=along)
-                form = row.format(e=VALUE, a=name, ax=along)
-                effect = response.effect(_spread(value(e, arrays.get(name)), e.shape))
-                yield _Term(text, form, effect, _count(e.shape, axes), 1.2)
+        for name in beside.partners if "{a}" in row else [""]:
+            for axes in axes_of(shape):
+                value = beside.each(row_of(row, f"axis={axes}, keepdims=True"), name)
+                if value is not None:
+                    along = scene.along(axes, True)
+                    text = row.format(e=atom if "{e}." in row else here, a=name, ax=along)
+                    form = row.format(e=VALUE, a=name, ax=along)
+                    yield _Term(text, form, response.effect(value), _count(shape, axes), 1.2)
     for row in _TERMS:
-        for name in arrays if row == "{a}" else partners:
-            value = _row(row.format(e="e", a="a"))(e, arrays[name])
-            if name != here and _fills(value.shape, e.shape):
-                effect = response.effect(_spread(value, e.shape))
+        for name in beside.names if row == "{a}" else beside.partners:
+            value = beside.each(row_of(row), name)
+            if name != here and value is not None:
                 form = row.format(e=VALUE, a=name)
-                yield _Term(row.format(e=here, a=name), form, effect, 1.0, 1.5)
-
-
-def _products(arrays: dict[str, Array], partners: list[str]) -> dict[str, Array]:
-    """Named arrays times smaller ones that broadcast, or divided by them: what was normalised, and
-    is not kept."""
-    found = dict[str, Array]()
-    for a, b in itertools.product(partners, arrays):
-        if arrays[b].shape != arrays[a].shape and _fills(arrays[b].shape, arrays[a].shape):
-            found[f"({a} * {b})"] = arrays[a] * arrays[b]
-            if np.all(arrays[b] != 0):
-                found[f"({a} / {b})"] = arrays[a] / arrays[b]
-    return found
+                text = row.format(e=here, a=name)
+                yield _Term(text, form, response.effect(value), 1.0, 1.5)
 
 
 def _with_terms(
@@ -227,78 +178,6 @@ def _written(term: _Term, weight: Values, numbers: list[Scalar]) -> Iterator[tup
         yield from coefficient(mean, (1.0,) if weight[0] > 0 else (-1.0,), numbers)
         return
     yield from coefficient(term.text, weight, numbers)
-
-
-# Other values.
-
-
-def _other_values(lab: Lab, response: Response) -> Iterator[Edit]:
-    """Edits that multiply an expression by a named array, or take a function of it."""
-    scene, node = lab.scene, response.node
-    here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
-    for row in _FUNCTIONS:
-        if _answers(lab, response, row, None, ""):
-            far = 0.6 if row.startswith("abs") else 0.0  # A minus is meant, more likely.
-            yield scene.put(node, row.format(e=atom), "wrong_value", 1.3 + far)
-    module = scene.module("torch") if scene.torch else scene.module("numpy", "chainrule")
-    for name in _CALLS if module is not None else ():
-        with np.errstate(all="ignore"):
-            value = getattr(np, name)(response.value)
-        if lab.answers(response, value):
-            yield scene.put(node, f"{module}.{name}({scene.draft.src(node)})", "wrong_value", 1.4)
-    for row, axes in itertools.product(_NORMED, _axes(response.value.shape)):
-        if _answers(lab, response, row.format(e="{e}", ax=f"axis={axes}, keepdims=True"), None, ""):
-            text = row.format(e=atom, ax=scene.along(axes, True))
-            yield scene.put(node, text, "factor", 1.4)
-    for name, a in named(scene, node).items():
-        if name == scene.draft.src(node):
-            continue
-        code = "ignores_cotangent" if name in scene.cotangents else "wrong_value"
-        for row in _FACTORS:
-            if _answers(lab, response, row, a, name):
-                text = row.format(e=atom if ".T" in row else here, a=name)
-                named_ = "region" if ">" in row else code
-                yield scene.put(node, text, named_, 1.2 + early(scene, node))
-
-
-def _answers(lab: Lab, response: Response, row: str, a: Array | None, name: str) -> bool:
-    try:
-        with np.errstate(all="ignore"):
-            value = np.asarray(_row(row.format(e="e", a="a"))(response.value, a))
-    except (ValueError, TypeError):
-        return False
-    if value.shape != response.value.shape and a is not None:
-        function = _row(row.format(e="e", a="a"))
-        native = lab.scene.arrays_at(response.node)[name]
-        return a.size > response.value.size and lab.helps(
-            response.node, lambda e: function(e, native)
-        )
-    return lab.answers(response, value)
-
-
-# Rows as functions of arrays.
-
-
-@cache
-def _row(text: str) -> Callable[..., Any]:
-    return eval(f"lambda e, a: {text}")  # Only rows of the tables above come here.
-
-
-def _spread(value: Array, shape: Shape) -> Array:
-    return np.broadcast_to(value, shape)
-
-
-def _fills(a: Shape, shape: Shape) -> bool:
-    """Whether an array of shape a broadcasts to `shape`."""
-    pairs = zip(reversed(a), reversed(shape), strict=False)
-    return len(a) <= len(shape) and all(m in (1, n) for m, n in pairs)
-
-
-def _axes(shape: Shape) -> list[int | tuple[int, ...]]:
-    ndim = len(shape)
-    one: list[int | tuple[int, ...]] = [-1, *range(ndim - 1)]
-    most = list(itertools.combinations(range(ndim), ndim - 1)) if ndim > 2 else []
-    return [*one, *most, *([tuple(range(ndim))] if ndim > 1 else [])]
 
 
 def _count(shape: Shape, axes: int | tuple[int, ...]) -> float:

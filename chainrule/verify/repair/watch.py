@@ -20,7 +20,11 @@ from chainrule.verify.repair.draft import Def, Draft
 from chainrule.verify.subject import Array
 
 Change: TypeAlias = Callable[[Any], Any]
+Visit: TypeAlias = tuple[Any, dict[str, Any]]
+"""What a node was, and the local names then."""
 _SMALL = 4096
+_VISITS = 12
+"""Of a loop's turns so many are kept, the first ones."""
 
 
 @dataclass(eq=False)
@@ -39,6 +43,8 @@ class Watched:
     """The shapes that its values had."""
     scopes: dict[int, dict[str, Any]] = field(init=False, default_factory=dict[int, dict[str, Any]])
     """The local names when each node was evaluated; small arrays as they were at that time."""
+    visits: dict[int, list[Visit]] = field(init=False, default_factory=dict[int, list[Visit]])
+    """The same for every turn of a loop, with the values of the node as they were."""
     names: dict[str, Any] = field(init=False, default_factory=dict[str, Any])
     """The local names where the function returned, or raised."""
     changes: Mapping[int, Change] = field(init=False, default_factory=dict[int, Change])
@@ -58,7 +64,10 @@ class Watched:
         frame = inspect.currentframe()
         if frame is not None and frame.f_back is not None:
             names = frame.f_back.f_locals
-            self.scopes[i] = {k: _kept(v) for k, v in names.items() if not k.startswith("__")}
+            scope = {k: _kept(v) for k, v in names.items() if not k.startswith("__")}
+            self.scopes[i] = scope
+            if self.turns[i] <= _VISITS:
+                self.visits.setdefault(i, []).append((_kept(value), scope))
         return value
 
     def _named(self, names: dict[str, Any], value: Any = None) -> Any:

@@ -14,9 +14,8 @@ from functools import cached_property
 from typing import Any, cast
 
 from chainrule.verify.place import Place
-from chainrule.verify.script.entries import GRAD, NUMBER, Entry, Slot
+from chainrule.verify.script.entries import GRAD, NUMBER, Calls, Entry, Slot
 from chainrule.verify.script.regions import switched_off
-from chainrule.verify.script.tape import Tape
 from chainrule.verify.where import is_library, users_line
 
 STEPS = {"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "frac", "fix"}
@@ -24,10 +23,10 @@ STEPS = {"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "frac", 
 AFFINE = {
     "add", "sub", "neg", "sum", "mean", "__radd__", "__rsub__", "__add__", "__sub__", "add_",
     "sub_", "reshape", "view", "squeeze", "unsqueeze", "stack", "cat", "to", "float", "double",
-    "clone", "detach", "data",
+    "clone", "detach", "data", "concat", "astype", "permute_dims", "broadcast_to", "sum_to",
 }  # fmt: skip
 """Calls that add their arguments, or pass them on."""
-ELEMENTWISE = AFFINE - {"sum", "mean", "stack", "cat", "detach", "data"}
+ELEMENTWISE = AFFINE - {"sum", "mean", "stack", "cat", "concat", "sum_to", "detach", "data"}
 """Those of them that keep each element to itself."""
 ALIKE = {"detach", "detach_", "data", "tensor", "as_tensor", "clone"}
 """Calls that give the values that they are given."""
@@ -41,7 +40,7 @@ class Cut:
     """All cuts of one kind at one line of the user's."""
 
     kind: str
-    """`detach`, `data`, `tensor`, `grad` for derivatives, `number` for values that left PyTorch,
+    """`detach`, `data`, `tensor`, `grad` for derivatives, `number` for values that left as numbers,
     `no_grad` for calls while autograd was off, or `draw` for a library's draw of normal numbers
     while it had switched it off.
     """
@@ -53,7 +52,7 @@ class Cut:
 class Slice:
     """The part of a tape that a loss depends on."""
 
-    def __init__(self, tape: Tape, loss: int) -> None:
+    def __init__(self, tape: Calls, loss: int) -> None:
         self.tape = tape
         self.loss = loss
         self.numbers = _upstream(tape, loss)
@@ -217,7 +216,7 @@ class Slice:
         return found
 
     def added_numbers(self) -> list[tuple[Place, str, float, float]]:
-        """Numbers taken out of PyTorch that are added to the loss: where, how, value, factor."""
+        """Numbers that left and are added to the loss: where, how, value, factor."""
         constants = [x for e in self.entries if e.name in AFFINE for x in _numbers(e.args)]
         found: list[tuple[Place, str, float, float]] = []
         for place, how, value in _taken_out(self.tape):
@@ -287,7 +286,7 @@ def _live(entry: Entry) -> Sequence[int]:
 
 
 def _upstream(
-    tape: Tape, loss: int, way: Callable[[Entry], Sequence[int]] = lambda e: e.inputs
+    tape: Calls, loss: int, way: Callable[[Entry], Sequence[int]] = lambda e: e.inputs
 ) -> list[int]:
     """Numbers of the entries that the slot `loss` depends on by those of their inputs that `way`
     gives, in order."""
@@ -326,8 +325,8 @@ def _place(entry: Entry, kind: str) -> Place | None:
     return None if is_library(entry.frames[0][0].co_filename) else users_line(entry.frames)
 
 
-def _taken_out(tape: Tape) -> list[tuple[Place, str, float]]:
-    """Numbers that left PyTorch by a line of the user's: each one, and the sum of a line's."""
+def _taken_out(tape: Calls) -> list[tuple[Place, str, float]]:
+    """Numbers that left by a line of the user's: each one, and the sum of a line's."""
     by: dict[tuple[str, str], tuple[Place, list[float]]] = {}
     for exit_ in tape.exits:
         place = users_line(exit_.frames)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import Any, Protocol
 
 from chainrule.verify.where import Frames, Line
 
-Ref = weakref.ref[Tensor]
+Ref = weakref.ref[Any]
 GRAD = "autograd.grad"
 """Name of an entry that differentiates."""
 NUMBER = "a number"
-"""Name of an entry that stands for what was done to numbers outside of PyTorch."""
+"""Name of an entry that stands for what was done to numbers outside of the library."""
+DRAWS = frozenset({"randn", "randn_like", "normal", "normal_"})
+"""Calls that draw normal numbers."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,9 @@ class Entry:
     """Those of the inputs through which a gradient could have flowed."""
     grad: bool
     """Whether autograd was on."""
-    autocast: torch.dtype | None
-    random: Tensor | None = None
+    autocast: Any = None
+    """The dtype of a block of autocast around it."""
+    random: Any = None
     """State of the random stream before, if the call drew from it."""
     outputs: tuple[int, ...] = ()
     wrote: int | None = None
@@ -65,7 +65,7 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Exit:
-    """A number or array that was taken out of PyTorch."""
+    """A number or array that was taken out of the library."""
 
     how: str
     slot: int
@@ -84,6 +84,30 @@ class Mark:
     total: float
 
 
-def version(t: Tensor) -> int:
+class Calls(Protocol):
+    """What is asked of a tape, whichever library's tensors are on it."""
+
+    entries: list[Entry]
+    """In the order of the calls."""
+    exits: list[Exit]
+    roots: dict[int, Any]
+    """Slots of tensors that require a gradient and come from outside."""
+    group: dict[int, int]
+    """Slots that share memory have one group."""
+
+    def slot(self, x: Any, /) -> int | None:
+        """The number of a tensor that depends on a root."""
+        ...
+
+    def anonymous(self) -> int:
+        """A slot for what no tensor has: a number."""
+        ...
+
+    def is_noise(self, x: Any, /) -> bool:
+        """Whether a constant was drawn from the normal distribution."""
+        ...
+
+
+def version(t: Any) -> int:
     """How often PyTorch has seen a tensor being written to."""
-    return t._version  # pyright: ignore[reportPrivateUsage]
+    return t._version

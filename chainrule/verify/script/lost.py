@@ -16,8 +16,8 @@ from chainrule.verify.finding import Correction, Finding, Level, Name
 from chainrule.verify.ledger import STEP, TRAINING
 from chainrule.verify.place import Place
 from chainrule.verify.script.cuts import Cut, Slice
-from chainrule.verify.script.opened import Lost
 from chainrule.verify.script.remedies.cuts import derived_again, switched_on
+from chainrule.verify.script.rerun import Lost
 from chainrule.verify.script.sampled import is_sample
 from chainrule.verify.training.edits import Edit
 
@@ -39,7 +39,7 @@ _WORDS = {
     "data": "`.data` is not connected to the graph",
     "tensor": "`torch.tensor(...)` copies the value and leaves its graph behind",
     "grad": "`torch.autograd.grad` gives a derivative without a graph here",
-    "number": "the value leaves PyTorch as numbers here, which come back as constants",
+    "number": "the value leaves the graph as numbers here, which come back as constants",
     "no_grad": "autograd is off here",
     "draw": "this sample is drawn without a graph",
 }
@@ -48,8 +48,8 @@ _INSTEAD = {
     "data": "use the tensor itself instead of its `.data`",
     "tensor": "use the tensor itself (torch.stack for several) instead of torch.tensor(...)",
     "grad": "take the derivative with create_graph=True",
-    "number": "keep tensors, and compute with torch what is computed with these numbers",
-    "no_grad": "compute it outside of torch.no_grad()",
+    "number": "keep tensors, and compute with them what is computed with these numbers",
+    "no_grad": "compute it outside of no_grad()",
     "draw": "draw it with rsample(), which keeps the graph",
 }
 

@@ -1,4 +1,4 @@
-"""Values that leave PyTorch as numbers and come back as constants, whatever was done in between.
+"""Values that leave a library as numbers and come back as constants, whatever was done in between.
 
 What NumPy or Python computes is not seen; what comes of it is. The script makes its step in copies
 of the process: once as it is, and twice with the numbers of one line moved a little, one way and
@@ -9,6 +9,7 @@ choice that falls otherwise jumps, and does not move one way and the other.)
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +17,8 @@ from typing import Any, cast, final
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
-from chainrule.verify.pytorch.door import unseen
-from chainrule.verify.script.entries import NUMBER, Entry, Slot
-from chainrule.verify.script.tape import EXITS, Tape
+from chainrule.verify.script.entries import NUMBER, Calls, Entry, Slot
 from chainrule.verify.where import Frames, frames, is_library
 
 BY = 1e-3
@@ -54,25 +50,66 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class _Left:
+class Left:
     """A number or array that was moved on its way out."""
 
     at: int
     """How many entries there were by then."""
-    x: Tensor
-    way: Tensor
+    x: Values
+    way: Values
     """Which way it was moved."""
 
 
-def sites(tape: Tape) -> dict[Site, int]:
+class Library(abc.ABC):
+    """What is asked of a library's tensors where they are constants."""
+
+    @abc.abstractmethod
+    def has(self, x: Any) -> bool:
+        """Whether it is a tensor, or an array that calls are given, of real floats."""
+
+    @abc.abstractmethod
+    def values(self, x: Any) -> Values:
+        """A tensor's values, as they are now."""
+
+    @abc.abstractmethod
+    def linear(
+        self, x: Any, slope: Values, left: Sequence[Left], share: float
+    ) -> tuple[Callable[..., Any], float]:
+        """A constant as a function of tensors that have left: its value, and `share` times its
+        slope the way they were moved; and the rounding of its dtype."""
+
+    @final
+    def floats(self, x: Any) -> Iterator[Any]:
+        """Floats and float tensors among arguments."""
+        if isinstance(x, tuple | list):
+            for part in cast("Sequence[Any]", x):
+                yield from self.floats(part)
+        elif isinstance(x, dict):
+            yield from self.floats(list(cast("dict[Any, Any]", x).values()))
+        elif isinstance(x, float) or self.has(x):
+            yield x
+
+    @final
+    def constants(self, entry: Entry) -> list[Any]:
+        """Those among an entry's arguments that depend on nothing."""
+        return list(self.floats((entry.args, entry.kwargs)))
+
+    @final
+    def copied(self, x: Any) -> Values:
+        """A constant, as it is now."""
+        return np.asarray(x, np.float64) if isinstance(x, float) else self.values(x)
+
+
+def sites(tape: Calls, library: Library) -> dict[Site, int]:
     """Where values that come from parameters leave as numbers, before constants that the tape has
     not met come in; and the number of the entry that was next."""
     known: set[int] = set()
     late = -1
     for i, entry in enumerate(tape.entries):
-        fresh = [x for x in _constants(entry) if not _is_usual(x) and id(x) not in known]
+        constants = library.constants(entry)
+        fresh = [x for x in constants if not _is_usual(x) and id(x) not in known]
         late = i if fresh else late
-        known.update([id(x) for x in fresh if isinstance(x, Tensor)])
+        known.update([id(x) for x in fresh if not isinstance(x, float)])
     flowing = _flowing(tape)
     found: dict[Site, int] = {}
     for exit_ in tape.exits:
@@ -87,60 +124,56 @@ def _site(frames: Frames) -> Site:
     return tuple([(file, n) for file, n in lines if not is_library(file)])
 
 
-def seen(tape: Tape, first: int) -> Constants:
+def seen(tape: Calls, first: int, library: Library) -> Constants:
     """Constants of all entries from `first` on.
 
     Raises:
         MemoryError: If they are too many to be compared.
     """
     entries = [e for e in tape.entries if e.name != NUMBER][first:]
-    rows = [(e.name, [_values(x) for x in _constants(e)]) for e in entries]
+    rows = [(e.name, [library.copied(x) for x in library.constants(e)]) for e in entries]
     if sum([x.size for _, xs in rows for x in xs]) > MOST:
         raise MemoryError("too many numbers to be compared")
     return rows
 
 
 @final
-class Moved(TorchFunctionMode):
+class Moved:
     """Moves the numbers that leave at a line, and puts on the tape what they become."""
 
-    def __init__(self, tape: Tape, trial: Trial) -> None:
-        super().__init__()
-        self._tape = tape
-        self._trial = trial
-        self._left: dict[int, _Left] = {}  # by slot
+    def __init__(self, tape: Calls, trial: Trial, library: Library) -> None:
+        self.tape = tape
+        self.trial = trial
+        self.library = library
+        self._left: dict[int, Left] = {}  # by slot
         self._inserted = 0
         self._frames: Frames = ()
         self._joined = 0
-        self._known: dict[int, tuple[Tensor, int]] = {}  # constants that have a slot by now
+        self._known: dict[int, tuple[Any, int]] = {}  # constants that have a slot by now
         self._random = np.random.default_rng(0)
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        """The call; what leaves as a number, moved."""
-        y = func(*args, **(kwargs or {}))
-        slot = self._tape.slot(args[0]) if args and isinstance(args[0], Tensor) else None
-        if slot is None or getattr(func, "__name__", "") not in EXITS or not _is_float(y):
+    def leaves(self, x: Any, y: Any) -> Any:
+        """`y`, which the tensor `x` has left as: moved, if that was at the line."""
+        slot = self.tape.slot(x)
+        if slot is None or not _is_float(y):
             return y
         here = frames()
-        if _site(here) != self._trial.site:
+        if _site(here) != self.trial.site:
             return y
         self._frames = here
-        with unseen():
-            return self._moved(slot, args[0].detach().clone(), y)
+        return self._moved(slot, self.library.values(x), y)
 
-    def _moved(self, slot: int, x: Tensor, y: Any) -> Any:
+    def _moved(self, slot: int, x: Values, y: Any) -> Any:
         """What has left, a random way of its own size from where it is."""
-        size = float(x.double().square().mean().sqrt()) or 1.0
-        way = size * torch.as_tensor(self._random.standard_normal(tuple(x.shape)), dtype=x.dtype)
-        self._left[slot] = _Left(len(self._tape.entries) - self._inserted, x, way)
-        return _added(y, self._trial.by * way.double().numpy())
+        size = float(np.sqrt(np.mean(np.square(x)))) or 1.0
+        way = size * self._random.standard_normal(x.shape)
+        self._left[slot] = Left(len(self.tape.entries) - self._inserted, x, way)
+        return _added(y, self.trial.by * way)
 
     def join(self) -> None:
         """Put a call on the tape for each constant that came of the numbers."""
-        trial = self._trial
-        entries = [e for e in self._tape.entries if e.name != NUMBER]
+        trial = self.trial
+        entries = [e for e in self.tape.entries if e.name != NUMBER]
         start = max(trial.first, self._joined)
         self._joined = len(entries)
         rows = [constants[start - trial.first :] for constants in trial.before]
@@ -154,50 +187,56 @@ class Moved(TorchFunctionMode):
         entry: Entry,
         as_is: Sequence[Values],
         other: Sequence[Values],
-        left: Mapping[int, _Left],
+        left: Mapping[int, Left],
     ) -> None:
         slots: dict[int, int] = {}
-        for i, (x, a, b) in enumerate(zip(_constants(entry), as_is, other, strict=False)):
-            slope = _slope(_values(x), a, b, self._trial.by)
+        constants = self.library.constants(entry)
+        for i, (x, a, b) in enumerate(zip(constants, as_is, other, strict=False)):
+            slope = _slope(self.library.copied(x), a, b, self.trial.by)
             if slope is not None and left:
                 slots[i] = self._slot(x, slope, left, entry)
         if slots:
             numbers = iter(range(len(as_is)))
-            entry.args = _filled(entry.args, slots, numbers)
-            entry.kwargs = _filled(entry.kwargs, slots, numbers)
+            entry.args = self._filled(entry.args, slots, numbers)
+            entry.kwargs = self._filled(entry.kwargs, slots, numbers)
             entry.inputs = (*entry.inputs, *dict.fromkeys(slots.values()))
 
-    def _slot(self, x: Any, slope: Values, left: Mapping[int, _Left], entry: Entry) -> int:
+    def _slot(self, x: Any, slope: Values, left: Mapping[int, Left], entry: Entry) -> int:
         """The slot of a constant; a call that makes it goes before the entry that it is given."""
         if id(x) in self._known:
             return self._known[id(x)][1]
-        slot, value = self._tape.anonymous(), torch.as_tensor(x).detach()
-        given = tuple(left)
-        function = _linear(value, torch.as_tensor(slope, dtype=value.dtype), [*left.values()])
+        slot, given = self.tape.anonymous(), tuple(left)
+        rows = [*left.values()]
+        function, eps = self.library.linear(x, slope, rows, _share(rows))
         args = [Slot(s) for s in given]
         made = Entry(NUMBER, function, args, {}, given, given, True, None, frames=self._frames)
-        made.outputs, made.is_float, made.eps = (slot,), True, torch.finfo(value.dtype).eps
-        self._tape.entries.insert(self._tape.entries.index(entry), made)
+        made.outputs, made.is_float, made.eps = (slot,), True, eps
+        self.tape.entries.insert(self.tape.entries.index(entry), made)
         self._inserted += 1
-        if isinstance(x, Tensor):
+        if not isinstance(x, float):
             self._known[id(x)] = x, slot
         return slot
 
+    def _filled(self, x: Any, slots: Mapping[int, int], numbers: Iterator[int]) -> Any:
+        """Arguments with slots in place of some constants, by their numbers in `constants`."""
+        if isinstance(x, tuple | list):
+            items = cast("Sequence[Any]", x)
+            parts = [self._filled(part, slots, numbers) for part in items]
+            return parts if isinstance(x, list) else tuple(parts)
+        if isinstance(x, dict):
+            rows = cast("dict[Any, Any]", x).items()
+            return {k: self._filled(v, slots, numbers) for k, v in rows}
+        if any(True for _ in self.library.floats(x)):
+            slot = slots.get(next(numbers))
+            return x if slot is None else Slot(slot)
+        return x
 
-def _linear(value: Tensor, slope: Tensor, left: Sequence[_Left]) -> Callable[..., Tensor]:
-    """A constant as a function of the numbers: its value, and its slope the way they were moved.
 
-    Moving n numbers at once one random way sees 1 / sqrt(n) of the length of a gradient.
-    """
-    length = sum([float(row.way.double().square().sum()) for row in left])
-    share = sum([row.way.numel() for row in left]) ** 0.5 / length if length else 0.0
-
-    def number(*now: Tensor) -> Tensor:
-        rows = zip(now, left, strict=True)
-        moved = sum([((n - row.x) * row.way).sum().to(value.dtype) for n, row in rows])
-        return value + slope * (share * moved)
-
-    return number
+def _share(left: Sequence[Left]) -> float:
+    """How far a way leads per unit of gradient: moving n numbers at once one random way sees
+    1 / sqrt(n) of the length of a gradient."""
+    length = sum([float(np.square(row.way).sum()) for row in left])
+    return sum([row.way.size for row in left]) ** 0.5 / length if length else 0.0
 
 
 def _slope(x: Values, as_is: Values, other: Values, by: float) -> Values | None:
@@ -208,41 +247,6 @@ def _slope(x: Values, as_is: Values, other: Values, by: float) -> Values | None:
     length = float(np.linalg.norm(half))
     far = float(np.linalg.norm((x + other) / 2 - as_is))
     return half / by if length and far <= LIKE * length and math.isfinite(length) else None
-
-
-def _constants(entry: Entry) -> list[Any]:
-    """Floats and float tensors among an entry's arguments that depend on nothing."""
-    return list(_flat((entry.args, entry.kwargs)))
-
-
-def _flat(x: Any) -> Iterator[Any]:
-    if isinstance(x, tuple | list):
-        for part in cast("Sequence[Any]", x):
-            yield from _flat(part)
-    elif isinstance(x, dict):
-        yield from _flat(list(cast("dict[Any, Any]", x).values()))
-    elif isinstance(x, float) or (isinstance(x, Tensor) and x.dtype.is_floating_point):
-        yield x
-
-
-def _filled(x: Any, slots: Mapping[int, int], numbers: Iterator[int]) -> Any:
-    """Arguments with slots in place of some constants, by their numbers in `_flat`."""
-    if isinstance(x, tuple | list):
-        parts = [_filled(part, slots, numbers) for part in cast("Sequence[Any]", x)]
-        return parts if isinstance(x, list) else tuple(parts)
-    if isinstance(x, dict):
-        return {k: _filled(v, slots, numbers) for k, v in cast("dict[Any, Any]", x).items()}
-    if any(True for _ in _flat(x)):
-        slot = slots.get(next(numbers))
-        return x if slot is None else Slot(slot)
-    return x
-
-
-def _values(x: Any) -> Values:
-    """A constant, as it is now."""
-    if isinstance(x, Tensor):
-        return x.detach().double().numpy().copy()
-    return np.asarray(x, np.float64)
 
 
 def _is_usual(x: Any) -> bool:
@@ -265,7 +269,7 @@ def _added(y: Any, by: Values) -> Any:
     return y + float(by.sum())
 
 
-def _flowing(tape: Tape) -> set[int]:
+def _flowing(tape: Calls) -> set[int]:
     """Slots of floats that come from parameters by calls on floats."""
     found = set(tape.roots)
     for entry in tape.entries:

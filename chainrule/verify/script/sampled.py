@@ -9,11 +9,8 @@ nothing. Where the sample meets again what it was drawn with, as in the likeliho
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from chainrule.verify.script.cuts import AFFINE, Cut, Slice
-from chainrule.verify.script.entries import Entry
-from chainrule.verify.script.tape import DRAWS
+from chainrule.verify.script.entries import DRAWS, Entry
 
 _SCALES = {"mul", "__mul__", "__rmul__", "mul_"}
 
@@ -33,8 +30,7 @@ def _scales(part: Slice, entry: Entry, noise: set[int]) -> bool:
     computed = any(s not in part.tape.roots for s in entry.connected)
     if entry.name not in _SCALES or not computed:
         return False
-    constants = [x for x in entry.args if isinstance(x, Tensor)]
-    drawn = any(part.tape.is_noise(x) for x in constants)
+    drawn = any(part.tape.is_noise(x) for x in entry.args)
     return drawn or not noise.isdisjoint(entry.inputs)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from chainrule.verify.pytorch.door import Call, Kind, Recorder, unseen
 from chainrule.verify.pytorch.nested import checksum, comparable, tensors_in
-from chainrule.verify.script.entries import Entry, Exit, Mark, Ref, Slot, version
+from chainrule.verify.script.entries import DRAWS, Entry, Exit, Mark, Ref, Slot, version
 from chainrule.verify.where import frames, here
 
 EXITS = frozenset({"item", "__float__", "tolist", "numpy", "__array__", "__int__"})
@@ -28,8 +28,6 @@ _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _EPS = {dtype: torch.finfo(dtype).eps for dtype in (*_FLOATS, torch.complex64, torch.complex128)}
 _COARSE = 0.125
 """Rounding of what has less than 16 bits."""
-DRAWS = frozenset({"randn", "randn_like", "normal", "normal_"})
-"""Calls that draw normal numbers."""
 MOST = 1 << 31
 """Bytes of tensors that are held for a tape."""
 

@@ -1,18 +1,16 @@
-"""The script goes on in copies of its process, in which numbers that leave PyTorch are moved."""
+"""The script goes on in copies of its process, in which numbers that leave are moved."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
-from chainrule.verify import modes
 from chainrule.verify.script import branch
 from chainrule.verify.script.apart import LostError
 from chainrule.verify.script.cuts import Cut
 from chainrule.verify.script.entries import NUMBER
 from chainrule.verify.script.lost import Seen
 from chainrule.verify.script.numbers import BY, Moved, Site, Trial, seen
-from chainrule.verify.script.tape import Tape
 
 LONG = 5.0
 """Seconds of a step that is not made again."""
@@ -71,27 +69,24 @@ def _differ(a: Any, b: Any) -> bool:
 class Going:
     """What goes on in a copy: its trial, until so many `backwards` have begun."""
 
-    def __init__(self, tape: Tape, trial: Trial, backwards: int) -> None:
-        self._tape = tape
-        self._trial = trial
+    def __init__(self, moved: Moved, backwards: int) -> None:
+        self._moved = moved
         self._left = backwards
-        self._moved = Moved(tape, trial)
-        if trial.site:
-            modes.push(self._moved)
 
     def join(self) -> None:
         """Before a backward pass: put on the tape what the numbers became, where it is known."""
-        if self._trial.before:
+        if self._moved.trial.before:
             self._moved.join()
 
     def of_numbers(self, cuts: Sequence[Cut]) -> list[Cut]:
         """Those of the cuts at which numbers leave."""
-        entries = self._tape.entries
+        entries = self._moved.tape.entries
         return [c for c in cuts if any(entries[i].name == NUMBER for i in c.entries)]
 
     def looked(self, found: Sequence[Seen], skipped: Sequence[str]) -> None:
         """A backward pass was looked at; after the last one, send what was seen, and what not."""
         self._left -= 1
         if not self._left:
-            last = bool(self._trial.before)
-            branch.send((found, skipped) if last else seen(self._tape, self._trial.first))
+            m = self._moved
+            last = bool(m.trial.before)
+            branch.send((found, skipped) if last else seen(m.tape, m.trial.first, m.library))

@@ -29,6 +29,7 @@ from chainrule.verify.script.entries import GRAD, NUMBER
 from chainrule.verify.script.flat import Flat, ends, found_flat, zeros
 from chainrule.verify.script.graphs import parameter_names
 from chainrule.verify.script.lost import Step, found_in, seen_of
+from chainrule.verify.script.moved import Torch, moved
 from chainrule.verify.script.numbers import Site, Trial
 from chainrule.verify.script.opened import lost_at
 from chainrule.verify.script.rest import Rest
@@ -186,7 +187,7 @@ class WholeObserver(Observer):
         if self._trial is not None:
             self._trial.join()
         else:
-            self._sites |= numbers.sites(tape)
+            self._sites |= numbers.sites(tape, Torch())
         self._step.goes_back({leaf for loss in losses for leaf in _leaves(loss)})
         for loss in losses:
             slot = tape.slot(loss)
@@ -247,7 +248,7 @@ class WholeObserver(Observer):
         self._backwards = self._losses = 0
         self._begin()
         if self._tape is not None:
-            self._trial = Going(self._tape, trial, backwards)
+            self._trial = Going(moved(self._tape, trial), backwards)
 
     def findings(self, ledger: Ledger) -> list[Finding]:
         """Cuts that cost a gradient, and changes that autograd does not see."""

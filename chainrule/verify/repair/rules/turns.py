@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, TypeGuard, cast
+from typing import TypeGuard, cast
 
 import numpy as np
 
@@ -23,21 +23,12 @@ def handed_on(scene: Scene) -> Iterator[Edit]:
         shape = scene.shape(node)
         if turns < 2 or not shape or not (node in scene.roots or scene.flows(node)):
             continue
-        for name, value in {**scene.arrays_at(node), **_rows(scene, node)}.items():
+        for name, value in {**scene.arrays_at(node), **scene.rows_at(node)}.items():
             if shape_of(value) == shape and name != scene.draft.src(node):
                 here = as_part(scene.draft, node, ADD)
                 yield scene.put(node, f"{here} + {name}", "missing_term", 1.5)
                 factor = as_part(scene.draft, node, MUL)
                 yield scene.put(node, f"{factor} * {name}", "wrong_value", 1.8)
-
-
-def _rows(scene: Scene, node: ast.AST) -> dict[str, Any]:
-    """What a turn of a loop reads of arrays that hold something for every turn: `a[t]`."""
-    loops = [n for n in scene.draft.nodes if isinstance(n, ast.For)]
-    counters = {name for n in loops for name in names_in(n.target)}
-    texts = [f"{a}[{i}]" for a in scene.arrays_at(node) for i in sorted(counters)]
-    found = {text: scene.evaluated(node, text) for text in texts}
-    return {k: v for k, v in found.items() if shape_of(v)}
 
 
 def hoisted(scene: Scene) -> Iterator[Edit]:
