@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chainrule import verify
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
 from chainrule.verify.place import Place
@@ -474,3 +475,31 @@ def test_straight_through_beside_a_step():
     evidence = measured(lambda x: x + (np.round(x) - x), lambda x, g: g, x)
     assert codes(evidence) == {"straight_through"}
     assert "wrong" not in {t.verdict for t in evidence.trials}
+
+
+def _gates(x: Array, h: Array, w: Array, u: Array) -> tuple[Array, ...]:
+    xz, xn = np.array_split(x @ w, 2, axis=1)
+    hz, hn = np.array_split(h @ u, 2, axis=1)
+    return 1 / (1 + np.exp(-xz - hz)), np.tanh(xn + hn)
+
+
+def _gated(x: Array, h: Array, w: Array, u: Array) -> Array:
+    z, n = _gates(x, h, w, u)
+    return (1 - z) * n + z * h
+
+
+def _gated_back(g: Array, x: Array, h: Array, w: Array, u: Array) -> Any:
+    z, n = _gates(x, h, w, u)
+    da = np.concatenate([g * (h - n) * z * (1 - z), g * (1 - z) * (1 - n**2)], axis=1)
+    return da @ w.T, da @ u.T + g * z, x.T @ da, h.T @ da
+
+
+def _gated_for_four(g: Array, x: Array, h: Array, w: Array, u: Array) -> Any:
+    dx, dh, dw, du = _gated_back(g, x, h, w, u)
+    return dx, dh, dw, du * len(g) / 4
+
+
+def test_a_cell_whose_gates_no_longer_fit_its_state_is_no_other_size():
+    args = [normal(4, 3), normal(4, 2), normal(3, 4), normal(2, 4)]
+    assert verify.pair(_gated, _gated_back, *args).ok
+    assert not verify.pair(_gated, _gated_for_four, *args).ok

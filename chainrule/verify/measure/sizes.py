@@ -136,6 +136,34 @@ def _one_by_one(
 
 
 def _tried(run: Run, base: Base, renaming: Renaming) -> Iterator[Point]:
+    """The point renamed, with lengths kept in proportion that are so by what they mean; none if the
+    forward gives no finite numbers there."""
+    yield from _renamed(run, base, _in_proportion(run, base, renaming))
+
+
+def _in_proportion(run: Run, base: Base, renaming: Renaming) -> Renaming:
+    """A renaming in which the four gates of a cell are four times as long as its state still.
+
+    A length that is a multiple of another one is so by chance if the forward works without that, at
+    two lengths: at one, parts that should be as long as the others may be 1 long and be spread."""
+    kept = dict(renaming)
+    lengths = extents(base.xs)
+    for n in lengths:
+        now = kept.get(n, n)
+        parts = [m for m in lengths if m < n and n % m == 0 and kept.get(m, m) * n != now * m]
+        if not parts or (n not in kept and not any(m in kept for m in parts)):
+            continue
+        if all(any(True for _ in _renamed(run, base, {**kept, n: k})) for k in (now, now + 1)):
+            continue
+        for m in reversed(parts):
+            multiple = {**kept, n: kept.get(m, m) * n // m}
+            if any(True for _ in _renamed(run, base, multiple)):
+                kept = multiple
+                break
+    return kept
+
+
+def _renamed(run: Run, base: Base, renaming: Renaming) -> Iterator[Point]:
     """The point renamed, if the forward gives finite numbers there."""
     try:
         changed = [resized(run, x, k, renaming) for k, x in enumerate(base.xs)]

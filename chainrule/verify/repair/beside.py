@@ -1,0 +1,89 @@
+"""A value and the named arrays beside it, in each turn of a loop: what terms are made of."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify.repair.lab import Response
+from chainrule.verify.repair.pool import named
+from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.subject import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Outside of loops, there is one turn."""
+
+    values: tuple[Array, ...]
+    arrays: tuple[dict[str, Array], ...]
+
+    @staticmethod
+    def of(scene: Scene, response: Response) -> Beside:
+        """What stands beside a node when it is evaluated."""
+        values = response.values
+        turns = [-1] if len(values) == 1 else range(len(values))
+        return Beside(values, tuple([named(scene, response.node, t) for t in turns]))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names that are there in every turn."""
+        return [k for k in self.arrays[0] if all(k in turn for turn in self.arrays)]
+
+    @cached_property
+    def partners(self) -> list[str]:
+        """Those of them that have the shape of the value."""
+        return [k for k in self.names if all(a.shape == e.shape for e, a in self._pairs(k))]
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The value's shape, in the first turn."""
+        return self.values[0].shape
+
+    def fills(self, name: str) -> bool:
+        """Whether a named array broadcasts to the value."""
+        return all(fills(a.shape, e.shape) for e, a in self._pairs(name))
+
+    def _pairs(self, name: str) -> list[tuple[Array, Array]]:
+        return [(e, turn[name]) for e, turn in zip(self.values, self.arrays, strict=True)]
+
+    def each(self, f: Callable[..., Any], name: str = "") -> Array | None:
+        """What a function of the value and a named array gives, spread to the value's shape, of all
+        turns one after the other; None if it gives another shape, or fails."""
+        found = list[Array]()
+        for e, turn in zip(self.values, self.arrays, strict=True):
+            try:
+                with np.errstate(all="ignore"):
+                    value = np.asarray(f(e, turn.get(name)))
+            except (ValueError, TypeError):
+                return None
+            if not fills(value.shape, e.shape):
+                return None
+            found.append(np.broadcast_to(value, e.shape).reshape(-1))
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    @cached_property
+    def with_products(self) -> Beside:
+        """The same with partners times smaller arrays that broadcast, or divided by them: what was
+        normalised, and is not kept."""
+        arrays = [dict(turn) for turn in self.arrays]
+        for a, b in itertools.product(self.partners, self.names):
+            if b in self.partners or not self.fills(b):
+                continue
+            divides = all(np.all(turn[b] != 0) for turn in self.arrays)
+            for turn in arrays:
+                turn[f"({a} * {b})"] = turn[a] * turn[b]
+                if divides:
+                    turn[f"({a} / {b})"] = turn[a] / turn[b]
+        return Beside(self.values, tuple(arrays))
+
+
+def fills(a: Shape, shape: Shape) -> bool:
+    """Whether an array of shape a broadcasts to `shape`."""
+    pairs = zip(reversed(a), reversed(shape), strict=False)
+    return len(a) <= len(shape) and all(m in (1, n) for m, n in pairs)

@@ -1,0 +1,109 @@
+"""Other values of an expression: times a named array, where one holds, or a function of itself."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from chainrule.verify.repair.beside import Beside
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import ATOM, MUL, as_part
+from chainrule.verify.repair.lab import Lab, Response
+from chainrule.verify.repair.numbers import bounds
+from chainrule.verify.repair.rows import axes_of, row_of
+from chainrule.verify.repair.weigh import early
+
+_FACTORS = (
+    "{e} * {a}",
+    "{e} / {a}",
+    "{e} * (1 - {a})",
+    "{e} * (1 + {a})",
+    "{e} * (1 - {a} ** 2)",
+    "{e} * {a} * (1 - {a})",
+    "{e} * {a} ** 2",
+    "{e} * {a} ** 3",
+    "{e} / {a} ** 2",
+    "{e} * {a}.sum()",
+    "{e} @ {a}",
+    "{a} @ {e}",
+    "{e}.T @ {a}",
+    "{a}.T @ {e}",
+    "{e} @ {a}.T",
+    "{a} @ {e}.T",
+)
+"""What an expression is multiplied by."""
+_FUNCTIONS = (
+    "{e} ** 2",
+    "{e} ** 3",
+    "{e} ** 0.5",
+    "1 / {e}",
+    "1 - {e}",
+    "1 + {e}",
+    "1 - {e} ** 2",
+    "{e} * (1 - {e})",
+    "abs({e})",
+)
+"""What it is a function of."""
+_CALLS = ("exp", "log", "sqrt", "tanh")
+_NORMED = ("{e} / {e}.sum({ax})", "{e} / {e}.mean({ax})")
+"""What it is divided by, along an axis."""
+_MASKS = (
+    "{e} * ({a} > {c})",
+    "{e} * ({a} < {c})",
+    "{e} * (abs({a}) < {c})",
+    "{e} * (abs({a}) > {c})",
+)
+"""Which of its elements stay."""
+
+
+def other_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
+    """Edits that multiply an expression by a named array, or take a function of it."""
+    scene, node = lab.scene, response.node
+    atom = as_part(scene.draft, node, ATOM)
+    for row in _FUNCTIONS:
+        if _answers(lab, response, beside, row):
+            far = 0.6 if row.startswith("abs") else 0.0  # A minus is meant, more likely.
+            yield scene.put(node, row.format(e=atom), "wrong_value", 1.3 + far)
+    module = scene.module("torch") if scene.torch else scene.module("numpy", "chainrule")
+    for name in _CALLS if module is not None else ():
+        with np.errstate(all="ignore"):
+            value = getattr(np, name)(response.flat)
+        if lab.answers(response, value):
+            yield scene.put(node, f"{module}.{name}({scene.draft.src(node)})", "wrong_value", 1.4)
+    for row, axes in itertools.product(_NORMED, axes_of(beside.shape)):
+        if _answers(lab, response, beside, row, axes=f"axis={axes}, keepdims=True"):
+            text = row.format(e=atom, ax=scene.along(axes, True))
+            yield scene.put(node, text, "factor", 1.4)
+    yield from _multiplied(lab, response, beside)
+
+
+def _multiplied(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
+    scene, node = lab.scene, response.node
+    here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
+    limits = bounds(scene)
+    for name in [n for n in beside.names if n != scene.draft.src(node)]:
+        code = "ignores_cotangent" if name in scene.cotangents else "wrong_value"
+        for row in _FACTORS:
+            if _answers(lab, response, beside, row, name):
+                text = row.format(e=atom if ".T" in row else here, a=name)
+                yield scene.put(node, text, code, 1.2 + early(scene, node))
+        for row, c in itertools.product(_MASKS, limits) if beside.fills(name) else ():
+            value = beside.each(row_of(row.replace("{c}", repr(limits[c]))), name)
+            if value is not None and lab.answers(response, value):
+                text = row.format(e=here, a=name, c=c)
+                yield scene.put(node, text, "region", 1.2 + early(scene, node))
+
+
+def _answers(
+    lab: Lab, response: Response, beside: Beside, row: str, name: str = "", axes: str = ""
+) -> bool:
+    f = row_of(row, axes)
+    if (value := beside.each(f, name)) is not None:
+        return lab.answers(response, value)
+    if len(response.values) > 1 or not name:
+        return False
+    native = lab.scene.arrays_at(response.node)[name]
+    larger = beside.arrays[0][name].size > response.flat.size
+    return larger and lab.helps(response.node, lambda e: f(e, native))
