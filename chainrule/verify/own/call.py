@@ -112,7 +112,7 @@ def leaves_of(names: Sequence[str], args: Sequence[Any]) -> tuple[Input, ...]:
     """
     leaves, _ = flatten(list(args))
     full = [
-        f"{name}{path}" for name, arg in zip(names, args, strict=True) for path in _paths(arg, "")
+        f"{name}{path}" for name, arg in zip(names, args, strict=True) for path in paths(arg, "")
     ]
     alone = not any(is_array(x) and x.dtype.kind in INEXACT for x in leaves)
     inputs: list[Input] = []
@@ -129,7 +129,7 @@ def leaves_of(names: Sequence[str], args: Sequence[Any]) -> tuple[Input, ...]:
     return tuple(inputs)
 
 
-def _paths(tree: Any, at: str) -> list[str]:
+def paths(tree: Any, at: str) -> list[str]:
     """For each leaf of a tree how to reach it: "['w']", "[0]", ".mean"."""
     if tree is None:
         return []
@@ -143,7 +143,7 @@ def _paths(tree: Any, at: str) -> list[str]:
             return [at]
         whole: Any = cast(Any, tree)
         items = [(f".{k}", getattr(whole, k)) for k in structure.keys] if leaves else []
-    return [path for step, part in items for path in _paths(part, at + step)]
+    return [path for step, part in items for path in paths(part, at + step)]
 
 
 def results_of(result: Any, what: str) -> list[Tensor]:

@@ -81,8 +81,8 @@ def end() -> NoReturn:
 def unsuited() -> str:
     """Why the script cannot go on in a copy of this process; empty if it can."""
     torch: Any = sys.modules.get("torch")
-    has_torch = torch is not None and hasattr(torch, "accelerator")
-    if not sys.platform.startswith("linux") or (has_torch and torch.accelerator.is_available()):
+    devices = getattr(torch, "accelerator", None)
+    if not sys.platform.startswith("linux") or (devices is not None and devices.is_available()):
         return "this process cannot be copied"
     if not _before.issuperset(_others()):
         return "a copy would share other threads or processes with the script"

@@ -99,6 +99,10 @@ class Calls(Protocol):
         """The number of a tensor that depends on a root."""
         ...
 
+    def ident(self, x: Any, /) -> int:
+        """What tells a root from others, in each step: its id, if it lives that long."""
+        ...
+
     def anonymous(self) -> int:
         """A slot for what no tensor has: a number."""
         ...

@@ -142,15 +142,16 @@ def seen_of(
     """
     tensors = {slot: t for slot, t in part.tape.roots.items() if t.is_leaf}
     loudest = max([*lost.kept.values(), *lost.lost.values()], default=0.0)
+    ident = part.tape.ident
     roots = [
-        Root(id(t), names.get(id(t), "a leaf"), lost.kept[slot], lost.lost[slot])
+        Root(ident(t), names.get(id(t), "a leaf"), lost.kept[slot], lost.lost[slot])
         for slot, t in tensors.items()
         if lost.lost[slot] > NOISE * loudest
     ]
     allowed = max(RELEVANT, ROUNDINGS * max([e.eps for e in part.entries]))
     where = _where(part, cut)
     by = part.differentiated(cut) if where == "derivative" else ()
-    ids = frozenset([id(part.tape.roots[s]) for s in by])
+    ids = frozenset([ident(part.tape.roots[s]) for s in by])
     return Seen(cut.kind, cut.place, where, tuple(roots), allowed, lost.error, turn, loss, ids)
 
 
@@ -220,7 +221,7 @@ def _finding(seen: Seen, step: Step) -> list[Finding]:
             "the loss",
             STEP,
             named[0].name if len(named) == 1 else "",
-            (Name(code, _because(seen, orphans, hurt), f"parameters: {names}"),),
+            (Name(code, _because(seen, orphans, hurt, bool(known)), f"parameters: {names}"),),
             place=seen.place,
             error=max([r.share for r in named]),
             evidence=(*_evidence(seen, named), *rivals),
@@ -255,11 +256,12 @@ def _level(seen: Seen, orphans: bool) -> Level:
     return "warning"
 
 
-def _because(seen: Seen, orphans: Sequence[Root], hurt: Sequence[Root]) -> str:
+def _because(seen: Seen, orphans: Sequence[Root], hurt: Sequence[Root], optimized: bool) -> str:
     said = _WORDS.get(seen.kind, "the graph is cut")
     if orphans:
-        several = f"{len(orphans)} parameters" if len(orphans) > 1 else "a parameter"
-        return f"{said}: {several} in the optimizer act on the loss and get no gradient at all"
+        some = f"{len(orphans)} parameters" if len(orphans) > 1 else "a parameter"
+        where = " in the optimizer" if optimized else ""
+        return f"{said}: {some}{where} act on the loss and get no gradient at all"
     worst = max(hurt, key=lambda r: r.share)
     return f"{said}: {worst.share:.1%} of the gradient of {worst.name} would come this way"
 

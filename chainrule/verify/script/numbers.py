@@ -243,9 +243,10 @@ def _slope(x: Values, as_is: Values, other: Values, by: float) -> Values | None:
     """How a constant moves with the numbers; None if it does not, or jumps."""
     if not x.shape == as_is.shape == other.shape:
         return None
-    half = (x - other) / 2
-    length = float(np.linalg.norm(half))
-    far = float(np.linalg.norm((x + other) / 2 - as_is))
+    with np.errstate(all="ignore"):  # infinities stay where they are
+        half = (x - other) / 2
+        length = float(np.linalg.norm(half))
+        far = float(np.linalg.norm((x + other) / 2 - as_is))
     return half / by if length and far <= LIKE * length and math.isfinite(length) else None
 
 

@@ -11,20 +11,11 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.pytorch.nested import tensors_in
-from chainrule.verify.script.cuts import Cut, Slice
+from chainrule.verify.script.cuts import Slice
 from chainrule.verify.script.entries import GRAD, Entry, Slot
-from chainrule.verify.script.rerun import Lost, Rerun, lost_in
+from chainrule.verify.script.rerun import Rerun
 
 _SMALL = 1 << 16
-
-
-def lost_at(part: Slice, cuts: Sequence[Cut], loss: Tensor) -> list[Lost]:
-    """For each of `cuts` what is lost there; `loss` is what the script computed.
-
-    Raises:
-        UnlikeError: If the calls do not compute that loss again.
-    """
-    return lost_in(TorchRerun, part, cuts, loss)
 
 
 def values_of(part: Slice, loss: Tensor) -> dict[int, Tensor]:

@@ -81,7 +81,7 @@ class _Own:
         return observed
 
     def _begins(self, run: Any, f: Any, argnums: Any, args: Sequence[Any]) -> None:
-        key = run.key = _key(f)
+        key = run.key = function_key(f)
         if key in self._at and _differ(self._at[key], _values(argnums, args)):
             del self._at[key]
             self._steps.turned(key)
@@ -110,7 +110,7 @@ class _Own:
         return observed
 
 
-def _key(f: Any) -> Any:
+def function_key(f: Any) -> Any:
     """What is the same for a function that is made anew in each step."""
     while isinstance(f, partial):
         f = f.func

@@ -75,12 +75,16 @@ class Tape(Recorder):
         self._held: list[Any] = []
         self._bytes = 0
 
-    def slot(self, x: Tensor) -> int | None:
+    def slot(self, x: Tensor, /) -> int | None:
         """The number of a tensor that depends on a root."""
         row = self._slots.get(id(x))
         return row[0] if row is not None and row[1]() is x else None
 
-    def is_noise(self, x: Tensor) -> bool:
+    def ident(self, x: Tensor, /) -> int:
+        """Parameters live as long as the script."""
+        return id(x)
+
+    def is_noise(self, x: Any, /) -> bool:
         """Whether a constant was drawn from the normal distribution."""
         ref = self._noise.get(id(x))
         return ref is not None and ref() is x

@@ -1,8 +1,5 @@
-"""Is what the parameters get the derivative of the loss? One step's calls are recorded to tell.
-
-Where the way from parameters to the loss is cut, the step is run again, in a copy of the process,
-with the cuts open: what is lost there decides. A cut that costs nothing (a maximum subtracted
-for the sake of the range, running statistics) is never mentioned.
+"""One step of a PyTorch script as a whole: cuts (see `onestep`), changes that autograd does not
+see, and calls without a slope.
 """
 
 from __future__ import annotations
@@ -16,53 +13,37 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
-from chainrule.verify.observer import Observer
+from chainrule.verify.ledger import Ledger
 from chainrule.verify.patches import Patches
 from chainrule.verify.pytorch.door import unseen
-from chainrule.verify.script import numbers
-from chainrule.verify.script.apart import LostError, apart
-from chainrule.verify.script.branch import is_branch
+from chainrule.verify.script.apart import apart
 from chainrule.verify.script.clock import BACKWARD
-from chainrule.verify.script.cuts import Cut, Slice
-from chainrule.verify.script.entries import GRAD, NUMBER
+from chainrule.verify.script.cuts import Slice
+from chainrule.verify.script.entries import GRAD
 from chainrule.verify.script.flat import Flat, ends, found_flat, zeros
-from chainrule.verify.script.graphs import parameter_names
-from chainrule.verify.script.lost import Step, found_in, seen_of
+from chainrule.verify.script.graphs import parameter_names, walk
+from chainrule.verify.script.lost import found_in
 from chainrule.verify.script.moved import Torch, moved
-from chainrule.verify.script.numbers import Site, Trial
-from chainrule.verify.script.opened import lost_at
+from chainrule.verify.script.numbers import Moved, Trial
+from chainrule.verify.script.onestep import OneStep
+from chainrule.verify.script.opened import TorchRerun
 from chainrule.verify.script.rest import Rest
 from chainrule.verify.script.tape import Tape
-from chainrule.verify.script.trials import Going, followed
 from chainrule.verify.script.unseen import Unseen
 
-_AT = 1
-"""The step after which recording begins; it ends with the next."""
-_BACKWARDS = 16
-"""Backward passes of that step that are looked at."""
 
-
-class WholeObserver(Observer):
+class WholeObserver(OneStep):
     """Records one step and looks for what autograd does not see in it."""
 
     def __init__(self) -> None:
+        super().__init__(Torch(), TorchRerun)
         self._tape: Tape | None = None
         self._patches = Patches()
         self._hooks: list[Any] = []
-        self._step = Step()
         self._unseen = Unseen()
-        self._skipped: list[str] = []
         self._parts: list[tuple[Slice, Tensor]] = []
         """What the losses of a backward pass depend on."""
         self._flats: list[Flat] = []
-        self._backwards = 0
-        self._losses = 0
-        self._sites: dict[Site, int] = {}
-        """Where numbers leave that may come back into a loss (see `numbers.sites`)."""
-        self._trial: Going | None = None
-        """What this process tries, if it is a copy in which the script goes on."""
-        self._since = self._seconds = 0.0
         self._compiling = Patches()
         self._unsuited = ""
         """Why the calls of a step cannot be recorded; empty if they can."""
@@ -80,18 +61,14 @@ class WholeObserver(Observer):
 
         return compiled
 
-    def step_done(self, step: int) -> None:
-        """Record from the end of the first step to that of the second."""
-        if step == _AT and self._tape is None:
-            self._begin()
-        elif step > _AT:
-            self._end()
-            self._follow()
+    @property
+    def _calls(self) -> Tape | None:
+        return self._tape
 
     def stop(self) -> None:
         """Record no more."""
         self._compiling.undo()
-        self._end()
+        super().stop()
 
     def _begin(self) -> None:
         if self._unsuited:
@@ -102,7 +79,7 @@ class WholeObserver(Observer):
             register_optimizer_step_pre_hook,
         )
 
-        self._since = perf_counter()
+        self._began()
         self._tape = tape = Tape()
         level: Any = torch.autograd.Function.__mro__[1]
         self._patches.put(level, "apply", lambda old: _applied(old, level, tape, self._unseen))
@@ -120,7 +97,7 @@ class WholeObserver(Observer):
     def _end(self) -> None:
         if self._tape is None or not self._hooks:
             return
-        self._seconds = perf_counter() - self._since
+        self._ended()
         self._tape.active = False
         self._rest.stop()
         self._patches.undo()
@@ -160,11 +137,12 @@ class WholeObserver(Observer):
             start = perf_counter()
             try:
                 with unseen():
-                    self._look(tape, [tensors] if isinstance(tensors, Tensor) else list(tensors))
+                    losses = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+                    self._unseen.compare(tape, losses)
+                    self._parts += self._look(tape, losses)
             except Exception as error:
                 self._skipped.append(f"{type(error).__name__}: {error}")
-            if self._trial is not None:
-                self._trial.looked(self._step.seen, self._skipped)
+            self._looked()
             tape.seconds += perf_counter() - start
             try:
                 result = backward(tensors, *args, **kwargs)
@@ -180,30 +158,6 @@ class WholeObserver(Observer):
 
         return observed
 
-    def _look(self, tape: Tape, losses: Sequence[Tensor]) -> None:
-        """Before a backward pass: what does it not see?"""
-        self._backwards += 1
-        self._unseen.compare(tape, losses)
-        if self._trial is not None:
-            self._trial.join()
-        else:
-            self._sites |= numbers.sites(tape, Torch())
-        self._step.goes_back({leaf for loss in losses for leaf in _leaves(loss)})
-        for loss in losses:
-            slot = tape.slot(loss)
-            self._losses += 1
-            if slot is None or self._backwards > _BACKWARDS:
-                continue
-            part = Slice(tape, slot)
-            self._parts.append((part, loss))
-            cuts = [c for c in part.cuts if not self._is_old(tape, c)]
-            if self._trial is not None:
-                cuts = self._trial.of_numbers(cuts)
-            self._step.numbers += part.added_numbers()
-            if cuts and loss.numel() == 1:
-                self._measure(part, cuts, loss)
-            self._step.used |= part.used
-
     def _feel(self, tape: Tape) -> None:
         """After a backward pass: which parameters did it give nothing but 0, and where from?"""
         turn = self._step.turn
@@ -216,50 +170,20 @@ class WholeObserver(Observer):
             if len(fed) < len(grads) and loss.numel() == 1:
                 self._flats += apart(lambda p=part, y=loss: zeros(p, y, turn))
 
-    def _is_old(self, tape: Tape, cut: Cut) -> bool:
-        """Whether the value's graph was used already, as at the start of a chunk of a sequence."""
-        off = [e for i in cut.entries if (e := tape.entries[i]).name != NUMBER]
-        last = off or [tape.entries[i] for i in cut.entries]
-        return all(self._step.used.intersection(e.inputs) for e in last)
+    def _leaves(self, loss: Tensor) -> set[int]:
+        nodes = walk([loss.grad_fn]) if loss.grad_fn is not None else []
+        return {id(node.variable) for node in nodes if hasattr(node, "variable")}
 
-    def _measure(self, part: Slice, cuts: list[Cut], loss: Tensor) -> None:
-        try:
-            lost = apart(lambda: lost_at(part, cuts, loss))
-        except LostError as error:
-            where = ", ".join([str(c.place) for c in cuts])
-            self._skipped.append(f"the cuts at {where} could not be measured: {error}")
-            return
-        turn, nth, names = self._step.turn, self._losses, parameter_names()
-        pairs = zip(cuts, lost, strict=True)
-        self._step.seen += [seen_of(part, cut, one, turn, nth, names) for cut, one in pairs]
+    def _names(self) -> Mapping[int, str]:
+        return parameter_names()
 
-    def _follow(self) -> None:
-        """Let the script go on in copies, to see which numbers come back into a loss."""
-        sites, self._sites = self._sites, {}
-        if sites and not is_branch():
-            rows, why = followed(sites, self._goes_on, self._seconds)
-            self._step.seen += rows
-            self._skipped += why
-
-    def _goes_on(self, trial: Trial) -> None:
-        """In a copy: record the next step as well, for a trial."""
-        backwards = self._backwards
-        self._step, self._skipped = Step(), []
-        self._backwards = self._losses = 0
-        self._begin()
-        if self._tape is not None:
-            self._trial = Going(moved(self._tape, trial), backwards)
+    def _moved(self, trial: Trial) -> Moved:
+        return moved(cast(Tape, self._tape), trial)
 
     def findings(self, ledger: Ledger) -> list[Finding]:
         """Cuts that cost a gradient, and changes that autograd does not see."""
-        ledger.skipped.extend([Skipped("one step as a whole", why) for why in self._skipped])
-        if self._backwards:
-            how = "calls of one step recorded, values compared before its backward passes"
-            seconds = self._tape.seconds if self._tape is not None else 0.0
-            what = "one step as a whole"
-            ledger.checked.append(Checked(what, TRAINING, self._backwards, seconds, how))
-        elif not self._skipped:
-            ledger.skipped.append(Skipped("one step as a whole", "it takes two steps to see one"))
+        how = "calls of one step recorded, values compared before its backward passes"
+        self._noted(ledger, how, self._tape.seconds if self._tape is not None else 0.0)
         zero = found_flat([flat for flat in self._flats if flat.gives == "0"], self._step)
         cuts = found_in(self._step)
         none = found_flat([flat for flat in self._flats if flat.gives == "none"], self._step)
@@ -297,10 +221,3 @@ def _derived(grad: Any, tape: Tape) -> Any:
         return tape.observed(GRAD, tape.apart(grad), args, kwargs)
 
     return derived
-
-
-def _leaves(loss: Tensor) -> set[int]:
-    from chainrule.verify.script.graphs import walk
-
-    nodes = walk([loss.grad_fn]) if loss.grad_fn is not None else []
-    return {id(node.variable) for node in nodes if hasattr(node, "variable")}
