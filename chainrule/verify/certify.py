@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from chainrule.verify.diagnose import diagnose
+from chainrule.verify.diagnose.approximate import approximate
 from chainrule.verify.diagnose.cut_text import cut_at, decided_at
 from chainrule.verify.diagnose.edits import refined, stated
 from chainrule.verify.evidence import Evidence
@@ -21,6 +22,7 @@ from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
+from chainrule.verify.measure.run import PATIENCE
 from chainrule.verify.repair import blamed, least, repair
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.subject import Subject, wanted
@@ -105,18 +107,23 @@ class _Run:
         if evidence is None:
             return
         found = self.guarded(subject, "naming", lambda: diagnose(evidence)) or []
-        corrected = [self.corrected(evidence, finding) for finding in found]
+        corrected = [self.corrected(evidence, finding, start) for finding in found]
         seconds = time.perf_counter() - start
         self.results.append(_Result(at, subject, tuple([self.with_victims(f) for f in corrected])))
         self.note(evidence, seconds)
 
-    def corrected(self, evidence: Evidence, finding: Finding) -> Finding:
-        """The finding with changed code, if there is code that can be changed and is right then."""
+    def corrected(self, evidence: Evidence, finding: Finding, start: float) -> Finding:
+        """The finding with changed code, if there is code that can be changed and is right then,
+        and `start` is not so long ago that no more is tried."""
         if finding.level == "note":
             return finding
-        subject = evidence.subject
-        edited = self.guarded(subject, "correcting", lambda: _edited(evidence, finding))
-        return stated(self.cut(subject, edited or finding))
+        subject, edited = evidence.subject, None
+        if time.perf_counter() - start < PATIENCE:
+            edited = self.guarded(subject, "correcting", lambda: _edited(evidence, finding))
+        else:
+            why = f"{subject.name} has taken more than {PATIENCE:.0f} s so far"
+            self.ledger.skipped.append(Skipped(f"correcting the gradient of {finding.input}", why))
+        return stated(self.cut(subject, approximate(evidence, edited or finding)))
 
     def cut(self, subject: Subject, finding: Finding) -> Finding:
         """The finding at the line where the graph is cut, if there is one such line in what has no

@@ -43,6 +43,7 @@ _ROWS: list[tuple[str, str, str]] = [
     ("nan", "not a number", "the gradient is NaN or infinite where the derivative is finite"),
     ("kink", "no derivative here", "the forward has a kink; no finding, said so that it is known"),
     ("straight_through", "straight-through", "the forward is a step; its gradient is made up"),
+    ("approximate", "an approximation", "right to some digits, as where a solver stops early"),
     ("unnamed", "wrong, unnamed", "wrong for certain; no known mistake explains it"),
     # Training.
     ("not_reset", "gradients not reset", "this step's gradients are added to the last one's"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule import verify
+from chainrule.verify.measure import run as measure_run
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
 from chainrule.verify.place import Place
@@ -503,3 +505,58 @@ def test_a_cell_whose_gates_no_longer_fit_its_state_is_no_other_size():
     args = [normal(4, 3), normal(4, 2), normal(3, 4), normal(2, 4)]
     assert verify.pair(_gated, _gated_back, *args).ok
     assert not verify.pair(_gated, _gated_for_four, *args).ok
+
+
+# --- What is slow, and what is nearly right -------------------------------------------------------
+
+
+def slow(f: Any, seconds: float) -> Any:
+    def slowed(*xs: Any) -> Any:
+        time.sleep(seconds)
+        return f(*xs)
+
+    return slowed
+
+
+@pytest.mark.parametrize("after", [0.1, 0.4])
+def test_what_is_slow_is_left_and_what_was_seen_by_then_is_said(monkeypatch, after: float):
+    monkeypatch.setattr(measure_run.Run.__init__, "__defaults__", (after,))
+    x, w = normal(4, 3), normal(3, 5)
+    right = examine(Pair(slow(np.matmul, 0.005), matmul_back, x, w))
+    assert not right.wrong
+    assert any("evaluations took" in why for _, why in right.skipped)
+    wrong = examine(Pair(slow(np.matmul, 0.005), lambda g, x, w: (g @ w.T, 2 * x.T @ g), x, w))
+    assert {t.input for t in wrong.trials if t.verdict == "wrong"} <= {1}
+    assert wrong.evaluations < 250
+
+
+@pytest.mark.parametrize(("halvings", "level"), [(18, "note"), (9, "error")])
+def test_a_solver_that_stops_early_is_an_approximation(halvings: int, level: str):
+    """Its gradient is off by some digits, differently everywhere: no line is wrong."""
+
+    def forward(x: Any) -> Any:
+        return np.cbrt(x**3 + x)
+
+    def backward(g: Any, x: Any) -> Any:
+        low, high = np.zeros(x.shape), np.full(x.shape, 8.0)
+        for _ in range(halvings):
+            middle = (low + high) / 2
+            below = middle**3 < x**3 + x
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return (g * (3 * x**2 + 1) / (3 * low**2),)
+
+    report = verify.pair(forward, backward, 1 + np.abs(normal(5, 4)))
+    assert [f.level for f in report.findings] == [level]
+    assert report.ok == (level == "note")
+    assert (report.findings[0].name.code == "approximate") == (level == "note")
+
+
+def test_a_constant_of_few_digits_is_a_mistake():
+    def forward(x: Any) -> Any:
+        return np.exp(1.41421356 * x)
+
+    def backward(g: Any, x: Any) -> Any:
+        return (g * 1.4142 * np.exp(1.41421356 * x),)
+
+    report = verify.pair(forward, backward, normal(5, 4))
+    assert [f.level for f in report.findings] == ["error"]

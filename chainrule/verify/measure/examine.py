@@ -15,6 +15,7 @@ from chainrule.verify.measure.noise import Base, based, vanished
 from chainrule.verify.measure.probes import Probe, probe
 from chainrule.verify.measure.run import (
     BackwardError,
+    LateError,
     Point,
     Run,
     UnusableError,
@@ -45,7 +46,7 @@ def examine(subject: Subject) -> Evidence:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             _Examination(Run(subject, evidence)).all()
-    except UnusableError as error:
+    except (LateError, UnusableError) as error:
         evidence.skipped.append(("everything", str(error)))
     except Exception as error:
         evidence.skipped.append(("the rest", f"the verifier failed with {said(error)}"))
@@ -154,7 +155,7 @@ class _Examination:
     def _guarded(self, what: str) -> Generator[None]:
         try:
             yield
-        except UnusableError as error:
+        except (LateError, UnusableError) as error:
             self.run.skip(what, str(error))
         except Exception as error:
             self.run.skip(what, f"the verifier failed with {said(error)}")

@@ -13,10 +13,12 @@ from chainrule.verify.evidence import Evidence
 from chainrule.verify.ledger import Planted
 from chainrule.verify.measure import shrink
 from chainrule.verify.measure.examine import around, captured
-from chainrule.verify.measure.run import Run, UnusableError
+from chainrule.verify.measure.run import LateError, Run, UnusableError
 from chainrule.verify.subject import Array, Subject, wanted
 
 FACTOR = 1.001
+PATIENCE = 20.0
+"""Seconds after which it has not been caught."""
 
 
 class Spoiled(Subject):
@@ -57,7 +59,7 @@ def planted(subject: Subject) -> Planted:
             warnings.simplefilter("ignore")
             try:
                 caught, named = _tried(Spoiled(subject, k), k)
-            except UnusableError as error:
+            except (LateError, UnusableError) as error:
                 return Planted(what, False, f"could not be tried: {error}")
         if caught:
             return Planted(what, True, named)
@@ -66,7 +68,7 @@ def planted(subject: Subject) -> Planted:
 
 def _tried(spoiled: Spoiled, k: int) -> tuple[bool, str]:
     """Whether the trials catch it, and what the rules call it."""
-    run = Run(spoiled, Evidence(spoiled))
+    run = Run(spoiled, Evidence(spoiled), PATIENCE)
     seen = around(run, captured(run), thorough=False)
     if not any(k in found.wrong for _, found in seen):
         return False, ""

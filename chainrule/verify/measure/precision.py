@@ -18,6 +18,7 @@ from chainrule.verify.measure import cotangents
 from chainrule.verify.measure.noise import Base, based
 from chainrule.verify.measure.probes import probe
 from chainrule.verify.measure.run import (
+    LateError,
     Point,
     Run,
     UnusableError,
@@ -48,6 +49,8 @@ def compare(run: Run, base: Base) -> None:
         off = _relative([_wide(y) for y in ys], base.ys)
         gs = _rounded(cotangents.random(run, base), ys)
         low = run.pull(xs, gs)
+    except LateError:
+        raise
     except Exception as error:
         run.skip("the captured dtype", said(error))
         return

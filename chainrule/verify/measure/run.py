@@ -18,10 +18,17 @@ from chainrule.verify.evidence import Behaviour, Evidence, Trial
 from chainrule.verify.subject import Array, Subject, wanted
 
 SEED = 20_240_229
+PATIENCE = 60.0
+"""Seconds after which a subject is evaluated no more: one that solves an equation is slow."""
 
 
 class UnusableError(Exception):
     """A point at which nothing can be measured; the message says why."""
+
+
+class LateError(Exception):
+    """The subject has been evaluated for so long that it is left; the message says how long. What
+    was not settled by then stays open: this is no property of a point."""
 
 
 Bars = tuple[Array | None, ...]
@@ -46,16 +53,16 @@ class Point:
 class Run:
     """A subject, the evidence that is gathered of it, and a random stream of its own."""
 
-    def __init__(self, subject: Subject, evidence: Evidence) -> None:
+    def __init__(self, subject: Subject, evidence: Evidence, patience: float = PATIENCE) -> None:
         self.subject = subject
         self.evidence = evidence
         self.wanted = wanted(subject)
         self.rng = np.random.default_rng(SEED)
-        self._start = perf_counter()
+        self._start, self._patience = perf_counter(), patience
 
     def raw(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """Outputs as they are; whatever the forward raises becomes `UnusableError`."""
-        self.evidence.evaluations += 1
+        self._count()
         try:
             with np.errstate(all="ignore"):
                 ys = self.subject.forward(xs)
@@ -84,7 +91,7 @@ class Run:
         return self._asked(lambda: self.subject.repeated(xs, gs))
 
     def _asked(self, ask: Callable[[], Bars | None]) -> Bars | None:
-        self.evidence.evaluations += 1
+        self._count()
         try:
             with np.errstate(all="ignore"):
                 bars = ask()
@@ -93,6 +100,13 @@ class Run:
         if bars is None:
             return None
         return tuple([None if b is None else wide(np.asarray(b)) for b in bars])
+
+    def _count(self) -> None:
+        """One more evaluation; `LateError` if there were enough."""
+        if perf_counter() - self._start > self._patience:
+            n = self.evidence.evaluations
+            raise LateError(f"{n} evaluations took {self._patience:.0f} s, {self.pace:.2g} s each")
+        self.evidence.evaluations += 1
 
     @property
     def pace(self) -> float:

@@ -243,10 +243,11 @@ class FunctionSubject(Subject):
             self.recorded.given = []
 
     def repeated(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
-        """The second of two calls with the same buffers: arguments that have no gradient."""
+        """The second of two calls with the same buffers: tensors that have no gradient."""
         given, _ = self._watched(self._tensors(xs), [to_torch(g) for g in gs])
         again = [
-            x if i.wanted else plain(y) for i, x, y in zip(self.inputs, xs, given, strict=True)
+            plain(y) if isinstance(y, Tensor) and not i.wanted else x
+            for i, x, y in zip(self.inputs, xs, given, strict=True)
         ]
         ys, others = self.forward(xs), self.forward(again)
         same = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ys, others, strict=True))
