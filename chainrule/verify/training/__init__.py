@@ -19,6 +19,7 @@ from chainrule.verify.training.coverage import Coverage
 from chainrule.verify.training.cut import Cut
 from chainrule.verify.training.flow import Flow
 from chainrule.verify.training.kept import Kept
+from chainrule.verify.training.opposed import Opposed
 from chainrule.verify.training.order import Order
 from chainrule.verify.training.precision import Precision
 from chainrule.verify.training.resets import Resets
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["observers", "own_observers"]
 
 _PARTS: Sequence[type[Part]] = (
-    Cut, Resets, ByHand, Accumulation, Order, Coverage, Kept, Bad, Flow, Precision,
+    Cut, Resets, Opposed, ByHand, Accumulation, Order, Coverage, Kept, Bad, Flow, Precision,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 
@@ -64,4 +65,6 @@ def own_parts() -> tuple[list[Part], OwnTap]:
 
     main = OwnTap()
     bus = Bus([main])
-    return [part(bus) for part in (Resets, Accumulation, Coverage, Kept, OwnBad, Flow)], main
+    return [
+        part(bus) for part in (Resets, Opposed, Accumulation, Coverage, Kept, OwnBad, Flow)
+    ], main
