@@ -502,7 +502,8 @@ class Descent(torch.autograd.Function):
         for z in reversed(ctx.saved_tensors):
             with torch.enable_grad():
                 z = z.detach().requires_grad_()
-                got = torch.autograd.grad(ctx.field(z), (z, *ctx.params), g)
+                wrt = (z, *ctx.params)
+                got = torch.autograd.grad(ctx.field(z), wrt, g, materialize_grads=True)
             g = g - ctx.h * got[0]
             bars = [b - ctx.h * x for b, x in zip(bars, got[1:], strict=True)]
         return g, None, None, *bars
