@@ -151,8 +151,9 @@ def given_all(place: Place | None, model: str) -> Edit | None:
         call = node.value if isinstance(node, ast.Assign) else None
         if not isinstance(call, ast.Call) or not call.args or not model:
             return False
-        if not ast.unparse(call.args[0]).endswith(".parameters()"):
-            return False  # groups with settings of their own, or a list that is made elsewhere
+        given = ast.unparse(call.args[0])
+        if not given.endswith(".parameters()") or given == f"{model}.parameters()":
+            return False  # groups with settings of their own, a list, or all that there was then
         call.args[0] = ast.parse(f"{model}.parameters()", mode="eval").body
         return True
 

@@ -61,7 +61,8 @@ def _replaced(seen: Seen, left: Sequence[Any], row: Steps) -> Finding:
         f"never updated: {names}",
         row.place,
         "build the optimizer after the last change of the model: optimizer = "
-        f"{type(row.optimizer).__name__}(model.parameters(), ...)",
+        f"{type(row.optimizer).__name__}(model.parameters(), ...); or give it what is new: "
+        "optimizer.add_param_group({'params': ...})",
     )
 
 

@@ -15,6 +15,7 @@ from chainrule.verify.script.remedies.dtypes import finer, wider
 from chainrule.verify.script.remedies.layers import drawn, opened, steeper
 from chainrule.verify.script.remedies.members import registered
 from chainrule.verify.script.remedies.optimizers import (
+    added_later,
     bounded,
     built_late,
     given_all,
@@ -47,7 +48,7 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "scheduled_first": (later,),
     "unseen_change": (changed_late,),
     "recomputed": (same_numbers,),
-    "not_optimized": (registered, built_late, given_all, given_other),
+    "not_optimized": (registered, built_late, added_later, given_all, given_other),
     "no_gradient": (straight, given_other),
     "not_reset": (reset_used,),
     "reset_misplaced": (reset_late,),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.script.remedies.source import Source, called, nodes
@@ -29,6 +30,54 @@ def built_late(finding: Finding) -> Iterator[Edit | None]:
     rows = block[: ends[0] if ends else 0]
     if rows:
         yield source.moved(statement, rows[-1])
+
+
+def added_later(finding: Finding) -> Iterator[Edit | None]:
+    """What was put into a model after its optimizer was made, as one more group of it: behind the
+    line that puts it there, or in front of the loop that makes the steps."""
+    source = Source.at(finding.place)
+    statement = source.statement() if source else None
+    if source is None or not isinstance(statement, ast.Assign):
+        return
+    taken = source.text(statement.targets[0])
+    for put, parts in _put(source, finding):
+        yield source.behind(put, _added(taken, parts))
+    models = [source.text(c.func.value) for c in _of_parameters(statement.value)]
+    steps = nodes(source.tree, ast.Expr, lambda e: source.text(e) == f"{taken}.step()")
+    loops = [loop for e in steps for loop in source.around(ast.For, ast.While, line=e.lineno)[-1:]]
+    for model in dict.fromkeys(models):
+        for loop in loops:
+            yield source.before(loop, _added(taken, _left_out(finding, model)))
+
+
+def _added(optimizer: str, parts: Sequence[str]) -> str:
+    given = f"{parts[0]}.parameters()" if parts else "[]"
+    if len(parts) > 1:
+        given = f"[{', '.join([f'*{part}.parameters()' for part in parts])}]"
+    return f'{optimizer}.add_param_group({{"params": {given}}})'
+
+
+def _put(source: Source, finding: Finding) -> Iterator[tuple[ast.Assign, list[str]]]:
+    """Statements that give a model one of the parts whose parameters the finding lists."""
+    ends = {path[-1] for path in _paths(finding)}
+    for s in nodes(source.tree, ast.Assign):
+        texts = [source.text(t) for t in s.targets if _last(t) in ends]
+        if texts and isinstance(s.value, ast.Call):
+            yield s, texts
+
+
+def _last(target: ast.AST) -> str:
+    """The last name of `model.head`, the number of `model[2]`."""
+    if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+        return str(target.slice.value)
+    return target.attr if isinstance(target, ast.Attribute) else ""
+
+
+def _of_parameters(value: ast.AST) -> Iterator[Any]:
+    """Calls of `.parameters()` of something."""
+    for call in nodes(value, ast.Call):
+        if called(call) in _PARAMETERS and isinstance(call.func, ast.Attribute):
+            yield call
 
 
 def given_all(finding: Finding) -> Iterator[Edit | None]:
@@ -101,7 +150,12 @@ def _root(call: ast.Call) -> str:
 
 def _left_out(finding: Finding, root: str) -> list[str]:
     """Modules whose parameters the finding lists, as the program reaches them from the model."""
+    paths = [".".join(path) for path in _paths(finding)]
+    return list(dict.fromkeys([root + re.sub(r"\.(\d+)", r"[\1]", f".{p}") for p in paths]))
+
+
+def _paths(finding: Finding) -> list[list[str]]:
+    """How the model reaches the modules whose parameters the finding lists."""
     listed = [p.split(".")[:-1] for p in finding.subject.split(", ")]
     below = [path[path[0][:1].isupper() :] for path in listed if path]  # a class's name, or none
-    paths = [".".join(path) for path in below if path]
-    return list(dict.fromkeys([root + re.sub(r"\.(\d+)", r"[\1]", f".{p}") for p in paths]))
+    return [path for path in below if path]
