@@ -142,6 +142,108 @@ def test_nothing_is_left_after_three_steps(tmp_path, name):
     assert not any("ended after" in why for why in why_not(outcome))
 
 
+GAN = """
+def made(g, z):
+    return cr.tanh(z @ g["a"]) @ g["b"]
+
+
+def score(d, x):
+    return cr.tanh(x @ d["a"]) @ d["b"]
+
+
+def judged(d, fake, real):
+    return cr.mean(cr.softplus(-score(d, real)) + cr.softplus(score(d, fake)))
+
+
+def won(g, d, z):
+    return cr.mean(cr.softplus(-score(d, made(g, z))))
+
+
+g = {"a": rng.normal(size=(4, 8)), "b": rng.normal(size=(8, 2))}
+d = {"a": rng.normal(size=(2, 8)), "b": rng.normal(size=(8, 1))}
+for _ in range(8):
+    z = rng.normal(size=(16, 4))
+    more = cr.grad(judged)(d, made(g, z), rng.normal(size=(16, 2)))
+    d = {k: d[k] - 0.1 * more[k] for k in d}
+    more = cr.grad(won)(g, d, z)
+    g = {k: g[k] - 0.1 * more[k] for k in g}
+    print(won(g, d, z))
+"""
+MANY = """
+def loss(p):
+    one = lambda x, y: cr.sum((cr.tanh(x @ p["w"]) + p["b"] - y) ** 2)
+    return cr.mean(cr.vmap(one)(X, Y))
+
+
+for _ in range(8):
+    value, g = cr.value_and_grad(loss)(params)
+    params = {k: params[k] - 0.1 * g[k] for k in params}
+    print(value)
+"""
+EACH = """
+each = cr.vmap(cr.grad(lambda w, x, y: cr.sum((cr.tanh(x @ w) - y) ** 2)), in_axes=(None, 0, 0))
+w = params["w"]
+for _ in range(8):
+    w = w - 0.1 * each(w, X, Y).mean(axis=0)
+    print(w)
+"""
+NEWTON = """
+def f(w):
+    return cr.mean((cr.tanh(X @ w) - Y[:, 0]) ** 2) + 0.1 * cr.sum(w * w)
+
+
+w = np.zeros(4)
+for _ in range(8):
+    g, curved = cr.grad(f)(w), cr.hessian(f)(w)
+    w = w - np.linalg.solve(np.asarray(curved), np.asarray(g))
+    print(f(w))
+"""
+SEARCH = (
+    NEWTON.partition("w = np")[0]
+    + """
+w = np.zeros(4)
+for _ in range(8):
+    value, g = cr.value_and_grad(f)(w)
+    rate = 1.0
+    while float(f(w - rate * np.asarray(g))) > float(value):
+        rate *= 0.5
+    w = w - rate * np.asarray(g)
+    print(value)
+"""
+)
+REINFORCE = """
+def likely(p, x):
+    return cr.log_softmax(x @ p["w"], axis=-1)
+
+
+def loss(p, x, acts, gains):
+    chosen = cr.take_along_axis(likely(p, x), acts[:, None], axis=1)[:, 0]
+    return -cr.mean(chosen * (gains - gains.mean()))
+
+
+p = {"w": rng.normal(size=(4, 3))}
+for _ in range(8):
+    chances = np.exp(np.asarray(likely(p, X)))
+    acts = np.array([rng.choice(3, p=c / c.sum()) for c in chances])
+    value, g = cr.value_and_grad(loss)(p, X, acts, (acts == 1) + 0.1 * X[:, 0])
+    p = {"w": p["w"] - 0.1 * g["w"]}
+    print(value)
+"""
+RIGHT = {
+    "gan": GAN, "many": MANY, "each": EACH, "newton": NEWTON, "search": SEARCH,
+    "reinforce": REINFORCE,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
+def test_other_loops_are_seen_and_not_disturbed(tmp_path, text):
+    outcome, printed = run(tmp_path, START + text)
+    assert [f.name for f in outcome.report.findings] == []
+    assert outcome.is_seen
+    assert not any("ended after" in why or "failed" in why for why in why_not(outcome))
+    assert printed == plain(written(tmp_path, START + text)).stdout
+
+
 def test_a_derivative_that_is_taken_once_is_no_training(tmp_path):
     outcome, _ = run(tmp_path, "import chainrule as cr\nprint(cr.grad(lambda x: x**3)(2.0))\n")
     assert not outcome.is_seen

@@ -173,7 +173,9 @@ class OneStep(Observer):
         if self._backwards:
             ledger.checked.append(Checked(WHAT, TRAINING, self._backwards, seconds, how))
         elif self._trains and not self._skipped:
-            ledger.skipped.append(Skipped(WHAT, "it takes two steps to see one"))
+            none = "no backward pass from one number was seen in the second step"
+            why = "it takes two steps to see one" if self._calls is None else none
+            ledger.skipped.append(Skipped(WHAT, why))
 
     def findings(self, ledger: Ledger) -> list[Finding]:
         """Cuts that cost a gradient."""

@@ -20,7 +20,7 @@ import numpy as np
 from chainrule.compile.jit import Jitted
 from chainrule.functional import _Run
 from chainrule.graph import tracer
-from chainrule.op import Array
+from chainrule.op import Array, Spec
 from chainrule.optim.optimizer import Optimizer
 from chainrule.tensor import Tensor
 from chainrule.tree import flatten
@@ -87,10 +87,15 @@ class _Own:
             self._steps.turned(key)
 
     def derived(self, run: Any, outs: Sequence[Any], *_: Any) -> None:
-        """Note where a derivative is taken, if nobody can differentiate it in turn."""
-        key = getattr(run, "key", None)
-        if key is not None and not run.walk(outs)[1]:
-            self._at[key] = [x.value for x in run.aliases]
+        """Note where a derivative is taken, if nobody can differentiate it in turn. For many
+        examples at once the values are those that the examples share."""
+        key, values = getattr(run, "key", None), [x.value for x in run.aliases]
+        if key is None or any(type(x) is Spec for x in values):
+            return
+        of_many = any(type(o.value) is Spec for o in outs)
+        inner = any(x.node.inputs for x in run.aliases)
+        if not (inner if of_many else run.walk(outs)[1]):
+            self._at[key] = values
 
     def compiled(self, call: Callable[..., Any]) -> Any:
         """A call of a compiled function, which is a step if there is one in it."""

@@ -17,7 +17,7 @@ import numpy as np
 from chainrule.dtypes import INEXACT
 from chainrule.graph import apply, is_recording, tracer
 from chainrule.node import Node, Variable
-from chainrule.op import Op
+from chainrule.op import Op, Spec
 from chainrule.ops.fusing import PassesOn
 from chainrule.verify.script.entries import Entry, Exit, Slot
 from chainrule.verify.where import frames
@@ -112,7 +112,7 @@ class OwnTape(PassesOn):
     def __call__(self, op: Op, xs: Sequence[Any]) -> Any:
         """The op's value, recorded if it depends on a root."""
         y = apply(op, *xs)
-        if self.active and tracer() is None:
+        if self.active and tracer() is None and not any(map(_is_planned, xs)):
             self._tried(op.name, partial(apply, op), xs, y)
         return y
 
@@ -160,6 +160,11 @@ class OwnTape(PassesOn):
 def _linked(x: Any) -> bool:
     """Whether a gradient can flow to a variable."""
     return x.node is not None and x.node.needs
+
+
+def _is_planned(x: Any) -> bool:
+    """Whether an argument has no value yet: a placeholder of a function that is to be replayed."""
+    return isinstance(x, Variable) and type(x.value) is Spec
 
 
 def _detached(x: Any) -> Any:
