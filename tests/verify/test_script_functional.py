@@ -229,9 +229,16 @@ for _ in range(8):
     p = {"w": p["w"] - 0.1 * g["w"]}
     print(value)
 """
+LEAVES = """
+w = cr.tensor(params["w"], requires_grad=True)
+for _ in range(8):
+    g = cr.grad(lambda w: cr.mean((cr.tanh(X @ w) - Y) ** 2))(w)
+    w.data = w.data - 0.1 * g.detach()
+    print(w)
+"""
 RIGHT = {
     "gan": GAN, "many": MANY, "each": EACH, "newton": NEWTON, "search": SEARCH,
-    "reinforce": REINFORCE,
+    "reinforce": REINFORCE, "leaves": LEAVES,
 }  # fmt: skip
 
 

@@ -103,6 +103,8 @@ class Library(abc.ABC):
 def sites(tape: Calls, library: Library) -> dict[Site, int]:
     """Where values that come from parameters leave as numbers, before constants that the tape has
     not met come in; and the number of the entry that was next."""
+    if not tape.exits:
+        return {}
     known: set[int] = set()
     late = -1
     for i, entry in enumerate(tape.entries):

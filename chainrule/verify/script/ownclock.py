@@ -20,6 +20,7 @@ import numpy as np
 from chainrule.compile.jit import Jitted
 from chainrule.functional import _Run
 from chainrule.graph import tracer
+from chainrule.node import Node
 from chainrule.op import Array, Spec
 from chainrule.optim.optimizer import Optimizer
 from chainrule.tensor import Tensor
@@ -81,20 +82,24 @@ class _Own:
         return observed
 
     def _begins(self, run: Any, f: Any, argnums: Any, args: Sequence[Any]) -> None:
+        places = _places(argnums, args)
+        if any(isinstance(x, Tensor) and x.requires_grad and not x.is_leaf for x in places):
+            return  # it was computed, and somebody will differentiate what comes of it
         key = run.key = function_key(f)
-        if key in self._at and _differ(self._at[key], _values(argnums, args)):
+        if key in self._at and _differ(self._at[key], [_value(x) for x in places]):
             del self._at[key]
             self._steps.turned(key)
 
     def derived(self, run: Any, outs: Sequence[Any], *_: Any) -> None:
-        """Note where a derivative is taken, if nobody can differentiate it in turn. For many
-        examples at once the values are those that the examples share."""
+        """Note where a derivative is taken, if nobody can differentiate it by what is used beside
+        its arguments. For many examples at once the values are those that the examples share."""
         key, values = getattr(run, "key", None), [x.value for x in run.aliases]
         if key is None or any(type(x) is Spec for x in values):
             return
+        first = min([x.node.serial for x in run.aliases], default=0)
         of_many = any(type(o.value) is Spec for o in outs)
-        inner = any(x.node.inputs for x in run.aliases)
-        if not (inner if of_many else run.walk(outs)[1]):
+        walk: list[Node] = [] if of_many else run.walk(outs)[0]
+        if not any(n.op is None and n.serial < first for n in walk):
             self._at[key] = values
 
     def compiled(self, call: Callable[..., Any]) -> Any:
@@ -124,10 +129,14 @@ def function_key(f: Any) -> Any:
     return (code, f.__qualname__) if code is not None else id(f)
 
 
-def _values(argnums: Any, args: Sequence[Any]) -> list[Array]:
+def _places(argnums: Any, args: Sequence[Any]) -> list[Any]:
+    """The leaves of the arguments that are differentiated."""
     numbers = (argnums,) if isinstance(argnums, int) else argnums
-    leaves, _ = flatten([args[n] for n in numbers])
-    return [np.asarray(x.value if isinstance(x, Tensor) else x) for x in leaves]
+    return flatten([args[n] for n in numbers])[0]
+
+
+def _value(x: Any) -> Array:
+    return np.asarray(x.value if isinstance(x, Tensor) else x)
 
 
 def _differ(old: Sequence[Array], new: Sequence[Array]) -> bool:

@@ -10,8 +10,8 @@ then its parameters are the arguments, in the places that stand for them inside.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from typing import Any, cast, final
 
@@ -85,7 +85,8 @@ class OwnWhole(OneStep):
             return
         self._ended()
         self._patches.undo()
-        self._lift()
+        if (outer := self._stands()) is not None:
+            around.set(outer[1])  # else somebody stands before it, and puts back what was there
         if self._tape.broken:
             self._skipped.append(self._tape.broken)
         self._tape.clear()
@@ -95,26 +96,43 @@ class OwnWhole(OneStep):
         outer = around.get()
         return outer if outer is not None and outer[0] is self._tape else None
 
-    def _lift(self) -> None:
-        """Let the tape stand there no more; who stands before it puts back what was there."""
-        if (outer := self._stands()) is not None:
-            around.set(outer[1])
+    @contextmanager
+    def _away(self) -> Generator[None]:
+        """Within it the tape stands there no more."""
+        outer = self._stands()
+        if outer is None:
+            yield
+            return
+        around.set(outer[1])
+        try:
+            yield
+        finally:
+            if self._is_on(outer[0]) and around.get() is outer[1]:
+                around.set(outer)  # else the step has ended within it
+
+    @contextmanager
+    def _resting(self, tape: OwnTape) -> Generator[None]:
+        """Within it nothing is recorded."""
+        tape.active = False
+        try:
+            with self._away():
+                yield
+        finally:
+            tape.active = self._is_on(tape) and not tape.broken
+
+    def _is_on(self, tape: Any) -> bool:
+        """Whether that is what records."""
+        return self._patches.on and tape is self._tape
 
     def _compiled(self, call: Callable[..., Any]) -> Any:
         """A compiled function, which takes a longer way where somebody stands at the door."""
 
         @wraps(call)
         def observed(*args: Any, **kwargs: Any) -> Any:
-            outer = self._stands()
-            if outer is None or watch.watches:
+            if watch.watches:  # it runs in Python
                 return call(*args, **kwargs)
-            token = around.set(outer[1])
-            try:
+            with self._away():
                 return call(*args, **kwargs)
-            finally:
-                around.reset(token)
-                if not self._patches.on:  # the call was the end of the step
-                    self._lift()
 
         return observed
 
@@ -193,16 +211,14 @@ class OwnWhole(OneStep):
         tape = self._tape
         if tape is None or not tape.active or tracer() is not None:
             return run()
-        tape.active, self._trains = False, True
-        try:
-            self._look(tape, [loss])
-        except Exception as error:
-            self._skipped.append(f"{type(error).__name__}: {error}")
-        self._looked()
-        try:
+        self._trains = True
+        with self._resting(tape):
+            try:
+                self._look(tape, [loss])
+            except Exception as error:
+                self._skipped.append(f"{type(error).__name__}: {error}")
+            self._looked()
             return run()
-        finally:
-            tape.active = self._patches.on and not tape.broken
 
     def _steps(self, step: Callable[..., Any]) -> Any:
         @wraps(step)
@@ -210,11 +226,10 @@ class OwnWhole(OneStep):
             tape = self._tape
             if tape is None or not tape.active or tracer() is not None:
                 return step(optimizer, *args, **kwargs)
-            tape.active = False
             try:
-                return step(optimizer, *args, **kwargs)
+                with self._resting(tape):
+                    return step(optimizer, *args, **kwargs)
             finally:
-                tape.active = self._patches.on and not tape.broken
                 self._step.steps({id(p) for g in optimizer.param_groups for p in g["params"]})
 
         return observed
