@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.repair.lab import Response
-from chainrule.verify.repair.pool import named
+from chainrule.verify.repair.pool import fills, named
+from chainrule.verify.repair.response import Response
 from chainrule.verify.repair.scene import Scene, Shape
 from chainrule.verify.subject import Array
 
@@ -26,9 +26,8 @@ class Beside:
     @staticmethod
     def of(scene: Scene, response: Response) -> Beside:
         """What stands beside a node when it is evaluated."""
-        values = response.values
-        turns = [-1] if len(values) == 1 else range(len(values))
-        return Beside(values, tuple([named(scene, response.node, t) for t in turns]))
+        arrays = [named(scene, response.node, visit) for visit in response.visits]
+        return Beside(response.values, tuple(arrays))
 
     @cached_property
     def names(self) -> list[str]:
@@ -81,9 +80,3 @@ class Beside:
                 if divides:
                     turn[f"({a} / {b})"] = turn[a] / turn[b]
         return Beside(self.values, tuple(arrays))
-
-
-def fills(a: Shape, shape: Shape) -> bool:
-    """Whether an array of shape a broadcasts to `shape`."""
-    pairs = zip(reversed(a), reversed(shape), strict=False)
-    return len(a) <= len(shape) and all(m in (1, n) for m, n in pairs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -17,19 +17,27 @@ import numpy as np
 
 from chainrule.verify.repair.draft import Draft
 from chainrule.verify.repair.problem import Problem
+from chainrule.verify.repair.response import (
+    CLOSE,
+    Effect,
+    Response,
+    in_turns,
+    is_in_span,
+    solvable,
+    solved,
+    unit,
+)
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.target import GOOD, Target
-from chainrule.verify.repair.watch import Watched, is_torch, plain
+from chainrule.verify.repair.watch import Watched, plain
 from chainrule.verify.subject import Array, Subject
 
-Effect: TypeAlias = dict[int, Array]
-"""What is added to each wrong gradient."""
 LARGEST = 200
 """Elements of a value whose every element is moved."""
-CLOSE = 1e-4
-"""Relative error below which a fit is worth a try."""
 NEAR = 2e-5
 """Relative error up to which a fitted weight is a number that the code could have meant."""
+_SURE = 1e-6
+"""How far from 1 it may be that an element of a step is the only one that helps."""
 Values: TypeAlias = tuple[float, ...]
 """A number at one point, or at two of different sizes."""
 
@@ -176,9 +184,9 @@ class Lab:
             return None
         columns = {i: np.zeros((len(r), size)) for i, r in self.residuals.items()}
         for k in range(size):
-            for i, effect in (self.effect(node, _unit(floats, k)) or {}).items():
+            for i, effect in (self.effect(node, unit(floats, k)) or {}).items():
                 columns[i][:, k] = effect
-        found = Response(node, tuple(floats), columns)
+        found = Response(node, tuple(floats), columns, tuple(self.scene.visits(node)))
         step = np.random.default_rng(0).standard_normal(size)
         after = self.effect(node, in_turns(found.parts(step))) or {}
         expected = found.effect(step)
@@ -186,13 +194,36 @@ class Lab:
             np.allclose(after.get(i, 0.0), e, rtol=1e-6, atol=1e-9 * np.linalg.norm(e))
             for i, e in expected.items()
         )
-        return found if affine and after else None
+        if not affine or not after:
+            return None
+        return found if len(values) == 1 else self._put_right(found)
+
+    def _put_right(self, response: Response) -> Response:
+        """The same, the values and names of each turn being those of a run in which the node is
+        put right, if it can be: what one turn hands on to the next is right as well, then."""
+        mended = self.mendable(response)
+        if not mended:
+            return response
+        residuals = [self.residuals[i] for i in mended]
+        step, sure = solved([response.columns[i] for i in mended], residuals)
+        at, watched = self.scene.draft.index[response.node], self.scene.watched
+        watched.noted = {at: []}
+        self.run({at: in_turns(response.parts(step))})
+        visits, watched.noted = tuple(watched.noted[at]), {}
+        values = [v for v in (plain(value) for value, _ in visits) if v is not None]
+        same = [v.shape for v in values] == [v.shape for v in response.values]
+        if not same:
+            return response
+        steps = zip(response.parts(step), response.parts(sure), strict=True)
+        known = [(t, s) for t, (s, k) in enumerate(steps) if k.size and k.min() > 1 - _SURE]
+        needed = max(known, key=lambda n: float(np.linalg.norm(n[1])), default=None)
+        return replace(response, values=tuple(values), visits=visits, needed=needed)
 
     def mendable(self, response: Response) -> frozenset[int]:
         """Wrong inputs whose gradients some value of a node would make right: all of them by one
         value, if there is one, else those that could be mended each by itself."""
         columns = {i: c for i, c in response.columns.items() if np.any(c)}
-        if _solvable(list(columns.values()), [self.residuals[i] for i in columns]):
+        if solvable(list(columns.values()), [self.residuals[i] for i in columns]):
             return frozenset(columns)
         return frozenset([i for i, c in columns.items() if is_in_span(c, self.residuals[i])])
 
@@ -227,92 +258,30 @@ class Lab:
 
     def adding(self, node: ast.expr, text: str) -> Effect | None:
         """What a term as code, added to a node in each turn, adds to each wrong gradient."""
-        terms = [self.scene.evaluated(node, text, t) for t in range(len(self.scene.visits(node)))]
+        terms = [self.scene.evaluated(node, text, visit) for visit in self.scene.visits(node)]
         if not terms or any(m is None for m in terms):
             return None
         left = itertools.cycle(terms)
         return self.effect(node, lambda v: v + next(left))
 
+    def mends(self, node: ast.expr, text: str) -> bool:
+        """Whether code instead of a node, run in every turn, makes a wrong gradient right, and none
+        that is right wrong."""
+        watched = self.scene.watched
+        watched.instead = self.scene.draft.index[node], compile(text, "<term>", "eval")
+        try:
+            return self._better(self.problem.run(self.subject, self.target))
+        finally:
+            watched.instead = None
+
     def helps(self, node: ast.expr, change: Callable[[Any], Any]) -> bool:
         """Whether a change of a node makes a wrong gradient right, and none that is right wrong."""
-        errors = self.target.errors(self.run({self.scene.draft.index[node]: change}))
+        return self._better(self.run({self.scene.draft.index[node]: change}))
+
+    def _better(self, x_bars: tuple[Array | None, ...] | None) -> bool:
+        errors = self.target.errors(x_bars)
         better = any(errors[i] <= GOOD for i in self.wrong)
         return better and all(e <= GOOD for i, e in errors.items() if i not in self.wrong)
-
-
-@dataclass(frozen=True, eq=False)
-class Response:
-    """What the elements of a node's value do to the wrong gradients."""
-
-    node: ast.expr
-    values: tuple[Array, ...]
-    """Those of all turns of a loop; a single one elsewhere."""
-    columns: dict[int, Array]
-    """For each wrong input: one column for each element, those of one turn after another."""
-
-    @cached_property
-    def flat(self) -> Array:
-        """All values, one after the other."""
-        return np.concatenate([v.reshape(-1) for v in self.values])
-
-    def parts(self, flat: Array) -> list[Array]:
-        """Values that lie one after the other, each in its shape."""
-        ends = np.cumsum([v.size for v in self.values])[:-1]
-        pairs = zip(np.split(flat, ends), self.values, strict=True)
-        return [p.reshape(v.shape) for p, v in pairs]
-
-    def effect(self, step: Array) -> Effect:
-        """What a change of the values adds to each wrong gradient."""
-        return {i: c @ step.reshape(-1) for i, c in self.columns.items()}
-
-
-def _solvable(columns: list[Array], residuals: list[Array]) -> bool:
-    """Whether one combination of columns gives all residuals."""
-    if not columns:
-        return False
-    matrix, wanted = np.concatenate(columns), np.concatenate(residuals)
-    found = np.linalg.lstsq(matrix, wanted, rcond=1e-9)[0]
-    rest = float(np.linalg.norm(wanted - matrix @ found))
-    return rest <= CLOSE * float(np.linalg.norm(wanted))
-
-
-def is_in_span(columns: Array, residual: Array) -> bool:
-    """Whether a combination of columns gives a residual."""
-    return _solvable([columns], [residual])
-
-
-def at_turn(turn: int, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What changes a value in one turn of a loop."""
-    turns = itertools.count()
-    return lambda value: change(value) if next(turns) == turn else value
-
-
-def in_turns(steps: Sequence[Array]) -> Callable[[Any], Any]:
-    """What adds a step to a value in every turn, one after the other."""
-    changes = itertools.cycle([moved(s, s.shape) for s in steps])
-    return lambda value: next(changes)(value)
-
-
-def _unit(values: Sequence[Array], k: int) -> Callable[[Any], Any]:
-    """What adds 1 to the k-th of all elements of the values of all turns."""
-    for turn, value in enumerate(values):
-        if k < value.size:
-            step = np.zeros(value.size)
-            step[k] = 1.0
-            change = moved(step, value.shape)
-            return change if len(values) == 1 else at_turn(turn, change)
-        k -= value.size
-    raise IndexError(k)
-
-
-def moved(step: Array, shape: tuple[int, ...]) -> Callable[[Any], Any]:
-    """What adds a step to a value, be it an array or a tensor."""
-    more = step.reshape(shape)
-
-    def change(value: Any) -> Any:
-        return value + (value.new_tensor(more) if is_torch(value) else more)
-
-    return change
 
 
 def _scalable(value: Any) -> bool:

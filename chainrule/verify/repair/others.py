@@ -10,8 +10,9 @@ import numpy as np
 from chainrule.verify.repair.beside import Beside
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ATOM, MUL, as_part
-from chainrule.verify.repair.lab import Lab, Response
+from chainrule.verify.repair.lab import Lab
 from chainrule.verify.repair.numbers import bounds
+from chainrule.verify.repair.response import Response
 from chainrule.verify.repair.rows import axes_of, row_of
 from chainrule.verify.repair.weigh import early
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import ast
 import itertools
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from chainrule.verify.repair.fit import ATOM, MUL, part
 from chainrule.verify.repair.scene import Scene, Shape
-from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.watch import Visit, plain
 from chainrule.verify.subject import Array
 
 _LARGEST = 200_000
@@ -35,30 +34,25 @@ class Term:
     """The mistake of having anything else in its place."""
 
 
-def named(scene: Scene, node: ast.expr, turn: int = -1) -> dict[str, Array]:
+def named(scene: Scene, node: ast.expr, visit: Visit | None = None) -> dict[str, Array]:
     """Named arrays within reach of a node as NumPy arrays, bools as numbers; in a loop, also what
     belongs to its turn."""
-    given = scene.arrays_at(node, turn)
+    given = scene.arrays_at(node) if visit is None else scene.arrays_in(visit[1])
     if scene.watched.turns[scene.draft.index[node]] > 1:
-        given = {**given, **scene.rows_at(node, turn)}
+        given = {**given, **scene.rows_at(node, visit)}
     found = {k: plain(v) for k, v in given.items()}
     kept = {k: v for k, v in found.items() if v is not None and v.dtype.kind in "fiub"}
     return {k: v if v.dtype.kind == "f" else v.astype(np.float64) for k, v in kept.items()}
 
 
-def pool(scene: Scene, node: ast.expr, shapes: Sequence[Shape]) -> list[Term]:
-    """Expressions that could stand where a node stands; their values are those of all turns, of
-    these shapes, one after the other."""
-    turns = [-1] if len(shapes) == 1 else range(len(shapes))
-    arrays = [_nearest_first(named(scene, node, t), s) for t, s in zip(turns, shapes, strict=True)]
-    key = (*shapes, *[(k, v.tobytes()) for turn in arrays for k, v in turn.items()])
+def pool(scene: Scene, every: dict[str, Array], shape: Shape) -> list[Term]:
+    """Expressions over named arrays that could stand where a value of a shape stands."""
+    arrays = _nearest_first(every, shape)
+    key = (shape, tuple([(k, v.tobytes()) for k, v in arrays.items()]))
     if key not in scene.pool:
-        with np.errstate(all="ignore"):
-            formed = [_by_text(scene, a, s) for a, s in zip(arrays, shapes, strict=True)]
-        joined = [_joined([f[text] for f in formed if text in f]) for text in formed[0]]
-        whole = sum([math.prod(s) for s in shapes])
-        usable = [t for t in joined if t.value.size == whole and np.any(t.value)]
-        scene.pool[key] = [t for t in usable if np.all(np.isfinite(t.value))]
+        formed = [*_formed(scene, arrays, shape), *_projected(scene, arrays, shape)]
+        formed += _reshaped(scene, arrays, shape)
+        scene.pool[key] = [t for t in formed if np.all(np.isfinite(t.value)) and np.any(t.value)]
     return scene.pool[key]
 
 
@@ -67,20 +61,15 @@ def _nearest_first(arrays: dict[str, Array], shape: Shape) -> dict[str, Array]:
 
     def far(name: str) -> int:
         here = arrays[name].shape
-        return 0 if here == shape else 1 if len(here) == len(shape) else 2
+        return 0 if here == shape else 1 if fills(here, shape) else 2
 
     return {k: arrays[k] for k in sorted(arrays, key=far)}
 
 
-def _by_text(scene: Scene, arrays: dict[str, Array], shape: Shape) -> dict[str, Term]:
-    formed = [*_formed(scene, arrays, shape), *_projected(scene, arrays, shape)]
-    formed += _reshaped(scene, arrays, shape)
-    return {t.text: t for t in reversed(formed)}
-
-
-def _joined(turns: list[Term]) -> Term:
-    values = [t.value.reshape(-1) for t in turns]
-    return replace(turns[0], value=values[0] if len(values) == 1 else np.concatenate(values))
+def fills(a: Shape, shape: Shape) -> bool:
+    """Whether an array of shape a broadcasts to `shape`."""
+    pairs = zip(reversed(a), reversed(shape), strict=False)
+    return len(a) <= len(shape) and all(m in (1, n) for m, n in pairs)
 
 
 def _projected(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:

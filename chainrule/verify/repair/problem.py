@@ -43,6 +43,8 @@ class Forward:
     """Its local names."""
     inputs: dict[int, Array] = field(default_factory=dict[int, Array])
     """The same products of the gradient of each input."""
+    by_name: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
+    """And of what is given a name, in all turns."""
 
 
 @dataclass(eq=False)

@@ -16,12 +16,10 @@ import numpy as np
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.fit import ATOM, part, replaced
 from chainrule.verify.repair.syntax import bases, elements, is_simple, is_stored, names_in
-from chainrule.verify.repair.watch import Visit, Watched, is_torch, plain, shape_of
+from chainrule.verify.repair.watch import VALUE, Visit, Watched, is_torch, plain, shape_of
 
 Shape = tuple[int, ...]
-VALUE = "__value__"
-"""What a node's own value is called in code that is evaluated beside it."""
-_MOST = 14
+_MOST = 20
 """Named arrays that are considered, and scalars of one kind."""
 
 
@@ -34,9 +32,7 @@ class Scene:
     shapes: tuple[Shape, ...]
     """Shapes of the inputs whose gradients are wrong."""
     cotangent_shapes: tuple[Shape, ...]
-    seen: dict[tuple[int, int], dict[str, Any]] = field(
-        default_factory=dict[tuple[int, int], dict[str, Any]]
-    )
+    seen: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
     pool: dict[object, list[Any]] = field(default_factory=dict[object, list[Any]])
     """Expressions over named arrays, by these and their shape, once they have been formed."""
 
@@ -104,9 +100,10 @@ class Scene:
         found = self.watched.visits.get(i, [])
         return found if len(found) == self.watched.turns[i] else []
 
-    def evaluated(self, node: ast.AST, text: str, turn: int = -1) -> Any:
+    def evaluated(self, node: ast.AST, text: str, visit: Visit | None = None) -> Any:
         """What an expression over names within reach of a node is there; None if it fails."""
-        value, scope = (self.visits(node) or [(self.value(node), self.watched.names)])[turn]
+        scope = self.watched.scopes.get(self.draft.index[node], self.watched.names)
+        value, scope = visit or (self.value(node), scope)
         names = {**plain_function(self.draft.source.function).__globals__, **scope}
         try:
             with np.errstate(all="ignore"):
@@ -122,24 +119,26 @@ class Scene:
         found = {k: v for k, v in self._atoms() if (s := shape_of(v)) is not None and s != ()}
         return dict(list(found.items())[:_MOST])
 
-    def arrays_at(self, node: ast.AST, turn: int = -1) -> dict[str, Any]:
-        """Named arrays within reach of a node, as they were when it was evaluated."""
+    def arrays_at(self, node: ast.AST) -> dict[str, Any]:
+        """Named arrays within reach of a node, as they were when it was last evaluated."""
         i = self.draft.index[node]
-        if not (visits := self.watched.visits.get(i)):
+        if (scope := self.watched.scopes.get(i)) is None:
             return self.arrays
-        if (i, turn) not in self.seen:
-            scope = self.watched.scopes[i] if turn == -1 else visits[turn][1]
-            found = {k: scope.get(k, v) for k, v in self._atoms() if _owner(k) in scope}
-            found = {k: v for k, v in found.items() if shape_of(v)}
-            self.seen[i, turn] = dict(list(found.items())[:_MOST])
-        return self.seen[i, turn]
+        if i not in self.seen:
+            self.seen[i] = self.arrays_in(scope)
+        return self.seen[i]
 
-    def rows_at(self, node: ast.AST, turn: int = -1) -> dict[str, Any]:
+    def arrays_in(self, scope: dict[str, Any]) -> dict[str, Any]:
+        """Named arrays, as they are among some local names."""
+        found = {k: scope.get(k, v) for k, v in self._atoms() if _owner(k) in scope}
+        found = {k: v for k, v in found.items() if shape_of(v)}
+        return dict(list(found.items())[:_MOST])
+
+    def rows_at(self, node: ast.AST, visit: Visit | None = None) -> dict[str, Any]:
         """What a turn of a loop reads of arrays that hold something for every turn: `a[t]`."""
-        loops = [n for n in self.draft.nodes if isinstance(n, ast.For)]
-        counters = {name for n in loops for name in names_in(n.target)}
-        texts = [f"{a}[{i}]" for a in self.arrays_at(node, turn) for i in sorted(counters)]
-        found = {text: self.evaluated(node, text, turn) for text in texts}
+        arrays = self.arrays_at(node) if visit is None else self.arrays_in(visit[1])
+        texts = [f"{a}[{i}]" for a in arrays for i in self.counters]
+        found = {text: self.evaluated(node, text, visit) for text in texts}
         return {k: v for k, v in found.items() if shape_of(v)}
 
     @cached_property
@@ -150,6 +149,13 @@ class Scene:
         return dict(list(found.items())[:_MOST])
 
     @cached_property
+    def counters(self) -> list[str]:
+        """What counts the turns of loops."""
+        loops = [n for n in self.draft.nodes if isinstance(n, ast.For)]
+        found = {name for n in loops for name in names_in(n.target)}
+        return sorted([k for k in found if type(self.watched.names.get(k)) is int])
+
+    @cached_property
     def counts(self) -> list[str]:
         """What the code calls whole numbers above 0."""
         found = {k for k, v in self._atoms() if type(v) is int and v > 0}
@@ -157,7 +163,7 @@ class Scene:
 
     def _atoms(self) -> Iterator[tuple[str, Any]]:
         names = {k: v for k, v in self.watched.names.items() if k.strip("_")}
-        yield from names.items()
+        yield from sorted(names.items(), key=lambda n: n[0] not in self.unread)
         for n in self.expressions:
             if is_simple(n):
                 yield self.draft.src(n), self.value(n)
@@ -208,6 +214,12 @@ class Scene:
         """Whether a node depends on a cotangent."""
         return bool(names_in(node) & self.flowing)
 
+    def flows_at(self, start: int, end: int) -> bool:
+        """Whether a whole value, of which this is a stretch, depends on a cotangent."""
+        spans = [(self.draft.span(n), n) for n in self.roots]
+        around = [n for (first, last), n in spans if first <= start and end <= last]
+        return not around or any(self.flows(n) for n in around)
+
     @cached_property
     def made(self) -> set[str]:
         """Local names that are computed: an edit belongs there, not where the name is read."""
@@ -221,6 +233,18 @@ class Scene:
         return found
 
     @cached_property
+    def assigned_once(self) -> set[str]:
+        """Names that one statement gives, and none changes."""
+        stored = [n.id for n in self.draft.nodes if isinstance(n, ast.Name) and is_stored(n)]
+        written = {
+            name
+            for n in self.draft.nodes
+            if isinstance(n, ast.Subscript | ast.Attribute) and isinstance(n.ctx, ast.Store)
+            for name in bases(n)
+        }
+        return {name for name, k in Counter(stored).items() if k == 1} - written
+
+    @cached_property
     def names_returned(self) -> set[tuple[int, int]]:
         """Where a name that is computed is returned."""
         names = [n for n in self.returned if isinstance(n, ast.Name) and n.id in self.made]
@@ -228,9 +252,9 @@ class Scene:
 
     @cached_property
     def renamed(self) -> set[tuple[int, int]]:
-        """Where a name that is computed is given another name, and nothing is computed of it."""
-        parents = self.draft.parents
-        names = [n for n in self.roots if isinstance(n, ast.Name) and n.id in self.made]
+        """Where what has a name is given another name, and nothing is computed of it."""
+        parents, given = self.draft.parents, set(self.draft.parameters) - self.made
+        names = [n for n in self.roots if isinstance(n, ast.Name) and n.id not in given]
         return {self.draft.span(n) for n in names if isinstance(parents[n], ast.Assign)}
 
     @cached_property

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
+from time import process_time
 from typing import TypeAlias
 
 from chainrule.verify.repair.draft import Draft, Edit, UnreadableError
@@ -26,9 +28,9 @@ from chainrule.verify.repair.rules.saved import (
 )
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.synthesis import new_gradients
-from chainrule.verify.repair.target import GOOD, Target
+from chainrule.verify.repair.target import GOOD, Target, quiet
 from chainrule.verify.repair.terms import missing
-from chainrule.verify.repair.truth import Doubt, doubts
+from chainrule.verify.repair.truth import Doubt, doubt_at, doubts, truths
 from chainrule.verify.repair.weigh import weighed
 
 DEPTH = 4
@@ -43,6 +45,19 @@ _UNREAD = 0.5
 _ELSEWHERE = 0.35
 """How much unlikelier an edit is where a value is only handed on: the less, the oftener it reads
 the value, which one would not compute that often."""
+_NEAR, _COMPARED = 1.2, 12
+"""How much more the costliest and how many versions are compared by the values on their way."""
+_TRUE = 0.3
+"""How much likelier a version is for each value that is known to be right in it."""
+_BESIDE = 0.3
+"""How much unlikelier a term is missing in what no cotangent flows through."""
+_RENAMED = 0.3
+"""How much likelier an edit is where a name is given to the value of another, and nothing done."""
+_BATCH = 32
+_SHARE = 0.45
+"""Of the time, for what is quick to try."""
+_QUICK = 1.5
+"""Edits that cost no more are tried before terms are looked for."""
 WIDTH = 6
 """Versions of one depth that are edited further."""
 
@@ -87,16 +102,16 @@ def versions(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[V
         yield from _conduct(problem, at, first, codes)
         return
     start = Version(first, (), problem.errors(problem.source.function, at))
-    level, partly = [start], list[Version]()
+    level, partly, benches = [start], list[Version](), dict[Version, _Bench | None]()
     for _ in range(DEPTH):
         tried = list[Version]()
         for stage in STAGES:
-            tried += _stage(problem, at, level, stage, codes)
+            tried += _stage(problem, benches, level, stage, codes)
             tried += _combined(problem, at, tried) if len(start.wrong) > 1 else []
             if any(v.right and v.cost <= LIKELY * len(v.steps) for v in tried):
                 break
         tried.sort(key=lambda v: (len(v.wrong), v.cost))
-        yield from [v for v in tried if v.right]
+        yield from _truest_first(problem, [v for v in tried if v.right])
         partly += [v for v in tried if not v.right and len(v.wrong) < len(start.wrong)]
         level = _next(tried, start)
         if not level or problem.over or any(v.right for v in tried):
@@ -104,16 +119,56 @@ def versions(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[V
     yield from sorted(partly, key=lambda v: (len(v.wrong), v.cost))
 
 
+@dataclass(frozen=True, eq=False)
+class _Bench:
+    """A version under observation, and what is quick to propose for it."""
+
+    lab: Lab
+    codes: Sequence[str]
+
+    @cached_property
+    def places(self) -> list[Doubt]:
+        """Where the mistake can hardly be."""
+        return doubts(self.lab)
+
+    @cached_property
+    def proposed(self) -> list[Edit]:
+        """What rules propose, and weights, likely ones first; what is tried is taken off."""
+        found = list(new_gradients(self.lab))
+        found += [] if found else weighed(self.lab)
+        return self.weighted([*found, *edits(self.lab.scene)])
+
+    def weighted(self, found: list[Edit]) -> list[Edit]:
+        """Edits with what they cost here, likely ones first."""
+        scene = self.lab.scene
+        return sorted([_weighted(scene, e, self.codes, self.places) for e in found], key=_cost)
+
+    def taken(self, cost: float, share: float) -> Iterator[list[Edit]]:
+        """Proposed edits up to a cost, some at a time, for a share of the time that is left."""
+        now = process_time()
+        until = now + share * (self.lab.problem.stop - now)
+        while self.proposed and self.proposed[0].cost <= cost and process_time() <= until:
+            yield [e for e in self.proposed[:_BATCH] if e.cost <= cost]
+            del self.proposed[:_BATCH]
+
+
+Benches: TypeAlias = dict[Version, _Bench | None]
+
+
 def _stage(
-    problem: Problem, at: Target, level: list[Version], stage: Stage, codes: Sequence[str]
+    problem: Problem, benches: Benches, level: list[Version], stage: Stage, codes: Sequence[str]
 ) -> list[Version]:
     """What becomes of all versions of a level by the edits of one stage. Only those that mended
     something are worth the second one."""
-    found = list[Version]()
+    found, at = list[Version](), problem.targets[0]
     for version in level:
         mending = all(s.mended for s in version.steps)
-        if (mending or stage is STAGES[0]) and not problem.over:
-            found += _tried(problem, at, version, stage, codes)
+        if (mending or stage is not _missing) and not problem.over:
+            if version not in benches:
+                lab = laboratory(problem, version.draft, at)
+                benches[version] = None if lab is None else _Bench(lab, codes)
+            bench = benches[version]
+            found += [] if bench is None else _tried(problem, version, bench, stage)
     return found
 
 
@@ -123,8 +178,8 @@ def _conduct(problem: Problem, at: Target, first: Draft, codes: Sequence[str]) -
     lab = laboratory(problem, first, at)
     if lab is None:
         return
-    proposed = [e for batch in _first(lab) for e in batch]
-    for edit in sorted([e for e in proposed if e.code in codes], key=_cost):
+    proposed = [e for e in _Bench(lab, ()).proposed if e.code in codes]
+    for edit in proposed:
         draft = first.edited(edit)
         try:
             errors = problem.errors(draft.compiled(), at)
@@ -149,6 +204,19 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
         found = None if problem.over else _applied(problem, at, start, edit)
         if found is not None and found.right:
             yield found
+
+
+def _truest_first(problem: Problem, found: list[Version]) -> list[Version]:
+    """Versions that are right, those first of which most values on the way are right as well, if
+    they are about as likely: an edit that only makes up for what is wrong is not where it is."""
+    if len(found) < 2:
+        return found
+    least = min(v.cost for v in found)
+    near = [v for v in found if v.cost <= least + _NEAR][:_COMPARED]
+    with quiet():
+        labs = [laboratory(problem, v.draft, problem.targets[0]) for v in near]
+    cost = {v: v.cost - _TRUE * truths(b) for v, b in zip(near, labs, strict=True) if b is not None}
+    return sorted(found, key=lambda v: (v not in cost, cost.get(v, v.cost)))
 
 
 def _combined(problem: Problem, at: Target, tried: list[Version]) -> Iterator[Version]:
@@ -213,21 +281,15 @@ def _different(found: list[Version]) -> list[Version]:
     return list({v.draft.body: v for v in found}.values())
 
 
-def _tried(
-    problem: Problem, at: Target, version: Version, stage: Stage, codes: Sequence[str]
-) -> Iterator[Version]:
+def _tried(problem: Problem, version: Version, bench: _Bench, stage: Stage) -> Iterator[Version]:
     """What becomes of a version by each edit of a stage that does no harm, until all that is wrong
     could be mended by edits that are much more likely than those that are left."""
-    lab = laboratory(problem, version.draft, at)
-    if lab is None:
-        return
     seen, mended, enough = set[str](), set[int](), inf
-    places = doubts(lab)
-    for batch in stage(lab):
-        for edit in sorted([_weighted(lab.scene, e, codes, places) for e in batch], key=_cost):
+    for batch in stage(bench):
+        for edit in batch:
             if problem.over or edit.cost > enough + SLACK:
                 break
-            found = _applied(problem, at, version, edit)
+            found = _applied(problem, bench.lab.target, version, edit)
             if found is not None and found.draft.body not in seen:
                 seen.add(found.draft.body)
                 mended |= found.steps[-1].mended
@@ -246,26 +308,36 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
     where the mistake cannot be."""
     words = set(re.findall(r"[A-Za-z_]\w*", edit.text))
     cost = edit.cost - _NAMED * (edit.code in codes) - _UNREAD * bool(words & scene.unread)
-    around = [p for p in places if p.start <= edit.start and edit.end <= p.end]
-    cost += min(around, key=lambda p: p.end - p.start).cost if around else 0.0
+    cost += doubt_at(places, edit.start, edit.end)
+    cost += _BESIDE * (edit.code == "missing_term" and not scene.flows_at(edit.start, edit.end))
     cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
     named = scene.draft.body[edit.start : edit.end]
-    if (edit.start, edit.end) in scene.names_returned:
+    if (edit.start, edit.end) in scene.renamed:
+        cost -= _RENAMED
+    elif (edit.start, edit.end) in scene.names_returned:
         cost += _ELSEWHERE
-    elif (edit.start, edit.end) in scene.read_once:
+    elif (edit.start, edit.end) in scene.read_once and named in scene.flowing:
         cost += _ELSEWHERE / edit.text.count(named) if named in edit.text else _ELSEWHERE
     return replace(edit, cost=cost)
 
 
-def _first(lab: Lab) -> Iterator[list[Edit]]:
-    made = list(new_gradients(lab))
-    yield [*made, *([] if made else weighed(lab)), *edits(lab.scene)]
+def _quick(bench: _Bench) -> Iterator[list[Edit]]:
+    yield from bench.taken(_QUICK, _SHARE)
 
 
-Stage: TypeAlias = Callable[[Lab], Iterator[list[Edit]]]
+def _missing(bench: _Bench) -> Iterator[list[Edit]]:
+    for found in missing(bench.lab, bench.places):
+        yield bench.weighted(found)
+
+
+def _rest(bench: _Bench) -> Iterator[list[Edit]]:
+    yield from bench.taken(inf, 1.0)
+
+
+Stage: TypeAlias = Callable[[_Bench], Iterator[list[Edit]]]
 """Edits in the order in which they are worked out, so that time that is up loses the last only."""
-STAGES: tuple[Stage, ...] = (_first, missing)
-"""What is quick to try, and what is tried unless that gives a likely repair."""
+STAGES: tuple[Stage, ...] = (_quick, _missing, _rest)
+"""What is likely, what takes longer to work out, and the rest."""
 
 
 def _applied(problem: Problem, at: Target, version: Version, edit: Edit) -> Version | None:

@@ -14,7 +14,8 @@ from time import process_time
 
 import numpy as np
 
-from chainrule.verify.repair.lab import LARGEST, Effect, Lab, at_turn, is_in_span, moved
+from chainrule.verify.repair.lab import LARGEST, Lab
+from chainrule.verify.repair.response import Effect, at_turn, is_in_span, moved
 from chainrule.verify.repair.scene import Shape
 from chainrule.verify.subject import Array
 

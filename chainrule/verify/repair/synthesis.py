@@ -11,11 +11,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from chainrule.verify.repair.beside import Beside
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, MUL, as_part, part
-from chainrule.verify.repair.lab import CLOSE, Lab, Response, Values
+from chainrule.verify.repair.lab import Lab, Values
 from chainrule.verify.repair.numbers import Scalar, coefficient, scalars
 from chainrule.verify.repair.pool import Term, named, pool, summed
+from chainrule.verify.repair.response import CLOSE, Response
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.target import Expected
 from chainrule.verify.repair.watch import plain
@@ -46,16 +48,22 @@ def _equal(scene: Scene, expected: Expected) -> list[tuple[Term, float]]:
     atoms = [Term(k, v, 0.0) for k, v in named(scene, node).items()]
     plain_ones = [t for a in atoms for t in summed(scene, a, shape)]
     found = list(_fitting(plain_ones, expected.directions, expected.values))
-    return found or list(_fitting(pool(scene, node, [shape]), expected.directions, expected.values))
+    terms = pool(scene, named(scene, node), shape)
+    return found or list(_fitting(terms, expected.directions, expected.values))
 
 
-def instead(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
+def instead(lab: Lab, response: Response, beside: Beside, numbers: list[Scalar]) -> Iterator[Edit]:
     """Edits that put another expression where a node stands, or add one to it."""
-    scene, node, value = lab.scene, response.node, response.flat
-    terms = pool(scene, node, [v.shape for v in response.values])
-    nothing = not np.any(value)
+    scene, node = lab.scene, response.node
+    turn = 0 if len(response.values) == 1 else -1 if response.needed is None else response.needed[0]
+    if turn < 0:
+        return
+    value = response.values[turn]
+    terms = pool(scene, beside.arrays[turn], value.shape)
+    nothing = not np.any(response.flat)
     for columns, residual in _systems(lab, response):
-        for term, weight in _fitting(terms, columns, residual + columns @ value.reshape(-1)):
+        here = value.reshape(-1) if columns is None else columns @ value.reshape(-1)
+        for term, weight in _fitting(terms, columns, residual + here):
             for text, cost in _alone(term, (weight,), numbers):
                 code, base = ("dropped", 1.2) if nothing else (term.code, 1.7)
                 yield scene.put(node, text, code, base + cost)
@@ -68,9 +76,12 @@ def instead(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edi
                 yield scene.put(node, whole, "missing_term", 1.5 + term.cost + cost)
 
 
-def _systems(lab: Lab, response: Response) -> Iterator[tuple[Array, Array]]:
+def _systems(lab: Lab, response: Response) -> Iterator[tuple[Array | None, Array]]:
     """What a change of a node must bring about: in all wrong gradients that depend on it, and in
-    each by itself."""
+    each by itself; in a loop, in the node itself, in one of its turns."""
+    if response.needed is not None:
+        yield None, response.needed[1].reshape(-1)
+        return
     usable = {i: c for i, c in response.columns.items() if np.any(c)}
     if len(usable) > 1:
         residuals = [lab.residuals[i] for i in usable]

@@ -12,19 +12,24 @@ import ast
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from time import process_time
 
 import numpy as np
 
 from chainrule.verify.repair.beside import Beside
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, part
-from chainrule.verify.repair.lab import Effect, Lab, Response, Values
+from chainrule.verify.repair.handed import handed_on
+from chainrule.verify.repair.lab import Lab, Values
 from chainrule.verify.repair.numbers import Scalar, coefficient, factors, scalars
 from chainrule.verify.repair.others import other_values
+from chainrule.verify.repair.response import Effect, Response
 from chainrule.verify.repair.rows import axes_of, row_of
 from chainrule.verify.repair.scene import VALUE, Scene, Shape
 from chainrule.verify.repair.synthesis import instead
+from chainrule.verify.repair.truth import Doubt, doubt_at
 from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.weigh import with_weight
 
 _SUMS = (
     "{e}.sum({ax})",
@@ -35,6 +40,8 @@ _SUMS = (
 """Terms of softmax and of normalisations, along an axis."""
 _TERMS = ("{a}", "{e} * {a}", "{e} * {a} ** 2")
 _NODES = 48
+_SHARE = 0.7
+"""Of the time that is left: the rest is for what rules propose."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,38 +57,51 @@ class _Term:
     cost: float
 
 
-def missing(lab: Lab) -> Iterator[list[Edit]]:
+def missing(lab: Lab, doubts: Sequence[Doubt]) -> Iterator[list[Edit]]:
     """Edits that add terms to an expression, multiply it, or put another one in its place: those of
-    one expression after those of another."""
+    one expression after those of another. First come expressions of which one value would put right
+    all that is wrong."""
     there = lab.elsewhere
     numbers = scalars(lab.scene, None if there is None else there.scene)
-    for node in _places(lab):
-        if lab.problem.over:
+    now, later = process_time(), list[Response]()
+    until = now + _SHARE * (lab.problem.stop - now)
+    for node in _places(lab, doubts):
+        if lab.problem.over or process_time() > until:
             return
-        if (response := lab.response(node)) is not None and lab.mendable(response):
-            yield list(_of_node(lab, response, numbers))
+        if (response := lab.response(node)) is not None and (mended := lab.mendable(response)):
+            if mended >= set(lab.residuals):
+                yield list(_of_node(lab, response, numbers))
+            else:
+                later.append(response)
+    for response in later:
+        if lab.problem.over or process_time() > until:
+            return
+        yield list(_of_node(lab, response, numbers))
 
 
 def _of_node(lab: Lab, response: Response, numbers: list[Scalar]) -> Iterator[Edit]:
+    beside = Beside.of(lab.scene, response)
     if np.any(response.flat):
-        beside = Beside.of(lab.scene, response)
         yield from _terms_added(lab, response, beside, numbers)
         yield from other_values(lab, response, beside)
-    yield from instead(lab, response, numbers)
+    yield from instead(lab, response, beside, numbers)
+    if len(response.values) > 1:
+        yield from handed_on(lab, response, beside)
 
 
-def _places(lab: Lab) -> list[ast.expr]:
-    """Expressions that matter and are arrays: first those on which all depends that is wrong, whole
-    ones before their parts."""
+def _places(lab: Lab, doubts: Sequence[Doubt]) -> list[ast.expr]:
+    """Expressions that matter and are arrays: first those on which all depends that is wrong, where
+    the mistake can well be, whole ones before their parts."""
     scene = lab.scene
     zeros = [n for n in scene.expressions if n not in lab.scales and _is_zero(scene, n)]
     nodes = [n for n in [*zeros, *lab.scales] if scene.is_array(n) and scene.shape(n)]
     nodes = [n for n in nodes if scene.draft.span(n) not in scene.names_returned]
     wrong = set(lab.residuals)
 
-    def unlikely(node: ast.expr) -> tuple[bool, bool]:
+    def unlikely(node: ast.expr) -> tuple[bool, bool, bool]:
         effect = lab.scales.get(node)
-        return effect is not None and set(effect) < wrong, node not in scene.roots
+        doubt = doubt_at(doubts, *scene.draft.span(node))
+        return effect is not None and set(effect) < wrong, doubt > 0, node not in scene.roots
 
     return sorted(nodes, key=unlikely)[:_NODES]
 
@@ -111,6 +131,9 @@ def _terms_added(
             if min(map(abs, w)) > 1e-6:
                 yield from _with_terms(lab, response.node, [a, b], w, numbers, a.cost + 0.4)
     own = response.effect(response.flat)
+    if len(response.values) > 1:  # Else `weigh.py` has seen to it.
+        for (more,) in lab.fits([own]):
+            yield from with_weight(lab.scene, response.node, (1 + more,), (), numbers)
     for k, _ in lab.likely([*[t.effect for t in terms], own])[1]:
         yield from _scaled_with(lab, response.node, terms[k], own, numbers)
 
@@ -160,7 +183,8 @@ def _scaled_with(
         if abs(1 + scale) < 1e-6:
             for text, cost in _written(term, (weight,), numbers):
                 whole = text[2:] if text[0] == "+" else f"-{part(text[2:], MUL)}"
-                yield lab.scene.put(node, whole, "wrong_value", term.cost + cost)
+                code = "missing_term" if VALUE in term.form else "wrong_value"
+                yield lab.scene.put(node, whole, code, term.cost + cost)
             continue
         if abs(scale) < 1e-6:
             continue

@@ -5,39 +5,39 @@ cotangent of that expression, whoever computes it. So of each value that a backw
 it is known whether it is such a cotangent (the mistake comes after it), or a multiple of one (the
 mistake came before). Of many places at which one sign could be turned, this tells the right one.
 
-Cotangents are compared by their products with a few random directions, for which the forward runs
-twice each.
+A name tells more: `d_h`, or `grad_h`, is meant to be the cotangent of the `h` of the forward.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from time import process_time
-from typing import Any
+from math import inf, isfinite, isnan, nan
+from typing import TypeAlias
 
 import numpy as np
 
-from chainrule.verify.repair.draft import Draft
-from chainrule.verify.repair.lab import Lab, moved
-from chainrule.verify.repair.problem import Forward, Problem
-from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.cotangents import DIRECTIONS, forward_of, given_name, products
+from chainrule.verify.repair.lab import Lab
+from chainrule.verify.repair.problem import Forward
+from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.syntax import names_in
-from chainrule.verify.repair.target import Target, quiet
-from chainrule.verify.repair.watch import Watched, plain
-from chainrule.verify.subject import Array, Subject
+from chainrule.verify.repair.watch import plain
+from chainrule.verify.subject import Array
 
-_DIRECTIONS = 3
-_STEP = 1e-4
 _SAME = 1e-5
 """Relative error up to which two cotangents are the same."""
-_SECONDS = 0.3
-"""For the forward's expressions; those that it does not suffice for are not known."""
-_VICTIM, _AFTER, _BEFORE, _HERE = 0.5, 0.8, 0.9, -0.3
+_CALLED = re.compile(r"^(?:d_?|g_|grad_?|delta_?)(\w+)$|^(\w+?)_(?:bar|grad|d|g)$")
+Known: TypeAlias = dict[ast.expr, float]
+"""Expressions of the backward that are c times a cotangent of the forward's, and c: 1 if they are
+one themselves; NaN if they should be one by their name and are no multiple of it, as the first ones
+of a loop's turns, infinity if that is so in a later turn."""
+_VICTIM, _AFTER, _BEFORE, _HERE, _CALLED_SO = 0.5, 0.8, 0.9, -0.3, -0.05
 """What a place costs where wrong values come in; where what comes out is right; where what comes
 out is only read for what is right; where right values come in and a multiple of the right one comes
-out."""
+out; where another one comes out than the name says."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +49,17 @@ class Doubt:
     cost: float
 
 
+def doubt_at(known: Sequence[Doubt], start: int, end: int) -> float:
+    """How unlikely a mistake is in a stretch of a text: 0 where nothing is known."""
+    around = [d for d in known if d.start <= start and end <= d.end]
+    return min(around, key=lambda d: d.end - d.start).cost if around else 0.0
+
+
 def doubts(lab: Lab) -> list[Doubt]:
     """What is known of each value that a version assigns or returns, by its place in the text."""
     known = _multiples(lab)
     returned = set(lab.scene.returned)  # Right for another value, it may be wrong for its input.
-    costs = {n: c for n in lab.scene.roots if (c := _cost(n, known)) is not None}
+    costs = {n: c for n in lab.scene.roots if (c := _cost(lab, n, known)) is not None}
     costs = {n: c for n, c in costs.items() if c != _AFTER or n not in returned}
     for node in lab.scene.roots:
         if node not in costs and _feeds_right(lab.scene, node, costs):
@@ -62,25 +68,59 @@ def doubts(lab: Lab) -> list[Doubt]:
 
 
 def first_wrong(lab: Lab) -> tuple[ast.expr, str] | None:
-    """The first value that is a multiple of what it should be, or else the first that the forward
-    has by the same name and otherwise, and that in words; None if no value is known to be wrong."""
+    """The first value that is not what the forward tells of it (a multiple of a cotangent, none at
+    all, another value by the same name), and that in words; None if none is known to be wrong."""
     known = _multiples(lab)
-    for node in lab.scene.roots:
-        if _cost(node, known) == _HERE:
-            text = lab.scene.draft.src(node)
-            return node, f"`{text}` is {known[node]:.4g} times what it should be"
-    forward = _forward(lab.problem, lab.target)
-    for node in lab.scene.roots:
-        if _differs(lab.scene, node, forward):
-            name = _called(lab.scene, node)[0]
-            return node, f"`{name}` has not the value that `{name}` has in the forward"
-    return None
+    forward = forward_of(lab.problem, lab.target)
+    other = next((n for n in lab.scene.roots if _differs(lab.scene, n, forward)), None)
+    wrong = [n for n in lab.scene.roots if _cost(lab, n, known) in (_HERE, _CALLED_SO)]
+    if other is not None and not (wrong and _precedes(lab.scene, wrong[0], other)):
+        name = _called(lab.scene, other)[0]
+        return other, f"`{name}` has not the value that `{name}` has in the forward"
+    if not wrong:
+        return None
+    carried = _turn_of(lab, wrong[0]) > 0
+    node = _shared(lab.scene, wrong, known, carried) or wrong[0]
+    return node, _said(lab.scene, wrong[0], known[wrong[0]])
+
+
+def _precedes(scene: Scene, a: ast.expr, b: ast.expr) -> bool:
+    return scene.draft.span(a)[0] < scene.draft.span(b)[0]
+
+
+def _shared(scene: Scene, wrong: list[ast.expr], known: Known, carried: bool) -> ast.expr | None:
+    """Where several values go wrong at once: the value that all of them read, of which nothing is
+    known; if they are right at first, the one that the turn before hands on."""
+    read = [{n.id for n in _read(node) if n not in known} & scene.flowing for node in wrong]
+    names = set[str].intersection(*read) - scene.cotangents if len(wrong) > 1 else set[str]()
+    start = scene.draft.span(wrong[0])[0]
+    made = [r for r in scene.roots if given_name(scene, r) in names]
+    if not carried:
+        made = [r for r in made if scene.draft.span(r)[0] < start]
+    return max(made, key=lambda r: scene.draft.span(r)[0], default=None)
+
+
+def _said(scene: Scene, node: ast.expr, c: float) -> str:
+    if isfinite(c):
+        return f"`{scene.draft.src(node)}` is {c:.4g} times what it should be"
+    name = given_name(scene, node)
+    return f"`{name}` is not the derivative by the `{_undone(name)[0]}` of the forward"
+
+
+def truths(lab: Lab) -> int:
+    """How many of the values that a version computes are known to be true cotangents, less those
+    that are known to be none."""
+    known = _multiples(lab)
+    made = [n for n in lab.scene.roots if n in known and _flows(lab.scene, n)]
+    return sum([1 if _one(known[n]) else -1 for n in made])
 
 
 def _differs(scene: Scene, node: ast.expr, forward: Forward) -> bool:
     """Whether a value that is computed again is not what the forward computed by that name."""
     parent = scene.draft.parents[node]
     if not isinstance(parent, ast.Assign) or isinstance(node, ast.Name) or _flows(scene, node):
+        return False
+    if scene.watched.turns[scene.draft.index[node]] != 1:  # Turns need not come in the same order.
         return False
     value = plain(scene.value(node))
     same = [forward.names[n] for n in _called(scene, node) if n in forward.names]
@@ -89,15 +129,28 @@ def _differs(scene: Scene, node: ast.expr, forward: Forward) -> bool:
     )
 
 
-def _cost(node: ast.expr, known: dict[ast.expr, float]) -> float | None:
-    inside = [n for n in ast.walk(node) if isinstance(n, ast.Name) and n in known]
-    if any(not _one(known[n]) for n in inside if n is not node):
+def _cost(lab: Lab, node: ast.expr, known: Known) -> float | None:
+    here = known.get(node)
+    if here == inf or any(_spoils(known[n], here) for n in _read(node) if n in known):
         return _VICTIM
-    if node not in known:
+    if here is None:
         return None
-    if _one(known[node]):
-        return _AFTER
+    if _one(here):
+        renamed = lab.scene.draft.span(node) in lab.scene.renamed
+        return None if renamed else _AFTER
+    if isnan(here):
+        return _CALLED_SO
     return _VICTIM if isinstance(node, ast.Name) else _HERE
+
+
+def _read(node: ast.expr) -> list[ast.Name]:
+    """Names that an expression reads."""
+    return [n for n in ast.walk(node) if isinstance(n, ast.Name) and n is not node]
+
+
+def _spoils(read: float, here: float | None) -> bool:
+    """Whether what is read is wrong, and not only later than what is made of it."""
+    return not _one(read) and not (read == inf and here is not None and isnan(here))
 
 
 def _feeds_right(scene: Scene, node: ast.expr, costs: dict[ast.expr, float]) -> bool:
@@ -125,29 +178,64 @@ def _one(c: float) -> bool:
     return abs(c - 1) <= _SAME
 
 
-def _multiples(lab: Lab) -> dict[ast.expr, float]:
-    """Expressions of the backward that are c times a cotangent of the forward's, and c: 1 if they
-    are one themselves."""
-    forward = _forward(lab.problem, lab.target)
-    found = dict[ast.expr, float]()
+def _multiples(lab: Lab) -> Known:
+    forward = forward_of(lab.problem, lab.target)
+    found: Known = {}
+    since = dict[ast.expr, int]()
     for node in lab.scene.expressions:
-        value = plain(lab.scene.value(node))
-        if value is None or value.dtype.kind not in "fi" or not value.size:
+        values = [plain(v) for v, _ in lab.scene.visits(node)]
+        floats = [v for v in values if v is not None and v.dtype.kind in "fi" and v.size]
+        if not floats or len(floats) < len(values):
             continue
-        if lab.scene.watched.turns[lab.scene.draft.index[node]] == 1:
-            ratios = list(_ratios(lab.scene, node, value, forward))
-            if ratios:
-                found[node] = min(ratios, key=lambda c: abs(c - 1))
-    return found
+        each = [set(_ratios(lab.scene, node, v, forward)) for v in floats if np.any(v)]
+        same = [c for c in (each[0] if each else ()) if all(_near(c, e) for e in each[1:])]
+        if same and lab.scene.draft.span(node) not in lab.scene.renamed:
+            found[node] = min(same, key=lambda c: abs(c - 1))
+        elif (turn := _called_otherwise(lab.scene, node, floats, forward)) is not None:
+            since[node] = turn
+    first = min(since.values(), default=0)
+    return found | {node: nan if turn == first else inf for node, turn in since.items()}
+
+
+def _near(c: float, found: set[float]) -> bool:
+    return any(abs(c - d) <= _SAME * abs(c) for d in found)
+
+
+def _called_otherwise(
+    scene: Scene, node: ast.expr, values: list[Array], forward: Forward
+) -> int | None:
+    """The first turn in which the only value of a name is not the cotangent that it is called."""
+    name = given_name(scene, node) or (node.id if isinstance(node, ast.Name) else "")
+    if name not in scene.assigned_once or not scene.flows(node):
+        return None
+    meant = [c for n in _undone(name) for c in forward.by_name.get(n, [])]
+    if not meant or any(v.size < DIRECTIONS for v in values):
+        return None
+    right = [not np.any(v) or any(_ratio(products(v), c) for c in meant) for v in values]
+    return None if all(right) else right.index(False)
+
+
+def _turn_of(lab: Lab, node: ast.expr) -> int:
+    """The first turn in which a value is not what it is called."""
+    values = [plain(v) for v, _ in lab.scene.visits(node)]
+    forward = forward_of(lab.problem, lab.target)
+    floats = [v for v in values if v is not None]
+    return _called_otherwise(lab.scene, node, floats, forward) or 0
+
+
+def _undone(name: str) -> list[str]:
+    """What a cotangent is called after: `h` of `dh`, `d_h`, `grad_h`, `h_bar`."""
+    match = _CALLED.match(name)
+    return [] if match is None else [g for g in match.groups() if g]
 
 
 def _ratios(scene: Scene, node: ast.expr, value: Array, forward: Forward) -> Iterator[float]:
     """Of what a value is a multiple: of cotangents if it is made of one, else of what the forward
     calls by the same name."""
     if _flows(scene, node):
-        if value.size < _DIRECTIONS:
+        if value.size < DIRECTIONS:
             return
-        seen, own = _products(value), _returned_for(scene, node, forward)
+        seen, own = products(value), _returned_for(scene, node, forward)
         every = forward.cotangents.get(value.shape, [])
         same = [(seen, p) for p in (every if own is None else [own])]
     else:
@@ -181,7 +269,13 @@ def _called(scene: Scene, node: ast.expr) -> list[str]:
 
 def _flows(scene: Scene, node: ast.expr) -> bool:
     """Whether a value is made of a cotangent, and is not the very one that comes in."""
-    return bool(names_in(node) & scene.flowing) and scene.draft.src(node) not in scene.cotangents
+    if isinstance(node, ast.Name) and scene.watched.turns[scene.draft.index[node]] == 1:
+        start = scene.draft.span(node)[0]
+        before = [r for r in scene.roots if scene.draft.span(r)[0] < start]
+        given = [r for r in before if given_name(scene, r) == node.id]
+        if given and not scene.flows(given[-1]):
+            return False
+    return scene.flows(node) and scene.draft.src(node) not in scene.cotangents
 
 
 def _ratio(seen: Array, true: Array) -> float | None:
@@ -191,105 +285,3 @@ def _ratio(seen: Array, true: Array) -> float | None:
     c = float(seen @ true) / float(true @ true)
     near = np.linalg.norm(seen - c * true) <= _SAME * np.linalg.norm(seen)
     return c if near and np.isfinite(c) and c != 0 else None
-
-
-def _products(value: Array) -> Array:
-    return _directions(value.shape) @ value.reshape(-1)
-
-
-def _directions(shape: Shape) -> Array:
-    """The same ones for every value of a shape."""
-    rng = np.random.default_rng(list(shape))
-    return rng.standard_normal((_DIRECTIONS, int(np.prod(shape))))
-
-
-# The forward.
-
-
-def _forward(problem: Problem, target: Target) -> Forward:
-    """What is known of the forward at a target; measured once."""
-    key = id(target)
-    if key not in problem.forwards:
-        with quiet():
-            problem.forwards[key] = _measured(problem, target)
-    return problem.forwards[key]
-
-
-def _measured(problem: Problem, target: Target) -> Forward:
-    by_shape, inputs = dict[Shape, list[Array]](), dict[int, Array]()
-    for i in target.expected:
-        inputs[i] = products = _by_input(problem.subject, target, i)
-        by_shape.setdefault(np.shape(target.xs[i]), []).append(products)
-    source = problem.subject.source
-    if source is None or source.forward is None:
-        return Forward(by_shape, {}, inputs)
-    try:
-        draft = Draft.of(source.forward)
-        watched = Watched(draft)
-        subject = source.forward.replaced(watched.function)
-        subject.forward(target.xs)
-    except (Exception, SystemExit):  # Of a forward that cannot be watched no more is known.
-        return Forward(by_shape, {}, inputs)
-    scene = Scene(draft, watched, (), ())
-    stop = process_time() + _SECONDS
-    for node in sorted(_made(scene), key=lambda n: n not in scene.roots):
-        if process_time() > stop:
-            break
-        if (products := _moved_by(scene, node, subject, target)) is not None:
-            by_shape.setdefault(scene.shape(node) or (), []).append(products)
-    named = {k: plain(v) for k, v in watched.names.items()}
-    floats = {k: v for k, v in named.items() if v is not None and v.dtype.kind in "fi"}
-    return Forward(by_shape, floats, inputs)
-
-
-def _made(scene: Scene) -> list[ast.expr]:
-    """Expressions that make a value, not those that read one by its name: it may be read again."""
-    named = (ast.Name, ast.Attribute, ast.Subscript)
-    return [n for n in scene.expressions if not isinstance(n, named)]
-
-
-def _by_input(subject: Subject, target: Target, i: int) -> Array:
-    """Products of an input's true gradient with the directions of its shape."""
-    x = np.asarray(target.xs[i])
-    if x.dtype.kind != "f" or x.size < _DIRECTIONS:
-        return np.zeros(_DIRECTIONS)
-    h, slopes = _width(x), np.zeros(_DIRECTIONS)
-    for k, t in enumerate(_directions(x.shape)):
-        ends = list[float]()
-        for s in (h, -h):
-            xs = [x + s * t.reshape(x.shape) if j == i else v for j, v in enumerate(target.xs)]
-            ends.append(_paired(subject, xs, target))
-        slopes[k] = (ends[0] - ends[1]) / (2 * h)
-    return slopes if np.all(np.isfinite(slopes)) else np.zeros(_DIRECTIONS)
-
-
-def _width(value: Array) -> float:
-    return _STEP * max(float(np.sqrt(np.mean(value**2))), 1e-3)
-
-
-def _paired(subject: Subject, xs: Sequence[Any], target: Target) -> float:
-    """<g, y>; NaN if the forward fails."""
-    try:
-        ys = subject.forward(xs)
-        return sum([float(np.real(np.vdot(g, y))) for g, y in zip(target.gs, ys, strict=True)])
-    except (Exception, SystemExit):
-        return float("nan")
-
-
-def _moved_by(scene: Scene, node: ast.expr, subject: Subject, target: Target) -> Array | None:
-    """By how much <g, y> changes as an expression moves along each direction; None if it does not,
-    or if that cannot be told."""
-    value, at = plain(scene.value(node)), scene.draft.index[node]
-    if value is None or value.dtype.kind != "f" or value.size < _DIRECTIONS:
-        return None
-    if scene.watched.turns[at] != 1 or not np.all(np.isfinite(value)):
-        return None
-    h, slopes = _width(value), np.zeros(_DIRECTIONS)
-    for k, t in enumerate(_directions(value.shape)):
-        ends = list[float]()
-        for s in (h, -h):
-            scene.watched.changes = {at: moved(s * t, value.shape)}
-            ends.append(_paired(subject, target.xs, target))
-        slopes[k] = (ends[0] - ends[1]) / (2 * h)
-    scene.watched.changes = {}
-    return slopes if np.all(np.isfinite(slopes)) and np.linalg.norm(slopes) > 1e-9 else None

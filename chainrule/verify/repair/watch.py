@@ -12,6 +12,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import CodeType, FrameType
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -22,6 +23,8 @@ from chainrule.verify.subject import Array
 Change: TypeAlias = Callable[[Any], Any]
 Visit: TypeAlias = tuple[Any, dict[str, Any]]
 """What a node was, and the local names then."""
+VALUE = "__value__"
+"""What a node's own value is called in code that is evaluated beside it."""
 _SMALL = 4096
 _VISITS = 12
 """Of a loop's turns so many are kept, the first ones."""
@@ -49,26 +52,41 @@ class Watched:
     """The local names where the function returned, or raised."""
     changes: Mapping[int, Change] = field(init=False, default_factory=dict[int, Change])
     """What to do with values of nodes in the next run; the values are not kept meanwhile."""
+    instead: tuple[int, CodeType] | None = field(init=False, default=None)
+    """A node, and code that gives another value for it in the next run, from the names around."""
+    noted: dict[int, list[Visit]] = field(init=False, default_factory=dict[int, list[Visit]])
+    """Of the nodes that are named here, their visits in the next run, before they are changed."""
 
     def __post_init__(self) -> None:
         names: dict[str, object] = {"__see__": self._see, "__names__": self._named}
         self.function = self.draft.compiled(names, _Watch(self.draft).rewritten)
 
     def _see(self, i: int, value: Any) -> Any:
+        if self.instead is not None:
+            frame = inspect.currentframe()
+            if i != self.instead[0] or frame is None or frame.f_back is None:
+                return value
+            names = {**frame.f_back.f_locals, VALUE: value}
+            return eval(self.instead[1], frame.f_back.f_globals, names)
         if self.changes:
             change = self.changes.get(i)
+            if i in self.noted:
+                self.noted[i].append(self._visit(value, inspect.currentframe()))
             return value if change is None else change(value)
         self.values[i] = value
         self.turns[i] += 1
         self.shapes.setdefault(i, []).append(shape_of(value))
-        frame = inspect.currentframe()
-        if frame is not None and frame.f_back is not None:
-            names = frame.f_back.f_locals
-            scope = {k: _kept(v) for k, v in names.items() if not k.startswith("__")}
-            self.scopes[i] = scope
-            if self.turns[i] <= _VISITS:
-                self.visits.setdefault(i, []).append((_kept(value), scope))
+        visit = self._visit(value, inspect.currentframe())
+        self.scopes[i] = visit[1]
+        if self.turns[i] <= _VISITS:
+            self.visits.setdefault(i, []).append(visit)
         return value
+
+    def _visit(self, value: Any, frame: FrameType | None) -> Visit:
+        caller = None if frame is None else frame.f_back
+        names = {} if caller is None else caller.f_locals
+        scope = {k: _kept(v) for k, v in names.items() if not k.startswith("__")}
+        return _kept(value), scope
 
     def _named(self, names: dict[str, Any], value: Any = None) -> Any:
         if not self.changes:

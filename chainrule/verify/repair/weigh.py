@@ -34,12 +34,12 @@ def weighed(lab: Lab) -> Iterator[Edit]:
     for node, effect in lab.scales.items():
         for (more,) in lab.fits([effect]):
             for weight in _weights(there, node, 1 + more):
-                yield from _weighted(lab.scene, node, weight, _values(lab, node), numbers)
+                yield from with_weight(lab.scene, node, weight, _values(lab, node), numbers)
                 yield from _divided(lab, node, weight, numbers)
         if lab.scene.watched.turns[lab.scene.draft.index[node]] > 1:
             for w in _IN_LOOPS:  # What is handed on from turn to turn is not affine.
                 if lab.helps(node, lambda v, w=w: v * w):
-                    yield from _weighted(lab.scene, node, (w,), _values(lab, node), numbers)
+                    yield from with_weight(lab.scene, node, (w,), _values(lab, node), numbers)
 
 
 def _weights(there: Lab | None, node: ast.expr, here: float) -> list[Values]:
@@ -59,9 +59,10 @@ def _values(lab: Lab, node: ast.expr) -> Values:
     return tuple(numbers) if len(numbers) == len(values) else ()
 
 
-def _weighted(
+def with_weight(
     scene: Scene, node: ast.expr, weight: Values, value: Values, numbers: list[Scalar]
 ) -> Iterator[Edit]:
+    """Edits that give a node a weight."""
     cost = 1.0 + _depth(scene, node)
     if abs(weight[0] + 1) < NEAR:
         yield from _negated(scene, node, cost)

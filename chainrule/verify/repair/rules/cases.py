@@ -45,6 +45,7 @@ def comparisons(scene: Scene) -> Iterator[Edit]:
                     code = "region" if other == _OPPOSITE[here] else "one_sided"
                     yield scene.put(node, f"{a} {other} {b}", code, 1.3)
                 yield from _other_bounds(scene, right)
+                yield from _both_sides(scene, node, left)
             case ast.UnaryOp(op=ast.Invert()):
                 yield scene.put(node, scene.draft.src(node.operand), "region", 1.2)
             case ast.Name() | ast.Attribute() if _is_bool(scene, node):
@@ -55,6 +56,14 @@ def comparisons(scene: Scene) -> Iterator[Edit]:
                 yield Edit(start, end, text, "region", 1.3, "the cases of `where` change places")
             case _:
                 continue
+
+
+def _both_sides(scene: Scene, node: ast.expr, left: ast.expr) -> Iterator[Edit]:
+    """The size of a value compared, not the value: `x < c` to `abs(x) < c`."""
+    if scene.is_array(left) and not isinstance(left, ast.Call):
+        size = f"abs({scene.draft.src(left)})"
+        text = size + scene.draft.src(node)[len(scene.draft.src(left)) :]
+        yield scene.put(node, text, "one_sided", 1.3)
 
 
 def _other_bounds(scene: Scene, bound: ast.expr) -> Iterator[Edit]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, ATOM, as_part
+from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.syntax import elements
 from chainrule.verify.repair.watch import is_torch, plain
@@ -29,6 +29,8 @@ def _moved(scene: Scene, part: ast.Slice) -> Iterator[str]:
     low, high = part.lower, part.upper
     if low is None and high is not None:
         count = as_part(scene.draft, high, ADD)
+        times = as_part(scene.draft, high, MUL)
+        yield from [f"{i} * {times}:({i} + 1) * {times}" for i in scene.counters]
         yield from [f"{k}:{k} + {count}" for k in scene.counts]
         yield f"-{as_part(scene.draft, high, ATOM)}:"
     elif low is not None and high is None:
@@ -59,6 +61,32 @@ def off_by_one(scene: Scene) -> Iterator[Edit]:
                     yield scene.put(node, text, "wrong_value", 1.5)
             case _:
                 continue
+
+
+def other_turns(scene: Scene) -> Iterator[Edit]:
+    """A loop that begins or ends one turn earlier or later: `range(n - 1)` to `range(n)`."""
+    for node in scene.expressions:
+        match node:
+            case ast.Call(func=ast.Name(id="range"), args=args):
+                bounds = args[:2]
+            case _:
+                continue
+        for bound in bounds:
+            for text in _one_off(scene, bound):
+                yield scene.put(bound, text, "region", 1.3)
+
+
+def _one_off(scene: Scene, bound: ast.expr) -> list[str]:
+    here = as_part(scene.draft, bound, ADD)
+    match bound:
+        case ast.Constant(value=int() as n):
+            return [str(n - 1), str(n + 1)]
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as n)):
+            return [str(1 - n), str(-1 - n)]
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=ast.Constant(value=int())):
+            return [scene.draft.src(left), f"{here} - 1", f"{here} + 1"]
+        case _:
+            return [f"{here} - 1", f"{here} + 1"]
 
 
 def turned(scene: Scene) -> Iterator[Edit]:

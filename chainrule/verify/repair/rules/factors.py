@@ -149,6 +149,7 @@ _RELATED = (
     ("ones_like", "zeros_like"),
     ("abs", "sign"),
     ("sqrt", "square"),
+    ("tanh", "sigmoid"),
     ("clip", "sign"),
 )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.draft import Edit, dedented
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.syntax import names_in
 from chainrule.verify.repair.watch import plain, shape_of
@@ -87,6 +87,39 @@ def _is_loop_counter(scene: Scene, name: str) -> bool:
     return type(scene.watched.names.get(name)) is int and any(
         name in names_in(n.target) for n in loops
     )
+
+
+def as_in_forward(scene: Scene) -> Iterator[Edit]:
+    """What is computed again, as the forward computes what it calls by the same name."""
+    forward = scene.draft.source.forward
+    if forward is None:
+        return
+    made = _assigned(forward.text)
+    for node in scene.draft.statements:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if not scene.flows(value):
+                texts = made.get(name, [])
+            case _:
+                continue
+        for text in texts:
+            if text != ast.unparse(value):
+                yield scene.put(value, text, "wrong_value", 1.2)
+
+
+def _assigned(text: str) -> dict[str, list[str]]:
+    """The expressions that names are assigned, in some code."""
+    found = dict[str, list[str]]()
+    try:
+        tree = ast.parse(dedented(text.splitlines()))
+    except SyntaxError:
+        return found
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                found.setdefault(name, []).append(ast.unparse(value))
+            case _:
+                continue
+    return found
 
 
 def exchanged(scene: Scene) -> Iterator[Edit]:
