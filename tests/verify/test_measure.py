@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule import verify
+from chainrule.verify.diagnose import findings
 from chainrule.verify.measure import run as measure_run
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
@@ -560,3 +561,12 @@ def test_a_constant_of_few_digits_is_a_mistake():
 
     report = verify.pair(forward, backward, normal(5, 4))
     assert [f.level for f in report.findings] == ["error"]
+
+
+def test_naming_what_is_slow_ends_as_well(monkeypatch):
+    monkeypatch.setattr(findings, "PATIENCE", 0.0)
+    report = verify.pair(
+        np.matmul, lambda g, x, w: (g @ w.T, 2 * x.T @ g), normal(4, 3), normal(3, 5)
+    )
+    assert [f.name.code for f in report.findings] == ["unnamed"]
+    assert any("more names" in s.subject for s in report.ledger.skipped)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from time import perf_counter
 
 from chainrule.verify.diagnose.axes import along, reordered, transposed
 from chainrule.verify.diagnose.behaviours import behaved
@@ -52,6 +53,8 @@ _WHOLE = ("not_linear", "ignores_cotangent", "stale", "contiguity", "not_determi
 """Misbehaviour that one line spreads to all inputs."""
 _CERTAIN = ("dropped", "detached")
 """Nothing comes back at all: whatever else explains a zero explains no more."""
+PATIENCE = 30.0
+"""Seconds after which no more rules are asked about a subject: its forward is slow."""
 _DESCRIPTIVE = 20.0
 """Guesses of this rank and above describe; they are heard if nothing explains."""
 _FARTHER = 6.0
@@ -64,10 +67,11 @@ def diagnose(evidence: Evidence) -> list[Finding]:
 
     A backward that misbehaves whatever the input gives one finding without an input.
     """
-    found = _once([_of_input(evidence, k) for k in _wrong_inputs(evidence)])
+    stop = perf_counter() + PATIENCE
+    found = _once([_of_input(evidence, k, stop) for k in _wrong_inputs(evidence)])
     general = [b for b in evidence.behaviours if b.input is None and b.code not in _NOTES]
     if general and not found:
-        found = [_finding(evidence, None, None, _guesses(evidence, None, None))]
+        found = [_finding(evidence, None, None, _guesses(evidence, None, None, stop))]
     return [*found, *_notes(evidence)]
 
 
@@ -85,11 +89,11 @@ def _wrong_inputs(evidence: Evidence) -> list[int]:
     return sorted((trials | {k for k in behaviours if k is not None}) - straight)
 
 
-def _of_input(evidence: Evidence, k: int) -> Finding:
+def _of_input(evidence: Evidence, k: int, stop: float) -> Finding:
     jacobians = [j for j in evidence.jacobians if j.input == k]
     worst = max(jacobians, key=_relative, default=None)
     case = Case(evidence, worst) if worst is not None else None
-    return _finding(evidence, k, case, _guesses(evidence, k, case))
+    return _finding(evidence, k, case, _guesses(evidence, k, case, stop))
 
 
 def _relative(found: Jacobians) -> float:
@@ -97,11 +101,16 @@ def _relative(found: Jacobians) -> float:
     return relative if relative == relative else float("inf")
 
 
-def _guesses(evidence: Evidence, k: int | None, case: Case | None) -> list[Guess]:
-    """All that fits, the plainest first, each code once."""
+def _guesses(evidence: Evidence, k: int | None, case: Case | None, stop: float) -> list[Guess]:
+    """All that fits, the plainest first, each code once. From `stop` on no rule is asked."""
     found = list(_seen(evidence, k))
     if case is not None and case.finite:
         for rule in RULES:
+            if perf_counter() > stop:
+                evidence.skipped.append(
+                    ("more names", f"it took more than {PATIENCE:.0f} s so far")
+                )
+                break
             found += _asked(rule, case)
     found.sort(key=lambda g: g.rank)
     once = {g.name.code: g for g in reversed(found)}
