@@ -6,16 +6,14 @@ which fewer gradients are wrong are taken up first: mistakes in one backward are
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf
-from time import process_time
 from typing import TypeAlias
 
+from chainrule.verify.repair.bench import NAMED, STAGES, Bench, Stage, cost_of
 from chainrule.verify.repair.draft import Draft, Edit, UnreadableError
-from chainrule.verify.repair.lab import Lab, laboratory
+from chainrule.verify.repair.lab import laboratory
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.rules.saved import (
@@ -26,38 +24,18 @@ from chainrule.verify.repair.rules.saved import (
     kept_functions,
     kept_others,
 )
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.synthesis import new_gradients
 from chainrule.verify.repair.target import GOOD, Target, quiet
-from chainrule.verify.repair.terms import missing
-from chainrule.verify.repair.truth import Doubt, doubt_at, doubts, truths
-from chainrule.verify.repair.weigh import weighed
+from chainrule.verify.repair.truth import truths
 
 DEPTH = 4
 SLACK = 0.4
 """Edits that cost so much more than one that repairs everything are not tried."""
 LIKELY = 1.7
 """A repair that costs no more than this is not looked for any further."""
-_NAMED = 0.3
-"""How much likelier an edit is that undoes a mistake which was named."""
-_UNREAD = 0.5
-"""How much likelier an edit is that uses what was computed for something, and is not used."""
-_ELSEWHERE = 0.35
-"""How much unlikelier an edit is where a value is only handed on: the less, the oftener it reads
-the value, which one would not compute that often."""
 _NEAR, _COMPARED = 1.2, 12
 """How much more the costliest and how many versions are compared by the values on their way."""
 _TRUE = 0.3
 """How much likelier a version is for each value that is known to be right in it."""
-_BESIDE = 0.3
-"""How much unlikelier a term is missing in what no cotangent flows through."""
-_RENAMED = 0.3
-"""How much likelier an edit is where a name is given to the value of another, and nothing done."""
-_BATCH = 32
-_SHARE = 0.45
-"""Of the time, for what is quick to try."""
-_QUICK = 1.5
-"""Edits that cost no more are tried before terms are looked for."""
 WIDTH = 6
 """Versions of one depth that are edited further."""
 
@@ -102,7 +80,7 @@ def versions(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[V
         yield from _conduct(problem, at, first, codes)
         return
     start = Version(first, (), problem.errors(problem.source.function, at))
-    level, partly, benches = [start], list[Version](), dict[Version, _Bench | None]()
+    level, partly, benches = [start], list[Version](), dict[Version, Bench | None]()
     for _ in range(DEPTH):
         tried = list[Version]()
         for stage in STAGES:
@@ -119,40 +97,7 @@ def versions(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[V
     yield from sorted(partly, key=lambda v: (len(v.wrong), v.cost))
 
 
-@dataclass(frozen=True, eq=False)
-class _Bench:
-    """A version under observation, and what is quick to propose for it."""
-
-    lab: Lab
-    codes: Sequence[str]
-
-    @cached_property
-    def places(self) -> list[Doubt]:
-        """Where the mistake can hardly be."""
-        return doubts(self.lab)
-
-    @cached_property
-    def proposed(self) -> list[Edit]:
-        """What rules propose, and weights, likely ones first; what is tried is taken off."""
-        found = list(new_gradients(self.lab))
-        found += [] if found else weighed(self.lab)
-        return self.weighted([*found, *edits(self.lab.scene)])
-
-    def weighted(self, found: list[Edit]) -> list[Edit]:
-        """Edits with what they cost here, likely ones first."""
-        scene = self.lab.scene
-        return sorted([_weighted(scene, e, self.codes, self.places) for e in found], key=_cost)
-
-    def taken(self, cost: float, share: float) -> Iterator[list[Edit]]:
-        """Proposed edits up to a cost, some at a time, for a share of the time that is left."""
-        now = process_time()
-        until = now + share * (self.lab.problem.stop - now)
-        while self.proposed and self.proposed[0].cost <= cost and process_time() <= until:
-            yield [e for e in self.proposed[:_BATCH] if e.cost <= cost]
-            del self.proposed[:_BATCH]
-
-
-Benches: TypeAlias = dict[Version, _Bench | None]
+Benches: TypeAlias = dict[Version, Bench | None]
 
 
 def _stage(
@@ -163,10 +108,10 @@ def _stage(
     found, at = list[Version](), problem.targets[0]
     for version in level:
         mending = all(s.mended for s in version.steps)
-        if (mending or stage is not _missing) and not problem.over:
+        if (mending or stage is not STAGES[1]) and not problem.over:
             if version not in benches:
                 lab = laboratory(problem, version.draft, at)
-                benches[version] = None if lab is None else _Bench(lab, codes)
+                benches[version] = None if lab is None else Bench(lab, codes)
             bench = benches[version]
             found += [] if bench is None else _tried(problem, version, bench, stage)
     return found
@@ -178,7 +123,7 @@ def _conduct(problem: Problem, at: Target, first: Draft, codes: Sequence[str]) -
     lab = laboratory(problem, first, at)
     if lab is None:
         return
-    proposed = [e for e in _Bench(lab, ()).proposed if e.code in codes]
+    proposed = [e for e in Bench(lab, ()).proposed if e.code in codes]
     for edit in proposed:
         draft = first.edited(edit)
         try:
@@ -199,8 +144,8 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
     rules = (kept_copies, another_name, kept_others, kept_functions, kept_at_another_time)
     proposed = [e for rule in rules for e in rule(lab.scene)]
     proposed += keeping_edits(lab.scene, edits)
-    proposed = [replace(e, cost=e.cost - _NAMED * (e.code in codes)) for e in proposed]
-    for edit in sorted(proposed, key=_cost):
+    proposed = [replace(e, cost=e.cost - NAMED * (e.code in codes)) for e in proposed]
+    for edit in sorted(proposed, key=cost_of):
         found = None if problem.over else _applied(problem, at, start, edit)
         if found is not None and found.right:
             yield found
@@ -281,7 +226,7 @@ def _different(found: list[Version]) -> list[Version]:
     return list({v.draft.body: v for v in found}.values())
 
 
-def _tried(problem: Problem, version: Version, bench: _Bench, stage: Stage) -> Iterator[Version]:
+def _tried(problem: Problem, version: Version, bench: Bench, stage: Stage) -> Iterator[Version]:
     """What becomes of a version by each edit of a stage that does no harm, until all that is wrong
     could be mended by edits that are much more likely than those that are left."""
     seen, mended, enough = set[str](), set[int](), inf
@@ -296,48 +241,6 @@ def _tried(problem: Problem, version: Version, bench: _Bench, stage: Stage) -> I
                 if mended >= version.wrong:
                     enough = min(enough, edit.cost)
                 yield found
-
-
-def _cost(edit: Edit) -> float:
-    return edit.cost
-
-
-def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[Doubt] = ()) -> Edit:
-    """The edit with its final cost: less if it undoes a mistake that was named, or reads a name
-    that nothing reads; more the longer it is, where it does not stand where a value is made, and
-    where the mistake cannot be."""
-    words = set(re.findall(r"[A-Za-z_]\w*", edit.text))
-    cost = edit.cost - _NAMED * (edit.code in codes) - _UNREAD * bool(words & scene.unread)
-    cost += doubt_at(places, edit.start, edit.end)
-    cost += _BESIDE * (edit.code == "missing_term" and not scene.flows_at(edit.start, edit.end))
-    cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
-    named = scene.draft.body[edit.start : edit.end]
-    if (edit.start, edit.end) in scene.renamed:
-        cost -= _RENAMED
-    elif (edit.start, edit.end) in scene.names_returned:
-        cost += _ELSEWHERE
-    elif (edit.start, edit.end) in scene.read_once and named in scene.flowing:
-        cost += _ELSEWHERE / edit.text.count(named) if named in edit.text else _ELSEWHERE
-    return replace(edit, cost=cost)
-
-
-def _quick(bench: _Bench) -> Iterator[list[Edit]]:
-    yield from bench.taken(_QUICK, _SHARE)
-
-
-def _missing(bench: _Bench) -> Iterator[list[Edit]]:
-    for found in missing(bench.lab, bench.places):
-        yield bench.weighted(found)
-
-
-def _rest(bench: _Bench) -> Iterator[list[Edit]]:
-    yield from bench.taken(inf, 1.0)
-
-
-Stage: TypeAlias = Callable[[_Bench], Iterator[list[Edit]]]
-"""Edits in the order in which they are worked out, so that time that is up loses the last only."""
-STAGES: tuple[Stage, ...] = (_quick, _missing, _rest)
-"""What is likely, what takes longer to work out, and the rest."""
 
 
 def _applied(problem: Problem, at: Target, version: Version, edit: Edit) -> Version | None:

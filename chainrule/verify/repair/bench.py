@@ -1,0 +1,113 @@
+"""What is proposed for a version, how unlikely each edit is, and in which order they are tried."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf
+from time import process_time
+from typing import TypeAlias
+
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.lab import Lab
+from chainrule.verify.repair.rules import edits
+from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.synthesis import new_gradients
+from chainrule.verify.repair.terms import missing
+from chainrule.verify.repair.truth import Doubt, doubt_at, doubts
+from chainrule.verify.repair.weigh import weighed
+
+NAMED = 0.3
+"""How much likelier an edit is that undoes a mistake which was named."""
+_UNREAD = 0.5
+"""How much likelier an edit is that uses what was computed for something, and is not used."""
+_ELSEWHERE = 0.35
+"""How much unlikelier an edit is where a value is only handed on: the less, the oftener it reads
+the value, which one would not compute that often."""
+_BESIDE = 0.3
+"""How much unlikelier a term is missing in what no cotangent flows through."""
+_RENAMED = 0.3
+"""How much likelier an edit is where a name is given to the value of another, and nothing done."""
+_BATCH = 32
+_SHARE = 0.45
+"""Of the time, for what is quick to try."""
+_QUICK = 1.5
+"""Edits that cost no more are tried before terms are looked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """A version under observation, and what is quick to propose for it."""
+
+    lab: Lab
+    codes: Sequence[str]
+
+    @cached_property
+    def places(self) -> list[Doubt]:
+        """Where the mistake can hardly be."""
+        return doubts(self.lab)
+
+    @cached_property
+    def proposed(self) -> list[Edit]:
+        """What rules propose, and weights, likely ones first; what is tried is taken off."""
+        found = list(new_gradients(self.lab))
+        found += [] if found else weighed(self.lab)
+        return self.weighted([*found, *edits(self.lab.scene)])
+
+    def weighted(self, found: list[Edit]) -> list[Edit]:
+        """Edits with what they cost here, likely ones first."""
+        scene = self.lab.scene
+        return sorted([_weighted(scene, e, self.codes, self.places) for e in found], key=cost_of)
+
+    def taken(self, cost: float, share: float) -> Iterator[list[Edit]]:
+        """Proposed edits up to a cost, some at a time, for a share of the time that is left."""
+        now = process_time()
+        until = now + share * (self.lab.problem.stop - now)
+        while self.proposed and self.proposed[0].cost <= cost and process_time() <= until:
+            yield [e for e in self.proposed[:_BATCH] if e.cost <= cost]
+            del self.proposed[:_BATCH]
+
+
+def cost_of(edit: Edit) -> float:
+    """How unlikely an edit is: what edits are sorted by."""
+    return edit.cost
+
+
+def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[Doubt] = ()) -> Edit:
+    """The edit with its final cost: less if it undoes a mistake that was named, or reads a name
+    that nothing reads; more the longer it is, where it does not stand where a value is made, and
+    where the mistake cannot be."""
+    words = set(re.findall(r"[A-Za-z_]\w*", edit.text))
+    cost = edit.cost - NAMED * (edit.code in codes) - _UNREAD * bool(words & scene.unread)
+    cost += doubt_at(places, edit.start, edit.end)
+    cost += _BESIDE * (edit.code == "missing_term" and not scene.flows_at(edit.start, edit.end))
+    cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
+    named = scene.draft.body[edit.start : edit.end]
+    if (edit.start, edit.end) in scene.renamed:
+        cost -= _RENAMED
+    elif (edit.start, edit.end) in scene.names_returned:
+        cost += _ELSEWHERE
+    elif (edit.start, edit.end) in scene.read_once and named in scene.flowing:
+        cost += _ELSEWHERE / edit.text.count(named) if named in edit.text else _ELSEWHERE
+    return replace(edit, cost=cost)
+
+
+def _quick(bench: Bench) -> Iterator[list[Edit]]:
+    yield from bench.taken(_QUICK, _SHARE)
+
+
+def _terms_missing(bench: Bench) -> Iterator[list[Edit]]:
+    for found in missing(bench.lab, bench.places):
+        yield bench.weighted(found)
+
+
+def _rest(bench: Bench) -> Iterator[list[Edit]]:
+    yield from bench.taken(inf, 1.0)
+
+
+Stage: TypeAlias = Callable[[Bench], Iterator[list[Edit]]]
+"""Edits in the order in which they are worked out, so that time that is up loses the last only."""
+STAGES: tuple[Stage, ...] = (_quick, _terms_missing, _rest)
+"""What is likely, what takes longer to work out, and the rest."""
