@@ -1,6 +1,6 @@
 """Rewriting a program before it is scheduled: ops in terms of simpler ones, and exact algebra.
 
-First `narrow` numbers are widened. The rules stand in tables by theme: `algebra` (numbers),
+First complex numbers become pairs of real ones (`complexes`), and `narrow` ones are widened. The rules stand in tables by theme: `algebra` (numbers),
 `reshaping` (places), `simpler`, `einsums`, `windowing` and `matrices` (ops that others are made
 of). `rewriter` applies them.
 """
@@ -8,6 +8,7 @@ of). `rewriter` applies them.
 from __future__ import annotations
 
 from chainrule.compile.rewriting.algebra import ALGEBRA
+from chainrule.compile.rewriting.complexes import paired, together
 from chainrule.compile.rewriting.einsums import EINSUMS
 from chainrule.compile.rewriting.matrices import MATRICES
 from chainrule.compile.rewriting.narrow import widened
@@ -24,7 +25,8 @@ RULES = joined(SIMPLER, ALGEBRA, EINSUMS, WINDOWING, MATRICES, RESHAPING, TOGETH
 
 def simplified(program: Program, terms: Terms) -> Program:
     """The same program in simpler terms, also the turns of its loops."""
-    made = Rewriter(terms, RULES).program(widened(program, terms))
+    real = widened(paired(program, terms), terms)
+    made = together(Rewriter(terms, RULES).program(real), program, terms)
     for t in in_order(made.roots):
         if (turns := turns_of(t)) is not None:
             turns.simple(turn_simplified)
