@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -94,7 +95,7 @@ def _odd(xs: Sequence[Pair]) -> list[Pair]:
 
 def _by_product(z: Pair) -> list[Pair]:
     """The same, with all cosines and sines as two matrices."""
-    p, r, m, s = z.shape
+    r = z.shape[1]
     h = r // 2
     first, low, high = z.cut(1, 0, 1), z.cut(1, 1, h + 1), z.cut(1, r - 1, h, -1)
     turns = 2 * np.pi * (np.outer(np.arange(1, h + 1), np.arange(1, h + 1)) % r) / r
@@ -107,7 +108,7 @@ def _by_product(z: Pair) -> list[Pair]:
     return [ends, *[up.at(1, k) for k in range(h)], *[down.at(1, h - 1 - k) for k in range(h)]]
 
 
-def _times(matrix: object, z: Pair) -> Pair:
+def _times(matrix: Any, z: Pair) -> Pair:
     """(h, h), (P, h, m, S) -> (P, h, m, S)."""
     p, h, m, s = z.shape
 

@@ -8,24 +8,26 @@ in its eager form, its complex arguments put together before and its outputs tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from chainrule.compile.rewriting import complex_rows, fourier
-from chainrule.compile.rewriting.pairs import Maker, Num, Pair, concat
+from chainrule.compile.rewriting.pairs import Maker, Num, Pair
 from chainrule.compile.rewriting.rewriter import number
 from chainrule.compile.terms.parts import InParts, Parts, Together, is_complex
 from chainrule.compile.terms.terms import Program, Term, Terms, in_order
-from chainrule.op import Pick, Unchanged
+from chainrule.compile.terms.turns import Keep, Turns, turns_of
+from chainrule.op import Pick, Unchanged, new_op
 from chainrule.ops.complex import Abs, Angle, Complex, Imag, Real, real_dtype
 from chainrule.ops.families import Conj, Elementwise, Linear, Multilinear
 from chainrule.ops.fft import Dft, HalfDft, RealDft
 from chainrule.ops.reduction import Found
 from chainrule.ops.selection import Where
-from chainrule.ops.shaping import Astype
+from chainrule.ops.shaping import Astype, Concat
 
 Value = Any
 """What stands for a term: a `Num`, a `Pair` where it is complex, a list of them for an op with
@@ -40,9 +42,7 @@ def paired(program: Program, terms: Terms) -> Program:
     if not any(is_complex(t.dtype) for t in order):
         return program
     m, new = Maker(terms), dict[Term, Value]()
-    for t in order:
-        m.like = t
-        new[t] = _given(m, t) if t.op is None else _made(m, t, [new[a] for a in t.args])
+    _fill(m, order, new)
     kept = [(i, t) for i, t in program.updates if t is not program.inputs[i]]
     return Program(
         program.inputs,
@@ -52,7 +52,7 @@ def paired(program: Program, terms: Terms) -> Program:
 
 
 def together(made: Program, program: Program, terms: Terms) -> Program:
-    """`made`, which computes pairs, with the dtypes that `program` has at its inputs and results."""
+    """`made`, which computes pairs, with the dtypes of the results of `program` and of inputs."""
 
     def root(t: Term, whole: bool) -> Term:
         return terms.op(Together(), [t]) if whole else t
@@ -63,6 +63,14 @@ def together(made: Program, program: Program, terms: Terms) -> Program:
         tuple([root(t, is_complex(old.dtype)) for t, old in pairs]),
         tuple([(i, root(t, is_complex(made.inputs[i].dtype))) for i, t in made.updates]),
     )
+
+
+def _fill(m: Maker, order: Sequence[Term], new: dict[Term, Value]) -> None:
+    """What stands for each of the terms, as far as it is not known yet."""
+    for t in order:
+        if t not in new:
+            m.like = t
+            new[t] = _given(m, t) if t.op is None else _made(m, t, [new[a] for a in t.args])
 
 
 def _given(m: Maker, t: Term) -> Value:
@@ -82,27 +90,31 @@ def _root(x: Value) -> Term:
     """A result: of a pair, its parts side by side in a last axis."""
     if isinstance(x, Num):
         return x.term
-    axis = len(x.shape)
-    halves = [Pair(h.reshape((*x.shape, 1)), None) for h in (x.re, x.full().im)]
-    return concat(halves, axis).re.term
+    parts = [part.reshape((*x.shape, 1)) for part in (x.re, x.full().im)]
+    return x.re.m.op(Concat(len(x.shape)), *parts).term
 
 
 def _made(m: Maker, t: Term, args: Sequence[Value]) -> Value:
     """What stands for the op `t`."""
     op: Any = t.op
     if isinstance(op, Pick):
-        found = args[0]
-        return found[op.index] if isinstance(found, list) else m.op(op, found)
+        several: Any = args[0]
+        return m.op(op, several) if isinstance(several, Num) else several[op.index]
     if not is_complex(t.dtype) and not any(isinstance(x, Pair) for x in args):
         return m.op(op, *args)
-    found = None if t.many else _by_rule(m, t, args)
+    if turns_of(t) is not None:
+        return _loop(m, t, args)
+    found: Pair | Num | None = None if t.many else _by_rule(m, t, args)
     if found is None:
         return _in_parts(m, t, args)
-    return found.fitted(t.shape) if isinstance(found, Pair) else found.spread(t.shape)
+    whole = found.fitted(t.shape) if isinstance(found, Pair) else found.spread(t.shape)
+    assert whole.dtype == real_dtype(t.dtype), f"{t} has parts of {whole.dtype}"
+    return whole
 
 
 def _by_rule(m: Maker, t: Term, args: Sequence[Value]) -> Value:
-    rule: Rule | None = RULES.get(type(t.op))
+    kind: type = t.op.__class__
+    rule = RULES.get(kind)
     if rule is None:
         match t.op:
             case Unchanged() | Linear():
@@ -132,9 +144,50 @@ def _in_parts(m: Maker, t: Term, args: Sequence[Value]) -> Value:
     whole = m.op(InParts(t.op, tuple([isinstance(x, Pair) for x in args])), *flat)
     places, out = iter(range(len(whole.term.shape))), list[Value]()
     for dtype in t.dtype if t.many else (t.dtype,):
-        re = m.op(Pick(next(places)), whole)
-        out.append(Pair(re, m.op(Pick(next(places)), whole)) if is_complex(dtype) else re)
+        out.append(_output(m, whole, dtype, places))
     return out if t.many else out[0]
+
+
+# --- loops of unknown length ---------------------------------------------------------------------
+
+
+def _loop(m: Maker, t: Term, args: Sequence[Value]) -> list[Value]:
+    """The loop whose complex carries are two each, and what else its turns read, too."""
+    turns = turns_of(t)
+    assert turns is not None
+    flat = [part for x in args for part in ([x.re, x.full().im] if isinstance(x, Pair) else [x])]
+    program, carries = _turn(turns)
+    made = replace(turns, program=program, carries=carries, extends=None, _run=None, _simple=None)
+    whole = m.op(new_op(t.op.__class__, made), *flat)
+    places = iter(range(carries))
+    return [_output(m, whole, dtype, places) for dtype in t.dtype]
+
+
+def _output(m: Maker, whole: Num, dtype: Any, places: Iterator[int]) -> Value:
+    """The next output of an op with several: two of them if it is complex."""
+    re = m.op(Pick(next(places)), whole)
+    return Pair(re, m.op(Pick(next(places)), whole)) if is_complex(dtype) else re
+
+
+def _turn(turns: Turns) -> tuple[Program, int]:
+    """One turn in real terms, and how many carries it has then."""
+    m, new, counts = Maker(Terms()), dict[Term, Value](), [0]
+    inputs: list[Term] = []
+
+    def place(t: Term) -> Num:
+        inputs.append(m.terms.input(len(inputs), t.shape, real_dtype(t.dtype)))
+        return m.num(inputs[-1])
+
+    for t in turns.program.inputs:
+        new[t] = Pair(place(t), place(t)) if is_complex(t.dtype) else place(t)
+        counts.append(len(inputs))
+    _fill(m, in_order(turns.program.roots), new)
+    updates: list[tuple[int, Term]] = []
+    for i, t in turns.program.updates:
+        x = new[t]
+        parts = [x.re, x.full().im] if isinstance(x, Pair) else [x]
+        updates += [(counts[i] + k, part.term) for k, part in enumerate(parts)]
+    return Program(tuple(inputs), (), tuple(updates)), counts[turns.carries]
 
 
 # --- rules ---------------------------------------------------------------------------------------
@@ -146,7 +199,7 @@ def _truth(x: Value) -> Num:
 
 
 def _halves(m: Maker, t: Term, args: Sequence[Value]) -> Value:
-    """What is linear over the reals, done to both halves; conditions and indices are as they are."""
+    """What is linear over the reals, of both halves; conditions and indices are as they are."""
     op: Any = t.op
     data = () if isinstance(op, Unchanged) else op.data
     real = real_dtype(t.dtype)
@@ -195,9 +248,7 @@ def _elementwise(m: Maker, t: Term, args: Sequence[Value]) -> Value:
 def _common(args: Sequence[Term]) -> Any:
     """The dtype to which arguments promote, Python numbers as such."""
     plain = [_python(a) for a in args]
-    return np.result_type(
-        *[a.dtype if p is None else p for a, p in zip(args, plain, strict=True)]
-    )
+    return np.result_type(*[a.dtype if p is None else p for a, p in zip(args, plain, strict=True)])
 
 
 def _python(t: Term) -> Any:
@@ -234,13 +285,21 @@ def _found(m: Maker, t: Term, args: Sequence[Value]) -> Value:
     return None if t.op.what.startswith("arg") else m.op(t.op, _truth(args[0]))
 
 
+def _keep(m: Maker, t: Term, args: Sequence[Value]) -> Value:
+    """A tape, the place, and the row, whose two halves are kept apart."""
+    tape, at, row = args
+    real = real_dtype(t.dtype)
+    x, y = pair(tape, real).full(), pair(row, real).full()
+    return Pair(m.op(t.op, x.re, at, y.re), m.op(t.op, x.im, at, y.im))
+
+
 def _as_row(label: str) -> Rule:
     return lambda m, t, args: complex_rows.ROWS[label](*args)
 
 
 RULES: dict[type, Rule] = {
     Elementwise: _elementwise, Astype: _astype, Conj: _conj, Real: _real, Imag: _imag,
-    Complex: _complex, Abs: _as_row("abs"), Angle: _as_row("angle"), Found: _found,
+    Complex: _complex, Abs: _as_row("abs"), Angle: _as_row("angle"), Found: _found, Keep: _keep,
     Where: _halves, Dft: fourier.transform, RealDft: fourier.to_half, HalfDft: fourier.from_half,
 }  # fmt: skip
 """By class of op; None says that it runs in its eager form."""

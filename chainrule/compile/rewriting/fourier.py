@@ -96,9 +96,9 @@ def _stage(z: Pair, done: int) -> Pair:
 
 def roots(n: int, k: Any) -> Any:
     """exp(-2 pi i k / n), by angles of at most an eighth of a turn: exact on the axes."""
-    eighth, rest = np.divmod(8 * (k % n), n)
+    eighth, rest = (np.asarray(x) for x in np.divmod(8 * (k % n), n))
     odd = eighth % 2
-    angle = np.where(odd, n - rest, rest) * (np.pi / 4 / n)
+    angle: Any = np.where(odd, n - rest, rest) * (np.pi / 4 / n)
     c, s = np.cos(angle), np.where(odd, -1, 1) * np.sin(angle)
     quarter = (eighth + odd) // 2 % 4
     re = np.select([quarter == 0, quarter == 1, quarter == 2], [c, -s, -c], s)

@@ -5,7 +5,7 @@ Notation: `m` makes terms; `z w` pairs, `x y` real and imaginary part of one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -154,7 +154,12 @@ class Pair:
         """Of both parts."""
         return self.re.shape
 
-    def each(self, f: Any) -> Pair:
+    @property
+    def dtype(self) -> Any:
+        """Of both parts."""
+        return self.re.dtype
+
+    def each(self, f: Callable[[Num], Num]) -> Pair:
         """`f` of both parts, which must be linear."""
         return Pair(f(self.re), None if self.imag is None else f(self.imag))
 

@@ -1,8 +1,8 @@
 """Rewriting a program before it is scheduled: ops in terms of simpler ones, and exact algebra.
 
-First complex numbers become pairs of real ones (`complexes`), and `narrow` ones are widened. The rules stand in tables by theme: `algebra` (numbers),
-`reshaping` (places), `simpler`, `einsums`, `windowing` and `matrices` (ops that others are made
-of). `rewriter` applies them.
+First complex numbers become pairs of real ones (`complexes`), and `narrow` ones are widened. The
+rules stand in tables by theme: `algebra` (numbers), `reshaping` (places), `simpler`, `einsums`,
+`windowing` and `matrices` (ops that others are made of). `rewriter` applies them.
 """
 
 from __future__ import annotations

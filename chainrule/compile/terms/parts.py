@@ -7,7 +7,7 @@ as the result that the caller is given. Both only look at memory in another way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from chainrule.ops.complex import complex_dtype, real_dtype
 
 def is_complex(dtype: Any) -> bool:
     """Whether it is complex; of an op with several outputs, one of them."""
-    found = dtype if isinstance(dtype, tuple) else (dtype,)
-    return any(d.kind == "c" for d in found)
+    if isinstance(dtype, tuple):
+        return any(map(is_complex, cast("tuple[Any, ...]", dtype)))
+    return dtype.kind == "c"
 
 
 def lying(shape: tuple[Any, ...], dtype: Any) -> tuple[tuple[Any, ...], Any]:
