@@ -353,3 +353,16 @@ def test_complex_programs_in_c(tmp_path: Path):
         got = left(cr.jit(f).to_c(tmp_path / "f.c", *args).source, want)
         for a, b in zip(got, want, strict=True):
             assert_close(cr.asarray(a), cr.asarray(b))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_every_second_number_is_read_and_written_alone(kind: Any):
+    """Pairs that begin anywhere, of every length around those of vectors."""
+
+    def f(x: Any) -> list[Any]:
+        return [x[::2] * 3, x[1::2] + 1, cr.stack([x[1:], x[:-1] * 2], axis=-1)]
+
+    for n in (2, 3, 15, 16, 17, 31, 32, 33, 34, 66, 131):
+        x = cr.asarray(generic(n).astype(kind))
+        for got, want in zip(cr.jit(f)(x), f(x), strict=True):
+            np.testing.assert_array_equal(got.numpy(), want.numpy())
