@@ -14,6 +14,7 @@ import chainrule as cr
 from chainrule import fft
 from chainrule.compile.rewriting.butterflies import MOST, radices
 from chainrule.compile.rewriting.fourier import roots
+from chainrule.errors import TraceError
 from tests.compile.ccompiler import left, needs_compiler
 from tests.compile.test_complex import assert_close
 from tests.compile.test_ops import eager_ops
@@ -133,6 +134,19 @@ def test_batches_of_all_sizes_and_examples_by_themselves():
     one = cr.jit(g)
     assert_close(one(x), g(x))
     assert not any(r.eager for f in (compiled, one) for r in f.explain().rows)
+
+
+def test_a_length_that_is_dynamic_is_an_op_in_its_eager_form_or_an_error():
+    f = lambda x: cr.sum(cr.abs(fft.ifft(fft.fft(x) * 2)) ** 2)
+    compiled = cr.jit(f, dynamic={"x": ("T",)})
+    for n in (5, 8, 12):
+        x = cr.asarray(generic(n))
+        assert_close(compiled(x), f(x))
+    assert compiled.traces == 1
+    assert {r.fused[0].op for r in compiled.explain().rows if r.eager} == {"fft", "ifft"}
+    for halved in (fft.rfft, fft.irfft):
+        with pytest.raises(TraceError, match=f"{halved.__name__} takes .* no polynomial"):
+            cr.jit(lambda x, g=halved: g(x), dynamic={"x": ("T",)})(cr.asarray(generic(5)))
 
 
 def test_turns_of_a_loop_are_native(made: list[Any]):

@@ -35,13 +35,13 @@ several outputs."""
 Rule = Callable[[Maker, Term, Sequence[Value]], Value]
 
 
-def paired(program: Program, terms: Terms) -> Program:
+def paired(program: Program, terms: Terms, whole: frozenset[int]) -> Program:
     """The program in real terms: its results and new values are pairs where they were complex, in
-    a last axis."""
+    a last axis. The terms with the numbers `whole`, in order, stay ops in their eager form."""
     order = in_order(program.roots)
     if not any(is_complex(t.dtype) for t in order):
         return program
-    m, new = Maker(terms), dict[Term, Value]()
+    m, new = Maker(terms, whole=frozenset([order[i] for i in whole])), dict[Term, Value]()
     _fill(m, order, new)
     kept = [(i, t) for i, t in program.updates if t is not program.inputs[i]]
     return Program(
@@ -104,7 +104,7 @@ def _made(m: Maker, t: Term, args: Sequence[Value]) -> Value:
         return m.op(op, *args)
     if turns_of(t) is not None:
         return _loop(m, t, args)
-    found: Pair | Num | None = None if t.many else _by_rule(m, t, args)
+    found: Pair | Num | None = None if t.many or t in m.whole else _by_rule(m, t, args)
     if found is None:
         return _in_parts(m, t, args)
     whole = found.fitted(t.shape) if isinstance(found, Pair) else found.spread(t.shape)

@@ -21,6 +21,7 @@ from chainrule.compile.rewriting.pairs import Maker, Num, Pair, concat, stack
 from chainrule.compile.terms.terms import Term
 from chainrule.ops.complex import real_dtype
 from chainrule.ops.families import BroadcastTo
+from chainrule.ops.fft import Dft, HalfDft, RealDft
 
 
 def transform(m: Maker, t: Term, args: Sequence[Any]) -> Pair:
@@ -43,6 +44,19 @@ def from_half(m: Maker, t: Term, args: Sequence[Any]) -> Num:
     (z,), n = args, t.op.n
     flat = z.full().reshape(_around(z.shape, t.op.axis))
     return (_even_real(flat, n) if n % 2 == 0 else _odd_real(flat, n)).reshape(t.shape)
+
+
+def lengths(t: Term) -> tuple[int, ...]:
+    """How many points the transform `t` has along its axes; none if it is no transform."""
+    match t.op:
+        case Dft():
+            return tuple([t.shape[a] for a in t.op.axes])
+        case RealDft():
+            return (t.args[0].shape[t.op.axis],)
+        case HalfDft():
+            return (t.op.n,)
+        case _:
+            return ()
 
 
 def _around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:

@@ -25,10 +25,11 @@ WHOLE = (None, None, None)
 @final
 @dataclass(slots=True)
 class Maker:
-    """Makes terms; `like` tells the user's line."""
+    """Makes terms; `like` tells the user's line. The terms `whole` are to stay as they are."""
 
     terms: Terms
     like: Term | None = None
+    whole: frozenset[Term] = frozenset()
 
     def op(self, op: Any, *xs: Num | Term | float) -> Num:
         """`op` of terms and numbers; of numbers that are known, the number."""

@@ -23,9 +23,10 @@ RULES = joined(SIMPLER, ALGEBRA, EINSUMS, WINDOWING, MATRICES, RESHAPING, TOGETH
 """All rules, by class of op, in the order in which they are tried."""
 
 
-def simplified(program: Program, terms: Terms) -> Program:
-    """The same program in simpler terms, also the turns of its loops."""
-    real = widened(paired(program, terms), terms)
+def simplified(program: Program, terms: Terms, whole: frozenset[int] = frozenset()) -> Program:
+    """The same program in simpler terms, also the turns of its loops; of the terms with the numbers
+    `whole`, in order, which compute with complex numbers, their ops stay."""
+    real = widened(paired(program, terms, whole), terms)
     made = together(Rewriter(terms, RULES).program(real), program, terms)
     for t in in_order(made.roots):
         if (turns := turns_of(t)) is not None:
