@@ -80,9 +80,7 @@ def _given(m: Maker, t: Term) -> Value:
     if t.index is not None:
         both = m.op(Parts(), t)
         return Pair(both.at(len(t.shape), 0), both.at(len(t.shape), 1))
-    value: Any = t.value
-    if isinstance(value, complex):  # a Python number, which takes part in promotion as one
-        return Pair(m.num(value.real), m.num(value.imag))
+    value: Any = t.value  # the parts of a Python number are Python numbers
     return Pair(m.num(value.real), m.num(value.imag))
 
 
@@ -133,11 +131,11 @@ def pair(x: Value, dtype: Any) -> Pair:
 
 def _in_parts(m: Maker, t: Term, args: Sequence[Value]) -> Value:
     """The op in its eager form, on parts of its complex arguments."""
-    real = real_dtype(_common(t.args))
     flat: list[Num] = []
     for x, a in zip(args, t.args, strict=True):
         if isinstance(x, Pair):
-            full = x.cast(real if _python(a) is not None else real_dtype(a.dtype)).full()
+            dtype = a.dtype if _python(a) is None else _common(t.args)
+            full = x.cast(real_dtype(dtype)).full()
             flat += [full.re, full.im]
         else:
             flat.append(x)
