@@ -366,3 +366,15 @@ def test_every_second_number_is_read_and_written_alone(kind: Any):
         x = cr.asarray(generic(n).astype(kind))
         for got, want in zip(cr.jit(f)(x), f(x), strict=True):
             np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
+@needs_compiler
+def test_a_loop_with_complex_carries_in_c(tmp_path: Path):
+    def escape(z: Any, c: Any) -> Any:
+        return cr.while_loop(lambda s: cr.abs(s) < 4, lambda s: s**2 + c, z, most=30)
+
+    z, c = cr.asarray(np.array(0.3 + 0.4j)), cr.asarray(np.array(0.5 - 0.2j))
+    want = escape(z, c).numpy()
+    (got,) = left(cr.jit(escape).to_c(tmp_path / "f.c", z, c).source, [want])
+    assert abs(want) > 4
+    assert_close(cr.asarray(got), cr.asarray(want))
