@@ -215,7 +215,7 @@ def test_what_runs_in_its_eager_form_is_said_with_the_reason():
     (row,) = [r for r in e.rows if r.eager]
     assert "no loops" in row.eager and f"{row.kernel} runs in its eager form" in str(e)
     e = explained(lambda x: x * 2, np.ones(4, np.complex64))
-    assert any("complex64" in r.eager for r in e.rows)
+    assert not any(r.eager for r in e.rows)
 
 
 def test_the_table_has_a_line_for_each_kernel_and_a_total():

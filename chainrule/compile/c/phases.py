@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from chainrule.compile.loops.views import is_view
+from chainrule.compile.terms.parts import Parts
 from chainrule.compile.terms.terms import Program, Term, in_order
 from chainrule.op import Pick
 from chainrule.ops.shaping import Astype
@@ -97,7 +98,7 @@ class _Splitter:
         order, outside = self._reach(p, roots)
         slots = list(dict.fromkeys([*outside.values(), *[self.program.inputs[i] for i, _ in own]]))
         places = {s: replace(s, op=None, args=(), index=k) for k, s in enumerate(slots)}
-        new = {t: places[s] for t, s in outside.items()}
+        new = {t: _as_found(places[s], t) for t, s in outside.items()}
         for t in order:
             if t not in new:
                 new[t] = replace(t, args=tuple([new[a] for a in t.args])) if t.args else t
@@ -143,6 +144,13 @@ class _Splitter:
             return None
         self.needed[t] = None
         return t
+
+
+def _as_found(place: Term, t: Term) -> Term:
+    """What lies in `place` as what `t` is: the pairs of a complex input."""
+    if place.dtype == t.dtype:
+        return place
+    return Term(Parts(), (place,), t.shape, t.dtype, None, None, t.code, t.at)
 
 
 def with_own_results(program: Program) -> Program:

@@ -17,6 +17,7 @@ from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Host, Kernel, Loops, Routine, loop_of, statements
 from chainrule.compile.scheduling.products import is_large
 from chainrule.compile.scheduling.schedule import Scheduler
+from chainrule.compile.terms.parts import as_lying, lying
 from chainrule.compile.terms.sizes import Size
 from chainrule.compile.terms.terms import Program, Term, in_order
 from chainrule.errors import TraceError
@@ -66,7 +67,7 @@ class Source:
         largest: Mapping[str, int],
         checks: Sequence[str] = (),
     ) -> None:
-        program = with_own_results(program)
+        program = with_own_results(as_lying(program))
         self.checks = list(checks)
         self.program, self.given, self.largest = program, given, largest
         gradients = frozenset([i for i, g in enumerate(given) if g.gradient])
@@ -85,7 +86,8 @@ class Source:
         self.state = [i for i, g in enumerate(given) if g.read and not g.each_step]
         self.each_step = [i for i, g in enumerate(given) if g.each_step]
         for t, g in zip(program.inputs, given, strict=True):
-            self.slots[t] = Array(self.namer(g.path), g.path, t.dtype, t.shape, f"; {g.about}")
+            shape, dtype = lying(t.shape, t.dtype)
+            self.slots[t] = Array(self.namer(g.path), g.path, dtype, shape, f"; {g.about}")
         found = self._results([*results, *(["outside"] if checks else [])])
         self.outside = found[-1] if checks else None
         self.results = found[: len(results)]

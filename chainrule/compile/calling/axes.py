@@ -15,7 +15,13 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.calling.declared import Axes, sizes_now
-from chainrule.compile.calling.joined import Joined, Part, Sized, unseen
+from chainrule.compile.calling.joined import (
+    Joined,
+    Part,
+    Sized,
+    transforms_that_vary,
+    unseen,
+)
 from chainrule.compile.running.backend import uncollected
 from chainrule.compile.running.program import Native
 from chainrule.compile.terms.dynamic import structure, unified
@@ -50,6 +56,13 @@ class Trace:
         flow = None if op is None else (op.known.open, op.known.wrt)
         return [structure(p.program) for p in self.parts], flow, self.plain
 
+    def leaving(self, whole: Sequence[frozenset[int]]) -> Trace:
+        """The same with these terms of its parts whole."""
+        if [p.whole for p in self.parts] == whole or len(whole) != len(self.parts):
+            return self
+        pairs = zip(self.parts, whole, strict=True)
+        return replace(self, parts=[p.leaving(w) for p, w in pairs])
+
     @property
     def plain(self) -> list[Any]:
         """What it returns beside tensors."""
@@ -74,7 +87,8 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
             if not traces:
                 raise
             continue
-        traces.append(found)
+        traces = _comparable([*traces, found])
+        found = traces[-1]
         like = [t for t in traces if t.structure == found.structure]
         if len(like) < least or not told_apart([t.sample for t in like]):
             continue
@@ -88,6 +102,15 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
             continue
         return _sized(name, leaves, axes, call, like, joined)
     raise _apart(name, traces, now)
+
+
+def _comparable(traces: list[Trace]) -> list[Trace]:
+    """The traces, in which Fourier transforms whose lengths differ from one to another are ops."""
+    if len(traces) < 2:
+        return traces
+    pairs = zip(traces[0].parts, traces[1].parts, strict=False)
+    whole = [transforms_that_vary(a, b) for a, b in pairs]
+    return [t.leaving(whole) for t in traces] if any(whole) else traces
 
 
 def _apart(name: str, traces: Sequence[Trace], now: Sample) -> TraceError:
@@ -145,7 +168,7 @@ def _sizes_of(leaves: Sequence[Any], axes: Sequence[Axes]) -> frozenset[int]:
 
 def _alone(found: Trace, leaves: Sequence[Any], axes: Sequence[Axes]) -> Variant:
     """A variant for the present sizes."""
-    variant, part = found.variant, found.parts[0]
+    variant, part = found.variant, found.parts[0].leaving(frozenset())
     seen = {s for i in variant.args for s in axes[i].values()}
     for s in found.sample:
         if s not in seen:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, final
 
 from chainrule.compile.rewriting.bounds import checked
+from chainrule.compile.rewriting.fourier import lengths
 from chainrule.compile.rewriting.simplify import simplified
 from chainrule.compile.running.program import Native
 from chainrule.compile.terms.dynamic import holds_at, symbols_of, unified
 from chainrule.compile.terms.fitting import Sample
-from chainrule.compile.terms.terms import Program, Terms
+from chainrule.compile.terms.terms import Program, Terms, in_order
 from chainrule.errors import TraceError
 
 
@@ -61,12 +62,14 @@ class Sized:
 @final
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A program of a trace; `checks` as `bounds.checked` gives them."""
+    """A program of a trace; `checks` as `bounds.checked` gives them, `whole` as for `simplified`:
+    transforms of a length that is dynamic, for which there is no formula."""
 
     stated: Program
     """As the function says it."""
     terms: Terms
     checks: list[str]
+    whole: frozenset[int] = frozenset()
 
     @staticmethod
     def of(program: Program) -> Part:
@@ -78,7 +81,11 @@ class Part:
     @cached_property
     def program(self) -> Program:
         """Simplified."""
-        return simplified(self.stated, self.terms)
+        return simplified(self.stated, self.terms, self.whole)
+
+    def leaving(self, whole: frozenset[int]) -> Part:
+        """The same with these terms whole."""
+        return self if whole == self.whole else replace(self, whole=whole)
 
 
 @final
@@ -101,7 +108,8 @@ class Joined:
         # Equal as stated is equal when simplified, and is cheaper to see.
         stated = self._stated
         as_stated = stated is not None and holds_at(stated, part.stated, sample)
-        return as_stated or holds_at(self.program, part.program, sample)
+        like = part.leaving(self._parts[0].whole)
+        return as_stated or holds_at(self.program, like.program, sample)
 
     @cached_property
     def _stated(self) -> Program | None:
@@ -121,6 +129,12 @@ class Joined:
                 if all(p.inputs[i].shape[a] == s[symbol] for p, s in pairs):
                     return i, a
         raise unseen(symbol)
+
+
+def transforms_that_vary(a: Part, b: Part) -> frozenset[int]:
+    """Numbers of the Fourier transforms, in order, whose lengths are others at other sizes."""
+    pairs = zip(in_order(a.stated.roots), in_order(b.stated.roots), strict=False)
+    return frozenset([i for i, (t, u) in enumerate(pairs) if lengths(t) != lengths(u)])
 
 
 def unseen(symbol: str) -> TraceError:

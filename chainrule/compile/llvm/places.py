@@ -1,7 +1,8 @@
 """Where numbers are in memory, and how they get from there into lanes and back.
 
-A load or a store along the lanes is one of W neighbours; any other is a gather or a scatter, number
-by number. Lanes that do not count touch nothing.
+A load or a store along the lanes is one of W neighbours, or of every second of 2 W, which are one
+part of W pairs; any other is a gather or a scatter, number by number. Lanes that do not count touch
+nothing.
 
 Notation: W lanes of a vector; `b` the builder.
 """
@@ -21,6 +22,7 @@ from llvmlite import ir
 
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm import numbers as nums
+from chainrule.compile.llvm import pairs
 from chainrule.compile.llvm.lanes import Lanes, iota
 from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var
@@ -109,6 +111,8 @@ def load(e: Emitter, x: Expr) -> Value:
         mask = on if mask is None else b.and_(mask, on)
     if along == 1 and not indexed:
         return _load_vector(b, place(e, buffer, at), buffer.dtype, lanes.width, mask)
+    if along == 2 and mask is None and not indexed and pairs.pay(e.machine, buffer.dtype):
+        return pairs.load(b, place(e, buffer, at), buffer.dtype, lanes.width)
     return _gather(e, buffer, offsets(e, at, lanes), lanes.width, mask)
 
 
@@ -175,8 +179,12 @@ def store(e: Emitter, s: Store) -> None:
         b.store(_to_memory(b, value, dtype), at)
     else:
         value = nums.splat(b, value, lanes.width)
-        if s.at.coefficient(lanes.var) == 1 and not is_vector(e, s.at, but=lanes.var):
+        along = 0 if is_vector(e, s.at, but=lanes.var) else s.at.coefficient(lanes.var)
+        alone = lanes.mask is None and not s.add
+        if along == 1:
             _store_vector(e, s, value, lanes)
+        elif along == 2 and alone and pairs.pay(e.machine, dtype):
+            pairs.store(b, place(e, s.buffer, s.at), value, dtype)
         else:
             _scatter(e, s, value, lanes)
     e.known.stored(s, value)

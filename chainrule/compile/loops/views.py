@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, final
 
 from chainrule.compile.loops.expressions import Affine, Buffer, Var, strides_of
+from chainrule.compile.terms.parts import Parts
 from chainrule.compile.terms.sizes import Extent, divided, product
 from chainrule.compile.terms.terms import Term
 from chainrule.op import Alias, Detach
@@ -210,7 +211,7 @@ def _smaller(x: Extent, y: Extent) -> bool:
 
 BACK: dict[type, Callable[[Term, Index], Index | None]] = {
     Slice: _slice, Permute: _permute, BroadcastTo: _broadcast, Spread: _spread, Alias: _same,
-    Detach: _same, Reshape: _reshape, Diagonal: _diagonal,
+    Detach: _same, Parts: _same, Reshape: _reshape, Diagonal: _diagonal,
 }  # fmt: skip
 """By view op: (term, index) -> the index of its argument."""
 

@@ -1,13 +1,14 @@
 """Rewriting a program before it is scheduled: ops in terms of simpler ones, and exact algebra.
 
-First `narrow` numbers are widened. The rules stand in tables by theme: `algebra` (numbers),
-`reshaping` (places), `simpler`, `einsums`, `windowing` and `matrices` (ops that others are made
-of). `rewriter` applies them.
+First complex numbers become pairs of real ones (`complexes`), and `narrow` ones are widened. The
+rules stand in tables by theme: `algebra` (numbers), `reshaping` (places), `simpler`, `einsums`,
+`windowing` and `matrices` (ops that others are made of). `rewriter` applies them.
 """
 
 from __future__ import annotations
 
 from chainrule.compile.rewriting.algebra import ALGEBRA
+from chainrule.compile.rewriting.complexes import paired, together
 from chainrule.compile.rewriting.einsums import EINSUMS
 from chainrule.compile.rewriting.matrices import MATRICES
 from chainrule.compile.rewriting.narrow import widened
@@ -22,9 +23,11 @@ RULES = joined(SIMPLER, ALGEBRA, EINSUMS, WINDOWING, MATRICES, RESHAPING, TOGETH
 """All rules, by class of op, in the order in which they are tried."""
 
 
-def simplified(program: Program, terms: Terms) -> Program:
-    """The same program in simpler terms, also the turns of its loops."""
-    made = Rewriter(terms, RULES).program(widened(program, terms))
+def simplified(program: Program, terms: Terms, whole: frozenset[int] = frozenset()) -> Program:
+    """The same program in simpler terms, also the turns of its loops; of the terms with the numbers
+    `whole`, in order, which compute with complex numbers, their ops stay."""
+    real = widened(paired(program, terms, whole), terms)
+    made = together(Rewriter(terms, RULES).program(real), program, terms)
     for t in in_order(made.roots):
         if (turns := turns_of(t)) is not None:
             turns.simple(turn_simplified)

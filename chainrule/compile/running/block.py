@@ -12,18 +12,20 @@ from chainrule.compile.loops import memory
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.running.lending import Lender
 from chainrule.compile.terms.sizes import bound
+from chainrule.op import Spec
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The memory of a program: the caller's arrays, which end with the results, and scratch memory
-    with the numbers of the kernels between which each buffer lives. It is known without the loops.
+    """The memory of a program: the caller's arrays, which end with the results, shapes and dtypes
+    of these, and scratch memory with the numbers of the kernels between which each buffer lives. It
+    is known without the loops.
     """
 
     symbols: tuple[str, ...]
     objects: list[Buffer]
-    results: list[Buffer]
+    results: list[Spec]
     scratch: list[Buffer]
     lives: dict[Buffer, tuple[int, int]]
 
@@ -56,7 +58,7 @@ class Block:
         numbers = (ctypes.c_int64 * len(values))(*values)
         self.scratch, self.sizes = ctypes.addressof(pointers), ctypes.addressof(numbers)
         self.shapes = [
-            (tuple([bound(n, symbols) for n in b.shape]), b.dtype) for b in layout.results
+            (tuple([bound(n, symbols) for n in r.shape]), r.dtype) for r in layout.results
         ]
         self.results = lender.maker(self.shapes)
         self._kept = (arena, pointers, numbers)

@@ -27,7 +27,7 @@ def scheduled(program: Program) -> tuple[Loops, Layout]:
     scratch = [b for b in loops.buffers if b.role == "scratch"]
     lives = memory.lifetimes(loops, scratch)
     scratch = [b for b in scratch if b in lives]
-    layout = Layout(loops.symbols, objects, scheduler.results, scratch, lives)
+    layout = Layout(loops.symbols, objects, [t.spec for t in program.results], scratch, lives)
     if CHECKING:
         check(loops)
     return loops, layout

@@ -153,7 +153,8 @@ class Native:
                 whole = (
                     arrays[b] if b.role == "scratch" else _held(table, self.layout.objects.index(b))
                 )
-            flat = whole.reshape(-1)[bound(x.offset, symbols) :]
+            # a caller's complex array is memory of pairs
+            flat = whole.reshape(-1).view(b.dtype)[bound(x.offset, symbols) :]
             steps = [bound(n, symbols) * b.dtype.itemsize for n in x.strides]
             return as_strided(flat, [bound(n, symbols) for n in x.shape], steps)
 

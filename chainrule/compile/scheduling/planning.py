@@ -11,6 +11,7 @@ from chainrule.compile.loops.views import View, whole
 from chainrule.compile.scheduling import accumulating, constants, ordering, reading, realize
 from chainrule.compile.scheduling.lower import is_map
 from chainrule.compile.terms.onto import Onto
+from chainrule.compile.terms.parts import lying
 from chainrule.compile.terms.sizes import Extent
 from chainrule.compile.terms.terms import Term, in_order
 from chainrule.op import Pick
@@ -142,7 +143,8 @@ def unplaced(s: Scheduler, t: Term) -> list[int]:
 def _inputs(s: Scheduler, written: set[Term]) -> None:
     for t in s.program.inputs:
         role = "state" if t in written else "input"
-        b = Buffer(f"x{t.index}", t.dtype, t.shape, role)
+        shape, dtype = lying(t.shape, t.dtype)
+        b = Buffer(f"x{t.index}", dtype, shape, role)
         s.buffers.append(b)
         s.views[t] = whole(b)
 

@@ -19,6 +19,7 @@ from chainrule.compile.loops.expressions import Buffer, strides_of
 from chainrule.compile.loops.views import View, is_view, placed_before, source
 from chainrule.compile.scheduling.lower import in_loops, is_map, reduction
 from chainrule.compile.scheduling.places import READS
+from chainrule.compile.terms.parts import shown
 from chainrule.compile.terms.sizes import Extent, product, typical
 from chainrule.compile.terms.terms import Program, Term, in_order
 from chainrule.op import Pick
@@ -73,7 +74,8 @@ def roots_of(program: Program, apart: Set[Term]) -> list[Root]:
     roots: list[Root] = []
     inputs: list[Term | None] = [None] * len(program.results)
     inputs += [program.inputs[place] for place, _ in program.updates]
-    for t, given in zip(program.roots, inputs, strict=True):
+    for root, given in zip(program.roots, inputs, strict=True):
+        t = shown(root)
         x, strides = t, placed_at_source(t, strides_of(t.shape))
         if strides is not None:
             x = source(t)

@@ -1,0 +1,60 @@
+"""One part of W pairs that lie side by side: every second of 2 W numbers, the real parts of complex
+numbers, say. What lies between them is neither read nor written.
+
+Notation: W lanes of a vector; `b` the builder; `at` the address of the first lane's number.
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from llvmlite import ir
+
+from chainrule.compile.llvm import numbers as nums
+from chainrule.compile.llvm.machine import Machine
+from chainrule.compile.llvm.numbers import I1, Value
+
+WIDE = 64
+"""Bytes of a register from which on there are such masks: AVX-512."""
+_I32 = ir.IntType(32)
+
+
+def pay(machine: Machine, dtype: Any) -> bool:
+    """Whether that is faster than number by number: with masks that are registers of their own."""
+    return machine.vector >= WIDE and dtype.kind == "f"
+
+
+def load(b: Any, at: Value, dtype: Any, width: int) -> Value:
+    """The parts of W pairs."""
+    kind = nums.in_memory(dtype, 2 * width)
+    align, mask = ir.Constant(_I32, dtype.itemsize), _every_second(width)
+    name = f"llvm.masked.load.{nums.suffix(kind)}.p0"
+    f = nums.declare(b, name, kind, [at.type, align.type, mask.type, kind])
+    both = b.call(f, [at, align, mask, nums.anything(kind)])
+    return b.shuffle_vector(both, nums.anything(kind), _order(range(0, 2 * width, 2)))
+
+
+def store(b: Any, at: Value, value: Value, dtype: Any) -> None:
+    """The inverse."""
+    width = nums.lanes_of(value)
+    twice = [n // 2 for n in range(2 * width)]
+    wide = b.shuffle_vector(value, nums.anything(value.type), _order(twice))
+    align, mask = ir.Constant(_I32, dtype.itemsize), _every_second(width)
+    name = f"llvm.masked.store.{nums.suffix(wide.type)}.p0"
+    kinds = [wide.type, at.type, align.type, mask.type]
+    b.call(nums.declare(b, name, ir.VoidType(), kinds), [wide, at, align, mask])
+
+
+def _every_second(width: int) -> Value:
+    lanes = [ir.Constant(I1, n % 2 == 0) for n in range(2 * width)]
+    return ir.Constant(ir.VectorType(I1, 2 * width), lanes)
+
+
+def _order(lanes: Iterable[int]) -> Value:
+    found = list(lanes)
+    return ir.Constant(ir.VectorType(_I32, len(found)), found)
