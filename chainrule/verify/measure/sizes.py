@@ -146,7 +146,7 @@ def _in_proportion(run: Run, base: Base, renaming: Renaming) -> Renaming:
 
     A length that is a multiple of another one is so by chance if the forward works without that, at
     two lengths: at one, parts that should be as long as the others may be 1 long and be spread."""
-    kept = dict(renaming)
+    kept: dict[int, int] = dict(renaming)
     lengths = extents(base.xs)
     for n in lengths:
         now = kept.get(n, n)
