@@ -18,7 +18,7 @@ from rich.console import Console
 
 from chainrule.cli.files import CommandError
 from chainrule.cli.options import whole
-from chainrule.verify.reporting.report import Report
+from chainrule.verify.reporting.report import Report, joined
 
 HELP = "run a training script and say which gradient is wrong, where, and what to do"
 EXAMPLES = """examples:
@@ -49,12 +49,15 @@ def command(asked: Mapping[str, Any], console: Console) -> int:
     """Verify what was asked; the exit code."""
     if asked["steps"] < 1:
         raise CommandError(f"--steps {asked['steps']}: observe at least one step")
+    name: str = asked["target"]
+    verify = _one if ":" in name and not Path(name).is_file() else _script
     with _stdout_for_json(asked["json"] == "-") as out:
-        deliver = _writer(asked, out)
-        name: str = asked["target"]
-        if ":" in name and not Path(name).is_file():
-            return _one(name, asked, deliver)
-        return _script(name, asked, deliver)
+        reports: list[Report] = []
+        code = verify(name, asked, _writer(asked, reports))
+        if out is not None and reports:
+            with os.fdopen(os.dup(out), "w", encoding="utf-8") as file:
+                file.write(joined(name, reports).to_json() + "\n")
+        return code
 
 
 def _script(name: str, asked: Mapping[str, Any], deliver: Callable[[Report], None]) -> int:
@@ -89,21 +92,21 @@ def _one(name: str, asked: Mapping[str, Any], deliver: Callable[[Report], None])
     return 0 if report.ok else 1
 
 
-def _writer(asked: Mapping[str, Any], out: int | None) -> Callable[[Report], None]:
-    """What shows a report, and writes it where that was asked."""
+def _writer(asked: Mapping[str, Any], reports: list[Report]) -> Callable[[Report], None]:
+    """What shows a report as soon as it is there, adds it to `reports`, and writes all of these to
+    files as one, where that was asked."""
 
     def deliver(report: Report) -> None:
-        if out is None:
+        reports.append(report)
+        if asked["json"] != "-":
             screen = Console(stderr=True, soft_wrap=True, highlight=False)
             sys.stdout.flush()
             screen.print(report)
-        else:
-            with os.fdopen(os.dup(out), "w", encoding="utf-8") as file:
-                file.write(report.to_json() + "\n")
+        whole = joined(asked["target"], reports)
         for form, text in (
-            ("json", report.to_json),
-            ("sarif", report.to_sarif),
-            ("html", report.to_html),
+            ("json", whole.to_json),
+            ("sarif", whole.to_sarif),
+            ("html", whole.to_html),
         ):
             path: str | None = asked[form]
             if path is not None and path != "-":

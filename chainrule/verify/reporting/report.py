@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
+_LEVELS = ("error", "warning", "note")
+
+
 class Report:
     """Findings, the worst and the first in the order of the forward pass before others.
 
@@ -97,3 +100,18 @@ def replace(path: Path, text: str) -> Path:
     new = path.with_name(path.name + ".new")
     new.write_text(text, encoding="utf-8")
     return new.replace(path)
+
+
+def joined(what: str, reports: Sequence[Report]) -> Report:
+    """One report of several on the same thing. What a later one finds again is said once."""
+    if len(reports) == 1:
+        return reports[0]
+    every = sorted([f for r in reports for f in r.findings], key=lambda f: _LEVELS.index(f.level))
+    found = {(f.subject, f.kind, f.input, f.name.code, f.place): f for f in reversed(every)}
+    ledger = Ledger()
+    for part in [report.ledger for report in reports]:
+        ledger.checked += part.checked
+        ledger.skipped += part.skipped
+        if ledger.planted is None or not ledger.planted.caught:
+            ledger.planted = part.planted or ledger.planted
+    return Report(what, list(found.values())[::-1], ledger)

@@ -14,6 +14,7 @@ from functools import wraps
 from typing import Any
 
 from chainrule.verify.patches import Patches
+from chainrule.verify.where import Line, here
 
 OFTEN = 4
 """An optimizer that steps this many times as often as another one need not wait for it."""
@@ -34,6 +35,8 @@ class Steps:
         self._done = done
         self._counts: dict[int, int] = {}
         self._turns: dict[Any, int] = {}
+        self.made_at: set[Line | None] = set()
+        """Lines on which optimizers were made."""
         self._made = False
         self._backwards = 0
         self._depth = 0
@@ -55,6 +58,7 @@ class Steps:
     def made(self) -> None:
         """An optimizer was made."""
         self._made = True
+        self.made_at.add(here())
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer made a step, or skipped one on purpose."""

@@ -8,6 +8,7 @@ taken away, and the script runs on to its own end.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,10 @@ from types import TracebackType
 from typing import Any
 
 from chainrule.verify.ledger import Skipped
-from chainrule.verify.reporting.report import Report
+from chainrule.verify.place import Place
+from chainrule.verify.reporting.report import Report, joined
 from chainrule.verify.script.again import Again, Codes, codes
+from chainrule.verify.script.phases import MOST, Phases
 from chainrule.verify.script.session import Makers, Session, Stop
 from chainrule.verify.script.target import Target, as_main
 from chainrule.verify.script.uncompiled import Seen, Uncompiled, uncompiled
@@ -36,6 +39,9 @@ class Outcome:
     code: int
     """The script's own exit code."""
     report: Report
+    """On all phases."""
+    phases: tuple[Report, ...]
+    """On each of them (see `Phases`)."""
     is_seen: bool
     """Whether there was any training, or anything else that could be verified."""
     seconds: float
@@ -48,6 +54,7 @@ def run(
     *,
     steps: int = 3,
     stop: bool = False,
+    phase: int = 1,
     deliver: Callable[[Report], None] = lambda report: None,
     own: Makers = (),
     torch: Makers = (),
@@ -60,37 +67,55 @@ def run(
         args: Its command line.
         steps: How many training steps to observe.
         stop: Whether the script ends after the report.
-        deliver: Is given the report as soon as it is there, once.
+        phase: After the report on which phase, then.
+        deliver: Is given the report on each phase as soon as it is there.
         own: What makes the observers for chainrule's programs (see `Session`).
         torch: What makes those for PyTorch's.
         loop: The ones of both that look at training loops. If there are any, corrections of the
             loop are tried: the changed script is run once more (see `Again`).
     """
+    since = time.perf_counter()
 
-    def once_more(edited: Target) -> tuple[int, Codes]:
-        with uncompiled():
-            outcome = run(edited, args, steps=steps, stop=True, own=loop[0], torch=loop[1])
-        seen = 0 if outcome.is_seen else 2  # what trains no more has no mistake in it either
-        return outcome.code or seen, codes(outcome.report.findings)
+    def again(what: Target, until: int, own: Makers, torch: Makers) -> Outcome:
+        return run(what, args, steps=steps, stop=True, phase=until, own=own, torch=torch)
 
-    def in_python() -> Seen:
-        outcome = run(target, args, steps=steps, stop=True, own=own, torch=torch)
-        return outcome.code, outcome.report.findings, outcome.report.ledger
+    def session(number: int, at: Place | None, ended: Callable[[Report], None]) -> Session:
+        def once_more(edited: Target) -> tuple[int, Codes]:
+            with uncompiled():
+                outcome = again(edited, number, *loop)
+            return _code(outcome, number), codes(outcome.phases[-1].findings)
 
-    again = Again(target, once_more) if any(loop) else None
-    session = Session(
-        target.name, steps, deliver, own=own, torch=torch, stop=stop, again=again,
-        compiled=Uncompiled(in_python),
-    )  # fmt: skip
+        def in_python() -> Seen:
+            outcome = again(target, number, own, torch)
+            found = outcome.phases[-1]
+            return _code(outcome, number), found.findings, found.ledger
+
+        what = target.name if at is None else f"{target.name} from line {at.line} on"
+        return Session(
+            what, steps, ended, own=own, torch=torch, stop=stop and number == phase, since=since,
+            again=Again(target, once_more) if any(loop) else None, compiled=Uncompiled(in_python),
+        )  # fmt: skip
+
+    phases = Phases(session, deliver, phase if stop else MOST)
     with as_main(target, args) as namespace:
-        session.start()
+        phases.begin()
         code = _executed(target, namespace)
-        if not session.clock.seen:
-            session.ledger.skipped += [Skipped(name, _BY_HAND) for name in _layers(namespace)]
-        session.finish(_missing(session), code)
+        last = phases.last
+        if not last.clock.seen and last is phases.sessions[0]:
+            last.ledger.skipped += [Skipped(name, _BY_HAND) for name in _layers(namespace)]
+        phases.end(_missing(last), code)
         sys.stdout.flush()
-    assert session.report is not None
-    return Outcome(code, session.report, session.is_seen, session.seconds)
+    report = joined(target.name, phases.reports)
+    is_seen = any(s.is_seen for s in phases.sessions)
+    seconds = sum([s.seconds for s in phases.sessions])
+    return Outcome(code, report, tuple(phases.reports), is_seen, seconds)
+
+
+def _code(outcome: Outcome, phase: int) -> int:
+    """The exit code of a run up to a phase; 2 if that never came: what trains no more has no
+    mistake in it either."""
+    is_there = outcome.is_seen and len(outcome.phases) >= phase
+    return outcome.code or (0 if is_there else 2)
 
 
 def _layers(namespace: dict[str, Any]) -> list[str]:

@@ -68,6 +68,7 @@ class Session:
         stop: bool = False,
         again: Again | None = None,
         compiled: Uncompiled | None = None,
+        since: float | None = None,
     ) -> None:
         self.what = what
         self.steps = steps
@@ -86,6 +87,7 @@ class Session:
         self._arrival = Arrival("torch", self._arrived)
         self._pid = os.getpid()
         self._over = False
+        self._since = time.perf_counter() if since is None else since
 
     @property
     def is_seen(self) -> bool:
@@ -94,7 +96,6 @@ class Session:
 
     def start(self) -> None:
         """Put everything in place."""
-        self._since = time.perf_counter()
         branch.begin()
         self._guarded("chainrule's observers", self._own)
         self._arrival.wait()

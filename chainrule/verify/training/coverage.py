@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, final
+from weakref import WeakValueDictionary
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
@@ -39,6 +40,8 @@ class Seen:
     """All that coverage is judged by."""
 
     names: Names
+    before: frozenset[int] = frozenset()
+    """Ids of parameters that were trained in an earlier phase."""
     optimizers: dict[int, Steps] = field(default_factory=dict[int, Steps])
     touched: set[int] = field(default_factory=set[int])
     """Ids of parameters that a backward pass gave a gradient."""
@@ -61,6 +64,11 @@ class Seen:
     backwards: int = 0
 
 
+_trained: WeakValueDictionary[int, Any] = WeakValueDictionary()
+"""By id: parameters that an optimizer has changed while somebody looked on, in an earlier phase of
+the script, too."""
+
+
 @final
 class Coverage(Part):
     """Finds `no_gradient` and `not_optimized`."""
@@ -69,7 +77,7 @@ class Coverage(Part):
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._seen = Seen(Names())
+        self._seen = Seen(Names(), before=frozenset(_trained))
         self._root: Any = None
 
     def listens(self) -> Handlers:
@@ -132,6 +140,7 @@ class Coverage(Part):
 
     def _stepped(self, e: events.StepEnds) -> None:
         row = self._of(e.optimizer)
+        _trained.update(row.params)
         if row.fresh:
             row.got |= e.tokens.keys()
             row.count += 1

@@ -215,7 +215,8 @@ def _is_odd(seen: Seen, out: Sequence[Any], within: Sequence[Any]) -> bool:
     ranks, others = [_rank(seen, p) for p in within], [_rank(seen, p) for p in out]
     if max(others) < min(ranks):
         owners = [seen.names.owner(p) for p in out]
-        return not any(id(m) in seen.loaded or not m.training for m in owners)
+        known = any(id(m) in seen.loaded or not m.training for m in owners)
+        return not known and seen.before.isdisjoint(map(id, out))
     behind = min(others) > max(ranks) and min(ranks) >= 0
     return behind or 2 * len(within) >= len(out) + len(within)
 
