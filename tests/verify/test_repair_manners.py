@@ -312,3 +312,21 @@ def test_a_loss_at_its_minimum_is_put_right_where_it_is_not() -> None:
     same = draw(3, 4)
     finding = found(squared_error, half_squared_error_backward, same, same.copy())
     assert finding.name.code == "factor"
+
+
+turn = 2
+"""A loop's counter, say: no part of the mathematics around it."""
+
+
+def halved(x: Any) -> Any:
+    return 0.5 * x * np.sin(x)
+
+
+def halved_back(g: Any, x: Any) -> Any:
+    return (g * (np.sin(x) + x * np.cos(x)),)
+
+
+def test_what_neither_pass_uses_corrects_nothing():
+    (found,) = verify.pair(halved, halved_back, np.linspace(0.3, 2.0, 12).reshape(4, 3)).findings
+    assert found.correction is not None and found.correction.rechecked
+    assert "turn" not in found.correction.after.replace("return", "")

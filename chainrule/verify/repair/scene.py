@@ -171,11 +171,19 @@ class Scene:
             yield from _parts(k, v)
         function = plain_function(self.draft.source.function)
         for k, v in function.__globals__.items():
-            if isinstance(v, int | float) and not k.startswith("__"):
+            if isinstance(v, int | float) and (k.isupper() or k in self._outside):
                 yield k, v
         for k, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             if isinstance(v := cell.cell_contents, int | float):
                 yield k, v
+
+    @cached_property
+    def _outside(self) -> set[str]:
+        """Names that the forward or the backward uses: of the others that a file has, a loop's
+        counter say, neither knows anything."""
+        source = self.draft.source
+        codes = [s.function for s in (source, source.forward) if s is not None]
+        return {name for f in codes for name in plain_function(f).__code__.co_names}
 
     @cached_property
     def extents(self) -> dict[str, int]:
