@@ -147,6 +147,11 @@ class Subject(abc.ABC):
         """The forward as a graph of known ops, or None if it cannot be traced."""
         return None
 
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """What a library derives from the forward's own code; None if none can."""
+        flow = self.flow(xs)
+        return None if flow is None else tuple(flow.pull(gs))
+
     @property
     def source(self) -> Source | None:
         """The backward's code, or None if there is none or it cannot be read."""

@@ -532,3 +532,37 @@ def test_a_module_that_cannot_be_copied_stops_nobody():
     assert "Linear, an argument beside its parameters, cannot be copied" in str(skipped)
     with pytest.raises(ConfigError, match="keep what it computes detached"):
         subject_of_function(Descent, args)
+
+
+class SoftRank(torch.autograd.Function):
+    """How near each element is to the k-th largest. Where two are equal it has a derivative, and
+    the rule, as PyTorch's own of these calls, another one: sign(0) is 0."""
+
+    @staticmethod
+    def forward(ctx, x):
+        top, order = x.sort(descending=True)
+        apart = top[:, :, None] - x[:, None, :]
+        near = torch.softmax(-apart.abs(), -1)
+        ctx.save_for_backward(near, apart.sign(), order)
+        return near
+
+    @staticmethod
+    def backward(ctx, g):
+        near, sign, order = ctx.saved_tensors
+        t = near * (g - (g * near).sum(-1, keepdim=True)) * sign
+        return t.sum(1).scatter_add(1, order, -t.sum(2))
+
+
+class Unsorted(SoftRank):
+    @staticmethod
+    def backward(ctx, g):
+        near, sign, _ = ctx.saved_tensors
+        t = near * (g - (g * near).sum(-1, keepdim=True)) * sign
+        return t.sum(1) - t.sum(2)
+
+
+@pytest.mark.parametrize(("function", "ok"), [(SoftRank, True), (Unsorted, False)])
+def test_ties_at_which_each_op_has_its_convention(function: Any, ok: bool):
+    x = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))
+    report = certify("ranks", [subject_of_function(function, (x,))])
+    assert report.ok is ok

@@ -273,6 +273,19 @@ class FunctionSubject(Subject):
         """The forward's own code, run under autograd."""
         return traced(self, self._outside, self._tensors(xs), self._replay)
 
+    def derived(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
+        """What PyTorch derives from the forward's code, run outside of the function."""
+        args = [
+            x.requires_grad_() if i.wanted and is_float(x) else x
+            for x, i in zip(self._tensors(xs), self.inputs, strict=True)
+        ]
+        with torch.enable_grad(), self._replay.running(args):
+            ys = self._outside(held(args))
+        wrt = [x for x in args if isinstance(x, Tensor) and x.requires_grad]
+        found = iter(gradients(ys, [to_torch(g) for g in gs], wrt))
+        bars = [next(found) if any(x is w for w in wrt) else None for x in args]
+        return tuple([None if b is None else to_numpy(b) for b in bars])
+
     def _outside(self, args: Sequence[Any]) -> list[Tensor]:
         """The outputs that have a gradient, of the forward run outside the function."""
         ctx = StandIn(tuple([x.wanted for x in self.inputs]))
