@@ -86,6 +86,13 @@ def others(run: Run, base: Base) -> Iterator[Point]:
         yield from _one_by_one(run, base, lengths, _longer)
 
 
+def multiples(run: Run, base: Base) -> Iterator[Point]:
+    """Versions of the point of which all lengths are the same multiple of its own: what was even
+    stays even, and what were four parts of equal length are that still."""
+    for by in (2, 3):
+        yield from _renamed(run, base, {n: by * n for n in _free(run, base)})
+
+
 def _small(run: Run, base: Base, lengths: Sequence[int]) -> Iterator[Point]:
     for small in _SMALL:
         renaming = dict(zip(lengths, small, strict=False))
