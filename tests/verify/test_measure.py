@@ -526,7 +526,7 @@ def test_what_is_slow_is_left_and_what_was_seen_by_then_is_said(monkeypatch, aft
     right = examine(Pair(slow(np.matmul, 0.005), matmul_back, x, w))
     assert not right.wrong
     assert any("evaluations took" in why for _, why in right.skipped)
-    wrong = examine(Pair(slow(np.matmul, 0.005), lambda g, x, w: (g @ w.T, 2 * x.T @ g), x, w))
+    wrong = examine(Pair(slow(np.matmul, 0.005), lambda x, w, g: (g @ w.T, 2 * x.T @ g), x, w))
     assert {t.input for t in wrong.trials if t.verdict == "wrong"} <= {1}
     assert wrong.evaluations < 250
 
@@ -570,3 +570,27 @@ def test_naming_what_is_slow_ends_as_well(monkeypatch):
     )
     assert [f.name.code for f in report.findings] == ["unnamed"]
     assert any("more names" in s.subject for s in report.ledger.skipped)
+
+
+def turned(x: Any) -> Any:
+    a, b = np.array_split(x, 2, -1)
+    return np.concatenate([-b, a], -1)
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_what_is_made_for_even_lengths_is_not_asked_about_odd_ones(wrong: bool):
+    """Where both halves of an odd length have the same name by chance, nobody means them."""
+
+    def forward(x: Any, sin: Any) -> Any:
+        return x * (1 - sin) + turned(x) * sin
+
+    def backward(x: Any, sin: Any, g: Any) -> Any:
+        by = 8 / x.shape[1] if wrong else 1.0
+        return by * (g * (1 - sin) - turned(g * sin)), None
+
+    subject = Pair(forward, backward, normal(6, 8), np.full((6, 8), 0.3))
+    x, sin = subject.inputs
+    subject.inputs = (x, replace(sin, wanted=False))
+    evidence = examine(subject)
+    assert any(b.code == "size" for b in evidence.behaviours) is wrong
+    assert bool(evidence.wrong) is wrong

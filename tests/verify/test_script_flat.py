@@ -49,6 +49,7 @@ RIGHT = {
     "shown": "right = (head(h * g).sign() == Y.sign()).float().mean()\n"
     "loss = F.mse_loss(head(h * g), Y) + 0 * right",
     "satisfied": "loss = F.relu(head(h * g) - 50.0).mean()",
+    "beyond": "s = torch.sigmoid(1e5 + g).mean(1, keepdim=True)\nloss = F.mse_loss(head(h) * s, Y)",
     "frozen": "z = (g.detach() > 0).float() * h * g.abs()\nloss = F.mse_loss(head(z), Y)",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from time import perf_counter
@@ -224,10 +224,22 @@ class _Examination:
             run.skip(point.name, str(error))
             return None
         self.seen += seen
+        odd = [base for base, found in seen if found.wrong or found.misshaped]
+        if right and odd and code == "size" and self._is_right_at_multiples:
+            self._unmeant(odd)
+            return None
         if right:
             for base, found in seen:
                 self._told(base, found, code)
         return seen[-1][0]
+
+    def _unmeant(self, bases: Sequence[Base]) -> None:
+        """Sizes for which nobody has made the backward."""
+        for point in [base.point.name for base in bases]:
+            why = "it is right at multiples of the captured sizes, and not made for these"
+            self.run.skip(point, why)
+            for k in self.run.wrong_at(point):
+                self.run.doubt(point, k)
 
     @cached_property
     def _is_right_at_multiples(self) -> bool:
@@ -249,12 +261,6 @@ class _Examination:
     def _told(self, base: Base, found: Probe, code: str) -> None:
         """Say what is wrong at a point, the captured one being right."""
         run, point = self.run, base.point
-        if code == "size" and (found.wrong or found.misshaped) and self._is_right_at_multiples:
-            why = "it is right at multiples of the captured sizes, and not made for these"
-            run.skip(point.name, why)
-            for k in found.wrong:
-                run.doubt(point.name, k)
-            return
         # Without code of its own a subject may hold sizes that nobody sees, as ops do.
         written = run.subject.source is not None and code == "size"
         for k, shape in found.misshaped.items() if written else ():

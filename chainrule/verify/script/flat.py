@@ -95,14 +95,16 @@ def _flat(
 
 
 def _is_flat(entry: Entry, values: Mapping[int, Tensor]) -> bool:
-    """Whether a call has no slope elsewhere either."""
+    """Whether a call has no slope elsewhere either: near its inputs, and near 0, where what
+    saturates has one."""
     generator = torch.Generator().manual_seed(0)
-    for far in FAR:
+    for near, far in [*[(1.0, far) for far in FAR], (0.0, 1.0)]:
         moved = dict(values)
         for slot in entry.connected:
             x = values[slot].detach()
             noise = torch.randn(x.shape, generator=generator).to(x.dtype)
-            moved[slot] = (x + far * (x.abs().mean() + 1.0) * noise).requires_grad_()
+            by = far * (near * x.abs().mean() + 1.0)
+            moved[slot] = (near * x + by * noise).requires_grad_()
         made = [t.sum() for t in made_by(entry, moved) if t.requires_grad]
         grads = gradients(sum(made, torch.zeros(())), [moved[s] for s in entry.connected])
         if any(g is not None and bool(g.any()) for g in grads):
