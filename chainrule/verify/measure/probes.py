@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -72,7 +73,8 @@ def probe(run: Run, base: Base, thorough: bool) -> Probe:
     look = Look(run, base, rounding)
     trials += [look.trial("random", k, ts[k], found[k], gs, bars[k]) for k in clear]
     try:
-        for trial in _thorough(look, clear, ts, found, gs, bars) if thorough else ():
+        each = _each_output(look, clear, ts, found, gs)
+        for trial in chain(each, _balanced(look, clear, ts, found, gs, bars)) if thorough else ():
             trials.append(trial)
     except LateError as error:
         run.skip(f"more directions: {base.point.name}", str(error))
@@ -191,19 +193,6 @@ def _unseen(base: Base, k: int, along: Sequence[Slope]) -> Trial:
     jump = any(bool(s.jump.any()) for s in along)
     verdict = "kink" if kink and not jump else "unsure"
     return Trial(base.point.name, "random", k, 0.0, 1.0, verdict)
-
-
-def _thorough(
-    look: Look,
-    clear: Sequence[int],
-    ts: dict[int, Array],
-    found: Slopes,
-    gs: Sequence[Array],
-    bars: Sequence[Array | None],
-) -> Iterator[Trial]:
-    """Other cotangents and directions, at the same point."""
-    yield from _each_output(look, clear, ts, found, gs)
-    yield from _balanced(look, clear, ts, found, gs, bars)
 
 
 def _each_output(
