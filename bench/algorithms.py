@@ -1,4 +1,5 @@
-"""How fast are sorting, searching and factorizations in compiled programs, beside NumPy's?
+"""How fast are sorting, searching, factorizations and Fourier transforms in compiled programs,
+beside NumPy's?
 
 One thread each. Every call gets other numbers than the one before: with the same ones again a
 processor learns the branches of a comparison sort by heart.
@@ -16,6 +17,7 @@ import chainrule as cr
 from bench.pairs import Row, pair, row
 
 SIZES = (1_000, 100_000, 1_000_000)
+TRANSFORMS = ((64,), (1_024,), (65_536,), (32, 1_024), (32, 4_096), (1_009,))
 SHAPES = ((4, 4), (32, 32), (512, 512), (1_000, 4, 4))
 
 
@@ -54,6 +56,16 @@ def run() -> list[Row]:
         given = [(a, rng.standard_normal((*shape[:-1], 1)))]
         rows.append(
             compared(f"cholesky and solve {shape}", factored(cr.linalg), factored(np.linalg), given)
+        )
+    for shape in TRANSFORMS:
+        x = rng.standard_normal((2, *shape)).astype(np.float32)
+        z = (x[0] + 1j * x[1]).astype(np.complex64)
+        for dtype in (np.complex64, np.complex128):
+            name = np.dtype(dtype).name
+            given = [(z.astype(dtype),)]
+            rows.append(compared(f"fft {shape} {name}", cr.fft.fft, np.fft.fft, given))
+        rows.append(
+            compared(f"rfft {shape} float64", cr.fft.rfft, np.fft.rfft, [(x[0].astype(float),)])
         )
     return rows
 
