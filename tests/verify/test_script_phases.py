@@ -49,6 +49,12 @@ SEARCH = TWO.format(
     second="for lr in (0.01, 0.02, 0.03):\n    train(net.parameters(), lr)",
 )
 HEAD = TWO.format(reset="optimizer.zero_grad()", second="train(net[2].parameters(), 0.01)")
+ANOTHER = TWO.format(
+    reset="optimizer.zero_grad()",
+    second="del net, first, loss\n"
+    "net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))\n"
+    "train(net[2].parameters(), 0.01)",
+)
 UNUSED = TWO.format(
     reset="pass", second="later = torch.optim.SGD(net.parameters(), lr=0.1)\nprint('done')"
 )
@@ -90,6 +96,12 @@ def test_a_mistake_of_the_second_phase_is_found_and_its_correction_tried(tmp_pat
     assert [f.name.code for f in outcome.report.findings] == ["not_reset"]
     correction = second.findings[0].correction
     assert correction is not None and correction.rechecked
+
+
+def test_a_new_body_in_the_place_of_the_old_one_was_not_trained(tmp_path):
+    """Its parameters may well have the addresses of those that are gone."""
+    outcome, _ = ran(tmp_path, ANOTHER)
+    assert [f.name.code for f in outcome.phases[1].findings] == ["not_optimized"]
 
 
 @pytest.mark.parametrize(("text", "phases"), [(RESET, 2), (SEARCH, 2), (HEAD, 2), (UNUSED, 1)])

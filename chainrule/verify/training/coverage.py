@@ -7,6 +7,7 @@ optimizer that holds parameters of no model, a layer in a plain list, a graph th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 from weakref import WeakValueDictionary
@@ -40,8 +41,8 @@ class Seen:
     """All that coverage is judged by."""
 
     names: Names
-    before: frozenset[int] = frozenset()
-    """Ids of parameters that were trained in an earlier phase."""
+    before: Mapping[int, Any] = field(default_factory=dict[int, Any])
+    """By id: parameters that were trained in an earlier phase, and live."""
     optimizers: dict[int, Steps] = field(default_factory=dict[int, Steps])
     touched: set[int] = field(default_factory=set[int])
     """Ids of parameters that a backward pass gave a gradient."""
@@ -77,7 +78,7 @@ class Coverage(Part):
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._seen = Seen(Names(), before=frozenset(_trained))
+        self._seen = Seen(Names(), before=WeakValueDictionary(_trained))
         self._root: Any = None
 
     def listens(self) -> Handlers:

@@ -216,7 +216,7 @@ def _is_odd(seen: Seen, out: Sequence[Any], within: Sequence[Any]) -> bool:
     if max(others) < min(ranks):
         owners = [seen.names.owner(p) for p in out]
         known = any(id(m) in seen.loaded or not m.training for m in owners)
-        return not known and seen.before.isdisjoint(map(id, out))
+        return not known and not any(seen.before.get(id(p)) is p for p in out)
     behind = min(others) > max(ranks) and min(ranks) >= 0
     return behind or 2 * len(within) >= len(out) + len(within)
 
