@@ -10,11 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from chainrule.verify.certify import certify
-from chainrule.verify.finding import Finding
+from chainrule.verify.finding import LEVELS, Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.subject import Subject
-
-_LEVELS = ("error", "warning", "note")
 
 
 def merged(findings: Sequence[Finding]) -> list[Finding]:
@@ -27,7 +25,7 @@ def merged(findings: Sequence[Finding]) -> list[Finding]:
         key = (f.place, f.input, f.kind, f.name.code) if f.place is not None else number
         groups.setdefault(key, []).append(f)
     out = [_one(group) for group in groups.values()]
-    return sorted(out, key=lambda f: _LEVELS.index(f.level))
+    return sorted(out, key=lambda f: LEVELS.index(f.level))
 
 
 def certified_after(

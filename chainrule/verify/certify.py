@@ -18,7 +18,7 @@ from chainrule.verify.diagnose.approximate import approximate
 from chainrule.verify.diagnose.cut_text import cut_at, decided_at
 from chainrule.verify.diagnose.edits import refined, stated
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.finding import Finding, Name
+from chainrule.verify.finding import LEVELS, Finding, Name
 from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
@@ -34,7 +34,6 @@ _ANYWHERE = ("unnamed", "wrong_value", "region", "factor", "sign", "missing_term
 _CUT = ("detached", "partly_detached", "unnamed", "missing_term", "wrong_value", "stale")
 """What a cut of the graph explains."""
 _CASES = ("region", "one_sided")
-_LEVELS = ("error", "warning", "note")
 
 
 def certify(
@@ -238,7 +237,7 @@ def _ordered(run: _Run) -> list[Finding]:
     """Errors first, then as the subjects came; what a culprit spoils is listed with it only."""
     results = sorted(run.results, key=lambda r: r.at)
     findings = [f for r in results for f in r.findings]
-    findings.sort(key=lambda f: _LEVELS.index(f.level))
+    findings.sort(key=lambda f: LEVELS.index(f.level))
     if run.spoiled:
         names = [*findings[0].victims, *[name for _, name in sorted(run.spoiled)]]
         findings[0] = replace(findings[0], victims=tuple(dict.fromkeys(names)))

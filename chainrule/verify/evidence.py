@@ -63,7 +63,7 @@ class Jacobians:
         return float(np.linalg.norm(self.difference)) / scale if scale else 0.0
 
 
-NOTES = ("straight_through", "not_summed")
+NOTES = ("straight_through", "not_summed", "lengths")
 """Behaviours that are good to know, but not wrong."""
 
 

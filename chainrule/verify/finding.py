@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from chainrule.verify.mistakes import MISTAKES, Mistake
 from chainrule.verify.place import Place
@@ -12,6 +12,8 @@ from chainrule.verify.subject import Array
 Level = Literal["error", "warning", "note"]
 """`error`: a gradient is wrong. `warning`: probably not what was meant. `note`: good to know, but
 not wrong (a kink, a straight-through estimator): a report with notes only is ok."""
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+"""In the order in which a report lists them."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ _ROWS: list[tuple[str, str, str]] = [
     ("partly_detached", "one path detached", "the graph was cut on one of the ways to the result"),
     ("contiguity", "right only for contiguous cotangents", "strides or memory order are ignored"),
     ("size", "right only for some sizes", "a size is written into the backward"),
+    ("lengths", "made for lengths of a kind", "right at multiples of the sizes, wrong at others"),
     ("one_sided", "right only for one sign", "a case of the input is not handled"),
     ("region", "wrong in one region", "some elements get a wrong gradient, others do not"),
     ("precision", "loses precision", "wrong in this dtype by more than its rounding explains"),

@@ -527,8 +527,8 @@ def test_what_is_slow_is_left_and_what_was_seen_by_then_is_said(monkeypatch, aft
     assert not right.wrong
     assert any("evaluations took" in why for _, why in right.skipped)
     wrong = examine(Pair(slow(np.matmul, 0.005), lambda x, w, g: (g @ w.T, 2 * x.T @ g), x, w))
+    assert any("evaluations took" in why for _, why in wrong.skipped)
     assert {t.input for t in wrong.trials if t.verdict == "wrong"} <= {1}
-    assert wrong.evaluations < 250
 
 
 @pytest.mark.parametrize(("halvings", "level"), [(18, "note"), (9, "error")])
@@ -592,5 +592,6 @@ def test_what_is_made_for_even_lengths_is_not_asked_about_odd_ones(wrong: bool):
     x, sin = subject.inputs
     subject.inputs = (x, replace(sin, wanted=False))
     evidence = examine(subject)
-    assert any(b.code == "size" for b in evidence.behaviours) is wrong
+    found = {b.code for b in evidence.behaviours}
+    assert "size" in found if wrong else found == {"lengths"}
     assert bool(evidence.wrong) is wrong

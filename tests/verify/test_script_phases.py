@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -125,4 +127,14 @@ def test_the_files_hold_all_phases(tmp_path):
     assert whole["what"] == str(path)
     checked = [c["subject"] for c in whole["ledger"]["checked"]]
     assert len(checked) == 2 * len(set(checked))
+    assert [f["names"][0]["code"] for f in whole["findings"]] == ["not_reset"]
+
+
+def test_one_document_on_all_phases(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(NOT_RESET, encoding="utf-8")
+    command = [sys.executable, "-m", "chainrule", "verify", "--json", "-", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    whole = json.loads(done.stdout)
     assert [f["names"][0]["code"] for f in whole["findings"]] == ["not_reset"]

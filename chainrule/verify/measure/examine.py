@@ -224,21 +224,22 @@ class _Examination:
             run.skip(point.name, str(error))
             return None
         self.seen += seen
-        odd = [base for base, found in seen if found.wrong or found.misshaped]
+        odd = any(found.wrong or found.misshaped for _, found in seen)
         if right and odd and code == "size" and self._is_right_at_multiples:
-            self._unmeant(odd)
+            self._unmeant(seen)
             return None
         if right:
             for base, found in seen:
                 self._told(base, found, code)
         return seen[-1][0]
 
-    def _unmeant(self, bases: Sequence[Base]) -> None:
-        """Sizes for which nobody has made the backward."""
-        for point in [base.point.name for base in bases]:
-            why = "it is right at multiples of the captured sizes, and not made for these"
-            self.run.skip(point, why)
-            for k in self.run.wrong_at(point):
+    def _unmeant(self, seen: Sequence[tuple[Base, Probe]]) -> None:
+        """Sizes at which something is wrong, and for which nobody may have made the backward."""
+        for base, found in seen:
+            point = base.point.name
+            for k in {*found.wrong, *found.misshaped}:
+                says = f"right at multiples of the captured sizes, wrong at {point}"
+                self.run.behaves("lengths", k, says, point=point)
                 self.run.doubt(point, k)
 
     @cached_property

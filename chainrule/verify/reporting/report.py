@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chainrule.verify.finding import Finding
+from chainrule.verify.finding import LEVELS, Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.reporting.as_text import lines, plain
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-
-_LEVELS = ("error", "warning", "note")
 
 
 class Report:
@@ -106,7 +103,7 @@ def joined(what: str, reports: Sequence[Report]) -> Report:
     """One report of several on the same thing. What a later one finds again is said once."""
     if len(reports) == 1:
         return reports[0]
-    every = sorted([f for r in reports for f in r.findings], key=lambda f: _LEVELS.index(f.level))
+    every = sorted([f for r in reports for f in r.findings], key=lambda f: LEVELS.index(f.level))
     found = {(f.subject, f.kind, f.input, f.name.code, f.place): f for f in reversed(every)}
     ledger = Ledger()
     for part in [report.ledger for report in reports]:
