@@ -15,9 +15,9 @@ from torch import Tensor
 from chainrule.verify.finding import Correction, Finding, Level, Name
 from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
+from chainrule.verify.script.alive import parameter_names
 from chainrule.verify.script.cuts import Slice
 from chainrule.verify.script.entries import Entry
-from chainrule.verify.script.graphs import parameter_names
 from chainrule.verify.script.lost import Step
 from chainrule.verify.script.opened import gradients, made_by, values_of
 from chainrule.verify.training.names import listed
@@ -47,7 +47,9 @@ def ends(part: Slice, turn: int) -> list[Flat]:
     """Calls that make whole numbers or truth of values with a gradient, on the way to a loss."""
     read = {s for e in part.entries for s in e.inputs}
     some = [e for e in part.entries if e.connected and not read.isdisjoint(e.whole)]
-    names = parameter_names() if some else {}  # which looks through all that there is
+    names = (
+        parameter_names(torch.nn.Module) if some else {}
+    )  # which looks through all that there is
     rows = [_flat(part, e, "none", True, part.connected_roots(e), turn, names) for e in some]
     return [flat for flat in rows if flat is not None]
 
@@ -65,7 +67,7 @@ def zeros(part: Slice, loss: Tensor, turn: int) -> list[Flat]:
     grads = gradients(values[part.loss], [values[s] for s in asked])
     zero = {s: not bool(g.any()) for s, g in zip(asked, grads, strict=True) if g is not None}
     left = {s for s in part.tape.roots if zero.get(s)}
-    found, names = list[Flat](), parameter_names() if left else {}
+    found, names = list[Flat](), parameter_names(torch.nn.Module) if left else {}
     for e in reversed(live):
         stops = all(zero.get(s, True) for s in e.connected)
         if stops and not all(zero.get(s, True) for s in e.outputs):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.patches import Patches
+from chainrule.verify.script.alive import parameter_names
 
 _NODES = 200_000
 """Larger graphs are not walked."""
@@ -56,7 +56,7 @@ class Graphs:
 
     def upstream(self) -> Mapping[str, Sequence[str]]:
         """By class: names of other Functions and of parameters, in the order of the walk."""
-        names = parameter_names()
+        names = parameter_names(torch.nn.Module)
         out: dict[str, list[str]] = {}
         for name, others in self._behind.items():
             leaves = dict.fromkeys([names.get(id(leaf), "") for leaf in self._leaves[name]])
@@ -97,14 +97,3 @@ def walk(roots: Sequence[Any]) -> list[Any]:
                 seen[node] = None
                 stack.append(node)
     return list(seen)
-
-
-def parameter_names() -> dict[int, str]:
-    """Names of the parameters of all modules that are alive, the longest for each."""
-    names: dict[int, str] = {}
-    modules = [o for o in gc.get_objects() if issubclass(type(o), torch.nn.Module)]
-    for module in modules:
-        for name, parameter in module.named_parameters():
-            if len(name) > len(names.get(id(parameter), "")):
-                names[id(parameter)] = name
-    return names

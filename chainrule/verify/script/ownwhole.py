@@ -9,7 +9,6 @@ then its parameters are the arguments, in the places that stand for them inside.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial, wraps
@@ -28,6 +27,7 @@ from chainrule.tensor import Tensor
 from chainrule.verify.own.call import paths
 from chainrule.verify.patches import Patches
 from chainrule.verify.reading import argument_names
+from chainrule.verify.script.alive import parameter_names
 from chainrule.verify.script.numbers import Moved, Trial
 from chainrule.verify.script.onestep import OneStep
 from chainrule.verify.script.ownclock import function_key
@@ -245,7 +245,7 @@ class OwnWhole(OneStep):
     def _names(self) -> Mapping[int, str]:
         tape = self._tape
         assert tape is not None
-        known = {**_parameters(), **self._called}
+        known = {**parameter_names(Module, name_of), **self._called}
         return {id(t): known.get(id(t)) or name_of(t) or "a leaf" for t in tape.roots.values()}
 
     def _moved(self, trial: Trial) -> Moved:
@@ -253,16 +253,3 @@ class OwnWhole(OneStep):
         made = Moved(self._tape, trial, self._library)
         self._moves = made if trial.site else None
         return made
-
-
-def _parameters() -> dict[int, str]:
-    """Names of the parameters of all modules that are alive, the longest for each; those of a
-    module that is no part of another one begin with what the user's running line calls it."""
-    names: dict[int, str] = {}
-    for module in [o for o in gc.get_objects() if issubclass(type(o), Module)]:
-        before = name_of(module)
-        for name, parameter in module.named_parameters():
-            full = f"{before}.{name}" if before and "." not in name else name
-            if len(full) > len(names.get(id(parameter), "")):
-                names[id(parameter)] = full
-    return names

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -74,29 +74,12 @@ def run(
         loop: The ones of both that look at training loops. If there are any, corrections of the
             loop are tried: the changed script is run once more (see `Again`).
     """
-    since = time.perf_counter()
-
-    def again(what: Target, until: int, own: Makers, torch: Makers) -> Outcome:
-        return run(what, args, steps=steps, stop=True, phase=until, own=own, torch=torch)
-
-    def session(number: int, at: Place | None, ended: Callable[[Report], None]) -> Session:
-        def once_more(edited: Target) -> tuple[int, Codes]:
-            with uncompiled():
-                outcome = again(edited, number, *loop)
-            return _code(outcome, number), codes(outcome.phases[-1].findings)
-
-        def in_python() -> Seen:
-            outcome = again(target, number, own, torch)
-            found = outcome.phases[-1]
-            return _code(outcome, number), found.findings, found.ledger
-
-        what = target.name if at is None else f"{target.name} from line {at.line} on"
-        return Session(
-            what, steps, ended, own=own, torch=torch, stop=stop and number == phase, since=since,
-            again=Again(target, once_more) if any(loop) else None, compiled=Uncompiled(in_python),
-        )  # fmt: skip
-
-    phases = Phases(session, deliver, phase if stop else MOST)
+    way = _Way(target, args, steps, own, torch, loop)
+    phases = Phases(
+        lambda number, at, ended: way.session(number, at, ended, stop and number == phase),
+        deliver,
+        phase if stop else MOST,
+    )
     with as_main(target, args) as namespace:
         phases.begin()
         code = _executed(target, namespace)
@@ -109,6 +92,47 @@ def run(
     is_seen = any(s.is_seen for s in phases.sessions)
     seconds = sum([s.seconds for s in phases.sessions])
     return Outcome(code, report, tuple(phases.reports), is_seen, seconds)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How a script is run, and run once more; see `run`."""
+
+    target: Target
+    args: Sequence[str]
+    steps: int
+    own: Makers
+    torch: Makers
+    loop: tuple[Makers, Makers]
+    since: float = field(default_factory=time.perf_counter)
+
+    def session(
+        self, number: int, at: Place | None, ended: Callable[[Report], None], stop: bool
+    ) -> Session:
+        """That of a phase, which begins with an optimizer made `at` a place."""
+
+        def once_more(edited: Target) -> tuple[int, Codes]:
+            with uncompiled():
+                outcome = self._again(edited, number, *self.loop)
+            return _code(outcome, number), codes(outcome.phases[-1].findings)
+
+        def in_python() -> Seen:
+            outcome = self._again(self.target, number, self.own, self.torch)
+            found = outcome.phases[-1]
+            return _code(outcome, number), found.findings, found.ledger
+
+        name = self.target.name
+        what = name if at is None else f"{name} from line {at.line} on"
+        again = Again(self.target, once_more) if any(self.loop) else None
+        return Session(
+            what, self.steps, ended, own=self.own, torch=self.torch, stop=stop,
+            since=self.since, again=again, compiled=Uncompiled(in_python),
+        )  # fmt: skip
+
+    def _again(self, target: Target, phase: int, own: Makers, torch: Makers) -> Outcome:
+        return run(
+            target, self.args, steps=self.steps, stop=True, phase=phase, own=own, torch=torch
+        )
 
 
 def _code(outcome: Outcome, phase: int) -> int:

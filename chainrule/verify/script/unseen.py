@@ -11,15 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.nested import checksum, tensors_in
+from chainrule.verify.script.alive import parameter_names
 from chainrule.verify.script.apart import LostError, apart
 from chainrule.verify.script.entries import Mark, version
-from chainrule.verify.script.graphs import parameter_names, walk
+from chainrule.verify.script.graphs import walk
 from chainrule.verify.script.tape import Tape
 from chainrule.verify.where import frames, users_line
 
@@ -67,7 +69,7 @@ class Unseen:
             self._report_kept(k)
 
     def _report(self, tape: Tape, changed: Sequence[Tensor]) -> None:
-        names = parameter_names()
+        names = parameter_names(torch.nn.Module)
         for t in changed:
             what = names.get(id(t), f"a tensor of shape {tuple(t.shape)}")
             place = _line(tape, t)

@@ -16,12 +16,13 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.patches import Patches
 from chainrule.verify.pytorch.door import unseen
+from chainrule.verify.script.alive import parameter_names
 from chainrule.verify.script.apart import apart
 from chainrule.verify.script.clock import BACKWARD
 from chainrule.verify.script.cuts import Slice
 from chainrule.verify.script.entries import GRAD
 from chainrule.verify.script.flat import Flat, ends, found_flat, zeros
-from chainrule.verify.script.graphs import parameter_names, walk
+from chainrule.verify.script.graphs import walk
 from chainrule.verify.script.lost import found_in
 from chainrule.verify.script.moved import Torch, moved
 from chainrule.verify.script.numbers import Moved, Trial
@@ -175,7 +176,7 @@ class WholeObserver(OneStep):
         return {id(node.variable) for node in nodes if hasattr(node, "variable")}
 
     def _names(self) -> Mapping[int, str]:
-        return parameter_names()
+        return parameter_names(torch.nn.Module)
 
     def _moved(self, trial: Trial) -> Moved:
         return moved(cast(Tape, self._tape), trial)
