@@ -10,16 +10,16 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from chainrule.verify.finding import Correction, Finding, Level, Name
 from chainrule.verify.ledger import STEP, TRAINING
 from chainrule.verify.place import Place
 from chainrule.verify.script.cuts import Cut, Slice
-from chainrule.verify.script.remedies.cuts import derived_again, switched_on
+from chainrule.verify.script.purposes import Where, differentiated, purpose
+from chainrule.verify.script.remedies.cuts import derived_again, scaled_noise, switched_on
 from chainrule.verify.script.rerun import Lost
-from chainrule.verify.script.sampled import is_sample
 from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.names import listed
 
 RELEVANT = 1e-3
 """Share of a parameter's gradient that may be lost without a word."""
@@ -29,10 +29,7 @@ NOISE = 1e-5
 """Share of the largest lost or kept gradient below which a gradient is rounding."""
 RIGHT = 0.02
 """Error at which the opened gradient agrees with differences, in the script's own precision."""
-_NAMES = 6
-"""Parameters that are named."""
 
-Where = Literal["step", "added", "bare", "inside", "sample", "derivative", "loss"]
 
 _WORDS = {
     "detach": "`.detach()` cuts the graph",
@@ -50,7 +47,7 @@ _INSTEAD = {
     "grad": "take the derivative with create_graph=True",
     "number": "keep tensors, and compute with them what is computed with these numbers",
     "no_grad": "compute it outside of no_grad()",
-    "draw": "draw it with rsample(), which keeps the graph",
+    "draw": "draw it with rsample(), or as mean + std * randn_like(std): they keep the graph",
 }
 
 
@@ -109,7 +106,7 @@ class Step:
     numbers: list[tuple[Place, str, float, float]] = field(
         default_factory=list[tuple[Place, str, float, float]]
     )
-    """Numbers in the loss that were tensors with a graph (see `Slice.added_numbers`)."""
+    """Numbers in the loss that were tensors with a graph (see `added`)."""
     used: set[int] = field(default_factory=set[int])
     """Slots whose graph has been used by a backward pass."""
     turn: int = 0
@@ -149,24 +146,10 @@ def seen_of(
         if lost.lost[slot] > NOISE * loudest
     ]
     allowed = max(RELEVANT, ROUNDINGS * max([e.eps for e in part.entries]))
-    where = _where(part, cut)
-    by = part.differentiated(cut) if where == "derivative" else ()
+    where = purpose(part, cut)
+    by = differentiated(part, cut) if where in ("derivative", "wasted") else ()
     ids = frozenset([ident(part.tape.roots[s]) for s in by])
     return Seen(cut.kind, cut.place, where, tuple(roots), allowed, lost.error, turn, loss, ids)
-
-
-def _where(part: Slice, cut: Cut) -> Where:
-    if part.is_step(cut) or part.is_offset(cut):
-        return "step"
-    if part.is_added(cut):
-        return "added"
-    if part.is_bare(cut):
-        return "bare"
-    if part.is_inside(cut):
-        return "inside"
-    if part.is_derivative(cut):
-        return "derivative"
-    return "sample" if is_sample(part, cut) else "loss"
 
 
 def found_in(step: Step) -> list[Finding]:
@@ -211,7 +194,7 @@ def _finding(seen: Seen, step: Step) -> list[Finding]:
     step.orphans |= {r.ident for r in orphans if level != "note"}
     named = orphans or hurt
     rivals = [_rival(other) for other in step.seen if orphans and _is_rival(seen, other)]
-    names = _listed(list(dict.fromkeys([r.name for r in named])))
+    names = listed(dict.fromkeys([r.name for r in named]))
     code = "detached" if orphans else "partly_detached"
     if seen.where == "step":
         code = "straight_through"
@@ -239,11 +222,6 @@ def _is_rival(seen: Seen, other: Seen) -> bool:
 
 def _rival(other: Seen) -> str:
     return f"another loss is cut off from them at {other.place}: one of the two may be meant"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(names[:_NAMES]) + more
 
 
 def _level(seen: Seen, orphans: bool) -> Level:
@@ -279,6 +257,8 @@ def _evidence(seen: Seen, roots: Sequence[Root]) -> list[str]:
         "inside": "behind the cut the value meets connected ones, and parameters act on both",
         "sample": "parameters go on with the sample, and what it was drawn with gets nothing of it",
         "derivative": "the derivative goes straight into the loss, which cannot change it so",
+        "wasted": "the derivative was taken with a graph of its own, which nothing uses: it was "
+        "meant to be trained through",
         "loss": "behind the cut the value meets no connected one before the loss: so do targets, "
         "weights, and what is handed to a part that trains by itself",
     }
@@ -286,7 +266,7 @@ def _evidence(seen: Seen, roots: Sequence[Root]) -> list[str]:
 
 
 _EDITS: dict[str, Callable[[Place], Edit | None]] = {
-    "no_grad": switched_on, "grad": derived_again
+    "no_grad": switched_on, "grad": derived_again, "draw": scaled_noise
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import TRAINING, Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.script import numbers
+from chainrule.verify.script.added import added_numbers
 from chainrule.verify.script.apart import LostError, apart
 from chainrule.verify.script.branch import is_branch
 from chainrule.verify.script.cuts import Cut, Slice
@@ -118,7 +119,7 @@ class OneStep(Observer):
         cuts = [c for c in part.cuts if not self._is_old(tape, c)]
         if self._trial is not None:
             cuts = self._trial.of_numbers(cuts)
-        self._step.numbers += part.added_numbers()
+        self._step.numbers += added_numbers(part)
         if cuts and math.prod(loss.shape) == 1:
             self._measure(part, cuts, loss)
 

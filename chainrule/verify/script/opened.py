@@ -97,7 +97,8 @@ def _opened(entry: Entry, cut: int | None) -> Callable[..., Any]:
         return _passed
     if entry.name == GRAD:
         return partial(_derived, create=cut is not None or entry.is_live)
-    return entry.function if entry.grad or entry.name != "normal" else _drawn
+    is_draw = entry.name == "normal" and (cut is not None or not entry.grad)
+    return _drawn if is_draw else entry.function
 
 
 def _derived(
@@ -114,9 +115,10 @@ def _derived(
     return grad(outputs, inputs, grad_outputs, **kwargs)
 
 
-def _drawn(mean: Tensor, std: Tensor, **_: Any) -> Tensor:
-    """The same numbers, as a function of mean and deviation."""
-    return mean + std * torch.normal(torch.zeros_like(mean), torch.ones_like(std))
+def _drawn(mean: Any, std: Any = 1.0, **kwargs: Any) -> Tensor:
+    """The same numbers, as a function of mean and deviation, of which at least one is a tensor."""
+    zeros, ones = torch.zeros_like(torch.as_tensor(mean)), torch.ones_like(torch.as_tensor(std))
+    return mean + std * torch.normal(zeros, ones, **kwargs)
 
 
 def _passed(x: Any, *_: Any, dtype: torch.dtype | None = None, **__: Any) -> Tensor:

@@ -1,4 +1,5 @@
-"""Checkpointed code is run a second time during the backward pass: does it give the same values?
+"""Checkpointed code is run a second time during the backward pass: does it give the same values,
+and does a gradient reach it at all (see `reentrant`)?
 
 PyTorch compares shapes and dtypes only. Here the sums of what every call gives are compared, for
 the checkpoints of one step; the first call that differs is named.
@@ -21,6 +22,7 @@ from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.pytorch.seen import Seen
+from chainrule.verify.script.reentrant import has_no_graph, unconnected
 from chainrule.verify.where import Frames, frames, users_line
 
 ALLOWED = 1e-3
@@ -54,6 +56,8 @@ class _Sums(Seen):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[_Call] = []
+        self.leaves: dict[int, torch.Tensor] = {}
+        """Those that require a gradient, by id."""
         self.seconds = 0.0
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -61,6 +65,8 @@ class _Sums(Seen):
         out = func(*args, **kwargs)
         start = perf_counter()
         name: str = getattr(func, "__name__", "")
+        given = [t for t in tensors_in((args, kwargs)) if t.requires_grad and t.is_leaf]
+        self.leaves.update({id(t): t for t in given})
         made = [t for t in tensors_in(out) if t.is_floating_point() and t.numel()]
         if made and name != _ALIAS:
             with torch.no_grad():
@@ -99,13 +105,20 @@ class Recomputed(Observer):
     def _watched(self, checkpoint: Any) -> Any:
         @wraps(checkpoint)
         def observed(function: Any, *args: Any, **kwargs: Any) -> Any:
-            again = self._twice(function) if self._on else function
-            return checkpoint(again, *args, **kwargs)
+            if not self._on:
+                return checkpoint(function, *args, **kwargs)
+            runs: list[_Sums] = []
+            out = checkpoint(self._twice(function, runs), *args, **kwargs)
+            if torch.is_grad_enabled() and runs and runs[0].leaves and has_no_graph(args, out):
+                place = users_line(frames())
+                if str(place) not in self._found:
+                    self._found[str(place)] = unconnected([*runs[0].leaves.values()], place)
+            return out
 
         return observed
 
-    def _twice(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        runs: list[list[_Call]] = []
+    def _twice(self, function: Callable[..., Any], runs: list[_Sums]) -> Callable[..., Any]:
+        """The function; what its runs give is noted in `runs`."""
 
         def run(*args: Any, **kwargs: Any) -> Any:
             sums = _Sums()
@@ -113,10 +126,10 @@ class Recomputed(Observer):
                 with modes.within(sums):
                     return function(*args, **kwargs)
             finally:  # a second run is cut short when it has what it needs
-                runs.append(sums.calls)
+                runs.append(sums)
                 self._seconds += sums.seconds
                 if len(runs) > 1:
-                    self._compare(runs[0], runs[-1])
+                    self._compare(runs[0].calls, runs[-1].calls)
 
         return run
 

@@ -9,8 +9,9 @@ nothing. Where the sample meets again what it was drawn with, as in the likeliho
 
 from __future__ import annotations
 
-from chainrule.verify.script.cuts import AFFINE, Cut, Slice
+from chainrule.verify.script.cuts import Cut, Slice
 from chainrule.verify.script.entries import DRAWS, Entry
+from chainrule.verify.script.sums import AFFINE
 
 _SCALES = {"mul", "__mul__", "__rmul__", "mul_"}
 

@@ -72,6 +72,8 @@ class Tape(Recorder):
         self._loose: set[int] = set()  # groups of which somebody has a tensor without a graph
         self._covered: set[int] = set()  # slots whose values a mark covers
         self._made: set[int] = set()  # slots of results
+        self._leaves: set[int] = set()  # slots of leaves that were computed
+        self._unlinked: set[int] = set()  # slots that have a graph through which nothing flows
         self._held: list[Any] = []
         self._bytes = 0
 
@@ -79,6 +81,10 @@ class Tape(Recorder):
         """The number of a tensor that depends on a root."""
         row = self._slots.get(id(x))
         return row[0] if row is not None and row[1]() is x else None
+
+    def alive(self) -> set[int]:
+        """Slots of the tensors that somebody still has."""
+        return {slot for slot, ref in self._slots.values() if ref() is not None}
 
     def ident(self, x: Tensor, /) -> int:
         """Parameters live as long as the script."""
@@ -162,7 +168,8 @@ class Tape(Recorder):
         slots = {s: t for t in given if (s := self.slot(t)) is not None}
         if not slots and kind.name not in DRAWS:
             return None
-        connected = tuple([s for s, t in slots.items() if t.requires_grad])
+        loose = self._unlinked
+        connected = tuple([s for s, t in slots.items() if t.requires_grad and s not in loose])
         low = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
         entry = Entry(kind.name, call.func, some, more, tuple(slots), connected, grad, low)
         return _Begun(entry, given, None if kind.still else torch.get_rng_state())
@@ -201,6 +208,18 @@ class Tape(Recorder):
             raise MemoryError(f"a step holds more than {MOST >> 30} GiB of tensors")
         return slot
 
+    def _made_leaf(self, t: Tensor, slot: int) -> int:
+        """A slot for what was computed without a graph and then set to require a gradient, as
+        points are by which a derivative is taken; that it does is no cut."""
+        if slot in self._leaves:
+            return slot
+        entry = Entry("requires_grad_", _leaf_of, (Slot(slot),), {}, (slot,), (), True)
+        new = self._new(t, slot)
+        entry.outputs, entry.is_float, entry.at = (new,), True, here()
+        self.entries.append(entry)
+        self._leaves.add(new)
+        return new
+
     def _new(self, t: Tensor, of: int | None = None) -> int:
         """A slot for a tensor, which is a view of that in the slot `of`."""
         slot = len(self.group)
@@ -220,8 +239,11 @@ class Tape(Recorder):
         if isinstance(x, Tensor):
             given.append(x)
             slot = self.slot(x)
-            if slot is None and x.requires_grad:
-                slot = self._root(x)
+            if x.requires_grad and slot not in self.roots:
+                if slot is None:
+                    slot = self._root(x)
+                elif x.is_leaf:
+                    slot = self._made_leaf(x, slot)
             return x if slot is None else Slot(slot)
         if isinstance(x, tuple | list):
             some = cast("Sequence[Any]", x)
@@ -251,7 +273,13 @@ class Tape(Recorder):
         entry.wrote = self.group[inputs[0]] if in_place else None
         entry.outputs = tuple([self._new(t, of) for t, of in zip(made, viewed, strict=True)])
         for slot, t in zip(entry.outputs, made, strict=True):
-            entry.is_live |= t.requires_grad and not t.is_leaf
+            if t.requires_grad and t.is_leaf:
+                self._leaves.add(slot)  # as views of some kinds are that were made without a graph
+            has_graph = t.requires_grad and not t.is_leaf
+            if has_graph and (entry.name == "normal" or not entry.connected):
+                self._unlinked.add(slot)  # PyTorch's derivative of a draw is 0
+            else:
+                entry.is_live |= has_graph
             eps = _EPS.get(t.dtype)
             if eps is None and (t.dtype.is_floating_point or t.dtype.is_complex):
                 eps = _COARSE
@@ -301,6 +329,11 @@ class Tape(Recorder):
     def _mark(self, t: Tensor, total: float | None) -> None:
         if total is not None:
             self.marks[id(t)] = Mark(weakref.ref(t), version(t), total)
+
+
+def _leaf_of(x: Tensor) -> Tensor:
+    """What requires a gradient as `x` is set to; it is `x` if that has a graph by now."""
+    return x if x.requires_grad else x.detach().requires_grad_()
 
 
 def _memory(t: Tensor) -> int:

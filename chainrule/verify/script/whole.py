@@ -28,6 +28,7 @@ from chainrule.verify.script.moved import Torch, moved
 from chainrule.verify.script.numbers import Moved, Trial
 from chainrule.verify.script.onestep import OneStep
 from chainrule.verify.script.opened import TorchRerun
+from chainrule.verify.script.overwritten import Overwritten, found_overwritten, overwritten
 from chainrule.verify.script.rest import Rest
 from chainrule.verify.script.tape import Tape
 from chainrule.verify.script.unseen import Unseen
@@ -45,6 +46,9 @@ class WholeObserver(OneStep):
         self._parts: list[tuple[Slice, Tensor]] = []
         """What the losses of a backward pass depend on."""
         self._flats: list[Flat] = []
+        self._overwritten: dict[Overwritten, None] = {}
+        self._read = 0
+        """How many calls were recorded by the last backward pass."""
         self._compiling = Patches()
         self._unsuited = ""
         """Why the calls of a step cannot be recorded; empty if they can."""
@@ -140,7 +144,9 @@ class WholeObserver(OneStep):
                 with unseen():
                     losses = [tensors] if isinstance(tensors, Tensor) else list(tensors)
                     self._unseen.compare(tape, losses)
-                    self._parts += self._look(tape, losses)
+                    parts = self._look(tape, losses)
+                    self._parts += parts
+                    self._note_overwritten(tape, [part for part, _ in parts])
             except Exception as error:
                 self._skipped.append(f"{type(error).__name__}: {error}")
             self._looked()
@@ -158,6 +164,12 @@ class WholeObserver(OneStep):
                 self._resume(tape)
 
         return observed
+
+    def _note_overwritten(self, tape: Tape, parts: Sequence[Slice]) -> None:
+        alive = tape.alive()
+        rows = [row for part in parts for row in overwritten(part, self._read, alive.__contains__)]
+        self._overwritten.update(dict.fromkeys(rows))
+        self._read = len(tape.entries)
 
     def _feel(self, tape: Tape) -> None:
         """After a backward pass: which parameters did it give nothing but 0, and where from?"""
@@ -188,7 +200,8 @@ class WholeObserver(OneStep):
         zero = found_flat([flat for flat in self._flats if flat.gives == "0"], self._step)
         cuts = found_in(self._step)
         none = found_flat([flat for flat in self._flats if flat.gives == "none"], self._step)
-        return [*self._unseen.findings, *zero, *cuts, *none]
+        lost = [found_overwritten(row) for row in self._overwritten]
+        return [*self._unseen.findings, *zero, *cuts, *none, *lost]
 
 
 def _applied(old: Any, level: Any, tape: Tape, unseen: Unseen) -> Any:
@@ -217,8 +230,10 @@ def _derived(grad: Any, tape: Tape) -> Any:
 
     @wraps(grad)
     def derived(*args: Any, **kwargs: Any) -> Any:
-        if not tape.active or len(args) < 2:
+        named = [name for name in ("outputs", "inputs")[len(args) :] if name in kwargs]
+        if not tape.active or len(args) + len(named) < 2:
             return grad(*args, **kwargs)
+        args += tuple([kwargs.pop(name) for name in named])
         return tape.observed(GRAD, tape.apart(grad), args, kwargs)
 
     return derived

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
-from chainrule.verify.script.remedies.source import Piece, Source, called, nodes
+from chainrule.verify.script.remedies.source import SIMPLE, Piece, Source, called, nodes
 from chainrule.verify.training.edits import Edit
 
 _METHODS = {"detach", "detach_", "item", "numpy", "tolist", "cpu"}
@@ -61,6 +61,40 @@ def derived_again(place: Place | None) -> Edit | None:
         others = [k for k in call.keywords if k.arg not in ("retain_graph", "create_graph")]
         new = ast.Call(call.func, call.args, [*others, ast.keyword("create_graph", _TRUE)])
         return source.with_pieces([(call, ast.unparse(new))])
+    return None
+
+
+def scaled_noise(place: Place | None) -> Edit | None:
+    """A call of `torch.normal(mean, std)` as mean plus deviation times noise of its own."""
+    source = Source.at(place)
+    if source is None:
+        return None
+    for call in [n for n in source.around(ast.Call) if called(n) == "normal"]:
+        given = {**dict(zip(("mean", "std"), call.args, strict=False))}
+        given |= {k.arg: k.value for k in call.keywords if k.arg is not None}
+        if set(given) != {"mean", "std"}:
+            return None
+        mean, std = given["mean"], given["std"]
+        like = mean if isinstance(std, ast.Constant) else std
+        module = ast.unparse(call.func).removesuffix("normal")
+        noise = ast.parse(f"{module}randn_like({ast.unparse(like)})", mode="eval").body
+        new = ast.unparse(ast.BinOp(mean, ast.Add(), ast.BinOp(std, ast.Mult(), noise)))
+        alone = any(getattr(s, "value", None) is call for s in source.around(*SIMPLE))
+        return source.with_pieces([(call, new if alone else f"({new})")])
+    return None
+
+
+def not_reentrant(place: Place | None) -> Edit | None:
+    """A checkpoint with `use_reentrant=False`."""
+    source = Source.at(place)
+    if source is None:
+        return None
+    for call in [n for n in source.around(ast.Call) if called(n) == "checkpoint"]:
+        others = [k for k in call.keywords if k.arg != "use_reentrant"]
+        said = ast.keyword("use_reentrant", ast.Constant(value=False))
+        return source.with_pieces(
+            [(call, ast.unparse(ast.Call(call.func, call.args, [*others, said])))]
+        )
     return None
 
 
