@@ -235,6 +235,26 @@ def test_a_wrong_gradient_beside_a_jump_is_wrong():
     assert {b.input for b in evidence.behaviours if b.code == "straight_through"} == {0}
 
 
+def clamped_back(
+    x: Array, step: Array, g: Array, between: float, scale: float
+) -> tuple[Array, ...]:
+    v = x / step
+    inside = np.abs(v) < 2
+    slopes = np.where(inside, np.round(v) - between * v, 2 * np.sign(v))
+    return g * inside, np.asarray((g * slopes).sum() * scale)
+
+
+@pytest.mark.parametrize(("between", "scale"), [(1.0, 1.0), (1.0, 0.07), (-1.0, 1.0), (1.0, -1.0)])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_gradient_of_a_step_size_follows_from_the_made_up_one(
+    between: float, scale: float, seed: int
+):
+    f = lambda x, step: step * np.clip(np.round(x / step), -2, 2)
+    b = lambda x, step, g: clamped_back(x, step, g, between, scale)
+    evidence = measured(f, b, normal(6, 5, seed=seed), np.array(0.3))
+    assert evidence.wrong == (between < 0 or scale < 0)
+
+
 @pytest.mark.parametrize("size", [(4, 4), (3, 5), (6, 6)])
 def test_quotients_have_no_steps(size: tuple[int, ...]):
     f, b = lambda a, b: a / b, lambda a, b, g: (g / b, -g / b**2)

@@ -124,6 +124,10 @@ RIGHT = {
         "y = head(mean(torch.tanh(body(x)))) + spread(x[:, :4])[:, :2]\n"
         "loss = F.mse_loss(y, Y)\nloss = loss + ((y - Y).abs().mean() - loss).detach()"
     ),
+    "reversed": (
+        "h = torch.tanh(body(x))\n"
+        "loss = F.mse_loss(head(mean(1.5 * h.detach() - 0.5 * h)) + spread(h)[:, :2], Y)"
+    ),
     "weights": (
         "y = head(mean(torch.tanh(body(x)))) + spread(x[:, :4])[:, :2]\n"
         "w = (y - Y).square().detach()\nloss = (w * (y - Y).square()).mean() + w.mean()"

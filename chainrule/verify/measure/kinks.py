@@ -6,7 +6,7 @@ of the error large, so that no comparison is made of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +27,8 @@ _NEAR = 0.05
 _TREND = 0.3
 """A made-up gradient is so much nearer to the trend than to the slope."""
 _DIRECTIONS = 8
+_EXACT = 1e-3
+"""Relative error of what follows from a made-up gradient."""
 _ALIKE = 1e-6
 """Two values of float32 or finer are one."""
 
@@ -105,13 +107,62 @@ def straight_through(
 
     `told` is <J^T g, t> by the backward. Where the forward is constant between its jumps any
     gradient is made up. Where it is not, a gradient that is no trend either is wrong: one that is,
-    is so along every direction.
+    is so along every direction; or the step of a quantizer (see `_scales_a_step`).
     """
     slope = sum([norm(g * s.value) ** 2 for g, s in zip(gs, along, strict=True)]) ** 0.5
     if slope <= _FLAT * abs(told):
-        far = [_FAR, *([_FAR / typical(t)] if typical(t) < 1 else [])]
-        return any(_jumps(run, base, k, t, f) for f in far)
-    return _jumps(run, base, k, t, 1.0) and _follows_trend(run, base, k)
+        return _jumps_anywhere(run, base, k, t)
+    if not _jumps(run, base, {k: t}, 1.0):
+        return False
+    return _scales_a_step(run, base, k) or _follows_trend(run, base, k)
+
+
+def _jumps_anywhere(run: Run, base: Base, k: int, t: Array) -> bool:
+    far = [_FAR, *([_FAR / typical(t)] if typical(t) < 1 else [])]
+    return any(_jumps(run, base, {k: t}, f) for f in far)
+
+
+def _scales_a_step(run: Run, base: Base, k: int) -> bool:
+    """Whether the argument is the scale of another one's steps, and its gradient follows from the
+    gradient that was made up for that one, up to a factor.
+
+    Where both grow alike nothing jumps, so that the derivative along that line is known, whatever
+    was made up. Learned step sizes have their gradient times a small number, on purpose (Esser et
+    al., "Learned Step Size Quantization", 2020, section 2.2).
+    """
+    for j in run.wanted:
+        if j == k or not inexact(base.xs[j]) or not _is_step(run, base, j):
+            continue
+        line = {i: np.asarray(base.xs[i]) for i in (j, k)}
+        if _jumps(run, base, line, 0.5):
+            continue
+        rows: list[tuple[float, float]] = []
+        for _ in range(_DIRECTIONS):
+            gs = cotangents.random(run, base)
+            bars = run.pull(base.xs, gs)
+            slope = sum(
+                [inner(g, s.value) for g, s in zip(gs, slopes(run, base, line), strict=True)]
+            )
+            rows.append((slope - _along(bars[j], line[j]), _along(bars[k], line[k])))
+        off, told = np.array(rows).T
+        factor = (off @ told) / (told @ told) if told.any() else 0.0
+        if factor > 0 and norm(off - factor * told) < _EXACT * norm(off):
+            return True
+    return False
+
+
+def _along(bar: Any, t: Array) -> float:
+    return inner(bar, t) if bar is not None and bar.shape == t.shape else float("nan")
+
+
+def _is_step(run: Run, base: Base, k: int) -> bool:
+    """Whether the forward is constant between its jumps along an argument, to which the backward
+    gives a gradient all the same."""
+    gs, t = cotangents.random(run, base), tangent(run.rng, base.xs[k])
+    told = _along(run.pull(base.xs, gs)[k], t)
+    along = slopes(run, base, {k: t})
+    slope = sum([norm(g * s.value) ** 2 for g, s in zip(gs, along, strict=True)]) ** 0.5
+    return slope <= _FLAT * abs(told) and _jumps_anywhere(run, base, k, t)
 
 
 def _follows_trend(run: Run, base: Base, k: int) -> bool:
@@ -140,18 +191,18 @@ def _trend(run: Run, base: Base, k: int, t: Array, gs: Sequence[Array]) -> float
     return sum([inner(np.asarray(g), p - m) for g, p, m in zip(gs, up, down, strict=True)])
 
 
-def _jumps(run: Run, base: Base, k: int, t: Array, far: float) -> bool:
+def _jumps(run: Run, base: Base, ts: Mapping[int, Array], far: float) -> bool:
     """Whether the forward jumps between x - far t and x + far t: found by halving."""
     places = [s * far for s in (-1.0, -0.5, -0.25, -0.125, 0.0, 0.125, 0.25, 0.5, 1.0)]
     try:
-        ys = [run.forward(moved(base.xs, {k: t}, s)) for s in places]
+        ys = [run.forward(moved(base.xs, ts, s)) for s in places]
         steps = [_change(a, b) for a, b in pairwise(ys)]
         at = int(np.argmax(steps))
         low, high, a, b = places[at], places[at + 1], ys[at], ys[at + 1]
         sizes = [steps[at]]
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            m = run.forward(moved(base.xs, {k: t}, middle))
+            m = run.forward(moved(base.xs, ts, middle))
             first, second = _change(a, m), _change(m, b)
             if first >= second:
                 high, b = middle, m

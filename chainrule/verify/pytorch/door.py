@@ -147,6 +147,9 @@ class _Door(TorchFunctionMode):
         super().__init__()
         self.onlookers: tuple[Onlooker, ...] = ()
         self.recorder: Recorder | None = None
+        self.calls = 0
+        """How many it is handing on: PyTorch has it off the stack meanwhile, and puts it back, even
+        if nobody looks on any more."""
 
     def take(self, onlookers: Sequence[Onlooker]) -> None:
         """These look on from now on."""
@@ -164,19 +167,23 @@ class _Door(TorchFunctionMode):
             kind = _kinds[func]
         except (KeyError, TypeError):
             kind = kind_of(func)
-        if not kind.name:
+        onlookers = self.onlookers
+        if not (kind.name and onlookers):
             return func(*args, **kwargs) if kwargs else func(*args)
         call = Call(kind, func, args, kwargs or {})
-        if self.recorder is not None:
+        self.calls += 1
+        try:
+            if self.recorder is not None:
+                with unseen():
+                    self.recorder.begins(call)
+            y = func(*args, **kwargs) if kwargs else func(*args)
             with unseen():
-                self.recorder.begins(call)
-        onlookers = self.onlookers
-        y = func(*args, **kwargs) if kwargs else func(*args)
-        with unseen():
-            call.gave(y)
-            for onlooker in onlookers:
-                onlooker.saw(call)
-        return y
+                call.gave(y)
+                for onlooker in onlookers:
+                    onlooker.saw(call)
+            return y
+        finally:
+            self.calls -= 1
 
 
 _here = threading.local()
@@ -194,7 +201,8 @@ def look(onlooker: Onlooker) -> None:
     door = _door()
     if onlooker not in door.onlookers:
         door.take((*door.onlookers, onlooker))
-        modes.push(door)
+        if not door.calls:
+            modes.push(door)
 
 
 def look_away(onlooker: Onlooker) -> bool:
@@ -203,6 +211,6 @@ def look_away(onlooker: Onlooker) -> bool:
     if onlooker not in door.onlookers:
         return False
     door.take([o for o in door.onlookers if o is not onlooker])
-    if not door.onlookers:
+    if not (door.onlookers or door.calls):
         modes.pull(door)
     return True

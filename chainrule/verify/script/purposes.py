@@ -183,19 +183,24 @@ def _is_offset(part: Slice, cut: Cut) -> bool:
 
 
 def _passed_on(part: Slice, slots: set[int], but: Collection[int] = ()) -> set[int]:
-    """Slots, and those of sums of them with something else."""
+    """Slots, multiples of them, and sums of these with something else."""
     found = set(slots)
     for i in part.numbers:
         entry = part.tape.entries[i]
-        if i not in but and entry.name in ELEMENTWISE and found.intersection(entry.inputs):
+        if i not in but and _is_sum(entry) and found.intersection(entry.inputs):
             found.update(entry.outputs)
     return found
 
 
 def _summed_in(part: Slice, slots: set[int]) -> set[int]:
-    """What slots are sums of, element by element."""
+    """What slots are multiples or sums of."""
     found = set(slots)
     for entry in reversed(part.entries):
-        if entry.name in ELEMENTWISE and found.intersection(entry.outputs):
+        if _is_sum(entry) and found.intersection(entry.outputs):
             found.update(entry.inputs)
     return found
+
+
+def _is_sum(entry: Entry) -> bool:
+    """Whether a call adds values element by element, or multiplies one by a constant."""
+    return entry.name in ELEMENTWISE or (entry.name in SCALING and len(entry.inputs) == 1)
