@@ -8,7 +8,9 @@ import torch
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.training import observers
 from tests.verify.training_right import RIGHT
+from tests.verify.training_right_hooks import HOOKS
 from tests.verify.training_right_more import MORE
+from tests.verify.training_right_unheld import UNHELD
 
 
 def observed(loop):
@@ -28,7 +30,7 @@ def observed(loop):
     return found, ledger
 
 
-@pytest.mark.parametrize("loop", [*RIGHT, *MORE], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("loop", [*RIGHT, *MORE, *UNHELD, *HOOKS], ids=lambda f: f.__name__)
 def test_nothing_is_said_of_a_loop_that_is_right(loop):
     torch.manual_seed(0)
     found, ledger = observed(loop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 
 import torch
 from torch import nn
@@ -777,4 +778,233 @@ def copies_that_are_adapted_through_data():
                 p.data -= 0.1 * g
             total = total + F.mse_loss(fast(x), y)
         total.backward()
+        o.step()
+
+
+# --- hooks that write into the gradient that they are given
+
+
+def with_hooks(m, on_hidden=None):
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        x, y = batch()
+        o.zero_grad()
+        h = m[0](x)
+        if on_hidden is not None:
+            h.register_hook(on_hidden)
+        F.mse_loss(m[2](m[1](h)), y).backward()
+        o.step()
+
+
+@wrong("writes")
+def hook_that_logs_absolute_values_in_place():
+    log = []
+    with_hooks(mlp(), lambda g: log.append(g.abs_().mean().item()))
+
+
+@wrong("writes")
+def hook_of_a_weight_that_changes_and_returns_nothing():
+    m = mlp()
+
+    def bound(g):
+        g.clamp_(-1e-3, 1e-3)
+
+    m[0].weight.register_hook(bound)
+    with_hooks(m)
+
+
+@wrong("writes")
+def hook_of_a_weight_that_scales_by_assignment():
+    m = mlp()
+
+    def scale(g):
+        g *= 0.5
+
+    m[0].weight.register_hook(scale)
+    with_hooks(m)
+
+
+class Logged:
+    def __init__(self):
+        self.m, self.norms = mlp(), []
+        self.m[2].weight.register_hook(self.note)
+
+    def note(self, g):
+        flat = g.view(-1)
+        self.norms.append(flat.pow_(2).sum().sqrt())
+
+    def run(self):
+        with_hooks(self.m)
+
+
+@wrong("writes")
+def hook_that_is_a_method():
+    Logged().run()
+
+
+class Norms:
+    def __init__(self):
+        self.norms = []
+
+    def __call__(self, g):
+        self.norms.append(torch.abs(g, out=g).sum())
+
+
+@wrong("writes")
+def hook_that_is_an_object():
+    with_hooks(mlp(), Norms())
+
+
+@wrong("writes")
+def hook_that_writes_through_an_array():
+    def look(g):
+        a = g.numpy()
+        a[:] = abs(a)
+
+    with_hooks(mlp(), look)
+
+
+@wrong("writes")
+def hook_that_writes_through_data():
+    log = []
+
+    def look(scale, g):
+        log.append(g.data.div_(scale).norm())
+
+    with_hooks(mlp(), functools.partial(look, 3.0))
+
+
+@wrong("writes")
+def hook_of_a_module_that_changes_what_goes_on():
+    m = mlp()
+
+    def look(module, grad_input, grad_output):
+        print(*[g.abs_().mean().shape for g in grad_input])
+
+    m[2].register_full_backward_hook(look)
+    with_hooks(m)
+
+
+@wrong("writes")
+def hook_of_a_module_that_changes_what_came():
+    m = mlp()
+
+    def look(module, grad_input, grad_output):
+        (g,) = grad_output
+        g.sign_()
+
+    m[2].register_full_backward_hook(look)
+    with_hooks(m)
+
+
+@wrong("writes")
+def hook_in_front_of_a_module():
+    m = mlp()
+    log = []
+    m[2].register_full_backward_pre_hook(lambda _, gs: log.append(gs[0].neg_().mean()))
+    with_hooks(m)
+
+
+# --- a whole model that no optimizer has
+
+
+def wide(x):
+    return x.sum(1, keepdim=True).sin().expand(-1, 40)
+
+
+@wrong("not_optimized")
+def adapter_between_student_and_loss():
+    student, adapter = mlp(4, 12), nn.Linear(12, 40)
+    o = torch.optim.AdamW(student.parameters())
+    for _ in range(3):
+        x, _y = batch()
+        o.zero_grad()
+        F.mse_loss(adapter(student(x)), wide(x)).backward()
+        o.step()
+
+
+class Distilled:
+    def __init__(self):
+        self.student = mlp(4, 12)
+        self.o = torch.optim.SGD(self.student.parameters(), 0.1)
+        self.regressor = nn.Sequential(nn.Conv1d(12, 20, 1), nn.BatchNorm1d(20), nn.Flatten())
+
+    def run(self):
+        for _ in range(3):
+            x, _y = batch()
+            self.o.zero_grad()
+            out = self.regressor(self.student(x)[:, :, None].expand(-1, -1, 2))
+            F.mse_loss(out, wide(x)).backward()
+            self.o.step()
+
+
+@wrong("not_optimized")
+def regressor_of_a_trainer():
+    Distilled().run()
+
+
+class Margin(nn.Module):
+    """A loss with a weight of its own."""
+
+    def __init__(self, classes, width):
+        super().__init__()
+        self.centers = nn.Parameter(torch.randn(classes, width))
+
+    def forward(self, h, y):
+        return F.cross_entropy(F.normalize(h) @ F.normalize(self.centers).mT * 8, y)
+
+
+@wrong("not_optimized")
+def loss_with_a_weight_of_its_own():
+    m, criterion = mlp(4, 16), Margin(3, 16)
+    o = torch.optim.Adam(m.parameters())
+    for _ in range(3):
+        x, y = classes()
+        o.zero_grad()
+        criterion(m(x), y).backward()
+        o.step()
+
+
+class Uncertain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.logs = nn.Parameter(torch.zeros(2))
+
+    def forward(self, a, b):
+        return ((-self.logs).exp() * torch.stack([a, b]) + self.logs).sum()
+
+
+@wrong("not_optimized")
+def weights_of_two_losses():
+    m, weigh = mlp(4, 4), Uncertain()
+    o = torch.optim.Adam(m.parameters())
+    for _ in range(3):
+        x, y = batch()
+        o.zero_grad()
+        h = m(x)
+        weigh(F.mse_loss(h[:, :1], y), h[:, 1:].abs().mean()).backward()
+        o.step()
+
+
+@wrong("not_optimized")
+def adapter_of_which_a_part_is_frozen():
+    student, bridge = mlp(4, 12), nn.Linear(12, 40)
+    bridge.bias.requires_grad_(False)
+    o = torch.optim.AdamW(student.parameters())
+    for _ in range(3):
+        x, _y = batch()
+        o.zero_grad()
+        F.mse_loss(bridge(student(x)), wide(x)).backward()
+        o.step()
+
+
+@wrong("not_optimized")
+def adapter_of_which_the_size_is_shown():
+    student, shim = mlp(4, 12), nn.LSTM(12, 40, batch_first=True)
+    sum(p.numel() for p in shim.parameters())
+    o = torch.optim.AdamW([{"params": student.parameters(), "lr": 1e-3}])
+    for _ in range(3):
+        x, _y = batch()
+        o.zero_grad()
+        F.mse_loss(shim(student(x))[0], wide(x)).backward()
         o.step()

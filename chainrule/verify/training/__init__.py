@@ -15,12 +15,14 @@ from chainrule.verify.training.accumulation import Accumulation
 from chainrule.verify.training.bad import Bad
 from chainrule.verify.training.bus import Bus, Part
 from chainrule.verify.training.byhand import ByHand
+from chainrule.verify.training.clipping import Clipping
 from chainrule.verify.training.coverage import Coverage
 from chainrule.verify.training.cut import Cut
 from chainrule.verify.training.flow import Flow
 from chainrule.verify.training.kept import Kept
 from chainrule.verify.training.opposed import Opposed
 from chainrule.verify.training.order import Order
+from chainrule.verify.training.passes import Passes
 from chainrule.verify.training.precision import Precision
 from chainrule.verify.training.resets import Resets
 
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["observers", "own_observers"]
 
 _PARTS: Sequence[type[Part]] = (
-    Cut, Resets, Opposed, ByHand, Accumulation, Order, Coverage, Kept, Bad, Flow, Precision,
+    Cut, Resets, Passes, Opposed, ByHand, Accumulation, Order, Clipping, Coverage, Kept, Bad, Flow,
+    Precision,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 
@@ -49,13 +52,16 @@ def own_observers() -> list[Observer]:
 def torch_parts() -> tuple[list[Part], TorchTap]:
     """The parts for PyTorch, and the tap that can be told of what was there before."""
     from chainrule.verify.training.amptap import AmpTap
+    from chainrule.verify.training.hooks import Hooks
+    from chainrule.verify.training.hooktap import HookTap
     from chainrule.verify.training.moduletap import ModuleTap
     from chainrule.verify.training.optap import OpTap
     from chainrule.verify.training.torchtap import TorchTap
 
     main = TorchTap()
-    bus = Bus([main, AmpTap(main), ModuleTap(main), OpTap(main)])
-    return [part(bus) for part in _PARTS], main
+    hooks = HookTap(main)
+    bus = Bus([main, AmpTap(main), ModuleTap(main), OpTap(main), hooks])
+    return [*[part(bus) for part in _PARTS], Hooks(bus, hooks)], main
 
 
 def own_parts() -> tuple[list[Part], OwnTap]:
@@ -66,5 +72,5 @@ def own_parts() -> tuple[list[Part], OwnTap]:
     main = OwnTap()
     bus = Bus([main])
     return [
-        part(bus) for part in (Resets, Opposed, Accumulation, Coverage, Kept, OwnBad, Flow)
+        part(bus) for part in (Resets, Passes, Opposed, Accumulation, Coverage, Kept, OwnBad, Flow)
     ], main

@@ -19,6 +19,7 @@ from chainrule.verify.training import edits, events, uncovered
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.names import Names
 from chainrule.verify.training.said import looked
+from chainrule.verify.training.unheld import Unheld, unheld
 from chainrule.verify.where import Line, here
 
 
@@ -62,7 +63,13 @@ class Seen:
     """Ids of modules whose values were trained before."""
     written: dict[int, Line] = field(default_factory=dict[int, Line])
     """By id: parameters of which the program has taken `.data`, and where last."""
+    unheld: Unheld = field(default_factory=Unheld)
     backwards: int = 0
+
+    @property
+    def optimized(self) -> set[int]:
+        """Ids of parameters that are in an optimizer."""
+        return {key for row in self.optimizers.values() for key in row.params}
 
 
 _trained: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -88,6 +95,7 @@ class Coverage(Part):
             events.OpRan: self._ran,
             events.Entered: self._entered,
             events.Loaded: self._loaded,
+            events.BackwardBegins: self._seen.unheld.begins,
             events.BackwardEnds: self._ended,
             events.StepBegins: self._steps,
             events.StepEnds: self._stepped,
@@ -115,6 +123,7 @@ class Coverage(Part):
             return
         if e.depth == 0:
             seen.names.add(e.engine, module)
+            seen.unheld.entered(e, seen.names)
             self._root = module
             if id(module) not in seen.called:
                 seen.called[id(module)] = edits.known_as(module)
@@ -127,6 +136,7 @@ class Coverage(Part):
     def _ended(self, e: events.BackwardEnds) -> None:
         self._seen.backwards += 1
         self._seen.touched |= e.touched
+        self._seen.unheld.ended(e, self._seen.names, self._seen.optimized)
         for key, (module, _, _) in self._seen.strangers.items():
             if any(p.grad is not None for _, p in e.begin.engine.own(module)):
                 self._seen.reached.add(key)
@@ -141,6 +151,7 @@ class Coverage(Part):
 
     def _stepped(self, e: events.StepEnds) -> None:
         row = self._of(e.optimizer)
+        self._seen.unheld.stepped()
         _trained.update(row.params)
         if row.fresh:
             row.got |= e.tokens.keys()
@@ -156,4 +167,5 @@ class Coverage(Part):
         steps = max([row.count for row in seen.optimizers.values()])
         how = f"{len(seen.names.params())} parameters in {steps} steps"
         looked(ledger, self.title, how)
-        return [*uncovered.not_optimized(seen), *uncovered.no_gradient(seen)]
+        found = uncovered.not_optimized(seen)
+        return [*found, *unheld(seen, seen.optimized), *uncovered.no_gradient(seen)]

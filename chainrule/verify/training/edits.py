@@ -37,6 +37,12 @@ class Known:
         same = place is not None and bool(self.name) and place.file == self.file
         return same and self.function in ("", place.function if place is not None else "")
 
+    def reaches(self, place: Place | None) -> bool:
+        """The same; or whether it is an attribute of an object whose method the line is in."""
+        if place is None or place.file != self.file or not self.name.startswith("self."):
+            return self.holds(place)
+        return place.function.rpartition(".")[0] == self.function.rpartition(".")[0]
+
 
 def known_as(value: Any) -> Known:
     """What the user's running line calls an object, and where it is called so."""
@@ -158,6 +164,41 @@ def given_all(place: Place | None, model: str) -> Edit | None:
         return True
 
     return _changed(place, change)
+
+
+def given_more(place: Place | None, models: Sequence[str]) -> Edit | None:
+    """`optimizer = SGD(model.parameters(), ...)` with the parameters of other models, too."""
+
+    def change(node: ast.stmt) -> bool:
+        call = node.value if isinstance(node, ast.Assign) else None
+        if not isinstance(call, ast.Call) or not call.args or not models:
+            return False
+        given = call.args[0]
+        if isinstance(given, ast.List) and all(isinstance(e, ast.Dict) for e in given.elts):
+            more = [f'{{"params": {model}.parameters()}}' for model in models]
+            given.elts += [ast.parse(text, mode="eval").body for text in more]
+            return True
+        kept = given.elts if isinstance(given, ast.List) else [ast.Starred(given, ast.Load())]
+        more = [ast.parse(f"[*{model}.parameters()]", mode="eval").body for model in models]
+        added = [e for part in more if isinstance(part, ast.List) for e in part.elts]
+        call.args[0] = ast.List([*kept, *added], ast.Load())
+        return True
+
+    return _changed(place, change)
+
+
+def added(place: Place | None, models: Sequence[str]) -> Edit | None:
+    """The optimizer on the line, given a group more, behind the later line that makes a model."""
+    made = _statement(_line(place))
+    if place is None or not isinstance(made, ast.Assign) or len(models) != 1:
+        return None
+    statement = (
+        f'{ast.unparse(made.targets[0])}.add_param_group({{"params": {models[0]}.parameters()}})'
+    )
+    for n, line in enumerate(linecache.getlines(place.file)[place.line :], place.line + 1):
+        if line.strip().startswith(f"{models[0]} ="):
+            return followed(Place(place.file, n, place.function), statement)
+    return None
 
 
 def detached(place: Place | None) -> Edit | None:

@@ -18,7 +18,8 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.training import events, units
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine
-from chainrule.verify.training.flowtable import DEAD, SMALL, Row, judge
+from chainrule.verify.training.flowrow import Row
+from chainrule.verify.training.flowtable import DEAD, SMALL, judge
 from chainrule.verify.training.holders import tensors
 from chainrule.verify.training.names import Names
 from chainrule.verify.training.said import looked
@@ -43,6 +44,8 @@ class _Layer:
     """Norms of gradients of its outputs since the last step."""
     norms: list[float] = field(default_factory=list[float])
     """The same of each step."""
+    turns: list[tuple[float, ...]] = field(default_factory=list[tuple[float, ...]])
+    """The same, call by call."""
     gradients: list[float] = field(default_factory=list[float])
     sizes: list[float] = field(default_factory=list[float])
     updates: list[float] = field(default_factory=list[float])
@@ -173,6 +176,7 @@ class Flow(Part):
         for layer in self._layers.values():
             if layer.arriving:
                 layer.norms.append(_length(layer.arriving))
+                layer.turns.append(tuple(layer.arriving))
                 layer.arriving = []
         for engine, root in self._names.roots.values():
             self._settle(engine, root)
@@ -227,7 +231,7 @@ class Flow(Part):
         name, kind = self._names.module(layer.module), type(layer.module).__name__
         return Row(
             name, kind, layer.order, layer.at, tuple(layer.norms), tuple(layer.gradients),
-            tuple(layer.sizes), tuple(layer.updates),
+            tuple(layer.sizes), tuple(layer.updates), tuple(layer.turns),
         )  # fmt: skip
 
 

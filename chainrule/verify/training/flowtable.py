@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from chainrule.verify.finding import Finding
+from chainrule.verify.training.flowrow import Row
+from chainrule.verify.training.flowturns import exploding_turns
 from chainrule.verify.training.names import listed
 from chainrule.verify.training.said import said
 from chainrule.verify.training.units import Units
@@ -36,33 +36,6 @@ _SAMPLES, _EACH = 64, 16
 HEADING = ("layer", "kind", "gradient", "parameter", "ratio", "update", "status")
 
 
-@dataclass(frozen=True)
-class Row:
-    """One layer; each tuple has a number for each step."""
-
-    name: str
-    kind: str
-    order: int
-    at: Any
-    arriving: tuple[float, ...]
-    gradients: tuple[float, ...]
-    sizes: tuple[float, ...]
-    updates: tuple[float, ...]
-
-    @property
-    def numbers(self) -> tuple[str, str, str, str]:
-        """Gradient, parameter, their ratio and the update's, in the last step, to read."""
-        g = self.gradients[-1] if self.gradients else -1.0
-        p = self.sizes[-1] if self.sizes else 0.0
-        u = self.updates[-1] if self.updates else -1.0
-        return (
-            f"{g:.2e}" if g >= 0 else "none",
-            f"{p:.2e}",
-            f"{g / p:.1e}" if p and g >= 0 else "-",
-            f"{u / p:.1e}" if p and u >= 0 else "-",
-        )
-
-
 def judge(model: str, rows: Sequence[Row], units: Sequence[Units]) -> list[Finding]:
     """What is to be said of one model."""
     flowing = [row for row in rows if row.arriving]
@@ -74,6 +47,8 @@ def judge(model: str, rows: Sequence[Row], units: Sequence[Units]) -> list[Findi
             some = [r for r, s in zip(flowing, status, strict=True) if s == word]
             if some:
                 found.append(_flow(code, model, flowing, some, units, table))
+    if not found:
+        found = exploding_turns(model, flowing)
     dead = _dead(units)
     if dead:
         names = {row.order: row for row in rows}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def not_optimized(seen: Seen) -> list[Finding]:
     """Parameters that get gradients and are in no optimizer, by the reason that is seen."""
-    optimized = {key for row in seen.optimizers.values() for key in row.params}
+    optimized = seen.optimized
     left = [
         p
         for p in seen.names.params()

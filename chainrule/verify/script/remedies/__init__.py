@@ -12,6 +12,7 @@ from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.script.remedies.cuts import joined
 from chainrule.verify.script.remedies.domains import domain
 from chainrule.verify.script.remedies.dtypes import finer, wider
+from chainrule.verify.script.remedies.hooks import apart, returned
 from chainrule.verify.script.remedies.layers import drawn, opened, steeper
 from chainrule.verify.script.remedies.members import registered
 from chainrule.verify.script.remedies.optimizers import (
@@ -24,7 +25,9 @@ from chainrule.verify.script.remedies.optimizers import (
 from chainrule.verify.script.remedies.order import (
     carried,
     changed_late,
+    clipped_in_time,
     later,
+    reset_gone,
     reset_late,
     reset_used,
     same_numbers,
@@ -45,14 +48,16 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "scaler_skips": (wider,),
     "lost_updates": (finer,),
     "clip_scaled": (unscaled,),
+    "clip_idle": (clipped_in_time,),
     "scheduled_first": (later,),
     "unseen_change": (changed_late,),
     "recomputed": (same_numbers,),
     "not_optimized": (registered, built_late, added_later, given_all, given_other),
     "no_gradient": (straight, given_other),
     "not_reset": (reset_used,),
-    "reset_misplaced": (reset_late,),
+    "reset_misplaced": (reset_gone, reset_late),
     "graph_kept": (carried,),
+    "writes": (apart, returned),
     "partly_detached": (joined, in_torch),
 }
 """By code of a finding."""

@@ -33,6 +33,16 @@ def later(finding: Finding) -> Iterator[Edit | None]:
         yield source.moved(statement, other)
 
 
+def clipped_in_time(finding: Finding) -> Iterator[Edit | None]:
+    """Clipping behind the backward pass."""
+    source = Source.at(finding.place)
+    statement = source.statement() if source else None
+    if source is None or statement is None:
+        return
+    for other in nodes(source.scope, ast.Expr, lambda s: called(s.value) == "backward"):
+        yield source.moved(statement, other)
+
+
 def changed_late(finding: Finding) -> Iterator[Edit | None]:
     """A change of a kept value behind the backward pass; or a copy that is changed instead."""
     source = Source.at(finding.place)
@@ -81,6 +91,14 @@ def reset_late(finding: Finding) -> Iterator[Edit | None]:
         whole = source.outermost(s)
         for other in _behind(source, whole, "step")[:1]:
             yield source.moved(whole, other)
+
+
+def reset_gone(finding: Finding) -> Iterator[Edit | None]:
+    """The reset left out."""
+    source = Source.at(finding.place)
+    statement = source.statement() if source else None
+    if source is not None and statement is not None and _resets(statement):
+        yield source.edited(source.without([statement]))
 
 
 def reset_used(finding: Finding) -> Iterator[Edit | None]:

@@ -1,0 +1,48 @@
+"""Hooks that write into the gradient which they are given."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.script.remedies.source import Source, nodes
+from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.hookcode import is_in_place
+
+
+def apart(finding: Finding) -> Iterator[Edit | None]:
+    """What only reads it: `g.abs()` in place of `g.abs_()`."""
+    source = Source.at(finding.place)
+    if source is None:
+        return
+    meant = {id(e.value) for e in nodes(source.tree, ast.Expr)}
+    calls = [c for c in _in_place(source) if id(c) not in meant]
+    yield source.with_pieces([(c.func, _name(source, c)) for c in calls])
+
+
+def returned(finding: Finding) -> Iterator[Edit | None]:
+    """What changes it as its last statement: `return g.clamp(-1, 1)`, `return g * 2`."""
+    source = Source.at(finding.place)
+    statement = source.statement() if source else None
+    if source is None or statement is None or source.block(statement)[-1] is not statement:
+        return
+    if not source.around(ast.FunctionDef):
+        return
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        new = ast.BinOp(statement.target, statement.op, statement.value)
+        yield source.with_pieces([(statement, f"return {source.text(new)}")])
+    for call in _in_place(source):
+        if isinstance(statement, ast.Expr) and statement.value is call:
+            text = source.text(call).replace(source.text(call.func), _name(source, call), 1)
+            yield source.with_pieces([(statement, f"return {text}")])
+
+
+def _in_place(source: Source) -> list[ast.Call]:
+    """Calls on the line of methods that change their object."""
+    return nodes(source.tree, ast.Call, lambda c: c.lineno == source.place.line and is_in_place(c))
+
+
+def _name(source: Source, call: ast.Call) -> str:
+    """`g.abs` of `g.abs_()`."""
+    return source.text(call.func).removesuffix("_")

@@ -1,0 +1,70 @@
+"""One layer that is called again and again, as in a recurrent network: how the gradient that
+arrives at it grows from its last call back to its first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise, takewhile
+from statistics import median
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.training.flowrow import Row
+from chainrule.verify.training.said import said
+from chainrule.verify.where import placed
+
+_CALLS = 8
+"""So many calls in a step make a recurrence."""
+_GROWTH = 1.15
+"""The gradient grows by so much from call to call, in the middle."""
+_FAR = 1e6
+"""And by so much in all."""
+_MOST = 0.75
+"""Share of the calls at which it grows."""
+
+
+def exploding_turns(model: str, rows: Sequence[Row]) -> list[Finding]:
+    """The layer at which it grows most, if it does so in every step that was seen."""
+    steep = [row for row in rows if len(row.turns) >= 2 and all(map(_explodes, row.turns))]
+    if not steep:
+        return []
+    row = max(steep, key=lambda r: _growth(r.turns[-1]))
+    last = row.turns[-1]
+    seen = _finite(last)
+    factor = _growth(seen) ** (1 / (len(seen) - 1))
+    because = (
+        f"from the last of {len(last)} calls of {row.name} back to the first the gradient goes "
+        f"from {last[0]:.2e} to {last[-1]:.2e}: a factor of {factor:.2g} for each call"
+    )
+    return [
+        said(
+            "warning",
+            "exploding",
+            because,
+            "smaller recurrent weights (orthogonal, of gain 1), a gated cell, fewer steps at a "
+            "time, or clip_grad_norm_",
+            placed(row.at),
+            detail="each call multiplies the gradient by more than 1: its weights are too large",
+            subject=model,
+            kind="model",
+            input=row.name,
+        )
+    ]
+
+
+def _explodes(turn: Sequence[float]) -> bool:
+    seen = _finite(turn)
+    if len(seen) < _CALLS or min(seen) <= 0:
+        return False
+    ratios = [b / a for a, b in pairwise(seen)]
+    grows = sum([r > 1 for r in ratios]) >= _MOST * len(ratios)
+    return grows and median(ratios) >= _GROWTH and _growth(turn) >= _FAR
+
+
+def _growth(turn: Sequence[float]) -> float:
+    return turn[-1] / turn[0]
+
+
+def _finite(turn: Sequence[float]) -> Sequence[float]:
+    """The norms until they are too large for their dtype."""
+    return list(takewhile(math.isfinite, turn))

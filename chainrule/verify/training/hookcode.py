@@ -1,0 +1,93 @@
+"""Where the text of a hook writes into what it is given."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+from types import CodeType
+from typing import NamedTuple
+
+_HARMLESS = frozenset({"requires_grad_", "retain_grad_", "detach_"})
+
+
+class Write(NamedTuple):
+    """A write, as the text has it."""
+
+    line: int
+    text: str
+    alone: bool
+    """Whether it is a statement of its own, and so is meant to change something."""
+
+
+def write_of(code: CodeType) -> Write | None:
+    """The first write into an argument, or into what was made of one; None if none is seen."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except (SyntaxError, ValueError):
+        return None
+    for hook in ast.walk(tree):
+        if _is(hook, code):
+            found = sorted(_writes(hook), key=lambda w: w.line)
+            if found:
+                return found[0]
+    return None
+
+
+def _is(node: ast.AST, code: CodeType) -> bool:
+    """Whether a definition is that of the code."""
+    if isinstance(node, ast.Lambda):
+        return code.co_name == "<lambda>" and node.lineno == code.co_firstlineno
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    first = min([d.lineno for d in node.decorator_list], default=node.lineno)
+    return node.name == code.co_name and first == code.co_firstlineno
+
+
+def _writes(hook: ast.AST) -> Iterator[Write]:
+    assert isinstance(hook, ast.FunctionDef | ast.Lambda)
+    known = _known(hook)
+    alone = {id(n.value) for n in ast.walk(hook) if isinstance(n, ast.Expr)}
+    for n in ast.walk(hook):
+        if isinstance(n, ast.Call) and is_in_place(n) and _root(n) in known:
+            yield Write(n.lineno, ast.unparse(n.func), id(n) in alone)
+        elif isinstance(n, ast.AugAssign) and _root(n.target) in known:
+            yield Write(n.lineno, ast.unparse(n), True)
+        elif isinstance(n, ast.Assign):
+            for target in n.targets:
+                if isinstance(target, ast.Subscript) and _root(target) in known:
+                    yield Write(n.lineno, ast.unparse(n), True)
+
+
+def is_in_place(call: ast.Call) -> bool:
+    """Whether a call is of a method that changes its object: `g.abs_()`."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    return name.endswith("_") and not name.endswith("__") and name not in _HARMLESS
+
+
+def _known(hook: ast.FunctionDef | ast.Lambda) -> set[str]:
+    """Names of arguments, and of what is made of them."""
+    known = {a.arg for a in hook.args.args} - {"self"}
+    for n in ast.walk(hook):
+        rows = [(n.target, n.iter)] if isinstance(n, ast.For | ast.comprehension) else []
+        rows += [(t, n.value) for t in n.targets] if isinstance(n, ast.Assign) else []
+        for target, value in rows:
+            if known & {x.id for x in ast.walk(value) if isinstance(x, ast.Name)}:
+                known |= {
+                    x.id
+                    for x in ast.walk(target)
+                    if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)
+                }
+    return known
+
+
+def _root(node: ast.AST) -> str:
+    """The name g of `g.view(-1)[0].abs_()`."""
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call):
+            node = node.func
+        else:
+            return ""
+    return node.id

@@ -1,0 +1,93 @@
+"""Hooks that change the gradient which they are given, and return nothing.
+
+A hook that only looks (`log.append(g.abs_().mean())`) changes what all that follow get. One that
+returns its gradient is meant to change it; so is `register_post_accumulate_grad_hook`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import CodeType
+from typing import final
+
+from chainrule.verify.finding import Finding, Level
+from chainrule.verify.ledger import Ledger
+from chainrule.verify.place import Place
+from chainrule.verify.training import events
+from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.hookcode import Write, write_of
+from chainrule.verify.training.hooktap import HookCalled, HookTap
+from chainrule.verify.training.said import looked, said
+
+_COLLECTIVE = frozenset({"all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather"})
+"""What writes into what it is given, and is called for that."""
+_RULE = "PyTorch: a hook should not modify its argument, but may return a new gradient"
+
+
+@final
+class Hooks(Part):
+    """Finds `writes` in hooks."""
+
+    title = "hooks of the backward pass"
+
+    def __init__(self, bus: Bus, tap: HookTap) -> None:
+        super().__init__(bus)
+        self._tap = tap
+        self._calls: dict[CodeType, list[HookCalled]] = {}
+
+    def listens(self) -> Handlers:
+        """Calls of hooks; and backward passes, whose leaves may have some from before."""
+        return {
+            HookCalled: self._called,
+            events.BackwardBegins: lambda e: self._tap.adopt(e.graph.leaves),
+        }
+
+    def _called(self, e: HookCalled) -> None:
+        self._calls.setdefault(e.code, []).append(e)
+
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """One for each hook that writes."""
+        if self._calls:
+            looked(ledger, self.title, f"{len(self._calls)} hooks, values and versions")
+        rows = [(code, [e for e in calls if e.what]) for code, calls in self._calls.items()]
+        return [_finding(code, written) for code, written in rows if written]
+
+
+def _finding(code: CodeType, calls: Sequence[HookCalled]) -> Finding:
+    write = write_of(code)
+    line = code.co_firstlineno if write is None else write.line
+    whole = max(calls, key=lambda e: e.change.share if e.change is not None else 0.0)
+    because = f"the hook writes into {whole.what}, which it was given: {_change(whole)}"
+    return said(
+        _level(code, calls, write),
+        "writes",
+        because,
+        _advice(write),
+        Place(code.co_filename, line, code.co_qualname),
+        detail="it returns its gradient: it is meant" if whole.returned else _RULE,
+        subject=code.co_qualname,
+        evidence=[f"`{write.text}`"] if write is not None else [],
+    )
+
+
+def _advice(write: Write | None) -> str:
+    if write is None or write.alone:
+        return "leave what it is given as it is, and return a new gradient"
+    return f"`{write.text.removesuffix('_')}` in place of `{write.text}`"
+
+
+def _change(call: HookCalled) -> str:
+    if call.change is None:
+        return "its version has changed"
+    moved, size, share = call.change
+    if not moved:
+        return "no value has changed so far"
+    return f"{moved} of {size} elements changed, the gradient by {share:.3g} of its norm"
+
+
+def _level(code: CodeType, calls: Sequence[HookCalled], write: Write | None) -> Level:
+    """An error, unless the write is a statement of its own; a note where nothing was harmed."""
+    harm = [e for e in calls if not e.returned and (e.change is None or e.change.moved)]
+    if not harm or (write is None and _COLLECTIVE.intersection(code.co_names)):
+        return "note"
+    return "warning" if write is not None and write.alone else "error"

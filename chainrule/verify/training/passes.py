@@ -1,0 +1,138 @@
+"""Backward passes for nothing: all that one has made is reset before a step, or anything else, has
+used it, and the step takes what a later one makes."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import final
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Ledger
+from chainrule.verify.place import Place
+from chainrule.verify.training import events
+from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.said import looked, said
+
+_TIMES = 2
+"""In so many steps it must be so, and in all but one."""
+
+
+@dataclass(eq=False)
+class _Pass:
+    """A backward pass that no step has used yet."""
+
+    touched: frozenset[int]
+    left: set[int]
+    """Ids of the parameters that still have what it gave them."""
+    place: Place | None
+    reset_at: Place | None = None
+
+
+@final
+class Passes(Part):
+    """Finds `reset_misplaced`, between two backward passes."""
+
+    title = "backward passes"
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self._open: list[_Pass] = []
+        self._lost: list[_Pass] = []
+        self._within = False  # an optimizer that calls a closure
+        self._count = self._steps = 0
+        self._found: dict[tuple[Place, Place], set[int]] = {}
+
+    def listens(self) -> Handlers:
+        """Backward passes, resets, steps; clipping looks at gradients as well."""
+        return {
+            events.BackwardEnds: self._ended,
+            events.Zeroed: self._zeroed,
+            events.Clipped: self._clipped,
+            events.StepBegins: self._steps_,
+            events.StepEnds: self._stepped,
+        }
+
+    def _ended(self, e: events.BackwardEnds) -> None:
+        self._count += 1
+        if e.error is None and e.touched and not self._within:
+            self._open.append(_Pass(e.touched, set(e.touched), e.begin.place))
+
+    def _zeroed(self, e: events.Zeroed) -> None:
+        ids = {id(p) for p in e.params}
+        for one in self._open:
+            if one.left and one.left <= ids:
+                one.reset_at = e.place
+                self._lost.append(one)
+            one.left -= ids
+        self._open = [one for one in self._open if one.left]
+
+    def _clipped(self, e: events.Clipped) -> None:
+        self._use({id(p) for p in e.params})
+
+    def _use(self, ids: set[int]) -> bool:
+        used = [one for one in self._open if one.left & ids]
+        self._open = [one for one in self._open if one not in used]
+        return bool(used)
+
+    def _steps_(self, e: events.StepBegins) -> None:
+        self._within = e.closure
+
+    def _stepped(self, e: events.StepEnds) -> None:
+        self._within = False
+        self._steps += 1
+        own = {id(p) for p in e.params}
+        mine = [one for one in self._lost if one.touched & own]
+        self._lost = [one for one in self._lost if one not in mine]
+        if not self._use(own):
+            return  # it has no gradient at all: that is another finding
+        for one in mine:
+            if one.place is not None and one.reset_at is not None:
+                self._found.setdefault((one.place, one.reset_at), set()).add(self._steps)
+
+    def found(self, ledger: Ledger) -> list[Finding]:
+        """One for each backward pass and reset."""
+        if self._steps:
+            looked(ledger, self.title, f"{self._count} in {self._steps} steps")
+        return [
+            _wasted(place, reset_at, len(steps))
+            for (place, reset_at), steps in self._found.items()
+            if len(steps) >= max(_TIMES, self._steps - 1) and not _reads(place, reset_at)
+        ]
+
+
+def _wasted(place: Place, reset_at: Place, steps: int) -> Finding:
+    return said(
+        "error",
+        "reset_misplaced",
+        f"in {steps} steps all that the backward pass at {place} has made was reset before the "
+        "step, which took the gradients of a later one alone",
+        "reset once for every step, before its first backward pass",
+        reset_at,
+    )
+
+
+def _reads(*places: Place) -> bool:
+    """Whether code at these places looks at gradients by itself: then they were made for that."""
+    return any(place.line in line for place in places for line in _readers(place.file))
+
+
+@lru_cache(maxsize=64)
+def _readers(file: str) -> tuple[range, ...]:
+    """Lines of the functions, and of what is outside of all, in which `.grad` is asked for."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return ()
+    own = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    asked = [
+        n.lineno for n in ast.walk(tree)
+        if isinstance(n, ast.Attribute) and n.attr == "grad"
+        and ast.unparse(n.value).rpartition(".")[2] not in ("autograd", "func", "chainrule", "cr")
+    ]  # fmt: skip
+    spans = [range(n.lineno, (n.end_lineno or n.lineno) + 1) for n in own]
+    found = [min([s for s in spans if line in s], key=len, default=None) for line in asked]
+    whole = range(1, len(linecache.getlines(file)) + 1)
+    return tuple([whole if span is None else span for span in found])
