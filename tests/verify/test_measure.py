@@ -615,3 +615,36 @@ def test_what_is_made_for_even_lengths_is_not_asked_about_odd_ones(wrong: bool):
     found = {b.code for b in evidence.behaviours}
     assert "size" in found if wrong else found == {"lengths"}
     assert bool(evidence.wrong) is wrong
+
+
+def _chunked(a: Array, x: Array) -> Array:
+    """h[t] = a[t] h[t - 1] + x[t], over as many steps as `x` has."""
+    ys, h = np.empty_like(x), np.zeros_like(x[:, 0])
+    for t in range(x.shape[1]):
+        h = a[:, t] * h + x[:, t]
+        ys[:, t] = h
+    return ys
+
+
+def _chunked_back(a: Array, x: Array, g: Array, chunk: int) -> tuple[Array, Array]:
+    ys = _chunked(a, x)
+    before = np.concatenate([np.zeros_like(ys[:, :1]), ys[:, :-1]], 1)
+    x_bar, carry = np.empty_like(x), np.zeros_like(x[:, 0])
+    for t in reversed(range(x.shape[1])):
+        carry = carry * ((t + 1) % chunk > 0)
+        x_bar[:, t] = g[:, t] + carry
+        carry = a[:, t] * x_bar[:, t]
+    return x_bar * before, x_bar
+
+
+@pytest.mark.parametrize("chunk", [6, 10**6])
+def test_what_two_sequences_have_in_length_can_change(chunk: int):
+    b = lambda a, x, g: _chunked_back(a, x, g, chunk)
+    evidence = measured(_chunked, b, np.abs(normal(4, 6, 3)), normal(4, 6, 3))
+    assert evidence.wrong == (chunk == 6)
+
+
+def test_coordinates_stay_two_where_something_else_has_that_length():
+    f = lambda p, w: p[:, :2] @ w[:2]
+    b = lambda p, w, g: (g @ w[:2].T, p[:, :2].T @ g)
+    assert not measured(f, b, normal(7, 2), normal(2, 3)).wrong

@@ -156,3 +156,85 @@ def test_what_is_right_is_no_finding(tmp_path: Path, name: str) -> None:
     findings, exit_code, _ = observed(tmp_path, START + RIGHT[name])
     assert [f.name.code for f in findings] == []
     assert exit_code == 0
+
+
+PARTS = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+torch.manual_seed(0)
+X, Y = torch.randn(32, 6), torch.randn(32, 2)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(6, 8)
+        {made}
+        self.head = nn.Linear(8, 2)
+    def forward(self, x):
+        h = torch.tanh(self.body(x))
+        {used}
+        return self.head(h)
+{more}
+net = Net()
+opt = torch.optim.SGD(net.parameters(), lr=1e-2)
+for _ in range(5):
+    opt.zero_grad()
+    F.mse_loss(net(X), Y).backward()
+    opt.step()
+"""
+
+
+def parts(made: str = "pass", used: str = "pass", more: str = "") -> str:
+    return PARTS.format(made=made, used=used, more=more)
+
+
+UNREAD = {
+    "layer": (parts("self.levelled = nn.LayerNorm(8)"), "no_gradient", "self.levelled"),
+    "sequence": (
+        parts("self.sidestep = nn.Sequential(nn.Linear(8, 8), nn.ReLU())", "h = self.body(x)"),
+        "no_gradient", "self.sidestep",
+    ),
+    "parameter": (parts("self.stretched = nn.Parameter(torch.ones(8))"), "no_gradient", "self.stretched"),
+    "made in a call": (
+        parts(used="h = h * nn.Parameter(torch.ones(8))"), "not_optimized", "h * nn.Parameter",
+    ),
+    "made in a method": (
+        parts(
+            used="h = h + self.bias()",
+            more="def bias(self):\n    return torch.nn.Parameter(torch.zeros(8))\nNet.bias = bias",
+        ),
+        "not_optimized", "torch.nn.Parameter",
+    ),
+}  # fmt: skip
+READ = {
+    "elsewhere": parts("self.probed_by = nn.Linear(8, 1)", more="def probed(n, h):\n    n.probed_by(h)"),
+    "by its name": parts(
+        "self.levelled = nn.LayerNorm(8)", "h = getattr(self, 'levelled')(h) if x.sum() > 1e9 else h"
+    ),
+    "when it is time": parts(
+        "self.levelled = nn.LayerNorm(8)", "h = self.levelled(h) if x.sum() > 1e9 else h"
+    ),
+    "by its base": parts(more="class Deep(nn.Sequential):\n"
+        "    def __init__(self):\n        super().__init__(nn.Linear(6, 2))\n"
+        "        self.more = nn.Linear(2, 2)\nNet = Deep"),
+    "frozen": parts("self.levelled = nn.LayerNorm(8).requires_grad_(False)"),
+    "made once for each": parts(
+        "self.all = nn.ParameterList([nn.Parameter(torch.ones(8))])", "h = h * self.all[0]"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_parts_that_train_nothing(tmp_path: Path, name: str) -> None:
+    text, code, piece = UNREAD[name]
+    findings, _, _ = observed(tmp_path, text)
+    assert [f.name.code for f in findings] == [code]
+    assert findings[0].place is not None
+    assert piece in text.splitlines()[findings[0].place.line - 1]
+
+
+@pytest.mark.parametrize("name", READ)
+def test_parts_that_somebody_may_read(tmp_path: Path, name: str) -> None:
+    findings, exit_code, _ = observed(tmp_path, READ[name])
+    assert [f.name.code for f in findings] == []
+    assert exit_code == 0

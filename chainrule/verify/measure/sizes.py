@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.verify.measure.lengths import LARGEST, extents, free
 from chainrule.verify.measure.noise import Base, signs
 from chainrule.verify.measure.run import Point, Run, UnusableError, inexact, is_array
 from chainrule.verify.subject import Array
@@ -18,54 +19,13 @@ from chainrule.verify.subject import Array
 _SMALL = ((3, 5, 7), (3, 4, 5, 7), (2, 3, 4, 5, 7, 9, 11))
 """In order: factors that are sizes are told apart best where sizes are odd primes."""
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
-_LARGEST = 40_000
-"""Elements of an input that is made larger."""
 
 Renaming = Mapping[int, int]
 
 
-def extents(xs: Sequence[Any]) -> tuple[int, ...]:
-    """The lengths of axes that can be changed, each once, the shortest first."""
-    return tuple(sorted({n for x in xs if is_array(x) for n in x.shape if n > 1}))
-
-
-def _free(run: Run, base: Base) -> tuple[int, ...]:
-    """The lengths that are no part of what an axis means."""
-    meant = {n for k in run.wanted for n in _meant(run, base, k)}
-    return tuple([n for n in extents(base.xs) if n not in meant])
-
-
-def _meant(run: Run, base: Base, k: int) -> Iterator[int]:
-    """Lengths of an input's axes that belong to what it is: the two coordinates of a point. However
-    many there are, forward and backward take these. Rows that no index chose prove nothing."""
-    if any(is_array(x) and x.dtype.kind in "iu" for x in base.xs):
-        return
-    x, rng = base.xs[k], np.random.default_rng(k)
-    for axis, n in enumerate(x.shape):
-        if n > 1 and (2 * n + 1) * x.size // n <= _LARGEST:
-            added = np.take(x, [*range(n), 0], axis=axis)
-            added = (added * (1 + np.abs(signs(rng, added.shape)))).astype(x.dtype)
-            if _same_without(run, base, k, np.concatenate([x, added], axis=axis)):
-                yield n
-
-
-def _same_without(run: Run, base: Base, k: int, more: Array) -> bool:
-    """Whether forward and backward leave out what an input has more than as captured."""
-    xs = [more if i == k else x for i, x in enumerate(base.xs)]
-    try:
-        ys = run.forward(xs)
-        pairs = list(zip(ys, base.ys, strict=True))
-        if not all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
-            return False
-        bar = run.pull(xs, [np.ones(y.shape) for y in ys])[k]
-    except (UnusableError, ValueError):
-        return False
-    return bar is not None and bar.shape == base.xs[k].shape
-
-
 def smaller(run: Run, base: Base) -> Iterator[Point]:
     """Small versions of the point at which the forward works, all lengths different."""
-    lengths = _free(run, base)
+    lengths = free(run, base)
     for small in _SMALL:
         if 0 < len(lengths) <= len(small):
             yield from _tried(run, base, dict(zip(lengths, small, strict=False)))
@@ -74,7 +34,7 @@ def smaller(run: Run, base: Base) -> Iterator[Point]:
 
 def others(run: Run, base: Base) -> Iterator[Point]:
     """Versions of the point of other lengths than its own: small ones, then larger ones."""
-    lengths = _free(run, base)
+    lengths = free(run, base)
     small = next(_small(run, base, lengths), None)
     longer = _larger(lengths)
     large = next(_tried(run, base, longer), None) if longer else None
@@ -90,7 +50,7 @@ def multiples(run: Run, base: Base) -> Iterator[Point]:
     """Versions of the point of which all lengths are the same multiple of its own: what was even
     stays even, and what were four parts of equal length are that still."""
     for by in (2, 3):
-        yield from _renamed(run, base, {n: by * n for n in _free(run, base)})
+        yield from _renamed(run, base, {n: by * n for n in free(run, base)})
 
 
 def _small(run: Run, base: Base, lengths: Sequence[int]) -> Iterator[Point]:
@@ -175,7 +135,7 @@ def _renamed(run: Run, base: Base, renaming: Renaming) -> Iterator[Point]:
     try:
         changed = [resized(run, x, k, renaming) for k, x in enumerate(base.xs)]
         xs = _unequal(run, base.xs, changed)
-        if sum([x.size for x in xs if is_array(x)]) > max(_LARGEST, _size(base.xs)):
+        if sum([x.size for x in xs if is_array(x)]) > max(LARGEST, _size(base.xs)):
             return
         ys = run.forward(xs)
         if all(np.isfinite(y).all() for y in ys) and not _rigid(base, xs, ys):

@@ -18,7 +18,9 @@ from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events, uncovered
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.names import Names
+from chainrule.verify.training.remade import Remade
 from chainrule.verify.training.said import looked
+from chainrule.verify.training.ungraded import no_gradient
 from chainrule.verify.training.unheld import Unheld, unheld
 from chainrule.verify.where import Line, here
 
@@ -64,6 +66,7 @@ class Seen:
     written: dict[int, Line] = field(default_factory=dict[int, Line])
     """By id: parameters of which the program has taken `.data`, and where last."""
     unheld: Unheld = field(default_factory=Unheld)
+    remade: Remade = field(default_factory=Remade)
     backwards: int = 0
 
     @property
@@ -137,6 +140,7 @@ class Coverage(Part):
         self._seen.backwards += 1
         self._seen.touched |= e.touched
         self._seen.unheld.ended(e, self._seen.names, self._seen.optimized)
+        self._seen.remade.ended(e, self._seen.names, self._seen.optimized)
         for key, (module, _, _) in self._seen.strangers.items():
             if any(p.grad is not None for _, p in e.begin.engine.own(module)):
                 self._seen.reached.add(key)
@@ -168,4 +172,5 @@ class Coverage(Part):
         how = f"{len(seen.names.params())} parameters in {steps} steps"
         looked(ledger, self.title, how)
         found = uncovered.not_optimized(seen)
-        return [*found, *unheld(seen, seen.optimized), *uncovered.no_gradient(seen)]
+        found += [*seen.remade.found(seen.names), *unheld(seen, seen.optimized)]
+        return [*found, *no_gradient(seen)]

@@ -229,53 +229,6 @@ def _rank(seen: Seen, p: Any) -> int:
     return seen.ran.get(id(owner), (owner, -1))[1]
 
 
-def no_gradient(seen: Seen) -> list[Finding]:
-    """Parameters in an optimizer that never get a gradient."""
-    found: list[Finding] = []
-    for row in seen.optimizers.values():
-        bare = [
-            p
-            for key, p in row.params.items()
-            if p.requires_grad and key not in row.got | seen.touched and seen.names.has(p)
-        ]
-        if not row.count or not bare:
-            continue
-        used = [p for p in bare if id(seen.names.owner(p)) in seen.ran]
-        unused = [p for p in bare if id(seen.names.owner(p)) not in seen.ran]
-        names = listed([seen.names.param(p) for p in (*used, *unused)])
-        because = (
-            f"{len(bare)} of {len(row.params)} parameters of {type(row.optimizer).__name__} got no "
-            f"gradient in {row.count} steps: {_groups(seen, used, unused)}"
-        )
-        whole = len(bare) == len(row.params) and bool(seen.touched) and row.count > 1
-        found.append(
-            finding(
-                "warning" if whole else "note",
-                "no_gradient",
-                names,
-                because,
-                "",
-                row.place,
-                "if they are meant to be trained, look for what cuts them off: detach(), .data, "
-                "item(), numpy(), no_grad(), or an output that the loss does not use",
-            )
-        )
-    return found
-
-
-def _groups(seen: Seen, used: Sequence[Any], unused: Sequence[Any]) -> str:
-    frozen = [p for p in unused if id(seen.names.owner(p)) in seen.silent]
-    idle = [p for p in unused if id(seen.names.owner(p)) not in seen.silent]
-    rows = (
-        (used, "ran, but the loss does not depend on them"),
-        (frozen, "ran without a graph (no_grad)"),
-        (idle, "did not run"),
-    )
-    return "; ".join(
-        [f"{listed([seen.names.param(p) for p in ps], 3)} {says}" for ps, says in rows if ps]
-    )
-
-
 def finding(
     level: Level,
     code: str,

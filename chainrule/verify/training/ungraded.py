@@ -1,0 +1,86 @@
+"""Parameters in an optimizer that never get a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.training.names import listed
+from chainrule.verify.training.uncovered import finding
+from chainrule.verify.training.unread import Unread, unread
+
+if TYPE_CHECKING:
+    from chainrule.verify.training.coverage import Seen, Steps
+
+
+def no_gradient(seen: Seen) -> list[Finding]:
+    """What is never read is a finding of its own; the rest may be meant."""
+    found: list[Finding] = []
+    for row in seen.optimizers.values():
+        bare = [
+            p
+            for key, p in row.params.items()
+            if p.requires_grad and key not in row.got | seen.touched and seen.names.has(p)
+        ]
+        if not row.count or not bare:
+            continue
+        parts: dict[Unread, list[Any]] = {}
+        for p in bare:
+            part = unread(seen.names, p)
+            if part is not None:
+                parts.setdefault(part, []).append(p)
+        found += [_unread(seen, part, ps) for part, ps in parts.items()]
+        rest = [p for p in bare if not any(p is q for ps in parts.values() for q in ps)]
+        found += [_bare(seen, row, rest)] if rest else []
+    return found
+
+
+def _unread(seen: Seen, part: Unread, params: Sequence[Any]) -> Finding:
+    because = (
+        f"{part.owner} makes self.{part.part} and reads it nowhere: its parameters are in the "
+        "optimizer, and no loss can depend on them"
+    )
+    return finding(
+        "warning",
+        "no_gradient",
+        listed([seen.names.param(p) for p in params]),
+        because,
+        "",
+        part.place,
+        f"use self.{part.part} in forward, or leave it out",
+    )
+
+
+def _bare(seen: Seen, row: Steps, bare: Sequence[Any]) -> Finding:
+    used = [p for p in bare if id(seen.names.owner(p)) in seen.ran]
+    unused = [p for p in bare if id(seen.names.owner(p)) not in seen.ran]
+    names = listed([seen.names.param(p) for p in (*used, *unused)])
+    because = (
+        f"{len(bare)} of {len(row.params)} parameters of {type(row.optimizer).__name__} got no "
+        f"gradient in {row.count} steps: {_groups(seen, used, unused)}"
+    )
+    whole = len(bare) == len(row.params) and bool(seen.touched) and row.count > 1
+    return finding(
+        "warning" if whole else "note",
+        "no_gradient",
+        names,
+        because,
+        "",
+        row.place,
+        "if they are meant to be trained, look for what cuts them off: detach(), .data, "
+        "item(), numpy(), no_grad(), or an output that the loss does not use",
+    )
+
+
+def _groups(seen: Seen, used: Sequence[Any], unused: Sequence[Any]) -> str:
+    frozen = [p for p in unused if id(seen.names.owner(p)) in seen.silent]
+    idle = [p for p in unused if id(seen.names.owner(p)) not in seen.silent]
+    rows = (
+        (used, "ran, but the loss does not depend on them"),
+        (frozen, "ran without a graph (no_grad)"),
+        (idle, "did not run"),
+    )
+    return "; ".join(
+        [f"{listed([seen.names.param(p) for p in ps], 3)} {says}" for ps, says in rows if ps]
+    )

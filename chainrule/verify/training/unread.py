@@ -1,0 +1,144 @@
+"""Parts of a module that its code makes and never reads: their parameters can have no gradient, and
+nobody makes a layer for that.
+
+A class that asks for its parts in another way than by their names may read them all.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import sys
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chainrule.verify.place import Place
+from chainrule.verify.where import is_library
+
+if TYPE_CHECKING:
+    from chainrule.verify.training.names import Names
+
+_INDIRECT = frozenset(
+    {"getattr", "vars", "__dict__", "_modules", "_parameters", "children", "named_children",
+     "modules", "named_modules", "get_submodule", "get_parameter", "eval", "exec", "setattr"}
+)  # fmt: skip
+"""By these names code gets at parts without theirs."""
+
+
+class Unread(NamedTuple):
+    """A part that is never read."""
+
+    part: str
+    """What its module calls it."""
+    owner: str
+    """The class of the module."""
+    place: Place
+    """Where it is made."""
+
+
+def unread(names: Names, p: Any) -> Unread | None:
+    """The part with a parameter that no code reads; None if there may be some."""
+    for module, part in _holders(names, p):
+        kind: type[Any] = type(module)
+        place = _made(kind, part)
+        if place is not None:
+            return Unread(part, kind.__name__, place)
+    return None
+
+
+def _holders(names: Names, p: Any) -> Iterator[tuple[Any, str]]:
+    """Modules in which a parameter is, and what each calls the part that has it."""
+    for engine, root in names.roots.values():
+        inside = dict(engine.modules(root))
+        for path, module in inside.items():
+            for own, q in engine.own(module):
+                if q is not p:
+                    continue
+                steps = [*path.split("."), own] if path else [own]
+                for i, step in enumerate(steps):
+                    yield inside[".".join(steps[:i])], step
+
+
+def _made(kind: type, part: str) -> Place | None:
+    """The line that makes the part, if no code of the user's reads it."""
+    own = [c.__name__ for c in kind.__mro__ if not _is_library(c)]
+    bases = {c.__name__ for c in kind.__mro__ if _is_library(c)}
+    if not part.isidentifier() or bases != {"Module", "object"}:
+        return None  # a base's forward may read it
+    uses = [_uses(file) for file in _files()]
+    if any(part in found.read or not found.indirect.isdisjoint(own) for found in uses):
+        return None
+    rows = [row for found in uses for row in found.made if row.part == part]
+    return next((row.place for name in own for row in rows if row.owner == name), None)
+
+
+def _is_library(kind: type) -> bool:
+    try:
+        file = inspect.getsourcefile(kind)
+    except (TypeError, OSError):
+        return True
+    return file is None or is_library(file)
+
+
+def _files() -> list[str]:
+    """The user's files that are loaded."""
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    return [f for f in dict.fromkeys(files) if f and f.endswith(".py") and not is_library(f)]
+
+
+class _Made(NamedTuple):
+    part: str
+    owner: str
+    place: Place
+
+
+class _Uses(NamedTuple):
+    read: frozenset[str]
+    """Names of attributes that the file reads, other than where a module is made."""
+    made: Sequence[_Made]
+    """Attributes of `self` that an `__init__` sets."""
+    indirect: frozenset[str]
+    """Classes whose methods may get at their parts without naming them."""
+
+
+@lru_cache(maxsize=256)
+def _uses(file: str) -> _Uses:
+    """What a file does with attributes."""
+    try:
+        nodes = list(ast.walk(ast.parse("".join(linecache.getlines(file)))))
+    except SyntaxError:
+        return _Uses(frozenset(), (), frozenset())
+    apart: set[ast.AST] = set()
+    made: list[_Made] = []
+    indirect: set[str] = set()
+    for kind in [n for n in nodes if isinstance(n, ast.ClassDef)]:
+        for f in kind.body:
+            inside = list(ast.walk(f))
+            if isinstance(f, ast.FunctionDef) and f.name == "__init__":
+                apart.update(inside)
+                places = [(n.attr, Place(file, n.lineno, f"{kind.name}.__init__")) for n in inside
+                          if isinstance(n, ast.Attribute) and _is_set(n)]  # fmt: skip
+                made += [_Made(part, kind.name, place) for part, place in places]
+            elif _INDIRECT & {_word(n) for n in inside}:
+                indirect.add(kind.name)
+    read = [
+        n.attr for n in nodes
+        if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and n not in apart
+    ]  # fmt: skip
+    return _Uses(frozenset(read), made, frozenset(indirect))
+
+
+def _word(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_set(node: ast.Attribute) -> bool:
+    return (
+        isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )
