@@ -648,3 +648,17 @@ def test_coordinates_stay_two_where_something_else_has_that_length():
     f = lambda p, w: p[:, :2] @ w[:2]
     b = lambda p, w, g: (g @ w[:2].T, p[:, :2].T @ g)
     assert not measured(f, b, normal(7, 2), normal(2, 3)).wrong
+
+
+def test_right_for_one_sign_of_positive_numbers_below_one():
+    """The other sign meets a pole of the backward's, and is asked about where code takes signs."""
+    f = lambda x: x / (0.8 + np.abs(x))
+    x = np.abs(normal(20, 7)) % 1.0 + 0.2
+    assert codes(measured(f, lambda x, g: g * 0.8 / (0.8 + x) ** 2, x)) == {"one_sided"}
+    assert not measured(f, lambda x, g: g * 0.8 / (0.8 + np.abs(x)) ** 2, x).wrong
+
+
+def test_what_is_beyond_a_clip_is_not_asked():
+    x = np.abs(normal(20, 7)) + 1.1
+    f = lambda x: np.log(np.maximum(x, 1e-9))
+    assert "one_sided" not in codes(measured(f, lambda x, g: g / np.maximum(x, 1e-9), x))

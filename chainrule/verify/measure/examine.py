@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ LARGE = 500_000
 """Elements of a point at which small elements are not looked for any more."""
 _FAR_LARGER = 1e3
 """A gradient that grows so much at another sign is beyond what the forward was made for."""
+_FLATTER = 0.1
+"""Of a forward that is clipped at another sign, no more is left than this share of its slope."""
 _AGAIN = 1e-6
 """Runs may differ by rounding: sums go in another order where memory is aligned differently."""
 
@@ -286,11 +289,20 @@ class _Examination:
         return theirs is not None and conduct.apart(theirs[k], mine[k]) < _AGAIN
 
     def _beyond(self, k: int, found: Probe) -> bool:
-        """Whether the gradient explodes where the forward is clipped: 1 / max(x, tiny), x < 0."""
-        here, there = _size(self.seen[0][1], k), _size(found, k)
-        return here > 0 and there > _FAR_LARGER * here
+        """Whether the gradient explodes where the forward is clipped: 1 / max(x, tiny), x < 0.
+        What the forward is not clipped for has a slope as large as usual."""
+        first = self.seen[0][1]
+        here, there = _size(first, k), _size(found, k)
+        is_flat = _slope(found, k) < _FLATTER * _slope(first, k)
+        return here > 0 and there > _FAR_LARGER * here and is_flat
 
 
 def _size(found: Probe, k: int) -> float:
     bar = found.bars[k] if found.bars else None
     return norm(bar * found.tangents[k]) if bar is not None else 0.0
+
+
+def _slope(found: Probe, k: int) -> float:
+    """That of the outputs along the input's tangent, where it is known."""
+    rows = [s.value[np.isfinite(s.value) & s.resolved] for s in found.slopes.get(k, ())]
+    return math.hypot(*[norm(row) for row in rows]) if rows else 0.0

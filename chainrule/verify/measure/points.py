@@ -7,6 +7,7 @@ wanted change; whoever takes nothing but positive numbers is not asked about zer
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from chainrule.verify.measure.noise import tangent
 from chainrule.verify.measure.run import Point, Run, is_array
 from chainrule.verify.measure.sizes import even_axis
 from chainrule.verify.subject import Array
+
+_SIGNS = re.compile(r"\b(f?abs|absolute|sign|copysign)\(")
 
 
 def nearby(run: Run, point: Point) -> Point:
@@ -30,7 +33,8 @@ def varied(run: Run, point: Point, captured: Point) -> Iterator[Point]:
     What the values may be is judged by the captured ones.
     """
     free = [k for k in run.wanted if _signed(captured.xs[k])]
-    positive = [k for k in run.wanted if _positive(captured.xs[k])]
+    asks = _asks_for_signs(run)
+    positive = [k for k in run.wanted if _positive(captured.xs[k], asks)]
     both = [k for k in run.wanted if k in free or k in positive]
     kinds: list[tuple[str, str, list[int], Callable[[Array], Array]]] = [
         ("negative", "sign", both, lambda x: -np.abs(x)),
@@ -71,11 +75,19 @@ def _signed(x: Array) -> bool:
     return bool((x < 0).any() and (x > 0).any())
 
 
-def _positive(x: Array) -> bool:
-    """Whether x has positive numbers only, and is no probability."""
+def _asks_for_signs(run: Run) -> bool:
+    """Whether the forward's code takes absolute values or signs: no probability needs that."""
+    source = run.subject.source
+    forward = source.forward if source is not None else None
+    return forward is not None and _SIGNS.search(forward.text) is not None
+
+
+def _positive(x: Array, asks: bool) -> bool:
+    """Whether x has positive numbers only, and is no probability, unless the code `asks` for their
+    signs."""
     if x.dtype.kind == "c" or not np.isfinite(x).all() or not x.size:
         return False
-    return bool((x > 0).all() and (x > 1).any()) and even_axis(x) is None
+    return bool((x > 0).all() and (asks or (x > 1).any())) and even_axis(x) is None
 
 
 def _zeros(run: Run, x: Array) -> Array:
