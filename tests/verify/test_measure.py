@@ -662,3 +662,28 @@ def test_what_is_beyond_a_clip_is_not_asked():
     x = np.abs(normal(20, 7)) + 1.1
     f = lambda x: np.log(np.maximum(x, 1e-9))
     assert "one_sided" not in codes(measured(f, lambda x, g: g / np.maximum(x, 1e-9), x))
+
+
+@pytest.mark.parametrize("told", [np.array([0, 3, 3, 8, 9]), np.array([3, 0, 5, 1])])
+def test_rows_of_several_lengths_stay_as_many_as_is_told(told: Array):
+    ends = told if told[0] == 0 else np.array([0, *np.cumsum(told)])
+
+    def sums(x: Array, given: Array) -> Array:
+        at = given if given[0] == 0 else np.array([0, *np.cumsum(given)])
+        total = np.concatenate([np.zeros_like(x[:1]), np.cumsum(x, 0)])
+        return total[np.minimum(at[1:], len(x))] - total[np.minimum(at[:-1], len(x))]
+
+    def back(x: Array, given: Array, g: Array) -> tuple[Array, None]:
+        return np.repeat(g, np.diff(ends), 0), None
+
+    evidence = measured(sums, back, normal(9, 2), told)
+    assert not evidence.wrong
+    assert codes(evidence) == set()
+
+
+def test_a_backward_that_unpacks_four_parts_is_made_for_four():
+    def back(q: Array, g: Array) -> Array:
+        a, b, c, d = (2 * q * g).T
+        return np.stack([a, b, c, d], -1)
+
+    assert not measured(np.square, back, normal(5, 4)).wrong

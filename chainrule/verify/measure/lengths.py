@@ -22,8 +22,19 @@ def extents(xs: Sequence[Any]) -> tuple[int, ...]:
 
 def free(run: Run, base: Base) -> tuple[int, ...]:
     """The lengths that are no part of what an axis means, the shortest first."""
-    meant = {n for k in run.wanted for n in _meant(run, base, k)}
+    meant = {n for k in run.wanted for n in _meant(run, base, k)} | set(_told(base))
     return tuple([n for n in extents(base.xs) if n not in meant])
+
+
+def _told(base: Base) -> Iterator[int]:
+    """Lengths that whole numbers among the inputs tell of: the end of the last row in a list of
+    rows of several lengths, or the sum of these lengths; and how many there are."""
+    lengths = extents(base.xs)
+    for x in base.xs:
+        if is_array(x) and x.dtype.kind in "iu" and x.ndim == 1 and x.size > 1 and (x >= 0).all():
+            rises = x[0] == 0 and bool((np.diff(x) >= 0).all())
+            for n in {int(x.sum()), int(x[-1]) if rises else 0}.intersection(lengths):
+                yield from (n, x.size)
 
 
 def _meant(run: Run, base: Base, k: int) -> Iterator[int]:
