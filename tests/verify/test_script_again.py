@@ -107,6 +107,25 @@ for i in range(4):
 """
 
 
+TURNS = """
+import torch
+from torch import nn
+from torch.nn.functional import softplus
+torch.manual_seed(0)
+maker, judge = nn.Linear(3, 2), nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+a = torch.optim.Adam(maker.parameters(), lr=1e-3)
+b = torch.optim.Adam(judge.parameters(), lr=1e-3)
+for _ in range(6):
+    made = maker(torch.randn(16, 3))
+    told = softplus(judge(made.detach())) + softplus(-judge(torch.randn(16, 2)))
+    told.mean().backward()
+    b.step()
+    a.zero_grad()
+    softplus(-judge(made)).mean().backward()
+    a.step()
+"""
+
+
 def observed(tmp_path: Path, text: str, parameters: str = "m.parameters()", steps: int = 4):
     """Findings but notes of a script, its exit code, and what its ledger skipped."""
     path = tmp_path / "train.py"
@@ -132,6 +151,7 @@ def observed(tmp_path: Path, text: str, parameters: str = "m.parameters()", step
         (START + KEPT, "m.parameters()", "graph_kept", "losses.append(mean.detach())"),
         (BY_HAND, "", "not_reset", "for p in params: p.grad = None"),
         (OURS, "", "not_reset", "    o.zero_grad()"),
+        (TURNS, "", "not_reset", "    b.zero_grad()\n    told.mean().backward()"),
     ],
 )
 def test_the_changed_script_is_run_and_the_finding_gone(tmp_path, text, parameters, code, after):

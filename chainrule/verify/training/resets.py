@@ -48,6 +48,9 @@ class _Optimizer:
     name: str = ""
     """What the program calls it."""
     backward_at: Place | None = None
+    """The last backward pass that reached its parameters."""
+    own_pass_at: Place | None = None
+    """The one before its last step."""
     zeroed_at: Place | None = None
 
 
@@ -143,6 +146,7 @@ class Resets(Part):
         row = self._row(e.engine, e.optimizer)
         row.steps += 1
         row.stepped_at = e.place or row.stepped_at
+        row.own_pass_at = row.backward_at
         row.closure = row.closure or e.closure
         row.name = row.name or edits.name_of(e.optimizer)
         if not e.closure:
@@ -227,10 +231,13 @@ def _not_reset(row: _Optimizer) -> Finding:
 
 
 def _resetting(row: _Optimizer) -> edits.Edit | None:
-    """A reset behind the step, which is right however many passes are accumulated for it."""
+    """A reset behind the step, which is right however many passes are accumulated for it; in front
+    of its own pass, if that of another optimizer comes in between."""
     reset = row.name and f"{row.name}.zero_grad()"
     if row.closure:
         return edits.inserted(row.backward_at, reset)
+    if row.backward_at != row.own_pass_at:
+        return edits.inserted(row.own_pass_at, reset)
     return edits.followed(row.stepped_at, reset)
 
 
