@@ -72,10 +72,10 @@ class Passes(Part):
     def _clipped(self, e: events.Clipped) -> None:
         self._use({id(p) for p in e.params})
 
-    def _use(self, ids: set[int]) -> bool:
+    def _use(self, ids: set[int]) -> list[_Pass]:
         used = [one for one in self._open if one.left & ids]
         self._open = [one for one in self._open if one not in used]
-        return bool(used)
+        return used
 
     def _steps_(self, e: events.StepBegins) -> None:
         self._within = e.closure
@@ -86,10 +86,11 @@ class Passes(Part):
         own = {id(p) for p in e.params}
         mine = [one for one in self._lost if one.touched & own]
         self._lost = [one for one in self._lost if one not in mine]
-        if not self._use(own):
+        used = {one.place for one in self._use(own)}
+        if not used:
             return  # it has no gradient at all: that is another finding
-        for one in mine:
-            if one.place is not None and one.reset_at is not None:
+        for one in mine:  # those of one line are an accumulation, which is another finding, too
+            if one.place not in used and one.place is not None and one.reset_at is not None:
                 self._found.setdefault((one.place, one.reset_at), set()).add(self._steps)
 
     def found(self, ledger: Ledger) -> list[Finding]:
