@@ -75,15 +75,6 @@ class Exit:
     """How many entries there were by then."""
 
 
-@dataclass(frozen=True, eq=False)
-class Mark:
-    """The sum of a tensor when a connected call read or made it."""
-
-    ref: Ref
-    version: int
-    total: float
-
-
 class Calls(Protocol):
     """What is asked of a tape, whichever library's tensors are on it."""
 
@@ -110,8 +101,3 @@ class Calls(Protocol):
     def is_noise(self, x: Any, /) -> bool:
         """Whether a constant was drawn from the normal distribution."""
         ...
-
-
-def version(t: Any) -> int:
-    """How often PyTorch has seen a tensor being written to."""
-    return t._version

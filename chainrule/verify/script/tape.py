@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple, cast, final
 
@@ -17,8 +18,9 @@ import torch
 from torch import Tensor
 
 from chainrule.verify.pytorch.door import Call, Kind, Recorder, unseen
-from chainrule.verify.pytorch.nested import checksum, comparable, tensors_in
-from chainrule.verify.script.entries import DRAWS, Entry, Exit, Mark, Ref, Slot, version
+from chainrule.verify.pytorch.nested import tensors_in
+from chainrule.verify.script.entries import DRAWS, Entry, Exit, Ref, Slot
+from chainrule.verify.script.marks import Marks
 from chainrule.verify.where import frames, here
 
 EXITS = frozenset({"item", "__float__", "tolist", "numpy", "__array__", "__int__"})
@@ -64,13 +66,12 @@ class Tape(Recorder):
         self.active = True
         self.records: Callable[[], bool] = lambda: True
         """Is asked before each call whether it is to be recorded."""
-        self.marks: dict[int, Mark] = {}
-        """By id: tensors that went into or came out of connected calls."""
+        self.marks = Marks()
+        """Tensors that went into or came out of connected calls."""
         self._slots: dict[int, tuple[int, Ref]] = {}
         self._memory: dict[int, int] = {}
         self._noise: dict[int, Ref] = {}  # normal numbers, drawn as constants
         self._loose: set[int] = set()  # groups of which somebody has a tensor without a graph
-        self._covered: set[int] = set()  # slots whose values a mark covers
         self._made: set[int] = set()  # slots of results
         self._leaves: set[int] = set()  # slots of leaves that were computed
         self._unlinked: set[int] = set()  # slots that have a graph through which nothing flows
@@ -292,43 +293,21 @@ class Tape(Recorder):
         self._made.update(entry.outputs)
         self.entries.append(entry)
         if entry.is_live:
-            self._note_read([t for t in given if self.slot(t) not in self._made])
+            for t in given:
+                slot = self.slot(t)
+                if slot not in self._made:
+                    loose = slot is not None and self.group[slot] in self._loose
+                    self.marks.read(t, slot, loose)
             views = [None] * len(made) if in_place else viewed
-            self._note_made(entry, made, views, call.total if of_call else None)
+            total = call.total if of_call else None
+            for i, (t, slot, of) in enumerate(zip(made, entry.outputs, views, strict=True)):
+                self.marks.made(t, slot, of, partial(total, i) if total is not None else None)
         elif any(of is not None for of in viewed):
             self._held += given
             self._loose.update([self.group[s] for s in inputs])
         if entry.cuts:
             entry.frames = frames()
         entry.at = here()
-
-    def _note_read(self, fresh: Sequence[Tensor]) -> None:
-        """Mark what a connected call has read and no call has made, where it is not marked, or may
-        have been changed since: a copy of a model that is trained through `.data`."""
-        for t in fresh:
-            slot, mark = self.slot(t), self.marks.get(id(t))
-            loose = slot is not None and self.group[slot] in self._loose
-            if loose or mark is None or mark.ref() is not t or mark.version != version(t):
-                self._mark(t, checksum(t))
-            if slot is not None:
-                self._covered.add(slot)
-
-    def _note_made(
-        self,
-        entry: Entry,
-        made: Sequence[Tensor],
-        viewed: Sequence[int | None],
-        total: Callable[[int], float | None] | None,
-    ) -> None:
-        """Mark what it has made; a view of what is marked is covered by that."""
-        for i, (t, slot, of) in enumerate(zip(made, entry.outputs, viewed, strict=True)):
-            if of is None or of not in self._covered:
-                self._mark(t, comparable(total(i)) if total is not None else checksum(t))
-            self._covered.add(slot)
-
-    def _mark(self, t: Tensor, total: float | None) -> None:
-        if total is not None:
-            self.marks[id(t)] = Mark(weakref.ref(t), version(t), total)
 
 
 def _leaf_of(x: Tensor) -> Tensor:

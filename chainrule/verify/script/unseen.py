@@ -20,8 +20,8 @@ from chainrule.verify.place import Place
 from chainrule.verify.pytorch.nested import checksum, tensors_in
 from chainrule.verify.script.alive import parameter_names
 from chainrule.verify.script.apart import LostError, apart
-from chainrule.verify.script.entries import Mark, version
 from chainrule.verify.script.graphs import walk
+from chainrule.verify.script.marks import Mark, version
 from chainrule.verify.script.tape import Tape
 from chainrule.verify.where import frames, users_line
 
@@ -54,7 +54,7 @@ class Unseen:
 
     def compare(self, tape: Tape, losses: Sequence[Tensor]) -> None:
         """Before a backward pass: what is not what it was?"""
-        changed = [t for mark in tape.marks.values() if (t := _changed(mark)) is not None]
+        changed = [t for mark in tape.marks.rows.values() if (t := _changed(mark)) is not None]
         kept = [k for k in self._kept if checksum(k.value) != k.before]
         if not changed and not kept:
             return
