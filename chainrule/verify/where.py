@@ -47,6 +47,12 @@ def is_library(file: str) -> bool:
     return file.startswith(_LIBRARIES)
 
 
+def users_files() -> list[str]:
+    """The user's own files of code that are loaded."""
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    return [f for f in dict.fromkeys(files) if f and f.endswith(".py") and not is_library(f)]
+
+
 def _is_passed(code: CodeType) -> bool:
     known = _passed.get(code)
     if known is None:

@@ -194,7 +194,9 @@ UNREAD = {
         parts("self.sidestep = nn.Sequential(nn.Linear(8, 8), nn.ReLU())", "h = self.body(x)"),
         "no_gradient", "self.sidestep",
     ),
-    "parameter": (parts("self.stretched = nn.Parameter(torch.ones(8))"), "no_gradient", "self.stretched"),
+    "parameter": (
+        parts("self.stretched = nn.Parameter(torch.ones(8))"), "no_gradient", "self.stretched",
+    ),
     "made in a call": (
         parts(used="h = h * nn.Parameter(torch.ones(8))"), "not_optimized", "h * nn.Parameter",
     ),
@@ -206,10 +208,25 @@ UNREAD = {
         "not_optimized", "torch.nn.Parameter",
     ),
 }  # fmt: skip
+UNREAD["frozen still"] = (
+    parts().replace(
+        "opt =", "net.body.requires_grad_(False)\nnet.body.requires_grad = True\nopt ="
+    ),
+    "no_gradient",
+    "net.body.requires_grad = True",
+)
 READ = {
-    "elsewhere": parts("self.probed_by = nn.Linear(8, 1)", more="def probed(n, h):\n    n.probed_by(h)"),
+    "frozen no more": parts().replace(
+        "opt =",
+        "net.body.requires_grad_(False)\nnet.body.requires_grad = True\n"
+        "net.body.requires_grad_(True)\nopt =",
+    ),
+    "elsewhere": parts(
+        "self.probed_by = nn.Linear(8, 1)", more="def probed(n, h):\n    n.probed_by(h)"
+    ),
     "by its name": parts(
-        "self.levelled = nn.LayerNorm(8)", "h = getattr(self, 'levelled')(h) if x.sum() > 1e9 else h"
+        "self.levelled = nn.LayerNorm(8)",
+        "h = getattr(self, 'levelled')(h) if x.sum() > 1e9 else h",
     ),
     "when it is time": parts(
         "self.levelled = nn.LayerNorm(8)", "h = self.levelled(h) if x.sum() > 1e9 else h"

@@ -17,6 +17,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events, uncovered
 from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.misset import misset
 from chainrule.verify.training.names import Names
 from chainrule.verify.training.remade import Remade
 from chainrule.verify.training.said import looked
@@ -173,4 +174,4 @@ class Coverage(Part):
         looked(ledger, self.title, how)
         found = uncovered.not_optimized(seen)
         found += [*seen.remade.found(seen.names), *unheld(seen, seen.optimized)]
-        return [*found, *no_gradient(seen)]
+        return [*found, *misset(seen), *no_gradient(seen)]

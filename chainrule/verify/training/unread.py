@@ -9,13 +9,12 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.verify.place import Place
-from chainrule.verify.where import is_library
+from chainrule.verify.where import is_library, users_files
 
 if TYPE_CHECKING:
     from chainrule.verify.training.names import Names
@@ -41,10 +40,9 @@ class Unread(NamedTuple):
 def unread(names: Names, p: Any) -> Unread | None:
     """The part with a parameter that no code reads; None if there may be some."""
     for module, part in _holders(names, p):
-        kind: type[Any] = type(module)
-        place = _made(kind, part)
+        place = _made(module.__class__, part)
         if place is not None:
-            return Unread(part, kind.__name__, place)
+            return Unread(part, module.__class__.__name__, place)
     return None
 
 
@@ -67,7 +65,7 @@ def _made(kind: type, part: str) -> Place | None:
     bases = {c.__name__ for c in kind.__mro__ if _is_library(c)}
     if not part.isidentifier() or bases != {"Module", "object"}:
         return None  # a base's forward may read it
-    uses = [_uses(file) for file in _files()]
+    uses = [_uses(file) for file in users_files()]
     if any(part in found.read or not found.indirect.isdisjoint(own) for found in uses):
         return None
     rows = [row for found in uses for row in found.made if row.part == part]
@@ -80,12 +78,6 @@ def _is_library(kind: type) -> bool:
     except (TypeError, OSError):
         return True
     return file is None or is_library(file)
-
-
-def _files() -> list[str]:
-    """The user's files that are loaded."""
-    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    return [f for f in dict.fromkeys(files) if f and f.endswith(".py") and not is_library(f)]
 
 
 class _Made(NamedTuple):

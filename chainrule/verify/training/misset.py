@@ -1,0 +1,72 @@
+"""`module.requires_grad = True`: an attribute of that name means nothing to a module, and its
+parameters stay frozen."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from typing import TYPE_CHECKING, Any
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.place import Place
+from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.names import listed
+from chainrule.verify.training.said import said
+from chainrule.verify.where import users_files
+
+if TYPE_CHECKING:
+    from chainrule.verify.training.coverage import Seen
+
+
+def misset(seen: Seen) -> list[Finding]:
+    """One for each module that was to be trained, and is frozen."""
+    found: list[Finding] = []
+    for engine, root in seen.names.roots.values():
+        for name, module in engine.modules(root):
+            if vars(module).get("requires_grad") is not True:
+                continue
+            frozen = [
+                p for _, m in engine.modules(module) for _, p in engine.own(m)
+                if not p.requires_grad and id(p) in seen.optimized
+            ]  # fmt: skip
+            if frozen:
+                found.append(_finding(seen, name or type(root).__name__, frozen))
+    return found
+
+
+def _finding(seen: Seen, name: str, frozen: list[Any]) -> Finding:
+    place, edit = _line(name.rpartition(".")[2])
+    because = (
+        f"{name}.requires_grad = True sets an attribute of the module, which nothing reads: "
+        f"{len(frozen)} of its parameters are in the optimizer and still frozen"
+    )
+    return said(
+        "warning", "no_gradient", because, f"{name}.requires_grad_(True)", place,
+        subject=listed([seen.names.param(p) for p in frozen]), kind="parameters", edit=edit,
+    )  # fmt: skip
+
+
+def _line(own: str) -> tuple[Place | None, Edit | None]:
+    """The only line of the user's that sets it so for what has that name, or for anything."""
+    rows = [(place, node) for file in users_files() for place, node in _settings(file)]
+    named = [row for row in rows if ast.unparse(row[1].value).rpartition(".")[2] == own]
+    some = named or rows
+    if len(some) != 1:
+        return None, None
+    place, node = some[0]
+    line = linecache.getline(place.file, place.line).rstrip()
+    indent = line[: len(line) - len(line.lstrip())]
+    after = f"{indent}{ast.unparse(node.value)}.requires_grad_(True)"
+    return place, Edit(line, after, place)
+
+
+def _settings(file: str) -> list[tuple[Place, ast.Attribute]]:
+    try:
+        nodes = list(ast.walk(ast.parse("".join(linecache.getlines(file)))))
+    except SyntaxError:
+        return []
+    found = [n.targets[0] for n in nodes if isinstance(n, ast.Assign) and len(n.targets) == 1]
+    return [
+        (Place(file, t.lineno), t) for t in found
+        if isinstance(t, ast.Attribute) and t.attr == "requires_grad"
+    ]  # fmt: skip
