@@ -23,7 +23,8 @@ def misset(seen: Seen) -> list[Finding]:
     found: list[Finding] = []
     for engine, root in seen.names.roots.values():
         for name, module in engine.modules(root):
-            if vars(module).get("requires_grad") is not True:
+            held: dict[str, Any] = module.__dict__
+            if held.get("requires_grad") is not True:
                 continue
             frozen = [
                 p for _, m in engine.modules(module) for _, p in engine.own(m)
