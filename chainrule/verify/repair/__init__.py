@@ -20,6 +20,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.repair.draft import Draft, UnreadableError
 from chainrule.verify.repair.helpers import helpers
 from chainrule.verify.repair.lab import Lab, laboratory
+from chainrule.verify.repair.moving import moved_home
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem, problem
 from chainrule.verify.repair.search import Version, keeping, replayed, versions
@@ -189,12 +190,11 @@ def _passed(posed: Problem, search: Callable[[Draft], Iterator[Version]]) -> Ite
     except UnreadableError:
         return
     checks, mended = 0, set[int]()
-    for version in search(first):
-        inputs = frozenset(i for s in version.steps for i in s.mended)
+    for found in _meant(posed, search(first)):
+        inputs = found.mended
         if inputs <= mended or checks >= _CHECKS:
             continue
-        if not posed.right(version.draft.compiled(), set(inputs)):
-            continue
+        version = moved_home(posed, first, found)
         checks += 1
         error = _checked(posed, version, inputs)
         if error is not None:
@@ -203,6 +203,19 @@ def _passed(posed: Problem, search: Callable[[Draft], Iterator[Version]]) -> Ite
             yield from _single(posed, first, version, error)
             if version.right:
                 return
+
+
+def _meant(posed: Problem, found: Iterator[Version]) -> Iterator[Version]:
+    """Versions that are right at every target; after them those that raise, as the user's does, at
+    sizes for which nobody may have made it."""
+    later = list[Version]()
+    for version in found:
+        function, inputs = version.draft.compiled(), set(version.mended)
+        if posed.right(function, inputs):
+            yield version
+        elif posed.unmeant and posed.right(function, inputs, everywhere=False):
+            later.append(version)
+    yield from later
 
 
 def _checked(posed: Problem, version: Version, inputs: frozenset[int]) -> float | None:

@@ -66,8 +66,9 @@ class Bench:
         now = process_time()
         until = now + share * (self.lab.problem.stop - now)
         while self.proposed and self.proposed[0].cost <= cost and process_time() <= until:
-            yield [e for e in self.proposed[:_BATCH] if e.cost <= cost]
-            del self.proposed[:_BATCH]
+            batch = [e for e in self.proposed[:_BATCH] if e.cost <= cost]
+            yield batch
+            del self.proposed[: len(batch)]  # Costlier ones are for a later stage.
 
 
 def cost_of(edit: Edit) -> float:

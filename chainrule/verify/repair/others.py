@@ -105,6 +105,6 @@ def _answers(
         return lab.answers(response, value)
     if len(response.values) > 1 or not name:
         return False
-    native = lab.scene.arrays_at(response.node)[name]
+    native = lab.scene.arrays_at(response.node).get(name)
     larger = beside.arrays[0][name].size > response.flat.size
-    return larger and lab.helps(response.node, lambda e: f(e, native))
+    return larger and native is not None and lab.helps(response.node, lambda e: f(e, native))

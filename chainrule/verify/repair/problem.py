@@ -61,6 +61,9 @@ class Problem:
     """Whether a gradient is wrong at a target: else what is wrong is something else."""
     forwards: dict[int, Forward] = field(default_factory=dict[int, Forward])
     """What `truth` has measured, by target."""
+    unmeant: frozenset[Target] = frozenset()
+    """Of other sizes, those at which the user's own backward raises: nobody may have made it for
+    them, as where a length is that of four gates."""
     runs: int = 0
     stop: float = inf
     _look: int = field(init=False, default=0)
@@ -75,10 +78,12 @@ class Problem:
         self.runs += 1
         return target.run(subject)
 
-    def right(self, function: Callable[..., Any], inputs: set[int]) -> bool:
-        """Whether the gradients of `inputs` are right at all targets."""
+    def right(
+        self, function: Callable[..., Any], inputs: set[int], everywhere: bool = True
+    ) -> bool:
+        """Whether the gradients of `inputs` are right at all targets, or at all that are meant."""
         subject = self.source.replaced(function)
-        for t in self.targets:
+        for t in self.targets if everywhere else [t for t in self.targets if t not in self.unmeant]:
             errors = t.errors(self.run(subject, t))
             if any(errors[i] > GOOD for i in inputs if i in errors):
                 return False
@@ -99,12 +104,14 @@ def problem(evidence: Evidence) -> Problem | None:
     if (source := subject.source) is None:
         return None
     found = Problem(subject, source, [], frozenset(evidence.wrong_inputs()))
-    wrong, others = list[Target](), list[Target]()
+    wrong, others, raised = list[Target](), list[Target](), list[Target]()
     start = process_time()
     shares = any(b.data.get("interrupted") for b in evidence.behaviours)
     for plain in _targets(evidence):
         t = replace(plain, between=elsewhere(subject, plain.xs)) if shares else plain
-        errors = t.errors(found.run(subject, t))
+        x_bars = found.run(subject, t)
+        errors = t.errors(x_bars)
+        raised += [t] if x_bars is None else []
         (wrong if any(e > GOOD for e in errors.values()) else others).append(t)
         late = bool(wrong) and process_time() - start > _ALL
         if late or (len(wrong) >= 2 and len(wrong) + len(others) >= _POINTS):
@@ -113,7 +120,21 @@ def problem(evidence: Evidence) -> Problem | None:
     wrong = [t for t in wrong if _size(t) > _FLAT * most] or wrong
     found.targets = [*wrong, *others[:_POINTS]]
     found.posed = bool(wrong)
+    found.unmeant = _unmeant(wrong, others, raised)
     return found if found.targets else None
+
+
+def _unmeant(wrong: list[Target], others: list[Target], raised: list[Target]) -> frozenset[Target]:
+    """Of the targets at which the backward raised, those of shapes at which it never ran; none if
+    it is wrong there only."""
+    ran = [t for t in [*wrong, *others] if t not in raised]
+    shapes = [_shapes(t) for t in ran]
+    here = [t for t in raised if _shapes(t) not in shapes]
+    return frozenset(here) if any(t in wrong for t in ran) else frozenset()
+
+
+def _shapes(target: Target) -> list[tuple[int, ...]]:
+    return [np.shape(x) for x in target.xs]
 
 
 def _size(target: Target) -> float:

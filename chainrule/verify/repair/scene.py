@@ -13,9 +13,16 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.verify.repair import uses
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.fit import ATOM, part, replaced
-from chainrule.verify.repair.syntax import bases, elements, is_simple, is_stored, names_in
+from chainrule.verify.repair.syntax import (
+    bases,
+    elements,
+    is_simple,
+    is_stored,
+    names_in,
+)
 from chainrule.verify.repair.watch import VALUE, Visit, Watched, is_torch, plain, shape_of
 
 Shape = tuple[int, ...]
@@ -230,33 +237,21 @@ class Scene:
 
     @cached_property
     def made(self) -> set[str]:
-        """Local names that are computed: an edit belongs there, not where the name is read."""
-        found = set[str]()
-        for n in self.draft.nodes:
-            match n:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if not is_simple(value):
-                    found.add(name)
-                case _:
-                    continue
-        return found
+        """Local names that are computed (see `uses.made`)."""
+        return uses.made(self.draft)
 
     @cached_property
     def assigned_once(self) -> set[str]:
         """Names that one statement gives, and none changes."""
-        stored = [n.id for n in self.draft.nodes if isinstance(n, ast.Name) and is_stored(n)]
-        written = {
-            name
-            for n in self.draft.nodes
-            if isinstance(n, ast.Subscript | ast.Attribute) and isinstance(n.ctx, ast.Store)
-            for name in bases(n)
-        }
-        return {name for name, k in Counter(stored).items() if k == 1} - written
+        return uses.assigned_once(self.draft)
 
     @cached_property
     def names_returned(self) -> set[tuple[int, int]]:
-        """Where a name that is computed is returned."""
+        """Where a name that is computed is returned; not what the turns of a loop have made of it,
+        for nothing in the loop comes after them."""
         names = [n for n in self.returned if isinstance(n, ast.Name) and n.id in self.made]
-        return {self.draft.span(n) for n in names}
+        turned = uses.made_in_turns(self.draft)
+        return {self.draft.span(n) for n in names if n.id not in turned}
 
     @cached_property
     def renamed(self) -> set[tuple[int, int]]:
@@ -277,10 +272,7 @@ class Scene:
     @cached_property
     def unread(self) -> set[str]:
         """Local names that are assigned and never read: they were meant for something."""
-        loaded = {n.id for n in self.draft.nodes if isinstance(n, ast.Name) and not is_stored(n)}
-        stored = {n.id for n in self.draft.nodes if isinstance(n, ast.Name) and is_stored(n)}
-        every = {*stored, *self.draft.parameters} - loaded
-        return {n for n in every if not n.startswith("_")}
+        return uses.unread(self.draft)
 
     # The user's dialect.
 

@@ -23,6 +23,7 @@ from chainrule.verify.repair.rules.saved import (
     kept_copies,
     kept_functions,
     kept_others,
+    kept_twice,
 )
 from chainrule.verify.repair.target import GOOD, Target, quiet
 from chainrule.verify.repair.truth import truths
@@ -36,6 +37,8 @@ _NEAR, _COMPARED = 1.2, 12
 """How much more the costliest and how many versions are compared by the values on their way."""
 _TRUE = 0.3
 """How much likelier a version is for each value that is known to be right in it."""
+_TWICE = 0.6
+"""How unlikely it is that one thing was meant to be kept twice: the backward could read it so."""
 WIDTH = 6
 """Versions of one depth that are edited further."""
 
@@ -60,6 +63,11 @@ class Version:
     def wrong(self) -> frozenset[int]:
         """Inputs whose gradients are wrong."""
         return frozenset([i for i, e in self.errors.items() if e > GOOD])
+
+    @property
+    def mended(self) -> frozenset[int]:
+        """Inputs whose gradients the steps made right."""
+        return frozenset([i for s in self.steps for i in s.mended])
 
     @property
     def cost(self) -> float:
@@ -123,8 +131,7 @@ def _conduct(problem: Problem, at: Target, first: Draft, codes: Sequence[str]) -
     lab = laboratory(problem, first, at)
     if lab is None:
         return
-    proposed = [e for e in Bench(lab, ()).proposed if e.code in codes]
-    for edit in proposed:
+    for edit in Bench(lab, ()).weighted(edits(lab.scene, codes)):
         draft = first.edited(edit)
         try:
             errors = problem.errors(draft.compiled(), at)
@@ -144,7 +151,9 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
     rules = (kept_copies, another_name, kept_others, kept_functions, kept_at_another_time)
     proposed = [e for rule in rules for e in rule(lab.scene)]
     proposed += keeping_edits(lab.scene, edits)
-    proposed = [replace(e, cost=e.cost - NAMED * (e.code in codes)) for e in proposed]
+    twice = [_TWICE * kept_twice(lab.scene, e) for e in proposed]
+    costs = [e.cost - NAMED * (e.code in codes) + t for e, t in zip(proposed, twice, strict=True)]
+    proposed = [replace(e, cost=c) for e, c in zip(proposed, costs, strict=True)]
     for edit in sorted(proposed, key=cost_of):
         found = None if problem.over else _applied(problem, at, start, edit)
         if found is not None and found.right:

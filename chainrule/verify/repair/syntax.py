@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
 
 def elements(value: ast.expr) -> list[ast.expr]:
@@ -46,3 +47,18 @@ def is_simple(node: ast.AST) -> bool:
             return isinstance(node.slice, ast.Constant) and is_simple(node.value)
         case _:
             return False
+
+
+def is_literal(node: ast.AST) -> bool:
+    """Whether an expression is put together of constants only."""
+    kinds = ast.Constant | ast.Tuple | ast.List | ast.UnaryOp | ast.USub | ast.Load
+    return all(isinstance(n, kinds) for n in ast.walk(node))
+
+
+def loops_around(parents: Mapping[ast.AST, ast.AST], node: ast.AST) -> list[ast.AST]:
+    """The loops in which a node is, the innermost one first."""
+    found = list[ast.AST]()
+    while node in parents:
+        node = parents[node]
+        found += [node] if isinstance(node, ast.For | ast.While) else []
+    return found

@@ -115,6 +115,12 @@ def truths(lab: Lab) -> int:
     return sum([1 if _one(known[n]) else -1 for n in made])
 
 
+def is_true(lab: Lab, node: ast.expr) -> bool:
+    """Whether a value is known to be a true cotangent."""
+    known = _multiples(lab)
+    return node in known and _one(known[node])
+
+
 def _differs(scene: Scene, node: ast.expr, forward: Forward) -> bool:
     """Whether a value that is computed again is not what the forward computed by that name."""
     parent = scene.draft.parents[node]

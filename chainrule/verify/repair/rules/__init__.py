@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from chainrule.verify.repair.draft import Edit
@@ -11,6 +11,8 @@ from chainrule.verify.repair.rules import (
     cases,
     elements,
     factors,
+    letting,
+    literals,
     names,
     products,
     statements,
@@ -37,6 +39,7 @@ RULES: tuple[Rule, ...] = (
     axes.backwards,
     names.other_order,
     names.other_name,
+    names.other_name_throughout,
     names.other_index,
     names.guarded_index,
     names.exchanged,
@@ -49,7 +52,10 @@ RULES: tuple[Rule, ...] = (
     factors.inverse,
     factors.exponents,
     factors.constants,
+    literals.number_of_forward,
+    letting.let_in,
     cases.comparisons,
+    cases.larger_bounds,
     cases.masks,
     factors.conjugated,
     factors.functions,
@@ -72,12 +78,13 @@ RULES: tuple[Rule, ...] = (
 """In no particular order: each edit says how likely it is."""
 
 
-def edits(scene: Scene) -> list[Edit]:
-    """What all rules propose, each text once, likely ones first."""
+def edits(scene: Scene, codes: Sequence[str] | None = None) -> list[Edit]:
+    """What all rules propose (for mistakes of some names), each text once, likely ones first."""
     found = dict[tuple[int, int, str], Edit]()
     for rule in RULES:
         for e in rule(scene):
-            if scene.draft.body[e.start : e.end] == e.text:
+            unasked = codes is not None and e.code not in codes
+            if unasked or scene.draft.body[e.start : e.end] == e.text:
                 continue
             key = (e.start, e.end, e.text)
             if key not in found or found[key].cost > e.cost:

@@ -12,6 +12,7 @@ import numpy as np
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import MUL, UNARY, as_part, number
 from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.uses import origin
 from chainrule.verify.repair.watch import plain
 
 _OPERATORS: dict[type[ast.cmpop], str] = {
@@ -27,6 +28,8 @@ _OPERATORS: dict[type[ast.cmpop], str] = {
 _OPPOSITE = {">": "<", ">=": "<", "<": ">", "<=": ">", "==": "!=", "!=": "=="}
 
 
+_SMALL = 0.1
+"""Bounds that are smaller are near zero."""
 _NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?![\w.])")
 
 
@@ -90,6 +93,22 @@ def _is_of_numbers(scene: Scene, left: ast.expr, right: ast.expr) -> bool:
 
 def _is_bool(scene: Scene, node: ast.expr) -> bool:
     return str(getattr(scene.value(node), "dtype", "")).endswith("bool")
+
+
+def larger_bounds(scene: Scene) -> Iterator[Edit]:
+    """A larger bound up to which a series is used: below it, what is used else cancels."""
+    for node in scene.expressions:
+        match node:
+            case ast.Compare(ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE()], left=left):
+                sides = [(left, node.comparators[0]), (node.comparators[0], left)]
+            case _:
+                continue
+        for value, bound in sides:
+            here = scene.value(bound)
+            if scene.is_array(value) and isinstance(here, float) and 0 < here < _SMALL:
+                for k in (10, 100, 1000):
+                    text = number(float(f"{k * here:.6g}"))
+                    yield scene.put(origin(scene.draft, bound), text, "precision", 1.9 + k / 10_000)
 
 
 def masks(scene: Scene) -> Iterator[Edit]:

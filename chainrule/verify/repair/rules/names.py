@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import ast
 import itertools
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit, dedented
 from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import names_in
+from chainrule.verify.repair.syntax import is_simple, names_in
 from chainrule.verify.repair.watch import plain, shape_of
+
+_AS_KEPT = 0.4
+"""How unlikely it is that names are exchanged which the forward keeps in the same order."""
 
 
 def other_name(scene: Scene) -> Iterator[Edit]:
@@ -25,6 +31,29 @@ def other_name(scene: Scene) -> Iterator[Edit]:
             if name != here and shape_of(value) == shape:
                 code = _code(scene, node, name)
                 yield scene.put(node, name, code, 1.3 + 0.3 * (not name.isidentifier()))
+
+
+def other_name_throughout(scene: Scene) -> Iterator[Edit]:
+    """Another named array of the same shape wherever an expression reads one: `u * (1 - u)` to
+    `s * (1 - s)`."""
+    for root in scene.roots:
+        read = [n for n in ast.walk(root) if isinstance(n, ast.expr) and is_simple(n)]
+        texts = Counter([scene.draft.src(n) for n in read if scene.shape(n)])
+        for here in [t for t, k in texts.items() if k > 1]:
+            nodes = [n for n in read if scene.draft.src(n) == here]
+            for name, value in scene.arrays_at(nodes[0]).items():
+                if name != here and shape_of(value) == scene.shape(nodes[0]):
+                    text = _with(scene, root, dict.fromkeys(nodes, name))
+                    yield scene.put(root, text, "wrong_value", 1.35)
+
+
+def _with(scene: Scene, root: ast.expr, names: dict[ast.expr, str]) -> str:
+    """The text of an expression with other names in some places."""
+    text, first = scene.draft.src(root), scene.draft.span(root)[0]
+    for n in sorted(names, key=lambda n: -scene.draft.span(n)[0]):
+        start, end = (i - first for i in scene.draft.span(n))
+        text = text[:start] + names[n] + text[end:]
+    return text
 
 
 def _code(scene: Scene, node: ast.expr, name: str) -> str:
@@ -130,19 +159,9 @@ def exchanged(scene: Scene) -> Iterator[Edit]:
         for a, b in itertools.combinations(sorted({n.id for n in inside}), 2):
             shapes = {scene.shape(n) for n in inside if n.id in (a, b)}
             if len(shapes) == 1:
-                yield scene.put(
-                    root, _with_exchanged(scene, root, inside, a, b), "wrong_value", 1.4
-                )
-
-
-def _with_exchanged(scene: Scene, root: ast.expr, names: list[ast.Name], a: str, b: str) -> str:
-    """The text of an expression with two names exchanged."""
-    text, first = scene.draft.src(root), scene.draft.span(root)[0]
-    for n in sorted(names, key=lambda n: -scene.draft.span(n)[0]):
-        if n.id in (a, b):
-            start, end = (i - first for i in scene.draft.span(n))
-            text = text[:start] + (b if n.id == a else a) + text[end:]
-    return text
+                names: dict[ast.expr, str] = {n: b for n in inside if n.id == a}
+                names.update({n: a for n in inside if n.id == b})
+                yield scene.put(root, _with(scene, root, names), "wrong_value", 1.4)
 
 
 def other_order(scene: Scene) -> Iterator[Edit]:
@@ -154,11 +173,37 @@ def other_order(scene: Scene) -> Iterator[Edit]:
             case ast.Lambda(body=ast.Tuple() as value):
                 yield from _exchanged(scene, value, "wrong_input")
             case ast.Assign(targets=[ast.Tuple() | ast.List() as value]):
-                yield from _exchanged(scene, value, "wrong_value")
+                more = _AS_KEPT * _is_kept_so(scene, value)
+                found = _exchanged(scene, value, "wrong_value")
+                yield from [replace(e, cost=e.cost + more) for e in found]
             case ast.Call(args=[ast.Tuple() | ast.List() as value, *_]) if _arrays(scene, value):
                 yield from _exchanged(scene, value, "wrong_value")
             case _:
                 continue
+
+
+def _is_kept_so(scene: Scene, value: ast.Tuple | ast.List) -> bool:
+    """Whether the forward puts the same names together, in this order."""
+    forward = scene.draft.source.forward
+    return forward is not None and ast.dump(_names_of(value.elts)) in _tuples(forward.text)
+
+
+@cache
+def _tuples(text: str) -> set[str]:
+    """What some code puts together, in a tuple or in a call."""
+    try:
+        tree = ast.parse(dedented(text.splitlines()))
+    except SyntaxError:
+        return set()
+    found = [n.args for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    found += [n.elts for n in ast.walk(tree) if isinstance(n, ast.Tuple | ast.List)]
+    return {ast.dump(_names_of(values)) for values in found}
+
+
+def _names_of(values: list[ast.expr]) -> ast.Tuple:
+    """Names put together, whether they are read or given."""
+    names = [ast.Name(n.id) if isinstance(n, ast.Name) else n for n in values]
+    return ast.Tuple(names)
 
 
 def _arrays(scene: Scene, value: ast.Tuple | ast.List) -> bool:

@@ -63,6 +63,18 @@ def kept_others(scene: Scene) -> Iterator[Edit]:
                     yield scene.put(node, scene.draft.src(other), "wrong_value", 1.5)
 
 
+def kept_twice(scene: Scene, edit: Edit) -> bool:
+    """Whether an edit keeps what is kept already, beside it: not what is returned with the output,
+    for that may be the output."""
+    for node in scene.expressions:
+        if scene.draft.span(node) == (edit.start, edit.end):
+            parent = scene.draft.parents[node]
+            output = isinstance(scene.draft.parents[parent], ast.Return)
+            beside = [n for n in ast.iter_child_nodes(parent) if isinstance(n, ast.expr)]
+            return not output and edit.text in map(scene.draft.src, beside)
+    return False
+
+
 def kept_functions(scene: Scene) -> Iterator[Edit]:
     """A function of an array in place of what is kept: `self.p = z` to `self.p = np.exp(z)`."""
     for node in scene.expressions:

@@ -1,0 +1,78 @@
+"""The cotangent, where a gradient is made that does not depend on it: J^T 1 to J^T g."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import MUL, as_part, part
+from chainrule.verify.repair.pool import fills
+from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.syntax import is_simple, names_in
+from chainrule.verify.repair.watch import plain, shape_of
+
+
+def let_in(scene: Scene) -> Iterator[Edit]:
+    """A factor that is the cotangent, in the right shape, for each value on the way to a gradient
+    that it has no part in."""
+    if all(scene.flows(n) for n in _gradients(scene)):
+        return
+    forms = list(_forms(scene))
+    for root in scene.roots:
+        value = plain(scene.value(root))
+        if scene.flows(root) or is_simple(root) or value is None or not np.any(value):
+            continue
+        here = as_part(scene.draft, root, MUL)
+        for text, shape, cost in forms:
+            if fills(shape, value.shape):
+                whole = f"{here} * {part(text, MUL + 1)}"
+                yield scene.put(root, whole, "ignores_cotangent", 1.1 + cost)
+
+
+def _gradients(scene: Scene) -> list[ast.expr]:
+    """Arrays that the function returns, or puts into something."""
+    given = [n for n in scene.returned if scene.shape(n)]
+    return given + [n for n in scene.roots if _is_put(scene.draft.parents[n])]
+
+
+def _is_put(parent: ast.AST) -> bool:
+    match parent:
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.Dict():
+            return True
+        case _:
+            return False
+
+
+def _forms(scene: Scene) -> Iterator[tuple[str, Shape, float]]:
+    """Cotangents as they come, as the code spreads them already, and with further axes."""
+    most = max([len(scene.shape(n) or ()) for n in scene.roots], default=0)
+    seen = set[str]()
+    for node in scene.expressions:
+        names = names_in(node) & {*scene.draft.parameters, *scene.watched.names}
+        text, shape = scene.draft.src(node), scene.shape(node)
+        alone = bool(names) and names <= scene.cotangents and not isinstance(node, ast.BinOp)
+        if alone and shape is not None and text not in seen:
+            seen.add(text)
+            yield text, shape, 0.0
+    for name in sorted(scene.cotangents):
+        shape = shape_of(scene.watched.names.get(name))
+        if shape:
+            yield from [f for f in _with_axes(name, shape, most) if f[0] not in seen]
+
+
+def _with_axes(name: str, shape: Shape, most: int) -> Iterator[tuple[str, Shape, float]]:
+    """A cotangent with axes of length 1 between and behind its own."""
+    yield name, shape, 0.0
+    for n in range(1, most - len(shape) + 1):
+        for places in itertools.combinations(range(len(shape) + n), n):
+            if places == tuple(range(n)):
+                continue  # In front, axes come by themselves.
+            made = list(shape)
+            for p in places:
+                made.insert(p, 1)
+            marks = ["None" if p in places else ":" for p in range(len(made))]
+            yield f"{name}[{', '.join(marks)}]", tuple(made), 0.1

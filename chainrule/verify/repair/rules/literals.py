@@ -1,0 +1,72 @@
+"""A number of the backward where the forward has another one: a stabiliser, a slope, a bound."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+
+from chainrule.verify.repair.draft import Edit, dedented
+from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.watch import plain
+
+_MOST = 12
+"""Numbers that are tried in one place."""
+_SAME_PLACE, _FRACTION, _WHOLE = 0.9, 1.3, 1.55
+"""How unlikely it is: where the forward computes the same but for this number; elsewhere, for
+fractions and for whole numbers."""
+
+
+def number_of_forward(scene: Scene) -> Iterator[Edit]:
+    """A number that the forward uses, or that has a name, in place of one that is written down."""
+    forward = scene.draft.source.forward
+    if forward is None:
+        return
+    parts, literals = _parts_of(forward.text)
+    named = {k: float(v) for k, value in scene.numbers.items() if (v := plain(value)) is not None}
+    known = {repr(c): c for c in literals} | {k: v for k, v in named.items() if not k.isdigit()}
+    for node in scene.expressions:
+        if not isinstance(node, ast.Constant) or not _is_quantity(scene, node):
+            continue
+        fraction = isinstance(node.value, float)
+        others = [k for k, v in known.items() if v != scene.value(node)]
+        for text in others[:_MOST]:
+            same = _around(scene, node, text) in parts
+            cost = _SAME_PLACE if same else _FRACTION if fraction else _WHOLE
+            yield scene.put(node, text, "wrong_value", cost)
+
+
+def _is_quantity(scene: Scene, node: ast.Constant) -> bool:
+    """Whether a number is computed with: no axis, no index, no length, no power."""
+    if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+        return False
+    parent = scene.draft.parents[node]
+    if isinstance(node.value, float):
+        return True
+    powers = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Pow)
+    return isinstance(parent, ast.BinOp | ast.Compare) and not powers and abs(node.value) > 2
+
+
+def _around(scene: Scene, node: ast.Constant, text: str) -> str:
+    """What a number is part of, with something else in its place, as the forward would have it."""
+    parent = scene.draft.parents[node]
+    start, (first, last) = scene.draft.span(parent)[0], scene.draft.span(node)
+    whole = scene.draft.src(parent)
+    changed = whole[: first - start] + text + whole[last - start :]
+    try:
+        return ast.unparse(ast.parse(changed, mode="eval"))
+    except SyntaxError:
+        return changed
+
+
+@cache
+def _parts_of(text: str) -> tuple[frozenset[str], tuple[float, ...]]:
+    """All expressions of some code, and the fractions among its numbers."""
+    try:
+        tree = ast.parse(dedented(text.splitlines()))
+    except SyntaxError:
+        return frozenset(), ()
+    parts = [n for n in ast.walk(tree) if isinstance(n, ast.BinOp | ast.Call | ast.Compare)]
+    numbers = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    fractions = [c for c in numbers if isinstance(c, float)]
+    return frozenset([ast.unparse(p) for p in parts]), tuple(dict.fromkeys(fractions))

@@ -1,0 +1,77 @@
+"""What becomes of names in a version's text: how often they are given a value, and where."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+
+from chainrule.verify.repair.draft import Draft
+from chainrule.verify.repair.syntax import (
+    bases,
+    is_literal,
+    is_simple,
+    is_stored,
+    names_in,
+)
+
+
+def made(draft: Draft) -> set[str]:
+    """Names that are computed: an edit belongs there, not where the name is read."""
+    found = set[str]()
+    for n in draft.nodes:
+        match n:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if not is_simple(value):
+                found.add(name)
+            case _:
+                continue
+    return found
+
+
+def made_in_turns(draft: Draft) -> set[str]:
+    """Names that a loop gives another value in each turn, made of the one before."""
+    return {
+        name
+        for loop in draft.nodes
+        if isinstance(loop, ast.For | ast.While)
+        for n in ast.walk(loop)
+        if isinstance(n, ast.Assign)
+        for name in names_in(n.value) & {t.id for t in n.targets if isinstance(t, ast.Name)}
+    }
+
+
+def assigned_once(draft: Draft) -> set[str]:
+    """Names that one statement gives, and none changes."""
+    stored = [n.id for n in draft.nodes if isinstance(n, ast.Name) and is_stored(n)]
+    written = {
+        name
+        for n in draft.nodes
+        if isinstance(n, ast.Subscript | ast.Attribute) and isinstance(n.ctx, ast.Store)
+        for name in bases(n)
+    }
+    return {name for name, k in Counter(stored).items() if k == 1} - written
+
+
+def unread(draft: Draft) -> set[str]:
+    """Local names that are assigned and never read: they were meant for something."""
+    loaded = {n.id for n in draft.nodes if isinstance(n, ast.Name) and not is_stored(n)}
+    stored = {n.id for n in draft.nodes if isinstance(n, ast.Name) and is_stored(n)}
+    every = {*stored, *draft.parameters} - loaded
+    return {n for n in every if not n.startswith("_")}
+
+
+def origin(draft: Draft, node: ast.expr) -> ast.expr:
+    """Of a name that one statement gives a literal, that literal; of anything else, itself."""
+    if not isinstance(node, ast.Name) or node.id not in assigned_once(draft):
+        return node
+    for n in draft.nodes:
+        match n:
+            case ast.Assign(targets=[ast.Name() as one], value=value):
+                pairs = [(one, value)]
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                pairs = list(zip(names, values, strict=False))
+            case _:
+                continue
+        for target, value in pairs:
+            if isinstance(target, ast.Name) and target.id == node.id and is_literal(value):
+                return value
+    return node
