@@ -145,6 +145,37 @@ class F(torch.autograd.Function):
         t = torch.tanh(x)
         return g * a[:, None] * (1 - t * t), (g * t).sum(dim=1)
 """,
+    "solve": """
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        lu, pivots = torch.linalg.lu_factor(a)
+        x = torch.linalg.lu_solve(lu, pivots, b)
+        ctx.save_for_backward(lu, pivots, x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        lu, pivots, x = ctx.saved_tensors
+        db = torch.linalg.lu_solve(lu, pivots, g, adjoint=True)
+        da = -db @ x.mT
+        return da, db
+""",
+    "lower": """
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        low = torch.tril(a) + 3 * torch.eye(a.shape[-1], dtype=a.dtype)
+        x = torch.linalg.solve_triangular(low, b, upper=False)
+        ctx.save_for_backward(low, x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        low, x = ctx.saved_tensors
+        db = torch.linalg.solve_triangular(low.mT, g, upper=True)
+        return torch.tril(-db @ x.mT), db
+""",
 }
 SHAPES: dict[str, list[tuple[int, ...] | float]] = {
     "linear": [(4, 3), (5, 3), (5,)],
@@ -156,6 +187,8 @@ SHAPES: dict[str, list[tuple[int, ...] | float]] = {
     "ce": [(4, 3), (4,)],
     "swish": [(3, 4)],
     "bias_scale": [(3, 4), (3,)],
+    "solve": [(4, 4), (4, 3)],
+    "lower": [(4, 4), (4, 3)],
 }
 SLIPS: list[tuple[str, str, str]] = [
     ("linear", "dx = g @ w", "dx = g @ w / 3"),

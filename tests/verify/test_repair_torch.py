@@ -66,6 +66,27 @@ def test_a_slip_is_undone(op: str, right: str, wrong: str, tmp_path: Path) -> No
             "transposed",
         ),
         ("attention", "q * ctx.scale", "q", "dk = ds.transpose(-2, -1) @ q * ctx.scale", "factor"),
+        (
+            "solve",
+            "g, adjoint=True)",
+            "g)",
+            "db = torch.linalg.lu_solve(lu, pivots, g, adjoint=True)",
+            "transposed",
+        ),
+        (
+            "solve",
+            "adjoint=True",
+            "adjoint=False",
+            "db = torch.linalg.lu_solve(lu, pivots, g, adjoint=True)",
+            "transposed",
+        ),
+        (
+            "lower",
+            "upper=True",
+            "upper=False",
+            "db = torch.linalg.solve_triangular(low.mT, g, upper=True)",
+            "transposed",
+        ),
         ("ce", "g * d / p.shape[0]", "d / p.shape[0]", "return d / p.shape[0] * g, None", "factor"),
     ],
 )

@@ -15,6 +15,7 @@ from chainrule.verify.repair.rules import (
     literals,
     names,
     products,
+    solving,
     statements,
     turns,
 )
@@ -27,6 +28,7 @@ RULES: tuple[Rule, ...] = (
     products.einsum_letters,
     products.transposed,
     products.permuted,
+    solving.other_system,
     axes.other_axis,
     axes.other_axis_throughout,
     axes.keeping,
