@@ -687,3 +687,45 @@ def test_a_backward_that_unpacks_four_parts_is_made_for_four():
         return np.stack([a, b, c, d], -1)
 
     assert not measured(np.square, back, normal(5, 4)).wrong
+
+
+def _bent(x: Array, w: Array) -> Array:
+    """Second differences, of which there are two less than numbers, and a weight for each."""
+    return (w * (x[:, :-2] - 2 * x[:, 1:-1] + x[:, 2:]) ** 2).sum(-1)
+
+
+def _bent_back(x: Array, w: Array, g: Array) -> tuple[Array, Array]:
+    d = x[:, :-2] - 2 * x[:, 1:-1] + x[:, 2:]
+    r, x_bar = 2 * w * d * g[:, None], np.zeros_like(x)
+    x_bar[:, 2:] += r
+    x_bar[:, 1:-1] -= 2 * r
+    x_bar[:, :-2] += r
+    return x_bar, (g[:, None] * d * d).reshape(-1, w.size).sum(0)
+
+
+def test_a_length_at_which_a_forward_works_by_chance_is_not_asked_about():
+    """One second difference is spread over all weights; two are not."""
+    assert codes(measured(_bent, _bent_back, normal(3, 18), normal(16))) == set()
+    assert not measured(_bent, _bent_back, normal(3, 18), normal(16)).wrong
+
+
+def test_a_backward_that_raises_at_all_other_lengths_is_made_for_one():
+    b = lambda x, g: (2 * g * x).reshape(6, 5)
+    assert codes(measured(np.square, b, normal(6, 5))) == {"size"}
+
+
+def test_a_kernel_of_odd_length_stays_odd():
+    """Of an even one, the result is longer by one; nobody means that."""
+
+    def f(x: Array, k: Array) -> Array:
+        return np.convolve(np.pad(x, len(k) // 2), k[::-1], "valid")
+
+    def b(x: Array, k: Array, g: Array) -> tuple[Array, Array]:
+        half = len(k) // 2
+        x_bar = np.convolve(np.pad(g, half), k, "valid")
+        windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, half), len(k))
+        return x_bar, g @ windows
+
+    evidence = measured(f, b, normal(8), normal(3))
+    assert not evidence.wrong
+    assert codes(evidence) == {"lengths"}

@@ -221,7 +221,7 @@ class _Examination:
         except BackwardError as error:
             if _says_how_many(error):
                 run.skip(point.name, f"the backward takes a fixed number of parts: {error}")
-            elif right and point.kind == "size" and not self._is_right_at_multiples:
+            elif right and point.kind == "size" and self._is_meant(point):
                 says = f"{point.name}: the backward raises {error}, the forward works"
                 run.behaves(code, None, says, point=point.name, error=str(error))
             return None
@@ -230,7 +230,7 @@ class _Examination:
             return None
         self.seen += seen
         odd = any(found.wrong or found.misshaped for _, found in seen)
-        if right and odd and code == "size" and self._is_right_at_multiples:
+        if right and odd and code == "size" and not self._is_meant(point):
             self._unmeant(seen)
             return None
         if right:
@@ -238,19 +238,29 @@ class _Examination:
                 self._told(base, found, code)
         return seen[-1][0]
 
+    def _is_meant(self, point: Point) -> bool:
+        """Whether a backward has to be right at other sizes, those of a point."""
+        first = self.seen[0][0] if self.seen else None
+        if self._is_right_at_multiples:
+            return False
+        return first is None or sizes.confirmed(self.run, first, point)
+
     def _unmeant(self, seen: Sequence[tuple[Base, Probe]]) -> None:
         """Sizes at which something is wrong, and for which nobody may have made the backward."""
         for base, found in seen:
             point = base.point.name
             for k in {*found.wrong, *found.misshaped}:
-                says = f"right at multiples of the captured sizes, wrong at {point}"
-                self.run.behaves("lengths", k, says, point=point)
+                if self._is_right_at_multiples:
+                    says = f"right at multiples of the captured sizes, wrong at {point}"
+                    self.run.behaves("lengths", k, says, point=point)
+                else:
+                    self.run.skip(point, "the forward works there, and nowhere near, by chance")
                 self.run.doubt(point, k)
 
     @cached_property
     def _is_right_at_multiples(self) -> bool:
         """Whether all is right at a multiple of the captured sizes. What is wrong at other ones is
-        then made for lengths of a kind (even ones, those of four gates); that the forward takes
+        then made for lengths of a kind (odd ones, those of four gates); that the forward takes
         others as well is by chance."""
         if not self.seen:
             return False
@@ -259,7 +269,7 @@ class _Examination:
             try:
                 found = probe(self.run, vanished(based(self.run, point), first), thorough=False)
             except UnusableError:
-                return False
+                continue
             checked = any(t.verdict == "right" for t in found.trials)
             return checked and not found.wrong and not found.misshaped
         return False

@@ -46,10 +46,26 @@ def others(run: Run, base: Base) -> Iterator[Point]:
         yield from _one_by_one(run, base, lengths, _longer)
 
 
+def confirmed(run: Run, base: Base, point: Point) -> bool:
+    """Whether the forward works at lengths near those of a point of other sizes as well. A length
+    at which alone it works (what has one element is spread) is none that anybody meant."""
+    pairs = zip(base.xs, point.xs, strict=True)
+    both = [(x.shape, y.shape) for x, y in pairs if is_array(x) and x.ndim == y.ndim]
+    changed = {n: m for old, new in both for n, m in zip(old, new, strict=True) if n != m}
+    return all(
+        any(
+            any(True for _ in _tried(run, base, {**changed, n: near}))
+            for near in (m + 1, m + 2, m + 3)
+            if near != n
+        )
+        for n, m in changed.items()
+    )
+
+
 def multiples(run: Run, base: Base) -> Iterator[Point]:
-    """Versions of the point of which all lengths are the same multiple of its own: what was even
-    stays even, and what were four parts of equal length are that still."""
-    for by in (2, 3):
+    """Versions of the point of which all lengths are the same multiple of its own: what were four
+    parts of equal length are that still. Three times, what was even or odd stays so."""
+    for by in (3, 2):
         yield from _renamed(run, base, {n: by * n for n in free(run, base)})
 
 

@@ -84,10 +84,10 @@ def versions(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[V
     """Versions that are right at the problem's first target, likely ones first; after them ones in
     which fewer gradients are wrong than in the user's."""
     at = problem.targets[0]
-    if not problem.posed:
+    start = Version(first, (), problem.errors(problem.source.function, at))
+    if not problem.posed or start.right:
         yield from _conduct(problem, at, first, codes)
         return
-    start = Version(first, (), problem.errors(problem.source.function, at))
     level, partly, benches = [start], list[Version](), dict[Version, Bench | None]()
     for _ in range(DEPTH):
         tried = list[Version]()

@@ -237,8 +237,9 @@ def flattened(scene: Scene) -> Iterator[Edit]:
         if name == "view":
             end = scene.draft.span(node.func)[1]
             yield Edit(end - 4, end, "reshape", "contiguity", 1.1, "`view` becomes `reshape`")
-        if name == "as_strided" and isinstance(node.func.value, ast.Name) and scene.torch:
-            end = scene.draft.span(node.func.value)[1]
+        if name == "as_strided" and scene.torch:
+            method = scene.is_array(node.func.value)
+            end = scene.draft.span(node.func.value if method else node.args[0])[1]
             yield Edit(
                 end, end, ".contiguous()", "contiguity", 1.1, "strides are what they must be"
             )
