@@ -263,6 +263,17 @@ def backward(g, x):
     slope = 1 / far**2 - 1 / np.sinh(far) ** 2
     return g * np.where(large, slope, 1 / 3 - x**2 / 15 + 2 * x**4 / 189)
 """
+_SHIFT = """
+def forward(x, b):
+    y = np.tanh(x + b)
+    return y, (b, y)
+
+def backward(g, cache):
+    b, y = cache
+    dx = g * (1 - y * y)
+    db = dx.sum(axis=0)
+    return dx, db
+"""
 
 
 def _stack(returned: str, undone: str) -> str:
@@ -291,6 +302,7 @@ OPS: dict[str, tuple[str, tuple[tuple[int, ...], ...]]] = {
     "series": (_SERIES, ()),
     "ratio": (_EXPM1, ()),
     "langevin": (_LANGEVIN, ()),
+    "shift": (_SHIFT, ((3, 4), (4,))),
 }
 _LAYER_NAMES = ("Stack", "Swish", "Norm", "Bell", "Ratio")
 _SMALL = np.array([[1.5, -0.7, 3e-3], [2e-3, -6e-3, 2.0]], np.float32)

@@ -43,6 +43,10 @@ HANDED_ON = [
     ("votes", "dx *= g / x.size", "dx *= g"),
     ("shares", "total = g.sum(axis=0)", "total = g"),
 ]
+DROPPED = [
+    ("shift", "db = dx.sum(axis=0)", "db = np.zeros_like(b)"),
+    ("shift", "db = dx.sum(axis=0)", "db = np.zeros(b.shape)"),
+]
 COTANGENTS = [
     ("steps", "e = -w * np.sin(d) * g[:, None]", "e = -w * np.sin(d)"),
     ("spans", "e = 2 * a * d * g[:, None]", "e = 2 * a * d"),
@@ -65,6 +69,7 @@ SLIPS = {
     "numbers": NUMBERS,
     "given a name": GIVEN_A_NAME,
     "handed on": HANDED_ON,
+    "dropped": DROPPED,
     "cotangents": COTANGENTS,
     "bounds": BOUNDS,
 }

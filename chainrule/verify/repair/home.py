@@ -12,13 +12,16 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
 from chainrule.verify.repair.draft import Draft, Edit
-from chainrule.verify.repair.fit import MUL, UNARY, as_part, needs, replaced
+from chainrule.verify.repair.fit import MUL, UNARY, as_part, called, needs, replaced
 from chainrule.verify.repair.syntax import is_literal, is_simple, is_stored, loops_around, names_in
 
 Asked: TypeAlias = Callable[[ast.expr], bool]
 """Whether a value that is handed on may be wrong, as far as is known."""
 _Pair: TypeAlias = tuple[ast.Name, ast.expr]
 """A name that is read, and what an edit puts there."""
+
+
+_ZEROS = ("zeros", "zeros_like", "new_zeros")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +59,15 @@ def _belongs(draft: Draft, maker: _Maker, pairs: list[_Pair], doubtful: Asked) -
     if is_literal(maker.value):
         return True
     if name.id not in names_in(new):
-        return len(pairs) > 1 and not is_simple(maker.value)
+        return _is_nothing(maker.value) or (len(pairs) > 1 and not is_simple(maker.value))
     renamed = isinstance(maker.value, ast.Name)
     return (len(pairs) > 1 or renamed or _is_whole(draft, name)) and doubtful(maker.value)
+
+
+def _is_nothing(value: ast.expr) -> bool:
+    """Whether a value is zero, written out: the name of a gradient that was dropped."""
+    zero = isinstance(value, ast.Constant) and not value.value
+    return zero or (isinstance(value, ast.Call) and called(value) in _ZEROS)
 
 
 def _is_whole(draft: Draft, name: ast.Name) -> bool:
