@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import numpy as np
 
 from chainrule.verify.evidence import NOTES, Evidence
 from chainrule.verify.measure import absent, conduct, cotangents, points, precision, shrink, sizes
+from chainrule.verify.measure.beyond import is_beyond
 from chainrule.verify.measure.noise import Base, based, vanished
 from chainrule.verify.measure.probes import Probe, probe
 from chainrule.verify.measure.run import (
@@ -22,7 +22,6 @@ from chainrule.verify.measure.run import (
     Run,
     UnusableError,
     inexact,
-    norm,
     said,
 )
 from chainrule.verify.subject import Subject, values
@@ -31,10 +30,6 @@ SECONDS = 10.0
 """After so long, points besides the captured one are left out."""
 LARGE = 500_000
 """Elements of a point at which small elements are not looked for any more."""
-_FAR_LARGER = 1e3
-"""A gradient that grows so much at another sign is beyond what the forward was made for."""
-_FLATTER = 0.1
-"""Of a forward that is clipped at another sign, no more is left than this share of its slope."""
 _AGAIN = 1e-6
 """Runs may differ by rounding: sums go in another order where memory is aligned differently."""
 
@@ -283,7 +278,9 @@ class _Examination:
             says = f"at {point.name} the gradient has shape {shape}"
             run.behaves(code, k, says, point=point.name, got=shape, expected=base.xs[k].shape)
         for k in found.wrong:
-            if (code == "one_sided" and self._beyond(k, found)) or self._derived(base, k):
+            if (code == "one_sided" and is_beyond(self.seen[0][1], found, k)) or self._derived(
+                base, k
+            ):
                 run.doubt(point.name, k)
                 continue
             trial = next(t for t in found.trials if t.input == k and t.verdict == "wrong")
@@ -300,27 +297,8 @@ class _Examination:
             return False
         return theirs is not None and conduct.apart(theirs[k], mine[k]) < _AGAIN
 
-    def _beyond(self, k: int, found: Probe) -> bool:
-        """Whether the gradient explodes where the forward is clipped: 1 / max(x, tiny), x < 0.
-        What the forward is not clipped for has a slope as large as usual."""
-        first = self.seen[0][1]
-        here, there = _size(first, k), _size(found, k)
-        is_flat = _slope(found, k) < _FLATTER * _slope(first, k)
-        return here > 0 and there > _FAR_LARGER * here and is_flat
-
 
 def _says_how_many(error: BackwardError) -> bool:
     """Whether the backward has taken apart what has so many parts by what it is: `w, x, y, z = q`
     is no size that was forgotten, and is never wrong without a word."""
     return "values to unpack" in str(error)
-
-
-def _size(found: Probe, k: int) -> float:
-    bar = found.bars[k] if found.bars else None
-    return norm(bar * found.tangents[k]) if bar is not None else 0.0
-
-
-def _slope(found: Probe, k: int) -> float:
-    """That of the outputs along the input's tangent, where it is known."""
-    rows = [s.value[np.isfinite(s.value) & s.resolved] for s in found.slopes.get(k, ())]
-    return math.hypot(*[norm(row) for row in rows]) if rows else 0.0

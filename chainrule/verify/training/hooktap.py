@@ -1,10 +1,10 @@
 """Calls of the hooks that a user put on PyTorch's backward pass, as events: those that change what
 they are given.
 
-PyTorch says of all of them (`Tensor.register_hook`, `Module.register_full_backward_hook`): "The
-hook should not modify its argument, but it can optionally return a new gradient which will be used
-in place of grad." The gradient may be another node's as well, or be used again. A version number
-tells of a write; values are compared at the first call of a hook, and after a write was seen.
+PyTorch's documentation of `Tensor.register_hook` and `Module.register_full_backward_hook` asks that
+a hook leave its argument as it is, and lets it return another gradient instead: the one it is given
+may be another node's as well, or be used again. A version number tells of a write; values are
+compared at the first call of a hook, and after a write was seen.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Passes(Part):
             events.BackwardEnds: self._ended,
             events.Zeroed: self._zeroed,
             events.Clipped: self._clipped,
-            events.StepBegins: self._steps_,
+            events.StepBegins: self._begins,
             events.StepEnds: self._stepped,
         }
 
@@ -77,7 +77,7 @@ class Passes(Part):
         self._open = [one for one in self._open if one not in used]
         return used
 
-    def _steps_(self, e: events.StepBegins) -> None:
+    def _begins(self, e: events.StepBegins) -> None:
         self._within = e.closure
 
     def _stepped(self, e: events.StepEnds) -> None:
