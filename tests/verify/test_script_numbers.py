@@ -36,9 +36,9 @@ opt = torch.optim.Adam([p for m in (a, b, c, cell, head) for p in m.parameters()
 for _ in range(5):
 """
 END = """
-    opt.zero_grad()
     loss.backward()
     opt.step()
+    opt.zero_grad()
 """
 ATTENTION = """
     q, k = a(X), b(X)

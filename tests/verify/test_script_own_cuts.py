@@ -41,9 +41,9 @@ opt = optim.Adam([p for m in (a, b, c, cell, head) for p in m.parameters()], lr=
 for _ in range(5):
 """
 END = """
-    opt.zero_grad()
     loss.backward()
     opt.step()
+    opt.zero_grad()
     print(loss.item())
 """
 ATTENTION = """

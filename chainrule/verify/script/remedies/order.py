@@ -39,8 +39,9 @@ def clipped_in_time(finding: Finding) -> Iterator[Edit | None]:
     statement = source.statement() if source else None
     if source is None or statement is None:
         return
-    for other in nodes(source.scope, ast.Expr, lambda s: called(s.value) == "backward"):
-        yield source.moved(statement, other)
+    if len(source.block(statement)) > 1:
+        for other in nodes(source.scope, ast.Expr, lambda s: called(s.value) == "backward"):
+            yield source.moved(statement, other)
 
 
 def changed_late(finding: Finding) -> Iterator[Edit | None]:
@@ -97,8 +98,11 @@ def reset_gone(finding: Finding) -> Iterator[Edit | None]:
     """The reset left out."""
     source = Source.at(finding.place)
     statement = source.statement() if source else None
-    if source is not None and statement is not None and _resets(statement):
-        yield source.edited(source.without([statement]))
+    if source is None or statement is None or not _resets(statement):
+        return
+    whole = source.outermost(statement)
+    if len(source.block(whole)) > 1:
+        yield source.edited(source.without([whole]))
 
 
 def reset_used(finding: Finding) -> Iterator[Edit | None]:

@@ -147,7 +147,8 @@ class Source:
         new = self.without([node])
         at = last(behind) - 1
         new[at] = "\n".join([str(new[at]), *[by + row[node.col_offset :] for row in rows]])
-        return self.edited(new)
+        edit = self.edited(new)
+        return None if edit is None or edit.after == edit.before else edit  # it was there already
 
     def before(self, node: ast.stmt, text: str) -> Edit | None:
         """A line in front of a statement."""
