@@ -139,6 +139,14 @@ def observed(tmp_path: Path, text: str, parameters: str = "m.parameters()", step
     return found, outcome.code, [f"{s.subject}: {s.why}" for s in outcome.report.ledger.skipped]
 
 
+def corrected(tmp_path: Path, text: str, code: str, after: str) -> None:
+    """A script has one finding but notes, whose correction was tried and is right."""
+    (found,), _, _ = observed(tmp_path, text)
+    assert found.name.code == code
+    assert found.correction is not None and found.correction.rechecked
+    assert after in found.correction.after
+
+
 @pytest.mark.parametrize(
     ("text", "parameters", "code", "after"),
     [

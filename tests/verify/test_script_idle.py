@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from chainrule.verify.finding import Finding
 from chainrule.verify.script.apart import can_fork
 from tests.verify.test_script_again import observed
 
@@ -139,14 +140,17 @@ RIGHT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_it_is_found_on_its_line(tmp_path: Path, name: str) -> None:
-    text, code, piece = WRONG[name]
-    findings, _, _ = observed(tmp_path, text)
-    assert [f.name.code for f in findings] == [code]
-    (f,) = findings
+def found_on_its_line(tmp_path: Path, text: str, code: str, piece: str) -> Finding:
+    (f,), _, _ = observed(tmp_path, text)
+    assert f.name.code == code
     assert f.place is not None
     assert piece in text.splitlines()[f.place.line - 1]
+    return f
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_it_is_found_on_its_line(tmp_path: Path, name: str) -> None:
+    f = found_on_its_line(tmp_path, *WRONG[name])
     assert f.correction is not None
     assert f.correction.rechecked == (name != "recurrent")
 
@@ -243,11 +247,7 @@ READ = {
 
 @pytest.mark.parametrize("name", UNREAD)
 def test_parts_that_train_nothing(tmp_path: Path, name: str) -> None:
-    text, code, piece = UNREAD[name]
-    findings, _, _ = observed(tmp_path, text)
-    assert [f.name.code for f in findings] == [code]
-    assert findings[0].place is not None
-    assert piece in text.splitlines()[findings[0].place.line - 1]
+    found_on_its_line(tmp_path, *UNREAD[name])
 
 
 @pytest.mark.parametrize("name", READ)

@@ -14,7 +14,7 @@ from torch.nn import functional as F  # noqa: N812
 from chainrule.verify.finding import Finding
 from chainrule.verify.script.apart import can_fork
 from chainrule.verify.training.watched import watching
-from tests.verify.test_script_again import observed as observed_script
+from tests.verify.test_script_again import corrected
 from tests.verify.test_training_right import observed
 from tests.verify.training_models import batch, mlp
 
@@ -279,9 +279,4 @@ Trainer().run()
     ],
 )
 def test_a_correction_is_tried_and_right(tmp_path, text, after):
-    found, _, _ = observed_script(tmp_path, START + text)
-    loud = [f for f in found if f.level != "note"]
-    assert [f.name.code for f in loud] == ["writes"]
-    correction = loud[0].correction
-    assert correction is not None and correction.rechecked
-    assert after in correction.after
+    corrected(tmp_path, START + text, "writes", after)

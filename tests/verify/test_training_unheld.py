@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from chainrule.verify.script.apart import can_fork
+from tests.verify.test_script_again import corrected
 from tests.verify.test_script_again import observed as observed_script
 from tests.verify.test_training_right import observed
 from tests.verify.training_models import batch, mlp
@@ -103,12 +104,7 @@ for step in range(8):
     ],
 )
 def test_a_correction_is_tried_and_right(tmp_path, text, after):
-    found, _, _ = observed_script(tmp_path, START + text)
-    loud = [f for f in found if f.level != "note"]
-    assert [f.name.code for f in loud] == ["not_optimized"]
-    correction = loud[0].correction
-    assert correction is not None and correction.rechecked
-    assert after in correction.after
+    corrected(tmp_path, START + text, "not_optimized", after)
 
 
 def test_what_was_trained_in_an_earlier_phase_is_meant(tmp_path):

@@ -19,6 +19,20 @@ def classes(n=16):
     return torch.randn(n, 4), torch.randint(0, 3, (n,))
 
 
+def hooked(m, on_hidden=None, loss=None):
+    """Three steps of a model of three parts, its hidden values with a hook."""
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        x, y = batch()
+        o.zero_grad()
+        h = m[0](x)
+        if on_hidden is not None:
+            h.register_hook(on_hidden)
+        out = nn.functional.mse_loss(m[2](m[1](h)), y) if loss is None else loss(m, h)
+        out.backward()
+        o.step()
+
+
 class CNN(nn.Module):
     def __init__(self):
         super().__init__()

@@ -6,9 +6,8 @@ import functools
 
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: N812
 
-from tests.verify.training_models import batch, mlp
+from tests.verify.training_models import hooked, mlp
 
 HOOKS = []
 
@@ -18,22 +17,10 @@ def right(f):
     return f
 
 
-def run(m, on_hidden=None, loss=None):
-    o = torch.optim.SGD(m.parameters(), 0.1)
-    for _ in range(3):
-        x, y = batch()
-        o.zero_grad()
-        h = m[0](x)
-        if on_hidden is not None:
-            h.register_hook(on_hidden)
-        (F.mse_loss(m[2](m[1](h)), y) if loss is None else loss(m, h)).backward()
-        o.step()
-
-
 def on_weight(hook):
     m = mlp()
     m[0].weight.register_hook(hook)
-    run(m)
+    hooked(m)
 
 
 @right
@@ -111,7 +98,7 @@ def it_runs_when_the_gradient_is_there():
         p.grad.mul_(0.5)
 
     m[0].weight.register_post_accumulate_grad_hook(step)
-    run(m)
+    hooked(m)
 
 
 @right
@@ -124,13 +111,13 @@ def a_step_within_the_backward_pass():
         p.grad = None
 
     m[0].weight.register_post_accumulate_grad_hook(step)
-    run(m)
+    hooked(m)
 
 
 @right
 def a_list_that_collects():
     log = []
-    run(mlp(), log.append)
+    hooked(mlp(), log.append)
     assert len(log) == 3
 
 
@@ -152,7 +139,7 @@ class Reversed(nn.Module):
 @right
 def the_gradient_is_turned():
     m = nn.Sequential(nn.Linear(4, 8), Reversed(), nn.Linear(8, 1))
-    run(m)
+    hooked(m)
 
 
 @right
@@ -164,7 +151,7 @@ def modules_are_looked_at():
 
     for part in m[1:]:
         part.register_full_backward_hook(look)
-    run(m)
+    hooked(m)
 
 
 @right
@@ -172,7 +159,7 @@ def a_module_gives_another_gradient_on():
     m = mlp()
     m[2].register_full_backward_hook(lambda module, before, after: (2 * before[0],))
     m[1].register_full_backward_pre_hook(lambda module, after: (after[0].clamp(-1, 1),))
-    run(m)
+    hooked(m)
 
 
 @right
@@ -184,7 +171,7 @@ def a_module_gives_on_what_it_has_changed():
         return grad_input
 
     m[2].register_full_backward_hook(halve)
-    run(m)
+    hooked(m)
 
 
 @right
@@ -193,7 +180,7 @@ def several_gradients_at_once():
     torch.autograd.graph.register_multi_grad_hook(
         list(m.parameters()), lambda gs: log.append(sum([g.norm() for g in gs]))
     )
-    run(m)
+    hooked(m)
 
 
 @right
@@ -219,7 +206,7 @@ def a_hook_that_fails():
 def a_hook_that_is_gone():
     m = mlp()
     m[0].weight.register_hook(lambda g: print(g.zero_())).remove()
-    run(m)
+    hooked(m)
 
 
 @right
@@ -231,4 +218,4 @@ def a_penalty_of_gradients():
         (g,) = torch.autograd.grad(y, h, create_graph=True)
         return y + g.square().sum()
 
-    run(mlp(), lambda g: log.append(g.detach().abs().max()), loss)
+    hooked(mlp(), lambda g: log.append(g.detach().abs().max()), loss)

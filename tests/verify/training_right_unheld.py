@@ -116,19 +116,29 @@ def a_projection_that_is_switched_off():
     fit(body(), lambda h, x: F.mse_loss(projection(h), target(x)))
 
 
+def trained_apart(critic):
+    """A step of a critic by an optimizer of its own."""
+    own = torch.optim.Adam(critic.parameters())
+
+    def step():
+        own.zero_grad()
+        critic(torch.randn(8, 12)).square().mean().backward()
+        own.step()
+
+    return step
+
+
 @right
 def an_average_of_a_critic_that_judges():
     """Its own critic trains apart; the copy is moved by hand, slowly."""
     critic = nn.Sequential(nn.Linear(12, 40), nn.Tanh(), nn.Linear(40, 1))
-    judge, own = copy.deepcopy(critic), torch.optim.Adam(critic.parameters())
+    judge, train = copy.deepcopy(critic), trained_apart(critic)
 
     def move():
         with torch.no_grad():
             for key, q in critic.named_parameters():
                 judge.get_parameter(key).mul_(0.9).add_(q, alpha=0.1).grad = None
-        own.zero_grad()
-        critic(torch.randn(8, 12)).square().mean().backward()
-        own.step()
+        train()
 
     fit(body(), lambda h, x: -judge(h).mean(), before=move)
 
@@ -137,27 +147,13 @@ def an_average_of_a_critic_that_judges():
 def a_copy_that_follows_every_thousand_steps():
     critic = nn.Sequential(nn.Linear(12, 40), nn.Tanh(), nn.Linear(40, 1))
     judge = copy.deepcopy(critic)
-    own = torch.optim.Adam(critic.parameters())
-
-    def train():
-        own.zero_grad()
-        critic(torch.randn(8, 12)).square().mean().backward()
-        own.step()
-
-    fit(body(), lambda h, x: -judge(h).mean(), before=train)
+    fit(body(), lambda h, x: -judge(h).mean(), before=trained_apart(critic))
 
 
 @right
 def a_second_critic_of_the_same_shape_that_follows_later():
     critic, judge = nn.Linear(12, 40), nn.Linear(12, 40)
-    own = torch.optim.Adam(critic.parameters())
-
-    def train():
-        own.zero_grad()
-        critic(torch.randn(8, 12)).square().mean().backward()
-        own.step()
-
-    fit(body(), lambda h, x: -judge(h).mean(), before=train)
+    fit(body(), lambda h, x: -judge(h).mean(), before=trained_apart(critic))
 
 
 @right

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from tests.verify.training_models import CNN, GPT, batch, classes, mlp
+from tests.verify.training_models import CNN, GPT, batch, classes, hooked, mlp
 
 WRONG = []
 
@@ -784,22 +784,10 @@ def copies_that_are_adapted_through_data():
 # --- hooks that write into the gradient that they are given
 
 
-def with_hooks(m, on_hidden=None):
-    o = torch.optim.SGD(m.parameters(), 0.1)
-    for _ in range(3):
-        x, y = batch()
-        o.zero_grad()
-        h = m[0](x)
-        if on_hidden is not None:
-            h.register_hook(on_hidden)
-        F.mse_loss(m[2](m[1](h)), y).backward()
-        o.step()
-
-
 @wrong("writes")
 def hook_that_logs_absolute_values_in_place():
     log = []
-    with_hooks(mlp(), lambda g: log.append(g.abs_().mean().item()))
+    hooked(mlp(), lambda g: log.append(g.abs_().mean().item()))
 
 
 @wrong("writes")
@@ -810,7 +798,7 @@ def hook_of_a_weight_that_changes_and_returns_nothing():
         g.clamp_(-1e-3, 1e-3)
 
     m[0].weight.register_hook(bound)
-    with_hooks(m)
+    hooked(m)
 
 
 @wrong("writes")
@@ -821,7 +809,7 @@ def hook_of_a_weight_that_scales_by_assignment():
         g *= 0.5
 
     m[0].weight.register_hook(scale)
-    with_hooks(m)
+    hooked(m)
 
 
 class Logged:
@@ -834,7 +822,7 @@ class Logged:
         self.norms.append(flat.pow_(2).sum().sqrt())
 
     def run(self):
-        with_hooks(self.m)
+        hooked(self.m)
 
 
 @wrong("writes")
@@ -852,7 +840,7 @@ class Norms:
 
 @wrong("writes")
 def hook_that_is_an_object():
-    with_hooks(mlp(), Norms())
+    hooked(mlp(), Norms())
 
 
 @wrong("writes")
@@ -861,7 +849,7 @@ def hook_that_writes_through_an_array():
         a = g.numpy()
         a[:] = abs(a)
 
-    with_hooks(mlp(), look)
+    hooked(mlp(), look)
 
 
 @wrong("writes")
@@ -871,7 +859,7 @@ def hook_that_writes_through_data():
     def look(scale, g):
         log.append(g.data.div_(scale).norm())
 
-    with_hooks(mlp(), functools.partial(look, 3.0))
+    hooked(mlp(), functools.partial(look, 3.0))
 
 
 @wrong("writes")
@@ -882,7 +870,7 @@ def hook_of_a_module_that_changes_what_goes_on():
         print(*[g.abs_().mean().shape for g in grad_input])
 
     m[2].register_full_backward_hook(look)
-    with_hooks(m)
+    hooked(m)
 
 
 @wrong("writes")
@@ -894,7 +882,7 @@ def hook_of_a_module_that_changes_what_came():
         g.sign_()
 
     m[2].register_full_backward_hook(look)
-    with_hooks(m)
+    hooked(m)
 
 
 @wrong("writes")
@@ -902,7 +890,7 @@ def hook_in_front_of_a_module():
     m = mlp()
     log = []
     m[2].register_full_backward_pre_hook(lambda _, gs: log.append(gs[0].neg_().mean()))
-    with_hooks(m)
+    hooked(m)
 
 
 # --- a whole model that no optimizer has
@@ -912,15 +900,19 @@ def wide(x):
     return x.sum(1, keepdim=True).sin().expand(-1, 40)
 
 
-@wrong("not_optimized")
-def adapter_between_student_and_loss():
-    student, adapter = mlp(4, 12), nn.Linear(12, 40)
+def distill(student, adapter):
+    """Three steps of the student alone, through an adapter to wide targets."""
     o = torch.optim.AdamW(student.parameters())
     for _ in range(3):
         x, _y = batch()
         o.zero_grad()
         F.mse_loss(adapter(student(x)), wide(x)).backward()
         o.step()
+
+
+@wrong("not_optimized")
+def adapter_between_student_and_loss():
+    distill(mlp(4, 12), nn.Linear(12, 40))
 
 
 class Distilled:
@@ -988,14 +980,9 @@ def weights_of_two_losses():
 
 @wrong("not_optimized")
 def adapter_of_which_a_part_is_frozen():
-    student, bridge = mlp(4, 12), nn.Linear(12, 40)
+    bridge = nn.Linear(12, 40)
     bridge.bias.requires_grad_(False)
-    o = torch.optim.AdamW(student.parameters())
-    for _ in range(3):
-        x, _y = batch()
-        o.zero_grad()
-        F.mse_loss(bridge(student(x)), wide(x)).backward()
-        o.step()
+    distill(mlp(4, 12), bridge)
 
 
 @wrong("not_optimized")

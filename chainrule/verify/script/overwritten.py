@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chainrule.verify.finding import Correction, Finding, Name
-from chainrule.verify.ledger import TRAINING
+from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.script.cuts import Slice
 from chainrule.verify.script.entries import Entry
-from chainrule.verify.script.remedies.source import Source
+from chainrule.verify.script.remedies.source import statement_at
 from chainrule.verify.script.sums import ELEMENTWISE, SCALING
 from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.said import said
 from chainrule.verify.where import placed
 
 _PASSES_ON = ELEMENTWISE | SCALING
@@ -72,30 +72,19 @@ def found_overwritten(row: Overwritten) -> Finding:
         f"{some} that `{row.name}` made on this line in the step were replaced by the next one and "
         "never read: only the last one trains"
     )
+    advice = "add them up: `+=` on this line, from 0 before the loop"
     edit = summed(row.place)
-    change = (edit.before, edit.after, edit.place) if edit is not None else ("", "", row.place)
-    return Finding(
-        "warning",
-        "the loss",
-        TRAINING,
-        "",
-        (Name("overwritten", because),),
-        place=row.place,
-        correction=Correction("add them up: `+=` on this line, from 0 before the loop", *change),
-    )
+    subject = "the loss"
+    return said("warning", "overwritten", because, advice, row.place, subject=subject, edit=edit)
 
 
 def summed(place: Place) -> Edit | None:
     """The assignment on the line as a sum; None if nothing was assigned to its name before."""
-    source = Source.at(place)
-    statement = source.statement() if source is not None else None
-    if source is None or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return None
-    name = statement.targets[0]
-    if not isinstance(name, ast.Name):
-        return None
-    made = source.made(name)
-    if made is name:
-        return None
-    text = source.text(statement.value)
-    return source.with_pieces([(statement, f"{name.id} = {name.id} + {text}")])
+    match statement_at(place):
+        case source, ast.Assign(targets=[ast.Name() as name], value=value) as statement:
+            if source.made(name) is name:
+                return None
+            text = f"{name.id} = {name.id} + {source.text(value)}"
+            return source.with_pieces([(statement, text)])
+        case _:
+            return None

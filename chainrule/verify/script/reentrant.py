@@ -12,12 +12,13 @@ from typing import Any
 
 import torch
 
-from chainrule.verify.finding import Correction, Finding, Name
+from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.script.alive import parameter_names
 from chainrule.verify.script.remedies.cuts import not_reentrant
 from chainrule.verify.training.names import listed
+from chainrule.verify.training.said import said
 
 _ADVICE = "checkpoint with use_reentrant=False"
 
@@ -36,14 +37,8 @@ def unconnected(leaves: Sequence[torch.Tensor], place: Place | None) -> Finding:
         f"no argument of this checkpoint requires a gradient, so that with use_reentrant=True its "
         f"result has no graph: {names} get nothing of the loss"
     )
+    kind = "torch.utils.checkpoint"
     edit = not_reentrant(place)
-    change = (edit.before, edit.after, edit.place) if edit is not None else ("", "", place)
-    return Finding(
-        "error",
-        "a checkpoint",
-        "torch.utils.checkpoint",
-        "",
-        (Name("detached", because),),
-        place=place,
-        correction=Correction(_ADVICE, *change),
+    return said(
+        "error", "detached", because, _ADVICE, place, subject="a checkpoint", kind=kind, edit=edit
     )

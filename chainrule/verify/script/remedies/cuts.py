@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
@@ -12,7 +12,6 @@ from chainrule.verify.training.edits import Edit
 
 _METHODS = {"detach", "detach_", "item", "numpy", "tolist", "cpu"}
 _COPIES = {"tensor", "as_tensor", "asarray", "array", "from_numpy", "Tensor", "float"}
-_TRUE = ast.Constant(value=True)
 _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 
 
@@ -54,48 +53,57 @@ def switched_on(place: Place | None) -> Edit | None:
 
 def derived_again(place: Place | None) -> Edit | None:
     """A call of `torch.autograd.grad` with create_graph=True."""
-    source = Source.at(place)
-    if source is None:
-        return None
-    for call in [n for n in source.around(ast.Call) if called(n) == "grad" and len(n.args) < 4]:
-        others = [k for k in call.keywords if k.arg not in ("retain_graph", "create_graph")]
-        new = ast.Call(call.func, call.args, [*others, ast.keyword("create_graph", _TRUE)])
-        return source.with_pieces([(call, ast.unparse(new))])
-    return None
+
+    def again(source: Source, call: ast.Call) -> ast.expr | None:
+        return _with(call, {"create_graph": True}, "retain_graph") if len(call.args) < 4 else None
+
+    return _rewritten(place, "grad", again)
+
+
+def not_reentrant(place: Place | None) -> Edit | None:
+    """A checkpoint with `use_reentrant=False`."""
+    return _rewritten(place, "checkpoint", lambda _, call: _with(call, {"use_reentrant": False}))
 
 
 def scaled_noise(place: Place | None) -> Edit | None:
     """A call of `torch.normal(mean, std)` as mean plus deviation times noise of its own."""
-    source = Source.at(place)
-    if source is None:
-        return None
-    for call in [n for n in source.around(ast.Call) if called(n) == "normal"]:
-        given = {**dict(zip(("mean", "std"), call.args, strict=False))}
+
+    def drawn(source: Source, call: ast.Call) -> ast.expr | None:
+        given = dict(zip(("mean", "std"), call.args, strict=False))
         given |= {k.arg: k.value for k in call.keywords if k.arg is not None}
         if set(given) != {"mean", "std"}:
             return None
         mean, std = given["mean"], given["std"]
         like = mean if isinstance(std, ast.Constant) else std
-        module = ast.unparse(call.func).removesuffix("normal")
-        noise = ast.parse(f"{module}randn_like({ast.unparse(like)})", mode="eval").body
-        new = ast.unparse(ast.BinOp(mean, ast.Add(), ast.BinOp(std, ast.Mult(), noise)))
-        alone = any(getattr(s, "value", None) is call for s in source.around(*SIMPLE))
-        return source.with_pieces([(call, new if alone else f"({new})")])
-    return None
+        module = source.text(call.func).removesuffix("normal")
+        noise = ast.parse(f"{module}randn_like({source.text(like)})", mode="eval").body
+        return ast.BinOp(mean, ast.Add(), ast.BinOp(std, ast.Mult(), noise))
+
+    return _rewritten(place, "normal", drawn)
 
 
-def not_reentrant(place: Place | None) -> Edit | None:
-    """A checkpoint with `use_reentrant=False`."""
+def _rewritten(
+    place: Place | None, name: str, new: Callable[[Source, ast.Call], ast.expr | None]
+) -> Edit | None:
+    """The innermost call of that name around a place as something else, where `new` has it."""
     source = Source.at(place)
     if source is None:
         return None
-    for call in [n for n in source.around(ast.Call) if called(n) == "checkpoint"]:
-        others = [k for k in call.keywords if k.arg != "use_reentrant"]
-        said = ast.keyword("use_reentrant", ast.Constant(value=False))
-        return source.with_pieces(
-            [(call, ast.unparse(ast.Call(call.func, call.args, [*others, said])))]
-        )
+    for call in [n for n in source.around(ast.Call) if called(n) == name]:
+        if (node := new(source, call)) is not None:
+            whole = any(getattr(s, "value", None) is call for s in source.around(*SIMPLE))
+            within = isinstance(node, ast.BinOp) and not whole
+            return source.with_pieces(
+                [(call, f"({source.text(node)})" if within else source.text(node))]
+            )
     return None
+
+
+def _with(call: ast.Call, settings: Mapping[str, bool], *gone: str) -> ast.Call:
+    """A call with these settings, and without those that are `gone`."""
+    others = [k for k in call.keywords if k.arg not in (*settings, *gone)]
+    said = [ast.keyword(name, ast.Constant(value=value)) for name, value in settings.items()]
+    return ast.Call(call.func, call.args, [*others, *said])
 
 
 def _is_off(node: ast.expr) -> bool:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.remedies.source import Piece, Source, called, nodes
+from chainrule.verify.script.remedies.source import Piece, Source, called, nodes, statement_at
 from chainrule.verify.training.edits import Edit
 
 SMALL = "1e-8"
@@ -34,10 +34,9 @@ _INFINITE = ("-torch.inf", "-math.inf", "-np.inf", "float('-inf')", "-float('inf
 
 def domain(finding: Finding) -> Iterator[Edit | None]:
     """Changes of the line at which the first number went bad."""
-    source = Source.at(finding.place)
-    statement = source.statement() if source else None
-    if source is None or statement is None:
+    if (found := statement_at(finding.place)) is None:
         return
+    source, statement = found
     for node in _by_name(statement, finding.subject):
         yield from (source.with_pieces([p]) for p in _stable(source, node))
     apart = [list(_kept_away(source, n)) for n in _by_name(statement, finding.subject)]

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.remedies.source import Source, nodes
+from chainrule.verify.script.remedies.source import Source, nodes, statement_at
 from chainrule.verify.training.edits import Edit
 from chainrule.verify.training.hookcode import is_in_place
 
@@ -23,11 +23,10 @@ def apart(finding: Finding) -> Iterator[Edit | None]:
 
 def returned(finding: Finding) -> Iterator[Edit | None]:
     """What changes it as its last statement: `return g.clamp(-1, 1)`, `return g * 2`."""
-    source = Source.at(finding.place)
-    statement = source.statement() if source else None
-    if source is None or statement is None or source.block(statement)[-1] is not statement:
+    if (found := statement_at(finding.place)) is None:
         return
-    if not source.around(ast.FunctionDef):
+    source, statement = found
+    if source.block(statement)[-1] is not statement or not source.around(ast.FunctionDef):
         return
     if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
         new = ast.BinOp(statement.target, statement.op, statement.value)

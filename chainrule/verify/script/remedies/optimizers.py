@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.remedies.source import Source, called, nodes
+from chainrule.verify.script.remedies.source import Source, called, nodes, statement_at
 from chainrule.verify.training.edits import Edit
 
 _PARAMETERS = ("parameters", "named_parameters")
@@ -17,10 +17,9 @@ _PARAMETERS = ("parameters", "named_parameters")
 def built_late(finding: Finding) -> Iterator[Edit | None]:
     """The optimizer, made behind each later statement of its block, the last one before a loop
     first."""
-    source = Source.at(finding.place)
-    statement = source.statement() if source else None
-    if source is None or statement is None or finding.place is None:
+    if (found := statement_at(finding.place)) is None:
         return
+    source, statement = found
     block = [
         s
         for s in nodes(source.scope, ast.stmt)
@@ -35,9 +34,10 @@ def built_late(finding: Finding) -> Iterator[Edit | None]:
 def added_later(finding: Finding) -> Iterator[Edit | None]:
     """What was put into a model after its optimizer was made, as one more group of it: behind the
     line that puts it there, or in front of the loop that makes the steps."""
-    source = Source.at(finding.place)
-    statement = source.statement() if source else None
-    if source is None or not isinstance(statement, ast.Assign):
+    if (found := statement_at(finding.place)) is None:
+        return
+    source, statement = found
+    if not isinstance(statement, ast.Assign):
         return
     taken = source.text(statement.targets[0])
     for put, parts in _put(source, finding):

@@ -6,16 +6,22 @@ import ast
 from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.remedies.source import SIMPLE, Source, called, last, nodes
+from chainrule.verify.script.remedies.source import (
+    SIMPLE,
+    Source,
+    called,
+    last,
+    nodes,
+    statement_at,
+)
 from chainrule.verify.training.edits import Edit
 
 
 def unscaled(finding: Finding) -> Iterator[Edit | None]:
     """`scaler.unscale_(optimizer)` in front of the clipping, by the names of `scaler.step(...)`."""
-    source = Source.at(finding.place)
-    statement = source.statement() if source else None
-    if source is None or statement is None:
+    if (found := statement_at(finding.place)) is None:
         return
+    source, statement = found
     for call in nodes(source.scope, ast.Call, lambda n: called(n) == "step" and len(n.args) == 1):
         assert isinstance(call.func, ast.Attribute | ast.Name)
         if isinstance(call.func, ast.Attribute):
@@ -25,20 +31,18 @@ def unscaled(finding: Finding) -> Iterator[Edit | None]:
 
 def later(finding: Finding) -> Iterator[Edit | None]:
     """A step of a schedule behind that of the optimizer, or behind the loop that has it."""
-    source = Source.at(finding.place)
-    statement = source.statement() if source else None
-    if source is None or statement is None:
+    if (found := statement_at(finding.place)) is None:
         return
+    source, statement = found
     for other in _behind(source, statement, "step"):
         yield source.moved(statement, other)
 
 
 def clipped_in_time(finding: Finding) -> Iterator[Edit | None]:
     """Clipping behind the backward pass."""
-    source = Source.at(finding.place)
-    statement = source.statement() if source else None
-    if source is None or statement is None:
+    if (found := statement_at(finding.place)) is None:
         return
+    source, statement = found
     if len(source.block(statement)) > 1:
         for other in nodes(source.scope, ast.Expr, lambda s: called(s.value) == "backward"):
             yield source.moved(statement, other)
@@ -46,10 +50,9 @@ def clipped_in_time(finding: Finding) -> Iterator[Edit | None]:
 
 def changed_late(finding: Finding) -> Iterator[Edit | None]:
     """A change of a kept value behind the backward pass; or a copy that is changed instead."""
-    source = Source.at(finding.place)
-    statement = source.statement() if source else None
-    if source is None or statement is None:
+    if (found := statement_at(finding.place)) is None:
         return
+    source, statement = found
     if isinstance(statement, ast.Assign):
         for n in nodes(statement.value, ast.expr, _is_shared):
             copy = ".copy()" if called(n) == "numpy" else ".clone()"
@@ -96,10 +99,9 @@ def reset_late(finding: Finding) -> Iterator[Edit | None]:
 
 def reset_gone(finding: Finding) -> Iterator[Edit | None]:
     """The reset left out."""
-    source = Source.at(finding.place)
-    statement = source.statement() if source else None
-    if source is None or statement is None or not _resets(statement):
+    if (found := statement_at(finding.place)) is None or not _resets(found[1]):
         return
+    source, statement = found
     whole = source.outermost(statement)
     if len(source.block(whole)) > 1:
         yield source.edited(source.without([whole]))

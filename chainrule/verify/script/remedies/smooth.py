@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator
 
 from chainrule.verify.finding import Finding
-from chainrule.verify.script.remedies.source import SIMPLE, Piece, Source, called, nodes
+from chainrule.verify.script.remedies.source import SIMPLE, Piece, called, nodes, statement_at
 from chainrule.verify.training.edits import Edit
 
 _LEAVE = {"detach", "cpu", "item", "numpy", "tolist", "astype"}
@@ -21,10 +21,9 @@ _STEPS = {"round", "sign", "floor", "ceil", "trunc"}
 def in_torch(finding: Finding) -> Iterator[Edit | None]:
     """All lines from there to the end of their function, or to the backward pass, in PyTorch;
     lists of values stacked, or as they are."""
-    source = Source.at(finding.place)
-    first = source.statement() if source is not None else None
-    if source is None or first is None:
+    if (found := statement_at(finding.place)) is None:
         return
+    source, first = found
     ends = [n.lineno for n in nodes(source.scope, ast.Call) if called(n) == "backward"]
     until = min([line for line in ends if line >= first.lineno], default=1 << 30)
     some = [
@@ -78,10 +77,9 @@ class _Torch(ast.NodeTransformer):
 def straight(finding: Finding) -> Iterator[Edit | None]:
     """The gradient of a step goes straight through; that of a choice or a comparison, to what is
     chosen from."""
-    source = Source.at(finding.place)
-    first = source.statement() if source is not None else None
-    if source is None or first is None:
+    if (found := statement_at(finding.place)) is None:
         return
+    source, first = found
     for call in nodes(first, ast.Call):
         soft = _soft(call)
         if soft:

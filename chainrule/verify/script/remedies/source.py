@@ -175,6 +175,13 @@ class Source:
 _GONE = b"\0"
 
 
+def statement_at(place: Place | None) -> tuple[Source, ast.stmt] | None:
+    """The file of a place and the simple statement on its line; None if there is none."""
+    source = Source.at(place)
+    statement = source.statement() if source is not None else None
+    return (source, statement) if source is not None and statement is not None else None
+
+
 def nodes(within: ast.AST, kind: type[N], fits: Callable[[N], bool] = lambda _: True) -> list[N]:
     """Nodes of a kind, in the order of the text."""
     found = [n for n in ast.walk(within) if isinstance(n, kind) and fits(n)]
