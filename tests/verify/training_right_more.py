@@ -10,6 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.verify.training_models import CNN, RNN, batch, classes, mlp
+from tests.verify.training_wrong_more import pixels, recall
 
 MORE = []
 
@@ -744,4 +745,83 @@ def copies_adapted_through_data_of_first_order():
             F.mse_loss(fast(x), y).backward()
             for p, q in zip(m.parameters(), fast.parameters(), strict=True):
                 p.grad = q.grad if p.grad is None else p.grad + q.grad
+        o.step()
+
+
+@right
+def losses_of_tasks_one_by_one_with_what_they_share():
+    m = mlp(4, 2)
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        o.zero_grad()
+        a, b = m(batch()[0]).square().mean(0)
+        a.backward(retain_graph=True)
+        b.backward()
+        o.step()
+
+
+@right
+def a_part_is_looked_at_then_the_whole_is_differentiated():
+    m, sizes = mlp(), []
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        fit, decay = m(batch()[0]).square().mean(), m[0].weight.square().sum()
+        o.zero_grad()
+        fit.backward(retain_graph=True)
+        sizes.append(float(m[0].weight.grad.norm()))
+        o.zero_grad()
+        (fit + 1e-2 * decay).backward()
+        o.step()
+
+
+@right
+def gradients_of_parts_kept_by_hand():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        a = m(batch()[0]).square().mean()
+        a.backward(retain_graph=True)
+        first = [p.grad for p in m.parameters()]
+        for p in m.parameters():
+            p.grad = None
+        (a + m(batch()[0]).abs().mean()).backward()
+        for p, g in zip(m.parameters(), first, strict=True):
+            p.grad = 0.5 * (p.grad + g)
+        o.step()
+        o.zero_grad()
+
+
+@right
+def a_recurrence_that_hands_on_what_came_first():
+    recall(1.6)
+
+
+@right
+def gates_that_are_shut_at_first():
+    pixels(1.0, bias=-9.0)
+
+
+@right
+def derivatives_by_hand_of_a_state_that_is_detached():
+    w, h = torch.randn(6, 6).mul_(0.2).requires_grad_(), torch.ones(1, 6)
+    for _ in range(6):
+        for _ in range(3):
+            h = torch.tanh(torch.randn(1, 6) + h @ w)
+        (g,) = torch.autograd.grad(h.square().mean(), [w])
+        with torch.no_grad():
+            w -= 0.1 * g
+        h = h.detach()
+
+
+@right
+def derivatives_of_two_losses_of_one_graph():
+    m, o = mlp(4, 2), None
+    params = list(m.parameters())
+    for _ in range(5):
+        a, b = m(batch()[0]).square().mean(0)
+        first = torch.autograd.grad(a, params, retain_graph=True)
+        second = torch.autograd.grad(b, params)
+        o = o or torch.optim.SGD(params, 0.1)
+        for p, g, h in zip(params, first, second, strict=True):
+            p.grad = g + h
         o.step()

@@ -29,12 +29,13 @@ _RANK = {
     "contiguity": 1.6,
     "precision": 2.0,
     "size": 1.95,
-    "one_sided": 2.7,
+    "one_sided": 0.95,
     "region": 2.8,
     "writes": 30.0,
 }
-"""How plain an explanation each is. `size` and `one_sided` say when, not what: a recognised factor
-goes before them. Writing into another's array need not be why a gradient is wrong."""
+"""How plain an explanation each is. `size` says when, not what: a recognised factor goes before it;
+but where inputs of one sign alone have their gradients turned, they are what was forgotten. Writing
+into another's array need not be why a gradient is wrong."""
 _FORMULA = {
     "not_linear": "{x}_bar must be linear in g: every term has g exactly once as a factor",
     "ignores_cotangent": "multiply by g: {x}_bar = J^T g, not J^T 1",
@@ -51,7 +52,7 @@ _FORMULA = {
     "wrong_shape": "{x}_bar must have the shape of {x}",
     "raises": "the backward must work wherever the forward does",
 }
-_SECONDARY = 7.0
+_SECONDARY, _LESS = 7.0, 2.7
 _MOST = 300
 """Elements of an input whose true gradient is measured one by one."""
 
@@ -73,10 +74,13 @@ def behaved(evidence: Evidence, behaviour: Behaviour) -> Iterator[Guess]:
 
 
 def _rank(evidence: Evidence, behaviour: Behaviour) -> float:
-    """What depends on memory order is the mistake only if the gradient is right otherwise."""
+    """What depends on memory order is the mistake only if the gradient is right otherwise; what is
+    seen at points of one sign, only if it is right there at sizes other than the captured ones."""
     plain = [t for t in evidence.trials if t.input == behaviour.input and t.verdict == "wrong"]
     if behaviour.code == "contiguity" and plain:
         return _SECONDARY
+    if behaviour.code == "one_sided" and any(b.code == "size" for b in evidence.behaviours):
+        return _LESS
     return _RANK.get(behaviour.code, 1.0)
 
 

@@ -238,7 +238,9 @@ class _Examination:
         first = self.seen[0][0] if self.seen else None
         if self._is_right_at_multiples:
             return False
-        return first is None or sizes.confirmed(self.run, first, point)
+        return first is None or all(
+            asked(self.run, first, point) for asked in (sizes.confirmed, sizes.read)
+        )
 
     def _unmeant(self, seen: Sequence[tuple[Base, Probe]]) -> None:
         """Sizes at which something is wrong, and for which nobody may have made the backward."""

@@ -62,6 +62,34 @@ def confirmed(run: Run, base: Base, point: Point) -> bool:
     )
 
 
+def read(run: Run, base: Base, point: Point) -> bool:
+    """Whether the forward reads the ends of the axes that are longer at a point of other sizes, if
+    it does as captured. A fifth gate, of which a cell of four takes no notice, is nobody's size."""
+    for k in run.wanted:
+        old, new = base.xs[k], point.xs[k]
+        for axis in range(old.ndim if old.ndim == new.ndim else 0):
+            longer = new.shape[axis] > old.shape[axis]
+            if (
+                longer
+                and _reads_end(run, base.xs, k, axis)
+                and not _reads_end(run, point.xs, k, axis)
+            ):
+                return False
+    return True
+
+
+def _reads_end(run: Run, xs: Sequence[Any], k: int, axis: int) -> bool:
+    """Whether the last entry of an input's axis matters to the forward."""
+    x, moved = xs[k], np.array(xs[k])
+    end = np.take(x, [-1], axis=axis)
+    np.moveaxis(moved, axis, -1)[..., -1:] = np.moveaxis(end * 1.25 + 0.01, axis, -1)
+    try:
+        before, after = [run.forward([*xs[:k], v, *xs[k + 1 :]]) for v in (x, moved)]
+    except UnusableError:
+        return True  # it was looked at, at least
+    return any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+
+
 def multiples(run: Run, base: Base) -> Iterator[Point]:
     """Versions of the point of which all lengths are the same multiple of its own: what were four
     parts of equal length are that still. Three times, what was even or odd stays so."""
@@ -237,12 +265,13 @@ def _indices(run: Run, x: Array, new: Array, renaming: Renaming) -> Array:
 
 
 def even_axis(x: Array) -> int | None:
-    """The last axis along which rows of x sum to the same (probabilities, one-hot), if there is."""
+    """The last axis along which rows of x sum to the same (probabilities, one-hot), if there is;
+    a single row, to 1."""
     if not x.size or x.dtype.kind == "c" or bool((x < 0).any()):
         return None
     for axis in reversed(range(x.ndim)):
         sums = x.sum(axis=axis, dtype=np.float64)
-        total = float(sums.reshape(-1)[0])
+        total = 1.0 if sums.size == 1 else float(sums.reshape(-1)[0])
         if x.shape[axis] > 1 and total > 0 and np.allclose(sums, total, rtol=1e-3, atol=0):
             return axis
     return None

@@ -31,7 +31,7 @@ from chainrule.verify.subject import Source
 SECONDS = 1.8
 """Processor time for one subject's search in its backward, without the last check."""
 _MORE = 0.8
-"""The same for the functions that it calls, and for the forward."""
+"""The same for each function that it calls, and for the forward."""
 _PLAIN = 1.05
 """A repair of the backward that costs more is compared with one of what the forward keeps."""
 _SURE = 0.95
@@ -163,9 +163,10 @@ def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
     posed = replace(posed, stop=process_time() + SECONDS)
     found = list(_passed(posed, lambda first: versions(posed, first, codes)))
     if not any(r.whole and r.cost <= _SURE for r in found):
-        stop = process_time() + _MORE
         for helper in helpers(posed):
-            found += _in_helper(replace(posed, stop=stop), helper, codes)
+            found += _in_helper(replace(posed, stop=process_time() + _MORE), helper, codes)
+            if any(r.whole and r.cost <= _SURE for r in found):
+                break
     return found
 
 

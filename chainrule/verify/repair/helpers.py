@@ -64,26 +64,33 @@ class _Bound:
 
 
 def _ran(posed: Problem) -> list[CodeType]:
-    """Code of the backward's file that runs while it does, each once, in order."""
+    """Code of the backward's file that runs while it does, each once: what runs in the forward as
+    well is the last."""
     function = plain_function(posed.source.function)
-    found = dict[CodeType, None]()
+    found = dict[CodeType, None](), dict[CodeType, None]()
+    inside = False
 
     def called(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_filename == function.__code__.co_filename:
-            found[frame.f_code] = None
+            found[inside][frame.f_code] = None
 
     def watched(*args: Any, **settings: Any) -> Any:
-        before = sys.getprofile()
-        sys.setprofile(called)
+        nonlocal inside
+        inside = True
         try:
             return posed.source.function(*args, **settings)
         finally:
-            sys.setprofile(before)
+            inside = False
 
-    posed.run(
-        posed.source.replaced(functools.wraps(posed.source.function)(watched)), posed.targets[0]
-    )
-    return [code for code in found if code is not function.__code__]
+    subject = posed.source.replaced(functools.wraps(posed.source.function)(watched))
+    before = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        posed.run(subject, posed.targets[0])
+    finally:
+        sys.setprofile(before)
+    forward, backward = found
+    return sorted([c for c in backward if c is not function.__code__], key=forward.__contains__)
 
 
 def _functions(names: dict[str, Any]) -> Iterator[_Bound]:
@@ -112,4 +119,4 @@ def _source(source: Source, bound: _Bound) -> Source | None:
 
         return source.replaced(backward)
 
-    return Source(source.file, first, "".join(lines), bound.function, replaced)
+    return Source(source.file, first, "".join(lines), bound.function, replaced, source.forward)

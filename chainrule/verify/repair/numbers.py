@@ -21,6 +21,7 @@ from chainrule.verify.repair.fit import ADD, MUL, part
 from chainrule.verify.repair.lab import NEAR, Values
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.wording import forward_texts
 
 _FRACTION = re.compile(r"(?<![\w.])\d+(?:\.\d+(?:e-?\d+)?|e-\d+)(?![\w.])")
 PLAIN = (2, 3, 4, 6, 8, 0.25, 0.1, 10, 1.5)
@@ -82,8 +83,7 @@ def _named(scenes: list[Scene]) -> Iterator[Scalar]:
 
 def _literals(scenes: list[Scene]) -> Iterator[Scalar]:
     """Fractions that stand in the backward or the forward: 0.8, 1e-5, 0.044715."""
-    source = scenes[0].draft.source
-    texts = [scenes[0].draft.body, *([] if source.forward is None else [source.forward.text])]
+    texts = [scenes[0].draft.body, *forward_texts(scenes[0].draft.source)]
     for text in dict.fromkeys([m for t in texts for m in _FRACTION.findall(t)]):
         value = float(text)
         if value not in (0.0, 0.5, 1.0, 2.0):
@@ -101,8 +101,7 @@ def _extents(scenes: list[Scene]) -> Iterator[Scalar]:
 def bounds(scene: Scene) -> dict[str, float]:
     """Numbers that elements are compared with, by their text: 0, what stands in forward and
     backward, and what has a name."""
-    forward = scene.draft.source.forward
-    texts = [scene.draft.body, "" if forward is None else forward.text]
+    texts = [scene.draft.body, *forward_texts(scene.draft.source)]
     found = {"0": 0.0, "1": 1.0} | {m: float(m) for t in texts for m in _FRACTION.findall(t)}
     named = {k: plain(v) for k, v in scene.numbers.items()}
     found |= {k: float(v.reshape(-1)[0].real) for k, v in named.items() if v is not None}
@@ -118,9 +117,8 @@ def _standing(scenes: list[Scene]) -> Iterator[Scalar]:
     """Numbers that the function says already, or the forward, as they are written there."""
     draft = scenes[0].draft
     texts = {draft.src(n): 0.02 for n in scenes[0].expressions if _is_plain(n)}
-    forward = draft.source.forward
-    if forward is not None:
-        for text in _numbers_of(forward.text):
+    for said in forward_texts(draft.source):
+        for text in _numbers_of(said):
             texts.setdefault(text, 0.04)
     for text, cost in list(texts.items())[:_MOST]:
         values = [_evaluated(s, text) for s in scenes]

@@ -15,6 +15,7 @@ from chainrule.verify.repair.numbers import bounds
 from chainrule.verify.repair.response import Response
 from chainrule.verify.repair.rows import axes_of, row_of
 from chainrule.verify.repair.weigh import early
+from chainrule.verify.subject import Array
 
 _FACTORS = (
     "{e} * {a}",
@@ -67,7 +68,7 @@ def other_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]
         if _answers(lab, response, beside, row):
             far = 0.6 if row.startswith("abs") else 0.0  # A minus is meant, more likely.
             yield scene.put(node, row.format(e=atom), "wrong_value", 1.3 + far)
-    module = scene.module("torch") if scene.torch else scene.module("numpy", "chainrule")
+    module = scene.library
     for name in _CALLS if module is not None else ():
         with np.errstate(all="ignore"):
             value = getattr(np, name)(response.flat)
@@ -84,17 +85,25 @@ def _multiplied(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
     scene, node = lab.scene, response.node
     here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
     limits = bounds(scene)
+    module = scene.library
     for name in [n for n in beside.names if n != scene.draft.src(node)]:
         code = "ignores_cotangent" if name in scene.cotangents else "wrong_value"
         for row in _FACTORS:
             if _answers(lab, response, beside, row, name):
                 text = row.format(e=atom if ".T" in row else here, a=name)
                 yield scene.put(node, text, code, 1.2 + early(scene, node))
+        signs = beside.each(_signed, name)
+        if module is not None and signs is not None and lab.answers(response, signs):
+            yield scene.put(node, f"{here} * {module}.sign({name})", "one_sided", 1.25)
         for row, c in itertools.product(_MASKS, limits) if beside.fills(name) else ():
             value = beside.each(row_of(row.replace("{c}", repr(limits[c]))), name)
             if value is not None and lab.answers(response, value):
                 text = row.format(e=here, a=name, c=c)
                 yield scene.put(node, text, "region", 1.2 + early(scene, node))
+
+
+def _signed(e: Array, a: Array) -> Array:
+    return e * np.sign(a)
 
 
 def _answers(

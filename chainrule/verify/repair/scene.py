@@ -289,6 +289,14 @@ class Scene:
                 return k
         return None
 
+    @cached_property
+    def library(self) -> str | None:
+        """What the code calls the library of its arrays."""
+        if self.torch:
+            return self.module("torch")
+        ours = any(type(v).__module__.startswith("chainrule.") for v in self.arrays.values())
+        return (self.module("chainrule") if ours else None) or self.module("numpy", "chainrule")
+
     def along(self, axis: int | Sequence[int] | None, keep: bool) -> str:
         """Arguments of a reduction, in the words of the library that is used."""
         words = ("dim", "keepdim") if self.torch else ("axis", "keepdims")

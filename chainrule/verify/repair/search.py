@@ -94,7 +94,7 @@ def versions(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[V
         for stage in STAGES:
             tried += _stage(problem, benches, level, stage, codes)
             tried += _combined(problem, at, tried) if len(start.wrong) > 1 else []
-            if any(v.right and v.cost <= LIKELY * len(v.steps) for v in tried):
+            if _enough(problem, tried):
                 break
         tried.sort(key=lambda v: (len(v.wrong), v.cost))
         yield from _truest_first(problem, [v for v in tried if v.right])
@@ -103,6 +103,14 @@ def versions(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[V
         if not level or problem.over or any(v.right for v in tried):
             break
     yield from sorted(partly, key=lambda v: (len(v.wrong), v.cost))
+
+
+def _enough(problem: Problem, tried: list[Version]) -> bool:
+    """Whether there is a likely version that is right, not at the first target only: what turns a
+    sign is right where all of an input is negative, say."""
+    likely = [v for v in tried if v.right and v.cost <= LIKELY * len(v.steps)]
+    likely.sort(key=lambda v: v.cost)
+    return any(problem.right(v.draft.compiled(), set(v.mended)) for v in likely[:_COMPARED])
 
 
 Benches: TypeAlias = dict[Version, Bench | None]

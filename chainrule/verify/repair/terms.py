@@ -30,6 +30,7 @@ from chainrule.verify.repair.synthesis import instead
 from chainrule.verify.repair.truth import Doubt, doubt_at
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.repair.weigh import with_weight
+from chainrule.verify.subject import Array
 
 _SUMS = (
     "{e}.sum({ax})",
@@ -150,6 +151,7 @@ def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
                     text = row.format(e=atom if "{e}." in row else here, a=name, ax=along)
                     form = row.format(e=VALUE, a=name, ax=along)
                     yield _Term(text, form, response.effect(value), _count(shape, axes), 1.2)
+    yield from _diagonal(scene, response, beside)
     for row in _TERMS:
         for name in beside.names if row == "{a}" else beside.partners:
             value = beside.each(row_of(row), name)
@@ -157,6 +159,23 @@ def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
                 form = row.format(e=VALUE, a=name)
                 text = row.format(e=here, a=name)
                 yield _Term(text, form, response.effect(value), 1.0, 1.5)
+
+
+def _diagonal(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
+    """The diagonal of a square matrix: that of a symmetric one counts half."""
+    shape, library = beside.shape, scene.library
+    if len(shape) < 2 or shape[-1] != shape[-2] or library is None:
+        return
+
+    def on_it(e: Array, _: object) -> Array:
+        return e * np.eye(shape[-1])
+
+    if (value := beside.each(on_it)) is not None:
+        here, atom = [as_part(scene.draft, response.node, level) for level in (MUL, ATOM)]
+        text, form = [
+            f"{e} * {library}.eye({a}.shape[-1])" for e, a in ((here, atom), (VALUE, VALUE))
+        ]
+        yield _Term(text, form, response.effect(value), 1.0, 1.5)
 
 
 def _with_terms(

@@ -253,7 +253,8 @@ def _ratios(scene: Scene, node: ast.expr, value: Array, forward: Forward) -> Ite
 def _returned_for(scene: Scene, node: ast.expr, forward: Forward) -> Array | None:
     """What is known of the gradient of an input, where a value gets the name that is returned for
     it: right for another input, it would be wrong for this one."""
-    names = [n.id if isinstance(n, ast.Name) else "" for n in scene.returned]
+    made = [n for n in scene.returned if not (isinstance(n, ast.Constant) and n.value is None)]
+    names = [n.id if isinstance(n, ast.Name) else "" for n in made]
     given = [name for name in _called(scene, node) if names.count(name) == 1]
     order = sorted(forward.inputs)
     if not given or isinstance(node, ast.Name) or len(names) != len(order):

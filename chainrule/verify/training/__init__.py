@@ -16,6 +16,7 @@ from chainrule.verify.training.bad import Bad
 from chainrule.verify.training.bus import Bus, Part
 from chainrule.verify.training.byhand import ByHand
 from chainrule.verify.training.clipping import Clipping
+from chainrule.verify.training.counted import Counted
 from chainrule.verify.training.coverage import Coverage
 from chainrule.verify.training.cut import Cut
 from chainrule.verify.training.flow import Flow
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["observers", "own_observers"]
 
 _PARTS: Sequence[type[Part]] = (
-    Cut, Resets, Passes, Opposed, ByHand, Accumulation, Order, Clipping, Coverage, Kept, Bad, Flow,
-    Precision,
+    Cut, Resets, Passes, Opposed, ByHand, Accumulation, Order, Clipping, Coverage, Kept, Counted,
+    Bad, Flow, Precision,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 

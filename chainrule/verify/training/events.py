@@ -140,8 +140,8 @@ class Zeroed:
 
 
 @dataclass(frozen=True, eq=False)
-class BackwardBegins:
-    """A backward pass is about to run, not within another one."""
+class _Backward:
+    """A graph is about to be run backwards, from its roots."""
 
     engine: Engine
     serial: int
@@ -151,6 +151,19 @@ class BackwardBegins:
     place: Place | None
     retained: bool
     graph: Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Differentiated(_Backward):
+    """Derivatives by leaves were asked for, and are given to who asked: `.grad` stays as it is."""
+
+    leaves: Sequence[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class BackwardBegins(_Backward):
+    """A backward pass is about to run, not within another one."""
+
     scale: Scale | None
     """None if it cannot be read."""
 

@@ -19,7 +19,7 @@ from chainrule.verify.training import events, units
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine
 from chainrule.verify.training.flowrow import Row
-from chainrule.verify.training.flowtable import DEAD, SMALL, judge
+from chainrule.verify.training.flowtable import SMALL, judge
 from chainrule.verify.training.holders import tensors
 from chainrule.verify.training.names import Names
 from chainrule.verify.training.said import looked
@@ -154,8 +154,8 @@ class Flow(Part):
     def _is_suspect(self) -> bool:
         """Whether anything of this step could be found, so that the table may be shown."""
         arriving = [_length(layer.arriving) for layer in self._layers.values() if layer.arriving]
-        dead = any(u.dead >= DEAD for u in self._units if u.step == self._steps)
-        return dead or (bool(arriving) and not min(arriving) > SMALL * max(arriving))
+        flat = any(_is_flat(u) for u in self._units if u.step == self._steps)
+        return flat or (bool(arriving) and not min(arriving) > SMALL * max(arriving))
 
     def _measure(self, engine: Engine, params: Mapping[int, Any]) -> None:
         """How large parameters are, and what they are before the step."""
@@ -193,8 +193,8 @@ class Flow(Part):
         layers = [self._layers.get(id(m)) for m in inside if id(m) in self._layers or engine.own(m)]
         last = [layer.norms[-1] if layer and layer.norms else 0.0 for layer in layers]
         orders = {layer.order for layer in layers if layer is not None}
-        dead = any(u.dead >= DEAD for u in self._units if u.order in orders)
-        if last and min(last) > SMALL * max(last) and not dead:
+        flat = any(_is_flat(u) for u in self._units if u.order in orders)
+        if last and min(last) > SMALL * max(last) and not flat:
             self._settled.update(map(id, inside))
 
     def _moved(self, engine: Engine, every: Sequence[Any]) -> None:
@@ -233,6 +233,10 @@ class Flow(Part):
             name, kind, layer.order, layer.at, tuple(layer.norms), tuple(layer.gradients),
             tuple(layer.sizes), tuple(layer.updates), tuple(layer.turns),
         )  # fmt: skip
+
+
+def _is_flat(u: Units) -> bool:
+    return u.is_dead() or u.is_stuck()
 
 
 def _length(norms: list[float]) -> float:

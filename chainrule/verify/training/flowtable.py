@@ -7,12 +7,12 @@ layer i or at any one before it, relative to the largest of all.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.training.flowrow import Row
-from chainrule.verify.training.flowturns import exploding_turns
+from chainrule.verify.training.flowturns import exploding_turns, vanishing_turns
 from chainrule.verify.training.names import listed
 from chainrule.verify.training.said import said
 from chainrule.verify.training.units import Units
@@ -28,8 +28,6 @@ LOST = 1e-6
 """Where that is all that is left, the factor does not matter."""
 STEADY = 1e-1
 """What must be left of the loss when the two largest single jumps are not counted."""
-DEAD = 0.9
-"""Share of units without any value on a batch from which on an activation is dead."""
 _SAMPLES, _EACH = 64, 16
 """Values of each unit that it takes to say so, in all steps that were seen and in each."""
 
@@ -48,11 +46,15 @@ def judge(model: str, rows: Sequence[Row], units: Sequence[Units]) -> list[Findi
             if some:
                 found.append(_flow(code, model, flowing, some, units, table))
     if not found:
-        found = exploding_turns(model, flowing)
-    dead = _dead(units)
-    if dead:
-        names = {row.order: row for row in rows}
-        found.append(_dying(model, dead, names, _table(rows, {u.order: "DEAD" for u in dead})))
+        found = exploding_turns(model, flowing) or vanishing_turns(model, flowing)
+    names = {row.order: row for row in rows}
+    for some, finding in (
+        (_always(units, Units.is_dead), _dying),
+        (_always(units, Units.is_stuck), _stuck),
+    ):
+        if some:
+            table = _table(rows, {u.order: "DEAD" for u in some})
+            found.append(finding(model, some, names, table))
     return found
 
 
@@ -158,15 +160,15 @@ def _reason(code: str, units: Sequence[Units]) -> tuple[str, str]:
     )
 
 
-def _dead(units: Sequence[Units]) -> list[Units]:
-    """Activations that are dead whenever they were seen."""
+def _always(units: Sequence[Units], wrong: Callable[[Units], bool]) -> list[Units]:
+    """Activations of which it is so whenever they were seen."""
     rows: list[Units] = []
-    for order in sorted({u.order for u in units if u.op == "relu"}):
-        same = [u for u in units if u.op == "relu" and u.order == order]
+    for order, op in sorted({(u.order, u.op) for u in units}):
+        same = [u for u in units if (u.order, u.op) == (order, op)]
         steps = {u.step for u in same}
         several = all(u.samples >= _EACH and u.count >= 4 for u in same) and len(steps) >= 2
         enough = several and sum([u.samples for u in same]) >= _SAMPLES
-        if enough and all(u.dead >= DEAD for u in same):
+        if enough and all(map(wrong, same)):
             rows.append(same[-1])
     return rows
 
@@ -175,19 +177,44 @@ def _dying(
     model: str, dead: Sequence[Units], rows: dict[int, Row], table: tuple[tuple[str, ...], ...]
 ) -> Finding:
     u = dead[0]
-    row = rows[u.order]
+    name = rows[u.order].name
     because = (
-        f"{u.dead:.0%} of the {u.count} units of the relu behind {row.name} are 0 for each of "
+        f"{u.dead:.0%} of the {u.count} units of the relu behind {name} are 0 for each of "
         f"{u.samples} values, in every step that was seen: no gradient goes through them"
     )
+    advice = "a smaller learning rate or bias, another initialisation, or leaky_relu / gelu"
+    return _flat(model, because, advice, dead, rows, table)
+
+
+def _stuck(
+    model: str, stuck: Sequence[Units], rows: dict[int, Row], table: tuple[tuple[str, ...], ...]
+) -> Finding:
+    u = stuck[0]
+    most = 0.25 if u.op == "sigmoid" else 1
+    because = (
+        f"{u.saturated:.0%} of the values of the {u.op} behind {rows[u.order].name} are saturated, "
+        f"in every step that was seen: their mean derivative is {u.slope:.2g}, at most {most}"
+    )
+    advice = "bring the inputs to mean 0 and deviation 1, or take smaller initial weights"
+    return _flat(model, because, advice, stuck, rows, table)
+
+
+def _flat(
+    model: str,
+    because: str,
+    advice: str,
+    some: Sequence[Units],
+    rows: dict[int, Row],
+    table: tuple[tuple[str, ...], ...],
+) -> Finding:
     return said(
         "warning",
         "dead",
         because,
-        "a smaller learning rate or bias, another initialisation, or leaky_relu / gelu",
-        placed(row.at),
+        advice,
+        placed(rows[some[0].order].at),
         subject=model,
         kind="model",
-        input=listed([rows[d.order].name for d in dead]),
+        input=listed([rows[u.order].name for u in some]),
         table=table,
     )

@@ -1,5 +1,5 @@
 """One layer that is called again and again, as in a recurrent network: how the gradient that
-arrives at it grows from its last call back to its first."""
+arrives at it grows, or is lost, from its last call back to its first."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from statistics import median
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.training.flowrow import Row
+from chainrule.verify.training.names import listed
 from chainrule.verify.training.said import said
 from chainrule.verify.where import placed
 
@@ -19,8 +20,10 @@ _GROWTH = 1.15
 """The gradient grows by so much from call to call, in the middle."""
 _FAR = 1e6
 """And by so much in all."""
+_NOTHING = 1e-8
+"""What is left of it is nothing, in float32 and in all that trains with it."""
 _MOST = 0.75
-"""Share of the calls at which it grows."""
+"""Share of the calls at which it grows, or shrinks."""
 
 
 def exploding_turns(model: str, rows: Sequence[Row]) -> list[Finding]:
@@ -59,6 +62,51 @@ def _explodes(turn: Sequence[float]) -> bool:
     ratios = [b / a for a, b in pairwise(seen)]
     grows = sum([r > 1 for r in ratios]) >= _MOST * len(ratios)
     return grows and median(ratios) >= _GROWTH and _growth(turn) >= _FAR
+
+
+def vanishing_turns(model: str, rows: Sequence[Row]) -> list[Finding]:
+    """The layer in whose calls the gradient is lost for all layers before it, in every step. That a
+    recurrence forgets what is long past is usual: nothing is said if no layer depends on that."""
+    for row in rows:
+        before = [r for r in rows if r.order < row.order and len(r.turns) == len(row.turns)]
+        if before and len(row.turns) >= 2 and all(map(_vanishes, row.turns)):
+            lost = [r for r in before if all(map(_is_lost, r.turns, row.turns))]
+            if len(lost) == len(before):
+                return [_forgets(model, row, lost)]
+    return []
+
+
+def _vanishes(turn: Sequence[float]) -> bool:
+    seen = list(takewhile(lambda n: n > 0, turn))
+    if len(turn) < _CALLS or len(seen) < _CALLS // 2:
+        return False
+    ratios = [b / a for a, b in pairwise(seen)]
+    shrinks = sum([r < 1 for r in ratios]) >= _MOST * len(ratios)
+    return shrinks and median(ratios) <= 1 / _GROWTH and turn[-1] <= _NOTHING * turn[0]
+
+
+def _is_lost(turn: Sequence[float], later: Sequence[float]) -> bool:
+    return max(turn) <= _NOTHING * later[0]
+
+
+def _forgets(model: str, row: Row, lost: Sequence[Row]) -> Finding:
+    last = row.turns[-1]
+    because = (
+        f"from the last of {len(last)} calls of {row.name} back to the first the gradient goes "
+        f"from {last[0]:.2e} to {last[-1]:.2e}: nothing of it reaches what comes before"
+    )
+    return said(
+        "warning",
+        "vanishing",
+        because,
+        "recurrent weights of gain 1 (orthogonal), a gated cell with an open forget gate, or "
+        "another way from what comes before to the loss",
+        placed(row.at),
+        detail="each call multiplies the gradient by less than 1",
+        subject=model,
+        kind="model",
+        input=listed([r.name for r in lost]),
+    )
 
 
 def _growth(turn: Sequence[float]) -> float:

@@ -6,6 +6,7 @@ What tells them is their effect: parameters of the last backward pass have other
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any, final
 
 from chainrule.verify.training import events
@@ -27,8 +28,12 @@ class HandSteps:
     def remember(self, e: events.BackwardEnds) -> None:
         """Note the values of all parameters to which a backward pass has brought a gradient."""
         leaves = [x for x in e.begin.graph.leaves if id(x) in e.touched]
-        self._engine = e.begin.engine
-        norms = self._engine.norms([x.detach() for x in leaves])
+        self.watch(e.begin.engine, leaves)
+
+    def watch(self, engine: events.Engine, leaves: Sequence[Any]) -> None:
+        """Note the values of leaves."""
+        self._engine = engine
+        norms = engine.norms([x.detach() for x in leaves])
         self._leaves = [(weakref.ref(x), n) for x, n in zip(leaves, norms, strict=True)]
 
     def taken(self) -> bool:

@@ -1,4 +1,4 @@
-"""Where the text of a hook writes into what it is given."""
+"""Where the text of a hook writes into what it is given, and where it draws random numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
 
+_RANDOM = frozenset(
+    {"rand", "randn", "randint", "randperm", "normal", "uniform", "bernoulli", "dropout"}
+    | {"multinomial", "exponential", "poisson", "sample", "rsample", "random"}
+)
 _HARMLESS = frozenset({"requires_grad_", "retain_grad_", "detach_"})
 
 
@@ -22,16 +26,29 @@ class Write(NamedTuple):
 
 def write_of(code: CodeType) -> Write | None:
     """The first write into an argument, or into what was made of one; None if none is seen."""
+    found = [w for hook in _hooks(code) for w in _writes(hook)]
+    return min(found, key=lambda w: w.line, default=None)
+
+
+def drawn_at(code: CodeType) -> int:
+    """The first line that calls what draws random numbers, as far as its name tells; else the
+    line of the hook."""
+    calls = [n for hook in _hooks(code) for n in ast.walk(hook) if isinstance(n, ast.Call)]
+    lines = [n.lineno for n in calls if _last(n.func).rstrip("_").removesuffix("_like") in _RANDOM]
+    return min(lines, default=code.co_firstlineno)
+
+
+def _last(f: ast.expr) -> str:
+    return f.attr if isinstance(f, ast.Attribute) else f.id if isinstance(f, ast.Name) else ""
+
+
+def _hooks(code: CodeType) -> list[ast.AST]:
+    """Definitions of the code in its file."""
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
     except (SyntaxError, ValueError):
-        return None
-    for hook in ast.walk(tree):
-        if _is(hook, code):
-            found = sorted(_writes(hook), key=lambda w: w.line)
-            if found:
-                return found[0]
-    return None
+        return []
+    return [n for n in ast.walk(tree) if _is(n, code)]
 
 
 def _is(node: ast.AST, code: CodeType) -> bool:

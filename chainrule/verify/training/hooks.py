@@ -15,7 +15,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
-from chainrule.verify.training.hookcode import Write, write_of
+from chainrule.verify.training.hookcode import Write, drawn_at, write_of
 from chainrule.verify.training.hooktap import HookCalled, HookTap
 from chainrule.verify.training.said import looked, said
 
@@ -26,7 +26,7 @@ _RULE = "PyTorch: a hook should not modify its argument, but may return a new gr
 
 @final
 class Hooks(Part):
-    """Finds `writes` in hooks."""
+    """Finds `writes` and `not_deterministic` in hooks."""
 
     title = "hooks of the backward pass"
 
@@ -46,11 +46,13 @@ class Hooks(Part):
         self._calls.setdefault(e.code, []).append(e)
 
     def found(self, ledger: Ledger) -> list[Finding]:
-        """One for each hook that writes."""
+        """One for each hook that writes, or draws random numbers."""
         if self._calls:
             looked(ledger, self.title, f"{len(self._calls)} hooks, values and versions")
         rows = [(code, [e for e in calls if e.what]) for code, calls in self._calls.items()]
-        return [_finding(code, written) for code, written in rows if written]
+        found = [_finding(code, written) for code, written in rows if written]
+        drew = {code: sum([e.drew for e in calls]) for code, calls in self._calls.items()}
+        return [*found, *[_random(code, n) for code, n in drew.items() if n >= 2]]
 
 
 def _finding(code: CodeType, calls: Sequence[HookCalled]) -> Finding:
@@ -68,6 +70,16 @@ def _finding(code: CodeType, calls: Sequence[HookCalled]) -> Finding:
         subject=code.co_qualname,
         evidence=[f"`{write.text}`"] if write is not None else [],
     )
+
+
+def _random(code: CodeType, times: int) -> Finding:
+    because = (
+        f"in {times} of its first calls the hook drew random numbers and returned a gradient: a "
+        "second backward pass on the same values would give another one"
+    )
+    advice = "no random numbers in a backward pass; if the noise is meant, nothing is to be done"
+    place = Place(code.co_filename, drawn_at(code), code.co_qualname)
+    return said("warning", "not_deterministic", because, advice, place, subject=code.co_qualname)
 
 
 def _advice(write: Write | None) -> str:

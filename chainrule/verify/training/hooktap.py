@@ -29,6 +29,8 @@ _LARGE = 1 << 26
 """Elements from which on no copy is made."""
 _MEASURED = 3
 """Changes of one hook that are measured."""
+_DRAWS = 3
+"""Calls of one hook at which the random numbers are looked at."""
 _GIVEN = {
     "_get_backward_hooks": ("grad_input", "grad_output"),
     "_get_backward_pre_hooks": ("grad_output",),
@@ -44,6 +46,8 @@ class HookCalled(NamedTuple):
     """What it changed: "the gradient", "grad_output[0]"; empty if nothing."""
     returned: bool
     """Whether it returned something."""
+    drew: bool
+    """Whether it drew random numbers, and returned something."""
     change: Change | None
 
 
@@ -163,9 +167,11 @@ class HookTap(Tap):
             if not self._on or is_abstract(torch):
                 return hook(*args)
             rows = self._patched.tried(lambda: self._before(code, given, args))
+            state = torch.get_rng_state() if self._calls.get(code, 0) <= _DRAWS else None
             out = hook(*args)
+            drew = state is not None and not torch.equal(state, torch.get_rng_state())
             if rows:
-                self._patched.tried(lambda: self._after(code, rows, out is not None))
+                self._patched.tried(lambda: self._after(code, rows, out is not None, drew))
             return out
 
         return watched
@@ -180,7 +186,7 @@ class HookTap(Tap):
                 for what, t in _named(given, args)
             ]
 
-    def _after(self, code: CodeType, rows: Sequence[_Before], returned: bool) -> None:
+    def _after(self, code: CodeType, rows: Sequence[_Before], returned: bool, drew: bool) -> None:
         with self._unseen(), torch.no_grad():
             written = [row for row in rows if row.changed()]
             change = None
@@ -188,7 +194,7 @@ class HookTap(Tap):
                 self._measured[code] = self._measured.get(code, 0) + 1
                 change = _measure(written[0])
         what = written[0].what if written else ""
-        self._main.tell(HookCalled(code, what, returned, change))
+        self._main.tell(HookCalled(code, what, returned, drew and returned, change))
 
 
 def _named(given: Sequence[str], args: Sequence[Any]) -> Iterator[tuple[str, Tensor]]:

@@ -84,6 +84,7 @@ class Kept(Part):
             events.Left: self._left,
             events.Passed: self._passed,
             events.BackwardBegins: self._begins,
+            events.Differentiated: self._differentiated,
             events.BackwardEnds: self._ends,
             events.StepEnds: self._stepped,
         }
@@ -128,7 +129,7 @@ class Kept(Part):
                 name = f"input {i} of {type(e.module).__name__}"
                 self._carried = (name, placed(e.at))
 
-    def _begins(self, e: events.BackwardBegins) -> None:
+    def _begins(self, e: events.BackwardBegins | events.Differentiated) -> None:
         self._look_for_step()
         line = self._line(e.site, "loss", e.place)
         mark = min(self._over, line.newest) if line.newest else -1  # numbers begin with 0
@@ -144,7 +145,12 @@ class Kept(Part):
         for root in e.roots:
             self._hang(line, root)
 
-    def _reused(self, e: events.BackwardBegins) -> None:
+    def _differentiated(self, e: events.Differentiated) -> None:
+        self._begins(e)
+        if self._by_hand is not None:
+            self._by_hand.watch(e.engine, e.leaves)
+
+    def _reused(self, e: events.BackwardBegins | events.Differentiated) -> None:
         """Retained graphs that this backward pass needs were retained with reason."""
         mine = set(e.graph.serials)
         for line, serials in self._retained:

@@ -132,9 +132,8 @@ class Precision(Part):
         return [*self._underflow(), *self._updates()]
 
     def _underflow(self) -> list[Finding]:
-        shares = [c.subnormal / max(c.size - c.zero, 1) for c in self._counts]
-        empty = [c.zero == c.size for c in self._counts]
-        if not self._counts or not (min(shares) >= _SHARE or all(empty)):
+        shares = [c.subnormal / (c.size - c.zero) if c.zero < c.size else 1.0 for c in self._counts]
+        if not self._counts or min(shares) < _SHARE:
             return []
         c = self._counts[-1]
         because = (

@@ -63,6 +63,7 @@ class TorchTap(Tap):
         optimizer = torch.optim.Optimizer
         kept = torch.autograd.graph.saved_tensors_hooks
         self._patched.put(torch.autograd, "backward", self._backward)
+        self._patched.put(torch.autograd, "grad", self._deriving)
         self._patched.after(optimizer, "__init__", self._built)
         self._patched.put(optimizer, "zero_grad", self._zeroing)
         self._patched.before(torch.nn.Module, "zero_grad", self._zeroed)
@@ -140,6 +141,40 @@ class TorchTap(Tap):
         )  # fmt: skip
         self.tell(begin)
         return begin
+
+    def _deriving(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(run)
+        def grad(*args: Any, **kwargs: Any) -> Any:
+            if self._inside or not self._patched.on:
+                return run(*args, **kwargs)
+            self._patched.tried(lambda: self._differentiated(*args, **kwargs))
+            self._inside += 1  # it goes through itself once more, where ops are watched
+            try:
+                return run(*args, **kwargs)
+            finally:
+                self._inside -= 1
+
+        return grad
+
+    def _differentiated(
+        self, outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: Any = None,
+        create_graph: bool = False, *_: Any, **__: Any,
+    ) -> None:  # fmt: skip
+        """`torch.autograd.grad` by leaves, as who takes steps by hand calls it."""
+        leaves = [inputs] if hasattr(inputs, "is_leaf") else list(inputs)
+        roots = [outputs] if hasattr(outputs, "grad_fn") else list(outputs)
+        if (
+            not create_graph
+            and len(roots) == 1
+            and self._bus.hears(events.Differentiated)
+            and all(x.is_leaf for x in leaves)
+        ):
+            self._serial += 1
+            graph = torchgraph.graph_of(roots)
+            self.tell(events.Differentiated(
+                self._engine, self._serial, roots, site(), place(), bool(retain_graph), graph,
+                leaves,
+            ))  # fmt: skip
 
     def _end(self, begin: Any, before: Any, error: BaseException | None) -> None:
         if begin is None or before is None or not self._patched.on:

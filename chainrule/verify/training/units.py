@@ -8,6 +8,8 @@ from typing import Any
 
 ACTIVATIONS = frozenset({"sigmoid", "sigmoid_", "tanh", "tanh_", "relu", "relu_"})
 """Ops whose derivative can be zero, or nearly so."""
+_DEAD, _STUCK, _BOTH = 0.9, 0.95, 0.2
+"""Shares from which on an activation is dead, is stuck, and is so at both ends."""
 _SATURATED = 0.1
 """A unit is saturated where its derivative is below this share of the largest one."""
 
@@ -30,6 +32,16 @@ class Units:
     """Share of values that are (sigmoid, tanh)."""
     slope: float
     """Mean derivative (sigmoid, tanh)."""
+    apart: float = 0.0
+    """Share of saturated values that are at the rarer of the two ends (sigmoid, tanh)."""
+
+    def is_dead(self) -> bool:
+        """Whether next to none of its units has any value on the batch."""
+        return self.dead >= _DEAD
+
+    def is_stuck(self) -> bool:
+        """Whether it is saturated at both ends: a gate is shut, or opened, on purpose."""
+        return self.saturated >= _STUCK and self.apart >= _BOTH
 
 
 def measured(op: str, y: Any, order: int, step: int) -> Units:
@@ -50,5 +62,8 @@ def measured(op: str, y: Any, order: int, step: int) -> Units:
         y = y.float()
         slope = y * (1 - y) if kind == "sigmoid" else 1 - y * y
         steepest = 0.25 if kind == "sigmoid" else 1.0
-        share = float((slope < _SATURATED * steepest).float().mean())
-        return Units(kind, order, step, count, samples, 0.0, share, float(slope.mean()))
+        flat = slope < _SATURATED * steepest
+        share = float(flat.float().mean())
+        high = float((flat & (y > (0.5 if kind == "sigmoid" else 0))).float().mean())
+        apart = min(high, share - high) / share if share else 0.0
+        return Units(kind, order, step, count, samples, 0.0, share, float(slope.mean()), apart)

@@ -47,6 +47,8 @@ RULES: tuple[Rule, ...] = (
     names.exchanged,
     names.as_in_forward,
     elements.moved,
+    elements.both_ends,
+    elements.both_sides,
     elements.off_by_one,
     elements.other_turns,
     elements.turned,

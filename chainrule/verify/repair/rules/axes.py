@@ -143,7 +143,7 @@ def not_reduced(scene: Scene) -> Iterator[Edit]:
 
 def spread(scene: Scene) -> Iterator[Edit]:
     """A gradient that must be repeated along the axes of its input: of a sum, of a mean."""
-    module = scene.module("torch") if scene.torch else scene.module("numpy", "chainrule")
+    module = scene.library
     for node in scene.roots:
         here = scene.shape(node) or ()
         for name, value in scene.arrays_at(node).items():

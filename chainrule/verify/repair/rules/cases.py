@@ -14,6 +14,7 @@ from chainrule.verify.repair.fit import MUL, UNARY, as_part, number
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.uses import origin
 from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.wording import forward_texts
 
 _OPERATORS: dict[type[ast.cmpop], str] = {
     ast.Gt: ">",
@@ -75,8 +76,7 @@ def _other_bounds(scene: Scene, bound: ast.expr) -> Iterator[Edit]:
     here = scene.value(bound)
     if scene.shape(bound) != () or not isinstance(here, int | float):
         return
-    forward = scene.draft.source.forward
-    texts = scene.draft.body + ("" if forward is None else forward.text)
+    texts = "\n".join([scene.draft.body, *forward_texts(scene.draft.source)])
     known = {float(n) for n in _NUMBER.findall(texts)} | {0.0, 1.0}
     for c in sorted({s * n for n in known for s in (1, -1)} - {float(here)}):
         yield scene.put(bound, number(c), "region", 1.3)
@@ -113,7 +113,7 @@ def larger_bounds(scene: Scene) -> Iterator[Edit]:
 
 def masks(scene: Scene) -> Iterator[Edit]:
     """A mask of zeros and ones where one side has a slope; a mask that is missing."""
-    module = scene.module("torch") if scene.torch else scene.module("numpy", "chainrule")
+    module = scene.library
     for node in scene.expressions:
         if _is_bool(scene, node) and module is not None and not isinstance(node, ast.Name):
             for s in scene.numbers:

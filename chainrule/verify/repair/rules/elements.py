@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import product
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
@@ -23,6 +24,62 @@ def moved(scene: Scene) -> Iterator[Edit]:
             for text in _moved(scene, part):
                 says = f"`{here}` becomes `{text}`"
                 yield Edit(start, end, text, "wrong_value", 1.4, says)
+
+
+def both_ends(scene: Scene) -> Iterator[Edit]:
+    """The end of what is written to, and of what is written there, that was taken off both:
+    `d[1:-1] += a[:-1]` to `d[1:] += a`."""
+    for node in scene.draft.statements:
+        match node:
+            case ast.AugAssign(target=ast.Subscript() as target, value=value):
+                pass
+            case ast.Assign(targets=[ast.Subscript() as target], value=value):
+                pass
+            case _:
+                continue
+        inside = [n for n in ast.walk(value) if isinstance(n, ast.Subscript)]
+        for here, there in product(_slices(target), [s for n in inside for s in _slices(n)]):
+            for end in ("lower", "upper"):
+                texts = [_without_end(scene, s, end) for s in (here, there)]
+                if all(texts):
+                    start, last = scene.draft.span(node)
+                    spans = [scene.draft.span(s) for s in (here, there)]
+                    text = scene.draft.body[start:last]
+                    for (a, b), new in reversed(list(zip(spans, texts, strict=True))):
+                        text = text[: a - start] + new + text[b - start :]
+                    says = f"`{scene.draft.src(target)}` and what it gets are one longer"
+                    yield Edit(start, last, text, "region", 1.3, says)
+
+
+def both_sides(scene: Scene) -> Iterator[Edit]:
+    """Both ends of an axis where one was changed: `w[0] *= 0.5` to `w[[0, -1]] *= 0.5`."""
+    for node in scene.draft.statements:
+        match node:
+            case ast.AugAssign(target=ast.Subscript(slice=where)):
+                pass
+            case ast.Assign(targets=[ast.Subscript(slice=where)], value=value) if not scene.shape(
+                value
+            ):
+                pass
+            case _:
+                continue
+        for part in elements(where):
+            if ast.unparse(part) in ("0", "-1"):
+                yield scene.put(part, "[0, -1]", "region", 1.4)
+
+
+def _slices(node: ast.Subscript) -> list[ast.Slice]:
+    return [s for s in elements(node.slice) if isinstance(s, ast.Slice) and s.step is None]
+
+
+def _without_end(scene: Scene, part: ast.Slice, end: str) -> str:
+    """A slice that begins at the first element, or goes on to the last one; empty if it does."""
+    low, high = part.lower, part.upper
+    if getattr(part, end) is None:
+        return ""
+    kept = low if end == "upper" else high
+    text = "" if kept is None else scene.draft.src(kept)
+    return f"{text}:" if end == "upper" else f":{text}"
 
 
 def _moved(scene: Scene, part: ast.Slice) -> Iterator[str]:

@@ -13,6 +13,7 @@ from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import MUL, POW, as_part, called, number
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.wording import forward_texts
 
 _CASTS = {"astype", "float", "half", "double", "detach", "to", "round", "bfloat16", "float32"}
 
@@ -114,7 +115,7 @@ def constants(scene: Scene) -> Iterator[Edit]:
 
 def conjugated(scene: Scene) -> Iterator[Edit]:
     """A conjugate that is missing, or one too much."""
-    module = scene.module("torch") if scene.torch else scene.module("numpy", "chainrule")
+    module = scene.library
     for node in scene.expressions:
         value = plain(scene.value(node))
         if module is None or value is None or value.dtype.kind != "c":
@@ -166,8 +167,7 @@ def functions(scene: Scene) -> Iterator[Edit]:
 
 def applied(scene: Scene) -> Iterator[Edit]:
     """A function that is missing around a value: of those that forward and backward call."""
-    forward = scene.draft.source.forward
-    texts = scene.draft.body + ("" if forward is None else forward.text)
+    texts = "\n".join([scene.draft.body, *forward_texts(scene.draft.source)])
     calls = [c for c in _CALLED.findall(texts) if c.rpartition(".")[2] in _ELEMENTWISE]
     for node in scene.expressions:
         operand = isinstance(scene.draft.parents[node], ast.BinOp | ast.UnaryOp)

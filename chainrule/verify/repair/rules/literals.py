@@ -9,20 +9,24 @@ from functools import cache
 from chainrule.verify.repair.draft import Edit, dedented
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.wording import forward_texts
 
 _MOST = 12
 """Numbers that are tried in one place."""
 _SAME_PLACE, _FRACTION, _WHOLE = 0.9, 1.3, 1.55
 """How unlikely it is: where the forward computes the same but for this number; elsewhere, for
 fractions and for whole numbers."""
+_POWERS, _NEARLY = (2, 3, 4), 0.1
+"""What the derivative of a power brings with it, and how near a multiple has to come."""
 
 
 def number_of_forward(scene: Scene) -> Iterator[Edit]:
     """A number that the forward uses, or that has a name, in place of one that is written down."""
-    forward = scene.draft.source.forward
-    if forward is None:
+    said = [_parts_of(text) for text in forward_texts(scene.draft.source)]
+    if not said:
         return
-    parts, literals = _parts_of(forward.text)
+    parts = frozenset[str]().union(*[p for p, _ in said])
+    literals = dict.fromkeys([c for _, found in said for c in found])
     named = {k: float(v) for k, value in scene.numbers.items() if (v := plain(value)) is not None}
     known = {repr(c): c for c in literals} | {k: v for k, v in named.items() if not k.isdigit()}
     for node in scene.expressions:
@@ -30,10 +34,22 @@ def number_of_forward(scene: Scene) -> Iterator[Edit]:
             continue
         fraction = isinstance(node.value, float)
         others = [k for k, v in known.items() if v != scene.value(node)]
+        others = [*_multiples(node, known), *others]
         for text in others[:_MOST]:
             same = _around(scene, node, text) in parts
             cost = _SAME_PLACE if same else _FRACTION if fraction else _WHOLE
             yield scene.put(node, text, "wrong_value", cost)
+
+
+def _multiples(node: ast.Constant, known: dict[str, float]) -> list[str]:
+    """Multiples of the numbers that come near the one that is written down: `3 * 0.044715` for
+    0.13, from the derivative of a power."""
+    value = node.value
+    if not isinstance(value, float) or not value:
+        return []
+    pairs = [(k, n, v) for k, v in known.items() for n in _POWERS if v]
+    near = [p for p in pairs if abs(p[1] * p[2] / value - 1) < _NEARLY]
+    return [f"{n} * {k}" for k, n, _ in near]
 
 
 def _is_quantity(scene: Scene, node: ast.Constant) -> bool:

@@ -15,6 +15,7 @@ from chainrule.verify.repair.draft import Edit, dedented
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.syntax import is_simple, names_in
 from chainrule.verify.repair.watch import plain, shape_of
+from chainrule.verify.repair.wording import forward_texts
 
 _AS_KEPT = 0.4
 """How unlikely it is that names are exchanged which the forward keeps in the same order."""
@@ -120,10 +121,10 @@ def _is_loop_counter(scene: Scene, name: str) -> bool:
 
 def as_in_forward(scene: Scene) -> Iterator[Edit]:
     """What is computed again, as the forward computes what it calls by the same name."""
-    forward = scene.draft.source.forward
-    if forward is None:
-        return
-    made = _assigned(forward.text)
+    made = dict[str, list[str]]()
+    for said in forward_texts(scene.draft.source):
+        for name, texts in _assigned(said).items():
+            made.setdefault(name, []).extend(texts)
     for node in scene.draft.statements:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if not scene.flows(value):
@@ -184,8 +185,8 @@ def other_order(scene: Scene) -> Iterator[Edit]:
 
 def _is_kept_so(scene: Scene, value: ast.Tuple | ast.List) -> bool:
     """Whether the forward puts the same names together, in this order."""
-    forward = scene.draft.source.forward
-    return forward is not None and ast.dump(_names_of(value.elts)) in _tuples(forward.text)
+    names = ast.dump(_names_of(value.elts))
+    return any(names in _tuples(text) for text in forward_texts(scene.draft.source))
 
 
 @cache

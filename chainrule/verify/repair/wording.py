@@ -1,0 +1,55 @@
+"""What the forward says: its text, and those of the functions of its file that it calls."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from functools import cache
+from types import CodeType, FunctionType
+
+from chainrule.verify.repair.draft import UnreadableError, plain_function
+from chainrule.verify.subject import Source
+
+_MOST = 8
+"""Functions that are read, besides the forward."""
+
+
+@cache
+def forward_texts(source: Source) -> tuple[str, ...]:
+    """The forward's text, then those of what it calls; none if there is no text."""
+    if source.forward is None:
+        return ()
+    return (source.forward.text, *[t for f in _called(source.forward) if (t := _text(f))])
+
+
+def _called(forward: Source) -> Iterator[FunctionType]:
+    """Functions of the forward's file that it calls by their names, or that these call."""
+    try:
+        first = plain_function(forward.function)
+    except UnreadableError:
+        return
+    known, waiting = {first}, [first]
+    while waiting and len(known) <= _MOST:
+        f = waiting.pop(0)
+        for name in _names(f.__code__):
+            other = f.__globals__.get(name)
+            if not isinstance(other, FunctionType) or other in known:
+                continue
+            if other.__code__.co_filename == first.__code__.co_filename:
+                known.add(other)
+                waiting.append(other)
+                yield other
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
+
+
+def _text(f: FunctionType) -> str:
+    try:
+        return inspect.getsource(f)
+    except (OSError, TypeError):
+        return ""

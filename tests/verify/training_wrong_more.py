@@ -1,0 +1,118 @@
+"""More training loops with a mistake: losses counted twice, layers that get nothing, noise."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from tests.verify.training_models import batch, hooked, mlp
+from tests.verify.training_wrong import wrong
+
+
+@wrong("graph_kept")
+def a_running_total_that_is_differentiated():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        o.zero_grad()
+        total = 0.0
+        for _ in range(3):
+            x, y = batch()
+            loss = F.mse_loss(m(x), y)
+            total = total + loss / 3
+            total.backward(retain_graph=True)
+        o.step()
+
+
+@wrong("graph_kept")
+def a_part_and_the_whole_without_a_reset_between():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        o.zero_grad()
+        x, y = batch()
+        fit = F.mse_loss(m(x), y)
+        fit.backward(retain_graph=True)
+        (fit + 1e-2 * m[0].weight.square().sum()).backward()
+        o.step()
+
+
+class Recall(nn.Module):
+    """A first value, then a recurrence that is read at its end."""
+
+    def __init__(self, gain):
+        super().__init__()
+        self.first, self.turn, self.out = nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 1)
+        nn.init.orthogonal_(self.turn.weight, gain)
+
+    def forward(self, x, turns):
+        h = torch.tanh(self.first(x))
+        for _ in range(turns):
+            h = torch.tanh(self.turn(h))
+        return self.out(h)
+
+
+def recall(gain, turns=40):
+    m = Recall(gain)
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x, turns), y).backward()
+        o.step()
+
+
+@wrong("vanishing")
+def recurrence_in_which_all_is_lost():
+    recall(0.4)
+
+
+def pixels(scale, bias=0.0):
+    """Inputs up to `scale`, that are not brought to mean 0 and deviation 1."""
+    m = nn.Sequential(nn.Linear(30, 12), nn.Sigmoid(), nn.Linear(12, 1))
+    nn.init.constant_(m[0].bias, bias)
+    o = torch.optim.SGD(m.parameters(), 1e-3)
+    for _ in range(3):
+        x = scale * torch.rand(48, 30)
+        o.zero_grad()
+        m(x).square().mean().backward()
+        o.step()
+
+
+@wrong("dead")
+def sigmoids_of_pixels():
+    pixels(255.0)
+
+
+@wrong("underflow")
+def halves_of_a_loss_that_is_made_small():
+    m = mlp().half()
+    full = [p.detach().float() for p in m.parameters()]
+    o = torch.optim.SGD(full, 0.1)
+    for _ in range(3):
+        x, y = batch()
+        (F.mse_loss(m(x.half()).float(), y) * 1e-6).backward()
+        for q, p in zip(full, m.parameters(), strict=True):
+            q.grad, p.grad = p.grad.float() / 1e-6, None
+        o.step()
+        with torch.no_grad():
+            for q, p in zip(full, m.parameters(), strict=True):
+                p.copy_(q)
+
+
+@wrong("not_deterministic")
+def hook_that_drops_at_random():
+    hooked(mlp(), lambda g: F.dropout(g, 0.5))
+
+
+@wrong("graph_kept")
+def hidden_state_carried_over_by_derivatives():
+    w, u = [torch.randn(6, 6).mul_(0.2).requires_grad_() for _ in range(2)]
+    h = torch.zeros(1, 6)
+    for _ in range(6):
+        for _ in range(3):
+            h = torch.tanh(torch.randn(1, 6) @ u + h @ w)
+        grads = torch.autograd.grad(h.square().mean(), [w, u], retain_graph=True)
+        for p, g in zip([w, u], grads, strict=True):
+            p.data -= 0.1 * g
