@@ -161,6 +161,112 @@ def backward(g, cache):
     dx[:, 1::2] = b * c - a * s
     return dx
 """,
+    "turned": """
+def turn(x, by):
+    a, b = x[..., 0], x[..., 1]
+    return np.stack([a * np.cos(by) - b * np.sin(by), a * np.sin(by) + b * np.cos(by)], axis=-1)
+
+def back(g, by):
+    a, b = g[..., 0], g[..., 1]
+    return np.stack([a * np.cos(by) + b * np.sin(by), b * np.cos(by) - a * np.sin(by)], axis=-1)
+
+def forward(q, k):
+    by = 0.3 * np.arange(len(q))
+    return turn(q, by) @ turn(k, by).T
+
+def backward(g, q, k):
+    by = 0.3 * np.arange(len(q))
+    return back(g @ turn(k, by), by), back(g.T @ turn(q, by), by)
+""",
+    "cubic": """
+def bend(x):
+    return x + 0.2113 * x * x * x
+
+def slope(x):
+    return 1.0 + 3 * 0.2113 * x * x
+
+def forward(x, w):
+    return np.sin(bend(x) @ w)
+
+def backward(g, x, w):
+    dz = g * np.cos(bend(x) @ w)
+    dw = bend(x).T @ dz
+    return (dz @ w.T) * slope(x), dw
+""",
+    "diffusion": """
+def forward(u, k):
+    flux = k * (u[:, 1:] - u[:, :-1])
+    out = u.copy()
+    out[:, :-1] += 0.1 * flux
+    out[:, 1:] -= 0.1 * flux
+    return out
+
+def backward(g, u, k):
+    dflux = 0.1 * (g[:, :-1] - g[:, 1:])
+    du = g.copy()
+    du[:, 1:] += (dflux * k)[:, :]
+    du[:, :-1] -= dflux * k
+    return du, (dflux * (u[:, 1:] - u[:, :-1])).sum(axis=0)
+""",
+    "gates": """
+def forward(x, w):
+    a = np.tensordot(x, w, 1)
+    return np.tanh(a[:, 0]) * np.tanh(a[:, 1]) * a[:, 2] + a[:, 3]
+
+def backward(g, x, w):
+    a = np.tensordot(x, w, 1)
+    t, u = np.tanh(a[:, 0]), np.tanh(a[:, 1])
+    rows = [g * (1 - t * t) * u * a[:, 2], g * t * (1 - u * u) * a[:, 2], g * t * u, g]
+    da = np.stack(rows, axis=1)
+    return np.einsum("bkh,dkh->bd", da, w), np.einsum("bd,bkh->dkh", x, da)
+""",
+    "trapezoid": """
+def forward(f, w):
+    p = f * w
+    return p.sum(axis=-1) - 0.5 * (p[..., 0] + p[..., -1])
+
+def backward(g, f, w):
+    quad = np.ones(f.shape[-1])
+    quad[[0, -1]] *= 0.5
+    each = g[..., None] * quad
+    return each * w, (each * f).sum(axis=0)
+""",
+    "magnitudes": """
+def forward(x, p):
+    return np.abs(x) ** p
+
+def backward(g, x, p):
+    y = np.abs(x) ** p
+    dx = g * p * y / np.abs(x) * np.sign(x)
+    return dx, (g * y * np.log(np.abs(x))).sum()
+""",
+    "factored": """
+def forward(s):
+    return np.linalg.cholesky((s + s.T) / 2)
+
+def backward(g, s):
+    low = np.linalg.cholesky((s + s.T) / 2)
+    p = np.tril(low.T @ g)
+    p = p - p * np.eye(p.shape[-1]) / 2
+    inner = np.linalg.solve(low.T, np.linalg.solve(low.T, p.T).T)
+    return (inner + inner.T) / 2
+""",
+    "normaliser": """
+def forward(s, v):
+    top = s.max(axis=-1, keepdims=True)
+    total = np.log(np.exp(s - top).sum(axis=-1)) + top[..., 0]
+    p = np.exp(s - total[..., None])
+    return p @ v, total
+
+def backward(gs, s, v):
+    g, gt = gs
+    top = s.max(axis=-1, keepdims=True)
+    p = np.exp(s - top)
+    p = p / p.sum(axis=-1, keepdims=True)
+    dp = g @ v.T
+    delta = (dp * p).sum(axis=-1, keepdims=True) - gt[..., None]
+    return p * (dp - delta), p.T @ g
+""",
 }
 """Forward and backward, as they should be."""
 
@@ -184,6 +290,14 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "windows": (_draw(6, 5), _draw(7, 5)[:6], _draw(6, 2)),
     "peaks": (_draw(3, 8),),
     "rotated": (_draw(5, 6),),
+    "turned": (_draw(6, 2)[:4], _draw(5, 2)[:4]),
+    "cubic": (_draw(4, 3), _draw(3, 5)),
+    "diffusion": (_draw(3, 6), np.abs(_draw(5))),
+    "gates": (_draw(5, 3), _draw(3, 4, 4)),
+    "trapezoid": (_draw(3, 7), _draw(7)),
+    "magnitudes": (0.3 + np.abs(_draw(7)), np.array(1.6)),
+    "factored": (_draw(4, 9) @ _draw(4, 9).T / 9 + np.eye(4),),
+    "normaliser": (_draw(3, 5), _draw(5, 4)),
 }
 
 
@@ -227,5 +341,17 @@ MISTAKES: list[Misplaced] = [
         "a * c - b * s\n    dx[:, 1::2] = b * c + a * s",
         ("transposed", "sign"),
     ),
+    Misplaced("turned", "b * np.cos(by) - a", "b * np.cos(by) + a", ("sign",)),
+    Misplaced("cubic", "3 * 0.2113", "0.62", ("wrong_value", "factor")),
+    Misplaced(
+        "diffusion",
+        "du[:, 1:] += (dflux * k)[:, :]",
+        "du[:, 1:-1] += (dflux * k)[:, :-1]",
+        ("region", "missing_term"),
+    ),
+    Misplaced("trapezoid", "quad[[0, -1]]", "quad[0]", ("region", "missing_term")),
+    Misplaced("magnitudes", " * np.sign(x)", "", ("one_sided",)),
+    Misplaced("factored", "    p = p - p * np.eye(p.shape[-1]) / 2\n", "", ("missing_term",)),
+    Misplaced("normaliser", " - gt[..., None]", "", ("missing_term",)),
     Misplaced("peaks", "wide * (x == top)", "wide / 2", ("wrong_value", "region")),
 ]

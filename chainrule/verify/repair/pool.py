@@ -42,7 +42,16 @@ def named(scene: Scene, node: ast.expr, visit: Visit | None = None) -> dict[str,
         given = {**given, **scene.rows_at(node, visit)}
     found = {k: plain(v) for k, v in given.items()}
     kept = {k: v for k, v in found.items() if v is not None and v.dtype.kind in "fiub"}
+    kept |= dict(_spread(scene, kept))
     return {k: v if v.dtype.kind == "f" else v.astype(np.float64) for k, v in kept.items()}
+
+
+def _spread(scene: Scene, arrays: dict[str, Array]) -> Iterator[tuple[str, Array]]:
+    """Cotangents that nothing reads with another axis: that of a sum's result, for its terms."""
+    for name in scene.cotangents & arrays.keys() - scene.read:
+        if (x := arrays[name]).ndim:
+            axis = ".unsqueeze(-1)" if scene.torch else "[..., None]"
+            yield name + axis, x[..., None]
 
 
 def pool(scene: Scene, every: dict[str, Array], shape: Shape) -> list[Term]:

@@ -270,6 +270,12 @@ class Scene:
         return {self.draft.span(n) for n in once}
 
     @cached_property
+    def read(self) -> set[str]:
+        """Names that are read somewhere."""
+        names = [n for n in self.draft.nodes if isinstance(n, ast.Name)]
+        return {n.id for n in names if not is_stored(n)}
+
+    @cached_property
     def unread(self) -> set[str]:
         """Local names that are assigned and never read: they were meant for something."""
         return uses.unread(self.draft)
