@@ -95,36 +95,61 @@ def _alive(start: int, stop: int) -> Leaks:
 
 
 def _holders(node: Node) -> Iterator[str]:
-    """Every place, in words, from which a tensor with this node is held."""
-    for variable in gc.get_referrers(node):
-        if isinstance(variable, Variable):
-            yield from _named(variable, "", _DEPTH, {id(variable)})
+    """Every place, in words, from which a tensor with this node is held.
+
+    Looked for level by level: the collector's list of who refers to what is long, and one look at
+    it tells of all objects of a level.
+    """
+    level = [_Held(x, "") for x in gc.get_referrers(node) if isinstance(x, Variable)]
+    seen = {id(held.x) for held in level}
+    for _ in range(_DEPTH):
+        yield from [name for held in level for name in _locals(held.x, held.path)]
+        objects = [held.x for held in level]
+        found = [h for h in gc.get_referrers(*objects) if id(h) not in seen and not _is_ours(h)]
+        found = [h for h in found if h is not objects]
+        seen |= {id(h) for h in found}
+        owners = _owners([h for h in found if isinstance(h, dict)])
+        above: list[_Held] = []
+        for holder in found:
+            module = _module_of(holder)
+            for held in level:
+                if module is not None:
+                    yield from _globals(holder, held, module)
+                else:
+                    steps = _steps(holder, held.x, owners)
+                    above += [_Held(up, step + held.path) for step, up in steps]
+        level = list({id(held.x): held for held in reversed(above)}.values())
+    yield from [name for held in level for name in _locals(held.x, held.path)]
 
 
-def _named(x: Any, path: str, depth: int, seen: set[int]) -> Iterator[str]:
-    """The names under which `x` is reached; `path` is what follows such a name ("[3].loss")."""
-    yield from _locals(x, path)
-    if not depth:
-        return
-    for holder in gc.get_referrers(x):
-        if id(holder) in seen or _is_ours(holder):
-            continue
-        seen.add(id(holder))
-        if (module := _module_of(holder)) is not None:
-            names = [k for k, v in holder.items() if v is x]
-            yield from [f"the global '{name}{path}' of module {module}" for name in names]
-        else:
-            for step, up in _steps(holder, x):
-                yield from _named(up, step + path, depth - 1, seen)
+class _Held:
+    """Something that holds the tensor, and what follows its name there ("[3].loss")."""
+
+    __slots__ = ("path", "x")
+
+    def __init__(self, x: Any, path: str) -> None:
+        self.x = x
+        self.path = path
 
 
-def _steps(holder: Any, x: Any) -> Iterator[tuple[str, Any]]:
+def _globals(names: dict[str, Any], held: _Held, module: str) -> Iterator[str]:
+    for name, value in names.items():
+        if value is held.x:
+            yield f"the global '{name}{held.path}' of module {module}"
+
+
+def _owners(dicts: list[dict[Any, Any]]) -> dict[int, Any]:
+    """The objects whose attributes stand in some dicts, by the dict's id."""
+    wanted = {id(d) for d in dicts}
+    holders = [(o, getattr(o, "__dict__", None)) for o in gc.get_referrers(*dicts) if dicts]
+    return {id(own): o for o, own in holders if id(own) in wanted and type(o) is not FrameType}
+
+
+def _steps(holder: Any, x: Any, owners: dict[int, Any]) -> Iterator[tuple[str, Any]]:
     """How `x` is reached from its holder ("[3]", ".loss"), and from whom to look on."""
     if isinstance(holder, dict):
         items = cast(dict[Any, Any], holder)
-        owner = next(
-            (o for o in gc.get_referrers(items) if getattr(o, "__dict__", None) is items), None
-        )
+        owner = owners.get(id(items))
         for k, v in items.items():
             if v is x:
                 yield (f".{k}", owner) if owner is not None else (f"[{k!r}]", items)
@@ -132,12 +157,17 @@ def _steps(holder: Any, x: Any) -> Iterator[tuple[str, Any]]:
         parts = cast(list[Any], holder)
         closure = isinstance(x, CellType)  # the cells of a function stand in a tuple
         yield from [("" if closure else f"[{i}]", parts) for i, v in enumerate(parts) if v is x]
-    elif isinstance(holder, CellType | FunctionType):
-        yield "" if isinstance(holder, CellType) else " (closure)", holder
+    elif isinstance(holder, CellType):
+        yield from [("", holder)] if holder.cell_contents is x else []
+    elif isinstance(holder, FunctionType):
+        kept = (holder.__closure__, holder.__defaults__, holder.__kwdefaults__)
+        words = (" (closure)", " (default)", " (default)")
+        yield from [(word, holder) for word, v in zip(words, kept, strict=True) if v is x]
     elif not isinstance(holder, FrameType | ModuleType | Node):
         inside: dict[str, Any] = getattr(cast(object, holder), "__dict__", {})
         names = [k for k, v in inside.items() if v is x]
-        yield (f".{names[0]}" if names else f" in a {type(holder).__name__}"), holder
+        if names or any(o is x for o in gc.get_referents(holder)):
+            yield (f".{names[0]}" if names else f" in a {type(holder).__name__}"), holder
 
 
 def _locals(x: Any, path: str) -> Iterator[str]:
@@ -157,7 +187,8 @@ def _is_ours(holder: Any) -> bool:
     """Whether a holder is a part of this search itself."""
     if isinstance(holder, FrameType):
         return True
-    return type(holder).__name__ in ("list_iterator", "generator", "dict_itemiterator")
+    ours = ("list_iterator", "generator", "dict_itemiterator")
+    return isinstance(holder, _Held) or type(holder).__name__ in ours
 
 
 def _module_of(holder: Any) -> str | None:

@@ -208,6 +208,49 @@ def backward(g, u, k):
     du[:, :-1] -= dflux * k
     return du, (dflux * (u[:, 1:] - u[:, :-1])).sum(axis=0)
 """,
+    "ranked": """
+def forward(x, order):
+    s = np.take_along_axis(x, order, axis=1)
+    return (s * np.cumsum(s, axis=1)).sum(axis=1)
+
+def backward(g, x, order):
+    s = np.take_along_axis(x, order, axis=1)
+    d = g[:, None] * (np.cumsum(s, axis=1) + np.cumsum(s[:, ::-1], axis=1)[:, ::-1])
+    out = np.empty_like(d)
+    np.put_along_axis(out, order, d, axis=1)
+    return out, None
+""",
+    "stepped": """
+def forward(q, p, k):
+    for _ in range(3):
+        p = p - 0.1 * k * q
+        q = q + 0.1 * p
+    return q, p
+
+def backward(gs, q, p, k):
+    gq, gp = (a.astype(float) for a in gs)
+    q, p = forward(q, p, k)
+    gk = np.zeros_like(k)
+    for _ in range(3):
+        q = q - 0.1 * p
+        gp = gp + 0.1 * gq
+        p = p + 0.1 * k * q
+        gk -= 0.1 * gp * q
+        gq = gq - 0.1 * k * gp
+    return gq, gp, gk
+""",
+    "survival": """
+def forward(x):
+    return np.cumprod(x, axis=1)
+
+def backward(g, x):
+    out = np.zeros_like(x)
+    for i in range(x.shape[1]):
+        rest = x.copy()
+        rest[:, i] = 1
+        out[:, i] = (g * np.cumprod(rest, axis=1))[:, i:].sum(axis=1)
+    return out
+""",
     "gates": """
 def forward(x, w):
     a = np.tensordot(x, w, 1)
@@ -293,6 +336,9 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "turned": (_draw(6, 2)[:4], _draw(5, 2)[:4]),
     "cubic": (_draw(4, 3), _draw(3, 5)),
     "diffusion": (_draw(3, 6), np.abs(_draw(5))),
+    "ranked": (_draw(4, 6), np.argsort(_draw(4, 6), axis=1)),
+    "stepped": (_draw(5), _draw(5), 1 + np.abs(_draw(5))),
+    "survival": (0.4 + np.abs(_draw(3, 5)),),
     "gates": (_draw(5, 3), _draw(3, 4, 4)),
     "trapezoid": (_draw(3, 7), _draw(7)),
     "magnitudes": (0.3 + np.abs(_draw(7)), np.array(1.6)),

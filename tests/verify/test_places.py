@@ -248,3 +248,18 @@ def test_a_buffer_that_is_not_set_to_zero_is_seen() -> None:
     room = torch.zeros(3, 2, dtype=torch.float64)
     finding = verify.function(Collected, *args, room).findings[0]
     assert (finding.input, finding.name.code) == ("w", "not_reset")
+
+
+def survival(x: Any) -> Any:
+    return np.cumprod(x, axis=1)
+
+
+def survival_by_quotients(g: Any, x: Any) -> Any:
+    rest = np.cumsum((g * np.cumprod(x, axis=1))[:, ::-1], axis=1)[:, ::-1]
+    return np.divide(rest, x, out=np.zeros_like(x), where=x != 0)
+
+
+def test_products_have_a_gradient_where_a_factor_is_zero() -> None:
+    x = np.random.default_rng(2).uniform(0.4, 1.4, size=(3, 5))
+    report = verify.pair(survival, survival_by_quotients, x)
+    assert [f.name.code for f in report.findings] == ["region"], str(report)

@@ -275,6 +275,28 @@ def test_writes_are_seen_and_declared_ones_are_not():
     }
 
 
+class Running(torch.autograd.Function):
+    """Keeps running statistics in buffers: one in the forward, which is usual, one too late."""
+
+    @staticmethod
+    def forward(ctx, x, mean, late):
+        mean.lerp_(x.mean(0), 0.1)
+        ctx.late = late
+        return x - x.mean(0)
+
+    @staticmethod
+    def backward(ctx, g):
+        ctx.late.add_(g.mean(0))
+        return g - g.mean(0), None, None
+
+
+def test_a_forward_may_keep_running_statistics():
+    args = torch.randn(4, 3), torch.zeros(3), torch.zeros(3)
+    subject = subject_of_function(Running, args)
+    changes = subject.changes([a.numpy() for a in args], [np.ones((4, 3), np.float32)])
+    assert changes == ("late",)
+
+
 def test_arguments_and_random_streams_are_left_alone():
     x = torch.randn(2, 3)
     kept = x.clone()

@@ -220,7 +220,12 @@ except KeyboardInterrupt:
     raise
 """
     path = written(tmp_path, text)
-    process = Copy(tmp_path, lambda: main(["verify", path]))
+
+    def run() -> int:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # where the suite ignores it
+        return main(["verify", path])
+
+    process = Copy(tmp_path, run)
     assert process.printed("ready")
     os.kill(process.pid, signal.SIGINT)
     done = process.ended()

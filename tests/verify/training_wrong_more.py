@@ -38,6 +38,22 @@ def a_part_and_the_whole_without_a_reset_between():
         o.step()
 
 
+@wrong("reset_misplaced")
+def half_of_a_critics_loss_is_thrown_away():
+    maker, critic = mlp(2, 4), mlp()
+    a, b = [torch.optim.Adam(m.parameters()) for m in (maker, critic)]
+    for _ in range(3):
+        critic.zero_grad()
+        F.softplus(-critic(batch()[0])).mean().backward()
+        fake = maker(torch.randn(16, 2))
+        critic.zero_grad()
+        F.softplus(critic(fake.detach())).mean().backward()
+        b.step()
+        maker.zero_grad()
+        F.softplus(-critic(fake)).mean().backward()
+        a.step()
+
+
 class Recall(nn.Module):
     """A first value, then a recurrence that is read at its end."""
 

@@ -6,6 +6,7 @@ each parameter of the backward is bound to a `Slot`, something that a call of th
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -114,9 +115,10 @@ class _Search:
         before, as an argument or as the output itself."""
         named = returned_names(self.forward)
         named = named if len(named) == len(self.results) else (None,) * len(self.results)
+        given = set(self.inputs) - _rebound(self.forward)
         for i, result in enumerate(self.results[1:], 1):
             again = any(result is before for before in self.results[:i])
-            if again or named[i] in (*self.inputs, *[n for n in named[:i] if n is not None]):
+            if again or named[i] in (*given, *[n for n in named[:i] if n is not None]):
                 return i
         return None
 
@@ -171,6 +173,14 @@ class _Search:
         if not kept or "rest" in roles or len(others) != 2 - roles.count("g"):
             return roles
         return ["?" if i in others else role for i, role in enumerate(roles)]
+
+
+def _rebound(f: Any) -> set[str]:
+    """Names that a function gives to something else while it runs: what it returns by such a name
+    is not what it was given."""
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    found = dis.get_instructions(code) if code is not None else ()
+    return {i.argval for i in found if i.opname.startswith("STORE_") and isinstance(i.argval, str)}
 
 
 def _is_bar(name: str, results: list[str]) -> bool:

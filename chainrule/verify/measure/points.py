@@ -19,6 +19,10 @@ from chainrule.verify.measure.sizes import even_axis
 from chainrule.verify.subject import Array
 
 _SIGNS = re.compile(r"\b(f?abs|absolute|sign|copysign)\(")
+"""Who takes absolute values or signs asks for both signs: no probability needs that."""
+_PRODUCTS = re.compile(r"\b(?:cum)?prod\(")
+"""Products are polynomials, and have a gradient where a factor is zero; quotients by it have none.
+"""
 
 
 def nearby(run: Run, point: Point) -> Point:
@@ -33,13 +37,15 @@ def varied(run: Run, point: Point, captured: Point) -> Iterator[Point]:
     What the values may be is judged by the captured ones.
     """
     free = [k for k in run.wanted if _signed(captured.xs[k])]
-    asks = _asks_for_signs(run)
+    asks = _asks(run, _SIGNS)
     positive = [k for k in run.wanted if _positive(captured.xs[k], asks)]
     both = [k for k in run.wanted if k in free or k in positive]
+    products = _asks(run, _PRODUCTS)
+    zeros = [k for k in run.wanted if captured.xs[k].dtype.kind == "f"] if products else free
     kinds: list[tuple[str, str, list[int], Callable[[Array], Array]]] = [
         ("negative", "sign", both, lambda x: -np.abs(x)),
         ("positive", "sign", free, np.abs),
-        ("zeros in places", "value", free, lambda x: _zeros(run, x)),
+        ("zeros in places", "value", zeros, lambda x: _zeros(run, x)),
         ("ties", "value", free, lambda x: _ties(run, x)),
         ("8 times larger", "value", free, lambda x: 8 * x),
         ("8 times smaller", "value", free, lambda x: x / 8),
@@ -75,11 +81,11 @@ def _signed(x: Array) -> bool:
     return bool((x < 0).any() and (x > 0).any())
 
 
-def _asks_for_signs(run: Run) -> bool:
-    """Whether the forward's code takes absolute values or signs: no probability needs that."""
+def _asks(run: Run, calls: re.Pattern[str]) -> bool:
+    """Whether the forward's code has such calls."""
     source = run.subject.source
     forward = source.forward if source is not None else None
-    return forward is not None and _SIGNS.search(forward.text) is not None
+    return forward is not None and calls.search(forward.text) is not None
 
 
 def _positive(x: Array, asks: bool) -> bool:

@@ -254,14 +254,34 @@ def _indices(run: Run, x: Array, new: Array, renaming: Renaming) -> Array:
     new = _inside(x, new, renaming)
     flat = x.reshape(-1)
     if flat.size > 1 and np.unique(flat).size == flat.size:
-        room = [m for n, m in renaming.items() if n > int(x.max())]
-        count = max(min(room, default=new.size), 1)
-        if count < new.size:
-            raise UnusableError("distinct indices do not fit into the other size")
-        new = run.rng.permutation(count)[: new.size].reshape(new.shape).astype(x.dtype)
+        new = _permuted(run, x.reshape(-1), new.reshape(-1), 0, renaming).reshape(new.shape)
+    elif (axis := _distinct_along(x)) is not None:
+        new = _permuted(run, x, new, axis, renaming)
     if flat.size > 1 and x.ndim == 1 and bool((np.diff(flat) >= 0).all()):
         new = np.sort(new)
     return new
+
+
+def _distinct_along(x: Array) -> int | None:
+    """The last axis along which no index comes twice: orders, and choices without repeats."""
+    for axis in reversed(range(x.ndim)):
+        ordered = np.sort(x, axis=axis)
+        if x.shape[axis] > 1 and bool((np.diff(ordered, axis=axis) > 0).all()):
+            return axis
+    return None
+
+
+def _permuted(run: Run, x: Array, new: Array, axis: int, renaming: Renaming) -> Array:
+    """Indices of which none comes twice along an axis, as of x."""
+    room = [m for n, m in renaming.items() if n > int(x.max())]
+    wanted = new.shape[axis]
+    count = max(min(room, default=max(wanted, int(x.max()) + 1)), 1)
+    if count < wanted:
+        raise UnusableError("distinct indices do not fit into the other size")
+    others = [n for i, n in enumerate(new.shape) if i != axis]
+    every = np.broadcast_to(np.arange(count), (*others, count))
+    drawn = run.rng.permuted(every, axis=-1)[..., :wanted]
+    return np.moveaxis(drawn, -1, axis).astype(x.dtype)
 
 
 def even_axis(x: Array) -> int | None:

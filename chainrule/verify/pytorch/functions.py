@@ -254,12 +254,18 @@ class FunctionSubject(Subject):
         return self.pull(again, gs) if same else None
 
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
-        """Arguments that changed without `ctx.mark_dirty`, and cotangents that changed at all."""
+        """Arguments that changed without `ctx.mark_dirty`, and cotangents that changed at all.
+
+        A forward may write to buffers, which have no gradient: running statistics are such.
+        """
         args, tensors = self._tensors(xs), [to_torch(g) for g in gs]
         before = [x.clone() if isinstance(x, Tensor) else x for x in args]
+        self.recorded.between = before
         given, dirty = self._watched(args, tensors)
         names: list[str] = []
-        for i, (old, new) in enumerate(zip(before, given, strict=True)):
+        rows = zip(self.inputs, before, self.recorded.between, strict=True)
+        known = [first if i.wanted else later for i, first, later in rows]
+        for i, (old, new) in enumerate(zip(known, given, strict=True)):
             changed = isinstance(new, Tensor) and not _same(cast("Tensor", old), new)
             if changed and i not in dirty:
                 names.append(self.inputs[i].name)

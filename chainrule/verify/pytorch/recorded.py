@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from torch import Tensor
 from torch.autograd import Function
 
 from chainrule.errors import ConfigError
@@ -33,6 +34,8 @@ class Recorded:
         self.watched = False
         self.given: list[Any] = []
         self.dirty: frozenset[int] = frozenset()
+        self.between: list[Any] = []
+        """The arguments as they were when the backward of a watched call began."""
         methods = {key: staticmethod(self._backward), **self._forwards()}
         self._class = cast("Any", type(function.__name__, (function,), methods))
 
@@ -61,6 +64,8 @@ class Recorded:
         return raw[:count]
 
     def _backward(self, ctx: Any, *gs: Any) -> Any:
+        if self.watched:
+            self.between = [x.clone() if isinstance(x, Tensor) else x for x in self.given]
         out = self.backward(ctx, *gs)
         self.returned = (
             tuple(cast("Sequence[Any]", out)) if isinstance(out, tuple | list) else (out,)

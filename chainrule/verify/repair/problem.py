@@ -29,7 +29,7 @@ _FLAT = 1e-9
 """A point at which gradients are so much smaller than elsewhere shows nothing but rounding."""
 _ALL = 2.0
 """Seconds after which no more points are made ready."""
-SMALL = 600
+SMALL = 200
 """Inputs of at most so many elements in all are worked on as they were captured."""
 
 

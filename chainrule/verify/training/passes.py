@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import final
@@ -42,8 +43,9 @@ class Passes(Part):
         self._open: list[_Pass] = []
         self._lost: list[_Pass] = []
         self._within = False  # an optimizer that calls a closure
-        self._count = self._steps = 0
-        self._found: dict[tuple[Place, Place], set[int]] = {}
+        self._count = 0
+        self._steps = Counter[int]()  # by id of the optimizer
+        self._found: dict[tuple[int, Place, Place], int] = {}
 
     def listens(self) -> Handlers:
         """Backward passes, resets, steps; clipping looks at gradients as well."""
@@ -82,7 +84,8 @@ class Passes(Part):
 
     def _stepped(self, e: events.StepEnds) -> None:
         self._within = False
-        self._steps += 1
+        by = id(e.optimizer)
+        self._steps[by] += 1
         own = {id(p) for p in e.params}
         mine = [one for one in self._lost if one.touched & own]
         self._lost = [one for one in self._lost if one not in mine]
@@ -91,16 +94,17 @@ class Passes(Part):
             return  # it has no gradient at all: that is another finding
         for one in mine:  # those of one line are an accumulation, which is another finding, too
             if one.place not in used and one.place is not None and one.reset_at is not None:
-                self._found.setdefault((one.place, one.reset_at), set()).add(self._steps)
+                key = by, one.place, one.reset_at
+                self._found[key] = self._found.get(key, 0) + 1
 
     def found(self, ledger: Ledger) -> list[Finding]:
         """One for each backward pass and reset."""
         if self._steps:
-            looked(ledger, self.title, f"{self._count} in {self._steps} steps")
+            looked(ledger, self.title, f"{self._count} in {self._steps.total()} steps")
         return [
-            _wasted(place, reset_at, len(steps))
-            for (place, reset_at), steps in self._found.items()
-            if len(steps) >= max(_TIMES, self._steps - 1) and not _reads(place, reset_at)
+            _wasted(place, reset_at, times)
+            for (by, place, reset_at), times in self._found.items()
+            if times >= max(_TIMES, self._steps[by] - 1) and not _reads(place, reset_at)
         ]
 
 

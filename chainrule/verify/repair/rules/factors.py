@@ -200,6 +200,12 @@ def _is_bounded(node: ast.AST) -> bool:
             return False
 
 
+def _decides(scene: Scene, node: ast.expr) -> bool:
+    """Whether it is a name that is compared with a number, to choose a case: no size is."""
+    parent = scene.draft.parents[node]
+    return isinstance(node, ast.Name) and isinstance(parent, ast.Compare)
+
+
 def sizes(scene: Scene) -> Iterator[Edit]:
     """A size that is written into the code, or another one than the one that is meant."""
     for node in scene.expressions:
@@ -219,5 +225,5 @@ def sizes(scene: Scene) -> Iterator[Edit]:
                 continue
             case _:
                 continue
-        for text in scene.extents:
+        for text in scene.extents if not _decides(scene, node) else ():
             yield scene.put(node, text, code, 1.5 + 0.3 * ("shape" not in text))
