@@ -12,6 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
+from chainrule.verify.training.flowrow import Row
+from chainrule.verify.training.flowtable import judge
 from tests.verify import training_wrong
 from tests.verify.test_training_right import observed
 from tests.verify.training_models import GPT, batch, mlp
@@ -272,3 +274,13 @@ def test_the_first_step_of_a_thread_counts():
         thread.start()
         thread.join()
     assert seen == [0, ["accumulation"], ["accumulation"]]
+
+
+def test_a_gradient_that_ends_as_infinity_has_exploded():
+    sizes = [1e5, 2e4, 3e3, 4e2, 6e1, 1e1, 2.0, 0.4]
+    rows = [
+        Row(f"{i}", "Linear", i, None, (g, g if math.isinf(later) else later, later), (), (), ())
+        for i, (g, later) in enumerate(zip(sizes, [math.inf] * 3 + sizes[3:], strict=True))
+    ]
+    (finding,) = judge("Net", rows, [])
+    assert finding.name.code == "exploding" and "0" in finding.input

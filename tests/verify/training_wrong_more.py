@@ -84,6 +84,19 @@ def recurrence_in_which_all_is_lost():
     recall(0.4)
 
 
+@wrong("exploding")
+def steps_of_an_equation_without_their_length():
+    field = nn.Sequential(nn.Linear(4, 32), nn.Softplus(), nn.Linear(32, 4))
+    o = torch.optim.Adam(field.parameters(), 1e-3)
+    for _ in range(3):
+        z = torch.randn(16, 4)
+        for _ in range(60):
+            z = z + field(z) + 0.4 * z
+        o.zero_grad()
+        z.square().mean().backward()
+        o.step()
+
+
 def pixels(scale, bias=0.0):
     """Inputs up to `scale`, that are not brought to mean 0 and deviation 1."""
     m = nn.Sequential(nn.Linear(30, 12), nn.Sigmoid(), nn.Linear(12, 1))

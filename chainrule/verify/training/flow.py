@@ -20,6 +20,7 @@ from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine
 from chainrule.verify.training.flowrow import Row
 from chainrule.verify.training.flowtable import SMALL, judge
+from chainrule.verify.training.flowturns import is_steep
 from chainrule.verify.training.holders import tensors
 from chainrule.verify.training.names import Names
 from chainrule.verify.training.said import looked
@@ -194,7 +195,8 @@ class Flow(Part):
         last = [layer.norms[-1] if layer and layer.norms else 0.0 for layer in layers]
         orders = {layer.order for layer in layers if layer is not None}
         flat = any(_is_flat(u) for u in self._units if u.order in orders)
-        if last and min(last) > SMALL * max(last) and not flat:
+        steep = any(layer.turns and is_steep(layer.turns[-1]) for layer in layers if layer)
+        if last and min(last) > SMALL * max(last) and not flat and not steep:
             self._settled.update(map(id, inside))
 
     def _moved(self, engine: Engine, every: Sequence[Any]) -> None:

@@ -22,6 +22,8 @@ SMALL = 1e-3
 """A gradient below this share of the largest one has vanished; above its inverse, exploded."""
 FACTOR = 0.3
 """So much from layer to layer is usual: plain relu layers as they are initialised give 0.41."""
+_ENDLESS = 1e100
+"""What a norm counts as that is too large for its dtype."""
 GROWTH = 2.0
 """From so much on for each layer a gradient explodes."""
 LOST = 1e-6
@@ -66,8 +68,9 @@ def _statuses(rows: Sequence[Row]) -> list[str]:
 
 
 def _of_step(arriving: Sequence[float]) -> list[str]:
+    arriving = [min(a, _ENDLESS) for a in arriving]
     largest = max(arriving)
-    if not math.isfinite(largest) or largest <= 0:
+    if math.isnan(sum(arriving)) or largest <= 0:
         return ["OK"] * len(arriving)
     reach = [max(arriving[: i + 1]) / largest for i in range(len(arriving))]
     floor = [min(arriving[: i + 1]) / max(arriving[-1], 1e-300) for i in range(len(arriving))]

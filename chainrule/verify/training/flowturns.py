@@ -55,6 +55,11 @@ def exploding_turns(model: str, rows: Sequence[Row]) -> list[Finding]:
     ]
 
 
+def is_steep(turn: Sequence[float]) -> bool:
+    """Whether a gradient explodes, or is lost, over the calls of one step."""
+    return _explodes(turn) or _vanishes(turn)
+
+
 def _explodes(turn: Sequence[float]) -> bool:
     seen = _finite(turn)
     if len(seen) < _CALLS or min(seen) <= 0:
