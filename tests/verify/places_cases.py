@@ -251,6 +251,24 @@ def backward(g, x):
         out[:, i] = (g * np.cumprod(rest, axis=1))[:, i:].sum(axis=1)
     return out
 """,
+    "masked": """
+HIDDEN = -np.inf
+
+def softmax(q, k):
+    s = np.where(np.tri(len(q), len(k), dtype=bool), q @ k.T, HIDDEN)
+    e = np.exp(s - s.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+def forward(q, k, v):
+    return softmax(q, k) @ v
+
+def backward(g, q, k, v):
+    p = softmax(q, k)
+    low = HIDDEN
+    dp = np.einsum("td,sd->ts", g, v)
+    ds = p * (dp - (dp * p).sum(axis=-1, keepdims=True))
+    return ds @ k, ds.T @ q, p.T @ g
+""",
     "gates": """
 def forward(x, w):
     a = np.tensordot(x, w, 1)
@@ -339,6 +357,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "ranked": (_draw(4, 6), np.argsort(_draw(4, 6), axis=1)),
     "stepped": (_draw(5), _draw(5), 1 + np.abs(_draw(5))),
     "survival": (0.4 + np.abs(_draw(3, 5)),),
+    "masked": (_draw(4, 3), _draw(5, 3)[:4], _draw(6, 2)[:4]),
     "gates": (_draw(5, 3), _draw(3, 4, 4)),
     "trapezoid": (_draw(3, 7), _draw(7)),
     "magnitudes": (0.3 + np.abs(_draw(7)), np.array(1.6)),
@@ -398,6 +417,12 @@ MISTAKES: list[Misplaced] = [
     Misplaced("trapezoid", "quad[[0, -1]]", "quad[0]", ("region", "missing_term")),
     Misplaced("magnitudes", " * np.sign(x)", "", ("one_sided",)),
     Misplaced("factored", "    p = p - p * np.eye(p.shape[-1]) / 2\n", "", ("missing_term",)),
+    Misplaced(
+        "masked",
+        "p * (dp - (dp * p).sum(axis=-1, keepdims=True))",
+        "p * dp",
+        ("missing_term",),
+    ),
     Misplaced("normaliser", " - gt[..., None]", "", ("missing_term",)),
     Misplaced("peaks", "wide * (x == top)", "wide / 2", ("wrong_value", "region")),
 ]

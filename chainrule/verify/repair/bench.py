@@ -30,6 +30,9 @@ _BESIDE = 0.3
 """How much unlikelier a term is missing in what no cotangent flows through."""
 _RENAMED = 0.3
 """How much likelier an edit is where a name is given to the value of another, and nothing done."""
+_CALL = re.compile(r"\w\(")
+_TWICE = 0.6
+"""How much unlikelier a call is meant to be made twice: what it gives has a name further on."""
 _BATCH = 32
 _SHARE = 0.45
 """Of the time, for what is quick to try."""
@@ -86,6 +89,7 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
     cost += _BESIDE * (edit.code == "missing_term" and not scene.flows_at(edit.start, edit.end))
     cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
     named = scene.draft.body[edit.start : edit.end]
+    cost += _TWICE * (_CALL.search(named) is not None and edit.text.count(named) > 1)
     if (edit.start, edit.end) in scene.renamed:
         cost -= _RENAMED
     elif (edit.start, edit.end) in scene.names_returned:

@@ -105,7 +105,8 @@ def bounds(scene: Scene) -> dict[str, float]:
     found = {"0": 0.0, "1": 1.0} | {m: float(m) for t in texts for m in _FRACTION.findall(t)}
     named = {k: plain(v) for k, v in scene.numbers.items()}
     found |= {k: float(v.reshape(-1)[0].real) for k, v in named.items() if v is not None}
-    return dict(list(found.items())[:_BOUNDS])
+    finite = [(k, v) for k, v in found.items() if math.isfinite(v)]
+    return dict(finite[:_BOUNDS])
 
 
 def _root(scene: Scene, text: str) -> str:
