@@ -11,7 +11,16 @@ from time import perf_counter
 import numpy as np
 
 from chainrule.verify.evidence import NOTES, Evidence
-from chainrule.verify.measure import absent, conduct, cotangents, points, precision, shrink, sizes
+from chainrule.verify.measure import (
+    absent,
+    conduct,
+    cotangents,
+    meant,
+    points,
+    precision,
+    shrink,
+    sizes,
+)
 from chainrule.verify.measure.beyond import is_beyond
 from chainrule.verify.measure.noise import Base, based, vanished
 from chainrule.verify.measure.probes import Probe, probe
@@ -216,7 +225,7 @@ class _Examination:
         except BackwardError as error:
             if _says_how_many(error):
                 run.skip(point.name, f"the backward takes a fixed number of parts: {error}")
-            elif right and point.kind == "size" and self._is_meant(point) and self._is_read(point):
+            elif right and point.kind == "size" and self._is_meant(point):
                 says = f"{point.name}: the backward raises {error}, the forward works"
                 run.behaves(code, None, says, point=point.name, error=str(error))
             return None
@@ -238,11 +247,9 @@ class _Examination:
         first = self.seen[0][0] if self.seen else None
         if self._is_right_at_multiples:
             return False
-        return first is None or sizes.confirmed(self.run, first, point)
-
-    def _is_read(self, point: Point) -> bool:
-        """Whether the forward reads all that is longer at other sizes, as it does as captured."""
-        return not self.seen or sizes.read(self.run, self.seen[0][0], point)
+        return first is None or all(
+            asked(self.run, first, point) for asked in (meant.confirmed, meant.read)
+        )
 
     def _unmeant(self, seen: Sequence[tuple[Base, Probe]]) -> None:
         """Sizes at which something is wrong, and for which nobody may have made the backward."""

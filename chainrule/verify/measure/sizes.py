@@ -28,7 +28,7 @@ def smaller(run: Run, base: Base) -> Iterator[Point]:
     lengths = free(run, base)
     for small in _SMALL:
         if 0 < len(lengths) <= len(small):
-            yield from _tried(run, base, dict(zip(lengths, small, strict=False)))
+            yield from tried(run, base, dict(zip(lengths, small, strict=False)))
     yield from _one_by_one(run, base, lengths, _shorter)
 
 
@@ -37,57 +37,13 @@ def others(run: Run, base: Base) -> Iterator[Point]:
     lengths = free(run, base)
     small = next(_small(run, base, lengths), None)
     longer = _larger(lengths)
-    large = next(_tried(run, base, longer), None) if longer else None
+    large = next(tried(run, base, longer), None) if longer else None
     found = [p for p in (small, large) if p is not None]
     yield from found
     if small is None:
         yield from _one_by_one(run, base, lengths, _other)
     if large is None and longer:
         yield from _one_by_one(run, base, lengths, _longer)
-
-
-def confirmed(run: Run, base: Base, point: Point) -> bool:
-    """Whether the forward works at lengths near those of a point of other sizes as well. A length
-    at which alone it works (what has one element is spread) is none that anybody meant."""
-    pairs = zip(base.xs, point.xs, strict=True)
-    both = [(x.shape, y.shape) for x, y in pairs if is_array(x) and x.ndim == y.ndim]
-    changed = {n: m for old, new in both for n, m in zip(old, new, strict=True) if n != m}
-    return all(
-        any(
-            any(True for _ in _tried(run, base, {**changed, n: near}))
-            for near in (m + 1, m + 2, m + 3)
-            if near != n
-        )
-        for n, m in changed.items()
-    )
-
-
-def read(run: Run, base: Base, point: Point) -> bool:
-    """Whether the forward reads the ends of the axes that are longer at a point of other sizes, if
-    it does as captured. A fifth gate, of which a cell of four takes no notice, is nobody's size."""
-    for k in run.wanted:
-        old, new = base.xs[k], point.xs[k]
-        for axis in range(old.ndim if old.ndim == new.ndim else 0):
-            longer = new.shape[axis] > old.shape[axis]
-            if (
-                longer
-                and _reads_end(run, base.xs, k, axis)
-                and not _reads_end(run, point.xs, k, axis)
-            ):
-                return False
-    return True
-
-
-def _reads_end(run: Run, xs: Sequence[Any], k: int, axis: int) -> bool:
-    """Whether the last entry of an input's axis matters to the forward."""
-    x, moved = xs[k], np.array(xs[k])
-    end = np.take(x, [-1], axis=axis)
-    np.moveaxis(moved, axis, -1)[..., -1:] = np.moveaxis(end * 1.25 + 0.01, axis, -1)
-    try:
-        before, after = [run.forward([*xs[:k], v, *xs[k + 1 :]]) for v in (x, moved)]
-    except UnusableError:
-        return True  # it was looked at, at least
-    return any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
 def multiples(run: Run, base: Base) -> Iterator[Point]:
@@ -101,7 +57,7 @@ def _small(run: Run, base: Base, lengths: Sequence[int]) -> Iterator[Point]:
     for small in _SMALL:
         renaming = dict(zip(lengths, small, strict=False))
         if len(renaming) == len(lengths) and all(a != b for a, b in renaming.items()):
-            yield from _tried(run, base, renaming)
+            yield from tried(run, base, renaming)
 
 
 def _larger(lengths: Sequence[int]) -> dict[int, int]:
@@ -136,17 +92,17 @@ def _one_by_one(
     able: dict[int, int] = {}
     for n in lengths:
         for m in lengths_for(n):
-            if m not in able.values() and any(True for _ in _tried(run, base, {n: m})):
+            if m not in able.values() and any(True for _ in tried(run, base, {n: m})):
                 able[n] = m
                 break
-    together = list(_tried(run, base, able)) if able else []
+    together = list(tried(run, base, able)) if able else []
     yield from together
     if not together:
         for n, m in able.items():
-            yield from _tried(run, base, {n: m})
+            yield from tried(run, base, {n: m})
 
 
-def _tried(run: Run, base: Base, renaming: Renaming) -> Iterator[Point]:
+def tried(run: Run, base: Base, renaming: Renaming) -> Iterator[Point]:
     """The point renamed, with lengths kept in proportion that are so by what they mean; none if the
     forward gives no finite numbers there."""
     yield from _renamed(run, base, _in_proportion(run, base, renaming))

@@ -1,0 +1,66 @@
+"""Whether anybody meant a backward for the sizes at which it was tried, if it is wrong at those."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.verify.measure.noise import Base
+from chainrule.verify.measure.run import Point, Run, UnusableError, is_array
+from chainrule.verify.measure.sizes import tried
+
+
+def confirmed(run: Run, base: Base, point: Point) -> bool:
+    """Whether the forward works at lengths near those of a point of other sizes as well. A length
+    at which alone it works (what has one element is spread) is none that anybody meant."""
+    changed = _changed(base, point)
+    return all(
+        any(any(True for _ in tried(run, base, {**changed, n: near})) for near in _near(n, m))
+        for n, m in changed.items()
+    )
+
+
+def read(run: Run, base: Base, point: Point) -> bool:
+    """Whether the forward reads the ends of the axes that are longer at a point of other sizes, if
+    it does as captured: there, or at lengths near those. A fifth gate, of which a cell of four
+    takes no notice, is nobody's size; rows that no index chose prove nothing."""
+    if any(is_array(x) and x.dtype.kind in "iu" for x in base.xs):
+        return True
+    changed = _changed(base, point)
+    for k in run.wanted:
+        old, new = base.xs[k].shape, point.xs[k].shape
+        longer = [i for i, (n, m) in enumerate(zip(old, new, strict=True)) if m > n]
+        for axis in [i for i in longer if _reads_end(run, base.xs, k, i)]:
+            if not _reads_end(run, point.xs, k, axis) and not any(
+                _reads_end(run, near.xs, k, axis)
+                for m in _near(old[axis], new[axis])
+                for near in tried(run, base, {**changed, old[axis]: m})
+            ):
+                return False
+    return True
+
+
+def _changed(base: Base, point: Point) -> dict[int, int]:
+    """Which lengths a point has in place of others."""
+    pairs = zip(base.xs, point.xs, strict=True)
+    both = [(x.shape, y.shape) for x, y in pairs if is_array(x) and x.ndim == y.ndim]
+    return {n: m for old, new in both for n, m in zip(old, new, strict=True) if n != m}
+
+
+def _near(n: int, m: int) -> list[int]:
+    """Lengths near one that another was changed to."""
+    return [k for k in (m + 1, m + 2, m + 3) if k != n]
+
+
+def _reads_end(run: Run, xs: Sequence[Any], k: int, axis: int) -> bool:
+    """Whether the last entry of an input's axis matters to the forward."""
+    x, moved = xs[k], np.array(xs[k])
+    end = np.take(x, [-1], axis=axis)
+    np.moveaxis(moved, axis, -1)[..., -1:] = np.moveaxis(end * 1.25 + 0.01, axis, -1)
+    try:
+        before, after = [run.forward([*xs[:k], v, *xs[k + 1 :]]) for v in (x, moved)]
+    except UnusableError:
+        return True  # it was looked at, at least
+    return any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
