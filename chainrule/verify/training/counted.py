@@ -68,9 +68,10 @@ class Counted(Part):
     def _ends(self, e: events.BackwardEnds) -> None:
         nodes = [holders.age(x) if _is_whole(x) else 0 for x in e.begin.roots]
         tokens = {key: e.tokens[key] for key in e.touched if key in e.tokens}
-        for p in self._open:  # what is added to is another gradient, of which it is a part still
-            still = {key: tokens.get(key, t) for key, t in p.tokens.items()}
-            self._open[self._open.index(p)] = _Pass(p.roots, still)
+        self._open = [  # what was added to is another gradient now, of which it is a part still
+            _Pass(p.roots, {key: tokens.get(key, t) for key, t in p.tokens.items()})
+            for p in self._open
+        ]
         if e.error is None and tokens and e.begin.retained and all(nodes):
             self._open.append(_Pass(frozenset(nodes), tokens))
 
