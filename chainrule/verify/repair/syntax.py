@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 
 def elements(value: ast.expr) -> list[ast.expr]:
@@ -15,6 +15,18 @@ def elements(value: ast.expr) -> list[ast.expr]:
             return list(value.values)
         case _:
             return [value]
+
+
+def writes(statements: Iterable[ast.stmt]) -> Iterator[tuple[ast.stmt, ast.Subscript, ast.expr]]:
+    """Assignments to elements, `d[i] = v` and `d[i] += v`: the statement, its target, the value."""
+    for s in statements:
+        match s:
+            case ast.AugAssign(target=ast.Subscript() as target, value=value):
+                yield s, target, value
+            case ast.Assign(targets=[ast.Subscript() as target], value=value):
+                yield s, target, value
+            case _:
+                pass
 
 
 def names_in(node: ast.AST) -> set[str]:

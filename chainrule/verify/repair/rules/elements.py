@@ -9,7 +9,7 @@ from itertools import product
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
 from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import elements
+from chainrule.verify.repair.syntax import elements, writes
 from chainrule.verify.repair.watch import is_torch, plain
 
 
@@ -29,14 +29,7 @@ def moved(scene: Scene) -> Iterator[Edit]:
 def both_ends(scene: Scene) -> Iterator[Edit]:
     """The end of what is written to, and of what is written there, that was taken off both:
     `d[1:-1] += a[:-1]` to `d[1:] += a`."""
-    for node in scene.draft.statements:
-        match node:
-            case ast.AugAssign(target=ast.Subscript() as target, value=value):
-                pass
-            case ast.Assign(targets=[ast.Subscript() as target], value=value):
-                pass
-            case _:
-                continue
+    for node, target, value in writes(scene.draft.statements):
         inside = [n for n in ast.walk(value) if isinstance(n, ast.Subscript)]
         for here, there in product(_slices(target), [s for n in inside for s in _slices(n)]):
             for end in ("lower", "upper"):
@@ -53,19 +46,11 @@ def both_ends(scene: Scene) -> Iterator[Edit]:
 
 def both_sides(scene: Scene) -> Iterator[Edit]:
     """Both ends of an axis where one was changed: `w[0] *= 0.5` to `w[[0, -1]] *= 0.5`."""
-    for node in scene.draft.statements:
-        match node:
-            case ast.AugAssign(target=ast.Subscript(slice=where)):
-                pass
-            case ast.Assign(targets=[ast.Subscript(slice=where)], value=value) if not scene.shape(
-                value
-            ):
-                pass
-            case _:
-                continue
-        for part in elements(where):
-            if ast.unparse(part) in ("0", "-1"):
-                yield scene.put(part, "[0, -1]", "region", 1.4)
+    for node, target, value in writes(scene.draft.statements):
+        if isinstance(node, ast.AugAssign) or not scene.shape(value):
+            for part in elements(target.slice):
+                if ast.unparse(part) in ("0", "-1"):
+                    yield scene.put(part, "[0, -1]", "region", 1.4)
 
 
 def _slices(node: ast.Subscript) -> list[ast.Slice]:

@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, as_part, removed
 from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import bases, elements
+from chainrule.verify.repair.syntax import bases, elements, writes
 from chainrule.verify.repair.watch import is_torch, plain, shape_of
 
 SIGNS: dict[type[ast.operator], str] = {
@@ -118,14 +118,7 @@ def whole(scene: Scene) -> Iterator[Edit]:
 def scattered(scene: Scene) -> Iterator[Edit]:
     """Contributions of equal indices, of which only the last one stays: `dw[i] += g`."""
     numpy = scene.module("numpy")
-    for node in scene.draft.statements:
-        match node:
-            case ast.AugAssign(target=ast.Subscript() as target, value=value):
-                pass
-            case ast.Assign(targets=[ast.Subscript() as target], value=value):
-                pass
-            case _:
-                continue
+    for node, target, value in writes(scene.draft.statements):
         arrays = [e for e in elements(target.slice) if scene.shape(e)]
         sliced = any(isinstance(n, ast.Slice) for n in ast.walk(target.slice))
         if sliced and not arrays:
