@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.autograd.function import once_differentiable
 
+from chainrule import verify
 from chainrule.dtypes import bfloat16
 from chainrule.errors import ConfigError
 from chainrule.verify.certify import certify
@@ -273,6 +274,29 @@ def test_writes_are_seen_and_declared_ones_are_not():
         WritesCotangent: ("the cotangent",),
         Vjp: (),
     }
+
+
+class OfTheWrongNeed(torch.autograd.Function):
+    """Asks whether the data need a gradient before it gives the scale its own."""
+
+    @staticmethod
+    def forward(ctx, x, s):
+        ctx.save_for_backward(x, s)
+        return x * s
+
+    @staticmethod
+    def backward(ctx, g):
+        x, s = ctx.saved_tensors
+        first = ctx.needs_input_grad[0]
+        return (g * s, (g * x).sum(0)) if first else (None, None)
+
+
+def test_a_gradient_that_depends_on_what_others_need_is_asked_for_as_it_is_run():
+    x, s = torch.randn(4, 3), torch.randn(3, requires_grad=True)
+    finding = verify.function(OfTheWrongNeed, x, s).findings[0]
+    assert finding.input == "s" and "dropped" in [n.code for n in finding.names]
+    assert finding.correction is not None and "needs_input_grad[1]" in finding.correction.after
+    assert verify.function(OfTheWrongNeed, x.requires_grad_(), s).ok
 
 
 class Running(torch.autograd.Function):

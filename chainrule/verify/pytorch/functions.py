@@ -131,11 +131,20 @@ class FunctionSubject(Subject):
         required = [f and bool(x.requires_grad) for f, x in zip(floats, args, strict=True)]
         if not any(required) or required == floats:
             return tuple(floats)
+        every = self.inputs
         try:
-            ys = self.forward(self.values)
-            given = self.pull(self.values, [np.ones_like(y) for y in ys])
+            gs = [np.ones_like(y) for y in self.forward(self.values)]
+            given = self.pull(self.values, gs)
+            self.inputs = tuple(
+                [replace(x, wanted=r) for x, r in zip(every, required, strict=True)]
+            )
+            alone = self.pull(self.values, gs)
         except Exception:  # as the user's code raises it, where no gradient was ever asked for
             return tuple(required)
+        finally:
+            self.inputs = every
+        if any(r and a is None for r, a in zip(required, alone, strict=True)):
+            return tuple(required)  # as it is run, it gives none: `needs_input_grad` was misread
         return tuple([r or g is not None for r, g in zip(required, given, strict=True)])
 
     @property
