@@ -269,6 +269,22 @@ def backward(g, q, k, v):
     ds = p * (dp - (dp * p).sum(axis=-1, keepdims=True))
     return ds @ k, ds.T @ q, p.T @ g
 """,
+    "recomputed": """
+WIDE = 0.05
+
+def stats(x, eps=1e-5):
+    mu = x.mean(axis=-1, keepdims=True)
+    return mu, 1 / np.sqrt(((x - mu) ** 2).mean(axis=-1, keepdims=True) + eps)
+
+def forward(x):
+    mu, r = stats(x, WIDE)
+    return (x - mu) * r
+
+def backward(g, x):
+    mu, r = stats(x, WIDE)
+    y = (x - mu) * r
+    return r * (g - g.mean(axis=-1, keepdims=True) - y * (g * y).mean(axis=-1, keepdims=True))
+""",
     "gates": """
 def forward(x, w):
     a = np.tensordot(x, w, 1)
@@ -358,6 +374,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "stepped": (_draw(5), _draw(5), 1 + np.abs(_draw(5))),
     "survival": (0.4 + np.abs(_draw(3, 5)),),
     "masked": (_draw(4, 3), _draw(5, 3)[:4], _draw(6, 2)[:4]),
+    "recomputed": (_draw(3, 5),),
     "gates": (_draw(5, 3), _draw(3, 4, 4)),
     "trapezoid": (_draw(3, 7), _draw(7)),
     "magnitudes": (0.3 + np.abs(_draw(7)), np.array(1.6)),
@@ -423,6 +440,7 @@ MISTAKES: list[Misplaced] = [
         "p * dp",
         ("missing_term",),
     ),
+    Misplaced("recomputed", "stats(x, WIDE)\n    y", "stats(x)\n    y", ("wrong_value", "factor")),
     Misplaced("normaliser", " - gt[..., None]", "", ("missing_term",)),
     Misplaced("peaks", "wide * (x == top)", "wide / 2", ("wrong_value", "region")),
 ]

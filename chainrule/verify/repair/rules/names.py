@@ -120,15 +120,17 @@ def _is_loop_counter(scene: Scene, name: str) -> bool:
 
 
 def as_in_forward(scene: Scene) -> Iterator[Edit]:
-    """What is computed again, as the forward computes what it calls by the same name."""
+    """What is computed again, as the forward computes what it calls by the same name or names."""
     made = dict[str, list[str]]()
     for said in forward_texts(scene.draft.source):
         for name, texts in _assigned(said).items():
             made.setdefault(name, []).extend(texts)
     for node in scene.draft.statements:
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if not scene.flows(value):
-                texts = made.get(name, [])
+            case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value) if (
+                not scene.flows(value)
+            ):
+                texts = made.get(ast.unparse(target), [])
             case _:
                 continue
         for text in texts:
@@ -137,7 +139,7 @@ def as_in_forward(scene: Scene) -> Iterator[Edit]:
 
 
 def _assigned(text: str) -> dict[str, list[str]]:
-    """The expressions that names are assigned, in some code."""
+    """The expressions that names, or several at once, are assigned, in some code."""
     found = dict[str, list[str]]()
     try:
         tree = ast.parse(dedented(text.splitlines()))
@@ -145,8 +147,8 @@ def _assigned(text: str) -> dict[str, list[str]]:
         return found
     for node in ast.walk(tree):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                found.setdefault(name, []).append(ast.unparse(value))
+            case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value):
+                found.setdefault(ast.unparse(target), []).append(ast.unparse(value))
             case _:
                 continue
     return found
