@@ -99,6 +99,7 @@ class Coverage(Part):
             events.OpRan: self._ran,
             events.Entered: self._entered,
             events.Loaded: self._loaded,
+            events.Zeroed: self._seen.unheld.zeroed,
             events.BackwardBegins: self._seen.unheld.begins,
             events.BackwardEnds: self._ended,
             events.StepBegins: self._steps,

@@ -3,8 +3,8 @@
 Most models that get gradients and are in no optimizer are meant to: a loaded network that compares
 images, a critic of whose turn it is not, a random target. What tells the forgotten one is all of
 this together: trained parameters are behind what it is given, always; its values are those that it
-was made with; its gradients are added up over backward passes; and the text gives its parameters
-to nobody.
+was made with; its gradients are added up over backward passes, or reset one after another with
+those of trained ones; and the text gives its parameters to nobody.
 """
 
 from __future__ import annotations
@@ -56,6 +56,24 @@ class Unheld:
     raw: set[int] = field(default_factory=set[int])
     """Ids of models that were given data as well."""
     rows: dict[int, _Row] = field(default_factory=dict[int, _Row])
+    resets: dict[Place | None, set[frozenset[int]]] = field(
+        default_factory=dict[Place | None, set[frozenset[int]]]
+    )
+    """By line: ids of the parameters whose gradients it resets, call by call."""
+
+    def zeroed(self, e: events.Zeroed) -> None:
+        """Note what is reset together."""
+        self.resets.setdefault(e.place, set()).add(frozenset([id(p) for p in e.params]))
+
+    def is_dropped(self, row: _Row, optimized: set[int]) -> bool:
+        """Whether somebody resets its gradient, or uses it, but for a line that resets models one
+        by one, trained ones among them: it takes this one for one of those."""
+        among = any(
+            any(id(row.param) in ids and not ids & optimized for ids in calls)
+            and any(ids & optimized for ids in calls)
+            for calls in self.resets.values()
+        )
+        return row.was_reset and not among
 
     def entered(self, e: events.Entered, names: Names) -> None:
         """A model is called while a graph is recorded."""
@@ -114,7 +132,9 @@ def _trainer(seen: Seen, root: Any) -> Steps | None:
 def _is_forgotten(seen: Seen, root: Any, optimized: set[int]) -> bool:
     own = [p for p in seen.names.within(root) if p.requires_grad]
     rows = [row for p in own if (row := seen.unheld.rows.get(id(p))) is not None]
-    if not own or len(rows) < len(own) or any(r.count < 2 or r.was_reset for r in rows):
+    if not own or len(rows) < len(own) or any(r.count < 2 for r in rows):
+        return False
+    if any(seen.unheld.is_dropped(r, optimized) for r in rows):
         return False
     if any(id(p) in optimized for p in own):
         return False
@@ -158,7 +178,7 @@ def _finding(seen: Seen, row: Steps, roots: Sequence[Any]) -> Finding:
     kind = type(row.optimizer).__name__
     because = (
         f"{called} stands between what {kind} trains and the loss: its {len(own)} parameters got "
-        f"gradients in {count} steps, which are added up, no optimizer has them, and their values "
+        f"gradients in {count} steps, which train nothing: no optimizer has them, and their values "
         "are those that they were made with"
     )
     return said(
