@@ -54,6 +54,18 @@ def half_of_a_critics_loss_is_thrown_away():
         a.step()
 
 
+@wrong("accumulation")
+def a_step_after_the_first_of_four():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for i in range(11):
+        x, y = batch()
+        (F.mse_loss(m(x), y) / 4).backward()
+        if i % 4 == 0:
+            o.step()
+            o.zero_grad()
+
+
 class Recall(nn.Module):
     """A first value, then a recurrence that is read at its end."""
 

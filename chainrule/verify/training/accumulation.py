@@ -18,6 +18,7 @@ from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events
 from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.early import early, is_early
 from chainrule.verify.training.events import Engine, Scale
 from chainrule.verify.training.holders import age, node_of, tensors
 from chainrule.verify.training.said import said
@@ -194,7 +195,7 @@ class Accumulation(Part):
                 why = "how the loss was scaled cannot be read from its graph"
                 ledger.skipped.append(Skipped(self.title, why))
                 continue
-            finding = _dropped(row) or _wrong(row.groups)
+            finding = _dropped(row) or _wrong(row)
             if finding is not None:
                 found.append(finding)
         return found
@@ -267,7 +268,8 @@ def _clipped_often(row: _Optimizer) -> Finding:
     return said("warning", "accumulation", because, correction, row.clipped_at)
 
 
-def _wrong(groups: list[tuple[_Micro, ...]]) -> Finding | None:
+def _wrong(row: _Optimizer) -> Finding | None:
+    groups = row.groups
     rows = _divisors([_since_reset(group) for group in groups])
     sizes = [k for k, _ in rows]
     usual = Counter(sizes).most_common(1)[0][0]
@@ -280,6 +282,8 @@ def _wrong(groups: list[tuple[_Micro, ...]]) -> Finding | None:
         return None
     d = divisors.pop()
     if abs(d - usual) < 1e-6:
+        if is_early(sizes, usual):
+            return early(sizes, usual, row.stepped_at)
         return _uneven(sizes, usual, place)
     if scale.reduction != "mean" or _is_sum(groups, d) or _is_sequence(groups):
         return None
