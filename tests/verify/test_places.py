@@ -250,6 +250,30 @@ def test_a_buffer_that_is_not_set_to_zero_is_seen() -> None:
     assert (finding.input, finding.name.code) == ("w", "not_reset")
 
 
+class Cell:
+    """Has names that differ in their capitals alone."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(3)
+        self.params = {"Bz": rng.normal(size=(3, 3)), "bz": rng.normal(size=3)}
+        self.grads: dict[str, Any] = {}
+
+    def forward(self, x: Any) -> Any:
+        self.x = x
+        self.y = np.tanh(x @ self.params["Bz"] + self.params["bz"])
+        return self.y
+
+    def backward(self, g: Any) -> Any:
+        d = g * (1 - self.y**2)
+        self.grads = {"Bz": self.x.T @ d, "bz": d.sum(axis=0)}
+        return d @ self.params["Bz"].T
+
+
+def test_capitals_tell_names_apart() -> None:
+    report = verify.pair(Cell(), np.random.default_rng(4).normal(size=(3, 3)))
+    assert report.ok and not report.findings, str(report)
+
+
 def survival(x: Any) -> Any:
     return np.cumprod(x, axis=1)
 

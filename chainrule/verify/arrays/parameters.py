@@ -140,16 +140,22 @@ def _nothing_left(
 
 def gradient_owner(p: Parameter, returned: Mapping[str, Any]) -> str | None:
     """The key among what a backward returned that is the gradient of `p`, None if none is."""
-    for key in returned:
-        if gradient_of(key, list({str(p.way.last), p.name})) is not None:
-            return key
-    return None
+    names = list({str(p.way.last), p.name})
+    keys = [key for key in returned if gradient_of(key, names) is not None]
+    return min(keys, key=lambda key: not any(_is_spelled(key, n) for n in names), default=None)
+
+
+def _is_spelled(gradient: Any, name: Any) -> bool:
+    """Whether a gradient's name has a parameter's with its capitals: `dBz` that of `Bz`, where
+    there may be a `bz` as well."""
+    return gradient == name or gradient_of(str(gradient), [str(name), str(name).swapcase()]) == name
 
 
 def _left_for(way: Way, left: Mapping[Way, Any], before: Mapping[Way, Any]) -> Way | None:
     """Where the gradient of the array at `way` was left: where something changed, if anywhere."""
     candidates = (*_same_key(way, left), *_beside(way, left), *_held(way, left))
     found = [c for c in candidates if c != way and c in left]
+    found.sort(key=lambda c: not _is_spelled(c.last, way.last))
     for c in found:
         if c not in before or not np.array_equal(left[c], before[c], equal_nan=True):
             return c
