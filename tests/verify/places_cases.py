@@ -285,6 +285,24 @@ def backward(g, x):
     y = (x - mu) * r
     return r * (g - g.mean(axis=-1, keepdims=True) - y * (g * y).mean(axis=-1, keepdims=True))
 """,
+    "estimates": """
+def forward(r, v):
+    out, last = np.zeros(len(r)), 0.0
+    for t in reversed(range(len(r))):
+        last = r[t] + 0.9 * v[t + 1] - v[t] + 0.7 * last
+        out[t] = last
+    return out
+
+def backward(g, r, v):
+    dr, dv = np.zeros(len(r)), np.zeros(len(r) + 1)
+    last = 0.0
+    for t in range(len(r)):
+        last = g[t] + 0.7 * last
+        dr[t] = last
+        dv[t] -= last
+        dv[t + 1] += 0.9 * last
+    return dr, dv
+""",
     "gates": """
 def forward(x, w):
     a = np.tensordot(x, w, 1)
@@ -375,6 +393,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "survival": (0.4 + np.abs(_draw(3, 5)),),
     "masked": (_draw(4, 3), _draw(5, 3)[:4], _draw(6, 2)[:4]),
     "recomputed": (_draw(3, 5),),
+    "estimates": (_draw(7), _draw(8)),
     "gates": (_draw(5, 3), _draw(3, 4, 4)),
     "trapezoid": (_draw(3, 7), _draw(7)),
     "magnitudes": (0.3 + np.abs(_draw(7)), np.array(1.6)),

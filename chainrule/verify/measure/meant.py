@@ -23,16 +23,16 @@ def confirmed(run: Run, base: Base, point: Point) -> bool:
 
 
 def read(run: Run, base: Base, point: Point) -> bool:
-    """Whether the forward reads the ends of the axes that are longer at a point of other sizes, if
-    it does as captured: there, or at lengths near those. A fifth gate, of which a cell of four
-    takes no notice, is nobody's size; rows that no index chose prove nothing."""
+    """Whether the forward reads the ends of axes at a point of other sizes, if it does as captured:
+    there, or at lengths near those. A fifth gate, of which a cell of four takes no notice, is
+    nobody's size, nor are values of more times than there are; rows that no index chose prove
+    nothing."""
     if any(is_array(x) and x.dtype.kind in "iu" for x in base.xs):
         return True
     changed = _changed(base, point)
     for k in run.wanted:
         old, new = base.xs[k].shape, point.xs[k].shape
-        longer = [i for i, (n, m) in enumerate(zip(old, new, strict=True)) if m > n]
-        for axis in [i for i in longer if _reads_end(run, base.xs, k, i)]:
+        for axis in [i for i in range(len(old)) if _reads_end(run, base.xs, k, i)]:
             if not _reads_end(run, point.xs, k, axis) and not any(
                 _reads_end(run, near.xs, k, axis)
                 for m in _near(old[axis], new[axis])
