@@ -141,7 +141,7 @@ def _globals(names: dict[str, Any], held: _Held, module: str) -> Iterator[str]:
 def _owners(dicts: list[dict[Any, Any]]) -> dict[int, Any]:
     """The objects whose attributes stand in some dicts, by the dict's id."""
     wanted = {id(d) for d in dicts}
-    holders = [(o, getattr(o, "__dict__", None)) for o in gc.get_referrers(*dicts) if dicts]
+    holders = [(o, getattr(o, "__dict__", None)) for o in gc.get_referrers(*dicts)]
     return {id(own): o for o, own in holders if id(own) in wanted and type(o) is not FrameType}
 
 

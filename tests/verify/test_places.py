@@ -287,3 +287,22 @@ def test_products_have_a_gradient_where_a_factor_is_zero() -> None:
     x = np.random.default_rng(2).uniform(0.4, 1.4, size=(3, 5))
     report = verify.pair(survival, survival_by_quotients, x)
     assert [f.name.code for f in report.findings] == ["region"], str(report)
+
+
+class Keeping:
+    """Keeps its argument under the argument's own name, and returns it for the backward."""
+
+    def forward(self, x: Any) -> Any:
+        self.x = x
+        return np.sin(x), x
+
+    def backward(self, g: Any, x: Any) -> Any:
+        return g * np.cos(x)
+
+
+def test_an_attribute_of_its_name_makes_an_argument_nothing_else() -> None:
+    layer = Keeping()
+    report = verify.pair(
+        layer.forward, layer.backward, np.random.default_rng(6).normal(size=(3, 4))
+    )
+    assert report.ok and not report.findings, str(report)

@@ -180,7 +180,7 @@ def _rebound(f: Any) -> set[str]:
     is not what it was given."""
     code = getattr(inspect.unwrap(f), "__code__", None)
     found = dis.get_instructions(code) if code is not None else ()
-    return {i.argval for i in found if i.opname.startswith("STORE_") and isinstance(i.argval, str)}
+    return {i.argval for i in found if i.opname in ("STORE_FAST", "STORE_DEREF")}
 
 
 def _is_bar(name: str, results: list[str]) -> bool:

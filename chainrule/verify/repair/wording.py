@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from functools import cache
 from types import CodeType, FunctionType
+from weakref import WeakKeyDictionary
 
 from chainrule.verify.repair.draft import UnreadableError, plain_function
 from chainrule.verify.subject import Source
@@ -14,12 +14,17 @@ _MOST = 8
 """Functions that are read, besides the forward."""
 
 
-@cache
+_known: WeakKeyDictionary[Source, tuple[str, ...]] = WeakKeyDictionary()
+
+
 def forward_texts(source: Source) -> tuple[str, ...]:
     """The forward's text, then those of what it calls; none if there is no text."""
     if source.forward is None:
         return ()
-    return (source.forward.text, *[t for f in _called(source.forward) if (t := _text(f))])
+    if source not in _known:
+        texts = [_text(f) for f in _called(source.forward)]
+        _known[source] = (source.forward.text, *[t for t in texts if t])
+    return _known[source]
 
 
 def _called(forward: Source) -> Iterator[FunctionType]:

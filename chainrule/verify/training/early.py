@@ -28,7 +28,7 @@ def early(sizes: Sequence[int], usual: int, stepped_at: Place | None) -> Finding
         f"first step comes after one of {usual}, and what is left at the end of an epoch is lost"
     )
     place, edit = _decided(stepped_at)
-    words = f"step after every {usual}th backward pass: `if (i + 1) % {usual} == 0`"
+    words = f"step after every {usual} backward passes: `if (i + 1) % {usual} == 0`"
     return said("warning", "accumulation", because, words, place, edit=edit)
 
 
