@@ -104,22 +104,32 @@ def _holders(node: Node) -> Iterator[str]:
     seen = {id(held.x) for held in level}
     for _ in range(_DEPTH):
         yield from [name for held in level for name in _locals(held.x, held.path)]
-        objects = [held.x for held in level]
-        found = [h for h in gc.get_referrers(*objects) if id(h) not in seen and not _is_ours(h)]
-        found = [h for h in found if h is not objects]
-        seen |= {id(h) for h in found}
-        owners = _owners([h for h in found if isinstance(h, dict)])
-        above: list[_Held] = []
-        for holder in found:
-            module = _module_of(holder)
-            for held in level:
-                if module is not None:
-                    yield from _globals(holder, held, module)
-                else:
-                    steps = _steps(holder, held.x, owners)
-                    above += [_Held(up, step + held.path) for step, up in steps]
-        level = list({id(held.x): held for held in reversed(above)}.values())
+        names, level = _above(level, seen)
+        yield from names
     yield from [name for held in level for name in _locals(held.x, held.path)]
+
+
+def _above(level: list[_Held], seen: set[int]) -> tuple[list[str], list[_Held]]:
+    """The globals that hold objects of a level, and what else holds them and was not `seen`.
+
+    A function of its own: what it notes on its way is gone before the next look.
+    """
+    objects = [held.x for held in level]
+    found = [h for h in gc.get_referrers(*objects) if id(h) not in seen and not _is_ours(h)]
+    found = [h for h in found if h is not objects]
+    seen |= {id(h) for h in found}
+    owners = _owners([h for h in found if isinstance(h, dict)])
+    names: list[str] = []
+    above: list[_Held] = []
+    for holder in found:
+        module = _module_of(holder)
+        for held in level:
+            if module is not None:
+                names += _globals(holder, held, module)
+            else:
+                steps = _steps(holder, held.x, owners)
+                above += [_Held(up, step + held.path) for step, up in steps]
+    return names, list({id(held.x): held for held in reversed(above)}.values())
 
 
 class _Held:

@@ -124,8 +124,9 @@ def _alone(place: Place) -> Edit | None:
 def _added(tree: ast.AST, total: str, before: int) -> str:
     """The name of what was added to a name last."""
     found = ""
-    for s in ast.walk(tree):
-        if isinstance(s, ast.Assign | ast.AugAssign) and s.lineno < before:
+    some = [s for s in ast.walk(tree) if isinstance(s, ast.Assign | ast.AugAssign)]
+    for s in sorted(some, key=lambda s: s.lineno):
+        if s.lineno < before:
             match s:
                 case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Name(id=x)):
                     found = x if name == total else found
