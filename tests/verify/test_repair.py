@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from chainrule.verify.measure.examine import examine
 from chainrule.verify.mistakes import MISTAKES
 from chainrule.verify.repair import Repaired, least, repair, repairs
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
-from chainrule.verify.repair.rules import edits
+from chainrule.verify.repair.rules import RULES, edits
 from chainrule.verify.subject import Input, Source, Subject
 from tests.verify import repair_cases as cases
 
@@ -156,6 +157,16 @@ def test_a_finding_gets_the_edit_of_its_input(tmp_path: Path) -> None:
 
 def test_what_is_right_is_left_alone(tmp_path: Path) -> None:
     assert repair(evidence_of("linear", [], tmp_path)) is None
+
+
+def test_a_rule_that_raises_stops_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(scene: Any) -> Iterator[Edit]:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr("chainrule.verify.repair.rules.RULES", (broken, *RULES))
+    evidence = evidence_of("linear", [("x.T @ g", "-x.T @ g")], tmp_path)
+    assert [r.codes for r in repairs(evidence)] == [("sign",)]
+    assert ("some corrections", "`broken` failed: RuntimeError: no") in evidence.skipped
 
 
 def test_without_source_there_is_no_repair() -> None:

@@ -28,8 +28,11 @@ def raw(case: Case) -> Iterator[Guess]:
     gs = measure.only(case.ys, case.found.output, measure.drawn(rng, case.found.y_shape))
     step, t = 0.5 * measure.drawn(rng, x.shape), measure.drawn(rng, x.shape)
     points = [measure.replaced(case.xs, case.k, x + s * step) for s in (-1.0, 0.0, 1.0)]
-    bars = [measure.pulled(case.subject, p, gs, case.k) for p in points]
-    slopes = [np.asarray(measure.slope(case.subject, p, case.k, t, gs)[0]) for p in points]
+    try:
+        bars = [measure.pulled(case.subject, p, gs, case.k) for p in points]
+        slopes = [np.asarray(measure.slope(case.subject, p, case.k, t, gs)[0]) for p in points]
+    except Exception:  # as the user's code raises it: of such values it is not meant
+        return
     if _bend(slopes) > _CURVED and _bend(bars) < _AFFINE and _moves(bars):
         yield guess(
             "wrong_value",

@@ -12,6 +12,7 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import process_time
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from chainrule.verify.evidence import Evidence
@@ -24,6 +25,7 @@ from chainrule.verify.repair.moving import moved_home
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem, problem
 from chainrule.verify.repair.search import Version, keeping, replayed, versions
+from chainrule.verify.repair.sparing import spared
 from chainrule.verify.repair.suspects import suspect
 from chainrule.verify.repair.truth import first_wrong
 from chainrule.verify.subject import Source
@@ -76,6 +78,9 @@ def repair(evidence: Evidence, finding: Finding | None = None) -> Correction | N
     stated = finding.correction.formula if finding and finding.correction else ""
     return replace(best, formula=stated or best.formula)
 
+
+Search: TypeAlias = Callable[[Draft], Iterator[Version]]
+"""From the user's text to versions that are right at the first target."""
 
 _known: WeakKeyDictionary[Evidence, tuple[Repaired, ...]] = WeakKeyDictionary()
 
@@ -140,6 +145,8 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     if not kept and not any(r.whole and r.cost <= _PLAIN for r in found):
         found += _in_forward(posed, codes)
     named = [] if finding is None else [finding.name.code]
+    for rule, why in posed.failures.items():
+        evidence.skipped.append(("some corrections", f"`{rule}` failed: {why}"))
     found = [replace(r, misplaced=_is_misplaced(posed, r, named)) for r in found]
     yield from sorted(found, key=lambda r: (not r.whole, r.misplaced, r.cost))
 
@@ -161,7 +168,7 @@ def _from_forward(finding: Finding | None) -> bool:
 def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
     """Repairs of the backward, or of what it calls."""
     posed = replace(posed, stop=process_time() + SECONDS)
-    found = list(_passed(posed, lambda first: versions(posed, first, codes)))
+    found = _passed(posed, lambda first: versions(posed, first, codes))
     if not any(r.whole and r.cost <= _SURE for r in found):
         for helper in helpers(posed):
             found += _in_helper(replace(posed, stop=process_time() + _MORE), helper, codes)
@@ -175,7 +182,7 @@ def _in_forward(posed: Problem, codes: list[str]) -> list[Repaired]:
     if posed.source.forward is None:
         return []
     changed = replace(posed, source=posed.source.forward, stop=process_time() + _MORE)
-    return list(_passed(changed, lambda first: keeping(changed, first, codes)))
+    return _passed(changed, lambda first: keeping(changed, first, codes))
 
 
 def _in_helper(posed: Problem, helper: Source, codes: list[str]) -> list[Repaired]:
@@ -184,8 +191,12 @@ def _in_helper(posed: Problem, helper: Source, codes: list[str]) -> list[Repaire
     return [r for r in _passed(changed, lambda first: versions(changed, first, codes)) if r.whole]
 
 
-def _passed(posed: Problem, search: Callable[[Draft], Iterator[Version]]) -> Iterator[Repaired]:
+def _passed(posed: Problem, search: Search) -> list[Repaired]:
     """What passes all checks, of the versions that a search gives."""
+    return list(spared(posed.failures, _searched, posed, search))
+
+
+def _searched(posed: Problem, search: Search) -> Iterator[Repaired]:
     try:
         first = Draft.of(posed.source)
     except UnreadableError:

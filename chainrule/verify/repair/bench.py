@@ -14,6 +14,7 @@ from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.lab import Lab
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.sparing import spared
 from chainrule.verify.repair.synthesis import new_gradients
 from chainrule.verify.repair.terms import missing
 from chainrule.verify.repair.truth import Doubt, doubt_at, doubts
@@ -55,8 +56,9 @@ class Bench:
     @cached_property
     def proposed(self) -> list[Edit]:
         """What rules propose, and weights, likely ones first; what is tried is taken off."""
-        found = list(new_gradients(self.lab))
-        found += [] if found else weighed(self.lab)
+        failures = self.lab.problem.failures
+        found = list(spared(failures, new_gradients, self.lab))
+        found += [] if found else spared(failures, weighed, self.lab)
         return self.weighted([*found, *edits(self.lab.scene)])
 
     def weighted(self, found: list[Edit]) -> list[Edit]:
@@ -104,7 +106,8 @@ def _quick(bench: Bench) -> Iterator[list[Edit]]:
 
 
 def _terms_missing(bench: Bench) -> Iterator[list[Edit]]:
-    for found in missing(bench.lab, bench.places):
+    failures = bench.lab.problem.failures
+    for found in spared(failures, missing, bench.lab, bench.places):
         yield bench.weighted(found)
 
 

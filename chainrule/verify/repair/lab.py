@@ -307,5 +307,6 @@ def laboratory(problem: Problem, draft: Draft, at: Target) -> Lab | None:
     nothing: tuple[Any, ...] = tuple([None for _ in at.xs])
     errors = at.errors(x_bars)
     shapes = [e.shape for i, e in at.expected.items() if errors[i] > GOOD]
-    scene = Scene(draft, watched, tuple(shapes), tuple([g.shape for g in at.gs]))
+    gs = tuple([g.shape for g in at.gs])
+    scene = Scene(draft, watched, tuple(shapes), gs, failures=problem.failures)
     return Lab(scene, at, nothing if x_bars is None else x_bars, subject, problem)

@@ -18,6 +18,7 @@ from chainrule.verify.measure import sizes
 from chainrule.verify.measure.conduct import elsewhere
 from chainrule.verify.measure.examine import captured
 from chainrule.verify.measure.run import Point, Run, UnusableError
+from chainrule.verify.repair.sparing import Failures
 from chainrule.verify.repair.target import GOOD, Target, cotangents, target
 from chainrule.verify.subject import Array, Source, Subject, wanted
 
@@ -64,6 +65,8 @@ class Problem:
     unmeant: frozenset[Target] = frozenset()
     """Of other sizes, those at which the user's own backward raises: nobody may have made it for
     them, as where a length is that of four gates."""
+    failures: Failures = field(default_factory=Failures)
+    """Of rules that raised while it was worked on."""
     runs: int = 0
     stop: float = inf
     _look: int = field(init=False, default=0)

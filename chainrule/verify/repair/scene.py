@@ -16,6 +16,7 @@ import numpy as np
 from chainrule.verify.repair import uses
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.fit import ATOM, part, replaced
+from chainrule.verify.repair.sparing import Failures
 from chainrule.verify.repair.syntax import (
     bases,
     elements,
@@ -42,6 +43,8 @@ class Scene:
     seen: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
     pool: dict[object, list[Any]] = field(default_factory=dict[object, list[Any]])
     """Expressions over named arrays, by these and their shape, once they have been formed."""
+    failures: Failures = field(default_factory=Failures)
+    """Of rules that raised."""
 
     # What expressions were.
 

@@ -25,6 +25,7 @@ from chainrule.verify.repair.rules.saved import (
     kept_others,
     kept_twice,
 )
+from chainrule.verify.repair.sparing import spared
 from chainrule.verify.repair.target import GOOD, Target, quiet
 from chainrule.verify.repair.truth import truths
 
@@ -157,7 +158,7 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
         return
     start = Version(first, (), lab.errors)
     rules = (kept_copies, another_name, kept_others, kept_functions, kept_at_another_time)
-    proposed = [e for rule in rules for e in rule(lab.scene)]
+    proposed = [e for rule in rules for e in spared(problem.failures, rule, lab.scene)]
     proposed += keeping_edits(lab.scene, edits)
     twice = [_TWICE * kept_twice(lab.scene, e) for e in proposed]
     costs = [e.cost - NAMED * (e.code in codes) + t for e, t in zip(proposed, twice, strict=True)]

@@ -116,6 +116,8 @@ def judge(case: Case, make: Callable[[ModuleType], Any] | None = None) -> Outcom
         return _outcome(case, time.process_time() - start, broke=broken(error))
     finally:
         modules.forget(made)
+    if failures := [s.why for s in report.ledger.skipped if " failed: " in s.why]:
+        return _outcome(case, time.process_time() - start, broke=failures[0])
     return hold(case, report, Path(str(made.__file__)), time.process_time() - start)
 
 

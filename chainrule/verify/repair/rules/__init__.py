@@ -20,6 +20,7 @@ from chainrule.verify.repair.rules import (
     turns,
 )
 from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.sparing import spared
 
 Rule: TypeAlias = Callable[[Scene], Iterator[Edit]]
 
@@ -86,7 +87,7 @@ def edits(scene: Scene, codes: Sequence[str] | None = None) -> list[Edit]:
     """What all rules propose (for mistakes of some names), each text once, likely ones first."""
     found = dict[tuple[int, int, str], Edit]()
     for rule in RULES:
-        for e in rule(scene):
+        for e in spared(scene.failures, rule, scene):
             unasked = codes is not None and e.code not in codes
             if unasked or scene.draft.body[e.start : e.end] == e.text:
                 continue
