@@ -16,6 +16,7 @@ from chainrule.verify.measure import (
     conduct,
     cotangents,
     meant,
+    oblong,
     points,
     precision,
     shrink,
@@ -202,7 +203,10 @@ class _Examination:
                 break
         if not tried:
             run.skip("other sizes", "the forward works at none that was tried")
-        return min(found, key=lambda b: sum([y.size for y in b.ys]))
+        smallest = min(found, key=lambda b: sum([y.size for y in b.ys]))
+        for point in oblong.points(run, smallest):
+            self._elsewhere(point, "size", right)
+        return smallest
 
     def _late(self) -> bool:
         if perf_counter() - self.start < SECONDS:
@@ -225,7 +229,7 @@ class _Examination:
         except BackwardError as error:
             if _says_how_many(error):
                 run.skip(point.name, f"the backward takes a fixed number of parts: {error}")
-            elif right and point.kind == "size" and self._is_meant(point):
+            elif right and code == "size" and self._is_meant(point):
                 says = f"{point.name}: the backward raises {error}, the forward works"
                 run.behaves(code, None, says, point=point.name, error=str(error))
             return None
@@ -243,7 +247,10 @@ class _Examination:
         return seen[-1][0]
 
     def _is_meant(self, point: Point) -> bool:
-        """Whether a backward has to be right at other sizes, those of a point."""
+        """Whether a backward has to be right at other sizes, those of a point. Of other proportions
+        it was asked before."""
+        if point.kind == "aspect":
+            return True
         first = self.seen[0][0] if self.seen else None
         if self._is_right_at_multiples:
             return False

@@ -32,9 +32,9 @@ def read(run: Run, base: Base, point: Point) -> bool:
     changed = _changed(base, point)
     for k in run.wanted:
         old, new = base.xs[k].shape, point.xs[k].shape
-        for axis in [i for i in range(len(old)) if _reads_end(run, base.xs, k, i)]:
-            if not _reads_end(run, point.xs, k, axis) and not any(
-                _reads_end(run, near.xs, k, axis)
+        for axis in [i for i in range(len(old)) if reads_end(run, base.xs, k, i)]:
+            if not reads_end(run, point.xs, k, axis) and not any(
+                reads_end(run, near.xs, k, axis)
                 for m in _near(old[axis], new[axis])
                 for near in tried(run, base, {**changed, old[axis]: m})
             ):
@@ -54,7 +54,7 @@ def _near(n: int, m: int) -> list[int]:
     return [k for k in (m + 1, m + 2, m + 3) if k != n]
 
 
-def _reads_end(run: Run, xs: Sequence[Any], k: int, axis: int) -> bool:
+def reads_end(run: Run, xs: Sequence[Any], k: int, axis: int) -> bool:
     """Whether the last entry of an input's axis matters to the forward."""
     x, moved = xs[k], np.array(xs[k])
     end = np.take(x, [-1], axis=axis)

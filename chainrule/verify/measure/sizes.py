@@ -135,7 +135,7 @@ def _renamed(run: Run, base: Base, renaming: Renaming) -> Iterator[Point]:
     try:
         changed = [resized(run, x, k, renaming) for k, x in enumerate(base.xs)]
         xs = _unequal(run, base.xs, changed)
-        if sum([x.size for x in xs if is_array(x)]) > max(LARGEST, _size(base.xs)):
+        if size_of(xs) > max(LARGEST, size_of(base.xs)):
             return
         ys = run.forward(xs)
         if all(np.isfinite(y).all() for y in ys) and not _rigid(base, xs, ys):
@@ -166,7 +166,8 @@ def _rigid(base: Base, xs: Sequence[Any], ys: Sequence[Array]) -> bool:
     return bool(same) and all(same) and not any(kept)
 
 
-def _size(xs: Sequence[Any]) -> int:
+def size_of(xs: Sequence[Any]) -> int:
+    """Elements of all arrays."""
     return sum([x.size for x in xs if is_array(x)])
 
 
@@ -178,14 +179,22 @@ def resized(run: Run, x: Any, k: int, renaming: Renaming) -> Any:
     """An input whose axes have their new lengths."""
     if not is_array(x) or not set(x.shape) & renaming.keys():
         return _within(x, renaming) if is_array(x) else x
-    grown = x
-    for axis, n in enumerate(x.shape):
-        m = renaming.get(n, n)
-        grown = np.take(grown, np.arange(m) % n, axis=axis)
+    shape = tuple([renaming.get(n, n) for n in x.shape])
     if x.dtype.kind in "iu":
-        return _indices(run, x, grown, renaming)
-    if not inexact(x):
-        return grown
+        return _indices(run, x, _taken(x, shape), renaming)
+    return lengthened(run, x, k, shape) if inexact(x) else _taken(x, shape)
+
+
+def _taken(x: Array, shape: tuple[int, ...]) -> Array:
+    """Leading parts of x, or x again and again, along each axis."""
+    for axis, m in enumerate(shape):
+        x = np.take(x, np.arange(m) % x.shape[axis], axis=axis)
+    return x
+
+
+def lengthened(run: Run, x: Array, k: int, shape: tuple[int, ...]) -> Array:
+    """Input k, of real or complex numbers, at another shape."""
+    grown = _taken(x, shape)
     if grown.size > x.size and k in run.wanted:
         grown = (grown * (1 + 0.1 * signs(run.rng, grown.shape))).astype(x.dtype)
     return _as_rows(x, grown)

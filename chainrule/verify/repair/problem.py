@@ -13,8 +13,8 @@ import numpy as np
 
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.measure import cotangents as memory
+from chainrule.verify.measure import oblong, sizes
 from chainrule.verify.measure import points as variation
-from chainrule.verify.measure import sizes
 from chainrule.verify.measure.conduct import elsewhere
 from chainrule.verify.measure.examine import captured
 from chainrule.verify.measure.run import Point, Run, UnusableError
@@ -163,7 +163,9 @@ def _targets(evidence: Evidence) -> Iterator[Target]:
         yield from _at(subject, point, layouts=k == 0)
     resized = itertools.islice(sizes.others(run, base), 2 if resizable else 0)
     varied = itertools.islice(variation.varied(run, base.point, base.point), _VARIED)
-    for point in itertools.chain(resized, varied):
+    sized = resizable and any(b.code == "size" for b in evidence.behaviours)
+    apart = oblong.points(run, base) if sized else ()
+    for point in itertools.chain(apart, resized, varied):
         yield from _at(subject, point, layouts=False)
 
 

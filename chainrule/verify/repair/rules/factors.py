@@ -141,6 +141,7 @@ def _other_conjugates(scene: Scene, a: ast.expr, b: ast.expr, module: str) -> It
 
 _CONJUGATES = ("conj", "conjugate")
 _ELEMENTWISE = ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "sign", "sigmoid")
+_AXIS = re.compile(r"(.*\.shape)\[(-?\d+)\]")
 _CALLED = re.compile(r"[A-Za-z_][\w.]*(?=\()")
 _RELATED = (
     ("sin", "cos"),
@@ -223,7 +224,23 @@ def sizes(scene: Scene) -> Iterator[Edit]:
                 for kept in (a, b):
                     yield scene.put(node, scene.draft.src(kept), "size", 1.2)
                 continue
+            case ast.BinOp(left=one, op=ast.Pow(), right=ast.Constant(value=2)) if isinstance(
+                value, int
+            ):  # Right for squares only: `h ** 2` for `h * w`.
+                side = scene.draft.src(one)
+                for text in scene.extents:
+                    apart = 0.1 * (text not in _beside(side))
+                    yield scene.put(node, f"{side} * {text}", "size", 0.9 + apart)
+                continue
             case _:
                 continue
         for text in scene.extents if not _decides(scene, node) else ():
             yield scene.put(node, text, code, 1.5 + 0.3 * ("shape" not in text))
+
+
+def _beside(size: str) -> list[str]:
+    """The sizes of the axes next to one: of `x.shape[3]`, `x.shape[2]` and `x.shape[4]`."""
+    if (found := _AXIS.fullmatch(size)) is None:
+        return []
+    shape, axis = found[1], int(found[2])
+    return [f"{shape}[{i}]" for i in (axis - 1, axis + 1)]
