@@ -15,8 +15,8 @@ from chainrule.verify.evidence import Evidence
 from chainrule.verify.measure import cotangents as memory
 from chainrule.verify.measure import oblong, sizes
 from chainrule.verify.measure import points as variation
+from chainrule.verify.measure.captured import captured
 from chainrule.verify.measure.conduct import elsewhere
-from chainrule.verify.measure.examine import captured
 from chainrule.verify.measure.run import Point, Run, UnusableError
 from chainrule.verify.repair.sparing import Failures
 from chainrule.verify.repair.target import GOOD, Target, cotangents, target

@@ -1,0 +1,63 @@
+"""The point that was captured, and what is seen at it and beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chainrule.verify.measure import conduct, points
+from chainrule.verify.measure.noise import Base, based
+from chainrule.verify.measure.probes import Probe, probe
+from chainrule.verify.measure.run import BackwardError, Point, Run, UnusableError, inexact
+from chainrule.verify.subject import values
+
+_AGAIN = 1e-6
+"""Runs may differ by rounding: sums go in another order where memory is aligned differently."""
+
+
+def captured(run: Run) -> Base:
+    """The captured point, in float64 if the subject runs in it, in its own dtypes otherwise.
+
+    `UnusableError` if its forward fails, or is random for itself.
+    """
+    exact = Point("as captured", values(run.subject, np.float64), "captured")
+    own = Point("as captured", values(run.subject), "captured")
+    try:
+        base = based(run, exact)
+        if _raises(run, base) and not _raises(run, based(run, own)):
+            raise UnusableError("the backward does not run in float64")
+    except UnusableError as error:
+        run.skip("float64", str(error))
+        base = based(run, own)
+    again = run.forward(base.xs)
+    for y, z, dtype in zip(base.ys, again, base.dtypes, strict=True):
+        if inexact(np.empty(0, dtype)) and conduct.apart(y, z) > _AGAIN:
+            raise UnusableError(
+                "the forward gives other results when it is run again: it is random"
+            )
+    return base
+
+
+def _raises(run: Run, base: Base) -> bool:
+    gs = [
+        np.ones(y.shape, d if d.kind in "fcV" else float)
+        for y, d in zip(base.ys, base.dtypes, strict=False)
+    ]
+    try:
+        run.pull(base.xs, gs)
+    except BackwardError:
+        return True
+    return False
+
+
+def around(run: Run, base: Base, thorough: bool) -> list[tuple[Base, Probe]]:
+    """Probe at a point, and again off its kinks where it is full of them."""
+    seen = [(base, probe(run, base, thorough))]
+    run.note(*seen[0][1].trials)
+    if seen[0][1].kinked:
+        try:
+            beside = based(run, points.nearby(run, base.point))
+            seen.append((beside, probe(run, beside, thorough)))
+            run.note(*seen[1][1].trials)
+        except UnusableError as error:
+            run.skip(f"a point off the kinks of: {base.point.name}", str(error))
+    return seen
