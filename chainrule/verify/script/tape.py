@@ -9,7 +9,7 @@ values from parameters to the loss is known, and can be run again.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple, cast, final
@@ -274,30 +274,14 @@ class Tape(Recorder):
         entry.wrote = self.group[inputs[0]] if in_place else None
         entry.outputs = tuple([self._new(t, of) for t, of in zip(made, viewed, strict=True)])
         for slot, t in zip(entry.outputs, made, strict=True):
-            if t.requires_grad and t.is_leaf:
-                self._leaves.add(slot)  # as views of some kinds are that were made without a graph
-            has_graph = t.requires_grad and not t.is_leaf
-            if has_graph and (entry.name == "normal" or not entry.connected):
-                self._unlinked.add(slot)  # PyTorch's derivative of a draw is 0
-            else:
-                entry.is_live |= has_graph
-            eps = _EPS.get(t.dtype)
-            if eps is None and (t.dtype.is_floating_point or t.dtype.is_complex):
-                eps = _COARSE
-            if eps is not None:
-                entry.is_float, entry.eps = True, max(entry.eps, eps)
-            else:
-                entry.whole += (slot,)
+            self._linked(entry, slot, t)
+            _graded(entry, slot, t.dtype)
         if stream is not None and not torch.equal(stream, torch.get_rng_state()):
             entry.random = stream
         self._made.update(entry.outputs)
         self.entries.append(entry)
         if entry.is_live:
-            for t in given:
-                slot = self.slot(t)
-                if slot not in self._made:
-                    loose = slot is not None and self.group[slot] in self._loose
-                    self.marks.read(t, slot, loose)
+            self._read(given)
             views = [None] * len(made) if in_place else viewed
             total = call.total if of_call else None
             for i, (t, slot, of) in enumerate(zip(made, entry.outputs, views, strict=True)):
@@ -308,6 +292,35 @@ class Tape(Recorder):
         if entry.cuts:
             entry.frames = frames()
         entry.at = here()
+
+    def _linked(self, entry: Entry, slot: int, t: Tensor) -> None:
+        """Whether a result has a graph, and one that leads back to the call's arguments."""
+        if t.requires_grad and t.is_leaf:
+            self._leaves.add(slot)  # as views of some kinds are that were made without a graph
+        has_graph = t.requires_grad and not t.is_leaf
+        if has_graph and (entry.name == "normal" or not entry.connected):
+            self._unlinked.add(slot)  # PyTorch's derivative of a draw is 0
+        else:
+            entry.is_live |= has_graph
+
+    def _read(self, given: Iterable[Tensor]) -> None:
+        """Mark arguments that no call of the tape made."""
+        for t in given:
+            slot = self.slot(t)
+            if slot not in self._made:
+                loose = slot is not None and self.group[slot] in self._loose
+                self.marks.read(t, slot, loose)
+
+
+def _graded(entry: Entry, slot: int, dtype: torch.dtype) -> None:
+    """How coarse the numbers of a result are; whole ones have no derivative."""
+    eps = _EPS.get(dtype)
+    if eps is None and (dtype.is_floating_point or dtype.is_complex):
+        eps = _COARSE
+    if eps is not None:
+        entry.is_float, entry.eps = True, max(entry.eps, eps)
+    else:
+        entry.whole += (slot,)
 
 
 def _leaf_of(x: Tensor) -> Tensor:
