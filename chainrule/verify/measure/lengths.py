@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ def extents(xs: Sequence[Any]) -> tuple[int, ...]:
 
 def free(run: Run, base: Base) -> tuple[int, ...]:
     """The lengths that are no part of what an axis means, the shortest first."""
-    meant = {n for k in run.wanted for n in _meant(run, base, k)} | set(_told(base))
+    meant = {n for k in run.wanted for n in _meant(run, base, k)} | set(_told(base)) | _picked(run)
     return tuple([n for n in extents(base.xs) if n not in meant])
 
 
@@ -35,6 +37,39 @@ def _told(base: Base) -> Iterator[int]:
             rises = x[0] == 0 and bool((np.diff(x) >= 0).all())
             for n in {int(x.sum()), int(x[-1]) if rises else 0}.intersection(lengths):
                 yield from (n, x.size)
+
+
+def _picked(run: Run) -> set[int]:
+    """Lengths of axes whose elements the forward takes one by one, all of them: `p[:, 0]` and
+    `p[:, 1]` are the coordinates of points, whatever else adds up along that axis."""
+    source = run.subject.source
+    forward = None if source is None else source.forward
+    taken = dict[int, set[int]]()
+    for axis, i in () if forward is None else _elements(forward.text):
+        taken.setdefault(axis, set()).add(i)
+    return {len(found) for found in taken.values() if found == set(range(len(found)))} - {1}
+
+
+def _elements(text: str) -> Iterator[tuple[int, int]]:
+    """Axes, and the elements along them, that code takes by their number, with all of another axis:
+    of `p[:, 1]`, axis 1 and element 1."""
+    try:
+        tree = ast.parse(dedent(text))
+    except SyntaxError:
+        return
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Tuple):
+            continue
+        parts = node.slice.elts
+        first = parts[0]
+        from_end = isinstance(first, ast.Constant) and first.value is ...
+        whole = from_end or any(isinstance(p, ast.Slice) for p in parts)
+        for axis, part in enumerate(parts):
+            match part:
+                case ast.Constant(value=int() as i) if whole:
+                    yield axis - len(parts) * from_end, i
+                case _:
+                    pass
 
 
 def _meant(run: Run, base: Base, k: int) -> Iterator[int]:

@@ -1,5 +1,6 @@
-"""The captured point with axes that are as long as each other no more: what is right for square
-images, or for as many rows as columns, may be right for no others."""
+"""The captured point with axes that are as long as each other no more, and with more than one row:
+what is right for square images, for as many rows as columns, or for one row, may be so by chance.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from chainrule.verify.measure.lengths import LARGEST, extents
 from chainrule.verify.measure.meant import reads_end
+from chainrule.verify.measure.nature import is_symmetric
 from chainrule.verify.measure.noise import Base
 from chainrule.verify.measure.run import Point, Run, UnusableError, inexact, is_array
 from chainrule.verify.measure.sizes import lengthened, size_of
@@ -26,7 +28,7 @@ def points(run: Run, base: Base) -> Iterator[Point]:
     found = 0
     times = [by for by in _TIMES if by not in extents(base.xs)][:2]
     for k in run.wanted:
-        for axis in _twins(base.xs[k]):
+        for axis in [*_twins(base.xs[k]), *_single(base, k)]:
             longer = [p for by in times if (p := _longer(run, base, k, axis, by)) is not None]
             read = all(reads_end(run, p.xs, k, axis) for p in longer)
             if len(longer) == len(times) and read:
@@ -39,9 +41,16 @@ def points(run: Run, base: Base) -> Iterator[Point]:
 
 def _twins(x: Any) -> list[int]:
     """Axes of an input that are as long as another one of it, the last ones first."""
-    if not inexact(x):
+    if not inexact(x) or is_symmetric(x):
         return []
     return [i for i in reversed(range(x.ndim)) if x.shape[i] > 1 and x.shape.count(x.shape[i]) > 1]
+
+
+def _single(base: Base, k: int) -> list[int]:
+    """The first axis of an input, if that is the only batch of one, and so are all results. Where
+    there are several, some may be there to be spread."""
+    ones = [j for j, x in enumerate(base.xs) if is_array(x) and x.ndim > 1 and len(x) == 1]
+    return [0] if ones == [k] and all(y.ndim and len(y) == 1 for y in base.ys) else []
 
 
 def _longer(run: Run, base: Base, k: int, axis: int, by: int) -> Point | None:
@@ -57,7 +66,7 @@ def _longer(run: Run, base: Base, k: int, axis: int, by: int) -> Point | None:
             lengthened(run, v, j, _times(v.shape, axis, by)) if j in which else v
             for j, v in enumerate(base.xs)
         )
-        if size_of(xs) <= max(LARGEST, size_of(base.xs)) and _works(run, xs):
+        if size_of(xs) <= max(LARGEST, size_of(base.xs)) and _works(run, base, xs):
             shapes = " ".join([str(v.shape) for v in xs if is_array(v) and v.ndim])
             return Point(f"other proportions {shapes}", xs, "aspect")
     return None
@@ -67,8 +76,12 @@ def _times(shape: tuple[int, ...], axis: int, by: int) -> tuple[int, ...]:
     return (*shape[:axis], by * shape[axis], *shape[axis + 1 :])
 
 
-def _works(run: Run, xs: tuple[Any, ...]) -> bool:
+def _works(run: Run, base: Base, xs: tuple[Any, ...]) -> bool:
+    """Whether the forward gives finite numbers, no fewer than before: of what is longer there is
+    less for a window, and who says that windows are square may mean it."""
     try:
-        return all(np.isfinite(y).all() for y in run.forward(xs))
+        ys = run.forward(xs)
     except UnusableError:
         return False
+    fewer = any(y.size < z.size for y, z in zip(ys, base.ys, strict=True))
+    return not fewer and all(np.isfinite(y).all() for y in ys)

@@ -73,7 +73,7 @@ class OtherPoints:
         except BackwardError as error:
             if _says_how_many(error):
                 run.skip(point.name, f"the backward takes a fixed number of parts: {error}")
-            elif right and code == "size" and self._is_meant(point):
+            elif right and point.kind == "size" and self._is_meant(point):
                 says = f"{point.name}: the backward raises {error}, the forward works"
                 run.behaves(code, None, says, point=point.name, error=str(error))
             return None
@@ -135,7 +135,7 @@ class OtherPoints:
         """Say what is wrong at a point, the captured one being right."""
         run, point = self.run, base.point
         # Without code of its own a subject may hold sizes that nobody sees, as ops do.
-        written = run.subject.source is not None and code == "size"
+        written = run.subject.source is not None and point.kind == "size"
         for k, shape in found.misshaped.items() if written else ():
             says = f"at {point.name} the gradient has shape {shape}"
             run.behaves(code, k, says, point=point.name, got=shape, expected=base.xs[k].shape)

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.verify.measure.nature import even_axis, is_symmetric, like
 from chainrule.verify.measure.noise import tangent
 from chainrule.verify.measure.run import Point, Run, is_array
-from chainrule.verify.measure.sizes import even_axis
 from chainrule.verify.subject import Array
 
 _SIGNS = re.compile(r"\b(f?abs|absolute|sign|copysign)\(")
@@ -68,10 +68,15 @@ def _mapped(
     chosen = run.wanted if which is None else which
     return tuple(
         [
-            np.asarray(change(x), x.dtype) if k in chosen and is_array(x) else x
+            _kept(x, np.asarray(change(x), x.dtype)) if k in chosen and is_array(x) else x
             for k, x in enumerate(xs)
         ]
     )
+
+
+def _kept(x: Array, new: Array) -> Array:
+    """New values, symmetric where they were."""
+    return like(x, new) if is_symmetric(x) else new
 
 
 def _signed(x: Array) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.measure.lengths import LARGEST, extents, free
+from chainrule.verify.measure.nature import like
 from chainrule.verify.measure.noise import Base, signs
 from chainrule.verify.measure.run import Point, Run, UnusableError, inexact, is_array
 from chainrule.verify.subject import Array
@@ -153,7 +154,7 @@ def _unequal(run: Run, xs: Sequence[Any], changed: Sequence[Any]) -> tuple[Any, 
         twins = [j for j in run.wanted if j < k and is_array(x) and np.array_equal(xs[j], x)]
         if twins and inexact(x) and x.size > 1:
             moved = (new * (1 + 0.1 * signs(run.rng, new.shape))).astype(x.dtype)
-            apart[k] = _as_rows(x, moved)
+            apart[k] = like(x, moved)
     return tuple(apart)
 
 
@@ -197,7 +198,7 @@ def lengthened(run: Run, x: Array, k: int, shape: tuple[int, ...]) -> Array:
     grown = _taken(x, shape)
     if grown.size > x.size and k in run.wanted:
         grown = (grown * (1 + 0.1 * signs(run.rng, grown.shape))).astype(x.dtype)
-    return _as_rows(x, grown)
+    return like(x, grown)
 
 
 def _within(x: Array, renaming: Renaming) -> Array:
@@ -247,29 +248,3 @@ def _permuted(run: Run, x: Array, new: Array, axis: int, renaming: Renaming) -> 
     every = np.broadcast_to(np.arange(count), (*others, count))
     drawn = run.rng.permuted(every, axis=-1)[..., :wanted]
     return np.moveaxis(drawn, -1, axis).astype(x.dtype)
-
-
-def even_axis(x: Array) -> int | None:
-    """The last axis along which rows of x sum to the same (probabilities, one-hot), if there is;
-    a single row, to 1."""
-    if not x.size or x.dtype.kind == "c" or bool((x < 0).any()):
-        return None
-    for axis in reversed(range(x.ndim)):
-        sums = x.sum(axis=axis, dtype=np.float64)
-        total = 1.0 if sums.size == 1 else float(sums.reshape(-1)[0])
-        if x.shape[axis] > 1 and total > 0 and np.allclose(sums, total, rtol=1e-3, atol=0):
-            return axis
-    return None
-
-
-def _as_rows(x: Array, new: Array) -> Array:
-    """Rows that summed to the same do so again, along the same axis."""
-    axis = even_axis(x)
-    if axis is None:
-        return new
-    total = float(x.sum(dtype=np.float64)) * x.shape[axis] / x.size
-    sums = new.sum(axis=axis, keepdims=True)
-    first = np.zeros_like(new)
-    np.put_along_axis(first, np.zeros_like(sums, np.int64), total, axis)
-    with np.errstate(all="ignore"):
-        return np.where(sums > 0, new / sums * total, first).astype(x.dtype)

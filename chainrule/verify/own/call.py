@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.derive import pullback_nodes
 from chainrule.dtypes import INEXACT
 from chainrule.errors import GradientError, describe
-from chainrule.graph import Node, order, recording, variable
+from chainrule.graph import Node, Variable, order, recording, variable
 from chainrule.ops.families import zeros_like
 from chainrule.tensor import Tensor, asarray
 from chainrule.tree import flatten
@@ -90,6 +90,11 @@ def _bar(node: Node | None, got: dict[Node, Any]) -> Array | None:
 
 
 # --- From what the user passes to leaves ---------------------------------------------------------
+
+
+def flows(x: Any) -> bool:
+    """Whether a gradient flows to x."""
+    return isinstance(x, Variable) and x.node is not None and x.node.needs
 
 
 def is_array(x: Any) -> bool:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chainrule.graph import Variable, apply, interposed, is_recording
+from chainrule.graph import apply, interposed, is_recording
 from chainrule.op import Detach, Op
 from chainrule.provenance import line_of, user_line
 from chainrule.verify.finding import Finding, Name
-from chainrule.verify.own.call import Call
+from chainrule.verify.own.call import Call, flows
 from chainrule.verify.place import Place
 from chainrule.verify.reading import place_at
 from chainrule.verify.subject import values
@@ -40,21 +40,17 @@ def cuts_in(call: Call) -> list[Cut]:
     found: dict[Cut, None] = {}
 
     def left(x: Any, how: str) -> None:
-        if how != "bool()" and x.node is not None and x.node.needs:
+        if how != "bool()" and flows(x):
             found[Cut(how, _here())] = None
 
     def look(op: Op, xs: Sequence[Any]) -> Any:
-        if not is_recording() and not isinstance(op, Detach) and _needs(xs):
+        if not is_recording() and not isinstance(op, Detach) and any(flows(x) for x in xs):
             found[Cut("no_grad", _here())] = None
         return apply(op, *xs)
 
     with watching(Watch(left=left)), interposed(look):
         call.run(values(call))
     return list(found)
-
-
-def _needs(xs: Sequence[Any]) -> bool:
-    return any(isinstance(x, Variable) and x.node is not None and x.node.needs for x in xs)
 
 
 def _here() -> Place:

@@ -25,6 +25,7 @@ from chainrule.tensor import Tensor, asarray
 from chainrule.verify.arrays.convention import listed
 from chainrule.verify.copies import twin
 from chainrule.verify.flow import trace
+from chainrule.verify.needed import needed
 from chainrule.verify.own.call import is_array, leaves_of
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, place_of, source_of, with_forward
@@ -170,12 +171,17 @@ _PUSHED = 256
 
 
 def subject_of_function(
-    function: type[Function], args: Sequence[Any], *, name: str | None = None
+    function: type[Function],
+    args: Sequence[Any],
+    *,
+    name: str | None = None,
+    needs: Sequence[bool] | None = None,
 ) -> Stated:
     """The subject of a `Function` at the arguments of its `apply`.
 
-    Tensors and arrays of floats are wanted; all other arguments stay what they are. Raises
-    `GradientError` if there is nothing to differentiate.
+    Tensors and arrays of floats are wanted, if the call needed their gradients (`needs`; by default
+    as the tensors require them) or backward gives them; all other arguments stay what they are.
+    Raises `GradientError` if there is nothing to differentiate.
     """
     names = argument_names(function.forward, len(args) + 1)[1:]
     inputs: tuple[Input, ...] = tuple(
@@ -191,7 +197,25 @@ def subject_of_function(
     )
     xs = [x.value for x in inputs]
     _, streams = drawn(lambda: made.forward(xs), (function.forward, function.backward))
-    return replace(made, streams=streams)
+    asked = [isinstance(a, Tensor) and a.requires_grad for a in args] if needs is None else needs
+    return _expected(replace(made, streams=streams), asked)
+
+
+def _expected(made: Stated, needs: Sequence[bool]) -> Stated:
+    """The subject, with the gradients only that are to be looked at."""
+    xs = [x.value for x in made.inputs]
+    floats = [x.wanted for x in made.inputs]
+
+    def wanting(wants: Sequence[bool]) -> Stated:
+        pairs = zip(made.inputs, wants, strict=True)
+        return replace(made, inputs=tuple([replace(x, wanted=w) for x, w in pairs]))
+
+    def pull(wants: Sequence[bool]) -> tuple[Array | None, ...]:
+        some = wanting(wants)
+        return some.pull(xs, [np.ones_like(y) for y in some.forward(xs)])
+
+    required = [f and bool(n) for f, n in zip(floats, needs, strict=True)]
+    return wanting(needed(floats, required, pull))
 
 
 def _input(name: str, arg: Any) -> list[Input]:
@@ -202,10 +226,14 @@ def _input(name: str, arg: Any) -> list[Input]:
 
 
 def subjects_of_function(
-    function: type[Function], args: Sequence[Any], *, name: str | None = None
+    function: type[Function],
+    args: Sequence[Any],
+    *,
+    name: str | None = None,
+    needs: Sequence[bool] | None = None,
 ) -> list[Subject]:
     """The backward's subject and, if the class states a jvp and is small here, the jvp's."""
-    stated = subject_of_function(function, args, name=name)
+    stated = subject_of_function(function, args, name=name, needs=needs)
     size = sum([x.value.size for x in stated.inputs if x.wanted])
     if function.jvp is Function.jvp or size > _PUSHED:
         return [stated]

@@ -8,25 +8,34 @@ from typing import Any
 from chainrule.function import Call as UserCall
 from chainrule.graph import Variable, apply, interposed
 from chainrule.op import Op
-from chainrule.verify.own.call import Call
+from chainrule.verify.own.call import Call, flows
 from chainrule.verify.own.function import subjects_of_function
 from chainrule.verify.subject import Subject, values
 
 
 def functions_in(call: Call) -> list[Subject]:
     """A subject for each distinct `Function` that ran in `call`, in order."""
-    found: dict[Any, tuple[Any, list[Any]]] = {}
+    found: dict[Any, tuple[Any, list[Any], tuple[bool, ...]]] = {}
 
     def look(op: Op, xs: Sequence[Any]) -> Any:
         if isinstance(op, UserCall):
-            args = list(op.static)
-            arrays = [x.value if isinstance(x, Variable) else x for x in xs]
-            for place, x in zip(op.places, arrays, strict=True):
-                args[place] = x
-            key = (op.function, repr(op.static), tuple([(x.shape, x.dtype) for x in arrays]))
-            found.setdefault(key, (op.function, args))
+            args, needs = arguments(op, xs)
+            shapes = tuple([(args[i].shape, args[i].dtype) for i in op.places])
+            key = (op.function, repr(op.static), shapes, needs)
+            found.setdefault(key, (op.function, args, needs))
         return apply(op, *xs)
 
     with interposed(look):
         call.run(values(call))
-    return [s for f, args in found.values() for s in subjects_of_function(f, args)]
+    return [
+        s for f, args, needs in found.values() for s in subjects_of_function(f, args, needs=needs)
+    ]
+
+
+def arguments(op: UserCall, xs: Sequence[Any]) -> tuple[list[Any], tuple[bool, ...]]:
+    """What a `Function` was applied to, and which of its arguments needed gradients."""
+    args, needs = list(op.static), [False] * len(op.static)
+    for i, x in zip(op.places, xs, strict=True):
+        args[i] = x.value if isinstance(x, Variable) else x
+        needs[i] = flows(x)
+    return args, tuple(needs)

@@ -25,9 +25,10 @@ from chainrule.verify.alike import certified_after, merged
 from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding, Name
 from chainrule.verify.ledger import Ledger, Skipped
-from chainrule.verify.own.call import is_array, results_of
+from chainrule.verify.own.call import flows, is_array, results_of
 from chainrule.verify.own.cuts import explained
 from chainrule.verify.own.function import subjects_of_function
+from chainrule.verify.own.inside import arguments
 from chainrule.verify.own.module import holding, subject_of_module
 from chainrule.verify.own.op import subject_of_op
 from chainrule.verify.place import Place
@@ -121,7 +122,7 @@ def seen(model: Module, run: Callable[..., Any], args: Sequence[Any]) -> Run:
 
 
 def _flows(xs: Sequence[Any]) -> bool:
-    return any(isinstance(x, Variable) and x.node is not None and x.node.needs for x in xs)
+    return any(flows(x) for x in xs)
 
 
 def _note(found: Run, known: set[Any], op: Op, xs: Sequence[Any], y: Any) -> None:
@@ -131,7 +132,8 @@ def _note(found: Run, known: set[Any], op: Op, xs: Sequence[Any], y: Any) -> Non
         return
     shapes = tuple([(v.shape, str(v.dtype)) if is_array(v) else v for v in values])
     user = isinstance(op, UserCall)
-    key = (op.function, repr(op.static), shapes) if user else (op, shapes)
+    args, needs = arguments(op, xs) if user else ([], ())
+    key = (op.function, repr(op.static), shapes, needs) if user else (op, shapes)
     if key in known:
         return
     known.add(key)
@@ -139,10 +141,7 @@ def _note(found: Run, known: set[Any], op: Op, xs: Sequence[Any], y: Any) -> Non
     if sum([v.size for v in values if is_array(v)]) > _LARGEST:
         found.skipped.append(Skipped(op.name, f"its arguments are large, at {place}"))
     elif user:
-        args = list(op.static)
-        for i, v in zip(op.places, values, strict=True):
-            args[i] = v
-        found.functions += subjects_of_function(op.function, args)
+        found.functions += subjects_of_function(op.function, args, needs=needs)
     elif len(found.ops) >= _MOST:
         found.skipped.append(Skipped(op.name, f"{_MOST} ops are looked at already, at {place}"))
     elif (subject := subject_of_op(op, values, place=place)) is not None:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from chainrule.errors import ConfigError
+from chainrule.verify.needed import needed
 from chainrule.verify.pytorch.calls import COLUMNS, CallSubject, subject_of_call
 from chainrule.verify.pytorch.coefficients import coefficients_call
 from chainrule.verify.pytorch.convert import Array, is_float, plain, tensor_like, to_numpy, to_torch
@@ -129,23 +130,16 @@ class FunctionSubject(Subject):
         """For which arguments a gradient is expected."""
         floats = [is_float(x) for x in args]
         required = [f and bool(x.requires_grad) for f, x in zip(floats, args, strict=True)]
-        if not any(required) or required == floats:
-            return tuple(floats)
         every = self.inputs
+
+        def pull(wants: Sequence[bool]) -> tuple[Array | None, ...]:
+            self.inputs = tuple([replace(x, wanted=w) for x, w in zip(every, wants, strict=True)])
+            return self.pull(self.values, [np.ones_like(y) for y in self.forward(self.values)])
+
         try:
-            gs = [np.ones_like(y) for y in self.forward(self.values)]
-            given = self.pull(self.values, gs)
-            self.inputs = tuple(
-                [replace(x, wanted=r) for x, r in zip(every, required, strict=True)]
-            )
-            alone = self.pull(self.values, gs)
-        except Exception:  # as the user's code raises it, where no gradient was ever asked for
-            return tuple(required)
+            return needed(floats, required, pull)
         finally:
             self.inputs = every
-        if any(r and a is None for r, a in zip(required, alone, strict=True)):
-            return tuple(required)  # as it is run, it gives none: `needs_input_grad` was misread
-        return tuple([r or g is not None for r, g in zip(required, given, strict=True)])
 
     @property
     def values(self) -> tuple[Any, ...]:

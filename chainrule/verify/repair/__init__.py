@@ -30,7 +30,7 @@ from chainrule.verify.repair.suspects import suspect
 from chainrule.verify.repair.truth import first_wrong
 from chainrule.verify.subject import Source
 
-SECONDS = 1.8
+SECONDS = 2.4
 """Processor time for one subject's search in its backward, without the last check."""
 _MORE = 0.8
 """The same for each function that it calls, and for the forward."""
@@ -238,6 +238,7 @@ def _checked(posed: Problem, version: Version, inputs: frozenset[int]) -> float 
     wrong = set(evidence.wrong_inputs())
     general = any(b.input is None for b in evidence.behaviours)
     if wrong & inputs or (version.right and (wrong or general)):
+        posed.learn(evidence)
         return None
     errors = [t.error for t in evidence.trials if t.input in inputs and t.verdict == "right"]
     return max(errors) if errors else None

@@ -68,12 +68,13 @@ class Bench:
 
     def taken(self, cost: float, share: float) -> Iterator[list[Edit]]:
         """Proposed edits up to a cost, some at a time, for a share of the time that is left."""
+        proposed = self.proposed  # Working them out is no part of the share.
         now = process_time()
         until = now + share * (self.lab.problem.stop - now)
-        while self.proposed and self.proposed[0].cost <= cost and process_time() <= until:
-            batch = [e for e in self.proposed[:_BATCH] if e.cost <= cost]
+        while proposed and proposed[0].cost <= cost and process_time() <= until:
+            batch = [e for e in proposed[:_BATCH] if e.cost <= cost]
             yield batch
-            del self.proposed[: len(batch)]  # Costlier ones are for a later stage.
+            del proposed[: len(batch)]  # Costlier ones are for a later stage.
 
 
 def cost_of(edit: Edit) -> float:

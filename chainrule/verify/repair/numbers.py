@@ -49,6 +49,7 @@ def scalars(scene: Scene, other: Scene | None = None) -> list[Scalar]:
     found += [Scalar(_root(scene, str(c)), (math.sqrt(c),) * len(scenes), 0.6) for c in (2, 3)]
     gelu = math.sqrt(2 / math.pi)
     found += [Scalar(repr(gelu), (gelu,) * len(scenes), 0.9), *_standing(scenes)]
+    found += _counts(scenes)
     best = dict[str, Scalar]()
     for s in found:
         if s.text not in best or s.cost < best[s.text].cost:
@@ -107,6 +108,22 @@ def bounds(scene: Scene) -> dict[str, float]:
     found |= {k: float(v.reshape(-1)[0].real) for k, v in named.items() if v is not None}
     finite = [(k, v) for k, v in found.items() if math.isfinite(v)]
     return dict(finite[:_BOUNDS])
+
+
+def _counts(scenes: list[Scene]) -> Iterator[Scalar]:
+    """What images are averaged over: the size of their last two axes, and how many elements there
+    are of each channel."""
+    extents = [s.extents for s in scenes]
+    for whole in [k for k in extents[0] if not k.endswith("]")]:
+        shape = f"{whole.rpartition('.')[0]}.shape["
+        axes = [k for k in extents[0] if k.startswith(shape)]
+        if len(axes) < 3 or not all(k in e for k in (whole, *axes) for e in extents):
+            continue
+        area = [e[axes[-2]] * e[axes[-1]] for e in extents]
+        yield Scalar(f"{axes[-2]} * {axes[-1]}", tuple(map(float, area)), 0.35)
+        for k in axes:
+            rest = [e[whole] // e[k] for e in extents]
+            yield Scalar(f"{whole} // {k}", tuple(map(float, rest)), 0.35)
 
 
 def _root(scene: Scene, text: str) -> str:

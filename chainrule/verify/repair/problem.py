@@ -92,6 +92,12 @@ class Problem:
                 return False
         return True
 
+    def learn(self, evidence: Evidence) -> None:
+        """Take what a version was found to be wrong at, in a full examination, as a target: no
+        other version that is wrong there has to be examined."""
+        for found in evidence.jacobians[:1]:
+            self.targets += _at(self.subject, Point("another", found.xs, "value"), layouts=False)
+
     @property
     def over(self) -> bool:
         """Whether the processor time is up; looked at now and then, for a look is not cheap."""

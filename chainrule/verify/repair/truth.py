@@ -211,10 +211,10 @@ def _called_otherwise(
     scene: Scene, node: ast.expr, values: list[Array], forward: Forward
 ) -> int | None:
     """The first turn in which the only value of a name is not the cotangent that it is called."""
-    name = given_name(scene, node) or (node.id if isinstance(node, ast.Name) else "")
+    name = _name_of(scene, node)
     if name not in scene.assigned_once or not scene.flows(node):
         return None
-    meant = [c for n in _undone(name) for c in forward.by_name.get(n, [])]
+    meant = _called_after(scene, node, forward)
     if not meant or any(v.size < DIRECTIONS for v in values):
         return None
     right = [not np.any(v) or any(_ratio(products(v), c) for c in meant) for v in values]
@@ -227,6 +227,15 @@ def _turn_of(lab: Lab, node: ast.expr) -> int:
     forward = forward_of(lab.problem, lab.target)
     floats = [v for v in values if v is not None]
     return _called_otherwise(lab.scene, node, floats, forward) or 0
+
+
+def _name_of(scene: Scene, node: ast.expr) -> str:
+    return given_name(scene, node) or (node.id if isinstance(node, ast.Name) else "")
+
+
+def _called_after(scene: Scene, node: ast.expr, forward: Forward) -> list[Array]:
+    """What is known of the cotangents that a value is called after, in all turns."""
+    return [c for n in _undone(_name_of(scene, node)) for c in forward.by_name.get(n, [])]
 
 
 def _undone(name: str) -> list[str]:
@@ -243,6 +252,9 @@ def _ratios(scene: Scene, node: ast.expr, value: Array, forward: Forward) -> Ite
             return
         seen, own = products(value), _returned_for(scene, node, forward)
         every = forward.cotangents.get(value.shape, [])
+        meant = _called_after(scene, node, forward)
+        if any(_ratio(seen, p) is not None for p in meant):
+            every = meant  # `dz` is no cotangent of `-z`, though it may be a multiple of that.
         same = [(seen, p) for p in (every if own is None else [own])]
     else:
         named = [forward.names[n] for n in _called(scene, node) if n in forward.names]

@@ -18,6 +18,8 @@ from chainrule.verify.repair.scene import Scene
 
 EARLY = 0.6
 """Of places on one way, each as good as the others, the last one is where a factor is written."""
+_OF_NUMBERS = 1.2
+"""How unlikely it is that a factor is missing in a number: a count of fewer than there are."""
 _IN_LOOPS = (-1.0, 2.0, 0.5)
 _MOVING = re.compile(
     r"^(reshape|view|flatten|ravel|transpose|swapaxes|permute|move(dim|axis)|expand|broadcast_to|"
@@ -31,11 +33,15 @@ def weighed(lab: Lab) -> Iterator[Edit]:
     """Edits that give each expression the weight with which a wrong gradient comes out right."""
     there = lab.elsewhere
     numbers = scalars(lab.scene, None if there is None else there.scene)
+    counts = [s for s in numbers if s.text not in lab.scene.cotangents]
     for node, effect in lab.scales.items():
         for (more,) in lab.fits([effect]):
             for weight in _weights(there, node, 1 + more):
                 yield from with_weight(lab.scene, node, weight, _values(lab, node), numbers)
                 yield from _divided(lab, node, weight, numbers)
+        if _values(lab, node):
+            for weight in _as_divisor(lab, there, node):
+                yield from with_weight(lab.scene, node, weight, _values(lab, node), counts)
         if lab.scene.watched.turns[lab.scene.draft.index[node]] > 1:
             for w in _IN_LOOPS:  # What is handed on from turn to turn is not affine.
                 if lab.helps(node, lambda v, w=w: v * w):
@@ -49,6 +55,21 @@ def _weights(there: Lab | None, node: ast.expr, here: float) -> list[Values]:
     effect = there.effect(node, lambda v: v + v)
     others = [] if effect is None else there.fits([effect])
     return [(here, 1 + more) for (more,) in others if (1 + more) * here > 0] or [(here,)]
+
+
+def _as_divisor(lab: Lab, there: Lab | None, node: ast.expr) -> Iterator[Values]:
+    """Weights of a number by which something is divided, at one place or at several: a gradient is
+    affine in what one divided by it is."""
+    for here in _inverse(lab, node):
+        others = [] if there is None else list(_inverse(there, node))
+        yield from [(here, w) for w in others if w * here > 0] or [(here,)]
+
+
+def _inverse(lab: Lab, node: ast.expr) -> Iterator[float]:
+    effect = lab.effect(node, lambda v: v / 2)
+    for (more,) in [] if effect is None else lab.fits([effect]):
+        if abs(1 + more) > NEAR:
+            yield 1 / (1 + more)
 
 
 def _values(lab: Lab, node: ast.expr) -> Values:
@@ -69,6 +90,7 @@ def with_weight(
     elif abs(weight[0]) < NEAR:
         yield from _left_out(scene, node)
     else:
+        cost = _OF_NUMBERS if value else cost + early(scene, node)
         yield from _scaled(scene, node, weight, numbers, cost)
         yield from _respelled(scene, node, weight, value, numbers)
 
@@ -144,7 +166,6 @@ def _scaled(
     scene: Scene, node: ast.expr, weight: Values, numbers: list[Scalar], cost: float
 ) -> Iterator[Edit]:
     here = as_part(scene.draft, node, MUL)
-    cost += early(scene, node)
     sign = "-" if weight[0] < 0 else ""
     for text, extra in factors(tuple(map(abs, weight)), numbers):
         yield scene.put(node, f"{sign}{here} {text}", "factor", cost + extra)

@@ -112,7 +112,7 @@ class OwnFunctions(FunctionsObserver):
 
     def __init__(self) -> None:
         self._patches = Patches()
-        self._calls: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
+        self._calls: dict[Any, tuple[Any, tuple[Any, ...], tuple[bool, ...]]] = {}
 
     def start(self) -> None:
         """Capture from now on."""
@@ -134,23 +134,28 @@ class OwnFunctions(FunctionsObserver):
 
     def _note(self, function: Any, args: Sequence[Any]) -> None:
         from chainrule.function import Function
+        from chainrule.verify.own.call import flows
 
+        if function.backward is Function.backward:
+            return
         values = [_value(a) for a in args]
+        needs = tuple([flows(a) for a in args])
         key = (function, tuple([_signature(v) for v in values]))
-        if key not in self._calls and function.backward is not Function.backward:
+        *_, known = self._calls.get(key, (None, None, None))
+        if known is None or sum(needs) > sum(known):  # the call that needed most gradients
             random = np.random.default_rng(len(self._calls))
-            self._calls[key] = (function, tuple([_copied(v, random) for v in values]))
+            self._calls[key] = (function, tuple([_copied(v, random) for v in values]), needs)
 
     def names(self) -> list[str]:
         """The classes' names."""
-        return [function.__name__ for function, _ in self._calls.values()]
+        return [function.__name__ for function, *_ in self._calls.values()]
 
     def subjects(self) -> list[Subject]:
         """Calls, the last one first."""
         from chainrule.verify.own.function import subjects_of_function
 
-        made = [s for f, args in self._calls.values() for s in subjects_of_function(f, args)]
-        return made[::-1]
+        calls = self._calls.values()
+        return [s for f, xs, needs in calls for s in subjects_of_function(f, xs, needs=needs)][::-1]
 
 
 def _value(arg: Any) -> Any:

@@ -140,7 +140,7 @@ def _other_conjugates(scene: Scene, a: ast.expr, b: ast.expr, module: str) -> It
 
 
 _CONJUGATES = ("conj", "conjugate")
-_ELEMENTWISE = ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "sign", "sigmoid")
+_ELEMENTWISE = ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "sign", "sigmoid", "relu")
 _AXIS = re.compile(r"(.*\.shape)\[(-?\d+)\]")
 _CALLED = re.compile(r"[A-Za-z_][\w.]*(?=\()")
 _RELATED = (
@@ -158,10 +158,15 @@ _RELATED = (
 
 def functions(scene: Scene) -> Iterator[Edit]:
     """A function that is easily taken for another: `sin` for `cos`, `maximum` for `minimum`."""
+    texts = "\n".join(forward_texts(scene.draft.source))
+    said = [c.rpartition(".")[2] for c in _CALLED.findall(texts)]
     for node in scene.expressions:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             here, end = node.func.attr, scene.draft.span(node.func)[1]
-            for other in [o for group in _RELATED if here in group for o in group if o != here]:
+            others = [o for group in _RELATED if here in group for o in group if o != here]
+            if here in _ELEMENTWISE:  # The forward may call what is meant.
+                others += [o for o in said if o != here and o in _ELEMENTWISE]
+            for other in dict.fromkeys(others):
                 says = f"`{here}` becomes `{other}`"
                 yield Edit(end - len(here), end, other, "wrong_value", 1.4, says)
 

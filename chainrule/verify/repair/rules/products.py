@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import MUL, called, part
+from chainrule.verify.repair.fit import ATOM, MUL, called, part
 from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.wording import forward_texts
 
 _MATMULS = ("matmul", "dot", "mm", "bmm")
 _SWAPS = ("transpose", "swapaxes", "permute_dims", "permute", "t", "matrix_transpose")
+_TURNS = re.compile(r"\.(?:transpose|permute|swapaxes|moveaxis|movedim)\([-\d, ()]+\)")
+"""Axes in another order, as it is written after a value."""
 _COST = {(1, 0): 1.0, (0, 1): 1.0, (1, 1): 1.6}
 
 
@@ -128,3 +132,32 @@ def permuted(scene: Scene) -> Iterator[Edit]:
         texts = [scene.draft.src(a) for a in axes]
         for order in itertools.permutations(texts):
             yield Edit(start, end, ", ".join(order), "transposed", 1.8, "axes in another order")
+
+
+def lined_up(scene: Scene) -> Iterator[Edit]:
+    """Axes that are put in another order before they are flattened, or after they were taken apart,
+    as elsewhere in the backward or the forward: heads that are merged."""
+    texts = [scene.draft.body, *forward_texts(scene.draft.source)]
+    turns = list(dict.fromkeys([m for t in texts for m in _TURNS.findall(t)]))
+    for node in scene.expressions if turns else ():
+        if not isinstance(node, ast.Call) or called(node) not in ("reshape", "view", "flatten"):
+            continue
+        (_, end), here = scene.draft.span(node), scene.draft.src(node)
+        parent = scene.draft.parents.get(node)
+        given = scene.draft.body[end:].startswith(tuple(turns)) or isinstance(parent, ast.Attribute)
+        after = [] if given else [here + t for t in turns]
+        for text in [*_before(scene, node, turns), *after]:
+            yield scene.put(node, text, "transposed", 1.25)
+
+
+def _before(scene: Scene, node: ast.Call, turns: list[str]) -> Iterator[str]:
+    """`x.transpose(0, 1).reshape(n, d)` for `x.reshape(n, d)` and for `x.view(n, d)`."""
+    match node.func:
+        case ast.Attribute(value=inner) if len(scene.shape(inner) or ()) > 2:
+            (_, end), (_, last) = scene.draft.span(inner), scene.draft.span(node)
+            rest = scene.draft.body[end:last]
+            rest = rest[rest.index(".") :].replace(".view(", ".reshape(", 1)
+            if not scene.draft.src(inner).endswith(tuple(turns)):
+                yield from [part(scene.draft.src(inner), ATOM) + t + rest for t in turns]
+        case _:
+            return

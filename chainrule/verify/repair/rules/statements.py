@@ -143,6 +143,32 @@ def scattered(scene: Scene) -> Iterator[Edit]:
             yield Edit(start, end, text, "overwritten", 1.2, says)
 
 
+_ADDING = {
+    "scatter": "scatter_add",
+    "scatter_": "scatter_add_",
+    "index_copy": "index_add",
+    "index_copy_": "index_add_",
+}
+
+
+def added_up(scene: Scene) -> Iterator[Edit]:
+    """Calls that put values in places, of which equal ones should add up: `scatter_` becomes
+    `scatter_add_`, and `index_put_` gets `accumulate=True`."""
+    for node in scene.draft.nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(attr="index_put_" | "index_put" | "_index_put")):
+                if not any(k.arg == "accumulate" for k in node.keywords):
+                    end = scene.draft.span(node)[1] - 1
+                    says = "equal indices are added up"
+                    yield Edit(end, end, ", accumulate=True", "overwritten", 1.0, says)
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _ADDING:
+                end = scene.draft.span(node.func)[1]
+                says = f"`{name}` becomes `{_ADDING[name]}`"
+                yield Edit(end - len(name), end, _ADDING[name], "overwritten", 1.0, says)
+            case _:
+                continue
+
+
 def own_copy(scene: Scene) -> Iterator[Edit]:
     """A copy before something is written into: `dx = g` to `dx = g.copy()`, `g *= m` to
     `g = g * m`."""
