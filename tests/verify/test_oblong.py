@@ -85,3 +85,43 @@ def test_what_is_right_or_square_by_what_it_is(name: str):
     evidence = measured(f, b, x)
     assert not codes(evidence) - set(NOTES)
     assert not evidence.wrong
+
+
+SINGLE = {
+    "the sum over a batch of one": (lambda x, w: x @ w, lambda x, w, g: (g @ w.T, x.T @ g)),
+    "the first row of a batch of one": (
+        lambda x, w: x @ w,
+        lambda x, w, g: (g @ w.T, np.outer(x[0], g[0])),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(SINGLE))
+def test_a_batch_of_one_is_one_by_chance(name: str):
+    f, b = SINGLE[name]
+    evidence = measured(f, b, normal(1, 4), normal(4, 3))
+    assert codes(evidence) == ({"size"} if "first row" in name else set())
+
+
+def test_what_is_spread_over_a_batch_of_one_stays_alone():
+    def back(x: Any, b: Any, g: Any) -> Any:
+        return g * (x + b > 0), (g * (x + b > 0)).sum(0, keepdims=True)
+
+    evidence = measured(lambda x, b: np.maximum(x + b, 0), back, normal(1, 5), normal(1, 5))
+    assert not codes(evidence) - set(NOTES)
+
+
+def test_covariances_stay_symmetric_and_definite():
+    def f(k: Any, y: Any) -> Any:
+        return 0.5 * y @ np.linalg.solve(k, y) + 0.5 * np.linalg.slogdet(k)[1]
+
+    def b(k: Any, y: Any, g: Any) -> Any:
+        a = np.linalg.solve(k, y)
+        return 0.5 * g * (np.linalg.inv(k) - np.outer(a, a)), g * a
+
+    x = np.arange(9) / 2
+    k = np.exp(-0.5 * (x[:, None] - x) ** 2) + 0.1 * np.eye(9)
+    evidence = measured(f, b, k, normal(9))
+    assert not codes(evidence) - set(NOTES)
+    assert not evidence.wrong
+    assert any(len(t.point) > 12 and "other sizes" in t.point for t in evidence.trials)

@@ -459,3 +459,23 @@ def test_the_message_of_the_assertion_is_the_diagnosis():
     assert "sign flipped" in text and "test_own.py" in text and "planted" in text
     with pytest.raises(AssertionError, match="Cubed"):
         verify.assert_gradients(Cubed, cr.tensor(X))
+
+
+class Weighted(cr.Function):
+    """A product of which one factor is data: nobody asks for its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, w: Any) -> Any:
+        ctx.save_for_backward(x, w)
+        return x * w
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        _, w = ctx.saved_tensors
+        return g * w, None
+
+
+@pytest.mark.parametrize("needed", [(True, False), (True, True)])
+def test_a_gradient_that_no_call_needs_is_not_missed(needed: tuple[bool, bool]):
+    x, w = [cr.tensor(X, requires_grad=r) for r in needed]
+    assert verify.function(Weighted, x, w).ok is not needed[1]

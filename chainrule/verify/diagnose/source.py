@@ -12,6 +12,9 @@ from chainrule.verify.arrays.naming import gradient_of
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Source, Subject, wanted
 
+_FORMS = ("reshape", "view", "view_as", "contiguous", "to", "type", "type_as", "astype", "clone")
+"""Methods that give a value another form only."""
+
 
 @dataclass(frozen=True)
 class Overwrite:
@@ -45,15 +48,13 @@ def line_of(subject: Subject, k: int | None) -> Place | None:
         tree = ast.parse(textwrap.dedent(source.text))
     except SyntaxError:
         return place
-    node = _returned(tree, subject, k)
-    if node is None:
-        left = _left(tree, subject, k)
-        return (
-            place
-            if left is None
-            else Place(place.file, left + source.first_line - 1, place.function)
-        )
-    line = _last_assigned(tree, node.id, k) if isinstance(node, ast.Name) else node.lineno
+    line = _left(tree, subject, k)
+    if line is None:
+        node = _returned(tree, subject, k)
+        if node is None:
+            return place
+        name = _named(node)
+        line = _last_assigned(tree, name, k) if name else node.lineno
     return Place(place.file, line + source.first_line - 1, place.function) if line else place
 
 
@@ -69,6 +70,19 @@ def _returned(tree: ast.AST, subject: Subject, k: int) -> ast.expr | None:
     if count == len(subject.inputs):
         return value.elts[k]
     return value.elts[order.index(k)] if k in order and count == len(order) else None
+
+
+def _named(node: ast.expr) -> str:
+    """The name of a value that is only given another form: `dx`, `dx.reshape(s)`, `tensor(dx)`."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if attr in _FORMS:
+            return name
+        case ast.Call(func=ast.Attribute() | ast.Name(), args=[ast.Name(id=name)]):
+            return name
+        case _:
+            return ""
 
 
 def _left(tree: ast.AST, subject: Subject, k: int) -> int | None:

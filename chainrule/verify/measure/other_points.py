@@ -12,6 +12,7 @@ from chainrule.verify.measure.captured import around
 from chainrule.verify.measure.noise import Base, based, vanished
 from chainrule.verify.measure.probes import Probe, probe
 from chainrule.verify.measure.run import BackwardError, Point, Run, UnusableError
+from chainrule.verify.measure.settling import settles
 
 SECONDS = 10.0
 """After so long, points besides the captured one are left out."""
@@ -143,6 +144,10 @@ class OtherPoints:
             if (code == "one_sided" and is_beyond(self.seen[0][1], found, k)) or self._derived(
                 base, k
             ):
+                run.doubt(point.name, k)
+                continue
+            if settles(run.subject.source):
+                run.skip(point.name, "the forward turns until it settles, and may not do so there")
                 run.doubt(point.name, k)
                 continue
             trial = next(t for t in found.trials if t.input == k and t.verdict == "wrong")

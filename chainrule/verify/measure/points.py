@@ -7,6 +7,7 @@ wanted change; whoever takes nothing but positive numbers is not asked about zer
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -52,7 +53,8 @@ def varied(run: Run, point: Point, captured: Point) -> Iterator[Point]:
     ]
     for name, kind, which, change in kinds:
         if which:
-            yield Point(_named(point, name), _mapped(run, point.xs, change, which), kind)
+            xs = _in_order(run, captured.xs, _mapped(run, point.xs, change, which))
+            yield Point(_named(point, name), xs, kind)
 
 
 def _named(point: Point, name: str) -> str:
@@ -72,6 +74,19 @@ def _mapped(
             for k, x in enumerate(xs)
         ]
     )
+
+
+def _in_order(run: Run, before: Sequence[Any], xs: Sequence[Any]) -> tuple[Any, ...]:
+    """Values in which what was less than another input everywhere is no greater: the lower bound
+    stays the lower one."""
+    found = list(xs)
+    for j, k in itertools.permutations(run.wanted, 2):
+        a, b = before[j], before[k]
+        less = a.shape == b.shape and "c" not in (a.dtype.kind, b.dtype.kind) and (a < b).all()
+        if less and a.size and found[j].shape == found[k].shape:
+            low, high = np.minimum(found[j], found[k]), np.maximum(found[j], found[k])
+            found[j], found[k] = np.asarray(low, a.dtype), np.asarray(high, b.dtype)
+    return tuple(found)
 
 
 def _kept(x: Array, new: Array) -> Array:

@@ -138,7 +138,11 @@ def not_reduced(scene: Scene) -> Iterator[Edit]:
     """A reduction too much."""
     for node, operand in _calls(scene):
         if called(node) in _REDUCTIONS:
-            yield scene.put(node, scene.draft.src(operand), "wrong_axis", 1.8)
+            here = scene.draft.src(operand)
+            yield scene.put(node, here, "wrong_axis", 1.8)
+            if here in scene.cotangents and scene.shape(node) == ():
+                for text in (here, f"{here}[..., None]"):  # Each row has its own.
+                    yield scene.put(node, text, "ignores_cotangent", 1.3)
 
 
 def spread(scene: Scene) -> Iterator[Edit]:

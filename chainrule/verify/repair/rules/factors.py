@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import MUL, POW, as_part, called, number
+from chainrule.verify.repair.fit import ATOM, MUL, POW, as_part, called, number
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.repair.wording import forward_texts
@@ -142,6 +142,7 @@ def _other_conjugates(scene: Scene, a: ast.expr, b: ast.expr, module: str) -> It
 _CONJUGATES = ("conj", "conjugate")
 _ELEMENTWISE = ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "sign", "sigmoid", "relu")
 _AXIS = re.compile(r"(.*\.shape)\[(-?\d+)\]")
+_METHODS = re.compile(r"\.(\w+)\(\)")
 _CALLED = re.compile(r"[A-Za-z_][\w.]*(?=\()")
 _RELATED = (
     ("sin", "cos"),
@@ -169,11 +170,20 @@ def functions(scene: Scene) -> Iterator[Edit]:
             for other in dict.fromkeys(others):
                 says = f"`{here}` becomes `{other}`"
                 yield Edit(end - len(here), end, other, "wrong_value", 1.4, says)
+        match node:  # One side of what has two.
+            case ast.Call(
+                func=ast.Attribute(attr="maximum"), args=[x, ast.Constant(value=0 | 0.0)]
+            ) if scene.library is not None:
+                text = f"{scene.library}.abs({scene.draft.src(x)})"
+                yield scene.put(node, text, "one_sided", 1.4)
+            case _:
+                continue
 
 
 def applied(scene: Scene) -> Iterator[Edit]:
     """A function that is missing around a value: of those that forward and backward call."""
     texts = "\n".join([scene.draft.body, *forward_texts(scene.draft.source)])
+    methods = dict.fromkeys([m for m in _METHODS.findall(texts) if m in _ELEMENTWISE])
     calls = [c for c in _CALLED.findall(texts) if c.rpartition(".")[2] in _ELEMENTWISE]
     for node in scene.expressions:
         operand = isinstance(scene.draft.parents[node], ast.BinOp | ast.UnaryOp)
@@ -183,6 +193,9 @@ def applied(scene: Scene) -> Iterator[Edit]:
         for call in dict.fromkeys(calls) if scene.is_array(node) else ():
             code = _without_sign(call.rpartition(".")[2])
             yield scene.put(node, f"{call}({scene.draft.src(node)})", code, 1.5)
+        for method in methods if scene.is_array(node) else ():
+            code = _without_sign(method)
+            yield scene.put(node, f"{as_part(scene.draft, node, ATOM)}.{method}()", code, 1.5)
 
 
 def bounded(scene: Scene) -> Iterator[Edit]:

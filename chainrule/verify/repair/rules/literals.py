@@ -16,6 +16,8 @@ _MOST = 12
 _SAME_PLACE, _FRACTION, _WHOLE = 0.9, 1.3, 1.55
 """How unlikely it is: where the forward computes the same but for this number; elsewhere, for
 fractions and for whole numbers."""
+_GUARD = 0.6
+"""How unlikely it is that what the forward adds to a value was forgotten."""
 _POWERS, _NEARLY = (2, 3, 4), 0.1
 """What the derivative of a power brings with it, and how near a multiple has to come."""
 
@@ -86,3 +88,67 @@ def _parts_of(text: str) -> tuple[frozenset[str], tuple[float, ...]]:
     numbers = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
     fractions = [c for c in numbers if isinstance(c, float)]
     return frozenset([ast.unparse(p) for p in parts]), tuple(dict.fromkeys(fractions))
+
+
+def with_addend(scene: Scene) -> Iterator[Edit]:
+    """What the forward adds a number to before it uses it: `var` to `var + EPS`, or to `std ** 2`,
+    where that is the root of the sum."""
+    sums = dict[str, list[str]]()
+    for text in forward_texts(scene.draft.source):
+        for name, whole in (*_sums(text), *_roots(text)):
+            sums.setdefault(name, []).append(whole)
+    for node in scene.expressions if sums else ():
+        here = scene.draft.src(node)
+        if here in sums and not _is_added_to(scene, node):
+            for text in dict.fromkeys(sums[here]):
+                yield scene.put(node, f"({text})", "factor", _GUARD)
+
+
+def _is_added_to(scene: Scene, node: ast.expr) -> bool:
+    parent = scene.draft.parents.get(node)
+    return isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add)
+
+
+@cache
+def _sums(text: str) -> tuple[tuple[str, str], ...]:
+    """Names to which a number, or a constant by its name, is added, and the sums."""
+    found = [(_term(node), ast.unparse(node)) for node in _nodes(text)]
+    return tuple([(name, whole) for name, whole in found if name])
+
+
+@cache
+def _roots(text: str) -> tuple[tuple[str, str], ...]:
+    """The same names, and what the root of the sum is called, or one divided by it, squared."""
+    found = list[tuple[str, str]]()
+    for node in _nodes(text):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=root)], value=value):
+                words = ast.unparse(value)
+                names = [n for n in map(_term, ast.walk(value)) if n]
+            case _:
+                continue
+        if "rsqrt" in words or "** -0.5" in words or words.startswith("1"):
+            found += [(name, f"1 / {root} ** 2") for name in names]
+        elif "sqrt" in words or "** 0.5" in words:
+            found += [(name, f"{root} ** 2") for name in names]
+    return tuple(found)
+
+
+def _term(node: ast.AST) -> str:
+    """What a number is added to; empty if it is nothing with a name."""
+    match node:
+        case ast.BinOp(
+            left=ast.Name() | ast.Attribute() as left,
+            op=ast.Add(),
+            right=ast.Constant() | ast.Name() | ast.Attribute(),
+        ):
+            return ast.unparse(left)
+        case _:
+            return ""
+
+
+def _nodes(text: str) -> list[ast.AST]:
+    try:
+        return list(ast.walk(ast.parse(dedented(text.splitlines()))))
+    except SyntaxError:
+        return []

@@ -86,10 +86,35 @@ def einsum_letters(scene: Scene) -> Iterator[Edit]:
         if not (isinstance(first, ast.Constant) and isinstance(first.value, str)):
             continue
         quote = scene.draft.src(first)[:1]
-        for text in _variants(first.value):
+        for text in dict.fromkeys([*_as_elsewhere(scene, node), *_variants(first.value)]):
             start, end = scene.draft.span(first)
             says = f"`{first.value}` becomes `{text}`"
             yield Edit(start, end, f"{quote}{text}{quote}", "transposed", 1.2, says)
+
+
+def _as_elsewhere(scene: Scene, node: ast.Call) -> Iterator[str]:
+    """Letters of an operand as in another einsum that reads the same array."""
+    known = [pair for n in scene.expressions if n is not node for pair in _lettered(scene, n)]
+    for i, (array, letters) in enumerate(here := _lettered(scene, node)):
+        for other, text in known:
+            if other == array and text != letters and sorted(text) == sorted(letters):
+                spec = [t for _, t in here]
+                spec[i] = text
+                first = node.args[0]
+                assert isinstance(first, ast.Constant)
+                yield ",".join(spec) + str(first.value)[str(first.value).index("->") :]
+
+
+def _lettered(scene: Scene, node: ast.expr) -> list[tuple[str, str]]:
+    """The operands of an einsum, as they are written, and their letters."""
+    match node:
+        case ast.Call(args=[ast.Constant(value=str(spec)), *arrays]) if called(node) == "einsum":
+            letters = spec.replace(" ", "").partition("->")[0].split(",")
+            if len(letters) == len(arrays) and "->" in spec:
+                return [(scene.draft.src(a), t) for a, t in zip(arrays, letters, strict=True)]
+        case _:
+            pass
+    return []
 
 
 def _variants(spec: str) -> Iterator[str]:
