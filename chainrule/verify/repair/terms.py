@@ -32,6 +32,8 @@ from chainrule.verify.repair.watch import plain
 from chainrule.verify.repair.weigh import with_weight
 from chainrule.verify.subject import Array
 
+_PAIRS = 60
+"""Of two terms that are added at once. Where there are more, few elements tell little."""
 _SUMS = (
     "{e}.sum({ax})",
     "{a} * ({e} * {a}).sum({ax})",
@@ -126,7 +128,10 @@ def _terms_added(
             yield from _with_terms(lab, response.node, [terms[k]], w, numbers, terms[k].cost)
     if one:
         return
-    for i, k in two:
+    two = sorted(two, key=lambda pair: sum([terms[i].cost for i in pair]))
+    for i, k in two[:_PAIRS]:
+        if lab.problem.over:
+            return
         a, b = terms[i], terms[k]
         for w in lab.fits([a.effect, b.effect]):
             if min(map(abs, w)) > 1e-6:
