@@ -140,11 +140,17 @@ def _term(node: ast.AST) -> str:
         case ast.BinOp(
             left=ast.Name() | ast.Attribute() as left,
             op=ast.Add(),
-            right=ast.Constant() | ast.Name() | ast.Attribute(),
-        ):
+            right=ast.Constant() | ast.Name() | ast.Attribute() as right,
+        ) if _is_constant(right):
             return ast.unparse(left)
         case _:
             return ""
+
+
+def _is_constant(node: ast.expr) -> bool:
+    """Whether it is a number, or called like one: `EPS`, `self.eps`, `epsilon`."""
+    name = getattr(node, "attr", getattr(node, "id", ""))
+    return isinstance(node, ast.Constant) or name.isupper() or name.startswith("eps")
 
 
 def _nodes(text: str) -> list[ast.AST]:

@@ -16,6 +16,9 @@ from chainrule.verify.repair.syntax import elements, names_in, writes
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.subject import Array
 
+_MOST = 4096
+"""Indices that are looked through for an order."""
+
 
 def exchanged_slices(scene: Scene) -> Iterator[Edit]:
     """What is written where it should be read, and the reverse: `dx[j:] += g[:n - j]` to
@@ -58,7 +61,7 @@ def _inverses(scene: Scene, node: ast.expr) -> Iterator[str]:
 def _permutes(scene: Scene, node: ast.expr) -> bool:
     """Whether a value is an order of something: each index once along the last axis."""
     value = plain(scene.value(node))
-    if value is None or value.dtype.kind not in "iu":
+    if value is None or value.dtype.kind not in "iu" or value.size > _MOST:
         return False
     return any(_is_order(value, axis) for axis in range(value.ndim))
 
