@@ -24,6 +24,11 @@ def test_the_mistake_is_named_at_a_line_of_the_loop(loop, codes):
     assert all(p.file in FILES for p in places)
 
 
+def test_a_reset_that_leaves_some_out_is_named():
+    found, _ = observed(training_wrong_more.weights_are_reset_by_hand_and_biases_are_not)
+    assert [f.place.text for f in found if f.name.code == "not_reset"] == ["p.grad.zero_()"]
+
+
 def test_there_are_many():
     assert len(WRONG) >= 40
     assert {code for _, codes in WRONG for code in codes} <= MISTAKES.keys()

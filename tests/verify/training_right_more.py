@@ -825,3 +825,96 @@ def derivatives_of_two_losses_of_one_graph():
         for p, g, h in zip(params, first, second, strict=True):
             p.grad = g + h
         o.step()
+
+
+@right
+def what_an_epoch_leaves_over_has_a_step_of_its_own():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        o.zero_grad()
+        for i in range(8):
+            x, y = batch()
+            (F.mse_loss(m(x), y) / min(3, 8 - i // 3 * 3)).backward()
+            if i % 3 == 2 or i == 7:
+                o.step()
+                o.zero_grad()
+
+
+@right
+def a_group_is_given_up_where_a_batch_is_bad():
+    """The reset is where the batch is, and meant for it."""
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(2):
+        o.zero_grad()
+        for i in range(8):
+            x, y = batch()
+            (F.mse_loss(m(x), y) / 3).backward()
+            if i == 4:
+                o.zero_grad()
+            if i in (2, 7):
+                o.step()
+                o.zero_grad()
+
+
+@right
+def gradients_are_measured_before_the_epoch():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(3):
+        x, y = batch()
+        F.mse_loss(m(x), y).backward()
+        _norm = float(m[0].weight.grad.norm())
+        o.zero_grad()
+        for i in range(6):
+            x, y = batch()
+            (F.mse_loss(m(x), y) / 3).backward()
+            if i % 3 == 2:
+                o.step()
+                o.zero_grad()
+
+
+@right
+def a_loop_that_begins_with_the_step():
+    m = nn.Linear(4, 1)
+    o = torch.optim.SGD(m.parameters(), 0.1, momentum=0.9)
+    for _ in range(4):
+        o.step()
+        o.zero_grad()
+        x, y = batch()
+        F.mse_loss(m(x), y).backward()
+
+
+@right
+def the_next_loss_is_there_before_the_step_of_another():
+    """Two losses of one forward pass, and two optimizers."""
+    a, b = nn.Linear(4, 1), nn.Linear(4, 1)
+    o, p = torch.optim.SGD(a.parameters(), 0.1), torch.optim.SGD(b.parameters(), 0.1)
+    for _ in range(4):
+        x, y = batch()
+        first, second = F.mse_loss(a(x), y), F.mse_loss(b(x), -y)
+        o.zero_grad()
+        first.backward()
+        o.step()
+        p.zero_grad()
+        second.backward()
+        p.step()
+
+
+@right
+def a_scale_by_hand_that_is_halved_until_it_fits():
+    m = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1)).half()
+    copies, scale = [p.detach().float().clone() for p in m.parameters()], 2.0**20
+    for _ in range(6):
+        x, y = batch()
+        m.zero_grad()
+        ((m(x.half()).float() - y).square().mean() * scale).backward()
+        g = [p.grad.float() / scale for p in m.parameters()]
+        if not all(bool(t.isfinite().all()) for t in g):
+            scale /= 8
+            continue
+        with torch.no_grad():
+            for c, t, p in zip(copies, g, m.parameters(), strict=True):
+                c.sub_(0.05 * t)
+                p.copy_(c)

@@ -168,3 +168,40 @@ def hidden_state_carried_over_by_derivatives():
         grads = torch.autograd.grad(h.square().mean(), [w, u], retain_graph=True)
         for p, g in zip([w, u], grads, strict=True):
             p.data -= 0.1 * g
+
+
+@wrong("stale")
+def a_step_between_the_loss_and_its_backward_pass():
+    m = nn.Linear(4, 1)
+    o = torch.optim.SGD(m.parameters(), 0.1, momentum=0.9)
+    for _ in range(4):
+        x, y = batch()
+        loss = F.mse_loss(m(x), y)
+        o.step()
+        o.zero_grad()
+        loss.backward()
+
+
+@wrong("not_reset")
+def weights_are_reset_by_hand_and_biases_are_not():
+    m = mlp()
+    for _ in range(4):
+        x, y = batch()
+        F.mse_loss(m(x), y).backward()
+        with torch.no_grad():
+            for p in m.parameters():
+                p.add_(p.grad, alpha=-0.1)
+                if p.dim() > 1:
+                    p.grad.zero_()
+
+
+@wrong("first_bad")
+def a_scale_by_hand_that_is_too_large():
+    m = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1)).half()
+    for _ in range(3):
+        x, y = batch()
+        m.zero_grad()
+        ((m(x.half()).float() - y).square().mean() * 2.0**20).backward()
+        with torch.no_grad():
+            for p in m.parameters():
+                p.sub_(p.grad / 2.0**20, alpha=0.05)

@@ -7,7 +7,7 @@ the checkpoints of one step; the first call that differs is named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from time import perf_counter
@@ -22,6 +22,7 @@ from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.pytorch.seen import Seen
+from chainrule.verify.script.decided import decided, numbers
 from chainrule.verify.script.reentrant import has_no_graph, unconnected
 from chainrule.verify.where import Frames, frames, users_line
 
@@ -40,6 +41,8 @@ class _Call:
     sizes: tuple[float, ...]
     """Sums of absolute values: what differences are measured by."""
     frames: Frames
+    numbers: Mapping[str, float]
+    """See `decided`."""
 
     def differs(self, other: _Call) -> float:
         """By how much two runs of one call differ, relative to the values' size."""
@@ -72,7 +75,7 @@ class _Sums(Seen):
             with torch.no_grad():
                 sums = tuple([float(t.sum(dtype=torch.float64)) for t in made])
                 sizes = tuple([float(t.abs().sum(dtype=torch.float64)) for t in made])
-            self.calls.append(_Call(name, sums, sizes, frames()))
+            self.calls.append(_Call(name, sums, sizes, frames(), numbers()))
         self.seconds += perf_counter() - start
         return out
 
@@ -138,8 +141,8 @@ class Recomputed(Observer):
         for a, b in zip(first, second, strict=False):
             error = a.differs(b)
             if not error <= ALLOWED:
-                place = users_line(a.frames)
-                self._found.setdefault(str(place), _finding(a, b, error))
+                finding = _finding(a, b, error)
+                self._found.setdefault(str(finding.place), finding)
                 return
 
     def findings(self, ledger: Ledger) -> list[Finding]:
@@ -152,11 +155,15 @@ class Recomputed(Observer):
 
 
 def _finding(first: _Call, second: _Call, error: float) -> Finding:
-    place = users_line(first.frames)
+    made = users_line(first.frames)
+    place = decided(first.frames, second.frames, first.numbers, second.numbers) or made
     because = (
         f"`{first.name}` gave values of sum {first.sums[0]:.6g} in the forward pass and "
         f"{second.sums[0]:.6g} when the backward pass ran it again"
-    )
+        if first.name == second.name
+        else f"`{first.name}` was called in the forward pass, and `{second.name}` in its place "
+        "when the backward pass ran it again"
+    ) + ("" if made is None or place == made else f", at line {made.line}")
     advice = (
         "let both runs draw the same random numbers (preserve_rng_state=True, no generators of "
         "your own) and change nothing that the code reads"

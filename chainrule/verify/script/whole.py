@@ -30,6 +30,7 @@ from chainrule.verify.script.onestep import OneStep
 from chainrule.verify.script.opened import TorchRerun
 from chainrule.verify.script.overwritten import Overwritten, found_overwritten, overwritten
 from chainrule.verify.script.rest import Rest
+from chainrule.verify.script.scaled import scaled
 from chainrule.verify.script.tape import Tape
 from chainrule.verify.script.unseen import Unseen
 
@@ -47,6 +48,7 @@ class WholeObserver(OneStep):
         """What the losses of a backward pass depend on."""
         self._flats: list[Flat] = []
         self._overwritten: dict[Overwritten, None] = {}
+        self._scaled: list[Finding] = []
         self._read = 0
         """How many calls were recorded by the last backward pass."""
         self._compiling = Patches()
@@ -146,6 +148,7 @@ class WholeObserver(OneStep):
                     self._unseen.compare(tape, losses)
                     parts = self._look(tape, losses)
                     self._parts += parts
+                    self._scaled += [f for part, _ in parts for f in scaled(part)]
                     self._note_overwritten(tape, [part for part, _ in parts])
             except Exception as error:
                 self._skipped.append(f"{type(error).__name__}: {error}")
@@ -201,7 +204,7 @@ class WholeObserver(OneStep):
         cuts = found_in(self._step)
         none = found_flat([flat for flat in self._flats if flat.gives == "none"], self._step)
         lost = [found_overwritten(row) for row in self._overwritten]
-        return [*self._unseen.findings, *zero, *cuts, *none, *lost]
+        return [*self._unseen.findings, *self._scaled, *zero, *cuts, *none, *lost]
 
 
 def _applied(old: Any, level: Any, tape: Tape, unseen: Unseen) -> Any:

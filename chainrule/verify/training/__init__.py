@@ -21,6 +21,7 @@ from chainrule.verify.training.coverage import Coverage
 from chainrule.verify.training.cut import Cut
 from chainrule.verify.training.flow import Flow
 from chainrule.verify.training.kept import Kept
+from chainrule.verify.training.late import Late
 from chainrule.verify.training.opposed import Opposed
 from chainrule.verify.training.order import Order
 from chainrule.verify.training.passes import Passes
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["observers", "own_observers"]
 
 _PARTS: Sequence[type[Part]] = (
-    Cut, Resets, Passes, Opposed, ByHand, Accumulation, Order, Clipping, Coverage, Kept, Counted,
-    Bad, Flow, Precision,
+    Cut, Late, Resets, Passes, Opposed, ByHand, Accumulation, Order, Clipping, Coverage, Kept,
+    Counted, Flow, Bad, Precision,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 

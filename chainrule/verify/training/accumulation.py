@@ -11,6 +11,7 @@ import weakref
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, final
 
 from chainrule.verify.finding import Finding
@@ -21,6 +22,7 @@ from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.early import early, is_early
 from chainrule.verify.training.events import Engine, Scale
 from chainrule.verify.training.holders import age, node_of, tensors
+from chainrule.verify.training.leftover import leftover, uneven
 from chainrule.verify.training.said import said
 from chainrule.verify.where import Frames
 
@@ -59,6 +61,8 @@ class _Optimizer:
     changed: bool = False
     """Whether the program changed gradients by itself."""
     zeroed_at: Place | None = None
+    dropped_at: set[Place | None] = field(default_factory=set[Place | None])
+    """Where groups were reset before their step."""
     stepped_at: Place | None = None
 
 
@@ -165,6 +169,7 @@ class Accumulation(Part):
         for row in self._rows.values():
             if any(id(p) in own for p in e.engine.params(row.optimizer)):
                 row.zeroed_at = e.place
+                row.dropped_at |= {e.place} if row.group else set()
 
     def _steps(self, e: events.StepBegins) -> None:
         row = self._row(e.optimizer)
@@ -275,8 +280,10 @@ def _wrong(row: _Optimizer) -> Finding | None:
     usual = Counter(sizes).most_common(1)[0][0]
     divisors = {d for _, d in rows}
     scale = groups[0][0].scale
-    if scale is None or -1.0 in divisors or all(abs(d - k) < 1e-6 for k, d in rows):
+    if scale is None or -1.0 in divisors:
         return None
+    if all(abs(d - k) < 1e-6 for k, d in rows):
+        return _left(row, sizes, usual)
     place = groups[0][0].place
     if len(divisors) > 1 or usual < 2:
         return None
@@ -284,7 +291,7 @@ def _wrong(row: _Optimizer) -> Finding | None:
     if abs(d - usual) < 1e-6:
         if is_early(sizes, usual):
             return early(sizes, usual, row.stepped_at)
-        return _uneven(sizes, usual, place)
+        return uneven(sizes, usual, place)
     if scale.reduction != "mean" or _is_sum(groups, d) or _is_sequence(groups):
         return None
     certain = scale.by_division and d >= 2 and abs(d - round(d)) < 1e-6 and round(d) % usual != 0
@@ -304,6 +311,16 @@ def _wrong(row: _Optimizer) -> Finding | None:
     )
 
 
+def _left(row: _Optimizer, sizes: list[int], usual: int) -> Finding | None:
+    """Passes that were dropped between whole groups."""
+    if usual < 2 or len(set(sizes)) > 1 or len(row.dropped_at) != 1:
+        return None
+    starts = [[i for i, m in enumerate(group) if m.first] for group in row.groups]
+    dropped = [b - a for some in starts for a, b in pairwise(some)]
+    (reset,) = row.dropped_at
+    return leftover(dropped, usual, reset, row.groups[0][0].place)
+
+
 def _is_sum(groups: list[tuple[_Micro, ...]], divisor: float) -> bool:
     """Whether each loss is a sum over the steps of a sequence, or the mean over them."""
     terms = {m.scale.terms for group in groups for m in group if m.scale is not None}
@@ -313,20 +330,3 @@ def _is_sum(groups: list[tuple[_Micro, ...]], divisor: float) -> bool:
 def _is_sequence(groups: list[tuple[_Micro, ...]]) -> bool:
     """Whether the passes for a step are pieces of one sequence (truncated backpropagation)."""
     return all(m.chained for group in groups for m in group[1:])
-
-
-def _uneven(sizes: list[int], usual: int, place: Place | None) -> Finding | None:
-    """Groups that are larger (gradients were left over) or smaller (the last of an epoch)."""
-    larger = [k for k in sizes if k > usual]
-    because = f"backward passes for each step: {', '.join(map(str, sizes))}; all divided by {usual}"
-    if larger:
-        detail = (
-            f"a step has used {larger[0]} of them: what was left over was neither used nor reset"
-        )
-        correction = "step (or reset) at the end of the epoch, too, so that nothing is left over"
-        return said("warning", "accumulation", because, correction, place, detail=detail)
-    detail = (
-        f"a group of {min(sizes)} is divided by {usual}: its step is {min(sizes)}/{usual} as long"
-    )
-    correction = "divide the last group of an epoch by its own size"
-    return said("note", "accumulation", because, correction, place, detail=detail)

@@ -19,6 +19,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.handsteps import HandSteps
 from chainrule.verify.training.holders import age, node_of, tensors
 from chainrule.verify.training.ordinary import TAME, VIEWS
 from chainrule.verify.training.ranges import Ranges, describe
@@ -40,6 +41,8 @@ class Origin:
     step: int
     data: bool = False
     """Whether what went in was bad already, and no op of the program had made it so."""
+    half: bool = False
+    """Whether it is a gradient in float16, which a scale by hand may have made too large."""
 
 
 _PLACES = frozenset(
@@ -69,6 +72,8 @@ class Bad(Part):
         self._optimized = False
         self._backward_at: Place | None = None
         self._ranges = Ranges()
+        self._hand = HandSteps()
+        self._unused: tuple[Origin, str] | None = None  # until a step by hand has used it
 
     def listens(self) -> Handlers:
         """Ops, backward passes, steps, and scalers, which expect infinities."""
@@ -175,13 +180,17 @@ class Bad(Part):
                 bad = next(bar for bar in some if not self._ranges.finite(bar))
                 result = describe("outgoing gradient", bad)
                 name = op.removesuffix("0").removesuffix("Backward")
-                self._back = Origin(name, placed(at), said, result, "backward", self._step)
+                half = str(bad.dtype) == "torch.float16"
+                self._back = Origin(
+                    name, placed(at), said, result, "backward", self._step, half=half
+                )
         except Exception as error:
             self.failed(error)
 
     # --- consequences
 
     def _begins(self, e: events.BackwardBegins) -> None:
+        self._settle()
         for root in e.roots:
             if not self._ranges.finite(root):
                 origin = self._origin(root) or self._forward
@@ -193,7 +202,18 @@ class Bad(Part):
             self._candidate = self._candidate or (self._back, "a gradient")
         self._back = None
         if not self._optimized and self._candidate is not None:
-            self._found = self._found or self._candidate
+            if self._candidate[0].half:
+                self._unused, self._candidate = self._candidate, None
+                self._hand.remember(e)
+            else:
+                self._found = self._found or self._candidate
+
+    def _settle(self) -> None:
+        """Whether parameters were changed by hand with a bad gradient: one that is looked at and
+        left is how a scale is found."""
+        if self._unused is not None and self._hand.taken():
+            self._found = self._found or self._unused
+        self._unused = None
 
     def _steps(self, e: events.StepBegins) -> None:
         """A step with gradients that are not finite: whatever began it is a mistake."""
@@ -239,6 +259,7 @@ class Bad(Part):
         how = f"{self._bus.ops} ops and their gradients"
         if self._bus.ops:
             looked(ledger, self.title, how)
+        self._settle()
         if self._found is None:
             return []
         origin, what = self._found

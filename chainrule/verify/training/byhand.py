@@ -6,6 +6,8 @@ gradient is then still the one of that pass, the next one adds to it.
 
 from __future__ import annotations
 
+import ast
+import linecache
 import weakref
 from dataclasses import dataclass
 from typing import Any, final
@@ -39,7 +41,10 @@ class ByHand(Part):
         self._optimized: set[int] = set()
         self._leaves: dict[int, _Leaf] = {}
         self._suspects: dict[int, _Leaf] = {}
+        self._bare = 0
         self._mixed: list[tuple[int, int, float, Place | None]] = []
+        self._spared = False
+        """Whether gradients of other parameters were reset, when it was so last."""
         self._reset = ""
         """The statement that is missing."""
 
@@ -67,8 +72,11 @@ class ByHand(Part):
             and x.grad is not None
             and e.engine.token(x.grad) == leaf.token
         ]
+        known = [x for x in e.graph.leaves if id(x) in self._leaves]
+        bare = [x for x in known if x.grad is None or not any(e.engine.norms([x.grad]))]
         gradients = e.engine.norms([x.grad for _, _, x in same])
         values = e.engine.norms([x.detach() for _, _, x in same])
+        self._bare = len(bare)
         self._suspects = {
             key: leaf
             for (key, leaf, _), g, value in zip(same, gradients, values, strict=True)
@@ -80,6 +88,7 @@ class ByHand(Part):
         old = [self._suspects[key].gradient for key in self._suspects.keys() & e.touched]
         if old:
             norm = sum([n * n for n in old]) ** 0.5
+            self._spared = self._bare > 0
             self._mixed.append((e.begin.serial, len(old), norm, e.begin.place))
             mixed = [x for x in e.begin.graph.leaves if id(x) in self._suspects.keys() & e.touched]
             self._reset = self._reset or edits.dropped(mixed)
@@ -95,6 +104,7 @@ class ByHand(Part):
         if not self._mixed:
             return []
         serial, count, norm, place = self._mixed[-1]
+        at = reset_in(place) if self._spared else None
         because = (
             f"backward pass {serial} adds to the gradients of {count} parameters (norm {norm:.3g}) "
             "with which they were changed before"
@@ -104,9 +114,30 @@ class ByHand(Part):
                 "error" if len(self._mixed) > 1 else "warning",
                 "not_reset",
                 because,
-                "after the change of the parameters: p.grad = None (or p.grad.zero_())",
-                place,
+                "after the change of the parameters: p.grad = None (or p.grad.zero_())"
+                + (", for all of them" if at else ""),
+                at or place,
                 detail=f"in {len(self._mixed)} steps",
-                edit=edits.inserted(place, self._reset) if len(self._mixed) == serial - 1 else None,
+                edit=edits.inserted(place, self._reset)
+                if not at and len(self._mixed) == serial - 1
+                else None,
             )
         ]
+
+
+def reset_in(at: Place | None) -> Place | None:
+    """The only line of a file that resets gradients; None if there are several."""
+    if at is None:
+        return None
+    try:
+        tree = ast.parse("".join(linecache.getlines(at.file)))
+    except SyntaxError:
+        return None
+    found = {n.lineno for n in ast.walk(tree) if isinstance(n, ast.stmt) and _is_reset(n)}
+    return Place(at.file, found.pop()) if len(found) == 1 else None
+
+
+def _is_reset(n: ast.stmt) -> bool:
+    """`p.grad.zero_()`, `p.grad.data.zero_()` or `p.grad = None`."""
+    text = ast.unparse(n) if isinstance(n, ast.Expr | ast.Assign) else ""
+    return text.endswith((".grad.zero_()", ".grad.data.zero_()", ".grad = None"))

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
-from chainrule.verify.finding import Finding
+from chainrule.verify.finding import Finding, Level
+from chainrule.verify.place import Place
+from chainrule.verify.training import origins
 from chainrule.verify.training.flowrow import Row
 from chainrule.verify.training.flowturns import exploding_turns, vanishing_turns
 from chainrule.verify.training.names import listed
@@ -38,15 +41,19 @@ HEADING = ("layer", "kind", "gradient", "parameter", "ratio", "update", "status"
 
 def judge(model: str, rows: Sequence[Row], units: Sequence[Units]) -> list[Finding]:
     """What is to be said of one model."""
-    flowing = [row for row in rows if row.arriving]
+    flowing = _to_the_end_of_numbers([row for row in rows if row.arriving])
+    ended = any(len(row.arriving) > len(flowing[0].arriving) for row in rows) if flowing else False
     found: list[Finding] = []
     if len(flowing) >= 3:
         status = _statuses(flowing)
-        table = _table(rows, {r.order: s for r, s in zip(flowing, status, strict=True)})
+        cut = {row.order: row for row in flowing}
+        shown = [cut.get(row.order, row) for row in rows]
+        table = _table(shown, {r.order: s for r, s in zip(flowing, status, strict=True)})
         for code, word in (("vanishing", "VANISHING"), ("exploding", "EXPLODING")):
             some = [r for r, s in zip(flowing, status, strict=True) if s == word]
             if some:
-                found.append(_flow(code, model, flowing, some, units, table))
+                level: Level = "error" if ended and code == "exploding" else "warning"
+                found.append(_flow(level, code, model, flowing, some, units, table))
     if not found:
         found = exploding_turns(model, flowing) or vanishing_turns(model, flowing)
     names = {row.order: row for row in rows}
@@ -65,6 +72,23 @@ def _statuses(rows: Sequence[Row]) -> list[str]:
     steps = min([len(row.arriving) for row in rows])
     each = [_of_step([row.arriving[-1 - k] for row in rows]) for k in range(steps)]
     return [s[0] if len(set(s)) == 1 else "OK" for s in zip(*each, strict=True)]
+
+
+def _to_the_end_of_numbers(rows: Sequence[Row]) -> list[Row]:
+    """The rows without the steps from the first one on whose loss has no finite gradient, if there
+    was one before."""
+    steps = min([len(row.arriving) for row in rows], default=0)
+    each = [[row.arriving[k - steps] for row in rows] for k in range(steps)]
+    bad = [any(map(math.isnan, row)) or math.isinf(row[-1]) for row in each]
+    if True not in bad[1:] or bad[0]:
+        return list(rows)
+    left = bad.index(True) - steps
+    return [
+        replace(
+            r, arriving=r.arriving[:left], gradients=r.gradients[:left], sizes=r.sizes[:left],
+            updates=r.updates[:left],
+        ) for r in rows
+    ]  # fmt: skip
 
 
 def _of_step(arriving: Sequence[float]) -> list[str]:
@@ -103,6 +127,7 @@ def _table(rows: Sequence[Row], status: dict[int, str]) -> tuple[tuple[str, ...]
 
 
 def _flow(
+    level: Level,
     code: str,
     model: str,
     rows: Sequence[Row],
@@ -119,13 +144,13 @@ def _flow(
         f"from {rows[-1].name} back to {rows[0].name} the gradient goes from {top:.2e} to "
         f"{first:.2e}: a factor of {factor:.2g} for each of {gaps} layers"
     )
-    reason, advice = _reason(code, units)
+    reason, advice, origin = _reason(code, units)
     return said(
-        "warning",
+        level,
         code,
         because,
         advice,
-        placed(some[0].at),
+        origin or placed(some[0].at),
         detail=reason,
         subject=model,
         kind="model",
@@ -134,13 +159,14 @@ def _flow(
     )
 
 
-def _reason(code: str, units: Sequence[Units]) -> tuple[str, str]:
-    """Why, as far as the activations tell, and what to do about it."""
+def _reason(code: str, units: Sequence[Units]) -> tuple[str, str, Place | None]:
+    """Why, as far as the activations tell, what to do about it, and where that is known."""
     if code == "exploding":
         return (
             "each layer multiplies the gradient by more than 1: its weights are too large",
             "smaller initial weights (variance 1/fan-in, 2/fan-in before relu), a norm between "
             "the layers, or clip_grad_norm_",
+            origins.weights(),
         )
     squashed = [u for u in units if u.op in ("sigmoid", "tanh")]
     if len(squashed) >= 2:
@@ -154,12 +180,14 @@ def _reason(code: str, units: Sequence[Units]) -> tuple[str, str]:
             f"{most}, {share:.0%} of the units are saturated",
             "relu or gelu instead, with weights of variance 2/fan-in; or residual connections "
             "(x + f(x)) and a norm in each layer",
+            origins.activation(op),
         )
     small = "each layer multiplies the gradient by less than 1: its initial weights are too small"
     return (
         small if units else f"{small}, or what is between the layers is flat (sigmoid, tanh)",
         "initial weights of variance 2/fan-in before relu (nn.init.kaiming_normal_), residual "
         "connections, or a norm in each layer",
+        origins.weights() if units else None,
     )
 
 

@@ -1,0 +1,75 @@
+"""Where the user wrote what makes gradients vanish or explode: the line that names an activation,
+and the line that sets initial weights. Only if there is one such line in all of the user's files.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Callable
+
+from chainrule.verify.place import Place
+from chainrule.verify.where import users_files
+
+_FILLS = (
+    "normal_", "uniform_", "trunc_normal_", "orthogonal_", "constant_", "fill_", "eye_", "mul_",
+    "xavier_normal_", "xavier_uniform_", "kaiming_normal_", "kaiming_uniform_",
+)  # fmt: skip
+"""Calls that give a weight its values."""
+_DRAWS = ("randn", "rand", "normal")
+
+
+def activation(op: str) -> Place | None:
+    """The line that names a sigmoid or tanh, as a function or as a layer."""
+    names = (op, op.capitalize())
+    return _only(lambda node: not isinstance(node, ast.Call) and _name(node) in names)
+
+
+def weights() -> Place | None:
+    """The line that sets the weights of layers."""
+    return _only(_sets)
+
+
+def _sets(node: ast.AST) -> bool:
+    """Whether it fills the weight of any layer, not that of a named one: `m.weight`, `self.weight`,
+    but not `self.embedding.weight`."""
+    if not isinstance(node, ast.Call):
+        return False
+    if _name(node.func) == "Parameter":
+        return any(_name(n.func) in _DRAWS for n in ast.walk(node) if isinstance(n, ast.Call))
+    own = node.func.value if isinstance(node.func, ast.Attribute) else node
+    filled = [_undata(x) for x in (own, *node.args[:1])]
+    return _name(node.func) in _FILLS and any(map(_is_weight, filled))
+
+
+def _undata(node: ast.expr) -> ast.expr:
+    """A tensor, of its `.data`."""
+    return node.value if isinstance(node, ast.Attribute) and node.attr == "data" else node
+
+
+def _is_weight(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(), attr="weight"):
+            return True
+        case _:
+            return False
+
+
+def _name(node: ast.AST) -> str:
+    """The last part of a dotted name."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _only(is_it: Callable[[ast.AST], bool]) -> Place | None:
+    """The line with such a node, if it is one line only."""
+    found: set[Place] = set()
+    for file in users_files():
+        try:
+            tree = ast.parse("".join(linecache.getlines(file)))
+        except SyntaxError:
+            continue
+        nodes = [n for n in ast.walk(tree) if isinstance(n, ast.expr) and is_it(n)]
+        found.update([Place(file, n.lineno) for n in nodes])
+    return found.pop() if len(found) == 1 else None
