@@ -16,7 +16,7 @@ from chainrule.verify.measure.noise import Base
 from chainrule.verify.measure.run import Point, Run, UnusableError, inexact, is_array
 from chainrule.verify.measure.sizes import lengthened, size_of
 
-_MOST = 2
+_MOST = 3
 """Points, each of which makes one input longer."""
 _TIMES = (3, 5, 7, 2)
 """How much longer: odd times, what was even or odd stays so."""
@@ -34,9 +34,8 @@ def points(run: Run, base: Base) -> Iterator[Point]:
             if len(longer) == len(times) and read:
                 yield longer[0]
                 found += 1
-                break
-        if found == _MOST:
-            return
+            if found == _MOST:
+                return
 
 
 def _twins(x: Any) -> list[int]:

@@ -140,7 +140,8 @@ def not_reduced(scene: Scene) -> Iterator[Edit]:
         if called(node) in _REDUCTIONS:
             here = scene.draft.src(operand)
             yield scene.put(node, here, "wrong_axis", 1.8)
-            if here in scene.cotangents and scene.shape(node) == ():
+            given = here in scene.draft.parameters
+            if given and scene.shape(operand) in scene.cotangent_shapes and not scene.shape(node):
                 for text in (here, f"{here}[..., None]"):  # Each row has its own.
                     yield scene.put(node, text, "ignores_cotangent", 1.3)
 

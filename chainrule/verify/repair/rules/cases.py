@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import MUL, UNARY, as_part, number
+from chainrule.verify.repair.fit import ADD, MUL, UNARY, as_part, number
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.uses import origin
 from chainrule.verify.repair.watch import plain
@@ -80,6 +80,9 @@ def _other_bounds(scene: Scene, bound: ast.expr) -> Iterator[Edit]:
     known = {float(n) for n in _NUMBER.findall(texts)} | {0.0, 1.0}
     for c in sorted({s * n for n in known for s in (1, -1)} - {float(here)}):
         yield scene.put(bound, number(c), "region", 1.3)
+    if isinstance(here, int) and not isinstance(bound, ast.Constant):
+        for off in ("- 1", "+ 1"):  # The last index, or how many there are.
+            yield scene.put(bound, f"{as_part(scene.draft, bound, ADD)} {off}", "region", 1.25)
     for name in scene.numbers:
         if name != scene.draft.src(bound):
             yield scene.put(bound, name, "region", 1.35)

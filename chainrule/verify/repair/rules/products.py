@@ -175,6 +175,27 @@ def lined_up(scene: Scene) -> Iterator[Edit]:
             yield scene.put(node, text, "transposed", 1.25)
 
 
+def taken_apart(scene: Scene) -> Iterator[Edit]:
+    """Lengths in another order, and then the axes: `x.reshape(b, h, t, d)` to
+    `x.reshape(b, t, h, d).swapaxes(1, 2)`, where x has its parts of heads last."""
+    for node in scene.expressions:
+        match node:
+            case ast.Call(func=ast.Attribute(attr="reshape" | "view"), args=[_, _, *_] as args):
+                pass
+            case _:
+                continue
+        texts = [scene.draft.src(a) for a in args]
+        (start, _), (_, end) = scene.draft.span(args[0]), scene.draft.span(args[-1])
+        first, last = scene.draft.span(node)
+        body = scene.draft.body
+        for i, k in itertools.combinations(range(len(args)), 2):
+            if texts[i] != texts[k]:
+                order = [*texts]
+                order[i], order[k] = texts[k], texts[i]
+                swapped = body[first:start] + ", ".join(order) + body[end:last]
+                yield scene.put(node, f"{swapped}.swapaxes({i}, {k})", "transposed", 1.35)
+
+
 def _before(scene: Scene, node: ast.Call, turns: list[str]) -> Iterator[str]:
     """`x.transpose(0, 1).reshape(n, d)` for `x.reshape(n, d)` and for `x.view(n, d)`."""
     match node.func:

@@ -15,6 +15,9 @@ from chainrule.verify.repair.scene import Scene, Shape
 from chainrule.verify.repair.syntax import elements, is_stored, names_in
 from chainrule.verify.repair.watch import plain, shape_of
 
+_FORMER = 0.5
+"""How unlikely it is that a loop should hand on what it had as well."""
+
 
 def handed_on(scene: Scene) -> Iterator[Edit]:
     """A term or factor that is missing in a loop: what one turn hands on to the next."""
@@ -29,6 +32,29 @@ def handed_on(scene: Scene) -> Iterator[Edit]:
                 yield scene.put(node, f"{here} + {name}", "missing_term", 1.5)
                 factor = as_part(scene.draft, node, MUL)
                 yield scene.put(node, f"{factor} * {name}", "wrong_value", 1.8)
+
+
+def carried(scene: Scene) -> Iterator[Edit]:
+    """A cotangent that a loop hands on, made anew without the one before: `dh = da @ u` to
+    `dh = da @ u + dh * (1 - z)`, the direct path of a gated cell."""
+    for loop in [n for n in scene.draft.nodes if isinstance(n, ast.For)]:
+        read = set[str]()
+        for node in loop.body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in read:
+                    if name not in names_in(value) and name in scene.flowing:
+                        yield from _with_former(scene, name, value)
+                case _:
+                    pass
+            read |= names_in(node.value if isinstance(node, ast.Assign) else node)
+
+
+def _with_former(scene: Scene, name: str, value: ast.expr) -> Iterator[Edit]:
+    here, shape = as_part(scene.draft, value, ADD), scene.shape(value)
+    arrays = [k for k, v in scene.arrays_at(value).items() if shape_of(v) == shape and k != name]
+    factors = [f" * {form}" for a in [*arrays, *scene.numbers] for form in (a, f"(1 - {a})")]
+    for factor in ("", *factors):
+        yield scene.put(value, f"{here} + {name}{factor}", "missing_term", _FORMER)
 
 
 def hoisted(scene: Scene) -> Iterator[Edit]:
