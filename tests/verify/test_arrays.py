@@ -694,3 +694,24 @@ def test_a_result_that_vanishes_where_numbers_are_larger(right: bool):
 
     report = verify.pair(forward, backward, np.array([3.0, -3.5, 4.0, -5.0, 3.25]))
     assert report.ok is right
+
+
+def decayed(w: np.ndarray, rate: float, n: int) -> np.ndarray:
+    return w * np.exp(-rate * n)
+
+
+@pytest.mark.parametrize(
+    ("rate_bar", "codes"),
+    [
+        (lambda g, w, rate, n: float(-n * np.sum(g * decayed(w, rate, n))), []),
+        (lambda g, w, rate, n: float(-np.sum(g * decayed(w, rate, n))), ["factor"]),
+        (lambda g, w, rate, n: None, []),
+    ],
+)
+def test_a_number_is_an_input_where_it_gets_a_gradient(rate_bar: Any, codes: list[str]):
+    def backward(g: Any, w: Any, rate: Any, n: Any) -> Any:
+        return g * np.exp(-rate * n), rate_bar(g, w, rate, n), None
+
+    report = verify.pair(decayed, backward, X, 0.3, 5)
+    assert [f.name.code for f in report.findings] == codes
+    assert [f.input for f in report.findings] == ["rate"] * len(codes)

@@ -125,6 +125,82 @@ def backward(g, x):
     return g * np.where(x <= -3, 0.0, d)
 """
 
+DENSITY = """
+import math
+import numpy as np
+
+def forward(x):
+    return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+def backward(g, x):
+    slope = 1 / math.sqrt(2 * math.pi)
+    below = 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+    return g * (below + x * slope * np.exp(-x * x / 2))
+"""
+
+CONVOLUTION = """
+import numpy as np
+
+def forward(x, w):
+    n, y = x.shape[1], np.zeros_like(x)
+    for j in range(len(w)):
+        y[:, j:] += x[:, : n - j] * w[j]
+    return y
+
+def backward(g, x, w):
+    n, dx, dw = x.shape[1], np.zeros_like(x), np.zeros_like(w)
+    for j in range(len(w)):
+        dx[:, : n - j] += g[:, j:] * w[j]
+        dw[j] = (g[:, j:] * x[:, : n - j]).sum()
+    return dx, dw
+"""
+
+SORTED = """
+import numpy as np
+
+def forward(x, w):
+    return np.sort(x) * w
+
+def backward(g, x, w):
+    order = np.argsort(x)
+    d = g * w
+    return d[np.argsort(order)], g * x[order]
+"""
+
+FORCES = """
+import numpy as np
+
+def forward(p):
+    i, j = np.triu_indices(len(p), 1)
+    return 1 / ((p[i] - p[j]) ** 2).sum(axis=1)
+
+def backward(g, p):
+    i, j = np.triu_indices(len(p), 1)
+    d = p[i] - p[j]
+    f = (-2 * g / (d ** 2).sum(axis=1) ** 2)[:, None] * d
+    dp = np.zeros_like(p)
+    np.add.at(dp, i, f)
+    np.add.at(dp, j, -f)
+    return dp
+"""
+
+GUARDED = """
+import numpy as np
+
+EPS = 5e-3
+
+def forward(x, gain):
+    ms = (x * x).mean(axis=-1, keepdims=True)
+    inv = (ms + EPS) ** -0.5
+    return x * inv * gain, (x, gain, ms, inv)
+
+def backward(g, cache):
+    x, gain, ms, inv = cache
+    d = g * gain
+    dot = (d * x).mean(axis=-1, keepdims=True)
+    return inv * (d - x * dot / (ms + EPS)), (g * x * inv).sum(axis=0)
+"""
+
 SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
     BATCH_NORM: ((4, 3, 5, 6), (3,), (3,)),
     HEADS: ((5, 6), (6, 6), (2, 4, 3)),
@@ -133,6 +209,11 @@ SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
     SYMLOG: ((4, 5),),
     SQUARE: ((2, 3, 4, 4),),
     HARD: ((5, 6),),
+    DENSITY: ((4, 5),),
+    CONVOLUTION: ((3, 7), (3,)),
+    SORTED: ((7,), (7,)),
+    FORCES: ((5, 3),),
+    GUARDED: ((4, 5), (5,)),
 }
 
 
@@ -159,6 +240,11 @@ def shapes_of(text: str) -> tuple[tuple[int, ...], ...]:
         (SYMLOG, "(1.0 + np.abs(x))", "(1.0 + np.maximum(x, 0))"),
         (SQUARE, "n = x.shape[2] * x.shape[3]", "n = x.shape[3] ** 2"),
         (HARD, "x <= -3", "x <= 0"),
+        (DENSITY, "slope = 1 / math.sqrt(2 * math.pi)", "slope = 0.4"),
+        (CONVOLUTION, "dx[:, : n - j] += g[:, j:]", "dx[:, j:] += g[:, : n - j]"),
+        (SORTED, "d[np.argsort(order)]", "d[order]"),
+        (FORCES, "    np.add.at(dp, j, -f)\n", ""),
+        (GUARDED, "(ms + EPS))", "ms)"),
     ],
 )
 def test_a_slip_is_undone_at_its_line(text: str, right: str, wrong: str, tmp_path: Path) -> None:

@@ -14,7 +14,14 @@ from chainrule.verify.arrays.captured import Capture, captures, rebound, sizes_i
 from chainrule.verify.arrays.convention import Convention, Side, listed
 from chainrule.verify.arrays.grouping import Argument, argument_of, assigned, grouped
 from chainrule.verify.arrays.standin import follow
-from chainrule.verify.arrays.values import as_gradient, as_output, inputs_of, times, unasked
+from chainrule.verify.arrays.values import (
+    answered,
+    as_gradient,
+    as_output,
+    inputs_of,
+    times,
+    unasked,
+)
 from chainrule.verify.copies import twins, written
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, name_of, place_of, source_of, with_forward
@@ -145,11 +152,12 @@ def subject_of_pair(
     found = convention.find(
         forward, backward, names, results, lambda c: _why_not(made(c)), side=cotangent, cache=cache
     )
-    return made(found) if wrt is not None else _without_targets(made(found))
+    return made(found) if wrt is not None else _with_asked(made(found))
 
 
-def _without_targets(pair: Pair) -> Pair:
-    """The same without inputs of which nobody expects a gradient; see `values.unasked`."""
+def _with_asked(pair: Pair) -> Pair:
+    """The same without inputs of which nobody expects a gradient, and with numbers that get one;
+    see `values.unasked` and `answered`."""
     xs = values(pair)
     try:
         ys = pair.forward(xs)
@@ -158,7 +166,8 @@ def _without_targets(pair: Pair) -> Pair:
     except Exception:
         return pair  # what it raises is a finding, to be made later
     loss = [y.size for y in ys] == [1]
-    return replace(pair, inputs=unasked(pair.inputs, bars, returned, loss=loss))
+    inputs = unasked(pair.inputs, bars, returned, loss=loss)
+    return replace(pair, inputs=answered(inputs, bars))
 
 
 def _why_not(pair: Pair) -> tuple[int, str]:

@@ -36,7 +36,8 @@ def plain(x: Any) -> Any:
 def inputs_of(names: Sequence[str], args: Sequence[Any], wrt: Sequence[str | int] | None) -> Any:
     """An `Input` for each argument: float arrays are wanted, or those that `wrt` says.
 
-    Python's floats count as settings beside arrays, and as the arguments where there is no array.
+    Python's floats count as settings beside arrays (see `answered`), and as the arguments where
+    there is no array.
     Raises `GradientError` if nothing is left to differentiate.
     """
     alone = not any(is_float(x) for x in args)
@@ -84,6 +85,22 @@ def unasked(
             for i, (x, bar) in enumerate(zip(inputs, bars, strict=True))
         ]
     )
+
+
+def answered(inputs: Sequence[Input], bars: Sequence[Any]) -> tuple[Input, ...]:
+    """The inputs, numbers wanted for which a gradient came back: a step size is learnt as well."""
+    return tuple(
+        [
+            replace(x, value=np.asarray(x.value), wanted=True)
+            if isinstance(x.value, float) and _is_number(bar) and bar != 0
+            else x
+            for x, bar in zip(inputs, bars, strict=True)
+        ]
+    )
+
+
+def _is_number(bar: Any) -> bool:
+    return isinstance(bar, float | np.floating) or (is_float(bar) and bar.shape == ())
 
 
 def as_output(y: Any, what: str) -> Array:

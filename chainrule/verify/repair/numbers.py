@@ -49,7 +49,7 @@ def scalars(scene: Scene, other: Scene | None = None) -> list[Scalar]:
     found += [Scalar(_root(scene, str(c)), (math.sqrt(c),) * len(scenes), 0.6) for c in (2, 3)]
     gelu = math.sqrt(2 / math.pi)
     found += [Scalar(repr(gelu), (gelu,) * len(scenes), 0.9), *_standing(scenes)]
-    found += _counts(scenes)
+    found += [*_counts(scenes), *_of_circles(scene, len(scenes))]
     best = dict[str, Scalar]()
     for s in found:
         if s.text not in best or s.cost < best[s.text].cost:
@@ -108,6 +108,15 @@ def bounds(scene: Scene) -> dict[str, float]:
     found |= {k: float(v.reshape(-1)[0].real) for k, v in named.items() if v is not None}
     finite = [(k, v) for k, v in found.items() if math.isfinite(v)]
     return dict(finite[:_BOUNDS])
+
+
+def _of_circles(scene: Scene, count: int) -> Iterator[Scalar]:
+    """Numbers made of pi, as densities and error functions have them."""
+    module = scene.module("math") if scene.torch else scene.module("numpy", "math")
+    if module is not None:
+        for form in ("{m}.pi", "1 / {m}.sqrt(2 * {m}.pi)", "2 / {m}.sqrt({m}.pi)"):
+            value = float(eval(form.format(m="math"), {"math": math}))
+            yield Scalar(form.format(m=module), (value,) * count, 0.5)
 
 
 def _counts(scenes: list[Scene]) -> Iterator[Scalar]:
