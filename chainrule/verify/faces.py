@@ -160,7 +160,8 @@ def pair(
     `backward(g, x, w)`, `backward(x, w, g)`, `backward(dout, cache)` after a forward that returns
     (y, cache), and `backward(g, y)` all work. It returns an array, a tuple in the order of the
     arguments, or a dict by name. Where names do not tell, say `cotangent="first"` or "last", or
-    `cache=True`. `wrt` names the arguments (or their places) that have a gradient.
+    `cache=True`. `wrt` names the arguments (or their places) that have a gradient; by default all
+    arrays of floats have one, and the Python floats for which the backward gives one.
 
     `pair(layer, *args)`: an object with `forward` and `backward`, layers in it (attributes, lists)
     included: each is verified by itself, on the values that flowed. Parameters are its arrays, in
