@@ -918,3 +918,49 @@ def a_scale_by_hand_that_is_halved_until_it_fits():
             for c, t, p in zip(copies, g, m.parameters(), strict=True):
                 c.sub_(0.05 * t)
                 p.copy_(c)
+
+
+@right
+def a_scale_that_is_stepped_by_hand():
+    m, scale = mlp(), nn.Parameter(torch.tensor(0.5))
+    o = torch.optim.Adam(m.parameters())
+    for _ in range(4):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x) * scale.exp(), y).backward()
+        o.step()
+        with torch.no_grad():
+            scale -= 0.01 * scale.grad
+            scale.grad = None
+
+
+@right
+def a_parameter_whose_gradient_is_only_looked_at():
+    m, shift = mlp(), nn.Parameter(torch.zeros(1))
+    o = torch.optim.Adam(m.parameters())
+    for _ in range(4):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x) + shift, y).backward()
+        assert shift.grad is not None
+        shift.grad.zero_()
+        o.step()
+
+
+@right
+def a_critic_of_which_only_a_method_is_called():
+    class Critic(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(1, 3))
+
+        def score(self, x):
+            return x @ self.w
+
+    m, critic = mlp(), Critic()
+    o = torch.optim.Adam(m.parameters())
+    for _ in range(4):
+        x, _ = batch()
+        o.zero_grad()
+        critic.score(m(x)).square().mean().backward()
+        o.step()

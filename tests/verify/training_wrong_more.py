@@ -205,3 +205,14 @@ def a_scale_by_hand_that_is_too_large():
         with torch.no_grad():
             for p in m.parameters():
                 p.sub_(p.grad / 2.0**20, alpha=0.05)
+
+
+@wrong("not_optimized")
+def a_temperature_that_no_optimizer_has():
+    m, scale = mlp(), nn.Parameter(torch.tensor(0.5))
+    o = torch.optim.Adam(m.parameters())
+    for _ in range(4):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x) * scale.exp(), y).backward()
+        o.step()

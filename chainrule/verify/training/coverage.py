@@ -16,6 +16,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events, uncovered
+from chainrule.verify.training.alone import alone
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.misset import misset
 from chainrule.verify.training.names import Names
@@ -175,4 +176,5 @@ class Coverage(Part):
         looked(ledger, self.title, how)
         found = uncovered.not_optimized(seen)
         found += [*seen.remade.found(seen.names), *unheld(seen, seen.optimized)]
+        found += alone(seen, seen.optimized)
         return [*found, *misset(seen), *no_gradient(seen)]

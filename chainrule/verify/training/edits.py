@@ -187,6 +187,25 @@ def given_more(place: Place | None, models: Sequence[str]) -> Edit | None:
     return _changed(place, change)
 
 
+def with_tensors(place: Place | None, names: Sequence[str]) -> Edit | None:
+    """`optimizer = SGD(model.parameters(), ...)` with some tensors more."""
+
+    def change(node: ast.stmt) -> bool:
+        call = node.value if isinstance(node, ast.Assign) else None
+        if not isinstance(call, ast.Call) or not call.args:
+            return False
+        more = ", ".join(names)
+        text = f"[*{ast.unparse(call.args[0])}, {more}]"
+        if isinstance(call.args[0], ast.List) and any(
+            isinstance(e, ast.Dict) for e in call.args[0].elts
+        ):
+            text = f'[*{ast.unparse(call.args[0])}, {{"params": [{more}]}}]'
+        call.args[0] = ast.parse(text, mode="eval").body
+        return True
+
+    return _changed(place, change)
+
+
 def added(place: Place | None, models: Sequence[str]) -> Edit | None:
     """The optimizer on the line, given a group more, behind the later line that makes a model."""
     made = _statement(_line(place))

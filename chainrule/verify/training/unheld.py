@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, final
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events
+from chainrule.verify.training.alone import is_parameter
 from chainrule.verify.training.fresh import are_fresh
 from chainrule.verify.training.holders import tensors
 from chainrule.verify.training.names import Names, listed
@@ -44,6 +45,10 @@ class _Row:
     token: tuple[int, ...] | None = None
     """How the gradient looked after the last backward pass."""
     was_reset: bool = False
+    version: int = 0
+    """How often its value had been changed in place."""
+    name: str = ""
+    """What the program calls it, if it is in no model."""
 
 
 @final
@@ -56,6 +61,8 @@ class Unheld:
     raw: set[int] = field(default_factory=set[int])
     """Ids of models that were given data as well."""
     rows: dict[int, _Row] = field(default_factory=dict[int, _Row])
+    alone: dict[int, _Row] = field(default_factory=dict[int, _Row])
+    """Parameters in no model."""
     resets: dict[Place | None, set[frozenset[int]]] = field(
         default_factory=dict[Place | None, set[frozenset[int]]]
     )
@@ -86,7 +93,7 @@ class Unheld:
 
     def begins(self, e: events.BackwardBegins) -> None:
         """Gradients that are no more what they were have been reset, or used in some way."""
-        for row in self.rows.values():
+        for row in self._all():
             grad = row.param.grad
             if row.token is not None and (grad is None or e.engine.token(grad) != row.token):
                 row.was_reset = True
@@ -100,12 +107,21 @@ class Unheld:
         self.rows.update({id(x): _Row(x, n) for x, n in zip(new, norms, strict=True)})
         for key in {id(x) for x in own}:
             self.rows[key].is_new = True
-        for key, row in self.rows.items():
-            row.token = e.tokens.get(key)
+        for x in leaves:
+            if id(x) in e.touched - optimized and is_parameter(x) and not names.has(x):
+                if id(x) not in self.alone:
+                    name = edits.name_of(x)
+                    self.alone[id(x)] = _Row(x, 0.0, version=x._version, name=name)
+                self.alone[id(x)].is_new = True
+        for row in self._all():
+            row.token = e.tokens.get(id(row.param))
+
+    def _all(self) -> list[_Row]:
+        return [*self.rows.values(), *self.alone.values()]
 
     def stepped(self) -> None:
         """An optimizer has taken a step: what came before was for that."""
-        for row in self.rows.values():
+        for row in self._all():
             row.count += row.is_new
             row.is_new = False
 
