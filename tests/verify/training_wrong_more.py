@@ -214,5 +214,5 @@ def a_temperature_that_no_optimizer_has():
     for _ in range(4):
         x, y = batch()
         o.zero_grad()
-        F.mse_loss(m(x) * scale.exp(), y).backward()
+        F.l1_loss(m(x) / scale, y).backward()
         o.step()

@@ -8,10 +8,10 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
 from typing import Any
 
 from chainrule.verify.reading import function_of
+from chainrule.verify.trees import tree_of
 
 _COTANGENT = re.compile(
     r"""^(
@@ -77,8 +77,8 @@ def returned_names(f: Any) -> tuple[str | None, ...]:
     if found is None or found.__name__ == "<lambda>":
         return ()
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(found)))
-    except (OSError, TypeError, SyntaxError):
+        tree = tree_of(inspect.getsource(found))
+    except (OSError, TypeError):
         return ()
     returns = [n for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]
     if not returns:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Callable, Iterator, Sequence
 
 from chainrule.verify.place import Place
+from chainrule.verify.trees import tree_of_file
 
 _CUTTING = ("detach", "detach_", "item", "numpy", "tolist")
 _QUIET = ("no_grad", "inference_mode")
@@ -31,11 +31,7 @@ def _only(places: Sequence[Place | None], asked: Callable[[ast.AST], bool]) -> P
 
 def _at(place: Place, asked: Callable[[ast.AST], bool]) -> Iterator[Place]:
     """Lines of the function at a place on which a statement has a part that is asked for."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(place.file)))
-    except SyntaxError:
-        return
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of_file(place.file)):
         if isinstance(node, ast.FunctionDef) and _begins(node) <= place.line <= node.lineno:
             lines = sorted(
                 {n.lineno for n in ast.walk(node) if isinstance(n, ast.expr) and asked(n)}

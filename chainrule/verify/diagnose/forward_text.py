@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.place import Place
+from chainrule.verify.trees import tree_of_file
 
 _KEEPING = ("save_for_backward", "append")
 _BINARY = ("add", "subtract", "multiply", "divide", "true_divide", "maximum", "minimum", "power")
@@ -91,11 +91,7 @@ def function_at(place: Place | None) -> ast.FunctionDef | None:
     """The syntax tree of the function at a place; None if there is none, or no text."""
     if place is None:
         return None
-    try:
-        tree = ast.parse(Path(place.file).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return None
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    functions = [n for n in ast.walk(tree_of_file(place.file)) if isinstance(n, ast.FunctionDef)]
     at = [f for f in functions if _first(f) <= place.line <= f.body[0].lineno]
     return max(at, key=_first, default=None)
 

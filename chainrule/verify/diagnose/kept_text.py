@@ -7,7 +7,6 @@ wrong value, however well its formula is written.
 from __future__ import annotations
 
 import ast
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from chainrule.verify.diagnose.forward_text import function_at
 from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Source
+from chainrule.verify.trees import tree_of
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,7 @@ def mixups(place: Place | None, source: Source | None) -> list[Mixup]:
     forward = function_at(place)
     if forward is None or source is None:
         return []
-    try:
-        tree = ast.parse(textwrap.dedent(source.text))
-    except SyntaxError:
-        return []
+    tree = tree_of(source.text)
     stored = [n for n in ast.walk(forward) if isinstance(n, ast.Name)]
     own = {n.id for n in stored if isinstance(n.ctx, ast.Store)}
     read = list(_unpacked(tree))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
@@ -11,6 +10,7 @@ from typing import cast
 from chainrule.verify.arrays.naming import gradient_of
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Source, Subject, wanted
+from chainrule.verify.trees import tree_of
 
 _FORMS = ("reshape", "view", "view_as", "contiguous", "to", "type", "type_as", "astype", "clone")
 """Methods that give a value another form only."""
@@ -29,10 +29,7 @@ def overwrites(source: Source | None) -> list[Overwrite]:
     """Assignments with `=` to a place that already held something which nobody had read since."""
     if source is None:
         return []
-    try:
-        tree = ast.parse(textwrap.dedent(source.text))
-    except SyntaxError:
-        return []
+    tree = tree_of(source.text)
     first = source.first_line - 1
     found = [*_twice(tree), *_in_loops(tree)]
     return [Overwrite(o.name, o.line + first, o.before + first) for o in found]
@@ -44,10 +41,7 @@ def line_of(subject: Subject, k: int | None) -> Place | None:
     place, source = subject.backward_place, subject.source
     if place is None or source is None or k is None:
         return place
-    try:
-        tree = ast.parse(textwrap.dedent(source.text))
-    except SyntaxError:
-        return place
+    tree = tree_of(source.text)
     line = _left(tree, subject, k)
     if line is None:
         node = _returned(tree, subject, k)

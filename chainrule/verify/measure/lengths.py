@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from chainrule.verify.measure.noise import Base, signs
 from chainrule.verify.measure.run import Run, UnusableError, is_array
 from chainrule.verify.subject import Array
+from chainrule.verify.trees import tree_of
 
 LARGEST = 40_000
 """Elements of an input that is made larger."""
@@ -53,11 +53,7 @@ def _picked(run: Run) -> set[int]:
 def _elements(text: str) -> Iterator[tuple[int, int]]:
     """Axes, and the elements along them, that code takes by their number, with all of another axis:
     of `p[:, 1]`, axis 1 and element 1."""
-    try:
-        tree = ast.parse(dedent(text))
-    except SyntaxError:
-        return
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(text)):
         if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Tuple):
             continue
         parts = node.slice.elts

@@ -7,9 +7,9 @@ it is another one than that of what was computed, and right all the same.
 from __future__ import annotations
 
 import ast
-from textwrap import dedent
 
 from chainrule.verify.subject import Source
+from chainrule.verify.trees import tree_of
 
 
 def settles(source: Source | None) -> bool:
@@ -17,11 +17,8 @@ def settles(source: Source | None) -> bool:
     keeps nothing of the turns."""
     if source is None or source.forward is None:
         return False
-    try:
-        tree = ast.parse(dedent(source.forward.text))
-    except SyntaxError:
-        return False
-    return any(isinstance(n, ast.For | ast.While) and _is_same_again(n) for n in ast.walk(tree))
+    nodes = ast.walk(tree_of(source.forward.text))
+    return any(isinstance(n, ast.For | ast.While) and _is_same_again(n) for n in nodes)
 
 
 def _is_same_again(loop: ast.For | ast.While) -> bool:

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.repair.draft import dedented, plain_function
+from chainrule.verify.repair.draft import plain_function
 from chainrule.verify.repair.fit import ADD, MUL, part
 from chainrule.verify.repair.lab import NEAR, Values
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.repair.wording import forward_texts
+from chainrule.verify.trees import tree_of
 
 _FRACTION = re.compile(r"(?<![\w.])\d+(?:\.\d+(?:e-?\d+)?|e-\d+)(?![\w.])")
 PLAIN = (2, 3, 4, 6, 8, 0.25, 0.1, 10, 1.5)
@@ -154,10 +155,7 @@ def _standing(scenes: list[Scene]) -> Iterator[Scalar]:
 
 
 def _numbers_of(text: str) -> list[str]:
-    try:
-        tree = ast.parse(dedented(text.splitlines()))
-    except SyntaxError:
-        return []
+    tree = tree_of(text)
     return [ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.expr) and _is_plain(n)]
 
 

@@ -7,11 +7,11 @@ other numbers in variables that it reads, it is the line that gave the variable 
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from chainrule.verify.place import Place
+from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import Frames, Line, is_library, placed, user_frame
 
 N = TypeVar("N", bound=ast.stmt | ast.expr)
@@ -94,10 +94,7 @@ def _targets(n: ast.Assign | ast.AugAssign) -> Sequence[ast.expr]:
 def _nodes(at: Line, kind: type[N]) -> list[N]:
     """Nodes of a kind in the function of a line."""
     code = at[0]
-    try:
-        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
-    except SyntaxError:
-        return []
+    tree = tree_of_file(code.co_filename)
     ends = {line for _, _, line in code.co_lines() if line is not None}
     first, last = min(ends, default=0), max(ends, default=0)
     return [n for n in ast.walk(tree) if isinstance(n, kind) and first <= n.lineno <= last]

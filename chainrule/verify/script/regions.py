@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from functools import lru_cache
-from pathlib import Path
 
 from chainrule.verify.place import Place
+from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import Frames, is_library, users_line
 
 _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
@@ -36,12 +36,8 @@ def _around(file: str, line: int) -> int | None:
 @lru_cache(maxsize=256)
 def _switches(file: str) -> tuple[tuple[int, int, int], ...]:
     """First line, last line, and line of the switch, of all regions in which autograd is off."""
-    try:
-        tree = ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return ()
     found: list[tuple[int, int, int]] = []
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of_file(file)):
         if isinstance(node, ast.With):
             makers = [item.context_expr for item in node.items]
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -7,7 +7,6 @@ gradient is then still the one of that pass, the next one adds to it.
 from __future__ import annotations
 
 import ast
-import linecache
 import weakref
 from dataclasses import dataclass
 from typing import Any, final
@@ -18,6 +17,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.said import said
+from chainrule.verify.trees import tree_of_file
 
 
 @dataclass(frozen=True)
@@ -129,10 +129,7 @@ def reset_in(at: Place | None) -> Place | None:
     """The only line of a file that resets gradients; None if there are several."""
     if at is None:
         return None
-    try:
-        tree = ast.parse("".join(linecache.getlines(at.file)))
-    except SyntaxError:
-        return None
+    tree = tree_of_file(at.file)
     found = {n.lineno for n in ast.walk(tree) if isinstance(n, ast.stmt) and _is_reset(n)}
     return Place(at.file, found.pop()) if len(found) == 1 else None
 

@@ -21,6 +21,7 @@ from chainrule.verify.training import events, holders
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.edits import Edit
 from chainrule.verify.training.said import looked, said
+from chainrule.verify.trees import tree_of_file
 
 _TIMES = 2
 """Backward passes of which it must be so."""
@@ -102,11 +103,7 @@ def _finding(place: Place, times: int) -> Finding:
 
 def _alone(place: Place) -> Edit | None:
     """`total.backward(retain_graph=True)` as that of the loss that was added last."""
-    lines = linecache.getlines(place.file)
-    try:
-        tree = ast.parse("".join(lines))
-    except SyntaxError:
-        return None
+    tree = tree_of_file(place.file)
     calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.lineno == place.line]
     for call in calls:
         match call.func:
@@ -114,7 +111,7 @@ def _alone(place: Place) -> Edit | None:
                 added = _added(tree, total, place.line)
             case _:
                 continue
-        text = lines[place.line - 1].rstrip("\n")
+        text = linecache.getline(place.file, place.line).rstrip("\n")
         if added and call.end_lineno == call.lineno:
             new = text[: call.col_offset] + f"{added}.backward()" + text[call.end_col_offset :]
             return Edit(text, new, place)

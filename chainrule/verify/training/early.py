@@ -14,6 +14,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training.edits import Edit
 from chainrule.verify.training.said import said
+from chainrule.verify.trees import tree_of_file
 
 
 def is_early(sizes: Sequence[int], usual: int) -> bool:
@@ -34,12 +35,7 @@ def early(sizes: Sequence[int], usual: int, stepped_at: Place | None) -> Finding
 
 def _decided(at: Place | None) -> tuple[Place | None, Edit | None]:
     """The `if i % n == 0:` around a line, and the same for `i + 1`; the line itself without one."""
-    lines = linecache.getlines(at.file) if at is not None else []
-    try:
-        tree = ast.parse("".join(lines))
-    except SyntaxError:
-        return at, None
-    for n in ast.walk(tree) if at is not None else ():
+    for n in ast.walk(tree_of_file(at.file)) if at is not None else ():
         match n:
             case ast.If(test=ast.Compare(left=ast.BinOp(left=count, op=ast.Mod()), ops=[ast.Eq()])):
                 inside = n.lineno <= at.line <= (n.end_lineno or n.lineno) if at else False
@@ -47,7 +43,7 @@ def _decided(at: Place | None) -> tuple[Place | None, Edit | None]:
                 continue
         if inside and at is not None and count.lineno == count.end_lineno:
             place = Place(at.file, count.lineno, at.function)
-            text = lines[count.lineno - 1].rstrip("\n")
+            text = linecache.getline(at.file, count.lineno).rstrip("\n")
             first, last = count.col_offset, count.end_col_offset or 0
             return place, Edit(text, f"{text[:first]}({text[first:last]} + 1){text[last:]}", place)
     return at, None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard, cast
 
 from chainrule.verify.place import Place
+from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import user_frame
 
 
@@ -124,10 +125,7 @@ def redivided(place: Place | None, by: float, to: int) -> Edit | None:
     """`loss = mean / 8` with another number, if it is the only division by `by` in the file."""
     if place is None:
         return None
-    try:
-        tree = ast.parse("".join(linecache.getlines(place.file)))
-    except SyntaxError:
-        return None
+    tree = tree_of_file(place.file)
     found = [node for node in ast.walk(tree) if _divides(node, by)]
     if len(found) != 1:
         return None

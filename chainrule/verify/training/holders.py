@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import linecache
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple, cast
 from chainrule.node import Node
 from chainrule.tensor import Tensor
 from chainrule.verify.place import Place
+from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import is_library, user_frame
 
 _LEAF = 1 << 63
@@ -180,10 +180,7 @@ _FOR_SURE = 2
 
 def _filled(file: str, name: str) -> list[tuple[int, int]]:
     """How surely statements of a file put something into a variable, and their lines."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
-        return []
+    tree = tree_of_file(file)
     statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.expr)]
     return [(rank, node.lineno) for node in statements if (rank := _fills(node, name))]
 

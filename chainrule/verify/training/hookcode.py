@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
+
+from chainrule.verify.trees import tree_of_file
 
 _RANDOM = frozenset(
     {"rand", "randn", "randint", "randperm", "normal", "uniform", "bernoulli", "dropout"}
@@ -44,11 +45,7 @@ def _last(f: ast.expr) -> str:
 
 def _hooks(code: CodeType) -> list[ast.AST]:
     """Definitions of the code in its file."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
-    except (SyntaxError, ValueError):
-        return []
-    return [n for n in ast.walk(tree) if _is(n, code)]
+    return [n for n in ast.walk(tree_of_file(code.co_filename)) if _is(n, code)]
 
 
 def _is(node: ast.AST, code: CodeType) -> bool:

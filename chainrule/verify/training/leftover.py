@@ -8,12 +8,12 @@ batches; as some drop what is left over on purpose, that is a note.
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Sequence
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training.said import said
+from chainrule.verify.trees import tree_of_file
 
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 
@@ -72,9 +72,5 @@ def _is_outside(reset: Place | None, passes: Place | None) -> bool:
 
 def _loops(at: Place) -> list[int]:
     """Lines of the loops around a line, the outermost first."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(at.file)))
-    except SyntaxError:
-        return []
-    loops = [n for n in ast.walk(tree) if isinstance(n, _LOOPS)]
+    loops = [n for n in ast.walk(tree_of_file(at.file)) if isinstance(n, _LOOPS)]
     return sorted([n.lineno for n in loops if n.lineno < at.line <= (n.end_lineno or 0)])

@@ -12,6 +12,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training.edits import Edit
 from chainrule.verify.training.names import listed
 from chainrule.verify.training.said import said
+from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import users_files
 
 if TYPE_CHECKING:
@@ -62,10 +63,7 @@ def _line(own: str) -> tuple[Place | None, Edit | None]:
 
 
 def _settings(file: str) -> list[tuple[Place, ast.Attribute]]:
-    try:
-        nodes = list(ast.walk(ast.parse("".join(linecache.getlines(file)))))
-    except SyntaxError:
-        return []
+    nodes = ast.walk(tree_of_file(file))
     found = [n.targets[0] for n in nodes if isinstance(n, ast.Assign) and len(n.targets) == 1]
     return [
         (Place(file, t.lineno), t) for t in found

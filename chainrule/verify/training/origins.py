@@ -5,10 +5,10 @@ and the line that sets initial weights. Only if there is one such line in all of
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Callable
 
 from chainrule.verify.place import Place
+from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import users_files
 
 _FILLS = (
@@ -66,10 +66,6 @@ def _only(is_it: Callable[[ast.AST], bool]) -> Place | None:
     """The line with such a node, if it is one line only."""
     found: set[Place] = set()
     for file in users_files():
-        try:
-            tree = ast.parse("".join(linecache.getlines(file)))
-        except SyntaxError:
-            continue
-        nodes = [n for n in ast.walk(tree) if isinstance(n, ast.expr) and is_it(n)]
+        nodes = [n for n in ast.walk(tree_of_file(file)) if isinstance(n, ast.expr) and is_it(n)]
         found.update([Place(file, n.lineno) for n in nodes])
     return found.pop() if len(found) == 1 else None

@@ -16,6 +16,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.said import looked, said
+from chainrule.verify.trees import tree_of_file
 
 _TIMES = 2
 """In so many steps it must be so, and in all but one."""
@@ -127,10 +128,7 @@ def _reads(*places: Place) -> bool:
 @lru_cache(maxsize=64)
 def _readers(file: str) -> tuple[range, ...]:
     """Lines of the functions, and of what is outside of all, in which `.grad` is asked for."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
-        return ()
+    tree = tree_of_file(file)
     own = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     asked = [
         n.lineno for n in ast.walk(tree)

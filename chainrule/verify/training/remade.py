@@ -6,13 +6,13 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-import textwrap
 from typing import TYPE_CHECKING, Any, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.said import said
+from chainrule.verify.trees import tree_of
 from chainrule.verify.where import is_library
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ def _lines(kind: type) -> list[Place]:
             continue
         try:
             text, first = inspect.getsourcelines(method)
-            tree = ast.parse(textwrap.dedent("".join(text)))
-        except (OSError, SyntaxError, TypeError):
+        except (OSError, TypeError):
             continue
-        lines = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Call) and _makes(n)]
+        nodes = ast.walk(tree_of("".join(text)))
+        lines = [n.lineno for n in nodes if isinstance(n, ast.Call) and _makes(n)]
         found += [Place(code.co_filename, first + n - 1, code.co_qualname) for n in lines]
     return [p for p in found if "Parameter(" in linecache.getline(p.file, p.line)]
 

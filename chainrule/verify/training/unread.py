@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 import inspect
-import linecache
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.verify.place import Place
+from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import is_library, users_files
 
 if TYPE_CHECKING:
@@ -98,10 +98,7 @@ class _Uses(NamedTuple):
 @lru_cache(maxsize=256)
 def _uses(file: str) -> _Uses:
     """What a file does with attributes."""
-    try:
-        nodes = list(ast.walk(ast.parse("".join(linecache.getlines(file)))))
-    except SyntaxError:
-        return _Uses(frozenset(), (), frozenset())
+    nodes = list(ast.walk(tree_of_file(file)))
     apart: set[ast.AST] = set()
     made: list[_Made] = []
     indirect: set[str] = set()

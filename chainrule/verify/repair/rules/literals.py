@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 
-from chainrule.verify.repair.draft import Edit, dedented
+from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.repair.wording import forward_texts
+from chainrule.verify.trees import tree_of
 
 _MOST = 12
 """Numbers that are tried in one place."""
@@ -80,10 +81,7 @@ def _around(scene: Scene, node: ast.Constant, text: str) -> str:
 @cache
 def _parts_of(text: str) -> tuple[frozenset[str], tuple[float, ...]]:
     """All expressions of some code, and the fractions among its numbers."""
-    try:
-        tree = ast.parse(dedented(text.splitlines()))
-    except SyntaxError:
-        return frozenset(), ()
+    tree = tree_of(text)
     parts = [n for n in ast.walk(tree) if isinstance(n, ast.BinOp | ast.Call | ast.Compare)]
     numbers = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
     fractions = [c for c in numbers if isinstance(c, float)]
@@ -112,7 +110,7 @@ def _is_added_to(scene: Scene, node: ast.expr) -> bool:
 @cache
 def _sums(text: str) -> tuple[tuple[str, str], ...]:
     """Names to which a number, or a constant by its name, is added, and the sums."""
-    found = [(_term(node), ast.unparse(node)) for node in _nodes(text)]
+    found = [(_term(node), ast.unparse(node)) for node in ast.walk(tree_of(text))]
     return tuple([(name, whole) for name, whole in found if name])
 
 
@@ -120,7 +118,7 @@ def _sums(text: str) -> tuple[tuple[str, str], ...]:
 def _roots(text: str) -> tuple[tuple[str, str], ...]:
     """The same names, and what the root of the sum is called, or one divided by it, squared."""
     found = list[tuple[str, str]]()
-    for node in _nodes(text):
+    for node in ast.walk(tree_of(text)):
         match node:
             case ast.Assign(targets=[ast.Name(id=root)], value=value):
                 words = ast.unparse(value)
@@ -151,10 +149,3 @@ def _is_constant(node: ast.expr) -> bool:
     """Whether it is a number, or called like one: `EPS`, `self.eps`, `epsilon`."""
     name = getattr(node, "attr", getattr(node, "id", ""))
     return isinstance(node, ast.Constant) or name.isupper() or name.startswith("eps")
-
-
-def _nodes(text: str) -> list[ast.AST]:
-    try:
-        return list(ast.walk(ast.parse(dedented(text.splitlines()))))
-    except SyntaxError:
-        return []

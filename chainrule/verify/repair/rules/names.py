@@ -11,11 +11,12 @@ from functools import cache
 
 import numpy as np
 
-from chainrule.verify.repair.draft import Edit, dedented
+from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.syntax import is_simple, names_in
 from chainrule.verify.repair.watch import plain, shape_of
 from chainrule.verify.repair.wording import forward_texts
+from chainrule.verify.trees import tree_of
 
 _AS_KEPT = 0.4
 """How unlikely it is that names are exchanged which the forward keeps in the same order."""
@@ -141,10 +142,7 @@ def as_in_forward(scene: Scene) -> Iterator[Edit]:
 def _assigned(text: str) -> dict[str, list[str]]:
     """The expressions that names, or several at once, are assigned, in some code."""
     found = dict[str, list[str]]()
-    try:
-        tree = ast.parse(dedented(text.splitlines()))
-    except SyntaxError:
-        return found
+    tree = tree_of(text)
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value):
@@ -194,10 +192,7 @@ def _is_kept_so(scene: Scene, value: ast.Tuple | ast.List) -> bool:
 @cache
 def _tuples(text: str) -> set[str]:
     """What some code puts together, in a tuple or in a call."""
-    try:
-        tree = ast.parse(dedented(text.splitlines()))
-    except SyntaxError:
-        return set()
+    tree = tree_of(text)
     found = [n.args for n in ast.walk(tree) if isinstance(n, ast.Call)]
     found += [n.elts for n in ast.walk(tree) if isinstance(n, ast.Tuple | ast.List)]
     return {ast.dump(_names_of(values)) for values in found}
