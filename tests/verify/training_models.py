@@ -109,3 +109,21 @@ class GPT(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
+
+
+class Branched(nn.Module):
+    """Two layers side by side; a subclass says what becomes of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.out = nn.Linear(4, 8), nn.Linear(4, 8), nn.Linear(8, 1)
+
+
+def train(m):
+    """Four steps."""
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(4):
+        x, y = batch()
+        o.zero_grad()
+        (m(x) - y).square().mean().backward()
+        o.step()

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 from torch.utils.data import DataLoader, TensorDataset
 
-from tests.verify.training_models import CNN, RNN, batch, classes, mlp
+from tests.verify.training_models import CNN, RNN, Branched, batch, classes, mlp, train
 from tests.verify.training_wrong_more import pixels, recall
 
 MORE = []
@@ -964,3 +964,44 @@ def a_critic_of_which_only_a_method_is_called():
         o.zero_grad()
         critic.score(m(x)).square().mean().backward()
         o.step()
+
+
+class Probed(Branched):
+    def forward(self, x):
+        _ = self.a(x)
+        return self.out(self.b(x).tanh())
+
+
+class Chosen(Branched):
+    wants_both = False
+
+    def forward(self, x):
+        other = self.a(x)
+        h = self.b(x)
+        if self.wants_both:
+            h = h + other
+        return self.out(h.tanh())
+
+
+class Handed(Branched):
+    def forward(self, x):
+        h = None
+        for layer in (self.a, self.b):
+            last, h = h, layer(x)
+        assert last is not None
+        return self.out(h.tanh())
+
+
+@right
+def a_layer_that_is_called_and_not_used():
+    train(Probed())
+
+
+@right
+def a_layer_that_is_used_on_demand():
+    train(Chosen())
+
+
+@right
+def layers_of_which_the_last_one_counts():
+    train(Handed())

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from tests.verify.training_models import batch, hooked, mlp
+from tests.verify.training_models import Branched, batch, hooked, mlp, train
 from tests.verify.training_wrong import wrong
 
 
@@ -216,3 +216,28 @@ def a_temperature_that_no_optimizer_has():
         o.zero_grad()
         F.l1_loss(m(x) / scale, y).backward()
         o.step()
+
+
+class Overwritten(Branched):
+    def forward(self, x):
+        h = self.a(x)
+        h = self.b(x)
+        return self.out(h.tanh())
+
+
+class Forgotten(Branched):
+    def forward(self, x):
+        left, right = self.a(x), None
+        for _ in range(2):
+            right = self.b(x)  # noqa: F841
+        return self.out(left.tanh())
+
+
+@wrong("no_gradient")
+def a_layer_whose_output_is_overwritten():
+    train(Overwritten())
+
+
+@wrong("no_gradient")
+def a_layer_whose_output_is_forgotten():
+    train(Forgotten())

@@ -51,8 +51,10 @@ class Seen:
     optimizers: dict[int, Steps] = field(default_factory=dict[int, Steps])
     touched: set[int] = field(default_factory=set[int])
     """Ids of parameters that a backward pass gave a gradient."""
-    ran: dict[int, tuple[Any, int]] = field(default_factory=dict[int, tuple[Any, int]])
-    """Modules that ran while a graph was recorded, and when they did first."""
+    ran: dict[int, tuple[Any, int, Line | None]] = field(
+        default_factory=dict[int, tuple[Any, int, Line | None]]
+    )
+    """Modules that ran while a graph was recorded, when they did first, and where."""
     silent: set[int] = field(default_factory=set[int])
     """Ids of modules that ran without a graph."""
     strangers: dict[int, tuple[Any, Any, Any]] = field(
@@ -137,7 +139,7 @@ class Coverage(Part):
             seen.names.renew()
             if not seen.names.has_module(module):
                 seen.strangers[id(module)] = (module, self._root, e.at)
-        seen.ran.setdefault(id(module), (module, len(seen.ran)))
+        seen.ran.setdefault(id(module), (module, len(seen.ran), e.at))
 
     def _ended(self, e: events.BackwardEnds) -> None:
         self._seen.backwards += 1

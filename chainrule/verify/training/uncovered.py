@@ -226,7 +226,7 @@ def _rank(seen: Seen, p: Any) -> int:
     owner = seen.names.owner(p)
     if owner is None or id(owner) in seen.names.roots:
         return -1
-    return seen.ran.get(id(owner), (owner, -1))[1]
+    return seen.ran.get(id(owner), (owner, -1, None))[1]
 
 
 def finding(

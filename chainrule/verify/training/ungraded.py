@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 from chainrule.verify.finding import Finding
 from chainrule.verify.training.names import listed
 from chainrule.verify.training.uncovered import finding
-from chainrule.verify.training.unread import Unread, unread
+from chainrule.verify.training.unread import Unread, holders, unread
+from chainrule.verify.training.unused import Unused, unused
 
 if TYPE_CHECKING:
     from chainrule.verify.training.coverage import Seen, Steps
 
 
 def no_gradient(seen: Seen) -> list[Finding]:
-    """What is never read is a finding of its own; the rest may be meant."""
+    """What is never read, and what is read in vain, are findings of their own; the rest may be
+    meant."""
     found: list[Finding] = []
     for row in seen.optimizers.values():
         bare = [
@@ -25,12 +27,15 @@ def no_gradient(seen: Seen) -> list[Finding]:
         ]
         if not row.count or not bare:
             continue
-        parts: dict[Unread, list[Any]] = {}
+        parts: dict[Unread | Unused, list[Any]] = {}
         for p in bare:
-            part = unread(seen.names, p)
+            part = unread(seen.names, p) or _unused(seen, p)
             if part is not None:
                 parts.setdefault(part, []).append(p)
-        found += [_unread(seen, part, ps) for part, ps in parts.items()]
+        found += [
+            _unread(seen, part, ps) if isinstance(part, Unread) else _in_vain(seen, part, ps)
+            for part, ps in parts.items()
+        ]
         rest = [p for p in bare if not any(p is q for ps in parts.values() for q in ps)]
         found += [_bare(seen, row, rest)] if rest else []
     return found
@@ -49,6 +54,33 @@ def _unread(seen: Seen, part: Unread, params: Sequence[Any]) -> Finding:
         "",
         part.place,
         f"use self.{part.part} in forward, or leave it out",
+    )
+
+
+def _unused(seen: Seen, p: Any) -> Unused | None:
+    """Where what the module of a parameter gives, or one around it, is put in vain."""
+    for module, _ in holders(seen.names, p):
+        *_, at = seen.ran.get(id(module), (None,))
+        found = unused(at)
+        if found is not None:
+            return found
+    return None
+
+
+def _in_vain(seen: Seen, part: Unused, params: Sequence[Any]) -> Finding:
+    then = "nothing reads it" if part.again is None else f"line {part.again} gives it another value"
+    because = (
+        f"what is computed with them is put into `{part.name}`, and {then}: no loss can depend on "
+        "it"
+    )
+    return finding(
+        "warning",
+        "no_gradient",
+        listed([seen.names.param(p) for p in params]),
+        because,
+        "",
+        part.place,
+        f"use `{part.name}`, or leave the call out",
     )
 
 

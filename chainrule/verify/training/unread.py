@@ -39,14 +39,14 @@ class Unread(NamedTuple):
 
 def unread(names: Names, p: Any) -> Unread | None:
     """The part with a parameter that no code reads; None if there may be some."""
-    for module, part in _holders(names, p):
+    for module, part in holders(names, p):
         place = _made(module.__class__, part)
         if place is not None:
             return Unread(part, module.__class__.__name__, place)
     return None
 
 
-def _holders(names: Names, p: Any) -> Iterator[tuple[Any, str]]:
+def holders(names: Names, p: Any) -> Iterator[tuple[Any, str]]:
     """Modules in which a parameter is, and what each calls the part that has it."""
     for engine, root in names.roots.values():
         inside = dict(engine.modules(root))
