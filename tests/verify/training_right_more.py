@@ -1005,3 +1005,37 @@ def a_layer_that_is_used_on_demand():
 @right
 def layers_of_which_the_last_one_counts():
     train(Handed())
+
+
+@right
+def losses_of_very_different_size_of_models_in_one_list():
+    models = [nn.Linear(4, 1) for _ in range(5)]
+    o = torch.optim.Adam([p for m in models for p in m.parameters()])
+    for _ in range(4):
+        x, y = batch()
+        o.zero_grad()
+        for k, m in enumerate(models):
+            F.mse_loss(m(x) * 10.0**-k, y * 10.0**-k).backward()
+        o.step()
+
+
+class Margin(nn.Module):
+    """Fixed, and never called: its method is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def loss(self, y, z):
+        return F.mse_loss(y * self.scale, z * self.scale)
+
+
+@right
+def a_parameter_of_a_module_of_which_a_method_is_called():
+    m, margin = mlp(), Margin()
+    o = torch.optim.Adam(m.parameters())
+    for _ in range(4):
+        x, y = batch()
+        o.zero_grad()
+        margin.loss(m(x), y).backward()
+        o.step()

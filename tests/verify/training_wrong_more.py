@@ -241,3 +241,18 @@ def a_layer_whose_output_is_overwritten():
 @wrong("no_gradient")
 def a_layer_whose_output_is_forgotten():
     train(Forgotten())
+
+
+@wrong("vanishing")
+def layers_of_a_list_that_are_called_one_by_one():
+    layers = [nn.Linear(4, 16), *[nn.Linear(16, 16) for _ in range(6)], nn.Linear(16, 1)]
+    for m in layers:
+        nn.init.normal_(m.weight, 0.0, 0.01)
+    o = torch.optim.SGD([p for m in layers for p in m.parameters()], 0.1)
+    for _ in range(4):
+        x, y = batch()
+        for m in layers[:-1]:
+            x = torch.tanh(m(x))
+        o.zero_grad()
+        F.mse_loss(layers[-1](x), y).backward()
+        o.step()

@@ -7,12 +7,12 @@ gradients add up to nothing.
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING, Any
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.training import edits
 from chainrule.verify.training.names import listed
+from chainrule.verify.training.owners import owners
 from chainrule.verify.training.said import said
 
 if TYPE_CHECKING:
@@ -39,15 +39,9 @@ def alone(seen: Seen, optimized: set[int]) -> list[Finding]:
         and id(row.param) not in optimized
         and not seen.names.has(row.param)
         and row.version == row.param._version
-        and not _is_of_module(row.param)
+        and not owners([row.param], "_parameters")  # of which only methods were called
     ]
     return [_finding(trained[0], [row.name for row in left])] if trained and left else []
-
-
-def _is_of_module(p: Any) -> bool:
-    """Whether a module has it, though that was not called: only methods of it were."""
-    held: list[Any] = [d for d in gc.get_referrers(p) if type(d) is dict]
-    return any(hasattr(m, "_parameters") for d in held for m in gc.get_referrers(d))
 
 
 def _finding(row: Steps, named: list[str]) -> Finding:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -18,16 +18,21 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.training import events, units
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine
+from chainrule.verify.training.flowgroups import Group, together
 from chainrule.verify.training.flowrow import Row
 from chainrule.verify.training.flowtable import SMALL, judge
 from chainrule.verify.training.flowturns import is_steep
-from chainrule.verify.training.holders import tensors
+from chainrule.verify.training.holders import age, ages, tensors
 from chainrule.verify.training.names import Names
 from chainrule.verify.training.said import looked
 from chainrule.verify.training.units import Units
 
 STEPS = 3
 """Steps of each optimizer that are measured."""
+_FLOW = 3
+"""Layers of which one can be told from the others."""
+_NEAR = 100
+"""Nodes behind what a model is given among which another model's output is looked for."""
 _ELEMENTS = 50_000_000
 """Elements of parameters that are copied, to see how far a step moves them."""
 
@@ -64,6 +69,9 @@ class Flow(Part):
         self._layers: dict[int, _Layer] = {}
         self._bare: dict[int, Any] = {}  # modules without parameters of their own
         self._outputs: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._groups: list[Group] = []  # of models that are called one by one
+        self._made: set[int] = set()  # ages of what models gave in the first step
+        self._chained: set[int] = set()  # models that were given what another one gave
         self._units: list[Units] = []
         self._steps = 0
         self._before: dict[int, Any] = {}
@@ -73,6 +81,7 @@ class Flow(Part):
     def listens(self) -> Handlers:
         """Layers, activations, backward passes and steps."""
         return {
+            events.Entered: self._entered,
             events.Passed: self._passed,
             events.OpRan: self._ran,
             events.BackwardBegins: self._begins,
@@ -83,11 +92,19 @@ class Flow(Part):
 
     # --- layers
 
+    def _entered(self, e: events.Entered) -> None:
+        if not e.depth and not self._steps and self._made:
+            behind = {n for x in tensors(e.inputs) for n in ages(x, _NEAR)}
+            if behind & self._made:
+                self._chained.add(id(e.module))
+
     def _passed(self, e: events.Passed) -> None:
         if id(e.module) in self._settled:
             return
         if e.depth == 0:
             self._names.add(e.engine, e.module)
+            if not self._steps:
+                self._made |= {age(y) for y in tensors(e.output)} - {0}
         layer = self._layer(e)
         if layer is None:
             return
@@ -181,6 +198,9 @@ class Flow(Part):
                 layer.arriving = []
         for engine, root in self._names.roots.values():
             self._settle(engine, root)
+        if not self._steps:
+            self._groups = self._called_in_turn()
+            self._bus.unhear(self, events.Entered)
         self._steps += 1
         if self._steps >= STEPS:
             self._outputs.clear()
@@ -196,7 +216,7 @@ class Flow(Part):
         orders = {layer.order for layer in layers if layer is not None}
         flat = any(_is_flat(u) for u in self._units if u.order in orders)
         steep = any(layer.turns and is_steep(layer.turns[-1]) for layer in layers if layer)
-        if last and min(last) > SMALL * max(last) and not flat and not steep:
+        if len(last) >= _FLOW and min(last) > SMALL * max(last) and not flat and not steep:
             self._settled.update(map(id, inside))
 
     def _moved(self, engine: Engine, every: Sequence[Any]) -> None:
@@ -220,17 +240,37 @@ class Flow(Part):
         how = f"{len(self._layers)} layers in {self._steps} steps"
         looked(ledger, self.title, how)
         found: list[Finding] = []
-        for engine, root in self._names.roots.values():
-            inside = {id(m) for _, m in engine.modules(root)}
-            layers = [layer for key, layer in self._layers.items() if key in inside]
-            layers.sort(key=lambda layer: layer.order)
-            rows = [self._row(layer) for layer in layers]
+        for name, layers, named in self._models():
+            rows = [self._row(layer, named) for layer in layers]
             orders = {layer.order for layer in layers}
-            found += judge(type(root).__name__, rows, [u for u in self._units if u.order in orders])
+            found += judge(name, rows, [u for u in self._units if u.order in orders])
         return found
 
-    def _row(self, layer: _Layer) -> Row:
-        name, kind = self._names.module(layer.module), type(layer.module).__name__
+    def _models(self) -> Iterator[tuple[str, list[_Layer], dict[int, str]]]:
+        """Models, their layers in the order in which these ran first, and what modules are called
+        by id, where that is not as for a model."""
+        every = {key: self._inside(*row) for key, row in self._names.roots.items()}
+        for group in self._groups:
+            some = [layer for key in group.modules for layer in every.pop(key, ())]
+            yield group.name, sorted(some, key=lambda layer: layer.order), dict(group.labels)
+        for key, layers in every.items():
+            yield type(self._names.roots[key][1]).__name__, layers, {}
+
+    def _called_in_turn(self) -> list[Group]:
+        """Small models that the program keeps together and calls one after the other."""
+        roots = self._names.roots.values()
+        small = [r for e, r in roots if len(self._inside(e, r)) < _FLOW]
+        groups = together(small) if len(self._chained) >= _FLOW - 1 else []
+        return [g for g in groups if len(g.modules.keys() - self._chained) <= 1]
+
+    def _inside(self, engine: Engine, root: Any) -> list[_Layer]:
+        inside = {id(m) for _, m in engine.modules(root)}
+        layers = [layer for key, layer in self._layers.items() if key in inside]
+        return sorted(layers, key=lambda layer: layer.order)
+
+    def _row(self, layer: _Layer, named: Mapping[int, str]) -> Row:
+        kind = type(layer.module).__name__
+        name = named.get(id(layer.module)) or self._names.module(layer.module)
         return Row(
             name, kind, layer.order, layer.at, tuple(layer.norms), tuple(layer.gradients),
             tuple(layer.sizes), tuple(layer.updates), tuple(layer.turns),

@@ -33,6 +33,8 @@ LOST = 1e-6
 """Where that is all that is left, the factor does not matter."""
 STEADY = 1e-1
 """What must be left of the loss when the two largest single jumps are not counted."""
+_STRAIGHT = 0.7
+"""An activation with such a mean derivative takes little from a gradient."""
 _SAMPLES, _EACH = 64, 16
 """Values of each unit that it takes to say so, in all steps that were seen and in each."""
 
@@ -169,7 +171,7 @@ def _reason(code: str, units: Sequence[Units]) -> tuple[str, str, Place | None]:
             origins.weights(),
         )
     squashed = [u for u in units if u.op in ("sigmoid", "tanh")]
-    if len(squashed) >= 2:
+    if len(squashed) >= 2 and min([u.slope for u in squashed]) < _STRAIGHT:
         op = squashed[0].op
         same = [u for u in squashed if u.op == op]
         slope = sum([u.slope for u in same]) / len(same)
@@ -183,10 +185,10 @@ def _reason(code: str, units: Sequence[Units]) -> tuple[str, str, Place | None]:
             origins.activation(op),
         )
     small = "each layer multiplies the gradient by less than 1: its initial weights are too small"
+    rule = "1/fan-in (2/fan-in before relu: nn.init.kaiming_normal_)"
     return (
         small if units else f"{small}, or what is between the layers is flat (sigmoid, tanh)",
-        "initial weights of variance 2/fan-in before relu (nn.init.kaiming_normal_), residual "
-        "connections, or a norm in each layer",
+        f"initial weights of variance {rule}, residual connections, or a norm in each layer",
         origins.weights() if units else None,
     )
 

@@ -85,6 +85,18 @@ def _oldest(tensor: Any) -> int:
     return oldest
 
 
+def ages(tensor: Any, most: int) -> set[int]:
+    """Serial numbers of the nodes behind a tensor, the nearest ones, `most` at most."""
+    nodes = [node] if (node := node_of(tensor)) is not None else []
+    found = dict.fromkeys(map(_serial, nodes))
+    for node in nodes:  # which grows
+        for below in _below(node):
+            if _serial(below) not in found and len(found) < most:
+                found[_serial(below)] = None
+                nodes.append(below)
+    return set(found) - {0}
+
+
 def _order(node: Any) -> int:
     return node.serial if isinstance(node, Node) else node._sequence_nr()
 
