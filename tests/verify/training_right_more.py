@@ -1039,3 +1039,16 @@ def a_parameter_of_a_module_of_which_a_method_is_called():
         o.zero_grad()
         margin.loss(m(x), y).backward()
         o.step()
+
+
+@right
+def two_parts_of_a_model_clipped_each_after_its_loss():
+    a, b = mlp(), mlp()
+    o = torch.optim.SGD([*a.parameters(), *b.parameters()], 0.1)
+    for _ in range(4):
+        o.zero_grad()
+        for m in (a, b):
+            x, y = batch()
+            F.mse_loss(m(x), y).backward()
+            nn.utils.clip_grad_norm_(m.parameters(), 1.0)
+        o.step()

@@ -256,3 +256,16 @@ def layers_of_a_list_that_are_called_one_by_one():
         o.zero_grad()
         F.mse_loss(layers[-1](x), y).backward()
         o.step()
+
+
+@wrong("clip_idle")
+def a_clip_between_two_losses():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(4):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x), y).backward()
+        nn.utils.clip_grad_norm_(m.parameters(), 0.1)
+        m[0].weight.square().sum().backward()
+        o.step()

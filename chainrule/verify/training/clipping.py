@@ -1,5 +1,5 @@
-"""Clipping where it bounds nothing: before a backward pass has made gradients, or after the step
-that has used them."""
+"""Clipping where it bounds nothing, or not all: before a backward pass has made gradients, between
+two backward passes for one step, or after the step that has used them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, final
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
-from chainrule.verify.training import events
+from chainrule.verify.training import edits, events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.said import looked, said
 
@@ -27,6 +27,8 @@ class _Clip:
     when: Literal["early", "late", "in time"]
     passed: bool = False
     """Whether a backward pass has changed the gradients since."""
+    added_at: Place | None = None
+    """Where that was."""
 
 
 @dataclass(eq=False)
@@ -34,6 +36,7 @@ class _Row:
     """What is known of a line."""
 
     when: str
+    added_at: Place | None
     count: int = 0
 
 
@@ -71,14 +74,18 @@ class Clipping(Part):
     def _ended(self, e: events.BackwardEnds) -> None:
         self._spent -= e.touched
         for clip in self._open:
-            clip.passed = clip.passed or bool(clip.params & e.touched)
+            if clip.params & e.touched:
+                clip.passed, clip.added_at = True, e.begin.place
 
     def _stepped(self, e: events.StepEnds) -> None:
         own = {id(p) for p in e.params}
         self._spent |= own
         mine = [clip for clip in self._open if clip.params & own]
-        if not any(clip.when == "in time" for clip in mine):
+        in_time = [clip for clip in mine if clip.when == "in time"]
+        if not in_time:
             self._in_vain([c for c in mine if c.when == "early" and c.passed])
+        elif len(in_time) == 1:
+            self._in_vain([c for c in in_time if c.passed], "between")
         self._open = [clip for clip in self._open if clip not in mine]
 
     def _zeroed(self, e: events.Zeroed) -> None:
@@ -87,10 +94,11 @@ class Clipping(Part):
         self._in_vain(late)
         self._open = [clip for clip in self._open if clip not in late]
 
-    def _in_vain(self, clips: Sequence[_Clip]) -> None:
+    def _in_vain(self, clips: Sequence[_Clip], when: str = "") -> None:
         for clip in clips:
             if clip.place is not None:
-                self._rows.setdefault(clip.place, _Row(clip.when)).count += 1
+                row = _Row(when or clip.when, clip.added_at)
+                self._rows.setdefault(clip.place, row).count += 1
 
     def found(self, ledger: Ledger) -> list[Finding]:
         """One for each line."""
@@ -99,16 +107,20 @@ class Clipping(Part):
         return [_idle(place, row) for place, row in self._rows.items() if row.count >= _TIMES]
 
 
+_WHY = {
+    "early": "nothing was bounded by this, since there were no gradients yet: the backward pass "
+    "made them afterwards",
+    "late": "nothing was bounded by this, since the step had used the gradients already",
+    "between": "a backward pass after this has added to the gradients that it had bounded",
+}
+
+
 def _idle(place: Place, row: _Row) -> Finding:
-    why = (
-        "there were no gradients yet: the backward pass made them afterwards"
-        if row.when == "early"
-        else "the step had used the gradients already"
-    )
     return said(
         "warning",
         "clip_idle",
-        f"in {row.count} steps nothing was bounded by this, since {why}",
-        "clip between the backward pass and the step",
+        f"in {row.count} steps {_WHY[row.when]}",
+        "clip between the last backward pass and the step",
         place,
+        edit=edits.moved_behind(place, row.added_at) if row.when == "between" else None,
     )
