@@ -62,7 +62,7 @@ _ROWS: list[tuple[str, str, str]] = [
     ("recomputed", "recomputation differs", "checkpointed code gives other values when run again"),
     ("unseen_change", "change that autograd does not see", "a kept value changed behind its back"),
     ("clip_scaled", "clipped before unscaling", "the bound is compared with scaled gradients"),
-    ("clip_idle", "clipped at the wrong time", "there is no gradient yet, not all of it, or it was used"),
+    ("clip_idle", "clipped at the wrong time", "there is no gradient yet, not all, or it was used"),
     ("scheduled_first", "schedule before optimizer", "the first learning rate is never used"),
     ("eval_mode", "trained in eval mode", "dropout and batch norm do not do what they are for"),
     ("lost_updates", "updates lost to rounding", "a step is too small to change the parameter"),
