@@ -5,6 +5,8 @@ What it is given decides whose adapters are asked: chainrule's, PyTorch's or tho
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -169,6 +171,10 @@ def pair(
     and among what backward returns. The object itself is left as it is. So is one whose two methods
     are given, `pair(layer.forward, layer.backward, *args)`.
 
+    `pair(f, *args)`: one function, or a method, that gives a number and its gradients, as
+    `loss, grads = net.loss(x, y)` and `cost, grad = f(theta, x)` do: gradients by name, or in the
+    order of the arguments or parameters. `pair(net, *args)` finds the method `loss` by itself.
+
     Raises `ConfigError` if the backward's way of being called cannot be told.
 
     >>> import numpy as np
@@ -185,9 +191,22 @@ def pair(
 
         made = subject_of_pair(forward, args[0], args[1:], **options)
         return _certified(made.name, [made])
+    elif _is_routine(forward):
+        from chainrule.verify.arrays.pair import subject_of_both
+
+        owner = getattr(forward, "__self__", None)
+        if not inspect.ismethod(forward) or isinstance(owner, type):
+            made = subject_of_both(forward, args, wrt=wrt)
+            return _certified(made.name, [made])
+        options["method"], forward = forward.__name__, owner
     from chainrule.verify.arrays.certified import certified_network
 
     return certified_network(forward, args, options)
+
+
+def _is_routine(x: Any) -> bool:
+    """Whether it is a function or a method, other than an object that can be called."""
+    return inspect.isroutine(x) or isinstance(x, functools.partial)
 
 
 def _owner_of(forward: Any, backward: Any, args: Sequence[Any]) -> Any:

@@ -86,6 +86,12 @@ class Source:
     forward: Source | None = None
     """The forward's code in the same way, if it can be changed: what it saves may be wrong."""
 
+    @property
+    def separate_forward(self) -> Source | None:
+        """The forward's code, if that is another function than the backward."""
+        other = self.forward is not None and self.forward.function is not self.function
+        return self.forward if other else None
+
 
 class Subject(abc.ABC):
     """One differentiable thing at one point. Adapters derive from it; nothing else does."""

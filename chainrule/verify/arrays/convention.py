@@ -52,6 +52,8 @@ class Convention:
     outputs: int
     by_name: bool
     """Whether a parameter is left out in between, so that those after it go by name."""
+    at_once: bool = False
+    """Whether the backward is the forward itself, which returns gradients behind its output."""
 
     @property
     def updates(self) -> bool:

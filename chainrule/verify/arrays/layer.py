@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MethodType
 from typing import Any, cast
 
 import numpy as np
 
 from chainrule.errors import ConfigError, describe
-from chainrule.verify.arrays import convention, parameters
+from chainrule.verify.arrays import at_once, convention, parameters
 from chainrule.verify.arrays.convention import RATE, Convention, Side
 from chainrule.verify.arrays.members import duplicate, is_object, walk
 from chainrule.verify.arrays.methods import functions_of, methods_of, results_of, split
@@ -58,15 +59,18 @@ class Layer(Subject):
     place: Place | None = None
     backward_place: Place | None = None
 
-    def _copy(self, xs: Sequence[Any]) -> Any:
-        """The object as it was, with the values of its parameters from xs."""
+    def _copy(self, xs: Sequence[Any], *, pulls: bool = False) -> Any:
+        """The object as it was, with the values of its parameters from xs. `pulls`: whether its
+        backward is to run, if that is the same method."""
         replaced = [way.find(self.owner) for p in self.parameters.values() for way in p.ways]
         layer = duplicate(self.owner, [a for a in replaced if isinstance(a, np.ndarray)])
         for p, x in zip(self.parameters.values(), xs[self.count :], strict=True):
             parameters.clear(layer, p, x)
             p.put(layer, x)
-        methods = (self.forward_function, self.backward_function)
-        for name, method in zip(self.names, methods, strict=True):
+        methods = {self.names[0]: self.forward_function}
+        if pulls or not self.convention.at_once:
+            methods[self.names[1]] = self.backward_function
+        for name, method in methods.items():
             if method is not None:
                 setattr(layer, name, MethodType(method, layer))
         return layer
@@ -90,7 +94,7 @@ class Layer(Subject):
         return self._run(twins(xs), twins(gs))
 
     def _run(self, xs: list[Any], gs: list[Any]) -> tuple[Array | None, ...]:
-        return self._bars(self._copy(xs), xs, gs)[1]
+        return self._bars(self._copy(xs, pulls=True), xs, gs)[1]
 
     def repeated(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
         """What a second backward of the same object leaves, after its `zero_grad` if it has one; a
@@ -98,7 +102,7 @@ class Layer(Subject):
         nothing sets them back, that is how the object is meant."""
         if self.convention.updates:
             return None  # The second call is one at other parameters.
-        layer = self._copy(twins(xs))
+        layer = self._copy(twins(xs), pulls=True)
         ys, first = self._bars(layer, twins(xs), twins(gs))
         first = tuple(twins(first))  # The second call may write into them.
         reset = next((f for n in _RESETS if callable(f := getattr(layer, n, None))), None)
@@ -116,17 +120,36 @@ class Layer(Subject):
     ) -> tuple[tuple[Array, ...], tuple[Array | None, ...]]:
         """Outputs and gradients of one call of an object."""
         before = twins(xs[self.count :])
-        with replayed(self.streams):
-            results = self._forward(layer, xs)
-            ys = self._outputs(results)
-            backward = getattr(layer, self.names[1])
-            returned = self.convention.call(backward, xs[: self.count], results, gs)
-        arguments = [x.name for x in self.inputs[: self.count]]
-        of_arguments, rest = split(returned, arguments, layer, backward)
+        ys, returned = self.returned(layer, xs, gs)
+        of_arguments, rest = self.parted(layer, returned)
         bars = [*of_arguments, *self._of_parameters(layer, rest, before)]
         if not self.convention.takes_cotangent:
             bars = [times(gs[0], b) for b in bars]
         return ys, tuple([as_gradient(b) for b in bars])
+
+    def returned(
+        self, layer: Any, xs: Sequence[Any], gs: Sequence[Any]
+    ) -> tuple[tuple[Array, ...], Any]:
+        """Outputs, and what the backward of a copy gives back, as it does."""
+        changed = self.convention.at_once and self.backward_function is not None
+        value = self.forward(xs)[0] if changed else None
+        with replayed(self.streams):
+            results = self._forward(layer, xs)
+            ys = self._outputs(results)
+            if self.convention.at_once:
+                return ys, at_once.gradients(tuple(results), value)
+            backward = getattr(layer, self.names[1])
+            return ys, self.convention.call(backward, xs[: self.count], results, gs)
+
+    def parted(self, layer: Any, returned: Any) -> tuple[list[Any], dict[str, Any]]:
+        """Gradients of arguments, and the others by name or number: where one method gives all,
+        those in order are the parameters'."""
+        arguments = [x.name for x in self.inputs[: self.count]]
+        backward = getattr(layer, self.names[1])
+        if self.convention.at_once and not isinstance(returned, dict):
+            _, rest = split(returned, [], layer, backward)
+            return [None] * len(arguments), rest
+        return split(returned, arguments, layer, backward)
 
     def _of_parameters(
         self, layer: Any, rest: Mapping[str, Any], before: Sequence[Any]
@@ -200,12 +223,14 @@ def subject_of_layer(
     cotangent: Side | None = None,
     cache: bool | None = None,
     wrt: Sequence[str | int] | None = None,
+    method: str | None = None,
 ) -> Layer:
-    """The subject of an object with `forward` and `backward` at `args`.
+    """The subject of an object with `forward` and `backward` at `args`, or with one method that
+    gives a value and its gradients: `method`, if it is not called as such are.
 
     Raises `ConfigError` if it has no such methods.
     """
-    names = _both_methods(owner, args)
+    names = (method, method) if method is not None else _both_methods(owner, args)
     cls = cast(Any, type(owner))
     forward, backward = getattr(cls, names[0]), getattr(cls, names[1])
     arguments = argument_names(getattr(owner, names[0]), len(args))
@@ -216,33 +241,45 @@ def subject_of_layer(
         names,
         len(args),
         {},
-        Convention((), 1, by_name=False),
+        Convention((), 1, by_name=False, at_once=names[0] == names[1]),
         place=place_of(forward),
         backward_place=place_of(backward),
     )
     results, streams = drawn(lambda: made._forward(made._copy(args), twins(args)), (forward,))  # pyright: ignore[reportPrivateUsage]
     made = replace(made, streams=streams)
-    found = convention.find(
-        getattr(owner, names[0]),
-        getattr(owner, names[1]),
-        arguments,
-        results,
-        lambda c: _why_not(replace(made, convention=c)),
-        side=cotangent,
-        cache=cache,
-    )
-    return _with_parameters(replace(made, convention=found), arguments, args, wrt)
+    if made.convention.at_once:
+        found = at_once.convention_of(arguments)
+    else:
+        found = convention.find(
+            getattr(owner, names[0]),
+            getattr(owner, names[1]),
+            arguments,
+            results,
+            partial(_why_not, made),
+            side=cotangent,
+            cache=cache,
+        )
+    made = _with_parameters(replace(made, convention=found), arguments, args, wrt)
+    if found.at_once and not at_once.gives_both(tuple(results)) and not made.parameters:
+        raise ConfigError(
+            f"pair: {made.name}.{names[0]} returned {', '.join(map(describe, results))}, and left "
+            "no gradients: let it return a number and its gradients, or give an object with "
+            "forward and backward"
+        )
+    return made
 
 
 def _both_methods(owner: Any, args: Sequence[Any]) -> tuple[str, str]:
     """What the object calls its forward and its backward; raises `ConfigError` if it has none."""
     names = methods_of(owner, args)
-    if names is None:
+    both = at_once.method_of(owner, args)
+    if names is None and both is None:
         raise ConfigError(
-            f"pair: {describe(owner)} has no forward of {len(args)} arguments and backward; give "
-            "an object with both methods, or two functions: verify.pair(forward, backward, *args)"
+            f"pair: {describe(owner)} has no forward of {len(args)} arguments and backward, and no "
+            "method that gives a loss and its gradients; give an object with both methods, or two "
+            "functions: verify.pair(forward, backward, *args)"
         )
-    return names
+    return names or (both or "", both or "")
 
 
 def _with_parameters(
@@ -250,7 +287,7 @@ def _with_parameters(
 ) -> Layer:
     """The same with the parameters that a first backward shows, as inputs."""
     after, returned, ys = _tried(made)
-    of_arguments, rest = split(returned, arguments, after, _backward(made))
+    of_arguments, rest = made.parted(after, returned)
     found = parameters.find(made.owner, after, rest, updated=made.convention.updates)
     values = [parameters.value_of(p, made.owner) for p in found.values()]
     inputs = inputs_of((*arguments, *found), (*args, *values), wrt)
@@ -267,27 +304,21 @@ def _with_parameters(
     return replace(made, inputs=inputs, parameters=found)
 
 
-def _backward(made: Layer) -> Any:
-    return getattr(made.owner, made.names[1])
-
-
 def _tried(made: Layer) -> tuple[Any, Any, tuple[Array, ...]]:
     """The object after one run, what its backward returned, and the outputs."""
     xs = twins([x.value for x in made.inputs])
-    with replayed(made.streams):
-        layer = made._copy(xs)  # pyright: ignore[reportPrivateUsage]
-        results = made._forward(layer, xs)  # pyright: ignore[reportPrivateUsage]
-        ys = made._outputs(results)  # pyright: ignore[reportPrivateUsage]
-        gs = [np.ones(y.shape, y.dtype) for y in ys]
-        returned = made.convention.call(getattr(layer, made.names[1]), xs, results, gs)
+    layer = made._copy(xs, pulls=True)  # pyright: ignore[reportPrivateUsage]
+    gs = [np.ones(y.shape, y.dtype) for y in made.forward(xs)]
+    ys, returned = made.returned(layer, xs, gs)
     return layer, returned, ys
 
 
-def _why_not(made: Layer) -> tuple[int, str]:
+def _why_not(layer: Layer, tried: Convention) -> tuple[int, str]:
     """As for pairs of functions: 2 if the backward raises, 1 if a gradient has another shape."""
+    made = replace(layer, convention=tried)
     try:
         after, returned, _ = _tried(made)
-        bars, _ = split(returned, [x.name for x in made.inputs], after, _backward(made))
+        bars, _ = made.parted(after, returned)
     except Exception as error:
         return 2, f"{type(error).__name__}: {error}"
     for x, bar in zip(made.inputs, bars, strict=True):

@@ -31,13 +31,20 @@ def methods_of(x: Any, args: Sequence[Any] | None = None) -> tuple[str, str] | N
     """
     cls = cast(Any, type(x))
     for forward, backward in METHODS:
-        both = callable(getattr(cls, forward, None)) and callable(getattr(cls, backward, None))
-        if both and (args is None or _takes(getattr(x, forward), args)):
+        both = _defines(cls, forward) and _defines(cls, backward)
+        if both and (args is None or takes(getattr(x, forward), args)):
             return forward, backward
     return None
 
 
-def _takes(f: Any, args: Sequence[Any]) -> bool:
+def _defines(cls: Any, name: str) -> bool:
+    """Whether objects of a class have such a method; a class itself can always be called."""
+    if name == "__call__" and not any(name in vars(c) for c in cls.__mro__):
+        return False
+    return callable(getattr(cls, name, None))
+
+
+def takes(f: Any, args: Sequence[Any]) -> bool:
     """Whether `f` can be called with these arguments, as far as Python can tell."""
     try:
         inspect.signature(f).bind(*args)

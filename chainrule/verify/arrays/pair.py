@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from chainrule.errors import describe
-from chainrule.verify.arrays import convention
+from chainrule.errors import ConfigError, describe
+from chainrule.verify.arrays import at_once, convention
 from chainrule.verify.arrays.captured import Capture, captures, rebound, sizes_in
 from chainrule.verify.arrays.convention import Convention, Side, listed
 from chainrule.verify.arrays.grouping import Argument, argument_of, assigned, grouped
@@ -70,6 +71,12 @@ class Pair(Subject):
 
     def returned(self, xs: Sequence[Any], gs: Sequence[Any]) -> Any:
         """What the backward gives back, as it does."""
+        if self.convention.at_once:
+            changed = self.backward_function is not self.forward_function
+            value = self.forward(xs)[0] if changed else None
+            with replayed(self.streams):
+                result = self.backward_function(*grouped(self.arguments, xs))
+            return at_once.gradients(result, value)
         with replayed(self.streams):
             args = grouped(self.arguments, xs)
             results = listed(self.forward_function(*args))
@@ -127,6 +134,47 @@ def subject_of_pair(
     wrt: Sequence[str | int] | None = None,
 ) -> Pair:
     """The subject of a hand-written pair at `args`; see `verify.pair` for what is understood."""
+    made, results = _paired(forward, backward, args, name or name_of(forward), wrt)
+    names = [a.name for a in made.arguments]
+    found = convention.find(
+        forward,
+        backward,
+        tuple(names),
+        results,
+        partial(_why_not, made),
+        side=cotangent,
+        cache=cache,
+    )
+    made = replace(made, convention=found)
+    return made if wrt is not None else _with_asked(made)
+
+
+def subject_of_both(
+    f: Callable[..., Any], args: Sequence[Any], *, wrt: Sequence[str | int] | None = None
+) -> Pair:
+    """The subject of a function that returns a value and its gradients, at `args`.
+
+    Raises `ConfigError` if it returns something else.
+    """
+    made, results = _paired(f, f, args, name_of(f), wrt)
+    if not at_once.gives_both(tuple(results)):
+        returned = ", ".join(map(describe, results))
+        raise ConfigError(
+            f"pair: {name_of(f)} returned {returned}: give its backward as well, "
+            "verify.pair(forward, backward, *args), or let it return a number and its gradients"
+        )
+    made = replace(made, convention=at_once.convention_of([a.name for a in made.arguments]))
+    return made if wrt is not None else _with_asked(made)
+
+
+def _paired(
+    forward: Callable[..., Any],
+    backward: Callable[..., Any],
+    args: Sequence[Any],
+    name: str,
+    wrt: Sequence[str | int] | None,
+) -> tuple[Pair, list[Any]]:
+    """The pair, before it is known how the backward is called, and what the forward returned."""
     names = argument_names(forward, len(args))
     arguments = tuple([argument_of(n, a) for n, a in zip(names, args, strict=True)])
     leaves = [x for a, value in zip(arguments, args, strict=True) for x in a.parts(value)]
@@ -134,25 +182,19 @@ def subject_of_pair(
     xs = [x.value for x in inputs]
     run: Any = lambda: listed(forward(*grouped(arguments, twins(xs))))
     results, streams = drawn(run, (forward, backward))
-
-    def made(c: Convention) -> Pair:
-        return Pair(
-            name or name_of(forward),
-            inputs,
-            arguments,
-            forward,
-            backward,
-            c,
-            captures(backward, [*xs, *results]),
-            streams,
-            place=place_of(forward),
-            backward_place=place_of(backward),
-        )
-
-    found = convention.find(
-        forward, backward, names, results, lambda c: _why_not(made(c)), side=cotangent, cache=cache
+    made = Pair(
+        name,
+        inputs,
+        arguments,
+        forward,
+        backward,
+        convention.Convention((), 1, by_name=False),
+        captures(backward, [*xs, *results]),
+        streams,
+        place=place_of(forward),
+        backward_place=place_of(backward),
     )
-    return made(found) if wrt is not None else _with_asked(made(found))
+    return made, results
 
 
 def _with_asked(pair: Pair) -> Pair:
@@ -170,8 +212,9 @@ def _with_asked(pair: Pair) -> Pair:
     return replace(pair, inputs=answered(inputs, bars))
 
 
-def _why_not(pair: Pair) -> tuple[int, str]:
+def _why_not(made: Pair, tried: Convention) -> tuple[int, str]:
     """Why a convention cannot be right: 2, the backward raises; 1, a gradient has another shape."""
+    pair = replace(made, convention=tried)
     xs = values(pair)
     try:
         ys = pair.forward(xs)

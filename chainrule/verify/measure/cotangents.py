@@ -44,7 +44,7 @@ def alone(gs: Sequence[Array], o: int) -> list[Array]:
 def layouts(gs: Sequence[Array]) -> Iterator[tuple[str, list[Array]]]:
     """The same numbers in other layouts, as far as their shapes allow."""
     if any(g.ndim > 1 and min(g.shape) > 1 for g in gs):
-        yield "in Fortran order", [np.asfortranarray(g) for g in gs]
+        yield "in Fortran order", [np.array(g, order="F") for g in gs]
     if any(g.size > 1 for g in gs):
         yield "with gaps", [_gappy(g) for g in gs]
         yield "with negative strides", [_backwards(g) for g in gs]

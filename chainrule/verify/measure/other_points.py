@@ -82,6 +82,10 @@ class OtherPoints:
             run.skip(point.name, str(error))
             return None
         self.seen += seen
+        judged = point.judged if point.judged is not None else {*run.wanted}
+        for b, found in seen:
+            for k in {*found.wrong} - judged:
+                run.doubt(b.point.name, k)
         odd = any(found.wrong or found.misshaped for _, found in seen)
         if right and odd and code == "size" and not self._is_meant(point):
             self._unmeant(seen)
@@ -140,7 +144,8 @@ class OtherPoints:
         for k, shape in found.misshaped.items() if written else ():
             says = f"at {point.name} the gradient has shape {shape}"
             run.behaves(code, k, says, point=point.name, got=shape, expected=base.xs[k].shape)
-        for k in found.wrong:
+        judged = self.run.wanted if point.judged is None else point.judged
+        for k in [k for k in found.wrong if k in judged]:
             if (code == "one_sided" and is_beyond(self.seen[0][1], found, k)) or self._derived(
                 base, k
             ):

@@ -16,11 +16,13 @@ import numpy as np
 
 from chainrule.verify.measure.nature import even_axis, is_symmetric, like
 from chainrule.verify.measure.noise import tangent
-from chainrule.verify.measure.run import Point, Run, is_array
+from chainrule.verify.measure.run import Point, Run, inexact, is_array
 from chainrule.verify.subject import Array
 
 _SIGNS = re.compile(r"\b(f?abs|absolute|sign|copysign)\(")
 """Who takes absolute values or signs asks for both signs: no probability needs that."""
+_FEWER = 4
+"""So many times fewer elements than another one has an input that only says how."""
 _PRODUCTS = re.compile(r"\b(?:cum)?prod\(")
 """Products are polynomials, and have a gradient where a factor is zero; quotients by it have none.
 """
@@ -29,7 +31,7 @@ _PRODUCTS = re.compile(r"\b(?:cum)?prod\(")
 def nearby(run: Run, point: Point) -> Point:
     """The point moved a little, off every kink."""
     xs = _mapped(run, point.xs, lambda x: x + tangent(run.rng, x) / 64)
-    return Point(f"{point.name}, moved", xs, "moved")
+    return Point(f"{point.name}, moved", xs, "moved", point.judged)
 
 
 def varied(run: Run, point: Point, captured: Point) -> Iterator[Point]:
@@ -40,11 +42,10 @@ def varied(run: Run, point: Point, captured: Point) -> Iterator[Point]:
     free = [k for k in run.wanted if _signed(captured.xs[k])]
     asks = _asks(run, _SIGNS)
     positive = [k for k in run.wanted if _positive(captured.xs[k], asks)]
-    both = [k for k in run.wanted if k in free or k in positive]
     products = _asks(run, _PRODUCTS)
     zeros = [k for k in run.wanted if captured.xs[k].dtype.kind == "f"] if products else free
     kinds: list[tuple[str, str, list[int], Callable[[Array], Array]]] = [
-        ("negative", "sign", both, lambda x: -np.abs(x)),
+        ("negative", "sign", free, lambda x: -np.abs(x)),
         ("positive", "sign", free, np.abs),
         ("zeros in places", "value", zeros, lambda x: _zeros(run, x)),
         ("ties", "value", free, lambda x: _ties(run, x)),
@@ -55,6 +56,20 @@ def varied(run: Run, point: Point, captured: Point) -> Iterator[Point]:
         if which:
             xs = _in_order(run, captured.xs, _mapped(run, point.xs, change, which))
             yield Point(_named(point, name), xs, kind)
+    main = _main(captured, positive)
+    if main:
+        xs = _in_order(run, captured.xs, _mapped(run, point.xs, lambda x: -np.abs(x), main))
+        name = _named(point, "negative where all were positive")
+        yield Point(name, xs, "sign", frozenset(main))
+
+
+def _main(captured: Point, some: Sequence[int]) -> list[int]:
+    """Those inputs that are no smaller than others and have no fewer axes: a bound, a scale or a
+    temperature may mean something else where it is negative."""
+    arrays = [x for x in captured.xs if inexact(x)]
+    axes, size = max([x.ndim for x in arrays]), max([x.size for x in arrays])
+    of = [(k, captured.xs[k]) for k in some]
+    return [k for k, x in of if x.ndim == axes and _FEWER * x.size >= size]
 
 
 def _named(point: Point, name: str) -> str:

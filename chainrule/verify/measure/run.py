@@ -48,6 +48,8 @@ class Point:
     xs: tuple[Any, ...]
     kind: str
     """captured, moved, size, aspect, sign, value or dtype: what it varies."""
+    judged: frozenset[int] | None = None
+    """Inputs whose gradients have to be right there; None for all."""
 
 
 class Run:

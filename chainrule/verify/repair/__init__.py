@@ -36,6 +36,8 @@ _MORE = 0.8
 """The same for each function that it calls, and for the forward."""
 _PLAIN = 1.05
 """A repair of the backward that costs more is compared with one of what the forward keeps."""
+_ELSEWHERE = 0.1
+"""How much less likely a repair of the forward is, of two that are right."""
 _SURE = 0.95
 """One that costs more is compared with repairs of the functions that the backward calls."""
 _OF_FORMULAS = ("transposed", "sign", "factor", "missing_term", "wrong_axis")
@@ -143,7 +145,7 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     if not any(r.whole for r in found):
         found += _in_backward(posed, codes)
     if not kept and not any(r.whole and r.cost <= _PLAIN for r in found):
-        found += _in_forward(posed, codes)
+        found += [replace(r, cost=r.cost + _ELSEWHERE) for r in _in_forward(posed, codes)]
     named = [] if finding is None else [finding.name.code]
     for rule, why in posed.failures.items():
         evidence.skipped.append(("some corrections", f"`{rule}` failed: {why}"))
@@ -154,7 +156,7 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
 def _is_misplaced(posed: Problem, found: Repaired, named: list[str]) -> bool:
     """Whether it changes what the forward keeps, for a mistake that is one of the formula: right as
     that is, the backward is where it was made. `named`: what its structure says that it is."""
-    forward, place = posed.source.forward, found.correction.place
+    forward, place = posed.source.separate_forward, found.correction.place
     if forward is None or place is None or place.function != forward.function.__qualname__:
         return False
     return any(code in _OF_FORMULAS for code in (*found.codes, *named))
@@ -179,9 +181,9 @@ def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
 
 def _in_forward(posed: Problem, codes: list[str]) -> list[Repaired]:
     """Repairs of what the forward keeps for the backward."""
-    if posed.source.forward is None:
+    if posed.source.separate_forward is None:
         return []
-    changed = replace(posed, source=posed.source.forward, stop=process_time() + _MORE)
+    changed = replace(posed, source=posed.source.separate_forward, stop=process_time() + _MORE)
     return _passed(changed, lambda first: keeping(changed, first, codes))
 
 

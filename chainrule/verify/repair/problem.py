@@ -186,7 +186,8 @@ def _at(subject: Subject, point: Point, layouts: bool) -> Iterator[Target]:
         seconds = _FIRST if layouts and k == 0 else _OTHERS
         found = target(f"{point.name}, {name}", subject, point.xs, laid, seconds)
         if found is not None:
-            yield found
+            some = found.expected if point.judged is None else point.judged
+            yield replace(found, expected={k: e for k, e in found.expected.items() if k in some})
 
 
 def _expanded(g: Array) -> Array:

@@ -24,7 +24,15 @@ from chainrule.verify.repair.syntax import (
     is_stored,
     names_in,
 )
-from chainrule.verify.repair.watch import VALUE, Visit, Watched, is_torch, plain, shape_of
+from chainrule.verify.repair.watch import (
+    VALUE,
+    Visit,
+    Watched,
+    is_count,
+    is_torch,
+    plain,
+    shape_of,
+)
 
 Shape = tuple[int, ...]
 _MOST = 20
@@ -163,12 +171,12 @@ class Scene:
         """What counts the turns of loops."""
         loops = [n for n in self.draft.nodes if isinstance(n, ast.For)]
         found = {name for n in loops for name in names_in(n.target)}
-        return sorted([k for k in found if type(self.watched.names.get(k)) is int])
+        return sorted([k for k in found if is_count(self.watched.names.get(k))])
 
     @cached_property
     def counts(self) -> list[str]:
         """What the code calls whole numbers above 0."""
-        found = {k for k, v in self._atoms() if type(v) is int and v > 0}
+        found = {k for k, v in self._atoms() if is_count(v) and v > 0}
         return sorted([k for k in found if not k.isdigit()])
 
     def _atoms(self) -> Iterator[tuple[str, Any]]:

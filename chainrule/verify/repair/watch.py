@@ -180,6 +180,11 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
     return None if shape is None or callable(shape) else tuple([int(n) for n in shape])
 
 
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number, of Python's or of NumPy's."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def is_torch(value: Any) -> bool:
     """Whether a value is a tensor of PyTorch's."""
     return type(value).__module__.partition(".")[0] == "torch"

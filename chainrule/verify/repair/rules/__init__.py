@@ -19,6 +19,7 @@ from chainrule.verify.repair.rules import (
     solving,
     statements,
     turns,
+    unread,
 )
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.sparing import spared
@@ -80,6 +81,7 @@ RULES: tuple[Rule, ...] = (
     turns.hoisted,
     turns.summed,
     statements.unused,
+    unread.unread,
     turns.handed_on,
     turns.carried,
     turns.collected,

@@ -9,7 +9,7 @@ from itertools import product
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
 from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import elements, writes
+from chainrule.verify.repair.syntax import elements, names_in, writes
 from chainrule.verify.repair.watch import is_torch, plain
 
 
@@ -106,7 +106,8 @@ def off_by_one(scene: Scene) -> Iterator[Edit]:
 
 
 def other_turns(scene: Scene) -> Iterator[Edit]:
-    """A loop that begins or ends one turn earlier or later: `range(n - 1)` to `range(n)`."""
+    """A loop that begins or ends one turn earlier or later, `range(n - 1)` to `range(n)`, or has
+    another number of turns."""
     for node in scene.expressions:
         match node:
             case ast.Call(func=ast.Name(id="range"), args=args):
@@ -116,6 +117,9 @@ def other_turns(scene: Scene) -> Iterator[Edit]:
         for bound in bounds:
             for text in _one_off(scene, bound):
                 yield scene.put(bound, text, "region", 1.3)
+            for name in [k for k in scene.counts if k.isidentifier() and k not in scene.counters]:
+                if name not in names_in(bound):
+                    yield scene.put(bound, name, "region", 1.4)
 
 
 def _one_off(scene: Scene, bound: ast.expr) -> list[str]:

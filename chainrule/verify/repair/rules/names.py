@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.syntax import is_simple, names_in
-from chainrule.verify.repair.watch import plain, shape_of
+from chainrule.verify.repair.watch import is_count, plain, shape_of
 from chainrule.verify.repair.wording import forward_texts
 from chainrule.verify.trees import tree_of
 
@@ -77,9 +77,9 @@ def other_index(scene: Scene) -> Iterator[Edit]:
         for e in ast.walk(n.slice)
         if isinstance(e, ast.expr)
     }
-    names = [k for k, v in scene.watched.names.items() if type(v) is int]
+    names = [k for k, v in scene.watched.names.items() if is_count(v)]
     for node in [n for n in scene.expressions if n in inside]:
-        if type(scene.value(node)) is not int:
+        if not is_count(scene.value(node)):
             continue
         here = scene.draft.src(node)
         for name in names:
@@ -115,7 +115,7 @@ def _more(array: str, i: str) -> str:
 def _is_loop_counter(scene: Scene, name: str) -> bool:
     """Whether a name counts the turns of a loop."""
     loops = [n for n in scene.draft.nodes if isinstance(n, ast.For)]
-    return type(scene.watched.names.get(name)) is int and any(
+    return is_count(scene.watched.names.get(name)) and any(
         name in names_in(n.target) for n in loops
     )
 

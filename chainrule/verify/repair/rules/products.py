@@ -163,7 +163,8 @@ def lined_up(scene: Scene) -> Iterator[Edit]:
     """Axes that are put in another order before they are flattened, or after they were taken apart,
     as elsewhere in the backward or the forward: heads that are merged."""
     texts = [scene.draft.body, *forward_texts(scene.draft.source)]
-    turns = list(dict.fromkeys([m for t in texts for m in _TURNS.findall(t)]))
+    said = [m for t in texts for m in _TURNS.findall(t)]
+    turns = list(dict.fromkeys([*said, *[t for m in said for t in _undoing(m)]]))
     for node in scene.expressions if turns else ():
         if not isinstance(node, ast.Call) or called(node) not in ("reshape", "view", "flatten"):
             continue
@@ -173,6 +174,14 @@ def lined_up(scene: Scene) -> Iterator[Edit]:
         after = [] if given else [here + t for t in turns]
         for text in [*_before(scene, node, turns), *after]:
             yield scene.put(node, text, "transposed", 1.25)
+
+
+def _undoing(turn: str) -> Iterator[str]:
+    """The order of axes that undoes one: `.transpose(0, 2, 3, 1)` for `.transpose(0, 3, 1, 2)`."""
+    order = [int(n) for n in re.findall(r"-?\d+", turn)]
+    if sorted(order) == list(range(len(order))) and len(order) > 2:
+        back = iter(sorted(range(len(order)), key=lambda i: order[i]))
+        yield re.sub(r"\d+", lambda _: str(next(back)), turn)
 
 
 def taken_apart(scene: Scene) -> Iterator[Edit]:
