@@ -88,8 +88,14 @@ def source_of(f: Any, replaced: Callable[[Callable[..., Any]], Subject]) -> Sour
 def with_forward(
     backward: Source | None, f: Any, replaced: Callable[[Callable[..., Any]], Subject]
 ) -> Source | None:
-    """The backward's source, the text of its forward `f` in it."""
-    return None if backward is None else replace(backward, forward=source_of(f, replaced))
+    """The backward's source, the text of its forward `f` in it. Where both are one function, it is
+    changed as a backward: the forward says what is right."""
+    if backward is None:
+        return None
+    forward = source_of(f, replaced)
+    if forward is not None and forward.function is backward.function:
+        forward = replace(forward, replaced=backward.replaced)
+    return replace(backward, forward=forward)
 
 
 def parameters_of(f: Any) -> tuple[inspect.Parameter, ...] | None:

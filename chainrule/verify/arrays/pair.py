@@ -209,6 +209,9 @@ def _with_asked(pair: Pair) -> Pair:
         return pair  # what it raises is a finding, to be made later
     loss = [y.size for y in ys] == [1]
     inputs = unasked(pair.inputs, bars, returned, loss=loss)
+    if pair.convention.at_once:  # It gives the gradients of what is to be learnt.
+        asked = zip(inputs, bars, strict=True)
+        inputs = tuple([replace(x, wanted=x.wanted and bar is not None) for x, bar in asked])
     return replace(pair, inputs=answered(inputs, bars))
 
 

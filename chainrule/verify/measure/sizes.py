@@ -209,15 +209,24 @@ def _within(x: Array, renaming: Renaming) -> Array:
 
 
 def _inside(x: Array, new: Array, renaming: Renaming) -> Array:
+    if _are_counts(x, renaming):
+        return np.clip(new, 1, renaming[int(x.max())])
     longer = [m for n, m in renaming.items() if n > int(x.max())]
     if not longer:
         return new
     return np.where(new < 0, new, new % min(longer)).astype(x.dtype)
 
 
+def _are_counts(x: Array, renaming: Renaming) -> bool:
+    """Whether numbers say how much of an axis is used: all of it at most, and something of it."""
+    return int(x.min()) >= 1 and int(x.max()) in renaming
+
+
 def _indices(run: Run, x: Array, new: Array, renaming: Renaming) -> Array:
     """Distinct numbers stay distinct, sorted ones sorted, all of them within their axis."""
     new = _inside(x, new, renaming)
+    if _are_counts(x, renaming):
+        return new
     flat = x.reshape(-1)
     if flat.size > 1 and np.unique(flat).size == flat.size:
         new = _permuted(run, x.reshape(-1), new.reshape(-1), 0, renaming).reshape(new.shape)

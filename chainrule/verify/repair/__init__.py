@@ -181,9 +181,9 @@ def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
 
 def _in_forward(posed: Problem, codes: list[str]) -> list[Repaired]:
     """Repairs of what the forward keeps for the backward."""
-    if posed.source.separate_forward is None:
+    if posed.source.forward is None:
         return []
-    changed = replace(posed, source=posed.source.separate_forward, stop=process_time() + _MORE)
+    changed = replace(posed, source=posed.source.forward, stop=process_time() + _MORE)
     return _passed(changed, lambda first: keeping(changed, first, codes))
 
 

@@ -64,6 +64,7 @@ class Bench:
     def weighted(self, found: list[Edit]) -> list[Edit]:
         """Edits with what they cost here, likely ones first."""
         scene = self.lab.scene
+        found = [e for e in found if not scene.is_of_value(e.start)]
         return sorted([_weighted(scene, e, self.codes, self.places) for e in found], key=cost_of)
 
     def taken(self, cost: float, share: float) -> Iterator[list[Edit]]:

@@ -24,6 +24,7 @@ from chainrule.verify.repair.syntax import (
     is_stored,
     names_in,
 )
+from chainrule.verify.repair.valued import statements_of_value
 from chainrule.verify.repair.watch import (
     VALUE,
     Visit,
@@ -71,9 +72,26 @@ class Scene:
 
     @cached_property
     def expressions(self) -> list[ast.expr]:
-        """Expressions that were evaluated, outer ones first, in the order of the text."""
+        """Expressions that were evaluated on the way to a gradient, outer ones first, in the order
+        of the text."""
+        return [n for n in self._evaluated if not self.is_of_value(self.draft.span(n)[0])]
+
+    @cached_property
+    def _evaluated(self) -> list[ast.expr]:
         seen = [n for n in self.draft.nodes if isinstance(n, ast.expr) and self._reached(n)]
         return sorted(seen, key=lambda n: (self.draft.span(n)[0], -self.draft.span(n)[1]))
+
+    @cached_property
+    def _of_value(self) -> list[ast.stmt]:
+        """Statements that compute the value, where one function gives it and its gradients."""
+        source = self.draft.source
+        both = source.forward is not None and source.separate_forward is None
+        return statements_of_value(self.draft.root) if both else []
+
+    def is_of_value(self, start: int) -> bool:
+        """Whether what begins at a place computes the value, and no gradient."""
+        spans = [self.draft.span(n) for n in self._of_value]
+        return any(first <= start < last for first, last in spans)
 
     def _reached(self, node: ast.expr) -> bool:
         """Whether a node was evaluated, or raised after all its parts had been."""
@@ -86,7 +104,8 @@ class Scene:
     @cached_property
     def roots(self) -> list[ast.expr]:
         """Whole right-hand sides and returned values that were arrays."""
-        return [n for n in self._whole if self.is_array(n)]
+        whole = [n for n in self._whole if not self.is_of_value(self.draft.span(n)[0])]
+        return [n for n in whole if self.is_array(n)]
 
     @cached_property
     def _whole(self) -> list[ast.expr]:
@@ -182,7 +201,7 @@ class Scene:
     def _atoms(self) -> Iterator[tuple[str, Any]]:
         names = {k: v for k, v in self.watched.names.items() if k.strip("_")}
         yield from sorted(names.items(), key=lambda n: n[0] not in self.unread)
-        for n in self.expressions:
+        for n in self._evaluated:
             if is_simple(n):
                 yield self.draft.src(n), self.value(n)
         for k, v in names.items():
@@ -225,8 +244,16 @@ class Scene:
 
     @cached_property
     def flowing(self) -> set[str]:
-        """Names that the cotangents flow into."""
+        """Names that the cotangents flow into; where the value is computed as well, those that are
+        not of it."""
         found = set(self.cotangents) or set(self.draft.parameters)
+        if self._of_value:
+            rest = [n for n in self.draft.nodes if isinstance(n, ast.Assign | ast.AugAssign)]
+            rest = [n for n in rest if n not in self._of_value]
+            targets = [
+                t for n in rest for t in (n.targets if isinstance(n, ast.Assign) else [n.target])
+            ]
+            found = {name for t in targets for name in bases(t)}
         for _ in range(3):  # Loops hand values on; nobody's chains go further back than this.
             for n in self.draft.nodes:
                 if isinstance(n, ast.Assign | ast.AugAssign | ast.For):
