@@ -278,7 +278,11 @@ def assert_gradients(f: Any, *args: Any, **options: Any) -> None:
 
 def _asserted(f: Any, args: Sequence[Any], options: dict[str, Any]) -> Report:
     two = bool(args) and callable(args[0]) and not hasattr(args[0], "dtype")
-    if two or (hasattr(f, "backward") and not isinstance(f, type | Module) and not _is_torch(f)):
+    if (
+        two
+        or not callable(f)
+        or (hasattr(f, "backward") and not isinstance(f, type | Module) and not _is_torch(f))
+    ):
         return pair(f, *args, **options)
     return check(f, *args, **options)
 

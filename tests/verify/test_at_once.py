@@ -130,6 +130,12 @@ def test_a_factor_is_found_and_corrected_where_the_gradient_is() -> None:
     assert before.split(",")[0] == after.split(",")[0], "the value is as it was"
 
 
+def test_a_test_fails_with_the_diagnosis() -> None:
+    verify.assert_gradients(Softmax(), X, LABELS)
+    with pytest.raises(AssertionError, match="factor"):
+        verify.assert_gradients(WithoutMean(), X, LABELS)
+
+
 def test_a_helper_of_the_method_is_corrected() -> None:
     report = verify.pair(WithoutMean(), X, LABELS)
     assert {f.input for f in report.findings} == {"W", "b"}
