@@ -68,7 +68,7 @@ def other_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]
         if _answers(lab, response, beside, row):
             far = 0.6 if row.startswith("abs") else 0.0  # A minus is meant, more likely.
             yield scene.put(node, row.format(e=atom), "wrong_value", 1.3 + far)
-    module = scene.library
+    module = scene.dialect.library
     for name in _CALLS if module is not None else ():
         with np.errstate(all="ignore"):
             value = getattr(np, name)(response.flat)
@@ -76,7 +76,7 @@ def other_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]
             yield scene.put(node, f"{module}.{name}({scene.draft.src(node)})", "wrong_value", 1.4)
     for row, axes in itertools.product(_NORMED, axes_of(beside.shape)):
         if _answers(lab, response, beside, row, axes=f"axis={axes}, keepdims=True"):
-            text = row.format(e=atom, ax=scene.along(axes, True))
+            text = row.format(e=atom, ax=scene.dialect.along(axes, True))
             yield scene.put(node, text, "factor", 1.4)
     yield from _multiplied(lab, response, beside)
 
@@ -85,7 +85,7 @@ def _multiplied(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
     scene, node = lab.scene, response.node
     here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
     limits = bounds(scene)
-    module = scene.library
+    module = scene.dialect.library
     for name in [n for n in beside.names if n != scene.draft.src(node)]:
         code = "ignores_cotangent" if name in scene.cotangents else "wrong_value"
         for row in _FACTORS:

@@ -50,7 +50,7 @@ def _spread(scene: Scene, arrays: dict[str, Array]) -> Iterator[tuple[str, Array
     """Cotangents that nothing reads with another axis: that of a sum's result, for its terms."""
     for name in scene.cotangents & arrays.keys() - scene.read:
         if (x := arrays[name]).ndim:
-            axis = ".unsqueeze(-1)" if scene.torch else "[..., None]"
+            axis = ".unsqueeze(-1)" if scene.dialect.torch else "[..., None]"
             yield name + axis, x[..., None]
 
 
@@ -87,7 +87,7 @@ def _projected(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator
     for a, b in itertools.permutations(same, 2):
         x, y = same[a], same[b]
         for axis in range(-1, len(shape) - 1):
-            along = scene.along(axis, True)
+            along = scene.dialect.along(axis, True)
             total = (x * y).sum(axis=axis, keepdims=True)
             mean = total / shape[axis]
             inside = f"{b} * ({a} - ({a} * {b}).sum({along}))"
@@ -187,7 +187,7 @@ def _matrix_products(scene: Scene, a: Term, b: Term) -> Iterator[Term]:
 
 
 def _forms(scene: Scene, a: Term) -> list[Term]:
-    text = scene.transposed(a.text, a.value.ndim)
+    text = scene.dialect.transposed(a.text, a.value.ndim)
     return [a, Term(text, np.swapaxes(a.value, -1, -2), a.cost + 0.05)]
 
 
@@ -204,6 +204,6 @@ def summed(scene: Scene, term: Term, shape: Shape) -> Iterator[Term]:
             for keep in (False, True):
                 if (kept if keep else left) == shape:
                     axis = axes[0] if len(axes) == 1 else axes
-                    text = f"{part(term.text, ATOM)}.sum({scene.along(axis, keep)})"
+                    text = f"{part(term.text, ATOM)}.sum({scene.dialect.along(axis, keep)})"
                     value = term.value.sum(axis=axes, keepdims=keep)
                     yield Term(text, value, term.cost + 0.05)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import ast
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 
 from chainrule.verify.repair import uses
+from chainrule.verify.repair.dialect import Dialect
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
-from chainrule.verify.repair.fit import ATOM, part, replaced
+from chainrule.verify.repair.fit import replaced
 from chainrule.verify.repair.sparing import Failures
 from chainrule.verify.repair.syntax import (
     bases,
@@ -318,44 +318,10 @@ class Scene:
         """Local names that are assigned and never read: they were meant for something."""
         return uses.unread(self.draft)
 
-    # The user's dialect.
-
     @cached_property
-    def torch(self) -> bool:
-        """Whether the code works on tensors of PyTorch's."""
-        return any(is_torch(v) for v in self.arrays.values())
-
-    def module(self, *names: str) -> str | None:
-        """What the code calls one of these modules."""
-        function = plain_function(self.draft.source.function)
-        for k, v in function.__globals__.items():
-            if isinstance(v, ModuleType) and v.__name__ in names:
-                return k
-        return None
-
-    @cached_property
-    def library(self) -> str | None:
-        """What the code calls the library of its arrays."""
-        if self.torch:
-            return self.module("torch")
-        ours = any(type(v).__module__.startswith("chainrule.") for v in self.arrays.values())
-        return (self.module("chainrule") if ours else None) or self.module("numpy", "chainrule")
-
-    def along(self, axis: int | Sequence[int] | None, keep: bool) -> str:
-        """Arguments of a reduction, in the words of the library that is used."""
-        words = ("dim", "keepdim") if self.torch else ("axis", "keepdims")
-        axis = axis if axis is None or isinstance(axis, int) else tuple(axis)
-        settings = [] if axis is None else [f"{words[0]}={axis}"]
-        return ", ".join([*settings, *([f"{words[1]}=True"] if keep else [])])
-
-    def transposed(self, text: str, ndim: int) -> str:
-        """An expression with its last two axes exchanged."""
-        text = part(text, ATOM)
-        if ".mT" in self.draft.body:
-            return f"{text}.mT"
-        if ndim <= 2:
-            return f"{text}.t()" if ".t()" in self.draft.body else f"{text}.T"
-        return f"{text}.transpose(-2, -1)" if self.torch else f"{text}.swapaxes(-1, -2)"
+    def dialect(self) -> Dialect:
+        """How the user's code says things."""
+        return Dialect(self.draft, tuple(self.arrays.values()))
 
     def put(self, node: ast.AST, text: str, code: str, cost: float = 1.0) -> Edit:
         """The edit that puts an expression where a node stands."""

@@ -152,7 +152,7 @@ def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
             for axes in axes_of(shape):
                 value = beside.each(row_of(row, f"axis={axes}, keepdims=True"), name)
                 if value is not None:
-                    along = scene.along(axes, True)
+                    along = scene.dialect.along(axes, True)
                     text = row.format(e=atom if "{e}." in row else here, a=name, ax=along)
                     form = row.format(e=VALUE, a=name, ax=along)
                     yield _Term(text, form, response.effect(value), _count(shape, axes), 1.2)
@@ -168,7 +168,7 @@ def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
 
 def _diagonal(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
     """The diagonal of a square matrix: that of a symmetric one counts half."""
-    shape, library = beside.shape, scene.library
+    shape, library = beside.shape, scene.dialect.library
     if len(shape) < 2 or shape[-1] != shape[-2] or library is None:
         return
 

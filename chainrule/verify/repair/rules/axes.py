@@ -30,7 +30,9 @@ def other_axis(scene: Scene) -> Iterator[Edit]:
                 yield scene.put(axis, text, code, cost + 0.2 * ("(" in text))
         elif ndim > 0 and called(node) in _REDUCTIONS:
             for text in _choices(scene, ndim):
-                yield _with_argument(scene, node, f"{'dim' if scene.torch else 'axis'}={text}", 1.4)
+                yield _with_argument(
+                    scene, node, f"{'dim' if scene.dialect.torch else 'axis'}={text}", 1.4
+                )
 
 
 def other_axis_throughout(scene: Scene) -> Iterator[Edit]:
@@ -75,7 +77,7 @@ def keeping(scene: Scene) -> Iterator[Edit]:
             truth = isinstance(k.value, ast.Constant) and k.value.value is True
             yield scene.put(k.value, str(not truth), "wrong_axis", 1.5)
         if not given:
-            keep = f"{'keepdim' if scene.torch else 'keepdims'}=True"
+            keep = f"{'keepdim' if scene.dialect.torch else 'keepdims'}=True"
             yield _with_argument(scene, node, keep, 1.5)
 
 
@@ -96,7 +98,7 @@ def reduced(scene: Scene) -> Iterator[Edit]:
         for wanted in set(scene.shapes) - {here}:
             for axes, keep in _sums(here, wanted):
                 axis = axes[0] if len(axes) == 1 else axes
-                text = f"{as_part(scene.draft, node, ATOM)}.sum({scene.along(axis, keep)})"
+                text = f"{as_part(scene.draft, node, ATOM)}.sum({scene.dialect.along(axis, keep)})"
                 again = isinstance(node, ast.Call) and called(node) == "sum"
                 cost = 1.0 + 0.2 * len(axes) + 0.4 * again  # Its own axis is wrong, more likely.
                 yield scene.put(node, text, "not_summed", cost)
@@ -114,7 +116,9 @@ def summed_within(scene: Scene) -> Iterator[Edit]:
             continue
         for axis in [-1, *range(len(here) - 1)]:
             for name in ("sum", "mean"):
-                call = f"{as_part(scene.draft, node, ATOM)}.{name}({scene.along(axis, True)})"
+                call = (
+                    f"{as_part(scene.draft, node, ATOM)}.{name}({scene.dialect.along(axis, True)})"
+                )
                 yield scene.put(node, call, "missing_term", 1.45 + 0.1 * (name == "mean"))
 
 
@@ -148,7 +152,7 @@ def not_reduced(scene: Scene) -> Iterator[Edit]:
 
 def spread(scene: Scene) -> Iterator[Edit]:
     """A gradient that must be repeated along the axes of its input: of a sum, of a mean."""
-    module = scene.library
+    module = scene.dialect.library
     for node in scene.roots:
         here = scene.shape(node) or ()
         for name, value in scene.arrays_at(node).items():
@@ -156,7 +160,7 @@ def spread(scene: Scene) -> Iterator[Edit]:
             if shape not in scene.shapes or shape == here:
                 continue
             for text in _lifted(as_part(scene.draft, node, ATOM), here, shape):
-                if scene.torch:
+                if scene.dialect.torch:
                     yield scene.put(node, f"{text}.expand({name}.shape)", "wrong_shape", 1.6)
                 elif module is not None:
                     text = f"{module}.broadcast_to({text}, {name}.shape)"
@@ -213,7 +217,7 @@ def backwards(scene: Scene) -> Iterator[Edit]:
 
 def _flipped(scene: Scene, text: str, ndim: int, last: int) -> str:
     """An expression with its last axes in the opposite order."""
-    if scene.torch:
+    if scene.dialect.torch:
         return f"{text}.flip({', '.join([str(-k) for k in range(1, last + 1)])})"
     dots = "..., " if ndim > last else ""
     return f"{text}[{dots}{', '.join(['::-1'] * last)}]"

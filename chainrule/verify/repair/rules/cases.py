@@ -116,7 +116,7 @@ def larger_bounds(scene: Scene) -> Iterator[Edit]:
 
 def masks(scene: Scene) -> Iterator[Edit]:
     """A mask of zeros and ones where one side has a slope; a mask that is missing."""
-    module = scene.library
+    module = scene.dialect.library
     for node in scene.expressions:
         if _is_bool(scene, node) and module is not None and not isinstance(node, ast.Name):
             for s in scene.numbers:

@@ -145,7 +145,7 @@ def turned(scene: Scene) -> Iterator[Edit]:
             yield scene.put(node, scene.draft.src(node.value), "wrong_value", 1.3)
         elif isinstance(parts[-1], ast.Slice) and ast.unparse(parts[-1]) != ":":
             text, last = scene.draft.src(node), "-1" if len(parts) > 1 else "0"
-            torch = scene.torch or is_torch(scene.value(node))
+            torch = scene.dialect.torch or is_torch(scene.value(node))
             order = f".flip({last})" if torch else "[..., ::-1]" if len(parts) > 1 else "[::-1]"
             yield scene.put(node, text + order, "wrong_value", 1.4)
 

@@ -115,7 +115,7 @@ def constants(scene: Scene) -> Iterator[Edit]:
 
 def conjugated(scene: Scene) -> Iterator[Edit]:
     """A conjugate that is missing, or one too much."""
-    module = scene.library
+    module = scene.dialect.library
     for node in scene.expressions:
         value = plain(scene.value(node))
         if module is None or value is None or value.dtype.kind != "c":
@@ -173,8 +173,8 @@ def functions(scene: Scene) -> Iterator[Edit]:
         match node:  # One side of what has two.
             case ast.Call(
                 func=ast.Attribute(attr="maximum"), args=[x, ast.Constant(value=0 | 0.0)]
-            ) if scene.library is not None:
-                text = f"{scene.library}.abs({scene.draft.src(x)})"
+            ) if scene.dialect.library is not None:
+                text = f"{scene.dialect.library}.abs({scene.draft.src(x)})"
                 yield scene.put(node, text, "one_sided", 1.4)
             case _:
                 continue

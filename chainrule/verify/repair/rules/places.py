@@ -50,8 +50,8 @@ def undone(scene: Scene) -> Iterator[Edit]:
 def _inverses(scene: Scene, node: ast.expr) -> Iterator[str]:
     """What undoes an order along the last axis, or the first."""
     here, several = scene.draft.src(node), len(scene.shape(node) or ()) > 1
-    module = scene.module("numpy", "chainrule")
-    if scene.torch:
+    module = scene.dialect.module("numpy", "chainrule")
+    if scene.dialect.torch:
         yield from [f"{here}.argsort({axis})" for axis in ((-1, 0) if several else (-1,))]
     elif module is not None:
         yield f"{module}.argsort({here})"

@@ -44,7 +44,7 @@ def _forms(scene: Scene, node: ast.expr) -> list[tuple[int, str]]:
     if (inner := _untransposed(node)) is not None:
         return [(0, here), (1, scene.draft.src(inner))]
     ndim = len(scene.shape(node) or ())
-    return [(0, here), (1, scene.transposed(here, ndim))] if ndim >= 2 else [(0, here)]
+    return [(0, here), (1, scene.dialect.transposed(here, ndim))] if ndim >= 2 else [(0, here)]
 
 
 def _product(scene: Scene, node: ast.expr, a: str, b: str) -> str:
@@ -140,7 +140,9 @@ def transposed(scene: Scene) -> Iterator[Edit]:
     for node in [*scene.roots, *[a for a in square if a not in scene.roots]]:
         ndim = len(scene.shape(node) or ())
         if ndim >= 2 and _untransposed(node) is None:
-            yield scene.put(node, scene.transposed(scene.draft.src(node), ndim), "transposed", 1.3)
+            yield scene.put(
+                node, scene.dialect.transposed(scene.draft.src(node), ndim), "transposed", 1.3
+            )
 
 
 def permuted(scene: Scene) -> Iterator[Edit]:

@@ -30,7 +30,7 @@ _KEEPERS = ("save_for_backward", "append", "dict", "update")
 def kept_copies(scene: Scene) -> Iterator[Edit]:
     """A copy of each array that is kept: on `ctx`, on `self`, in a cache that is returned; or of
     what is written into."""
-    copy = "clone" if scene.torch else "copy"
+    copy = "clone" if scene.dialect.torch else "copy"
     for node in scene.expressions:
         if _is_held(node) and scene.is_array(node) and _is_kept(scene, node):
             text = f"{as_part(scene.draft, node, ATOM)}.{copy}()"
@@ -104,7 +104,7 @@ def _under_own_name(scene: Scene, node: ast.expr) -> bool:
 def _functions_of(scene: Scene, node: ast.expr, atom: str) -> Iterator[str]:
     """Functions of an array, in the words of the library that it belongs to."""
     library = "numpy" if isinstance(scene.value(node), np.ndarray) else "chainrule"
-    module = scene.module("torch" if is_torch(scene.value(node)) else library)
+    module = scene.dialect.module("torch" if is_torch(scene.value(node)) else library)
     if module is not None:
         yield from [f"{module}.{f}({atom})" for f in _FUNCTIONS]
     yield from [form.format(atom) for form in _FORMS]

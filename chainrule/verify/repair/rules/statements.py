@@ -117,7 +117,7 @@ def whole(scene: Scene) -> Iterator[Edit]:
 
 def scattered(scene: Scene) -> Iterator[Edit]:
     """Contributions of equal indices, of which only the last one stays: `dw[i] += g`."""
-    numpy = scene.module("numpy")
+    numpy = scene.dialect.module("numpy")
     for node, target, value in writes(scene.draft.statements):
         arrays = [e for e in elements(target.slice) if scene.shape(e)]
         sliced = any(isinstance(n, ast.Slice) for n in ast.walk(target.slice))
@@ -126,9 +126,9 @@ def scattered(scene: Scene) -> Iterator[Edit]:
         array, where = scene.draft.src(target.value), scene.draft.src(target.slice)
         what, (start, end) = scene.draft.src(value), scene.draft.span(node)
         says = f"equal indices in `{array}[{where}]` are added up"
-        if sliced and scene.torch:
+        if sliced and scene.dialect.torch:
             texts = []
-        elif scene.torch or is_torch(scene.value(target.value)):
+        elif scene.dialect.torch or is_torch(scene.value(target.value)):
             texts = [
                 f"{array}.index_put_(({where},), {what}, accumulate=True)",
                 f"{array}.index_add_(0, {where}, {what})",
@@ -172,7 +172,7 @@ def added_up(scene: Scene) -> Iterator[Edit]:
 def own_copy(scene: Scene) -> Iterator[Edit]:
     """A copy before something is written into: `dx = g` to `dx = g.copy()`, `g *= m` to
     `g = g * m`."""
-    copy = "clone" if scene.torch else "copy"
+    copy = "clone" if scene.dialect.torch else "copy"
     for node in scene.expressions:
         parent = scene.draft.parents.get(node)
         simple = isinstance(node, ast.Name | ast.Attribute)
@@ -225,7 +225,7 @@ def contiguous(scene: Scene) -> Iterator[Edit]:
     if not isinstance(body, list):
         return
     first = next((s for s in body if not _is_docstring(s)), None)
-    numpy = scene.module("numpy")
+    numpy = scene.dialect.module("numpy")
     if first is None:
         return
     start = scene.draft.span(first)[0]
@@ -256,7 +256,7 @@ def flattened(scene: Scene) -> Iterator[Edit]:
         if name == "view":
             end = scene.draft.span(node.func)[1]
             yield Edit(end - 4, end, "reshape", "contiguity", 1.1, "`view` becomes `reshape`")
-        if name == "as_strided" and scene.torch:
+        if name == "as_strided" and scene.dialect.torch:
             method = scene.is_array(node.func.value)
             end = scene.draft.span(node.func.value if method else node.args[0])[1]
             yield Edit(
