@@ -34,6 +34,11 @@ class Dialect:
         return None
 
     @cached_property
+    def mathematics(self) -> str | None:
+        """What the code calls the module that has roots and pi of numbers."""
+        return self.module("math") if self.torch else self.module("numpy", "math")
+
+    @cached_property
     def library(self) -> str | None:
         """What the code calls the library of its arrays."""
         if self.torch:

@@ -113,11 +113,7 @@ def bounds(scene: Scene) -> dict[str, float]:
 
 def _of_circles(scene: Scene, count: int) -> Iterator[Scalar]:
     """Numbers made of pi, as densities and error functions have them."""
-    module = (
-        scene.dialect.module("math")
-        if scene.dialect.torch
-        else scene.dialect.module("numpy", "math")
-    )
+    module = scene.dialect.mathematics
     if module is not None:
         for form in ("{m}.pi", "1 / {m}.sqrt(2 * {m}.pi)", "2 / {m}.sqrt({m}.pi)"):
             value = float(eval(form.format(m="math"), {"math": math}))
@@ -141,11 +137,7 @@ def _counts(scenes: list[Scene]) -> Iterator[Scalar]:
 
 
 def _root(scene: Scene, text: str) -> str:
-    module = (
-        scene.dialect.module("math")
-        if scene.dialect.torch
-        else scene.dialect.module("numpy", "math")
-    )
+    module = scene.dialect.mathematics
     return f"{part(text, 14)} ** 0.5" if module is None else f"{module}.sqrt({text})"
 
 
