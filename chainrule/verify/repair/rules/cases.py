@@ -62,6 +62,19 @@ def comparisons(scene: Scene) -> Iterator[Edit]:
                 continue
 
 
+def apart(scene: Scene) -> Iterator[Edit]:
+    """A case that has nothing to do with the one before it: `elif` to `if`."""
+    body = scene.draft.body
+    for node in scene.draft.statements:
+        match node:
+            case ast.If(orelse=[ast.If() as other]):
+                start = scene.draft.span(other)[0]
+            case _:
+                continue
+        if body[start : start + 4] == "elif":
+            yield Edit(start, start + 4, "if", "dropped", 1.0, "`elif` becomes `if`")
+
+
 def _both_sides(scene: Scene, node: ast.expr, left: ast.expr) -> Iterator[Edit]:
     """The size of a value compared, not the value: `x < c` to `abs(x) < c`."""
     if scene.is_array(left) and not isinstance(left, ast.Call):

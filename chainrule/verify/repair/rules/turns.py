@@ -13,7 +13,7 @@ from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, MUL, as_part, removed
 from chainrule.verify.repair.scene import Scene, Shape
 from chainrule.verify.repair.syntax import elements, is_stored, names_in
-from chainrule.verify.repair.watch import plain, shape_of
+from chainrule.verify.repair.watch import plain, shape_of, spreads
 
 _FORMER = 0.5
 """How unlikely it is that a loop should hand on what it had as well."""
@@ -51,10 +51,18 @@ def carried(scene: Scene) -> Iterator[Edit]:
 
 def _with_former(scene: Scene, name: str, value: ast.expr) -> Iterator[Edit]:
     here, shape = as_part(scene.draft, value, ADD), scene.shape(value)
-    arrays = [k for k, v in scene.arrays_at(value).items() if shape_of(v) == shape and k != name]
+    found = scene.arrays_at(value).items()
+    arrays = [k for k, v in found if shape_of(v) == shape and k != name and not _is_mask(v)]
     factors = [f" * {form}" for a in [*arrays, *scene.numbers] for form in (a, f"(1 - {a})")]
+    masks = [k for k, v in found if _is_mask(v) and spreads(shape_of(v), shape)]
+    factors += [f" * {form}" for a in masks for form in (f"~{a}", a)]
     for factor in ("", *factors):
         yield scene.put(value, f"{here} + {name}{factor}", "missing_term", _FORMER)
+
+
+def _is_mask(value: object) -> bool:
+    held = plain(value)
+    return held is not None and held.dtype.kind == "b"
 
 
 def hoisted(scene: Scene) -> Iterator[Edit]:

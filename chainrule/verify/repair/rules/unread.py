@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, MUL, as_part
-from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.syntax import is_stored
-from chainrule.verify.repair.watch import shape_of
+from chainrule.verify.repair.watch import shape_of, spreads
 
 _COMPUTED, _SAVED = 0.5, 0.8
 """How unlikely it is that a value was computed for nothing, and that one was saved so."""
@@ -49,15 +49,7 @@ def _is_operand(scene: Scene, node: ast.expr) -> bool:
 
 
 def _fits(scene: Scene, name: str, node: ast.expr) -> bool:
-    return _spreads(shape_of(scene.watched.names.get(name)), scene.shape(node))
-
-
-def _spreads(small: Shape | None, large: Shape | None) -> bool:
-    """Whether the one broadcasts to the other."""
-    if not small or not large or len(small) > len(large):
-        return False
-    behind = large[len(large) - len(small) :]
-    return all(n in (1, m) for n, m in zip(small, behind, strict=True))
+    return spreads(shape_of(scene.watched.names.get(name)), scene.shape(node))
 
 
 def _with(scene: Scene, node: ast.expr, name: str, cost: float) -> Iterator[Edit]:
