@@ -6,6 +6,7 @@ that what is positive, normalised, sorted, triangular or a valid index stays so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from chainrule.verify.subject import Array
 _SMALL = ((3, 5, 7), (3, 4, 5, 7), (2, 3, 4, 5, 7, 9, 11))
 """In order: factors that are sizes are told apart best where sizes are odd primes."""
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+
+_HALVES = re.compile(r"::\s*2\b|//\s*2\b|\bchunk\(")
 
 Renaming = Mapping[int, int]
 
@@ -106,7 +109,17 @@ def _one_by_one(
 def tried(run: Run, base: Base, renaming: Renaming) -> Iterator[Point]:
     """The point renamed, with lengths kept in proportion that are so by what they mean; none if the
     forward gives no finite numbers there."""
+    if takes_halves(run):
+        renaming = {n: m if n % 2 else 2 * m + 2 * (2 * m == n) for n, m in renaming.items()}
     yield from _renamed(run, base, _in_proportion(run, base, renaming))
+
+
+def takes_halves(run: Run) -> bool:
+    """Whether the forward's code takes every second element, or two halves: of an odd length there
+    are none, and that it runs all the same is by chance."""
+    source = run.subject.source
+    forward = source.forward if source is not None else None
+    return forward is not None and _HALVES.search(forward.text) is not None
 
 
 def _in_proportion(run: Run, base: Base, renaming: Renaming) -> Renaming:
