@@ -87,7 +87,8 @@ def function(fn: Any, *args: Any) -> Report:
     """Verify what a user's `Function` states: its backward, and its jvp if it has one.
 
     `fn` is a subclass of chainrule's `Function` or of `torch.autograd.Function`, `args` what its
-    `apply` is called with; gradients are expected for tensors and arrays of floats.
+    `apply` is called with; gradients are expected for tensors, those that require one if any does,
+    and for what the backward gives one for; if there is no tensor, for all arrays of floats.
 
     A module, or the class of one that needs no arguments, is verified as by `check`.
 

@@ -479,3 +479,24 @@ class Weighted(cr.Function):
 def test_a_gradient_that_no_call_needs_is_not_missed(needed: tuple[bool, bool]):
     x, w = [cr.tensor(X, requires_grad=r) for r in needed]
     assert verify.function(Weighted, x, w).ok is not needed[1]
+
+
+class SquaredHinge(cr.Function):
+    @staticmethod
+    def forward(ctx: Any, s: Any, y: Any) -> Any:
+        gap = cr.relu(1 - y * s)
+        ctx.save_for_backward(gap, y)
+        return (gap * gap).sum(axis=-1)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        gap, y = ctx.saved_tensors
+        return (-2 * g)[:, None] * y * gap, None
+
+
+def test_an_array_beside_tensors_is_a_constant():
+    s, y = np.random.default_rng(1).normal(size=(2, 3, 4))
+    assert verify.function(SquaredHinge, cr.tensor(s), np.sign(y)).ok
+    for args in ((s, np.sign(y)), (cr.tensor(s), cr.tensor(np.sign(y)))):
+        (finding,) = verify.function(SquaredHinge, *args).findings
+        assert (finding.input, finding.name.code) == ("y", "dropped")

@@ -179,8 +179,8 @@ def subject_of_function(
 ) -> Stated:
     """The subject of a `Function` at the arguments of its `apply`.
 
-    Tensors and arrays of floats are wanted, if the call needed their gradients (`needs`; by default
-    as the tensors require them) or backward gives them; all other arguments stay what they are.
+    Tensors and arrays of floats are wanted, if the call needed their gradients (`needs`; see
+    `_required`) or backward gives them; all other arguments stay what they are.
     Raises `GradientError` if there is nothing to differentiate.
     """
     names = argument_names(function.forward, len(args) + 1)[1:]
@@ -197,8 +197,15 @@ def subject_of_function(
     )
     xs = [x.value for x in inputs]
     _, streams = drawn(lambda: made.forward(xs), (function.forward, function.backward))
-    asked = [isinstance(a, Tensor) and a.requires_grad for a in args] if needs is None else needs
-    return _expected(replace(made, streams=streams), asked)
+    return _expected(replace(made, streams=streams), _required(args) if needs is None else needs)
+
+
+def _required(args: Sequence[Any]) -> list[bool]:
+    """For which arguments a call asks for gradients: tensors that require one; if there are none,
+    tensors. An array beside tensors is a constant: labels, a mask."""
+    tensors = [isinstance(a, Tensor) for a in args]
+    asked = [isinstance(a, Tensor) and a.requires_grad for a in args]
+    return asked if any(asked) else tensors
 
 
 def _expected(made: Stated, needs: Sequence[bool]) -> Stated:
