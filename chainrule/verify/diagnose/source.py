@@ -14,6 +14,8 @@ from chainrule.verify.trees import tree_of
 
 _FORMS = ("reshape", "view", "view_as", "contiguous", "to", "type", "type_as", "astype", "clone")
 """Methods that give a value another form only."""
+_MAKERS = ("zeros", "ones", "empty", "full")
+"""Functions that take of a value its shape only."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ def _named(node: ast.expr) -> str:
             return name
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if attr in _FORMS:
             return name
-        case ast.Call(func=ast.Attribute() | ast.Name(), args=[ast.Name(id=name)]):
-            return name
+        case ast.Call(func=ast.Attribute(attr=f) | ast.Name(id=f), args=[ast.Name(id=name)]):
+            return "" if f.startswith(_MAKERS) else name
         case _:
             return ""
 
