@@ -14,6 +14,7 @@ from functools import wraps
 from typing import Any
 
 from chainrule.verify.patches import Patches
+from chainrule.verify.training.order import PATIENCE
 from chainrule.verify.where import Line, here
 
 OFTEN = 4
@@ -61,7 +62,7 @@ class Steps:
         self.made_at.add(here())
 
     def stepped(self, optimizer: Any) -> None:
-        """An optimizer made a step, or skipped one on purpose."""
+        """An optimizer made a step, or skipped one for good."""
         self._made = True
         self._counts[id(optimizer)] = self._counts.get(id(optimizer), 0) + 1
         self._reach(_common(self._counts))
@@ -141,14 +142,18 @@ def stepping(step: Any, steps: Steps) -> Any:
 
 
 def _scaled(step: Any, steps: Steps) -> Any:
-    """A scaler that found infinities does not call the optimizer, but the loop goes on."""
+    """A scaler that found infinities does not call the optimizer, but the loop goes on. It does so
+    until it has found its scale; if that takes longer than usual, these are steps as others are."""
+    skipped: dict[int, int] = {}
 
     @wraps(step)
     def observed(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        before = steps.count(optimizer)
+        before, key = steps.count(optimizer), id(optimizer)
         result = step(self, optimizer, *args, **kwargs)
         if steps.count(optimizer) == before:
-            steps.stepped(optimizer)
+            skipped[key] = skipped.get(key, 0) + 1
+            if skipped[key] >= PATIENCE:
+                steps.stepped(optimizer)
         return result
 
     return observed

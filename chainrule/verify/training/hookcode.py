@@ -34,9 +34,18 @@ def write_of(code: CodeType) -> Write | None:
 def drawn_at(code: CodeType) -> int:
     """The first line that calls what draws random numbers, as far as its name tells; else the
     line of the hook."""
+    return min([n.lineno for n in _draws(code)], default=code.co_firstlineno)
+
+
+def has_generator(code: CodeType) -> bool:
+    """Whether it draws random numbers from a generator of its own, as far as its text tells."""
+    return any(k.arg == "generator" for n in _draws(code) for k in n.keywords)
+
+
+def _draws(code: CodeType) -> list[ast.Call]:
+    """Calls of what draws random numbers."""
     calls = [n for hook in _hooks(code) for n in ast.walk(hook) if isinstance(n, ast.Call)]
-    lines = [n.lineno for n in calls if _last(n.func).rstrip("_").removesuffix("_like") in _RANDOM]
-    return min(lines, default=code.co_firstlineno)
+    return [n for n in calls if _last(n.func).rstrip("_").removesuffix("_like") in _RANDOM]
 
 
 def _last(f: ast.expr) -> str:

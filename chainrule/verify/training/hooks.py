@@ -15,7 +15,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
-from chainrule.verify.training.hookcode import Write, drawn_at, write_of
+from chainrule.verify.training.hookcode import Write, drawn_at, has_generator, write_of
 from chainrule.verify.training.hooktap import HookCalled, HookTap
 from chainrule.verify.training.said import looked, said
 
@@ -51,7 +51,10 @@ class Hooks(Part):
             looked(ledger, self.title, f"{len(self._calls)} hooks, values and versions")
         rows = [(code, [e for e in calls if e.what]) for code, calls in self._calls.items()]
         found = [_finding(code, written) for code, written in rows if written]
-        drew = {code: sum([e.drew for e in calls]) for code, calls in self._calls.items()}
+        drew = {
+            code: sum([e.drew or (e.returned and has_generator(code)) for e in calls])
+            for code, calls in self._calls.items()
+        }
         return [*found, *[_random(code, n) for code, n in drew.items() if n >= 2]]
 
 

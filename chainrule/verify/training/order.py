@@ -10,12 +10,12 @@ from typing import Any, final
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
-from chainrule.verify.training import events
+from chainrule.verify.training import events, origins
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.said import said
 from chainrule.verify.where import placed
 
-_PATIENCE = 8
+PATIENCE = 8
 """Steps that a scaler may skip in a row: it starts at 2^16 and is halved each time."""
 _MOVED = ("BatchNorm", "InstanceNorm", "Dropout")
 """Layers that do something else in eval mode, by a part of their classes' names."""
@@ -131,7 +131,7 @@ class Order(Part):
     def found(self, ledger: Ledger) -> list[Finding]:
         """What stands in the wrong order, and scalers that do not come through."""
         found = [_clipped(row) for row in self._scalers.values() if row.clips]
-        found += [_skips(row) for row in self._scalers.values() if row.in_row >= _PATIENCE]
+        found += [_skips(row) for row in self._scalers.values() if row.in_row >= PATIENCE]
         found += [_fresh(rows) for rows in self._by_optimizer() if _are_fresh(rows)]
         found += [
             _early(schedule, place)
@@ -171,6 +171,16 @@ def _clipped(row: _Scaler) -> Finding:
 
 
 def _skips(row: _Scaler) -> Finding:
+    own = origins.scale()
+    if own is not None:
+        return said(
+            "warning",
+            "scaler_skips",
+            f"{row.in_row} steps in a row were dropped, because gradients were not finite; the "
+            f"scale began at {row.first:g} and is {row.scale:g} by now",
+            "leave init_scale (65536) and backoff_factor (0.5) as they are by default",
+            own,
+        )
     return said(
         "warning",
         "scaler_skips",

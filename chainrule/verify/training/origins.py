@@ -1,5 +1,5 @@
-"""Where the user wrote what makes gradients vanish or explode: the line that names an activation,
-and the line that sets initial weights. Only if there is one such line in all of the user's files.
+"""Where the user wrote what is the reason: the line that names an activation, that sets initial
+weights, that makes a scaler or a leaf. Only if there is one such line in all of the user's files.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ _FILLS = (
     "xavier_normal_", "xavier_uniform_", "kaiming_normal_", "kaiming_uniform_",
 )  # fmt: skip
 """Calls that give a weight its values."""
+_CUTS = ("data", "detach", "numpy", "tolist", "item")
+"""What takes a value out of its graph."""
 _DRAWS = ("randn", "rand", "normal")
 
 
@@ -28,6 +30,33 @@ def activation(op: str) -> Place | None:
 def weights() -> Place | None:
     """The line that sets the weights of layers."""
     return _only(_sets)
+
+
+def scale() -> Place | None:
+    """The line that makes a gradient scaler with a scale, or a way of changing it, of its own."""
+    return _only(_scales)
+
+
+def rewrapped() -> Place | None:
+    """The line that makes a new leaf of a value that was taken out of its graph."""
+    return _only(_rewraps)
+
+
+def _scales(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call) or _name(node.func) != "GradScaler":
+        return False
+    return any(k.arg in ("init_scale", "backoff_factor") for k in node.keywords)
+
+
+def _rewraps(node: ast.AST) -> bool:
+    """`Variable(y.data, requires_grad=True)`, `torch.tensor(y.numpy(), requires_grad=True)`,
+    `y.detach().requires_grad_()`."""
+    if not isinstance(node, ast.Call):
+        return False
+    inner = [n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in _CUTS]
+    required = [k.value for k in node.keywords if k.arg == "requires_grad"]
+    leaf = any(isinstance(v, ast.Constant) and v.value is True for v in required)
+    return bool(inner) and (leaf or _name(node.func) == "requires_grad_")
 
 
 def _sets(node: ast.AST) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from chainrule.verify.finding import Finding
+from chainrule.verify.place import Place
+from chainrule.verify.training import origins
 from chainrule.verify.training.names import listed
 from chainrule.verify.training.uncovered import finding
 from chainrule.verify.training.unread import Unread, holders, unread
@@ -93,6 +95,8 @@ def _bare(seen: Seen, row: Steps, bare: Sequence[Any]) -> Finding:
         f"gradient in {row.count} steps: {_groups(seen, used, unused)}"
     )
     whole = len(bare) == len(row.params) and bool(seen.touched) and row.count > 1
+    if whole and used and (cut := origins.rewrapped()) is not None:
+        return _rewrapped(names, because, cut)
     return finding(
         "warning" if whole else "note",
         "no_gradient",
@@ -102,6 +106,18 @@ def _bare(seen: Seen, row: Steps, bare: Sequence[Any]) -> Finding:
         row.place,
         "if they are meant to be trained, look for what cuts them off: detach(), .data, "
         "item(), numpy(), no_grad(), or an output that the loss does not use",
+    )
+
+
+def _rewrapped(names: str, because: str, cut: Place) -> Finding:
+    return finding(
+        "error",
+        "detached",
+        names,
+        f"{because}; the loss begins at a leaf that was made of what they gave",
+        "",
+        cut,
+        "go on with the value itself, which has its graph: no .data, no detach(), no new leaf",
     )
 
 

@@ -110,6 +110,10 @@ def given_other(finding: Finding) -> Iterator[Edit | None]:
     if source is None or not isinstance(first, ast.Call) or not _root(first):
         return
     used = [c.func.id for c in nodes(source.scope, ast.Call) if isinstance(c.func, ast.Name)]
+    calls = [c.func for c in nodes(source.tree, ast.Call)]
+    runs = any(isinstance(f, ast.Name) and f.id == _root(first) for f in calls)
+    if finding.name.code == "no_gradient" and runs:
+        return  # It has the right one, from which something cuts the loss.
     written = nodes(source.scope, ast.Name, lambda n: isinstance(n.ctx, ast.Store))
     made = {n.id for n in written}
     for name in dict.fromkeys([u for u in used if u in made and u != _root(first)]):
