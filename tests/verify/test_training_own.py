@@ -226,3 +226,37 @@ def test_pieces_of_one_sequence_are_no_accumulation(goes_on):
             o.zero_grad()
 
     assert codes(loop) == ([] if goes_on else ["accumulation"])
+
+
+def by_hand(reset, steps=4):
+    w, (x, y) = cr.tensor(np.zeros((4, 1)), requires_grad=True), data()
+    for _ in range(steps):
+        loss_of(lambda x: x @ w, x, y).backward()
+        w.data = w.detach() - 0.1 * w.grad
+        if reset:
+            w.grad = None
+
+
+@pytest.mark.parametrize(("reset", "expected"), [(True, []), (False, ["not_reset"])])
+def test_parameters_that_are_changed_by_hand(reset, expected):
+    assert codes(lambda: by_hand(reset)) == expected
+
+
+def clipped(when):
+    m, (x, y) = Net(), data()
+    o = optim.SGD(m.parameters(), lr=0.1)
+    for _ in range(4):
+        o.zero_grad()
+        if when == "early":
+            optim.clip_grad_norm(m.parameters(), 0.1)
+        loss_of(m, x, y).backward()
+        if when == "in time":
+            optim.clip_grad_value(m.parameters(), clip_value=0.1)
+        o.step()
+        if when == "late":
+            optim.clip_grad_norm(m.parameters(), max_norm=0.1)
+
+
+@pytest.mark.parametrize("when", ["early", "in time", "late"])
+def test_gradients_that_are_clipped(when):
+    assert codes(lambda: clipped(when)) == ([] if when == "in time" else ["clip_idle"])

@@ -269,3 +269,20 @@ def a_clip_between_two_losses():
         nn.utils.clip_grad_norm_(m.parameters(), 0.1)
         m[0].weight.square().sum().backward()
         o.step()
+
+
+@wrong("not_deterministic")
+def a_hook_that_draws_from_a_generator_of_its_own():
+    generator = torch.Generator().manual_seed(1)
+
+    def jitter(module, given, grads):
+        return (given[0] + 0.1 * torch.randn(given[0].shape, generator=generator),)
+
+    m = mlp()
+    m[2].register_full_backward_hook(jitter)
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(4):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x), y).backward()
+        o.step()

@@ -74,5 +74,8 @@ def own_parts() -> tuple[list[Part], OwnTap]:
     main = OwnTap()
     bus = Bus([main])
     return [
-        part(bus) for part in (Resets, Passes, Opposed, Accumulation, Coverage, Kept, OwnBad, Flow)
-    ], main
+        part(bus)
+        for part in (
+            Resets, Passes, Opposed, ByHand, Accumulation, Clipping, Coverage, Kept, OwnBad, Flow,
+        )
+    ], main  # fmt: skip

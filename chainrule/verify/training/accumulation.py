@@ -300,14 +300,16 @@ def _wrong(row: _Optimizer) -> Finding | None:
         f"{usual} backward passes are added up for each step, each of a mean over its batch; the "
         f"loss is {by}: the gradient is {usual / d:.4g} times the mean's"
     )
+    once = abs(d - 1) < 1e-6
+    edit = edits.divided(place, usual) if once else edits.redivided(place, d, usual)
     return said(
         "error" if certain else "warning",
         "accumulation",
         because,
         f"divide the loss by the number of backward passes: (loss / {usual}).backward()",
-        place,
+        place if edit is None else edit.place,
         detail=f"the divisor is {d:g}, the number of backward passes {usual}",
-        edit=edits.divided(place, usual) if abs(d - 1) < 1e-6 else edits.redivided(place, d, usual),
+        edit=edit,
     )
 
 

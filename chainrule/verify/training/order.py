@@ -171,7 +171,7 @@ def _clipped(row: _Scaler) -> Finding:
 
 
 def _skips(row: _Scaler) -> Finding:
-    own = origins.scale()
+    own = origins.scale(row.place)
     if own is not None:
         return said(
             "warning",

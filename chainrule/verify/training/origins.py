@@ -1,5 +1,5 @@
 """Where the user wrote what is the reason: the line that names an activation, that sets initial
-weights, that makes a scaler or a leaf. Only if there is one such line in all of the user's files.
+weights, that makes a scaler or a leaf. Only if there is one such line in a file, or in all of the user's.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def weights() -> Place | None:
     return _only(_sets)
 
 
-def scale() -> Place | None:
+def scale(near: Place | None) -> Place | None:
     """The line that makes a gradient scaler with a scale, or a way of changing it, of its own."""
-    return _only(_scales)
+    return _only(_scales, near)
 
 
-def rewrapped() -> Place | None:
+def rewrapped(near: Place | None) -> Place | None:
     """The line that makes a new leaf of a value that was taken out of its graph."""
-    return _only(_rewraps)
+    return _only(_rewraps, near)
 
 
 def _scales(node: ast.AST) -> bool:
@@ -91,10 +91,14 @@ def _name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _only(is_it: Callable[[ast.AST], bool]) -> Place | None:
-    """The line with such a node, if it is one line only."""
-    found: set[Place] = set()
-    for file in users_files():
-        nodes = [n for n in ast.walk(tree_of_file(file)) if isinstance(n, ast.expr) and is_it(n)]
-        found.update([Place(file, n.lineno) for n in nodes])
+def _only(is_it: Callable[[ast.AST], bool], near: Place | None = None) -> Place | None:
+    """The line with such a node, if it is one line only: of the file of a place, if it has any,
+    else of all of the user's."""
+    here = [] if near is None else _lines(near.file, is_it)
+    found = set(here) or {line for file in users_files() for line in _lines(file, is_it)}
     return found.pop() if len(found) == 1 else None
+
+
+def _lines(file: str, is_it: Callable[[ast.AST], bool]) -> list[Place]:
+    nodes = [n for n in ast.walk(tree_of_file(file)) if isinstance(n, ast.expr) and is_it(n)]
+    return [Place(file, n.lineno) for n in nodes]

@@ -6,15 +6,19 @@ are not known, and nothing is told.
 
 from __future__ import annotations
 
+import gc
+import math
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import wraps
 from typing import Any, final
 
-from chainrule import watch
+from chainrule import optim, watch
 from chainrule.compile.jit import Jitted
 from chainrule.graph import is_recording, order, tracer
 from chainrule.nn.module import Module
+from chainrule.optim import clip
 from chainrule.optim.optimizer import Optimizer
 from chainrule.tensor import Tensor
 from chainrule.verify.patches import Patches
@@ -33,6 +37,8 @@ class OwnTap(Tap):
         self._rules = ExitStack()
         self._engine = OwnEngine()
         self._known: dict[int, Any] = {}
+        self._of_node: dict[int, weakref.ref[Any]] = {}
+        """Of leaves of graphs, by the ids of their nodes: the tensors."""
         self._serial = 0
         self._depth = 0
 
@@ -47,6 +53,9 @@ class OwnTap(Tap):
         self._patched.before(Module, "zero_grad", self._zeroed)
         self._patched.put(Module, "__call__", self._calling)
         self._patched.after(Tensor, "detach", self._cut)
+        for module in (optim, clip):
+            self._patched.after(module, "clip_grad_norm", self._clipped)
+            self._patched.after(module, "clip_grad_value", self._clipped)
         for name in ("__call__", "loop"):
             self._patched.before(Jitted, name, self._compiles)
         self._rules.enter_context(watch.watching(watch.Watch(pulled=self._pulled)))
@@ -56,6 +65,7 @@ class OwnTap(Tap):
         self._patched.undo()
         self._rules.close()
         self._known.clear()
+        self._of_node.clear()
 
     @property
     def _on(self) -> bool:
@@ -96,13 +106,24 @@ class OwnTap(Tap):
         self._serial += 1
         nodes = order([y.node]) if y.node is not None else []
         serials = tuple(sorted(node.serial for node in nodes if node.op is not None))
+        leaves = self._leaves_of([node for node in nodes if node.op is None and node.needs])
+        self._known.update({id(x): x for x in leaves})
         kept = bool(kwargs.get("retain_graph") or kwargs.get("create_graph"))
         begin = events.BackwardBegins(
-            self._engine, self._serial, [y], site(), place(), kept, events.Graph(serials),
-            owngraph.scale_of(y),
+            self._engine, self._serial, [y], site(), place(), kept,
+            events.Graph(serials, tuple(leaves)), owngraph.scale_of(y),
         )  # fmt: skip
         self._bus.tell(begin)
         return begin
+
+    def _leaves_of(self, nodes: Sequence[Any]) -> list[Any]:
+        """The tensors of leaves; a node does not know its own."""
+        new = [node for node in nodes if id(node) not in self._of_node]
+        holders: list[Any] = gc.get_referrers(*new) if new else []
+        for x in [x for x in holders if isinstance(x, Tensor) and x.node is not None]:
+            self._of_node[id(x.node)] = weakref.ref(x)
+        found = [ref() for node in nodes if (ref := self._of_node.get(id(node))) is not None]
+        return [x for x in found if x is not None]
 
     def _end(
         self,
@@ -142,6 +163,12 @@ class OwnTap(Tap):
             optimizer = isinstance(owner, Optimizer)
             params = self._engine.params(owner) if optimizer else owner.parameters()
             self._bus.tell(events.Zeroed(self._engine, params, place()))
+
+    def _clipped(self, _: Any, parameters: Any, *args: Any, **kwargs: Any) -> None:
+        if self._on:
+            params = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+            bound = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", math.inf))
+            self._bus.tell(events.Clipped(self._engine, params, float(bound), place()))
 
     # --- modules
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.script.remedies.cuts import joined
 from chainrule.verify.script.remedies.domains import domain
-from chainrule.verify.script.remedies.dtypes import finer, wider
+from chainrule.verify.script.remedies.dtypes import finer, usual_scale, wider
 from chainrule.verify.script.remedies.hooks import apart, returned
 from chainrule.verify.script.remedies.layers import drawn, opened, steeper
 from chainrule.verify.script.remedies.members import registered
@@ -45,7 +45,7 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "exploding": (drawn,),
     "dead": (opened,),
     "underflow": (wider,),
-    "scaler_skips": (wider,),
+    "scaler_skips": (usual_scale, wider),
     "lost_updates": (finer,),
     "clip_scaled": (unscaled,),
     "clip_idle": (clipped_in_time,),

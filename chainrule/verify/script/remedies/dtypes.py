@@ -20,6 +20,16 @@ def wider(finding: Finding) -> Iterator[Edit | None]:
     yield _in_all(finding, _FINE)
 
 
+def usual_scale(finding: Finding) -> Iterator[Edit | None]:
+    """A gradient scaler that begins, and goes down, as it does by default."""
+    source = Source.at(finding.place)
+    for call in [] if source is None else source.around(ast.Call):
+        settings = [k for k in call.keywords if k.arg not in ("init_scale", "backoff_factor")]
+        if source is not None and len(settings) < len(call.keywords):
+            parts = [source.text(x) for x in (*call.args, *settings)]
+            yield source.with_pieces([(call, f"{source.text(call.func)}({', '.join(parts)})")])
+
+
 def finer(finding: Finding) -> Iterator[Edit | None]:
     """float32, in which small updates count."""
     yield _in_all(finding, _FINE)

@@ -1,0 +1,84 @@
+"""Where a mistake was made, and not where its effect is seen: a leaf, a scale, a divisor."""
+
+from __future__ import annotations
+
+import pytest
+
+from chainrule.verify.script.apart import can_fork
+from tests.verify.test_script_again import observed
+
+pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
+
+START = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+o = torch.optim.SGD(net.parameters(), lr=0.01)
+"""
+
+LEAF = """
+for _ in range(5):
+    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
+    out = torch.autograd.Variable(net(x).data / 2, requires_grad=True)
+    o.zero_grad()
+    F.cross_entropy(out, y).backward()
+    o.step()
+"""
+
+SCALER = """
+scaler = torch.amp.GradScaler("cpu", {options})
+for _ in range(16):
+    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
+    o.zero_grad()
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = F.cross_entropy(net(x).float(), y)
+    scaler.scale(loss).backward()
+    scaler.step(o)
+    scaler.update()
+"""
+
+DIVISOR = """
+batches = [(torch.randn(8, 4), torch.randint(0, 3, (8,))) for _ in range(12)]
+for _ in range(3):
+    o.zero_grad()
+    for i, (x, y) in enumerate(batches):
+        loss = F.cross_entropy(net(x), y)
+        loss = loss / {by}
+        loss.backward()
+        if (i + 1) % 4 == 0:
+            o.step()
+            o.zero_grad()
+"""
+
+
+def test_a_leaf_that_was_made_of_an_output(tmp_path):
+    (slip,) = observed(tmp_path, START + LEAF, steps=3)[0]
+    assert slip.name.code == "detached"
+    assert slip.place is not None and "Variable(" in slip.place.text
+
+
+@pytest.mark.parametrize(
+    "options", ["init_scale=2.0**60", "init_scale=2.0**40, backoff_factor=0.9"]
+)
+def test_a_scale_that_does_not_come_down(tmp_path, options):
+    (slip,) = observed(tmp_path, START + SCALER.replace("{options}", options), steps=3)[0]
+    assert slip.name.code == "scaler_skips"
+    assert slip.place is not None and "GradScaler" in slip.place.text
+    assert slip.correction is not None and slip.correction.rechecked
+    assert slip.correction.after.replace("'", '"') == 'scaler = torch.amp.GradScaler("cpu")'
+
+
+@pytest.mark.parametrize("options", ["init_scale=2.0**15", "growth_interval=100"])
+def test_a_scale_that_is_found(tmp_path, options):
+    assert observed(tmp_path, START + SCALER.replace("{options}", options), steps=3)[0] == []
+
+
+def test_a_divisor_that_is_no_number_of_passes(tmp_path):
+    assert observed(tmp_path, START + DIVISOR.replace("{by}", "4"), steps=3)[0] == []
+    (slip,) = observed(tmp_path, START + DIVISOR.replace("{by}", "len(batches)"), steps=3)[0]
+    assert slip.name.code == "accumulation"
+    assert slip.place is not None and slip.place.text == "loss = loss / len(batches)"
+    assert slip.correction is not None and slip.correction.rechecked
+    assert slip.correction.after.strip() == "loss = loss / 4"
