@@ -72,6 +72,8 @@ class Seen:
     unheld: Unheld = field(default_factory=Unheld)
     remade: Remade = field(default_factory=Remade)
     backwards: int = 0
+    loose: bool = False
+    """Whether losses began at leaves that are in no model and no optimizer."""
 
     @property
     def optimized(self) -> set[int]:
@@ -144,6 +146,9 @@ class Coverage(Part):
     def _ended(self, e: events.BackwardEnds) -> None:
         self._seen.backwards += 1
         self._seen.touched |= e.touched
+        known, optimized = self._seen.names, self._seen.optimized
+        for x in e.begin.graph.leaves:
+            self._seen.loose |= not known.has(x) and id(x) not in optimized
         self._seen.unheld.ended(e, self._seen.names, self._seen.optimized)
         self._seen.remade.ended(e, self._seen.names, self._seen.optimized)
         for key, (module, _, _) in self._seen.strangers.items():

@@ -1,5 +1,5 @@
 """Where the user wrote what is the reason: the line that names an activation, that sets initial
-weights, that makes a scaler or a leaf. Only if there is one such line in a file, or in all of the user's.
+weights, that makes a scaler or a leaf. Only if there is one such line in a file, or in all.
 """
 
 from __future__ import annotations

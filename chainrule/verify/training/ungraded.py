@@ -95,7 +95,7 @@ def _bare(seen: Seen, row: Steps, bare: Sequence[Any]) -> Finding:
         f"gradient in {row.count} steps: {_groups(seen, used, unused)}"
     )
     whole = len(bare) == len(row.params) and bool(seen.touched) and row.count > 1
-    if whole and used and (cut := origins.rewrapped(row.place)) is not None:
+    if whole and used and seen.loose and (cut := origins.rewrapped(row.place)) is not None:
         return _rewrapped(names, because, cut)
     return finding(
         "warning" if whole else "note",
