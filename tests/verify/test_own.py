@@ -500,3 +500,51 @@ def test_an_array_beside_tensors_is_a_constant():
     for args in ((s, np.sign(y)), (cr.tensor(s), cr.tensor(np.sign(y)))):
         (finding,) = verify.function(SquaredHinge, *args).findings
         assert (finding.input, finding.name.code) == ("y", "dropped")
+
+
+class Dropped(cr.Function):
+    mask: Any = None
+    shared = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, noise: Any) -> Any:
+        ctx.mask = Dropped.mask = (noise < 0.6) / 0.6
+        return x * ctx.mask
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * (Dropped.mask if Dropped.shared else ctx.mask), None
+
+
+def test_a_mask_that_the_next_call_replaces(monkeypatch: pytest.MonkeyPatch):
+    rng = np.random.default_rng(3)
+    x, noise = cr.tensor(rng.normal(size=(3, 4))), rng.uniform(size=(3, 4))
+    (finding,) = verify.function(Dropped, x, noise).findings
+    assert finding.name.code == "stale"
+    monkeypatch.setattr(Dropped, "shared", False)
+    assert verify.function(Dropped, x, noise).ok
+
+
+class Pool(cr.Function):
+    by_share = True
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, k: int) -> Any:
+        n = x.shape[-1] // k
+        ctx.k, ctx.length = k, x.shape[-1]
+        return cr.mean(x[..., : n * k].reshape(*x.shape[:-1], n, k), axis=-1)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        at = np.arange(ctx.length)
+        at = at * g.shape[-1] // ctx.length if Pool.by_share else at // ctx.k
+        full = np.concatenate([g.numpy(), np.zeros((*g.shape[:-1], 1))], axis=-1)
+        return full[..., at] / ctx.k, None
+
+
+def test_what_a_forward_leaves_over_is_part_of_it(monkeypatch: pytest.MonkeyPatch):
+    x = cr.tensor(np.random.default_rng(3).normal(size=(2, 3, 8)))
+    (finding,) = verify.function(Pool, x, 2).findings
+    assert (finding.level, finding.name.code) == ("error", "size")
+    monkeypatch.setattr(Pool, "by_share", False)
+    assert verify.function(Pool, x, 2).ok

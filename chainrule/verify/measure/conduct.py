@@ -101,13 +101,13 @@ def _set_anew(run: Run, base: Base, gs: Sequence[Array], first: Bars) -> bool:
 
 
 def elsewhere(subject: Subject, xs: Sequence[Any]) -> tuple[Any, ...]:
-    """Other values of the wanted inputs: those of other elements, so that signs change too, where
-    the forward takes that, and of the same ones where it does not."""
-    moved = [i.wanted and is_array(x) for i, x in zip(subject.inputs, xs, strict=True)]
+    """Other values of the inputs: those of other elements, so that signs change too, where the
+    forward takes that, and of the same ones where it does not. What is not wanted, a mask or noise,
+    keeps its numbers."""
 
     def scaled(turn: int) -> tuple[Any, ...]:
-        pairs = zip(xs, moved, strict=True)
-        return tuple([np.asarray(np.roll(x, turn) * 1.25, x.dtype) if m else x for x, m in pairs])
+        pairs = zip(subject.inputs, xs, strict=True)
+        return tuple([_moved(x, turn, 1.25 if i.wanted else 1) for i, x in pairs])
 
     turned = scaled(1)
     try:
@@ -115,6 +115,13 @@ def elsewhere(subject: Subject, xs: Sequence[Any]) -> tuple[Any, ...]:
     except Exception:  # as the user's code raises it: of such values it is not meant
         return scaled(0)
     return turned if all(np.all(np.isfinite(np.asarray(y))) for y in ys) else scaled(0)
+
+
+def _moved(x: Any, turn: int, by: float) -> Any:
+    """An array with the numbers of other elements, times a number."""
+    if not is_array(x):
+        return x
+    return np.asarray(np.roll(x, turn) * by, x.dtype) if turn or by != 1 else x
 
 
 def _compared(run: Run, code: str, a: Bars, b: Bars, says: str, **data: Any) -> bool:

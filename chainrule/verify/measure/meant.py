@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from chainrule.verify.measure.noise import Base
 from chainrule.verify.measure.run import Point, Run, UnusableError, is_array
 from chainrule.verify.measure.sizes import tried
+from chainrule.verify.trees import tree_of
 
 
 def confirmed(run: Run, base: Base, point: Point) -> bool:
@@ -64,3 +66,14 @@ def reads_end(run: Run, xs: Sequence[Any], k: int, axis: int) -> bool:
     except UnusableError:
         return True  # it was looked at, at least
     return any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def leaves_remainder(run: Run) -> bool:
+    """Whether the forward's code says what becomes of what is left over: `x[: n // k * k]`. It is
+    then made for all lengths."""
+    source = run.subject.source
+    forward = source.forward if source is not None else None
+    nodes = [] if forward is None else list(ast.walk(tree_of(forward.text)))
+    whole = any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.FloorDiv) for n in nodes)
+    cut = [n.upper for n in nodes if isinstance(n, ast.Slice)]
+    return whole and any(isinstance(e, ast.BinOp) and isinstance(e.op, ast.Mult) for e in cut)

@@ -124,7 +124,7 @@ class OtherPoints:
         """Whether all is right at a multiple of the captured sizes. What is wrong at other ones is
         then made for lengths of a kind (odd ones, those of four gates); that the forward takes
         others as well is by chance."""
-        if not self.seen:
+        if not self.seen or meant.leaves_remainder(self.run):
             return False
         first, _ = self.seen[0]
         for point in sizes.multiples(self.run, first):
