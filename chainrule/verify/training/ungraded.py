@@ -34,29 +34,15 @@ def no_gradient(seen: Seen) -> list[Finding]:
             part = unread(seen.names, p) or _unused(seen, p)
             if part is not None:
                 parts.setdefault(part, []).append(p)
-        found += [
-            _unread(seen, part, ps) if isinstance(part, Unread) else _in_vain(seen, part, ps)
-            for part, ps in parts.items()
-        ]
+        found += [_of_part(seen, part, ps) for part, ps in parts.items()]
         rest = [p for p in bare if not any(p is q for ps in parts.values() for q in ps)]
         found += [_bare(seen, row, rest)] if rest else []
     return found
 
 
-def _unread(seen: Seen, part: Unread, params: Sequence[Any]) -> Finding:
-    because = (
-        f"{part.owner} makes self.{part.part} and reads it nowhere: its parameters are in the "
-        "optimizer, and no loss can depend on them"
-    )
-    return finding(
-        "warning",
-        "no_gradient",
-        listed([seen.names.param(p) for p in params]),
-        because,
-        "",
-        part.place,
-        f"use self.{part.part} in forward, or leave it out",
-    )
+def _of_part(seen: Seen, part: Unread | Unused, params: Sequence[Any]) -> Finding:
+    names = listed([seen.names.param(p) for p in params])
+    return finding("warning", "no_gradient", names, part.because, "", part.place, part.advice)
 
 
 def _unused(seen: Seen, p: Any) -> Unused | None:
@@ -69,30 +55,13 @@ def _unused(seen: Seen, p: Any) -> Unused | None:
     return None
 
 
-def _in_vain(seen: Seen, part: Unused, params: Sequence[Any]) -> Finding:
-    then = "nothing reads it" if part.again is None else f"line {part.again} gives it another value"
-    because = (
-        f"what is computed with them is put into `{part.name}`, and {then}: no loss can depend on "
-        "it"
-    )
-    return finding(
-        "warning",
-        "no_gradient",
-        listed([seen.names.param(p) for p in params]),
-        because,
-        "",
-        part.place,
-        f"use `{part.name}`, or leave the call out",
-    )
-
-
 def _bare(seen: Seen, row: Steps, bare: Sequence[Any]) -> Finding:
     used = [p for p in bare if id(seen.names.owner(p)) in seen.ran]
-    unused = [p for p in bare if id(seen.names.owner(p)) not in seen.ran]
-    names = listed([seen.names.param(p) for p in (*used, *unused)])
+    others = [p for p in bare if id(seen.names.owner(p)) not in seen.ran]
+    names = listed([seen.names.param(p) for p in (*used, *others)])
     because = (
         f"{len(bare)} of {len(row.params)} parameters of {type(row.optimizer).__name__} got no "
-        f"gradient in {row.count} steps: {_groups(seen, used, unused)}"
+        f"gradient in {row.count} steps: {_groups(seen, used, others)}"
     )
     whole = len(bare) == len(row.params) and bool(seen.touched) and row.count > 1
     if whole and used and seen.loose and (cut := origins.rewrapped(row.place)) is not None:

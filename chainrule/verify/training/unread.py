@@ -36,6 +36,19 @@ class Unread(NamedTuple):
     place: Place
     """Where it is made."""
 
+    @property
+    def because(self) -> str:
+        """What is seen."""
+        return (
+            f"{self.owner} makes self.{self.part} and reads it nowhere: its parameters are in the "
+            "optimizer, and no loss can depend on them"
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do."""
+        return f"use self.{self.part} in forward, or leave it out"
+
 
 def unread(names: Names, p: Any) -> Unread | None:
     """The part with a parameter that no code reads; None if there may be some."""

@@ -27,6 +27,21 @@ class Unused(NamedTuple):
     again: int | None
     """The line on which the name gets another value before anybody has read it."""
 
+    @property
+    def because(self) -> str:
+        """What is seen."""
+        other = f"line {self.again} gives it another value"
+        then = "nothing reads it" if self.again is None else other
+        return (
+            f"what is computed with them is put into `{self.name}`, and {then}: no loss can depend "
+            "on it"
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do."""
+        return f"use `{self.name}`, or leave the call out"
+
 
 def unused(at: Line | None) -> Unused | None:
     """What the call on a line gives to a name in vain; None if somebody may read it."""
