@@ -90,9 +90,9 @@ def _rewrapped(names: str, because: str, cut: Place) -> Finding:
     )
 
 
-def _groups(seen: Seen, used: Sequence[Any], unused: Sequence[Any]) -> str:
-    frozen = [p for p in unused if id(seen.names.owner(p)) in seen.silent]
-    idle = [p for p in unused if id(seen.names.owner(p)) not in seen.silent]
+def _groups(seen: Seen, used: Sequence[Any], others: Sequence[Any]) -> str:
+    frozen = [p for p in others if id(seen.names.owner(p)) in seen.silent]
+    idle = [p for p in others if id(seen.names.owner(p)) not in seen.silent]
     rows = (
         (used, "ran, but the loss does not depend on them"),
         (frozen, "ran without a graph (no_grad)"),
