@@ -256,9 +256,15 @@ def _tried(problem: Problem, version: Version, bench: Bench, stage: Stage) -> It
             if found is not None and found.draft.body not in seen:
                 seen.add(found.draft.body)
                 mended |= found.steps[-1].mended
-                if mended >= version.wrong:
+                if mended >= version.wrong and not _by_chance(problem, found):
                     enough = min(enough, edit.cost)
                 yield found
+
+
+def _by_chance(problem: Problem, found: Version) -> bool:
+    """Whether a version is right at the first target, and not at others: of two sizes that are the
+    same there, it has the wrong one."""
+    return found.right and not problem.right(found.draft.compiled(), set(found.mended))
 
 
 def _applied(problem: Problem, at: Target, version: Version, edit: Edit) -> Version | None:
