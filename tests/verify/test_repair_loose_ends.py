@@ -82,6 +82,32 @@ def backward(g, x, y, delta):
     return d, -d, ddelta
 """
 
+LOOPED = """
+import numpy as np
+
+def forward(x, w):
+    mean = x.mean(axis=1, keepdims=True)
+    rstd = 1 / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
+    return (x - mean) * rstd * w, (x, w, mean, rstd)
+
+def backward(g, cache):
+    x, w, mean, rstd = cache
+    dx, dw = np.zeros_like(x), np.zeros_like(w)
+    for b in range(x.shape[0]):
+        total, along = 0.0, 0.0
+        for i in range(x.shape[1]):
+            norm = (x[b, i] - mean[b, 0]) * rstd[b, 0]
+            total += w[i] * g[b, i]
+            along += w[i] * g[b, i] * norm
+        share = total / x.shape[1]
+        part = along / x.shape[1]
+        for i in range(x.shape[1]):
+            norm = (x[b, i] - mean[b, 0]) * rstd[b, 0]
+            dw[i] += norm * g[b, i]
+            dx[b, i] += (w[i] * g[b, i] - share - norm * part) * rstd[b, 0]
+    return dx, dw
+"""
+
 NUMPY: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     ATTENTION: ("p * (dp - inner)", "p * dp", tuple(RNG.normal(size=(3, 5, 4)))),
     CHANNELS_LAST: (
@@ -90,6 +116,11 @@ NUMPY: dict[str, tuple[str, str, tuple[Any, ...]]] = {
         (RNG.normal(size=(2, 3, 4, 5)), RNG.normal(size=(3, 6))),
     ),
     RAGGED: ("range(n):", "range(x.shape[1]):", (RNG.normal(size=(3, 6, 2)), np.array([6, 2, 4]))),
+    LOOPED: (
+        "g[b, i] - share - norm * part",
+        "g[b, i] - norm * part",
+        (RNG.normal(size=(3, 5)), RNG.normal(size=5)),
+    ),
     HUBER: (
         "a - delta)).sum(axis=0)",
         "a - delta))[0]",
@@ -98,7 +129,7 @@ NUMPY: dict[str, tuple[str, str, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("text", NUMPY, ids=["attention", "channels", "ragged", "huber"])
+@pytest.mark.parametrize("text", NUMPY, ids=["attention", "channels", "ragged", "looped", "huber"])
 @pytest.mark.parametrize("spoiled", [False, True], ids=["right", "wrong"])
 def test_layers_of_arrays(text: str, spoiled: bool, tmp_path: Path) -> None:
     right, wrong, args = NUMPY[text]

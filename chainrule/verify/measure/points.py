@@ -66,6 +66,8 @@ def varied(run: Run, point: Point, captured: Point) -> Iterator[Point]:
 def _main(captured: Point, some: Sequence[int]) -> list[int]:
     """Those inputs that are no smaller than others and have no fewer axes: a bound, a scale or a
     temperature may mean something else where it is negative."""
+    if not some:
+        return []
     arrays = [x for x in captured.xs if inexact(x)]
     axes, size = max([x.ndim for x in arrays]), max([x.size for x in arrays])
     of = [(k, captured.xs[k]) for k in some]

@@ -30,26 +30,35 @@ def unread(scene: Scene) -> Iterator[Edit]:
 
 
 def _unread(scene: Scene) -> Iterator[tuple[str, float]]:
-    """Names of arrays that are given a value and never read, and how unlikely that is."""
+    """Names of arrays, and of numbers that were computed, that are given a value and never read,
+    and how unlikely that is."""
     statements = [n for n in scene.draft.statements if isinstance(n, ast.Assign)]
     computed = {t.id for n in statements for t in n.targets if isinstance(t, ast.Name)}
     for name in sorted(scene.unread):
-        if name.strip("_") and shape_of(scene.watched.names.get(name)):
+        value = scene.watched.names.get(name)
+        if shape_of(value) or (name in computed and isinstance(value, float)):
             yield name, _COMPUTED if name in computed else _SAVED
 
 
 def _is_operand(scene: Scene, node: ast.expr) -> bool:
-    """Whether it is a name or a call that something is computed of."""
-    simple = isinstance(node, ast.Attribute | ast.Call | ast.Subscript) or (
-        isinstance(node, ast.Name) and not is_stored(node)
-    )
+    """Whether it is a name, a call or a product that something is computed of."""
     parent = scene.draft.parents.get(node)
+    match node:
+        case ast.Attribute() | ast.Call() | ast.Subscript():
+            simple = True
+        case ast.Name():
+            simple = not is_stored(node)
+        case ast.BinOp(op=ast.Mult() | ast.Div()):
+            simple = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add | ast.Sub)
+        case _:
+            simple = False
     inside = isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Assign | ast.Return | ast.Tuple)
     return simple and inside
 
 
 def _fits(scene: Scene, name: str, node: ast.expr) -> bool:
-    return spreads(shape_of(scene.watched.names.get(name)), scene.shape(node))
+    shape = shape_of(scene.watched.names.get(name))
+    return shape == () or spreads(shape, scene.shape(node))
 
 
 def _with(scene: Scene, node: ast.expr, name: str, cost: float) -> Iterator[Edit]:
