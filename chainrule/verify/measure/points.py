@@ -134,8 +134,10 @@ def _positive(x: Array, asks: bool) -> bool:
 
 
 def _zeros(run: Run, x: Array) -> Array:
-    """A quarter of the elements set to 0."""
-    return np.where(run.rng.random(x.shape) < 0.25, np.zeros((), x.dtype), x)
+    """A quarter of the elements set to 0, one at least."""
+    drawn = run.rng.random(x.shape)
+    least = drawn.min(initial=1.0)
+    return np.where((drawn < 0.25) | (drawn == least), np.zeros((), x.dtype), x)
 
 
 def _ties(run: Run, x: Array) -> Array:
