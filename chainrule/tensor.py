@@ -443,7 +443,27 @@ class Tensor(Variable):
     def __rshift__(self, b: Any) -> Tensor: return apply(ew.bitwise_right_shift, self, b)
     def __rrshift__(self, a: Any) -> Tensor: return apply(ew.bitwise_right_shift, a, self)
     def __getitem__(self, key: Any) -> Tensor: return selection.getitem(self, key)
+    def __iadd__(self, b: Any) -> Tensor: return self._changed("+=", self + b)
+    def __isub__(self, b: Any) -> Tensor: return self._changed("-=", self - b)
+    def __imul__(self, b: Any) -> Tensor: return self._changed("*=", self * b)
+    def __itruediv__(self, b: Any) -> Tensor: return self._changed("/=", self / b)
     # fmt: on
+
+    def _changed(self, how: str, new: Tensor) -> Tensor:
+        """What a name stands for behind `+=` and its like: a new tensor. But within `no_grad()` a
+        parameter is itself with new values, since others than this name know it."""
+        if not (self.requires_grad and self.is_leaf):
+            return new
+        if is_recording():
+            if self.grad is None:  # a function's own name for its argument
+                return new
+            raise GradientError(
+                f"{how} of a leaf that has a gradient ({describe(self.value)}) would give the name "
+                "another tensor and leave the leaf as it is. To change a parameter, do it within "
+                f"no_grad(); for a new tensor write y = x {how[:-1]} ..."
+            )
+        self.data = new
+        return self
 
     def __setitem__(self, key: Any, values: Any) -> None:
         """This tensor gets a new array and a new place in the graph; what was computed from the old

@@ -118,6 +118,53 @@ def test_changing_data_after_the_forward_pass_changes_nothing():
     assert x.grad is not None and np.allclose(x.grad.numpy(), 2 * X * X)
 
 
+def test_a_parameter_is_changed_in_place_within_no_grad_only():
+    """Whoever has a name for it sees the new values; other tensors are never changed."""
+    x = leaf()
+    (x * x).sum().backward()
+    with cr.no_grad():
+        for p in [x]:
+            p -= 0.5 * p.grad
+            p += 1.0
+            p *= 2.0
+            p /= 4.0
+    assert x.requires_grad and x.is_leaf and x.tolist() == [0.5, 0.5, 0.5]
+    with pytest.raises(cr.GradientError, match="within no_grad"):
+        for p in [x]:
+            p -= 0.5 * p.grad
+    a = b = cr.tensor(X)
+    a += 1.0
+    assert b.tolist() == X.tolist() and a.tolist() == (X + 1).tolist()
+
+
+def test_a_function_may_give_the_name_of_its_argument_to_another_tensor():
+    def f(x):
+        x -= 1.0
+        x *= 3.0
+        return (x * x).sum()
+
+    assert np.allclose(cr.grad(f)(X).numpy(), 18 * (X - 1))
+    w = leaf()
+    assert np.allclose(cr.grad(f)(w).detach().numpy(), 18 * (X - 1)) and w.tolist() == X.tolist()
+
+
+def test_a_step_by_hand_is_compiled():
+    def step(w, x):
+        loss = ((w * x) ** 2).sum()
+        loss.backward()
+        with cr.no_grad():
+            w -= 0.1 * w.grad
+        w.grad = None
+        return loss
+
+    ways = [leaf(), leaf()]
+    fast = cr.jit(lambda x: step(ways[1], x))
+    for _ in range(3):
+        plain = step(ways[0], cr.tensor(X))
+        assert np.allclose(fast(cr.tensor(X)).item(), plain.item())
+    assert np.allclose(ways[0].detach().numpy(), ways[1].detach().numpy())
+
+
 def test_what_goes_out_cannot_be_written_to():
     x = leaf()
     y = cr.exp(x)

@@ -160,6 +160,44 @@ def test_the_table_has_the_norms_of_the_gradients():
     assert float(rows["out"][5]) > 0
 
 
+class Biased(nn.Module):
+    """Two layers; `bias` is added to what the first one hands to `act`."""
+
+    def __init__(self, act, bias, scale):
+        self.a, self.b, self.c = nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 1)
+        self.a.weight.data = scale * self.a.weight.detach().numpy()
+        self.a.bias.data = np.full(8, bias)
+        self.act = act
+
+    def forward(self, x):
+        return self.c(self.b(self.act(self.a(x))).tanh())
+
+
+@pytest.mark.parametrize(
+    ("act", "bias", "scale", "expected"),
+    [
+        (cr.relu, -9.0, 1.0, ["dead"]),
+        (lambda h: h.relu(), 0.0, 1.0, []),
+        (cr.tanh, 0.0, 1.0, []),
+        (cr.tanh, 0.0, 1e4, ["dead"]),
+        (cr.sigmoid, 0.0, 1e4, ["dead"]),
+    ],
+)
+def test_units_that_are_dead_or_saturated(act, bias, scale, expected):
+    def loop():
+        x = cr.tensor(np.random.default_rng(0).normal(size=(128, 4)))
+        y = x[:, :1]
+        cr.manual_seed(0)
+        m = Biased(act, bias, scale)
+        o = optim.SGD(m.parameters(), lr=1e-3)
+        for _ in range(3):
+            o.zero_grad()
+            loss_of(m, x, y).backward()
+            o.step()
+
+    assert codes(loop) == expected
+
+
 @pytest.mark.parametrize(
     ("scaled", "expected"),
     [

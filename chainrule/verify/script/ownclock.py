@@ -29,17 +29,27 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.script.clock import Steps, before, stepping
 
 
-def watch_own(steps: Steps, patches: Patches) -> None:
-    """Let chainrule's optimizers, backward passes, operators and compiled functions count."""
+def watch_own(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
+    """Let chainrule's backward passes, operators and compiled functions count; and its optimizers
+    from the call of what is returned on.
+
+    Observers are put in place between the two: they hear of a backward pass before it ends a step
+    by hand, and of the end of an optimizer's step before it counts, since the last one that counts
+    takes them away.
+    """
     own = _Own(steps, patches)
     patches.after(Optimizer, "__init__", lambda *_, **__: steps.made())
-    patches.put(Optimizer, "step", lambda f: own.untraced(f, stepping(f, steps)))
     patches.put(Tensor, "backward", lambda f: own.untraced(f, before(f, steps)))
     patches.put(_Run, "__init__", lambda f: own.untraced(f, own.running(f)))
     for name in ("pull", "push"):
         patches.before(_Run, name, own.derived)
     patches.put(Jitted, "__call__", own.compiled)
     patches.put(Jitted, "loop", own.compiled)
+
+    def watch_steps(outer: Patches) -> None:
+        outer.put(Optimizer, "step", lambda f: own.untraced(f, stepping(f, steps)))
+
+    return watch_steps
 
 
 @final

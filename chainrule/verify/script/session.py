@@ -84,6 +84,7 @@ class Session:
         self._makers = {"own": own, "torch": torch}
         self._observers: list[Observer] = []
         self._patches = Patches()
+        self._outer = Patches()  # what was put over the observers' own
         self._arrival = Arrival("torch", self._arrived)
         self._pid = os.getpid()
         self._over = False
@@ -115,6 +116,7 @@ class Session:
         self._arrival.leave()
         if why:
             self.ledger.skipped.append(Skipped(self.what, why))
+        self._outer.undo()
         for observer in reversed(self._observers):
             self._guarded(_name(observer), observer.stop)
         self._patches.undo()
@@ -169,8 +171,9 @@ class Session:
             self.ledger.planted = apart(planted)
 
     def _own(self) -> None:
-        watch_own(self.clock, self._patches)
+        watch_steps = watch_own(self.clock, self._patches)
         self._install("own")
+        watch_steps(self._outer)
 
     def _arrived(self) -> None:
         self._guarded("PyTorch's observers", self._torch)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from chainrule.op import Array
 from chainrule.verify.place import Place
 from chainrule.verify.training.holders import tensors
 from chainrule.verify.where import Frames, Line
@@ -40,6 +41,10 @@ class Engine(abc.ABC):
     @abc.abstractmethod
     def moved(self, tensors: Sequence[Any], copies: Sequence[Any]) -> list[float]:
         """Euclidean norms of the differences to what `copies` gave."""
+
+    @abc.abstractmethod
+    def array(self, values: Any) -> Array:
+        """What a tensor holds, in NumPy, in float32 or wider."""
 
     @abc.abstractmethod
     def params(self, optimizer: Any) -> list[Any]:
@@ -282,6 +287,16 @@ class OpRan(NamedTuple):
     def linked(self) -> bool:
         """Whether any output has a graph."""
         return any(y.requires_grad for y in self.outputs)
+
+
+class Activated(NamedTuple):
+    """An activation whose derivative can be zero, or nearly so, was applied to `x` and made `y`;
+    with a graph, and not within a backward pass."""
+
+    engine: Engine
+    name: str
+    x: Any
+    y: Any
 
 
 @dataclass(frozen=True, eq=False)

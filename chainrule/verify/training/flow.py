@@ -83,7 +83,7 @@ class Flow(Part):
         return {
             events.Entered: self._entered,
             events.Passed: self._passed,
-            events.OpRan: self._ran,
+            events.Activated: self._activated,
             events.BackwardBegins: self._begins,
             events.BackwardEnds: self._ends,
             events.StepBegins: self._stepping,
@@ -141,13 +141,11 @@ class Flow(Part):
 
         return arrives
 
-    def _ran(self, e: events.OpRan) -> None:
+    def _activated(self, e: events.Activated) -> None:
         """An activation, applied to what a layer has made."""
-        if e.name not in units.ACTIVATIONS or self._within or not e.args:
-            return
-        row = self._outputs.get(id(e.args[0]))
-        if row is not None and hasattr(e.y, "requires_grad") and e.y.requires_grad:
-            self._units.append(units.measured(e.name, e.y, row[1], self._steps))
+        row = self._outputs.get(id(e.x))
+        if row is not None and not self._within:
+            self._units.append(units.measured(e.name, e.engine.array(e.y), row[1], self._steps))
 
     def _begins(self, e: events.BackwardBegins) -> None:
         self._within = True
@@ -205,7 +203,7 @@ class Flow(Part):
         if self._steps >= STEPS:
             self._outputs.clear()
             self._bus.unhear(self, events.Passed)
-            self._bus.unhear(self, events.OpRan)
+            self._bus.unhear(self, events.Activated)
 
     def _settle(self, engine: Engine, root: Any) -> None:
         """A model all of whose layers were fine in one step gets no finding, whatever comes: what

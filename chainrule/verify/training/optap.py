@@ -25,7 +25,6 @@ from chainrule.verify.training.torchtap import TorchTap
 from chainrule.verify.training.units import ACTIVATIONS
 
 _WIDE = (torch.float32, torch.float64)
-_ORDINARY = TAME - ACTIVATIONS
 
 
 @final
@@ -43,6 +42,8 @@ class _Ops(Onlooker):
         try:
             if is_abstract(torch):
                 return
+            if call.kind.name in ACTIVATIONS and bus.hears(events.Activated):
+                self._activated(call)
             if not bus.attentive and (
                 _is_ordinary(call) or (not bus.following and _is_apart(call))
             ):
@@ -59,13 +60,18 @@ class _Ops(Onlooker):
             if note not in bus.notes:
                 bus.notes.append(note)
 
+    def _activated(self, call: Call) -> None:
+        if call.args and call.y.__class__ is Tensor and call.y.requires_grad:
+            engine, name = self._engine, call.kind.name
+            self._bus.tell(events.Activated(engine, name, call.args[0], call.y))
+
 
 def _is_ordinary(call: Call) -> bool:
     """Whether a call's results have a graph and are finite in a wide dtype, and its rule makes
     finite gradients of finite ones."""
     name = call.kind.name
     known = name in VIEWS
-    if not (known or name in _ORDINARY):
+    if not (known or name in TAME):
         return False
     known = known or (name in BOUNDED and _is_made(call.args))
     for i, y in enumerate(call.made):

@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.op import Array
+from chainrule.tensor import Tensor
 from chainrule.verify.training.events import Engine
 
 
@@ -41,6 +42,11 @@ class OwnEngine(Engine):
     def moved(self, tensors: Sequence[Any], copies: Sequence[Any]) -> list[float]:
         """In float64."""
         return [_norm(t.value - old) for t, old in zip(tensors, copies, strict=True)]
+
+    def array(self, values: Any) -> Array:
+        """Of a tensor, or its array itself."""
+        x = np.asarray(values.value if isinstance(values, Tensor) else values)
+        return x.astype(np.float32) if x.itemsize < 4 else x
 
     def params(self, optimizer: Any) -> list[Any]:
         """Those of all groups."""

@@ -25,6 +25,7 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.training import events, owngraph
 from chainrule.verify.training.bus import Bus, Tap
 from chainrule.verify.training.ownengine import OwnEngine
+from chainrule.verify.training.units import ACTIVATIONS
 from chainrule.verify.where import Line, here, place, site
 
 
@@ -58,7 +59,7 @@ class OwnTap(Tap):
             self._patched.after(module, "clip_grad_value", self._clipped)
         for name in ("__call__", "loop"):
             self._patched.before(Jitted, name, self._compiles)
-        self._rules.enter_context(watch.watching(watch.Watch(pulled=self._pulled)))
+        self._rules.enter_context(watch.watching(watch.Watch(ran=self._ran, pulled=self._pulled)))
 
     def take(self) -> None:
         """Put everything back."""
@@ -138,6 +139,10 @@ class OwnTap(Tap):
     def _tokens(self) -> dict[int, tuple[int, ...]]:
         token = self._engine.token
         return {key: token(g) for key, p in self._known.items() if (g := p.grad) is not None}
+
+    def _ran(self, op: Any, xs: Sequence[Any], y: Any, alarm: bool) -> None:
+        if op.name in ACTIVATIONS and self._on and is_recording():
+            self._bus.tell(events.Activated(self._engine, op.name, xs[0], y))
 
     def _pulled(self, node: Any, g: Any, bars: Sequence[Any], alarm: bool) -> None:
         if alarm and self._on and self._bus.hears(events.Pulled):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, final
 
+from chainrule.op import Array
 from chainrule.verify.training.events import Engine
 
 
@@ -65,6 +66,11 @@ class TorchEngine(Engine):
         if not tensors:
             return []
         return self.norms(self._torch._foreach_sub([t.detach() for t in tensors], list(copies)))
+
+    def array(self, values: Any) -> Array:
+        """From where it is."""
+        x = values.detach()
+        return (x.float() if x.dtype.itemsize < 4 else x).cpu().numpy()
 
     def params(self, optimizer: Any) -> list[Any]:
         """Those of all groups."""

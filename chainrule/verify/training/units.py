@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+
+import numpy as np
+
+from chainrule.op import Array
 
 ACTIVATIONS = frozenset({"sigmoid", "sigmoid_", "tanh", "tanh_", "relu", "relu_"})
 """Ops whose derivative can be zero, or nearly so."""
@@ -44,26 +46,23 @@ class Units:
         return self.saturated >= _STUCK and self.apart >= _BOTH
 
 
-def measured(op: str, y: Any, order: int, step: int) -> Units:
+def measured(op: str, y: Array, order: int, step: int) -> Units:
     """What one activation made. Units are along axis 1 of images, along the last axis otherwise."""
-    torch: Any = import_module("torch")
     kind = op.rstrip("_")
-    with torch._C.DisableTorchFunction():
-        y = y.detach()
-        axis = 1 if y.dim() == 4 else max(y.dim() - 1, 0)
-        count = int(y.shape[axis]) if y.dim() else 1
-        samples = int(y.numel()) // max(count, 1)
-        if kind == "relu":
-            others = [i for i in range(y.dim()) if i != axis]
-            largest = y.amax(others) if others and samples else y
-            alive = int(torch.count_nonzero(largest))  # there is nothing below 0
-            dead = 1 - alive / max(largest.numel(), 1) if samples else 0.0
-            return Units(kind, order, step, count, samples, dead, 0.0, 1.0)
-        y = y.float()
-        slope = y * (1 - y) if kind == "sigmoid" else 1 - y * y
-        steepest = 0.25 if kind == "sigmoid" else 1.0
-        flat = slope < _SATURATED * steepest
-        share = float(flat.float().mean())
-        high = float((flat & (y > (0.5 if kind == "sigmoid" else 0))).float().mean())
-        apart = min(high, share - high) / share if share else 0.0
-        return Units(kind, order, step, count, samples, 0.0, share, float(slope.mean()), apart)
+    axis = 1 if y.ndim == 4 else max(y.ndim - 1, 0)
+    count = y.shape[axis] if y.ndim else 1
+    samples = y.size // max(count, 1)
+    if not samples:
+        return Units(kind, order, step, count, samples, 0.0, 0.0, 1.0)
+    if kind == "relu":
+        others = tuple([i for i in range(y.ndim) if i != axis])
+        largest = y.max(others) if others else y
+        dead = 1 - np.count_nonzero(largest) / largest.size  # there is nothing below 0
+        return Units(kind, order, step, count, samples, dead, 0.0, 1.0)
+    slope = y * (1 - y) if kind == "sigmoid" else 1 - y * y
+    steepest = 0.25 if kind == "sigmoid" else 1.0
+    flat = slope < _SATURATED * steepest
+    share = np.count_nonzero(flat) / y.size
+    high = np.count_nonzero(flat & (y > (0.5 if kind == "sigmoid" else 0))) / y.size
+    apart = min(high, share - high) / share if share else 0.0
+    return Units(kind, order, step, count, samples, 0.0, share, float(slope.mean()), apart)
