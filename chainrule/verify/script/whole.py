@@ -178,7 +178,7 @@ class WholeObserver(OneStep):
         """After a backward pass: which parameters did it give nothing but 0, and where from?"""
         turn = self._step.turn
         grads = {id(t): t.grad for t in tape.roots.values() if t.is_leaf and t.grad is not None}
-        fed = {key for key, grad in grads.items() if grad.any()}
+        fed = {key for key, grad in grads.items() if _is_any(grad)}
         self._step.fed |= fed
         parts, self._parts = self._parts, []
         for part, loss in parts:
@@ -205,6 +205,12 @@ class WholeObserver(OneStep):
         none = found_flat([flat for flat in self._flats if flat.gives == "none"], self._step)
         lost = [found_overwritten(row) for row in self._overwritten]
         return [*self._unseen.findings, *self._scaled, *zero, *cuts, *none, *lost]
+
+
+def _is_any(grad: Tensor) -> bool:
+    """Whether an element is not 0. Nearly always its first row tells."""
+    dense = grad.layout is torch.strided and grad.dim() > 1
+    return bool((dense and grad[:1].any()) or grad.any())
 
 
 def _applied(old: Any, level: Any, tape: Tape, unseen: Unseen) -> Any:
