@@ -26,6 +26,8 @@ from chainrule.verify.training.holders import age, ages, tensors
 from chainrule.verify.training.names import Names
 from chainrule.verify.training.said import looked
 from chainrule.verify.training.units import Units
+from chainrule.verify.training.weights import ADDS, Weights
+from chainrule.verify.where import here
 
 STEPS = 3
 """Steps of each optimizer that are measured."""
@@ -39,13 +41,15 @@ _ELEMENTS = 50_000_000
 
 @dataclass(eq=False)
 class _Layer:
-    """A module with parameters of its own."""
+    """A module with parameters of its own, or a weight that is applied by itself."""
 
-    module: Any
+    what: Any
+    op: str
+    """What applies the weight; empty for a module."""
     order: int
     at: Any
     params: tuple[int, ...]
-    """Ids of its own parameters."""
+    """Ids of its parameters."""
     arriving: list[float] = field(default_factory=list[float])
     """Norms of gradients of its outputs since the last step."""
     norms: list[float] = field(default_factory=list[float])
@@ -67,6 +71,7 @@ class Flow(Part):
         super().__init__(bus)
         self._names = Names()
         self._layers: dict[int, _Layer] = {}
+        self._weights = Weights()
         self._bare: dict[int, Any] = {}  # modules without parameters of their own
         self._outputs: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._groups: list[Group] = []  # of models that are called one by one
@@ -83,6 +88,7 @@ class Flow(Part):
         return {
             events.Entered: self._entered,
             events.Passed: self._passed,
+            events.Applied: self._applied,
             events.Activated: self._activated,
             events.BackwardBegins: self._begins,
             events.BackwardEnds: self._ends,
@@ -93,6 +99,7 @@ class Flow(Part):
     # --- layers
 
     def _entered(self, e: events.Entered) -> None:
+        self._weights.entered(e)
         if not e.depth and not self._steps and self._made:
             behind = {n for x in tensors(e.inputs) for n in ages(x, _NEAR)}
             if behind & self._made:
@@ -110,7 +117,7 @@ class Flow(Part):
             return
         for y in tensors(e.output)[:1]:
             if e.engine.listen(y, self._hook(e.engine, layer)):
-                self._remember(y, layer)
+                self._remember(y, layer.order)
 
     def _layer(self, e: events.Passed) -> _Layer | None:
         """The row of a module, None if it has no parameters of its own."""
@@ -118,17 +125,14 @@ class Flow(Part):
         if key not in self._layers and key not in self._bare:
             own = tuple([id(p) for _, p in e.engine.own(e.module)])
             if own:
-                self._layers[key] = _Layer(e.module, len(self._layers), e.at, own)
+                self._layers[key] = _Layer(e.module, "", len(self._layers), e.at, own)
             else:
                 self._bare[key] = e.module
         return self._layers.get(key)
 
-    def _remember(self, y: Any, layer: _Layer) -> None:
+    def _remember(self, y: Any, order: int) -> None:
         key = id(y)
-        self._outputs[key] = (
-            weakref.ref(y, lambda _: self._outputs.pop(key, None)),
-            layer.order,
-        )
+        self._outputs[key] = (weakref.ref(y, lambda _: self._outputs.pop(key, None)), order)
 
     def _hook(self, engine: Engine, layer: _Layer) -> Callable[[Sequence[Any]], None]:
         def arrives(gs: Sequence[Any]) -> None:
@@ -140,6 +144,22 @@ class Flow(Part):
                 self.failed(error)
 
         return arrives
+
+    def _applied(self, e: events.Applied) -> None:
+        """A weight by itself, or the bias of what made `x`."""
+        if self._within:
+            return
+        if e.name in ADDS:
+            row = self._outputs.get(id(e.x))
+            if row is not None:
+                self._remember(e.y, row[1])
+        elif self._weights.is_layer(e):
+            key = id(e.param)
+            if key not in self._layers:
+                self._layers[key] = _Layer(e.param, e.name, len(self._layers), here(), (key,))
+            layer = self._layers[key]
+            if e.engine.listen(e.y, self._hook(e.engine, layer)):
+                self._remember(e.y, layer.order)
 
     def _activated(self, e: events.Activated) -> None:
         """An activation, applied to what a layer has made."""
@@ -198,12 +218,11 @@ class Flow(Part):
             self._settle(engine, root)
         if not self._steps:
             self._groups = self._called_in_turn()
-            self._bus.unhear(self, events.Entered)
         self._steps += 1
         if self._steps >= STEPS:
             self._outputs.clear()
-            self._bus.unhear(self, events.Passed)
-            self._bus.unhear(self, events.Activated)
+            for kind in (events.Entered, events.Passed, events.Applied, events.Activated):
+                self._bus.unhear(self, kind)
 
     def _settle(self, engine: Engine, root: Any) -> None:
         """A model all of whose layers were fine in one step gets no finding, whatever comes: what
@@ -238,11 +257,20 @@ class Flow(Part):
         how = f"{len(self._layers)} layers in {self._steps} steps"
         looked(ledger, self.title, how)
         found: list[Finding] = []
+        weights = [layer for layer in self._layers.values() if layer.op]
         for name, layers, named in self._models():
-            rows = [self._row(layer, named) for layer in layers]
-            orders = {layer.order for layer in layers}
-            found += judge(name, rows, [u for u in self._units if u.order in orders])
-        return found
+            own = [w for w in weights if self._names.has(w.what)]
+            some = self._judged(name, layers, named)
+            found += some or self._judged(name, _finer(layers, own), named)
+        loose = [w for w in weights if not self._names.has(w.what)]
+        return found + self._judged("training loop", loose, {})
+
+    def _judged(
+        self, name: str, layers: Sequence[_Layer], named: Mapping[int, str]
+    ) -> list[Finding]:
+        rows = [self._row(layer, named) for layer in layers]
+        orders = {layer.order for layer in layers}
+        return judge(name, rows, [u for u in self._units if u.order in orders])
 
     def _models(self) -> Iterator[tuple[str, list[_Layer], dict[int, str]]]:
         """Models, their layers in the order in which these ran first, and what modules are called
@@ -250,7 +278,7 @@ class Flow(Part):
         every = {key: self._inside(*row) for key, row in self._names.roots.items()}
         for group in self._groups:
             some = [layer for key in group.modules for layer in every.pop(key, ())]
-            yield group.name, sorted(some, key=lambda layer: layer.order), dict(group.labels)
+            yield group.name, _ordered(some), dict(group.labels)
         for key, layers in every.items():
             yield type(self._names.roots[key][1]).__name__, layers, {}
 
@@ -264,15 +292,32 @@ class Flow(Part):
     def _inside(self, engine: Engine, root: Any) -> list[_Layer]:
         inside = {id(m) for _, m in engine.modules(root)}
         layers = [layer for key, layer in self._layers.items() if key in inside]
-        return sorted(layers, key=lambda layer: layer.order)
+        return _ordered(layers)
 
     def _row(self, layer: _Layer, named: Mapping[int, str]) -> Row:
-        kind = type(layer.module).__name__
-        name = named.get(id(layer.module)) or self._names.module(layer.module)
+        kind = layer.op or type(layer.what).__name__
+        if not layer.op:
+            name = named.get(id(layer.what)) or self._names.module(layer.what)
+        elif self._names.has(layer.what):
+            name = self._names.param(layer.what)
+        else:
+            name = f"{layer.op} {layer.order + 1}"
         return Row(
             name, kind, layer.order, layer.at, tuple(layer.norms), tuple(layer.gradients),
             tuple(layer.sizes), tuple(layer.updates), tuple(layer.turns),
         )  # fmt: skip
+
+
+def _finer(layers: Sequence[_Layer], weights: Sequence[_Layer]) -> list[_Layer]:
+    """The layers of a model, modules with several weights by their weights."""
+    keys = {key for layer in layers for key in layer.params}
+    own = [w for w in weights if not keys.isdisjoint(w.params)]
+    split = {key for w in own for key in w.params}
+    return _ordered([*own, *[m for m in layers if split.isdisjoint(m.params)]]) if own else []
+
+
+def _ordered(layers: Sequence[_Layer]) -> list[_Layer]:
+    return sorted(layers, key=lambda layer: layer.order)
 
 
 def _is_flat(u: Units) -> bool:

@@ -9,6 +9,7 @@ from itertools import pairwise, takewhile
 from statistics import median
 
 from chainrule.verify.finding import Finding
+from chainrule.verify.training import origins
 from chainrule.verify.training.flowrow import Row
 from chainrule.verify.training.names import listed
 from chainrule.verify.training.said import said
@@ -31,7 +32,7 @@ def exploding_turns(model: str, rows: Sequence[Row]) -> list[Finding]:
     steep = [row for row in rows if len(row.turns) >= 2 and all(map(_explodes, row.turns))]
     if not steep:
         return []
-    row = max(steep, key=lambda r: _growth(r.turns[-1]))
+    row = max(reversed(steep), key=lambda r: _growth(r.turns[-1]))  # the recurrent one is second
     last = row.turns[-1]
     seen = _finite(last)
     factor = _growth(seen) ** (1 / (len(seen) - 1))
@@ -46,7 +47,7 @@ def exploding_turns(model: str, rows: Sequence[Row]) -> list[Finding]:
             because,
             "smaller recurrent weights (orthogonal, of gain 1), a gated cell, fewer steps at a "
             "time, or clip_grad_norm_",
-            placed(row.at),
+            origins.parameter(row.name) or placed(row.at),
             detail="each call multiplies the gradient by more than 1: its weights are too large",
             subject=model,
             kind="model",

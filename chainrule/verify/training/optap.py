@@ -21,8 +21,10 @@ from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Tap
 from chainrule.verify.training.ordinary import BOUNDED, TAME, VIEWS
 from chainrule.verify.training.torchengine import TorchEngine, is_abstract
+from chainrule.verify.training.torchgraph import leaf_of
 from chainrule.verify.training.torchtap import TorchTap
 from chainrule.verify.training.units import ACTIVATIONS
+from chainrule.verify.training.weights import WEIGHTED
 
 _WIDE = (torch.float32, torch.float64)
 
@@ -44,6 +46,8 @@ class _Ops(Onlooker):
                 return
             if call.kind.name in ACTIVATIONS and bus.hears(events.Activated):
                 self._activated(call)
+            elif call.kind.name in WEIGHTED and bus.hears(events.Applied):
+                self._applied(call)
             if not bus.attentive and (
                 _is_ordinary(call) or (not bus.following and _is_apart(call))
             ):
@@ -64,6 +68,16 @@ class _Ops(Onlooker):
         if call.args and call.y.__class__ is Tensor and call.y.requires_grad:
             engine, name = self._engine, call.kind.name
             self._bus.tell(events.Activated(engine, name, call.args[0], call.y))
+
+    def _applied(self, call: Call) -> None:
+        if call.y.__class__ is not Tensor or not call.y.requires_grad:
+            return
+        some = [x for x in call.args[:3] if isinstance(x, Tensor)][:2]
+        for x, param in zip(some, map(leaf_of, reversed(some)), strict=True):
+            if param is not None:
+                name = call.kind.name
+                self._bus.tell(events.Applied(self._engine, name, param, x, call.y))
+                return
 
 
 def _is_ordinary(call: Call) -> bool:

@@ -32,6 +32,12 @@ def weights() -> Place | None:
     return _only(_sets)
 
 
+def parameter(name: str) -> Place | None:
+    """The line that makes a parameter of a name: `self.name = nn.Parameter(...)`."""
+    last = name.rpartition(".")[2]
+    return _only(lambda node: _makes(node, last))
+
+
 def scale(near: Place | None) -> Place | None:
     """The line that makes a gradient scaler with a scale, or a way of changing it, of its own."""
     return _only(_scales, near)
@@ -40,6 +46,12 @@ def scale(near: Place | None) -> Place | None:
 def rewrapped(near: Place | None) -> Place | None:
     """The line that makes a new leaf of a value that was taken out of its graph."""
     return _only(_rewraps, near)
+
+
+def _makes(node: ast.AST, name: str) -> bool:
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+        return False
+    return _name(node.value.func) == "Parameter" and name in map(_name, node.targets)
 
 
 def _scales(node: ast.AST) -> bool:
@@ -100,5 +112,5 @@ def _only(is_it: Callable[[ast.AST], bool], near: Place | None = None) -> Place 
 
 
 def _lines(file: str, is_it: Callable[[ast.AST], bool]) -> list[Place]:
-    nodes = [n for n in ast.walk(tree_of_file(file)) if isinstance(n, ast.expr) and is_it(n)]
-    return [Place(file, n.lineno) for n in nodes]
+    nodes = [n for n in ast.walk(tree_of_file(file)) if is_it(n)]
+    return [Place(file, n.lineno) for n in nodes if isinstance(n, ast.expr | ast.stmt)]
