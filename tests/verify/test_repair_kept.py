@@ -54,6 +54,27 @@ def test_what_is_changed_after_it_was_kept_is_copied_or_left_alone() -> None:
     assert best.correction.rechecked
 
 
+def gated(a: Any, u: Any) -> Any:
+    s = 1 / (1 + np.exp(-a))
+    act = a * s
+    cache = (a, u, s, act)
+    out = act
+    out *= u
+    return out, cache
+
+
+def gated_backward(g: Any, cache: Any) -> Any:
+    a, u, s, act = cache
+    return g * u * (s + a * s * (1 - s)), g * act
+
+
+def test_what_is_changed_by_another_name_is_copied() -> None:
+    """Not undone in the backward (`g * act / u`), which is right, too."""
+    best = repaired(gated, gated_backward, (3, 5), (3, 5))
+    assert best.whole and best.codes == ("stale",)
+    assert "act.copy()" in best.correction.after
+
+
 def scan(x: Any, w: Any, u: Any) -> Any:
     h = np.zeros((x.shape[1], u.shape[0]))
     for t in range(x.shape[0]):

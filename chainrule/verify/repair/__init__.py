@@ -15,6 +15,7 @@ from time import process_time
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
+from chainrule.verify.diagnose.forward_text import may_change
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.place import Place
@@ -140,7 +141,7 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
         return
     codes = [b.code for b in evidence.behaviours]
     codes += [n.code for n in finding.names] if finding is not None else []
-    kept = "stale" in codes or _from_forward(finding)
+    kept = "stale" in codes or _from_forward(finding) or may_change(evidence.subject.place)
     found = _in_forward(posed, codes) if kept else []
     if not any(r.whole for r in found):
         found += _in_backward(posed, codes)
