@@ -56,7 +56,8 @@ def _with_former(scene: Scene, name: str, value: ast.expr) -> Iterator[Edit]:
     factors = [f" * {form}" for a in [*arrays, *scene.numbers] for form in (a, f"(1 - {a})")]
     masks = [k for k, v in found if _is_mask(v) and spreads(shape_of(v), shape)]
     factors += [f" * {form}" for a in masks for form in (f"~{a}", a)]
-    for factor in ("", *factors):
+    yield scene.put(value, f"{here} + {name}", "overwritten", _FORMER)
+    for factor in factors:
         yield scene.put(value, f"{here} + {name}{factor}", "missing_term", _FORMER)
 
 
