@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule import nn, optim
+from chainrule import amp, nn, optim
 from chainrule.verify.training.watched import watching
 
 
@@ -21,6 +21,10 @@ class Net(nn.Module):
 def data():
     rng = np.random.default_rng(0)
     return cr.tensor(rng.normal(size=(16, 4))), cr.tensor(rng.normal(size=(16, 1)))
+
+
+def small_data():
+    return [t.astype("float32") for t in data()]
 
 
 def loss_of(m, x, y):
@@ -298,3 +302,69 @@ def clipped(when):
 @pytest.mark.parametrize("when", ["early", "in time", "late"])
 def test_gradients_that_are_clipped(when):
     assert codes(lambda: clipped(when)) == ([] if when == "in time" else ["clip_idle"])
+
+
+@pytest.mark.parametrize(
+    ("scale", "expected"), [(65536.0, []), (2.0**100, ["scaler_skips"])], ids=["usual", "too large"]
+)
+def test_a_scale_that_is_never_small_enough(scale, expected):
+    """2^100 in float16 is infinite for more steps than are waited for."""
+
+    def loop():
+        m, (x, y) = Net(), small_data()
+        o = optim.SGD(m.parameters(), lr=1e-2)
+        scaler = amp.GradScaler(init_scale=scale)
+        for _ in range(12):
+            o.zero_grad()
+            with amp.autocast("float16"):
+                loss = loss_of(m, x, y)
+            scaler.scale(loss).backward()
+            scaler.step(o)
+            scaler.update()
+
+    assert codes(loop) == expected
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(1.0, []), (1e-6, ["underflow"])])
+def test_gradients_that_are_too_small_for_float16(factor, expected):
+    def loop():
+        m, (x, y) = Net(), small_data()
+        o = optim.SGD(m.parameters(), lr=1e-2)
+        for _ in range(4):
+            o.zero_grad()
+            with amp.autocast("float16"):
+                p = m(x)
+            (((p - y) ** 2).sum() * factor).backward()
+            o.step()
+
+    assert codes(loop) == expected
+
+
+def test_updates_that_bfloat16_rounds_to_nothing():
+    def loop():
+        w = cr.tensor(np.linspace(1, 2, 64), dtype="bfloat16", requires_grad=True)
+        o = optim.SGD([w], lr=1e-5)
+        for _ in range(4):
+            o.zero_grad()
+            (w * w).sum().backward()
+            o.step()
+
+    assert codes(loop) == ["lost_updates"]
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_schedule_before_the_first_step(early):
+    def loop():
+        m, (x, y) = Net(), data()
+        o = optim.SGD(m.parameters(), lr=1e-2)
+        schedule = optim.Scheduler(o, optim.Linear(10))
+        for _ in range(3):
+            o.zero_grad()
+            loss_of(m, x, y).backward()
+            if early:
+                schedule.step()
+            o.step()
+            if not early:
+                schedule.step()
+
+    assert codes(loop) == (["scheduled_first"] if early else [])

@@ -124,7 +124,7 @@ def watch_torch(steps: Steps, patches: Patches) -> None:
     patches.after(Optimizer, "__init__", made)
     for owner, name in BACKWARD:
         patches.put(owner(torch), name, lambda f: before(f, steps))
-    patches.put(torch.amp.GradScaler, "step", lambda f: _scaled(f, steps))
+    patches.put(torch.amp.GradScaler, "step", lambda f: scaled(f, steps))
 
 
 def stepping(step: Any, steps: Steps) -> Any:
@@ -141,7 +141,7 @@ def stepping(step: Any, steps: Steps) -> Any:
     return observed
 
 
-def _scaled(step: Any, steps: Steps) -> Any:
+def scaled(step: Any, steps: Steps) -> Any:
     """A scaler that found infinities does not call the optimizer, but the loop goes on. It does so
     until it has found its scale; if that takes longer than usual, these are steps as others are."""
     skipped: dict[int, int] = {}

@@ -17,6 +17,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.amp import GradScaler
 from chainrule.compile.jit import Jitted
 from chainrule.functional import _Run
 from chainrule.graph import tracer
@@ -26,7 +27,7 @@ from chainrule.optim.optimizer import Optimizer
 from chainrule.tensor import Tensor
 from chainrule.tree import flatten
 from chainrule.verify.patches import Patches
-from chainrule.verify.script.clock import Steps, before, stepping
+from chainrule.verify.script.clock import Steps, before, scaled, stepping
 
 
 def watch_own(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
@@ -48,6 +49,7 @@ def watch_own(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
 
     def watch_steps(outer: Patches) -> None:
         outer.put(Optimizer, "step", lambda f: own.untraced(f, stepping(f, steps)))
+        outer.put(GradScaler, "step", lambda f: scaled(f, steps))
 
     return watch_steps
 

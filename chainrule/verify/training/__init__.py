@@ -68,14 +68,16 @@ def torch_parts() -> tuple[list[Part], TorchTap]:
 
 def own_parts() -> tuple[list[Part], OwnTap]:
     """The parts for chainrule, and the tap that can be told of what was there before."""
+    from chainrule.verify.training.ownamptap import OwnAmpTap
     from chainrule.verify.training.ownbad import OwnBad
     from chainrule.verify.training.owntap import OwnTap
 
     main = OwnTap()
-    bus = Bus([main])
+    bus = Bus([main, OwnAmpTap()])
     return [
         part(bus)
         for part in (
-            Resets, Passes, Opposed, ByHand, Accumulation, Clipping, Coverage, Kept, OwnBad, Flow,
+            Resets, Passes, Opposed, ByHand, Accumulation, Order, Clipping, Coverage, Kept, OwnBad,
+            Flow, Precision,
         )
     ], main  # fmt: skip

@@ -322,6 +322,14 @@ class Pulled:
 
 
 @dataclass(frozen=True, eq=False)
+class HalfGradient:
+    """A gradient in float16 arrived at the result of an op of chainrule's."""
+
+    engine: Engine
+    g: Any
+
+
+@dataclass(frozen=True, eq=False)
 class Clipped:
     """Gradients were clipped; `bound` is what they may be at most."""
 

@@ -11,6 +11,7 @@ from itertools import islice
 from types import FrameType
 from typing import Any, NamedTuple, cast
 
+from chainrule.compile.calling.many import looped
 from chainrule.node import Node
 from chainrule.tensor import Tensor
 from chainrule.verify.place import Place
@@ -101,12 +102,20 @@ def _order(node: Any) -> int:
     return node.serial if isinstance(node, Node) else node._sequence_nr()
 
 
-def holder() -> tuple[str, Place | None] | None:
+def holder(over: int) -> tuple[str, Place | None] | None:
     """Name of a variable that holds graphs of more than one step, and the line that fills it.
 
-    Containers first, then sums.
+    Containers first, then sums, whose graph has nodes from before `over`.
     """
-    return container() or _sum()
+    return container() or _sum(over)
+
+
+def is_collecting() -> bool:
+    """Whether chainrule itself collects the results of steps, for who has asked for all of them."""
+    frame = user_frame()
+    while frame is not None and frame.f_code is not looped.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def container() -> tuple[str, Place | None] | None:
@@ -119,19 +128,13 @@ def container() -> tuple[str, Place | None] | None:
     return None
 
 
-def _sum() -> tuple[str, Place | None] | None:
-    sums = [(_span(row.value), row) for row in _variables() if is_tensor(row.value)]
-    sums = [pair for pair in sums if pair[0] > 0]
+def _sum(over: int) -> tuple[str, Place | None] | None:
+    rows = [row for row in _variables() if is_tensor(row.value) and age(row.value)]
+    sums = [(oldest, row) for row in rows if (oldest := _oldest(row.value)) <= over]
     if not sums:
         return None
-    row = max(sums, key=lambda pair: pair[0])[1]
+    row = min(sums, key=lambda pair: pair[0])[1]
     return row.name, _line(row)
-
-
-def _span(tensor: Any) -> int:
-    """How far back a tensor's graph reaches."""
-    newest = age(tensor)
-    return newest - _oldest(tensor) if newest else 0
 
 
 class _Variable(NamedTuple):

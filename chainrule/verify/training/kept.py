@@ -103,15 +103,15 @@ class Kept(Part):
             self._step_over()
 
     def _step_over(self) -> None:
-        self._over = self._newest
+        before, self._over = self._over, self._newest
         for line in self._lines.values():
             if not _alive(line, line.alive):
                 line.alive, line.holder = (), None  # it was let go: we held it, or a list of late
         suspects = [line for line in self._lines.values() if not line.alive and _held(line)]
-        if suspects:
+        if suspects and not holders.is_collecting():
             gc.collect()  # what only a cycle of references holds is nobody's mistake
             for line in [s for s in suspects if _held(s)]:
-                line.holder = holders.container() if line.inner else holders.holder()
+                line.holder = holders.container() if line.inner else holders.holder(before)
                 line.alive = _held(line) if line.holder or not line.inner else ()
         self._step += 1
 

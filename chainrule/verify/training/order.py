@@ -50,8 +50,8 @@ class Order(Part):
         self._unscaled: set[int] = set()  # parameters whose gradients were unscaled
         self._stepped: set[int] = set()
         self._early: dict[int, tuple[Any, Place | None]] = {}
-        self._calls: dict[int, tuple[Any, Place | None]] = {}  # models called in eval mode
-        self._roots: dict[int, tuple[Any, Place | None]] = {}  # the ones of them that are trained
+        self._calls: dict[int, events.Entered] = {}  # of models in eval mode
+        self._roots: dict[int, events.Entered] = {}  # of the ones of them that are trained
         self._trained: set[int] = set()
 
     def listens(self) -> Handlers:
@@ -111,12 +111,13 @@ class Order(Part):
 
     def _entered(self, e: events.Entered) -> None:
         if e.depth == 0 and e.recording and not e.module.training:
-            self._calls[id(e.module)] = (e.module, placed(e.at))
+            self._calls[id(e.module)] = e
 
     def _ended(self, e: events.BackwardEnds) -> None:
-        for key, (module, place) in self._calls.items():
+        for key, call in self._calls.items():
+            module = call.module
             if not module.training and any(id(p) in e.touched for p in module.parameters()):
-                self._roots.setdefault(key, (module, place))
+                self._roots.setdefault(key, call)
         self._calls = {}
 
     def _by_optimizer(self) -> list[list[_Scaler]]:
@@ -138,7 +139,7 @@ class Order(Part):
             for key, (schedule, place) in self._early.items()
             if key in self._trained
         ]
-        return found + [_evaluated(m, p) for m, p in self._roots.values() if _is_moved(m)]
+        return found + [_evaluated(call) for call in self._roots.values() if _is_moved(call)]
 
 
 def _are_fresh(rows: Sequence[_Scaler]) -> bool:
@@ -203,17 +204,18 @@ def _early(schedule: Any, place: Place | None) -> Finding:
     )
 
 
-def _evaluated(module: Any, place: Place | None) -> Finding:
-    name = type(module).__name__
+def _evaluated(call: events.Entered) -> Finding:
+    name = type(call.module).__name__
     return said(
         "note",
         "eval_mode",
         f"{name} is in eval mode while it is trained: its dropout drops nothing, its batch norm "
         "uses running statistics; that may be on purpose",
         "model.train() before the training step, if it is not on purpose",
-        place,
+        placed(call.at),
     )
 
 
-def _is_moved(module: Any) -> bool:
-    return any(part in type(m).__name__ for m in module.modules() for part in _MOVED)
+def _is_moved(call: events.Entered) -> bool:
+    inside = call.engine.modules(call.module)
+    return any(part in type(m).__name__ for _, m in inside for part in _MOVED)

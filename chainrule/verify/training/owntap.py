@@ -7,18 +7,18 @@ are not known, and nothing is told.
 from __future__ import annotations
 
 import gc
-import math
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import wraps
 from typing import Any, final
 
-from chainrule import optim, watch
+import numpy as np
+
+from chainrule import watch
 from chainrule.compile.jit import Jitted
 from chainrule.graph import is_recording, order, tracer
 from chainrule.nn.module import Module
-from chainrule.optim import clip
 from chainrule.optim.optimizer import Optimizer
 from chainrule.tensor import Tensor
 from chainrule.verify.patches import Patches
@@ -54,9 +54,6 @@ class OwnTap(Tap):
         self._patched.before(Module, "zero_grad", self._zeroed)
         self._patched.put(Module, "__call__", self._calling)
         self._patched.after(Tensor, "detach", self._cut)
-        for module in (optim, clip):
-            self._patched.after(module, "clip_grad_norm", self._clipped)
-            self._patched.after(module, "clip_grad_value", self._clipped)
         for name in ("__call__", "loop"):
             self._patched.before(Jitted, name, self._compiles)
         self._rules.enter_context(watch.watching(watch.Watch(ran=self._ran, pulled=self._pulled)))
@@ -147,6 +144,8 @@ class OwnTap(Tap):
     def _pulled(self, node: Any, g: Any, bars: Sequence[Any], alarm: bool) -> None:
         if alarm and self._on and self._bus.hears(events.Pulled):
             self._bus.tell(events.Pulled(self._engine, node, g, bars))
+        if getattr(g, "dtype", None) == np.float16 and self._on:
+            self._bus.tell(events.HalfGradient(self._engine, g))
 
     # --- optimizers
 
@@ -168,12 +167,6 @@ class OwnTap(Tap):
             optimizer = isinstance(owner, Optimizer)
             params = self._engine.params(owner) if optimizer else owner.parameters()
             self._bus.tell(events.Zeroed(self._engine, params, place()))
-
-    def _clipped(self, _: Any, parameters: Any, *args: Any, **kwargs: Any) -> None:
-        if self._on:
-            params = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-            bound = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", math.inf))
-            self._bus.tell(events.Clipped(self._engine, params, float(bound), place()))
 
     # --- modules
 

@@ -6,10 +6,14 @@ smallest normal one keep a few bits only, and where there are many of them, othe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from functools import partial
 from typing import Any, final
 
+import numpy as np
+
+from chainrule.op import Array
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
@@ -43,7 +47,6 @@ class Precision(Part):
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
-        self._torch: Any = None
         self._counts: list[_Counts] = []
         self._now = _Counts()
         self._place: Place | None = None
@@ -58,6 +61,7 @@ class Precision(Part):
         """Ops, backward passes and steps."""
         return {
             events.OpRan: self._ran,
+            events.HalfGradient: self._arrived,
             events.BackwardEnds: self._ends,
             events.StepBegins: self._stepping,
             events.StepEnds: self._stepped,
@@ -66,28 +70,32 @@ class Precision(Part):
     # --- gradients
 
     def _ran(self, e: events.OpRan) -> None:
+        """PyTorch tells of an op whose result is in half the size, and of its gradient later."""
         for y in e.outputs:
-            if y.dtype.itemsize == 2 and str(y.dtype) == "torch.float16" and y.grad_fn is not None:
-                y.grad_fn.register_prehook(self._count)
+            if y.dtype.itemsize == 2 and _is_half(y):
+                e.engine.listen(y, partial(self._count, e.engine))
 
-    def _count(self, gs: Any) -> None:
+    def _count(self, engine: events.Engine, gs: Sequence[Any]) -> None:
         if self._error is not None or len(self._counts) >= _STEPS:
             return
         try:
             for g in gs:
-                if g is not None and str(g.dtype) == "torch.float16":
-                    self._note(g)
+                if g is not None and _is_half(g):
+                    self._note(engine.array(g))
         except Exception as error:
             self.failed(error)
 
-    def _note(self, g: Any) -> None:
-        torch = self._torch = self._torch or import_module("torch")
-        with torch.no_grad(), torch._C.DisableTorchFunction():
-            size = g.detach().abs()
-            some = size > 0
-            self._now.size += size.numel()
-            self._now.zero += size.numel() - int(some.sum())
-            self._now.subnormal += int((some & (size < torch.finfo(torch.float16).tiny)).sum())
+    def _arrived(self, e: events.HalfGradient) -> None:
+        if len(self._counts) < _STEPS:
+            self._note(e.engine.array(e.g))
+
+    def _note(self, g: Array) -> None:
+        size = np.abs(g)
+        some = size > 0  # neither 0 nor NaN
+        self._now.size += size.size
+        self._now.zero += size.size - int(np.count_nonzero(some))
+        small = some & (size < np.finfo(np.float16).tiny)
+        self._now.subnormal += int(np.count_nonzero(small))
 
     def _ends(self, e: events.BackwardEnds) -> None:
         if self._now.size:
@@ -100,14 +108,16 @@ class Precision(Part):
     # --- updates
 
     def _stepping(self, e: events.StepBegins) -> None:
-        ours = type(e.optimizer).__module__.startswith("torch.optim")
+        ours = type(e.optimizer).__module__.startswith(("torch.optim", "chainrule.optim"))
         if len(self._lost) >= _STEPS or not ours or e.closure:
             return
         self._optimizer, self._stepped_at = e.optimizer, e.place
+        array = e.engine.array
         self._before = {
-            id(p): (p, p.detach().clone(), p.grad.detach() != 0)
+            id(p): (p, array(p).copy(), array(p.grad) != 0)
             for p in e.params
-            if p.grad is not None and p.dtype.itemsize == 2 and p.grad.layout == p.layout
+            if p.grad is not None and p.dtype.itemsize == 2
+            if not getattr(p.grad, "is_sparse", False)
         }
 
     def _stepped(self, e: events.StepEnds) -> None:
@@ -115,8 +125,14 @@ class Precision(Part):
             return
         rows = list(self._before.values())
         self._before = {}
-        asked = sum([int(some.sum()) for _, _, some in rows])
-        moved = sum([int(((p.detach() != old) & some).sum()) for p, old, some in rows])
+        asked = sum([int(np.count_nonzero(some)) for _, _, some in rows])
+        news = [e.engine.array(p) for p, _, _ in rows]
+        moved = sum(
+            [
+                int(np.count_nonzero((y != x) & some))
+                for y, (_, x, some) in zip(news, rows, strict=True)
+            ]
+        )
         rate = max([float(group["lr"]) for group in e.optimizer.param_groups])
         dtype = str(rows[0][0].dtype).removeprefix("torch.")
         if asked and rate > 0:
@@ -157,6 +173,10 @@ class Precision(Part):
         detail = f"learning rate {rate:g}"
         at = self._stepped_at
         return [said("warning", "lost_updates", because, _MASTER, at, detail=detail)]
+
+
+def _is_half(x: Any) -> bool:
+    return str(x.dtype).endswith("float16") and "bfloat16" not in str(x.dtype)
 
 
 _SCALER = (
