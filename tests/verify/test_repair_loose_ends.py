@@ -108,6 +108,36 @@ def backward(g, cache):
     return dx, dw
 """
 
+GROUPED = """
+import numpy as np
+
+def forward(q, k):
+    kk = np.repeat(k, q.shape[0] // k.shape[0], axis=0)
+    return np.einsum("hid,hjd->hij", q, kk), (q, k, kk)
+
+def backward(g, cache):
+    q, k, kk = cache
+    G, T, D = k.shape
+    rep = q.shape[0] // G
+    dk = np.einsum("hij,hid->hjd", g, q)
+    return np.einsum("hij,hjd->hid", g, kk), dk.reshape(G, rep, T, D).sum(axis=1)
+"""
+
+ROOT = """
+import numpy as np
+
+def forward(x, eps):
+    ms = np.mean(x * x, axis=-1, keepdims=True)
+    return x / np.sqrt(ms + eps), (x, eps)
+
+def backward(g, cache):
+    x, eps = cache
+    ms = np.mean(x * x, axis=-1, keepdims=True)
+    inv = 1 / np.sqrt(ms + eps)
+    along = np.mean(g * x, axis=-1, keepdims=True) / (ms + eps)
+    return inv * (g - x * along)
+"""
+
 NUMPY: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     ATTENTION: ("p * (dp - inner)", "p * dp", tuple(RNG.normal(size=(3, 5, 4)))),
     CHANNELS_LAST: (
@@ -121,6 +151,12 @@ NUMPY: dict[str, tuple[str, str, tuple[Any, ...]]] = {
         "g[b, i] - norm * part",
         (RNG.normal(size=(3, 5)), RNG.normal(size=5)),
     ),
+    GROUPED: (
+        "reshape(G, rep, T, D).sum(axis=1)",
+        "reshape(rep, G, T, D).sum(axis=0)",
+        (RNG.normal(size=(6, 4, 3)), RNG.normal(size=(2, 4, 3))),
+    ),
+    ROOT: ("/ (ms + eps)\n", "/ ms\n", (RNG.normal(size=(3, 5)), 0.02)),
     HUBER: (
         "a - delta)).sum(axis=0)",
         "a - delta))[0]",
@@ -129,7 +165,10 @@ NUMPY: dict[str, tuple[str, str, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("text", NUMPY, ids=["attention", "channels", "ragged", "looped", "huber"])
+NAMES = ("attention", "channels", "ragged", "looped", "grouped", "root", "huber")
+
+
+@pytest.mark.parametrize("text", NUMPY, ids=NAMES)
 @pytest.mark.parametrize("spoiled", [False, True], ids=["right", "wrong"])
 def test_layers_of_arrays(text: str, spoiled: bool, tmp_path: Path) -> None:
     right, wrong, args = NUMPY[text]
@@ -138,7 +177,7 @@ def test_layers_of_arrays(text: str, spoiled: bool, tmp_path: Path) -> None:
     report = verify.pair(made.forward, made.backward, *args)
     assert report.ok is not spoiled, str(report)
     for finding in report.findings:
-        assert finding.place is not None and wrong in finding.place.text
+        assert finding.place is not None and wrong.strip() in finding.place.text
         assert finding.correction is not None and finding.correction.rechecked
         assert finding.correction.after
 
@@ -297,6 +336,65 @@ def test_cotangents_of_numbers_are_numbers_in_every_layout(tmp_path: Path) -> No
     made = module(TWO_OUTPUTS, tmp_path, next(_number))
     x = torch.tensor(RNG.normal(size=(3, 4))).requires_grad_()
     assert verify.function(made.F, x).ok
+
+
+PIECES = """
+import numpy as np
+
+def forward(x):
+    y = np.empty_like(x)
+    for i in range(0, len(x), 4):
+        e = np.exp(x[i : i + 4])
+        y[i : i + 4] = e / e.sum(axis=1, keepdims=True)
+    return y, y
+
+def backward(g, p):
+    d = np.zeros_like(p)
+    for k in range(ROWS):
+        s = slice(4 * k, 4 * k + 4)
+        d[s] = p[s] * (g[s] - (g[s] * p[s]).sum(axis=1, keepdims=True))
+    return d
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "codes"), [("-(-len(p) // 4)", []), ("len(p) // 4", ["size"])], ids=["right", "wrong"]
+)
+def test_a_forward_in_pieces_is_made_for_all_lengths(
+    rows: str, codes: list[str], tmp_path: Path
+) -> None:
+    m = module(PIECES.replace("ROWS", rows), tmp_path, next(_number))
+    report = verify.pair(m.forward, m.backward, RNG.normal(size=(8, 5)))
+    assert [f.name.code for f in report.findings if f.level == "error"] == codes
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["in the backward", "in the forward"])
+def test_the_line_at_which_digits_are_lost(inside: bool, tmp_path: Path) -> None:
+    """A variance as the difference of two large numbers, in float32."""
+    exact = "((x - mean) ** 2).mean(axis=-1, keepdims=True)"
+    loses = "(x * x).mean(axis=-1, keepdims=True) - mean * mean"
+    text = f"""
+import numpy as np
+
+def forward(x):
+    mean = x.mean(axis=-1, keepdims=True)
+    var = {exact}
+    kept = {exact if inside else loses}
+    return (x - mean) / np.sqrt(var + 1e-5), (x, kept)
+
+def backward(g, cache):
+    x, var = cache
+    mean = x.mean(axis=-1, keepdims=True)
+    {f"var = {loses}" if inside else ""}
+    r = 1 / np.sqrt(var + 1e-5)
+    h = (x - mean) * r
+    return r * (g - g.mean(axis=-1, keepdims=True) - h * (g * h).mean(axis=-1, keepdims=True))
+"""
+    m = module(text, tmp_path, next(_number))
+    x = (300 + RNG.normal(size=(4, 6))).astype(np.float32)
+    (slip,) = verify.pair(m.forward, m.backward, x).findings
+    assert slip.name.code == "precision"
+    assert slip.place is not None and "x * x" in slip.place.text
 
 
 class Regression:

@@ -69,11 +69,26 @@ def reads_end(run: Run, xs: Sequence[Any], k: int, axis: int) -> bool:
 
 
 def leaves_remainder(run: Run) -> bool:
-    """Whether the forward's code says what becomes of what is left over: `x[: n // k * k]`. It is
-    then made for all lengths."""
+    """Whether the forward's code says what becomes of what is left over: `x[: n // k * k]` cuts it
+    off, `x[i : i + k] for i in range(0, n, k)` is a shorter piece. It is then made for all
+    lengths."""
     source = run.subject.source
     forward = source.forward if source is not None else None
     nodes = [] if forward is None else list(ast.walk(tree_of(forward.text)))
     whole = any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.FloorDiv) for n in nodes)
     cut = [n.upper for n in nodes if isinstance(n, ast.Slice)]
-    return whole and any(isinstance(e, ast.BinOp) and isinstance(e.op, ast.Mult) for e in cut)
+    cuts = whole and any(isinstance(e, ast.BinOp) and isinstance(e.op, ast.Mult) for e in cut)
+    return cuts or any(map(_goes_in_pieces, nodes))
+
+
+def _goes_in_pieces(node: ast.AST) -> bool:
+    """Whether it is a loop over the beginnings of pieces, which slices take out."""
+    match node:
+        case ast.For(
+            target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[_, _, _])
+        ):
+            pass
+        case _:
+            return False
+    pieces = [n.lower for n in ast.walk(node) if isinstance(n, ast.Slice)]
+    return any(isinstance(e, ast.Name) and e.id == name for e in pieces)

@@ -164,7 +164,7 @@ def plain(value: Any) -> Array | None:
         return cast("Array", value)
     if isinstance(value, int | float | complex | np.generic):
         return np.asarray(value)
-    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+    if isinstance(value, type) or not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return None
     try:
         return np.asarray(value.detach() if hasattr(value, "detach") else value)
@@ -176,7 +176,7 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
     """The shape of a number (), an array or a tensor; None for everything else."""
     if isinstance(value, int | float | complex):
         return ()
-    shape = getattr(value, "shape", None)
+    shape = None if isinstance(value, type) else getattr(value, "shape", None)
     return None if shape is None or callable(shape) else tuple([int(n) for n in shape])
 
 

@@ -37,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     solving.other_system,
     axes.other_axis,
     axes.other_axis_throughout,
+    axes.parts_exchanged,
     axes.keeping,
     axes.sum_or_mean,
     axes.reduced,

@@ -58,6 +58,30 @@ def other_axis_throughout(scene: Scene) -> Iterator[Edit]:
                 yield Edit(start, end, new, "wrong_axis", 1.2, says)
 
 
+def parts_exchanged(scene: Scene) -> Iterator[Edit]:
+    """An axis taken apart in the other order, for a sum over one of its parts: what was repeated
+    head by head lies as `(groups, times)`, what was tiled as `(times, groups)`."""
+    draft = scene.draft
+    for node, operand in _calls(scene):
+        axis = _axis(node)
+        match operand:
+            case ast.Call(func=ast.Attribute(attr="reshape" | "view"), args=[_, _, _, *_] as sizes):
+                pass
+            case _:
+                continue
+        if not isinstance(axis, ast.Constant) or not isinstance(axis.value, int):
+            continue
+        k, (start, end) = axis.value, draft.span(node)
+        for j in [j for j in (k - 1, k + 1) if min(j, k) >= 0 and max(j, k) < len(sizes)]:
+            pairs = ((sizes[j], draft.src(sizes[k])), (sizes[k], draft.src(sizes[j])))
+            parts = sorted([(draft.span(n), text) for n, text in (*pairs, (axis, str(j)))])
+            new, last = "", start
+            for (a, b), text in parts:
+                new, last = new + draft.body[last:a] + text, b
+            says = f"`{draft.src(sizes[j])}` and `{draft.src(sizes[k])}` change places"
+            yield Edit(start, end, new + draft.body[last:end], "wrong_axis", 1.1, says)
+
+
 def _choices(scene: Scene, ndim: int) -> list[str]:
     """All axes and sets of axes, the last axis as the code writes it elsewhere."""
     axes = list(range(ndim))

@@ -89,10 +89,10 @@ def _parts_of(text: str) -> tuple[frozenset[str], tuple[float, ...]]:
 
 
 def with_addend(scene: Scene) -> Iterator[Edit]:
-    """What the forward adds a number to before it uses it: `var` to `var + EPS`, or to `std ** 2`,
-    where that is the root of the sum."""
+    """What the forward, or another line, adds a number to before it uses it: `var` to `var + EPS`,
+    or to `std ** 2`, where that is the root of the sum."""
     sums = dict[str, list[str]]()
-    for text in forward_texts(scene.draft.source):
+    for text in (scene.draft.text, *forward_texts(scene.draft.source)):
         for name, whole in (*_sums(text), *_roots(text)):
             sums.setdefault(name, []).append(whole)
     for node in scene.expressions if sums else ():
