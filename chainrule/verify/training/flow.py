@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, final
 
 from chainrule.verify.finding import Finding
@@ -19,6 +18,7 @@ from chainrule.verify.training import events, units
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.events import Engine
 from chainrule.verify.training.flowgroups import Group, together
+from chainrule.verify.training.flowlayer import Layer, finer, ordered
 from chainrule.verify.training.flowrow import Row
 from chainrule.verify.training.flowtable import SMALL, judge
 from chainrule.verify.training.flowturns import is_steep
@@ -39,28 +39,6 @@ _ELEMENTS = 50_000_000
 """Elements of parameters that are copied, to see how far a step moves them."""
 
 
-@dataclass(eq=False)
-class _Layer:
-    """A module with parameters of its own, or a weight that is applied by itself."""
-
-    what: Any
-    op: str
-    """What applies the weight; empty for a module."""
-    order: int
-    at: Any
-    params: tuple[int, ...]
-    """Ids of its parameters."""
-    arriving: list[float] = field(default_factory=list[float])
-    """Norms of gradients of its outputs since the last step."""
-    norms: list[float] = field(default_factory=list[float])
-    """The same of each step."""
-    turns: list[tuple[float, ...]] = field(default_factory=list[tuple[float, ...]])
-    """The same, call by call."""
-    gradients: list[float] = field(default_factory=list[float])
-    sizes: list[float] = field(default_factory=list[float])
-    updates: list[float] = field(default_factory=list[float])
-
-
 @final
 class Flow(Part):
     """Finds `vanishing`, `exploding` and `dead`, with a table of all layers."""
@@ -70,7 +48,7 @@ class Flow(Part):
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._names = Names()
-        self._layers: dict[int, _Layer] = {}
+        self._layers: dict[int, Layer] = {}
         self._weights = Weights()
         self._bare: dict[int, Any] = {}  # modules without parameters of their own
         self._outputs: dict[int, tuple[weakref.ref[Any], int]] = {}
@@ -119,13 +97,13 @@ class Flow(Part):
             if e.engine.listen(y, self._hook(e.engine, layer)):
                 self._remember(y, layer.order)
 
-    def _layer(self, e: events.Passed) -> _Layer | None:
+    def _layer(self, e: events.Passed) -> Layer | None:
         """The row of a module, None if it has no parameters of its own."""
         key = id(e.module)
         if key not in self._layers and key not in self._bare:
             own = tuple([id(p) for _, p in e.engine.own(e.module)])
             if own:
-                self._layers[key] = _Layer(e.module, "", len(self._layers), e.at, own)
+                self._layers[key] = Layer(e.module, "", len(self._layers), e.at, own)
             else:
                 self._bare[key] = e.module
         return self._layers.get(key)
@@ -134,7 +112,7 @@ class Flow(Part):
         key = id(y)
         self._outputs[key] = (weakref.ref(y, lambda _: self._outputs.pop(key, None)), order)
 
-    def _hook(self, engine: Engine, layer: _Layer) -> Callable[[Sequence[Any]], None]:
+    def _hook(self, engine: Engine, layer: Layer) -> Callable[[Sequence[Any]], None]:
         def arrives(gs: Sequence[Any]) -> None:
             if self._error is not None or not self._bus.hears(events.Passed):
                 return
@@ -156,7 +134,7 @@ class Flow(Part):
         elif self._weights.is_layer(e):
             key = id(e.param)
             if key not in self._layers:
-                self._layers[key] = _Layer(e.param, e.name, len(self._layers), here(), (key,))
+                self._layers[key] = Layer(e.param, e.name, len(self._layers), here(), (key,))
             layer = self._layers[key]
             if e.engine.listen(e.y, self._hook(e.engine, layer)):
                 self._remember(e.y, layer.order)
@@ -261,24 +239,24 @@ class Flow(Part):
         for name, layers, named in self._models():
             own = [w for w in weights if self._names.has(w.what)]
             some = self._judged(name, layers, named)
-            found += some or self._judged(name, _finer(layers, own), named)
+            found += some or self._judged(name, finer(layers, own), named)
         loose = [w for w in weights if not self._names.has(w.what)]
         return found + self._judged("training loop", loose, {})
 
     def _judged(
-        self, name: str, layers: Sequence[_Layer], named: Mapping[int, str]
+        self, name: str, layers: Sequence[Layer], named: Mapping[int, str]
     ) -> list[Finding]:
         rows = [self._row(layer, named) for layer in layers]
         orders = {layer.order for layer in layers}
         return judge(name, rows, [u for u in self._units if u.order in orders])
 
-    def _models(self) -> Iterator[tuple[str, list[_Layer], dict[int, str]]]:
+    def _models(self) -> Iterator[tuple[str, list[Layer], dict[int, str]]]:
         """Models, their layers in the order in which these ran first, and what modules are called
         by id, where that is not as for a model."""
         every = {key: self._inside(*row) for key, row in self._names.roots.items()}
         for group in self._groups:
             some = [layer for key in group.modules for layer in every.pop(key, ())]
-            yield group.name, _ordered(some), dict(group.labels)
+            yield group.name, ordered(some), dict(group.labels)
         for key, layers in every.items():
             yield type(self._names.roots[key][1]).__name__, layers, {}
 
@@ -289,12 +267,12 @@ class Flow(Part):
         groups = together(small) if len(self._chained) >= _FLOW - 1 else []
         return [g for g in groups if len(g.modules.keys() - self._chained) <= 1]
 
-    def _inside(self, engine: Engine, root: Any) -> list[_Layer]:
+    def _inside(self, engine: Engine, root: Any) -> list[Layer]:
         inside = {id(m) for _, m in engine.modules(root)}
         layers = [layer for key, layer in self._layers.items() if key in inside]
-        return _ordered(layers)
+        return ordered(layers)
 
-    def _row(self, layer: _Layer, named: Mapping[int, str]) -> Row:
+    def _row(self, layer: Layer, named: Mapping[int, str]) -> Row:
         kind = layer.op or type(layer.what).__name__
         if not layer.op:
             name = named.get(id(layer.what)) or self._names.module(layer.what)
@@ -306,18 +284,6 @@ class Flow(Part):
             name, kind, layer.order, layer.at, tuple(layer.norms), tuple(layer.gradients),
             tuple(layer.sizes), tuple(layer.updates), tuple(layer.turns),
         )  # fmt: skip
-
-
-def _finer(layers: Sequence[_Layer], weights: Sequence[_Layer]) -> list[_Layer]:
-    """The layers of a model, modules with several weights by their weights."""
-    keys = {key for layer in layers for key in layer.params}
-    own = [w for w in weights if not keys.isdisjoint(w.params)]
-    split = {key for w in own for key in w.params}
-    return _ordered([*own, *[m for m in layers if split.isdisjoint(m.params)]]) if own else []
-
-
-def _ordered(layers: Sequence[_Layer]) -> list[_Layer]:
-    return sorted(layers, key=lambda layer: layer.order)
 
 
 def _is_flat(u: Units) -> bool:
