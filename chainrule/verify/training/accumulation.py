@@ -20,7 +20,8 @@ from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.early import early, is_early
-from chainrule.verify.training.events import Engine, Scale
+from chainrule.verify.training.engine import Engine
+from chainrule.verify.training.events import Scale
 from chainrule.verify.training.holders import age, node_of, tensors
 from chainrule.verify.training.leftover import leftover, uneven
 from chainrule.verify.training.said import said

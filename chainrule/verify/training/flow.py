@@ -16,7 +16,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.training import events, units
 from chainrule.verify.training.bus import Bus, Handlers, Part
-from chainrule.verify.training.events import Engine
+from chainrule.verify.training.engine import Engine
 from chainrule.verify.training.flowgroups import Group, together
 from chainrule.verify.training.flowlayer import Layer, finer, ordered
 from chainrule.verify.training.flowrow import Row

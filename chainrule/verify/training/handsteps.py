@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from chainrule.verify.training import events
+from chainrule.verify.training.engine import Engine
 
 _SHARE = 0.5
 """Of the leaves that got a gradient, so many change in a step: a buffer that is filled anew, and
@@ -21,7 +22,7 @@ class HandSteps:
     """Sees from the values of parameters that a step was taken since the last backward pass."""
 
     def __init__(self) -> None:
-        self._engine: events.Engine | None = None
+        self._engine: Engine | None = None
         self._leaves: list[tuple[weakref.ref[Any], float]] = []
         """Leaves that got a gradient in the last backward pass, and the norms that they had."""
 
@@ -30,7 +31,7 @@ class HandSteps:
         leaves = [x for x in e.begin.graph.leaves if id(x) in e.touched]
         self.watch(e.begin.engine, leaves)
 
-    def watch(self, engine: events.Engine, leaves: Sequence[Any]) -> None:
+    def watch(self, engine: Engine, leaves: Sequence[Any]) -> None:
         """Note the values of leaves."""
         self._engine = engine
         norms = engine.norms([x.detach() for x in leaves])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, final
 
-from chainrule.verify.training.events import Engine
+from chainrule.verify.training.engine import Engine
 
 
 @final

@@ -19,6 +19,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.engine import Engine
 from chainrule.verify.training.said import looked, said
 
 _STEPS = 3
@@ -75,7 +76,7 @@ class Precision(Part):
             if y.dtype.itemsize == 2 and _is_half(y):
                 e.engine.listen(y, partial(self._count, e.engine))
 
-    def _count(self, engine: events.Engine, gs: Sequence[Any]) -> None:
+    def _count(self, engine: Engine, gs: Sequence[Any]) -> None:
         if self._error is not None or len(self._counts) >= _STEPS:
             return
         try:

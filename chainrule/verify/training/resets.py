@@ -16,7 +16,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events
 from chainrule.verify.training.bus import Bus, Handlers, Part
-from chainrule.verify.training.events import Engine
+from chainrule.verify.training.engine import Engine
 from chainrule.verify.training.said import looked, said
 
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, final
 
 from chainrule.op import Array
-from chainrule.verify.training.events import Engine
+from chainrule.verify.training.engine import Engine
 
 
 @final
