@@ -109,18 +109,30 @@ class LowRank(nn.Module):
         return self.base(x) + x @ self.a @ self.b
 
 
-def test_factors_that_begin_with_zero_are_fine():
+@pytest.mark.parametrize(
+    ("frozen", "given", "expected"),
+    [
+        (lambda m: m.base, lambda p: p.requires_grad, []),
+        (lambda m: m.base, lambda p: True, []),
+        (lambda m: m, lambda p: p.requires_grad, []),
+        (lambda m: m, lambda p: True, ["no_gradient"]),
+    ],
+    ids=["base", "base, all given", "all", "all, and all given"],
+)
+def test_factors_that_begin_with_zero(frozen, given, expected):
+    """They are fine unless they are frozen at 0 and were meant to be trained."""
+
     def loop():
         torch.manual_seed(0)
         m = nn.Sequential(LowRank(), nn.Tanh(), LowRank(), nn.Tanh(), nn.Linear(16, 1))
         for module in m:
             if isinstance(module, LowRank):
-                module.base.requires_grad_(False)
-        o = torch.optim.Adam([p for p in m.parameters() if p.requires_grad], 1e-3)
+                frozen(module).requires_grad_(False)
+        o = torch.optim.Adam(filter(given, m.parameters()), 1e-3)
         for _ in range(4):
             x = torch.randn(32, 16)
             o.zero_grad()
             m(x).pow(2).mean().backward()
             o.step()
 
-    assert codes(loop)[0] == []
+    assert codes(loop)[0] == expected

@@ -54,6 +54,23 @@ def _makes(node: ast.AST, name: str) -> bool:
     return _name(node.value.func) == "Parameter" and name in map(_name, node.targets)
 
 
+def freezing(near: Place | None) -> Place | None:
+    """The line that freezes parameters: `p.requires_grad = False`, `m.requires_grad_(False)`."""
+    return _only(_freezes, near)
+
+
+def _freezes(node: ast.AST) -> bool:
+    match node:
+        case ast.Assign(
+            targets=[ast.Attribute(attr="requires_grad")], value=ast.Constant(value=no)
+        ):
+            return no is False
+        case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=no)]):
+            return no is False
+        case _:
+            return False
+
+
 def _scales(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call) or _name(node.func) != "GradScaler":
         return False

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def no_gradient(seen: Seen) -> list[Finding]:
     """What is never read, and what is read in vain, are findings of their own; the rest may be
     meant."""
-    found: list[Finding] = []
+    found = _frozen_at_zero(seen)
     for row in seen.optimizers.values():
         bare = [
             p
@@ -38,6 +38,39 @@ def no_gradient(seen: Seen) -> list[Finding]:
         rest = [p for p in bare if not any(p is q for ps in parts.values() for q in ps)]
         found += [_bare(seen, row, rest)] if rest else []
     return found
+
+
+def _frozen_at_zero(seen: Seen) -> list[Finding]:
+    """Matrices that an optimizer was given, that are nothing but zeros and cannot change: what is
+    multiplied by them has no part in anything. The second factor of a low-rank adapter, frozen
+    together with the model that it was put into."""
+    rows = [row for row in seen.optimizers.values() if row.count]
+    given = {key: p for row in rows for key, p in row.params.items()}
+    frozen = [
+        p
+        for p in given.values()
+        if not p.requires_grad and _is_matrix(p) and id(seen.names.owner(p)) in seen.ran
+    ]
+    engine = next((engine for engine, _ in seen.names.roots.values()), None)
+    norms = engine.norms(frozen) if engine is not None else []
+    zero = [p for p, n in zip(frozen, norms, strict=True) if n == 0]
+    if not zero:
+        return []
+    names = listed([seen.names.param(p) for p in zero])
+    because = (
+        f"{len(zero)} matrices are 0 and frozen (requires_grad is False), though an optimizer has "
+        "them: what they are multiplied with stays 0, however long the training"
+    )
+    place = origins.freezing(rows[0].place) or rows[0].place
+    advice = (
+        "freeze the old parameters before new ones are put in, or requires_grad_(True) for these"
+    )
+    return [finding("warning", "no_gradient", names, because, "", place, advice)]
+
+
+def _is_matrix(p: Any) -> bool:
+    """Whether it multiplies, rather than is added: along one axis that would have one element."""
+    return len(p.shape) == 2 and min(p.shape) > 1
 
 
 def _of_part(seen: Seen, part: Unread | Unused, params: Sequence[Any]) -> Finding:
