@@ -1,10 +1,11 @@
 """Clipping where it bounds nothing, or not all: before a backward pass has made gradients, between
-two backward passes for one step, or after the step that has used them."""
+two backward passes for one step, or after the step that has used them; and what is compared with
+the bound while it is still multiplied by a number that the loss was multiplied by."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, final
 
 from chainrule.verify.finding import Finding
@@ -14,6 +15,9 @@ from chainrule.verify.training import edits, events
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.said import looked, said
 
+_LARGE = 8.0
+"""A scale; smaller factors are weights of losses."""
+_EXACT = 1e-3
 _TIMES = 2
 """So often it must have been in vain."""
 
@@ -29,6 +33,10 @@ class _Clip:
     """Whether a backward pass has changed the gradients since."""
     added_at: Place | None = None
     """Where that was."""
+    norms: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Of gradients behind the clipping, by id of the parameter."""
+    scale: float = 1.0
+    """What the loss had been multiplied by."""
 
 
 @dataclass(eq=False)
@@ -42,7 +50,7 @@ class _Row:
 
 @final
 class Clipping(Part):
-    """Finds `clip_idle`."""
+    """Finds `clip_idle`, and `clip_scaled` where the program scales its losses by hand."""
 
     title = "clipping of gradients"
 
@@ -51,6 +59,8 @@ class Clipping(Part):
         self._open: list[_Clip] = []
         self._spent: set[int] = set()  # parameters whose gradients a step has used
         self._clips = 0
+        self._scale = 1.0  # of the last loss
+        self._scaled: dict[Place, tuple[int, float]] = {}
         self._rows: dict[Place, _Row] = {}
 
     def listens(self) -> Handlers:
@@ -58,6 +68,7 @@ class Clipping(Part):
         return {
             events.Clipped: self._clipped,
             events.BackwardEnds: self._ended,
+            events.StepBegins: self._steps,
             events.StepEnds: self._stepped,
             events.Zeroed: self._zeroed,
         }
@@ -65,17 +76,36 @@ class Clipping(Part):
     def _clipped(self, e: events.Clipped) -> None:
         self._clips += 1
         ids = frozenset(map(id, e.params))
-        held = [g for p in e.params if (g := getattr(p, "grad", None)) is not None]
-        if not any(e.engine.norms(held)):
+        held = [p for p in e.params if getattr(p, "grad", None) is not None]
+        norms = e.engine.norms([p.grad for p in held])
+        if not any(norms):
             self._open.append(_Clip(ids, e.place, "early"))
         else:
-            self._open.append(_Clip(ids, e.place, "late" if ids <= self._spent else "in time"))
+            clip = _Clip(ids, e.place, "late" if ids <= self._spent else "in time")
+            clip.norms, clip.scale = dict(zip(map(id, held), norms, strict=True)), self._scale
+            self._open.append(clip)
 
     def _ended(self, e: events.BackwardEnds) -> None:
         self._spent -= e.touched
+        scale = e.begin.scale
+        self._scale = 1 / scale.divisor if scale is not None and scale.divisor else 1.0
         for clip in self._open:
             if clip.params & e.touched:
                 clip.passed, clip.added_at = True, e.begin.place
+
+    def _steps(self, e: events.StepBegins) -> None:
+        """The gradients are what they were behind the clipping, or were divided since then."""
+        for clip in self._open:
+            if clip.scale < _LARGE or clip.when != "in time" or clip.passed or clip.place is None:
+                continue
+            ratios = [
+                n / now
+                for key, n in clip.norms.items()
+                if n > 0 and (now := e.gradients.get(key, 0.0)) > 0
+            ]
+            if ratios and all(abs(r / clip.scale - 1) < _EXACT for r in ratios):
+                count, _ = self._scaled.get(clip.place, (0, 1.0))
+                self._scaled[clip.place] = count + 1, clip.scale
 
     def _stepped(self, e: events.StepEnds) -> None:
         own = {id(p) for p in e.params}
@@ -104,7 +134,9 @@ class Clipping(Part):
         """One for each line."""
         if self._clips:
             looked(ledger, self.title, f"{self._clips} calls")
-        return [_idle(place, row) for place, row in self._rows.items() if row.count >= _TIMES]
+        idle = [_idle(place, row) for place, row in self._rows.items() if row.count >= _TIMES]
+        rows = self._scaled.items()
+        return idle + [_scaled(place, *row) for place, row in rows if row[0] >= _TIMES]
 
 
 _WHY = {
@@ -113,6 +145,18 @@ _WHY = {
     "late": "nothing was bounded by this, since the step had used the gradients already",
     "between": "a backward pass after this has added to the gradients that it had bounded",
 }
+
+
+def _scaled(place: Place, count: int, scale: float) -> Finding:
+    return said(
+        "error",
+        "clip_scaled",
+        f"in {count} steps gradients were clipped, and divided by {scale:g} afterwards, by which "
+        f"the loss had been multiplied: the bound is {scale:g} times smaller than what they are "
+        "compared with",
+        "divide the gradients first, and clip them then",
+        place,
+    )
 
 
 def _idle(place: Place, row: _Row) -> Finding:
