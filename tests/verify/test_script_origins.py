@@ -82,3 +82,46 @@ def test_a_divisor_that_is_no_number_of_passes(tmp_path):
     assert slip.place is not None and slip.place.text == "loss = loss / len(batches)"
     assert slip.correction is not None and slip.correction.rechecked
     assert slip.correction.after.strip() == "loss = loss / 4"
+
+
+def test_a_scale_that_is_set_anew(tmp_path):
+    anew = SCALER.replace("{options}", "").replace(
+        "scaler.update()", "scaler.update(new_scale=2.0**100)"
+    )
+    (slip,) = observed(tmp_path, START + anew, steps=3)[0]
+    assert slip.name.code == "scaler_skips"
+    assert slip.place is not None and "new_scale" in slip.place.text
+    assert slip.correction is not None and slip.correction.rechecked
+    assert slip.correction.after.strip() == "scaler.update()"
+
+
+TWICE = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Linear(4, 8)
+        self.mix1 = nn.Linear(8, 8)
+        self.mix2 = nn.Linear(8, 8)
+        self.out = nn.Linear(8, 1)
+
+    def forward(self, x):
+        h = self.stem(x).tanh()
+        h = h + self.mix1(h).tanh()
+        h = h + self.{again}(h).tanh()
+        return self.out(h)
+
+net = Net()
+opt = torch.optim.Adam(net.parameters(), lr=1e-3)
+for step in range(6):
+    opt.zero_grad()
+    F.mse_loss(net(torch.randn(16, 4)), torch.zeros(16, 1)).backward()
+    opt.step()
+"""
+
+
+def test_a_layer_in_whose_place_another_one_is_called(tmp_path):
+    assert observed(tmp_path, START + TWICE.replace("{again}", "mix2"), steps=3)[0] == []
+    (slip,) = observed(tmp_path, START + TWICE.replace("{again}", "mix1"), steps=3)[0]
+    assert slip.name.code == "no_gradient"
+    assert slip.correction is not None and slip.correction.rechecked
+    assert slip.correction.after.strip() == "h = h + self.mix2(h).tanh()"

@@ -238,8 +238,8 @@ class Flow(Part):
         weights = [layer for layer in self._layers.values() if layer.op]
         for name, layers, named in self._models():
             own = [w for w in weights if self._names.has(w.what)]
-            some = self._judged(name, layers, named)
-            found += some or self._judged(name, finer(layers, own), named)
+            some = self._judged(name, finer(layers, own), named)
+            found += some or self._judged(name, layers, named)
         loose = [w for w in weights if not self._names.has(w.what)]
         return found + self._judged("training loop", loose, {})
 

@@ -172,6 +172,16 @@ def _clipped(row: _Scaler) -> Finding:
 
 
 def _skips(row: _Scaler) -> Finding:
+    again = origins.rescaled(row.place)
+    if again is not None:
+        return said(
+            "warning",
+            "scaler_skips",
+            f"{row.in_row} steps in a row were dropped, because gradients were not finite; the "
+            f"scale, {row.scale:g}, is set anew each time, so that it never comes down",
+            "scaler.update() without a scale of your own",
+            again,
+        )
     own = origins.scale(row.place)
     if own is not None:
         return said(

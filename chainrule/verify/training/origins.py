@@ -43,6 +43,20 @@ def scale(near: Place | None) -> Place | None:
     return _only(_scales, near)
 
 
+def rescaled(near: Place | None) -> Place | None:
+    """The line that gives a gradient scaler a scale of its own: `scaler.update(new_scale=...)`."""
+    return _only(_rescales, near)
+
+
+def _rescales(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="update")):
+            named = any(k.arg == "new_scale" for k in node.keywords)
+            return named or (bool(node.args) and "scaler" in ast.unparse(owner).lower())
+        case _:
+            return False
+
+
 def rewrapped(near: Place | None) -> Place | None:
     """The line that makes a new leaf of a value that was taken out of its graph."""
     return _only(_rewraps, near)

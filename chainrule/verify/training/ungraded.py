@@ -75,7 +75,8 @@ def _is_matrix(p: Any) -> bool:
 
 def _of_part(seen: Seen, part: Unread | Unused, params: Sequence[Any]) -> Finding:
     names = listed([seen.names.param(p) for p in params])
-    return finding("warning", "no_gradient", names, part.because, "", part.place, part.advice)
+    edit = part.edit if isinstance(part, Unread) else None
+    return finding("warning", "no_gradient", names, part.because, "", part.place, part.advice, edit)
 
 
 def _unused(seen: Seen, p: Any) -> Unused | None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chainrule.verify.place import Place
+from chainrule.verify.training.edits import Edit
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import is_library, users_files
 
@@ -34,14 +37,17 @@ class Unread(NamedTuple):
     owner: str
     """The class of the module."""
     place: Place
-    """Where it is made."""
+    """Where it is made, or where another one is read in its place."""
+    twice: str = ""
+    """What another part is called that is read there, and once more."""
 
     @property
     def because(self) -> str:
         """What is seen."""
+        others = f", and self.{self.twice} more than once" if self.twice else ""
         return (
-            f"{self.owner} makes self.{self.part} and reads it nowhere: its parameters are in the "
-            "optimizer, and no loss can depend on them"
+            f"{self.owner} makes self.{self.part} and reads it nowhere{others}: its parameters are "
+            "in the optimizer, and no loss can depend on them"
         )
 
     @property
@@ -49,14 +55,39 @@ class Unread(NamedTuple):
         """What to do."""
         return f"use self.{self.part} in forward, or leave it out"
 
+    @property
+    def edit(self) -> Edit | None:
+        """The line that reads the other one, with this one."""
+        if not self.twice:
+            return None
+        old, new = rf"\bself\.{self.twice}\b", f"self.{self.part}"
+        line = linecache.getline(self.place.file, self.place.line).rstrip("\n")
+        return Edit(line, re.sub(old, new, line), self.place)
+
 
 def unread(names: Names, p: Any) -> Unread | None:
     """The part with a parameter that no code reads; None if there may be some."""
     for module, part in holders(names, p):
         place = _made(module.__class__, part)
         if place is not None:
-            return Unread(part, module.__class__.__name__, place)
+            owner = module.__class__.__name__
+            for other in _like(module, part):
+                again = [r for r in _uses(place.file).lines if r.part == other and r.owner == owner]
+                if len({row.place for row in again}) > 1:
+                    return Unread(part, owner, again[-1].place, other)
+            return Unread(part, owner, place)
     return None
+
+
+def _like(module: Any, part: str) -> list[str]:
+    """Parts of the same class whose names differ in their numbers only: `conv2` for `conv3`."""
+    word, value = re.sub(r"\d", "", part), getattr(module, part, None)
+    others: dict[str, Any] = dict(module.named_children())
+    return [
+        name
+        for name, other in others.items()
+        if name != part and re.sub(r"\d", "", name) == word and other.__class__ is value.__class__
+    ]
 
 
 def holders(names: Names, p: Any) -> Iterator[tuple[Any, str]]:
@@ -104,6 +135,8 @@ class _Uses(NamedTuple):
     """Names of attributes that the file reads, other than where a module is made."""
     made: Sequence[_Made]
     """Attributes of `self` that an `__init__` sets."""
+    lines: Sequence[_Made]
+    """Attributes of `self` that other methods read, line by line."""
     indirect: frozenset[str]
     """Classes whose methods may get at their parts without naming them."""
 
@@ -114,6 +147,7 @@ def _uses(file: str) -> _Uses:
     nodes = list(ast.walk(tree_of_file(file)))
     apart: set[ast.AST] = set()
     made: list[_Made] = []
+    lines: list[_Made] = []
     indirect: set[str] = set()
     for kind in [n for n in nodes if isinstance(n, ast.ClassDef)]:
         for f in kind.body:
@@ -123,13 +157,17 @@ def _uses(file: str) -> _Uses:
                 places = [(n.attr, Place(file, n.lineno, f"{kind.name}.__init__")) for n in inside
                           if isinstance(n, ast.Attribute) and _is_set(n)]  # fmt: skip
                 made += [_Made(part, kind.name, place) for part, place in places]
-            elif _INDIRECT & {_word(n) for n in inside}:
+                continue
+            lines += [_Made(n.attr, kind.name, Place(file, n.lineno)) for n in inside
+                      if isinstance(n, ast.Attribute) and _is_own(n)]  # fmt: skip
+            if _INDIRECT & {_word(n) for n in inside}:
                 indirect.add(kind.name)
     read = [
         n.attr for n in nodes
         if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and n not in apart
     ]  # fmt: skip
-    return _Uses(frozenset(read), made, frozenset(indirect))
+    lines.sort(key=lambda row: row.place.line)
+    return _Uses(frozenset(read), made, lines, frozenset(indirect))
 
 
 def _word(node: ast.AST) -> str:
@@ -139,8 +177,8 @@ def _word(node: ast.AST) -> str:
 
 
 def _is_set(node: ast.Attribute) -> bool:
-    return (
-        isinstance(node.ctx, ast.Store)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "self"
-    )
+    return isinstance(node.ctx, ast.Store) and _is_own(node)
+
+
+def _is_own(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "self"

@@ -21,9 +21,16 @@ def wider(finding: Finding) -> Iterator[Edit | None]:
 
 
 def usual_scale(finding: Finding) -> Iterator[Edit | None]:
-    """A gradient scaler that begins, and goes down, as it does by default."""
+    """A gradient scaler that begins, and goes down, as it does by default; and is not set anew."""
     source = Source.at(finding.place)
     for call in [] if source is None else source.around(ast.Call):
+        if (
+            source is not None
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr == "update"
+        ):
+            yield source.with_pieces([(call, f"{source.text(call.func)}()")])
+            continue
         settings = [k for k in call.keywords if k.arg not in ("init_scale", "backoff_factor")]
         if source is not None and len(settings) < len(call.keywords):
             parts = [source.text(x) for x in (*call.args, *settings)]
