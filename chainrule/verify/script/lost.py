@@ -8,7 +8,7 @@ goes into the loss only, as targets and weights do, or comes from a step functio
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chainrule.verify.finding import Correction, Finding, Level, Name
@@ -204,13 +204,21 @@ def _finding(seen: Seen, step: Step) -> list[Finding]:
             "the loss",
             STEP,
             named[0].name if len(named) == 1 else "",
-            (Name(code, _because(seen, orphans, hurt, bool(known)), f"parameters: {names}"),),
+            tuple(_names(code, _because(seen, orphans, hurt, bool(known)), names, step)),
             place=seen.place,
             error=max([r.share for r in named]),
             evidence=(*_evidence(seen, named), *rivals),
             correction=_corrected(seen, not rivals),
         )
     ]
+
+
+def _names(code: str, because: str, names: str, step: Step) -> Iterator[Name]:
+    yield Name(code, because, f"parameters: {names}")
+    if code == "detached" and step.reached:
+        others = f"{len(step.reached)} parameters get theirs by other ways through the loss"
+        apart = "whether these parameters were to be trained by this way only"
+        yield Name("partly_detached", others, apart=apart)
 
 
 def _is_rival(seen: Seen, other: Seen) -> bool:
