@@ -245,9 +245,11 @@ def _level(seen: Seen, orphans: bool) -> Level:
 def _because(seen: Seen, orphans: Sequence[Root], hurt: Sequence[Root], optimized: bool) -> str:
     said = _WORDS.get(seen.kind, "the graph is cut")
     if orphans:
-        some = f"{len(orphans)} parameters" if len(orphans) > 1 else "a parameter"
         where = " in the optimizer" if optimized else ""
-        return f"{said}: {some}{where} act on the loss and get no gradient at all"
+        some = f"a parameter{where} acts on the loss and gets"
+        if len(orphans) > 1:
+            some = f"{len(orphans)} parameters{where} act on the loss and get"
+        return f"{said}: {some} no gradient at all"
     worst = max(hurt, key=lambda r: r.share)
     return f"{said}: {worst.share:.1%} of the gradient of {worst.name} would come this way"
 
