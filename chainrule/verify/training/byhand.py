@@ -20,6 +20,10 @@ from chainrule.verify.training.said import said
 from chainrule.verify.trees import tree_of_file
 
 
+_TIMES = 2
+"""Once it may have been shown on purpose."""
+
+
 @dataclass(frozen=True)
 class _Leaf:
     """A leaf after a backward pass: its gradient, and the norms of both."""
@@ -101,7 +105,7 @@ class ByHand(Part):
 
     def found(self, ledger: Ledger) -> list[Finding]:
         """One for the loop."""
-        if not self._mixed:
+        if len(self._mixed) < _TIMES:
             return []
         serial, count, norm, place = self._mixed[-1]
         at = reset_in(place) if self._spared else None
@@ -111,7 +115,7 @@ class ByHand(Part):
         )
         return [
             said(
-                "error" if len(self._mixed) > 1 else "warning",
+                "error",
                 "not_reset",
                 because,
                 "after the change of the parameters: p.grad = None (or p.grad.zero_())"
