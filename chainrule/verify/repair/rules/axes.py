@@ -106,13 +106,15 @@ def keeping(scene: Scene) -> Iterator[Edit]:
 
 
 def sum_or_mean(scene: Scene) -> Iterator[Edit]:
-    """`mean` for `sum` and the other way round."""
+    """`mean` for `sum` and the other way round, and what else is taken for another."""
     other = {"sum": "mean", "mean": "sum", "max": "sum", "min": "max", "var": "std", "std": "var"}
+    by_number = ("sum", "mean")
     for node, _ in _calls(scene):
         if (name := called(node)) in other and isinstance(node.func, ast.Attribute):
             end = scene.draft.span(node.func)[1]
             says = f"`{name}` becomes `{other[name]}`"
-            yield Edit(end - len(name), end, other[name], "factor", 0.9, says)
+            code = "factor" if name in by_number else "wrong_value"
+            yield Edit(end - len(name), end, other[name], code, 0.9, says)
 
 
 def reduced(scene: Scene) -> Iterator[Edit]:
