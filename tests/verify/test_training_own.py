@@ -391,3 +391,21 @@ def test_a_loss_that_is_scaled_by_hand(divided):
             o.step()
 
     assert codes(loop) == ([] if divided == "first" else ["clip_scaled"])
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(16, ["accumulation"]), (64, []), (4, []), (1, [])], ids=str
+)
+def test_sums_that_are_divided_by_their_own_examples(count, expected):
+    """16 of them, four times: 64 in all; 4 is the number of passes."""
+
+    def loop():
+        m, (x, y) = Net(), data()
+        o = optim.SGD(m.parameters(), lr=1e-3)
+        for i in range(16):
+            (((m(x) - y) ** 2).sum() / count).backward()
+            if i % 4 == 3:
+                o.step()
+                o.zero_grad()
+
+    assert codes(loop) == expected

@@ -293,8 +293,10 @@ def _wrong(row: _Optimizer) -> Finding | None:
         if is_early(sizes, usual):
             return early(sizes, usual, row.stepped_at)
         return uneven(sizes, usual, place)
-    if scale.reduction != "mean" or _is_sum(groups, d) or _is_sequence(groups):
+    own = _is_own_mean(groups, d)
+    if not (scale.reduction == "mean" or own) or _is_sum(groups, d) or _is_sequence(groups):
         return None
+    d = 1.0 if own else d
     certain = scale.by_division and d >= 2 and abs(d - round(d)) < 1e-6 and round(d) % usual != 0
     by = "not divided" if abs(d - 1) < 1e-6 else f"divided by {d:g}"
     because = (
@@ -322,6 +324,12 @@ def _left(row: _Optimizer, sizes: list[int], usual: int) -> Finding | None:
     dropped = [b - a for some in starts for a, b in pairwise(some)]
     (reset,) = row.dropped_at
     return leftover(dropped, usual, reset, row.groups[0][0].place)
+
+
+def _is_own_mean(groups: list[tuple[_Micro, ...]], divisor: float) -> bool:
+    """Whether each loss is a sum that is divided by the number of its own examples."""
+    scales = [m.scale for group in groups for m in group]
+    return all(s is not None and s.reduction == "sum" and divisor in s.counts for s in scales)
 
 
 def _is_sum(groups: list[tuple[_Micro, ...]], divisor: float) -> bool:

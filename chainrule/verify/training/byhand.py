@@ -19,7 +19,6 @@ from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.said import said
 from chainrule.verify.trees import tree_of_file
 
-
 _TIMES = 2
 """Once it may have been shown on purpose."""
 

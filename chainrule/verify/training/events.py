@@ -8,6 +8,7 @@ and `shape`; for the rest there is `Engine`.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,8 @@ class Scale:
     """Whether that was written as a division."""
     terms: int = 1
     """How many of them were added up."""
+    counts: frozenset[float] = frozenset()
+    """Divided by one of these a sum is a mean: over examples, or over all elements."""
 
 
 def common_scale(terms: Sequence[Scale]) -> Scale | None:
@@ -40,7 +43,14 @@ def common_scale(terms: Sequence[Scale]) -> Scale | None:
         return None
     reductions = {s.reduction for s in terms}
     reduction = reductions.pop() if len(reductions) == 1 else ""
-    return Scale(first.divisor, reduction, all(s.by_division for s in terms), len(terms))
+    counts = frozenset[float].intersection(*[s.counts for s in terms])
+    divided = all(s.by_division for s in terms)
+    return Scale(first.divisor, reduction, divided, len(terms), counts)
+
+
+def counts_of(shape: Sequence[int]) -> frozenset[float]:
+    """What a sum over an array is divided by to make it a mean."""
+    return frozenset([float(n) for n in (*shape[:1], math.prod(shape)) if n > 1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.node import Node
-from chainrule.verify.training.events import Scale, common_scale
+from chainrule.verify.training.events import Scale, common_scale, counts_of
 
 _SUMS = ("add", "sub", "neg")
 _DEEP = 12
@@ -34,7 +34,9 @@ def _terms(node: Node, divisor: float, divided: bool, depth: int) -> Iterator[Sc
         return
     number = _number(node) if len(below) == 1 else None
     if number is None or depth >= _DEEP:
-        yield Scale(abs(divisor), node.name if node.name in ("sum", "mean") else "", divided)
+        reduction = node.name if node.name in ("sum", "mean") else ""
+        counts = counts_of(_summed(node)) if reduction == "sum" else frozenset[float]()
+        yield Scale(abs(divisor), reduction, divided, counts=counts)
     elif node.name == "div" and below[0].name == "sum" and number == _count(below[0]):
         yield Scale(abs(divisor), "mean", divided)
     elif node.name == "div":
@@ -55,6 +57,11 @@ def _number(node: Node) -> float | None:
 
 def _count(node: Node) -> float:
     """How many elements a sum has added up for each element of its result."""
+    return math.prod(_summed(node)) / max(math.prod(node.shape), 1)
+
+
+def _summed(node: Node) -> tuple[int, ...]:
+    """The shape of what a sum has added up."""
     (inner,) = node.inputs
     assert inner is not None
-    return math.prod(inner.shape) / max(math.prod(node.shape), 1)
+    return inner.shape

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from chainrule.verify.training.events import Graph, Scale, common_scale
+from chainrule.verify.training.events import Graph, Scale, common_scale, counts_of
 
 MOST = 20_000
 """Nodes that are visited at most."""
@@ -93,7 +93,16 @@ def _descend(
             _descend(below[0], divisor / number, divided, scaler, note, depth + 1)
         return
     reduction = _PLAIN.get(name, _REDUCTIONS.get(getattr(node, "_saved_reduction", 0), ""))
-    note(Scale(abs(divisor), reduction, divided))
+    note(Scale(abs(divisor), reduction, divided, counts=_counts(node, reduction)))
+
+
+def _counts(node: Any, reduction: str) -> frozenset[float]:
+    """What a sum is divided by to be a mean; nothing for what is one, or is neither."""
+    if reduction != "sum":
+        return frozenset()
+    sizes = getattr(node, "_saved_self_sym_sizes", None)
+    kept = getattr(node, "_saved_self", None) if sizes is None else None
+    return counts_of(tuple(sizes) if sizes is not None else getattr(kept, "shape", ()))
 
 
 def _number(node: Any) -> float | None:
