@@ -70,7 +70,10 @@ def test_a_scale_that_does_not_come_down(tmp_path, options):
     assert slip.correction.after.replace("'", '"') == 'scaler = torch.amp.GradScaler("cpu")'
 
 
-@pytest.mark.parametrize("options", ["init_scale=2.0**15", "growth_interval=100"])
+@pytest.mark.parametrize(
+    "options",
+    ["init_scale=2.0**15", "growth_interval=100", "init_scale=2.0**24, backoff_factor=0.25"],
+)
 def test_a_scale_that_is_found(tmp_path, options):
     assert observed(tmp_path, START + SCALER.replace("{options}", options), steps=3)[0] == []
 

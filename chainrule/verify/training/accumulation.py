@@ -91,6 +91,7 @@ class Accumulation(Part):
             events.BackwardEnds: self._ends,
             events.Clipped: self._clipped,
             events.Unscaled: self._unscaled,
+            events.ScalerStepped: self._skipped,
             events.Zeroed: self._zeroed,
             events.StepBegins: self._steps,
             events.StepEnds: self._stepped,
@@ -164,6 +165,13 @@ class Accumulation(Part):
     def _unscaled(self, e: events.Unscaled) -> None:
         row = self._row(e.optimizer)
         row.looks = _looks(e.engine, row.optimizer)
+
+    def _skipped(self, e: events.ScalerStepped) -> None:
+        """A step that a scaler has left out: its gradients were for that one."""
+        if e.skipped:
+            row = self._row(e.optimizer)
+            row.group = []
+            row.clips.clear()
 
     def _zeroed(self, e: events.Zeroed) -> None:
         own = {id(p) for p in e.params}

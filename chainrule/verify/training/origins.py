@@ -44,8 +44,10 @@ def scale(near: Place | None) -> Place | None:
 
 
 def rescaled(near: Place | None) -> Place | None:
-    """The line that gives a gradient scaler a scale of its own: `scaler.update(new_scale=...)`."""
-    return _only(_rescales, near)
+    """The line that gives a gradient scaler a scale of its own: `scaler.update(new_scale=...)`; in
+    the file of its step."""
+    found = [] if near is None else _lines(near.file, _rescales)
+    return found[0] if len(found) == 1 else None
 
 
 def _rescales(node: ast.AST) -> bool:
