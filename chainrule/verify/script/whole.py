@@ -93,6 +93,7 @@ class WholeObserver(OneStep):
         for owner, name in BACKWARD[:2]:
             self._patches.put(owner(torch), name, self._watched)
         self._patches.put(torch.autograd, "grad", lambda old: _derived(old, tape))
+        self._patches.put(torch.optim.Optimizer, "zero_grad", self._forgetting)
         self._hooks = [
             register_optimizer_step_pre_hook(self._steps),
             register_optimizer_step_post_hook(self._stepped),
@@ -129,6 +130,22 @@ class WholeObserver(OneStep):
         """What an optimizer computes is its own; but a closure runs the model."""
         if self._tape is not None and len(args) < 2 and not kwargs:
             self._pause(self._tape)
+
+    def _forgetting(self, reset: Any) -> Any:
+        """To give up gradients changes no value."""
+
+        @wraps(reset)
+        def zero_grad(optimizer: Any, set_to_none: bool = True) -> None:
+            tape = self._tape
+            if tape is None or not (tape.active and set_to_none):
+                return reset(optimizer, set_to_none)
+            self._pause(tape)
+            try:
+                reset(optimizer, set_to_none)
+            finally:
+                self._resume(tape)
+
+        return zero_grad
 
     def _stepped(self, optimizer: Any, *_: Any) -> None:
         if self._tape is not None:
