@@ -85,6 +85,14 @@ class Source:
     """The same subject with another function as its backward (same signature)."""
     forward: Source | None = None
     """The forward's code in the same way, if it can be changed: what it saves may be wrong."""
+    computing: Source | None = None
+    """The code that computes, if that which saves is another method's (`setup_context`)."""
+
+    @property
+    def forward_text(self) -> str:
+        """All that the forward's code says; empty if there is none."""
+        some = [code.text for code in (self.forward, self.computing) if code is not None]
+        return "\n".join(some)
 
     @property
     def separate_forward(self) -> Source | None:

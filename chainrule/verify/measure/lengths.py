@@ -43,9 +43,8 @@ def _picked(run: Run) -> set[int]:
     """Lengths of axes whose elements the forward takes one by one, all of them: `p[:, 0]` and
     `p[:, 1]` are the coordinates of points, whatever else adds up along that axis."""
     source = run.subject.source
-    forward = None if source is None else source.forward
     taken = dict[int, set[int]]()
-    for axis, i in () if forward is None else _elements(forward.text):
+    for axis, i in () if source is None else _elements(source.forward_text):
         taken.setdefault(axis, set()).add(i)
     return {len(found) for found in taken.values() if found == set(range(len(found)))} - {1}
 

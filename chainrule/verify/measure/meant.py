@@ -73,8 +73,7 @@ def leaves_remainder(run: Run) -> bool:
     off, `x[i : i + k] for i in range(0, n, k)` is a shorter piece. It is then made for all
     lengths."""
     source = run.subject.source
-    forward = source.forward if source is not None else None
-    nodes = [] if forward is None else list(ast.walk(tree_of(forward.text)))
+    nodes = [] if source is None else list(ast.walk(tree_of(source.forward_text)))
     whole = any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.FloorDiv) for n in nodes)
     cut = [n.upper for n in nodes if isinstance(n, ast.Slice)]
     cuts = whole and any(isinstance(e, ast.BinOp) and isinstance(e.op, ast.Mult) for e in cut)

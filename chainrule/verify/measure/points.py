@@ -121,8 +121,7 @@ def _signed(x: Array) -> bool:
 def _asks(run: Run, calls: re.Pattern[str]) -> bool:
     """Whether the forward's code has such calls."""
     source = run.subject.source
-    forward = source.forward if source is not None else None
-    return forward is not None and calls.search(forward.text) is not None
+    return source is not None and calls.search(source.forward_text) is not None
 
 
 def _positive(x: Array, asks: bool) -> bool:

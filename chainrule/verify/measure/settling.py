@@ -15,9 +15,9 @@ from chainrule.verify.trees import tree_of
 def settles(source: Source | None) -> bool:
     """Whether a forward has a loop that makes a value of itself, the same way in each turn, and
     keeps nothing of the turns."""
-    if source is None or source.forward is None:
+    if source is None:
         return False
-    nodes = ast.walk(tree_of(source.forward.text))
+    nodes = ast.walk(tree_of(source.forward_text))
     return any(isinstance(n, ast.For | ast.While) and _is_same_again(n) for n in nodes)
 
 

@@ -118,8 +118,7 @@ def takes_halves(run: Run) -> bool:
     """Whether the forward's code takes every second element, or two halves: of an odd length there
     are none, and that it runs all the same is by chance."""
     source = run.subject.source
-    forward = source.forward if source is not None else None
-    return forward is not None and _HALVES.search(forward.text) is not None
+    return source is not None and _HALVES.search(source.forward_text) is not None
 
 
 def _in_proportion(run: Run, base: Base, renaming: Renaming) -> Renaming:

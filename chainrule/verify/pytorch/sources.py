@@ -44,7 +44,9 @@ def source_of_function(
     backward = _source(function, backward_of(function), subject_of)
     if backward is None:
         return None
-    return replace(backward, forward=_source(function, saves_of(function), subject_of))
+    saves = saves_of(function)
+    computing = _source(function, "forward", subject_of) if saves != "forward" else None
+    return replace(backward, forward=_source(function, saves, subject_of), computing=computing)
 
 
 def _source(

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, isnan, nan
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard, cast
 
 import numpy as np
 
@@ -136,6 +136,8 @@ def _differs(scene: Scene, node: ast.expr, forward: Forward) -> bool:
 
 
 def _cost(lab: Lab, node: ast.expr, known: Known) -> float | None:
+    if _overwrites(lab.scene, node):
+        return None
     here = known.get(node)
     if here == inf or any(_spoils(known[n], here) for n in _read(node) if n in known):
         return _VICTIM
@@ -147,6 +149,29 @@ def _cost(lab: Lab, node: ast.expr, known: Known) -> float | None:
     if isnan(here):
         return _CALLED_SO
     return _VICTIM if isinstance(node, ast.Name) else _HERE
+
+
+def _overwrites(scene: Scene, node: ast.expr) -> bool:
+    """Whether a name had another value just before, which nobody has read: a true cotangent it may
+    be, and still a part only of what the name stood for."""
+    match scene.draft.parents[node]:
+        case ast.Assign(targets=[ast.Name(id=name)]) as statement:
+            block = cast("list[ast.stmt]", getattr(scene.draft.parents[statement], "body", []))
+        case _:
+            return False
+    if statement not in block or name in names_in(node):
+        return False
+    before = block[: block.index(statement)]
+    for other in reversed(before):
+        if isinstance(other, ast.Assign) and name in {t.id for t in other.targets if _is_name(t)}:
+            return True
+        if name in names_in(other):
+            return False
+    return False
+
+
+def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name)
 
 
 def _read(node: ast.expr) -> list[ast.Name]:

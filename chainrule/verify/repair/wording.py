@@ -22,8 +22,9 @@ def forward_texts(source: Source) -> tuple[str, ...]:
     if source.forward is None:
         return ()
     if source not in _known:
-        texts = [_text(f) for f in _called(source.forward)]
-        _known[source] = (source.forward.text, *[t for t in texts if t])
+        own = [code for code in (source.forward, source.computing) if code is not None]
+        texts = [_text(f) for code in own for f in _called(code)]
+        _known[source] = tuple([t for t in (*[code.text for code in own], *texts) if t])
     return _known[source]
 
 
