@@ -222,15 +222,18 @@ def _searched(posed: Problem, search: Search) -> Iterator[Repaired]:
 
 def _meant(posed: Problem, found: Iterator[Version]) -> Iterator[Version]:
     """Versions that are right at every target; after them those that raise, as the user's does, at
-    sizes for which nobody may have made it."""
-    later = list[Version]()
+    sizes for which nobody may have made it; then those that are wrong at other sizes only, of which
+    the full examination says whether anybody meant these."""
+    later, last = list[Version](), list[Version]()
     for version in found:
         function, inputs = version.draft.compiled(), set(version.mended)
         if posed.right(function, inputs):
             yield version
         elif posed.unmeant and posed.right(function, inputs, everywhere=False):
             later.append(version)
-    yield from later
+        elif len(last) < _CHECKS and posed.right_as_it_is(function, inputs):
+            last.append(version)
+    yield from (*later, *last)
 
 
 def _checked(posed: Problem, version: Version, inputs: frozenset[int]) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from time import process_time
@@ -85,8 +85,20 @@ class Problem:
         self, function: Callable[..., Any], inputs: set[int], everywhere: bool = True
     ) -> bool:
         """Whether the gradients of `inputs` are right at all targets, or at all that are meant."""
+        meant = [t for t in self.targets if everywhere or t not in self.unmeant]
+        return self.right_at(meant, function, inputs)
+
+    def right_as_it_is(self, function: Callable[..., Any], inputs: set[int]) -> bool:
+        """Whether they are at all targets of the sizes that the first one has."""
+        shapes = _shapes(self.targets[0])
+        return self.right_at([t for t in self.targets if _shapes(t) == shapes], function, inputs)
+
+    def right_at(
+        self, targets: Sequence[Target], function: Callable[..., Any], inputs: set[int]
+    ) -> bool:
+        """Whether they are at these targets."""
         subject = self.source.replaced(function)
-        for t in self.targets if everywhere else [t for t in self.targets if t not in self.unmeant]:
+        for t in targets:
             errors = t.errors(self.run(subject, t))
             if any(errors[i] > GOOD for i in inputs if i in errors):
                 return False

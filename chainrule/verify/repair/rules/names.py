@@ -35,6 +35,16 @@ def other_name(scene: Scene) -> Iterator[Edit]:
                 yield scene.put(node, name, code, 1.3 + 0.3 * (not name.isidentifier()))
 
 
+def other_cotangent(scene: Scene) -> Iterator[Edit]:
+    """The cotangent of another result, where both are numbers: `g_loss` to `g_penalty`."""
+    names = [n for n in sorted(scene.cotangents) if shape_of(scene.watched.names.get(n)) == ()]
+    for node in scene.expressions:
+        if isinstance(node, ast.Name) and node.id in names:
+            for name in names:
+                if name != node.id:
+                    yield scene.put(node, name, "wrong_value", 1.0)
+
+
 def other_name_throughout(scene: Scene) -> Iterator[Edit]:
     """Another named array of the same shape wherever an expression reads one: `u * (1 - u)` to
     `s * (1 - s)`."""

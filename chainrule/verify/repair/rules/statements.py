@@ -54,6 +54,30 @@ def _names(target: ast.expr) -> set[str]:
     }
 
 
+def thrown_away(scene: Scene) -> Iterator[Edit]:
+    """A result that goes nowhere: `d.index_add(0, i, g)` to `d.index_add_(0, i, g)`, or to
+    `d = d.index_add(0, i, g)` where nothing is changed in place."""
+    for node in scene.draft.statements:
+        match node:
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) as call
+            ):
+                pass
+            case _:
+                continue
+        if attr.endswith("_") or not scene.shape(call) or not scene.is_array(call):
+            continue
+        held = scene.watched.names.get(name)
+        if shape_of(held) != scene.shape(call):
+            continue
+        end = scene.draft.span(call.func)[1]
+        says = f"what `{scene.draft.src(call)}` gives is kept"
+        if hasattr(held, f"{attr}_"):
+            yield Edit(end, end, "_", "dropped", 0.9, says)
+        start = scene.draft.span(call)[0]
+        yield Edit(start, start, f"{name} = ", "dropped", 0.95, says)
+
+
 def left_out(scene: Scene) -> Iterator[Edit]:
     """A statement too much: one that changes a value once more, or throws it away."""
     for node in scene.draft.statements:
