@@ -276,7 +276,129 @@ class F(torch.autograd.Function):
         return dx
 """
 
+HALVED = """
+import torch
+
+
+def slope(a):
+    return 2 * a * torch.cos(a * a)
+
+
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(h):
+        v, a = h.chunk(2, dim=-1)
+        act = torch.sin(a * a)
+        return v * act, act
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*inputs, output[1])
+
+    @staticmethod
+    def backward(ctx, g, *unused):
+        h, act = ctx.saved_tensors
+        v, a = h.chunk(2, dim=-1)
+        return torch.cat([g * act, g * v * slope(a)], dim=-1)
+"""
+
+TAPS = """
+import torch
+
+
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        n = x.shape[-1] - 2
+        y = sum(x[:, i : i + n] * w[i] for i in range(3)).relu()
+        ctx.save_for_backward(x, w, y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w, y = ctx.saved_tensors
+        n = g.shape[-1]
+        d = g * (y > 0)
+        dx, dw = torch.zeros_like(x), torch.zeros_like(w)
+        for i in range(3):
+            dw[i] = (d * x[:, i : i + n]).sum()
+            dx[:, i : i + n] += d * w[i]
+        return dx, dw
+"""
+
+STATE = """
+import torch
+
+
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, u):
+        c, kept = torch.zeros_like(x[0]), []
+        hs = []
+        for x_t in x:
+            kept.append(c)
+            c = 0.5 * c + torch.tanh(x_t * u)
+            hs.append(c.sin())
+        ctx.save_for_backward(x, u, torch.stack([*kept, c]))
+        return torch.stack(hs)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, u, cs = ctx.saved_tensors
+        dx, du, dc_next = torch.zeros_like(x), torch.zeros_like(u), torch.zeros_like(x[0])
+        for t in reversed(range(len(x))):
+            dc = dc_next
+            dc = dc + g[t] * cs[t + 1].cos()
+            dz = dc * (1 - torch.tanh(x[t] * u) ** 2)
+            dx[t] = dz * u
+            du += (dz * x[t]).sum(0)
+            dc_next = 0.5 * dc
+        return dx, du
+"""
+
+ROWS = """
+import torch
+
+
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, table, index):
+        ctx.save_for_backward(table, index)
+        return table[index] ** 2
+
+    @staticmethod
+    def backward(ctx, g):
+        table, index = ctx.saved_tensors
+        d = torch.zeros_like(table)
+        d.index_add_(0, index, 2 * g * table[index])
+        return d, None
+"""
+
+PENALTY = """
+import torch
+
+
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        lse = x.logsumexp(1, keepdim=True)
+        ctx.save_for_backward(x, lse)
+        return lse.mean(), lse.square().mean()
+
+    @staticmethod
+    def backward(ctx, g_ce, g_z):
+        x, lse = ctx.saved_tensors
+        coef = g_ce + 2 * lse * g_z
+        return coef * (x - lse).exp() / len(x)
+"""
+
 TORCH: dict[str, tuple[str, str, tuple[Any, ...]]] = {
+    HALVED: ("g * v * slope(a)", "g * v * slope(act)", (RNG.normal(size=(4, 4)),)),
+    TAPS: ("d = g * (y > 0)", "d = g * (g > 0)", (RNG.normal(size=(4, 8)), RNG.normal(size=3))),
+    STATE: ("dc = dc + g[t]", "dc = g[t]", (RNG.normal(size=(4, 2, 3)), RNG.normal(size=3))),
+    ROWS: ("d.index_add_(", "d.index_add(", (RNG.normal(size=(5, 3)), np.array([0, 2, 2, 4]))),
+    PENALTY: ("2 * lse * g_z", "2 * lse * g_ce", (RNG.normal(size=(4, 5)),)),
     EDGES: (
         "pg.new_zeros(int(index.max()) + 1).index_add_(0, index, pg)[index]",
         "pg.sum()",
@@ -296,7 +418,13 @@ TORCH: dict[str, tuple[str, str, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("text", TORCH, ids=["edges", "affine", "masked", "clamped"])
+TORCH_NAMES = (
+    *("halved", "taps", "state", "rows", "penalty"),
+    *("edges", "affine", "masked", "clamped"),
+)
+
+
+@pytest.mark.parametrize("text", TORCH, ids=TORCH_NAMES)
 @pytest.mark.parametrize("spoiled", [False, True], ids=["right", "wrong"])
 def test_functions_of_tensors(text: str, spoiled: bool, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")

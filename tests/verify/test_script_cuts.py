@@ -137,3 +137,33 @@ def test_a_number_in_the_loss_is_a_tensor_again(tmp_path):
     assert cut.place.text.startswith("prior =")
     assert cut.correction.rechecked
     assert ".item()" not in cut.correction.after
+
+
+HOOKED = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+
+class Outside(nn.Module):
+    def forward(self, x):
+        a = x.detach().numpy()
+        slope = torch.from_numpy(1 - a * 0)
+        y = x.clone()
+        {hook}
+        return y + torch.from_numpy(a * a) / 8
+
+net = nn.Sequential(nn.Linear(3, 8), Outside(), nn.Linear(8, 1))
+o = torch.optim.SGD(net.parameters(), lr=1e-3)
+for _ in range(5):
+    o.zero_grad()
+    net(torch.randn(16, 3)).square().mean().backward()
+    o.step()
+"""
+
+
+@pytest.mark.parametrize("hooked", [True, False])
+def test_what_a_hook_gives_is_not_missing(tmp_path, hooked):
+    hook = "y.register_hook(slope.mul) if y.requires_grad else None" if hooked else "pass"
+    found = observed(tmp_path, HOOKED.replace("{hook}", hook), steps=3)[0]
+    codes = [f.name.code for f in found if f.level != "note"]
+    assert codes == ([] if hooked else ["partly_detached"])

@@ -7,6 +7,7 @@ goes into the loss only, as targets and weights do, or comes from a step functio
 
 from __future__ import annotations
 
+import ast
 import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from chainrule.verify.script.remedies.cuts import derived_again, scaled_noise, s
 from chainrule.verify.script.rerun import Lost
 from chainrule.verify.training.edits import Edit
 from chainrule.verify.training.names import listed
+from chainrule.verify.trees import tree_of_file
 
 RELEVANT = 1e-3
 """Share of a parameter's gradient that may be lost without a word."""
@@ -233,13 +235,28 @@ def _rival(other: Seen) -> str:
 
 
 def _level(seen: Seen, orphans: bool) -> Level:
-    if seen.where == "step":
+    if seen.where == "step" or (seen.where == "inside" and _is_hooked(seen.place)):
         return "note"
     if orphans:
         return "warning" if seen.kind == "no_grad" else "error"
     if seen.where == "loss" or (seen.kind == "no_grad" and seen.where == "inside"):
         return "note"
     return "warning"
+
+
+def _is_hooked(place: Place | None) -> bool:
+    """Whether the function that cuts hooks a tensor: the gradient that is missing is given there.
+    Not in a function that trains, which has hooks for other things."""
+    tree = tree_of_file(place.file) if place is not None else ast.Module([], [])
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and place is not None
+        if node.lineno <= place.line <= (node.end_lineno or 0)
+    ]
+    inner = max(around, key=lambda f: f.lineno, default=tree)
+    named = {n.attr for n in ast.walk(inner) if isinstance(n, ast.Attribute)}
+    return bool(around) and "register_hook" in named and "backward" not in named
 
 
 def _because(seen: Seen, orphans: Sequence[Root], hurt: Sequence[Root], optimized: bool) -> str:
