@@ -15,9 +15,13 @@ from time import process_time
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
+from chainrule.verify.diagnose.approximate import SMALL
 from chainrule.verify.diagnose.forward_text import may_change
-from chainrule.verify.evidence import Evidence
+from chainrule.verify.evidence import Evidence, Trial
 from chainrule.verify.finding import Correction, Finding
+from chainrule.verify.measure.run import epsilon
 from chainrule.verify.place import Place
 from chainrule.verify.repair.draft import Draft, UnreadableError
 from chainrule.verify.repair.helpers import helpers
@@ -246,8 +250,17 @@ def _checked(posed: Problem, version: Version, inputs: frozenset[int]) -> float 
     if wrong & inputs or (version.right and (wrong or general)):
         posed.learn(evidence)
         return None
-    errors = [t.error for t in evidence.trials if t.input in inputs and t.verdict == "right"]
-    return max(errors) if errors else None
+    right = [t for t in evidence.trials if t.input in inputs and t.verdict == "right"]
+    nearer = all(_is_nearer(posed, t) for t in right)
+    return max([t.error for t in right], default=None) if nearer else None
+
+
+def _is_nearer(posed: Problem, right: Trial) -> bool:
+    """Whether what was right to some digits has gained more than a few: not so where a solver turns
+    a little longer."""
+    before = posed.wrong.get(right.input, 0.0)
+    eps = epsilon(np.asarray(posed.subject.inputs[right.input].value).dtype)
+    return not 0 < before < SMALL or right.error < max(before / 20, 100 * eps)
 
 
 def _single(posed: Problem, first: Draft, version: Version, error: float) -> Iterator[Repaired]:
@@ -279,5 +292,5 @@ def _repaired(
     shown = correction(first, version.draft, version.steps, error)
     codes = tuple([s.edit.code for s in version.steps])
     whole = version.right if whole is None else whole
-    mended = inputs | posed.wrong if whole else inputs
+    mended = inputs.union(posed.wrong) if whole else inputs
     return Repaired(shown, codes, mended, whole, version.cost)

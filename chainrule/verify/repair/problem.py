@@ -56,8 +56,8 @@ class Problem:
     source: Source
     targets: list[Target]
     """If the problem is `posed`, the first one is wrong as the code stands; others may be."""
-    wrong: frozenset[int] = frozenset()
-    """Inputs whose gradients were found to be wrong."""
+    wrong: dict[int, float] = field(default_factory=dict[int, float])
+    """How far off the gradients were that were found to be wrong, at worst, by input."""
     posed: bool = False
     """Whether a gradient is wrong at a target: else what is wrong is something else."""
     forwards: dict[int, Forward] = field(default_factory=dict[int, Forward])
@@ -124,7 +124,7 @@ def problem(evidence: Evidence) -> Problem | None:
     subject = evidence.subject
     if (source := subject.source) is None:
         return None
-    found = Problem(subject, source, [], frozenset(evidence.wrong_inputs()))
+    found = Problem(subject, source, [], _off(evidence))
     wrong, others, raised = list[Target](), list[Target](), list[Target]()
     start = process_time()
     shares = any(b.data.get("interrupted") for b in evidence.behaviours)
@@ -143,6 +143,14 @@ def problem(evidence: Evidence) -> Problem | None:
     found.posed = bool(wrong)
     found.unmeant = _unmeant(wrong, others, raised)
     return found if found.targets else None
+
+
+def _off(evidence: Evidence) -> dict[int, float]:
+    found = dict.fromkeys(evidence.wrong_inputs(), 0.0)
+    for t in evidence.trials:
+        if t.input in found and t.verdict == "wrong":
+            found[t.input] = max(found[t.input], t.error)
+    return found
 
 
 def _unmeant(wrong: list[Target], others: list[Target], raised: list[Target]) -> frozenset[Target]:
