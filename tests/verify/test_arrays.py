@@ -293,6 +293,34 @@ def test_a_gradient_that_is_not_returned_is_missed():
     assert [(f.input, f.name.code) for f in report.findings] == [("w", "dropped")]
 
 
+def normed(x: Any, stats: Any) -> Any:
+    mean, var = x.mean(0), x.var(0)
+    stats["var"] *= 0.7
+    stats["var"] += 0.3 * var
+    z = (x - mean) / np.sqrt(var + 1e-5)
+    return z, (z, var)
+
+
+def wrongly_kept(x: Any, stats: Any) -> Any:
+    z, _ = normed(x, stats)
+    var = x.var(0)
+    cache = (z, stats["var"].copy(), var.shape)
+    return z, cache
+
+
+def normed_back(g: Any, cache: Any) -> Any:
+    z, var = cache[:2]
+    return (g - g.mean(0) - z * (g * z).mean(0)) / np.sqrt(var + 1e-5)
+
+
+def test_a_forward_may_keep_running_statistics_in_what_it_is_given():
+    assert verify.pair(normed, normed_back, X, {"var": np.ones(X.shape[1])}).ok
+    finding = verify.pair(wrongly_kept, normed_back, X, {"var": np.ones(X.shape[1])}).findings[0]
+    assert "wrong_value" in [n.code for n in finding.names]
+    assert finding.correction is not None
+    assert finding.correction.after.strip() == "cache = (z, var, var.shape)"
+
+
 def test_writing_into_arguments_is_seen():
     def backward(g: Any, x: Any) -> Any:
         g *= 2 * x

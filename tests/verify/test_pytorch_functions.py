@@ -321,6 +321,33 @@ def test_a_forward_may_keep_running_statistics():
     assert changes == ("late",)
 
 
+class Tracking(torch.autograd.Function):
+    """Keeps running statistics in a dictionary, and takes them for those of the batch."""
+
+    @staticmethod
+    def forward(ctx, x, stats):
+        var = x.var(0, unbiased=False)
+        stats["var"].lerp_(var, 0.3)
+        z = (x - x.mean(0)) / var.sqrt()
+        ctx.save_for_backward(z)
+        ctx.var = stats["var"].clone()
+        return z
+
+    @staticmethod
+    def backward(ctx, g):
+        (z,) = ctx.saved_tensors
+        return (g - g.mean(0) - z * (g * z).mean(0)) / ctx.var.sqrt(), None
+
+
+def test_every_run_finds_the_tensors_of_a_dictionary_as_the_call_did():
+    stats = {"var": torch.ones(3, dtype=torch.float64)}
+    x = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    finding = verify.function(Tracking, x, stats).findings[0]
+    assert "wrong_value" in [n.code for n in finding.names]
+    assert finding.correction is not None and finding.correction.after.strip() == "ctx.var = var"
+    assert torch.equal(stats["var"], torch.ones(3))
+
+
 def test_arguments_and_random_streams_are_left_alone():
     x = torch.randn(2, 3)
     kept = x.clone()

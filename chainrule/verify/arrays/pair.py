@@ -85,12 +85,18 @@ class Pair(Subject):
             return self.convention.call(backward, args, results, gs)
 
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
-        """Arguments and cotangents that forward or backward wrote into."""
-        given, sent = twins(xs), twins(gs)
-        self._run(given, sent)
+        """Arguments and cotangents that forward or backward wrote into.
+
+        A forward may write to buffers, which get no gradient: running statistics are such.
+        """
+        left, given, sent = twins(xs), twins(xs), twins(gs)
+        with replayed(self.streams):
+            self.forward_function(*grouped(self.arguments, left))
+        bars = self._run(given, sent)
+        known = [y if b is None else x for x, y, b in zip(xs, left, bars, strict=True)]
         cotangents = [f"the cotangent of output {i}" for i in range(len(gs))]
         names = [x.name for x in self.inputs]
-        return (*written(names, xs, given), *written(cotangents, gs, sent))
+        return (*written(names, known, given), *written(cotangents, gs, sent))
 
     def flow(self, xs: Sequence[Any]) -> Flow | None:
         """The forward, run on tensors."""

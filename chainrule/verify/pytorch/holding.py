@@ -1,5 +1,7 @@
-"""Modules among a Function's arguments whose parameters are arguments as well, as of a differential
-equation whose right side is a network: what the Function does with the module, it does with them.
+"""What a Function's arguments hold: modules whose parameters are arguments as well, as of a
+differential equation whose right side is a network (what the Function does with the module, it does
+with them), and lists and dictionaries of tensors, as of running statistics, which every run is to
+find as the call found them.
 """
 
 from __future__ import annotations
@@ -7,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from torch import Tensor
 from torch.nn import Module
+from torch.utils import _pytree as pytree
 
 from chainrule.errors import ConfigError
 
@@ -31,8 +34,23 @@ class Holding:
         return made
 
 
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A list, tuple or dictionary as it was, with its tensors."""
+
+    was: Any
+
+    def at(self, args: Sequence[Any]) -> Any:
+        """Another one of the same values."""
+        return _apart(self.was)
+
+
+_HOLDERS: Final = (dict, list, tuple)
+
+
 def holding(args: Sequence[Any]) -> list[Any]:
-    """The arguments, with what stands for the modules that hold some of them.
+    """The arguments, with what stands for the modules that hold some of them, and for what holds
+    other tensors.
 
     Raises `ConfigError` for such a module that cannot be copied.
     """
@@ -41,8 +59,22 @@ def holding(args: Sequence[Any]) -> list[Any]:
     for x in args:
         names = dict(x.named_parameters()) if isinstance(x, Module) else {}
         held = {name: numbers[id(p)] for name, p in names.items() if id(p) in numbers}
-        found.append(Holding(_copy(x), held) if held else x)
+        if held:
+            found.append(Holding(_copy(x), held))
+        else:
+            found.append(Kept(_apart(x)) if _has_tensors(x) else x)
     return found
+
+
+def _has_tensors(x: Any) -> bool:
+    return isinstance(x, _HOLDERS) and any(isinstance(v, Tensor) for v in pytree.tree_leaves(x))
+
+
+def _apart(x: Any) -> Any:
+    def copied(t: Tensor) -> Tensor:
+        return t.detach().clone().requires_grad_(t.requires_grad)
+
+    return pytree.tree_map_only(Tensor, copied, x)
 
 
 def _copy(module: Module) -> Module:
@@ -56,5 +88,5 @@ def _copy(module: Module) -> Module:
 
 
 def held(args: Sequence[Any]) -> list[Any]:
-    """The arguments with modules again."""
-    return [x.at(args) if isinstance(x, Holding) else x for x in args]
+    """The arguments as the call found them."""
+    return [x.at(args) if isinstance(x, Holding | Kept) else x for x in args]

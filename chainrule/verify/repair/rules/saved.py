@@ -51,8 +51,8 @@ def kept_others(scene: Scene) -> Iterator[Edit]:
     """Another array of the same shape in place of each that is kept: `cache = (z,)` to
     `cache = (p,)`."""
     for node in scene.expressions:
-        here, shape = scene.draft.src(node), scene.shape(node)
-        if not shape or not isinstance(node, ast.Name | ast.Attribute):
+        here, shape = scene.draft.src(_uncopied(node)), scene.shape(node)
+        if not shape or not isinstance(_uncopied(node), ast.Name | ast.Attribute | ast.Subscript):
             continue
         if _is_kept(scene, node) or isinstance(scene.draft.parents[node], ast.Assign):
             for name, value in scene.arrays_at(node).items():
@@ -61,6 +61,15 @@ def kept_others(scene: Scene) -> Iterator[Edit]:
             for other in scene.roots:
                 if isinstance(other, ast.BinOp | ast.Call) and scene.shape(other) == shape:
                     yield scene.put(node, scene.draft.src(other), "wrong_value", 1.5)
+
+
+def _uncopied(node: ast.expr) -> ast.expr:
+    """What an expression is a copy of; itself, if of nothing."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=value, attr="copy" | "clone" | "detach")):
+            return _uncopied(value)
+        case _:
+            return node
 
 
 def kept_twice(scene: Scene, edit: Edit) -> bool:
