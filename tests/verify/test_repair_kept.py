@@ -1,4 +1,4 @@
-"""Repairs of forwards that keep the wrong thing, of loops, and of factors that are sizes."""
+"""Repairs of forwards that keep the wrong thing, of loops, of constants and factors."""
 
 from __future__ import annotations
 
@@ -248,3 +248,31 @@ def test_a_gradient_that_was_made_and_not_returned_is_returned_in_its_shape() ->
 def test_changes_that_are_close_together_are_shown_in_one_piece() -> None:
     correction = repaired(normed, normed_backward, (5, 3)).correction
     assert "..." not in correction.before + correction.after
+
+
+def test_a_digit_that_was_mistyped_is_found() -> None:
+    def forward(x: Any) -> Any:
+        return np.tanh(0.7978845608 * x * (1 + 0.044715 * x * x))
+
+    def backward(g: Any, x: Any) -> Any:
+        t = np.tanh(0.7978845608 * x * (1 + 0.044715 * x * x))
+        return g * (1 - t * t) * (0.7978845608 + 0.1170322243 * x * x)
+
+    best = repaired(forward, backward, (3, 5))
+    assert best.whole and best.codes == ("wrong_value",)
+    assert "0.7978845608 + 0.1070322" in best.correction.after
+
+
+def test_the_sigmoid_of_a_size_is_that_of_one_sign() -> None:
+    def forward(z: Any, t: Any) -> Any:
+        e = np.exp(-np.abs(z))
+        return (np.maximum(z, 0) - z * t + np.log1p(e)).sum(), e
+
+    def backward(g: Any, z: Any, t: Any, e: Any) -> Any:
+        p = e / (1 + e)
+        return g * (p - t), -g * z
+
+    best = repaired(forward, backward, (3, 5), (3, 5))
+    assert best.codes == ("one_sided",)
+    expected = "p = np.where(z >= 0, 1 - e / (1 + e), e / (1 + e))"
+    assert best.correction.after.strip() == expected

@@ -20,6 +20,8 @@ EARLY = 0.6
 """Of places on one way, each as good as the others, the last one is where a factor is written."""
 _OF_NUMBERS = 1.2
 """How unlikely it is that a factor is missing in a number: a count of fewer than there are."""
+_MISTYPED = 1.6
+"""How unlikely it is that a digit of a constant is wrong."""
 _IN_LOOPS = (-1.0, 2.0, 0.5)
 _MOVING = re.compile(
     r"^(reshape|view|flatten|ravel|transpose|swapaxes|permute|move(dim|axis)|expand|broadcast_to|"
@@ -151,6 +153,15 @@ def _respelled(
         for text, extra in spelled(_product(value, weight), numbers):
             constant = isinstance(node, ast.Constant)
             yield scene.put(node, text, "factor", (1.05 if constant else 0.7) + extra)
+        if _is_written_out(scene, node):
+            text = repr(float(f"{value[0] * weight[0]:.8g}"))
+            yield scene.put(node, text, "wrong_value", _MISTYPED)
+
+
+def _is_written_out(scene: Scene, node: ast.expr) -> bool:
+    """Whether a constant is written with so many digits that one of them may be a wrong one."""
+    digits = scene.draft.src(node).partition("e")[0].replace(".", "").strip("0")
+    return isinstance(node, ast.Constant) and digits.isdigit() and len(digits) >= 4
 
 
 def _divided(lab: Lab, node: ast.expr, weight: Values, numbers: list[Scalar]) -> Iterator[Edit]:

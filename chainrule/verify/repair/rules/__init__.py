@@ -76,6 +76,7 @@ RULES: tuple[Rule, ...] = (
     segments.by_segment,
     cases.larger_bounds,
     cases.masks,
+    cases.sigmoids,
     factors.conjugated,
     factors.functions,
     factors.applied,

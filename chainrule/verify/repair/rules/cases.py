@@ -152,6 +152,35 @@ def masks(scene: Scene) -> Iterator[Edit]:
                     yield scene.put(node.right, f"({name} > 0)", "region", 1.7)
 
 
+def sigmoids(scene: Scene) -> Iterator[Edit]:
+    """A sigmoid of a size, right for one sign of what has that size: `1 / (1 + exp(-abs(z)))`."""
+    module = scene.dialect.library
+    for node in scene.expressions:
+        if module is None or not isinstance(node, ast.BinOp) or not _is_half(scene, node):
+            continue
+        sides = scene.draft.src(node), f"1 - {as_part(scene.draft, node, MUL)}"
+        for name, value in scene.arrays_at(node).items():
+            if scene.shape(node) != tuple(value.shape) or not _has_both_signs(value):
+                continue
+            for one, other in (sides, sides[::-1]):
+                text = f"{module}.where({name} >= 0, {one}, {other})"
+                yield scene.put(node, text, "one_sided", 1.2)
+
+
+def _has_both_signs(value: Any) -> bool:
+    x = plain(value)
+    return x is not None and x.dtype.kind == "f" and bool(np.any(x > 0) and np.any(x < 0))
+
+
+def _is_half(scene: Scene, node: ast.expr) -> bool:
+    """Whether values are shares, all of them above a half, or all below."""
+    value = plain(scene.value(node))
+    if value is None or not value.size or value.dtype.kind != "f":
+        return False
+    low, high = float(value.min()), float(value.max())
+    return 0 < low < high < 1 and (low >= 0.5 or high <= 0.5)
+
+
 def _coincide(a: Any, b: Any) -> bool:
     """Whether two arrays of one shape are equal in some places, and not in others."""
     one, other = plain(a), plain(b)
