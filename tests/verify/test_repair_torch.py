@@ -95,3 +95,39 @@ def test_the_edit_is_in_the_words_of_the_library(
 ) -> None:
     best = repairs(evidence_of(op, right, wrong, tmp_path))[0]
     assert (best.correction.after.strip(), best.codes) == (after, (code,))
+
+
+WINDOW = """
+import torch
+
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, width):
+        s = q.new_zeros(len(q), len(k))
+        for i in range(len(q)):
+            lo = max(0, i - width)
+            s[i, lo:i + 1] = k[lo:i + 1] @ q[i]
+        ctx.save_for_backward(q, k)
+        ctx.width = width
+        return s
+
+    @staticmethod
+    def backward(ctx, g):
+        q, k = ctx.saved_tensors
+        dq, dk = torch.zeros_like(q), torch.zeros_like(k)
+        for i in range(len(q)):
+            lo = max(0, i - ctx.width + 1)
+            dq[i] = g[i, lo:i + 1] @ k[lo:i + 1]
+            dk[lo:i + 1] += torch.outer(g[i, lo:i + 1], q[i])
+        return dq, dk, None
+"""
+
+
+def test_what_is_computed_again_is_in_the_backward_s_names(tmp_path: Path) -> None:
+    from chainrule.verify.pytorch import subject_of_function
+
+    function = module(WINDOW, tmp_path, next(_number)).F
+    args = [torch.randn(6, 3, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    best = repairs(examine(subject_of_function(function, [*args, 2])))[0]
+    assert best.whole
+    assert best.correction.after.strip() == "lo = max(0, i - ctx.width)"

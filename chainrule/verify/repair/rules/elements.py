@@ -90,15 +90,17 @@ def _moved(scene: Scene, part: ast.Slice) -> Iterator[str]:
 
 
 def off_by_one(scene: Scene) -> Iterator[Edit]:
-    """Index arrays one too large, or one too small."""
+    """Indices one too large, or one too small."""
     for node in scene.expressions:
         value = plain(scene.value(node))
-        if value is None or value.dtype.kind != "i" or not value.ndim:
+        if value is None or value.dtype.kind != "i":
             continue
         match node:
             case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=ast.Constant(value=1)):
                 yield scene.put(node, scene.draft.src(left), "wrong_value", 1.4)
-            case ast.Name(id=name) if isinstance(scene.draft.parents[node], ast.Tuple):
+            case ast.Name(id=name) if value.ndim and isinstance(
+                scene.draft.parents[node], ast.Tuple
+            ):
                 for text in (f"{name} + 1", f"{name} - 1"):
                     yield scene.put(node, text, "wrong_value", 1.5)
             case _:

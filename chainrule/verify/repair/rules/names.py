@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +19,7 @@ from chainrule.verify.repair.watch import is_count, plain, shape_of
 from chainrule.verify.repair.wording import forward_texts
 from chainrule.verify.trees import tree_of
 
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _AS_KEPT = 0.4
 """How unlikely it is that names are exchanged which the forward keeps in the same order."""
 
@@ -132,10 +134,12 @@ def _is_loop_counter(scene: Scene, name: str) -> bool:
 
 def as_in_forward(scene: Scene) -> Iterator[Edit]:
     """What is computed again, as the forward computes what it calls by the same name or names."""
-    made = dict[str, list[str]]()
+    made, held = dict[str, list[str]](), dict[str, str]()
     for said in forward_texts(scene.draft.source):
+        held |= _held_as(said)
         for name, texts in _assigned(said).items():
             made.setdefault(name, []).extend(texts)
+    held = {k: v for k, v in held.items() if k not in scene.watched.names}
     for node in scene.draft.statements:
         match node:
             case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value) if (
@@ -144,9 +148,23 @@ def as_in_forward(scene: Scene) -> Iterator[Edit]:
                 texts = made.get(ast.unparse(target), [])
             case _:
                 continue
-        for text in texts:
+        for text in dict.fromkeys([_NAME.sub(lambda m: held.get(m[0], m[0]), t) for t in texts]):
             if text != ast.unparse(value):
                 yield scene.put(value, text, "wrong_value", 1.2)
+
+
+def _held_as(text: str) -> dict[str, str]:
+    """What the forward's names are to the backward that are kept on an object: `w` as `ctx.w`."""
+    found = dict[str, str]()
+    for node in ast.walk(tree_of(text)):
+        match node:
+            case ast.Assign(
+                targets=[ast.Attribute(value=ast.Name()) as target], value=ast.Name(id=k)
+            ):
+                found[k] = ast.unparse(target)
+            case _:
+                continue
+    return found
 
 
 def _assigned(text: str) -> dict[str, list[str]]:
