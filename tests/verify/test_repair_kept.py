@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from chainrule import verify
+from chainrule.verify.arrays.layer import subject_of_layer
 from chainrule.verify.arrays.pair import subject_of_pair
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.repair import Repaired, repairs
@@ -276,3 +279,105 @@ def test_the_sigmoid_of_a_size_is_that_of_one_sign() -> None:
     assert best.codes == ("one_sided",)
     expected = "p = np.where(z >= 0, 1 - e / (1 + e), e / (1 + e))"
     assert best.correction.after.strip() == expected
+
+
+def test_a_value_that_nobody_has_read_is_added_to_not_thrown_away() -> None:
+    def forward(h: Any, u: Any, z: Any) -> Any:
+        return z * h + np.tanh(h @ u)
+
+    def backward(g: Any, h: Any, u: Any, z: Any) -> Any:
+        da = g * (1 - np.tanh(h @ u) ** 2)
+        dh = g * z
+        du = h.T @ da
+        dh = da @ u.T
+        return dh, du, g * h
+
+    best = repaired(forward, backward, (3, 4), (4, 4), (3, 4))
+    assert best.codes == ("overwritten",)
+    assert best.correction.after.strip() == "dh += da @ u.T"
+
+
+def test_a_number_is_added_to_the_value_that_lacks_it() -> None:
+    def forward(x: Any) -> Any:
+        alpha = 1.3
+        y = np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+        return y, (x, y, alpha)
+
+    def backward(g: Any, cache: Any) -> Any:
+        x, y, alpha = cache  # noqa: RUF059 (the mistake: it is not read)
+        slope = np.ones_like(x)
+        below = x < 0
+        slope[below] = y[below]
+        return g * slope
+
+    best = repaired(forward, backward, (3, 4))
+    assert best.correction.after.strip() == "slope[below] = y[below] + alpha"
+
+
+class Head:
+    """The logarithm of a softmax, with gradients in a dictionary of the layer's."""
+
+    def __init__(self) -> None:
+        self.params = {"W": rng.standard_normal((4, 5))}
+        self.grads: dict[str, Any] = {}
+
+    def forward(self, x: Any) -> Any:
+        s = x @ self.params["W"]
+        out = s - np.log(np.exp(s).sum(axis=-1, keepdims=True))
+        self.cache = (x, out)
+        return out
+
+    def backward(self, dy: Any) -> Any:
+        x, out = self.cache
+        ds = dy - np.exp(out)
+        self.grads["W"] = x.T @ ds
+        return ds @ self.params["W"].T
+
+
+def test_what_a_layer_keeps_is_not_made_of_the_cotangent_that_it_puts_there_later() -> None:
+    evidence = examine(subject_of_layer(Head(), (rng.standard_normal((3, 4)),)))
+    best = repairs(evidence)[0]
+    expected = "ds = dy - np.exp(out) * dy.sum(axis=-1, keepdims=True)"
+    assert best.whole and best.correction.after.strip() == expected
+
+
+class Norm:
+    """Keeps running statistics, and takes them for those of the batch."""
+
+    def __init__(self) -> None:
+        self.running = np.ones(3)
+
+    def forward(self, x: Any) -> Any:
+        mean, var = x.mean(0), x.var(0)
+        self.z = (x - mean) / np.sqrt(var + 1e-5)
+        self.running = 0.9 * self.running + 0.1 * var
+        self.inv = 1 / np.sqrt(self.running + 1e-5)
+        return self.z
+
+    def backward(self, dy: Any) -> Any:
+        return self.inv * (dy - dy.mean(0) - self.z * (dy * self.z).mean(0))
+
+
+def test_what_a_call_leaves_is_no_mistake_of_the_first_one() -> None:
+    finding = verify.pair(Norm(), 3 * rng.standard_normal((6, 3))).findings[0]
+    assert finding.name.code == "wrong_value" and finding.correction is not None
+    assert finding.correction.after.strip() == "self.inv = 1 / np.sqrt(var + 1e-5)"
+
+
+def test_the_last_value_that_is_made_of_no_cotangent_is_blamed() -> None:
+    """The exact function, and the derivative of its approximation: no edit makes that right."""
+
+    def forward(x: Any, w: Any) -> Any:
+        z = x @ w
+        return 0.5 * z * (1 + np.vectorize(math.erf)(z / np.sqrt(2)))
+
+    def backward(g: Any, x: Any, w: Any) -> Any:
+        z = x @ w
+        t = np.tanh(0.7978845608 * (z + 0.044715 * z**3))
+        slope = 0.5 * (1 + t) + 0.5 * z * (1 - t**2) * 0.7978845608 * (1 + 0.134145 * z**2)
+        dz = g * slope
+        return dz @ w.T, x.T @ dz
+
+    finding = verify.pair(forward, backward, *(rng.standard_normal(s) for s in ((3, 4), (4, 2))))
+    place = finding.findings[0].place
+    assert place is not None and place.text.startswith("slope =")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
 
-_PLAIN = 8.8
+PLAIN = 8.8
 """Names of a smaller rank stay first."""
 _STRUCTURAL = 7.5
 """The same beside an edit that is nothing but the slip undone."""
@@ -32,7 +32,8 @@ def refined(
     named = finding
     for code in dict.fromkeys(codes):
         named = replace(named, names=_with(named.names, code, correction))
-    formula = finding.correction.formula if finding.correction is not None else ""
+    stated = finding.correction if named.name.code == finding.name.code else None
+    formula = "" if stated is None else stated.formula
     merged = replace(correction, formula=formula or correction.formula)
     return replace(named, correction=merged, place=place or correction.place or finding.place)
 
@@ -49,9 +50,9 @@ def stated(finding: Finding) -> Finding:
 
 def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[Name, ...]:
     known = next((n for n in names if n.code == code), None)
-    name = known or Name(code, _said(correction), rank=_PLAIN)
+    name = known or Name(code, _said(correction), rank=PLAIN)
     others = tuple([n for n in names if n.code not in (code, "unnamed")])
-    plain = _STRUCTURAL if code in _TELLING else _PLAIN
+    plain = _STRUCTURAL if code in _TELLING else PLAIN
     second = known is not None and names[0].code in _PARTIAL and code not in _PARTIAL
     needless = code == "extra_term" and names[0].code == "wrong_axis"
     lost = names[0].code == "dropped" and code != "dropped"

@@ -179,7 +179,7 @@ def _by_factors(case: Case, axis: int, side: str, s: Array) -> Iterator[Guess]:
     if constant is not None:
         yield guess(
             "factor",
-            8.5,
+            9.0,
             f"A is N with a factor for each slice of {side} that is the same along axis "
             f"{constant}, between {s.min():.4g} and {s.max():.4g}",
             f"{name}_bar lacks a factor, or has one too much, that is the same along axis "

@@ -77,6 +77,9 @@ class _Examination:
                 conduct.linear(run, base)
         with self._guarded("the captured point"):
             self._captured(base)
+        with self._guarded("a second call"):
+            if steady and not self._wrong():
+                steady = conduct.again(run, base)
         with self._guarded("layouts of cotangents"):
             if steady and not self._wrong():
                 conduct.layouts(run, base)

@@ -70,14 +70,28 @@ def reads_end(run: Run, xs: Sequence[Any], k: int, axis: int) -> bool:
 
 def leaves_remainder(run: Run) -> bool:
     """Whether the forward's code says what becomes of what is left over: `x[: n // k * k]` cuts it
-    off, `x[i : i + k] for i in range(0, n, k)` is a shorter piece. It is then made for all
-    lengths."""
+    off, `x[i : i + k] for i in range(0, n, k)` is a shorter piece, and `(n - k) // s + 1` windows
+    leave it out. It is then made for all lengths."""
     source = run.subject.source
     nodes = [] if source is None else list(ast.walk(tree_of(source.forward_text)))
     whole = any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.FloorDiv) for n in nodes)
     cut = [n.upper for n in nodes if isinstance(n, ast.Slice)]
     cuts = whole and any(isinstance(e, ast.BinOp) and isinstance(e.op, ast.Mult) for e in cut)
-    return cuts or any(map(_goes_in_pieces, nodes))
+    return cuts or any(_goes_in_pieces(n) or counts_windows(n) for n in nodes)
+
+
+def counts_windows(node: ast.AST) -> bool:
+    """Whether it says how many windows there are, by a division that rounds, and one more."""
+    match node:
+        case (
+            ast.BinOp(left=ast.BinOp(op=ast.FloorDiv()), op=ast.Add(), right=ast.Constant(value=1))
+            | ast.BinOp(
+                left=ast.Constant(value=1), op=ast.Add(), right=ast.BinOp(op=ast.FloorDiv())
+            )
+        ):
+            return True
+        case _:
+            return False
 
 
 def _goes_in_pieces(node: ast.AST) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from time import perf_counter
 
-from chainrule.verify.measure import conduct, cotangents, meant, oblong, points, sizes
+from chainrule.verify.measure import conduct, cotangents, meant, oblong, points, sizes, windows
 from chainrule.verify.measure.beyond import is_beyond
 from chainrule.verify.measure.captured import around
 from chainrule.verify.measure.noise import Base, based, vanished
@@ -49,7 +49,7 @@ class OtherPoints:
         if not tried:
             run.skip("other sizes", "the forward works at none that was tried")
         smallest = min(found, key=lambda b: sum([y.size for y in b.ys]))
-        for point in oblong.points(run, smallest):
+        for point in (*oblong.points(run, smallest), *windows.points(run, base)):
             self._elsewhere(point, "size", right)
         return smallest
 
@@ -97,8 +97,8 @@ class OtherPoints:
 
     def _is_meant(self, point: Point) -> bool:
         """Whether a backward has to be right at other sizes, those of a point. Of other proportions
-        it was asked before."""
-        if point.kind == "aspect":
+        and of what windows leave out it was asked before."""
+        if point.kind in ("aspect", "remainder"):
             return True
         first = self.seen[0][0] if self.seen else None
         if self._is_right_at_multiples:
@@ -140,7 +140,7 @@ class OtherPoints:
         """Say what is wrong at a point, the captured one being right."""
         run, point = self.run, base.point
         # Without code of its own a subject may hold sizes that nobody sees, as ops do.
-        written = run.subject.source is not None and point.kind == "size"
+        written = run.subject.source is not None and point.kind in ("size", "remainder")
         for k, shape in found.misshaped.items() if written else ():
             says = f"at {point.name} the gradient has shape {shape}"
             run.behaves(code, k, says, point=point.name, got=shape, expected=base.xs[k].shape)

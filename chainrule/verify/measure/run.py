@@ -47,7 +47,7 @@ class Point:
     """To read: "as captured"."""
     xs: tuple[Any, ...]
     kind: str
-    """captured, moved, size, aspect, sign, value or dtype: what it varies."""
+    """captured, moved, size, aspect, remainder, sign, value or dtype: what it varies."""
     judged: frozenset[int] | None = None
     """Inputs whose gradients have to be right there; None for all."""
 

@@ -8,7 +8,6 @@ the correction; the slip that it undoes is the name of the mistake, found withou
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import process_time
@@ -18,6 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from chainrule.verify.diagnose.approximate import SMALL
+from chainrule.verify.diagnose.edits import PLAIN
 from chainrule.verify.diagnose.forward_text import may_change
 from chainrule.verify.evidence import Evidence, Trial
 from chainrule.verify.finding import Correction, Finding
@@ -25,14 +25,13 @@ from chainrule.verify.measure.run import epsilon
 from chainrule.verify.place import Place
 from chainrule.verify.repair.draft import Draft, UnreadableError
 from chainrule.verify.repair.helpers import helpers
-from chainrule.verify.repair.lab import Lab, laboratory
+from chainrule.verify.repair.lab import laboratory
 from chainrule.verify.repair.moving import moved_home
 from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem, problem
 from chainrule.verify.repair.search import Version, keeping, replayed, versions
 from chainrule.verify.repair.sparing import spared
 from chainrule.verify.repair.suspects import suspect
-from chainrule.verify.repair.truth import first_wrong
 from chainrule.verify.subject import Source
 
 SECONDS = 2.4
@@ -123,20 +122,13 @@ def blamed(evidence: Evidence) -> tuple[Place, str] | None:
         lab = laboratory(posed, Draft.of(posed.source), posed.targets[0])
     except UnreadableError:
         return None
-    wrong = None if lab is None else first_wrong(lab) or _suspected(lab)
+    wrong = None if lab is None else suspect(lab)
     if lab is None or wrong is None:
         return None
     node, says = wrong
     above = lab.scene.draft.text[: lab.scene.draft.span(node)[0]].count("\n")
     file, function = posed.source.file, posed.source.function.__qualname__
     return Place(file, posed.source.first_line + above, function), says
-
-
-def _suspected(lab: Lab) -> tuple[ast.expr, str] | None:
-    node = suspect(lab)
-    if node is None:
-        return None
-    return node, f"another value of `{lab.scene.draft.src(node)}` alone would make it right"
 
 
 def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
@@ -151,7 +143,7 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
         found += _in_backward(posed, codes)
     if not kept and not any(r.whole and r.cost <= _PLAIN for r in found):
         found += [replace(r, cost=r.cost + _ELSEWHERE) for r in _in_forward(posed, codes)]
-    named = [] if finding is None else [finding.name.code]
+    named = [finding.name.code] if finding is not None and finding.name.rank < PLAIN else []
     for rule, why in posed.failures.items():
         evidence.skipped.append(("some corrections", f"`{rule}` failed: {why}"))
     found = [replace(r, misplaced=_is_misplaced(posed, r, named)) for r in found]

@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.measure import cotangents as memory
-from chainrule.verify.measure import oblong, sizes
+from chainrule.verify.measure import oblong, sizes, windows
 from chainrule.verify.measure import points as variation
 from chainrule.verify.measure.captured import captured
 from chainrule.verify.measure.conduct import elsewhere
@@ -190,7 +190,7 @@ def _targets(evidence: Evidence) -> Iterator[Target]:
     resized = itertools.islice(sizes.others(run, base), 2 if resizable else 0)
     varied = itertools.islice(variation.varied(run, base.point, base.point), _VARIED)
     sized = resizable and any(b.code == "size" for b in evidence.behaviours)
-    apart = oblong.points(run, base) if sized else ()
+    apart = (*oblong.points(run, base), *windows.points(run, base)) if sized else ()
     for point in itertools.chain(apart, resized, varied):
         yield from _at(subject, point, layouts=False)
 

@@ -18,10 +18,11 @@ from chainrule.verify.repair.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.fit import replaced
 from chainrule.verify.repair.sparing import Failures
 from chainrule.verify.repair.syntax import (
-    bases,
     elements,
+    gives,
     is_simple,
     is_stored,
+    mentions,
     names_in,
 )
 from chainrule.verify.repair.valued import statements_of_value
@@ -253,19 +254,19 @@ class Scene:
             targets = [
                 t for n in rest for t in (n.targets if isinstance(n, ast.Assign) else [n.target])
             ]
-            found = {name for t in targets for name in bases(t)}
+            found = {name for t in targets for name in gives(t)}
         for _ in range(3):  # Loops hand values on; nobody's chains go further back than this.
             for n in self.draft.nodes:
                 if isinstance(n, ast.Assign | ast.AugAssign | ast.For):
                     value = n.iter if isinstance(n, ast.For) else n.value
                     targets = n.targets if isinstance(n, ast.Assign) else [n.target]
-                    if names_in(value) & found:
-                        found |= {name for t in targets for name in bases(t)}
+                    if mentions(value) & found:
+                        found |= {name for t in targets for name in gives(t)}
         return found
 
     def flows(self, node: ast.AST) -> bool:
         """Whether a node depends on a cotangent."""
-        return bool(names_in(node) & self.flowing)
+        return bool(mentions(node) & self.flowing)
 
     def flows_at(self, start: int, end: int) -> bool:
         """Whether a whole value, of which this is a stretch, depends on a cotangent."""

@@ -40,6 +40,9 @@ _TRUE = 0.3
 """How much likelier a version is for each value that is known to be right in it."""
 _TWICE = 0.6
 """How unlikely it is that one thing was meant to be kept twice: the backward could read it so."""
+_LAST = 0.04
+"""Of places where a forward may keep something else, the last one is the likeliest: what it keeps
+for another call comes before."""
 WIDTH = 6
 """Versions of one depth that are edited further."""
 
@@ -160,8 +163,8 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
     rules = (kept_copies, another_name, kept_others, kept_functions, kept_at_another_time)
     proposed = [e for rule in rules for e in spared(problem.failures, rule, lab.scene)]
     proposed += keeping_edits(lab.scene, edits)
-    twice = [_TWICE * kept_twice(lab.scene, e) for e in proposed]
-    costs = [e.cost - NAMED * (e.code in codes) + t for e, t in zip(proposed, twice, strict=True)]
+    more = [_TWICE * kept_twice(lab.scene, e) - _LAST * e.start / len(first.body) for e in proposed]
+    costs = [e.cost - NAMED * (e.code in codes) + m for e, m in zip(proposed, more, strict=True)]
     proposed = [replace(e, cost=c) for e, c in zip(proposed, costs, strict=True)]
     for edit in sorted(proposed, key=cost_of):
         found = None if problem.over else _applied(problem, at, start, edit)

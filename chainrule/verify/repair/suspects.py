@@ -1,31 +1,103 @@
 """Where no repair was found: the value that alone explains what is wrong, by the fewest numbers.
 
-If some other value of an expression would make a wrong gradient right, the mistake may be there. Of
-a whole gradient that is no news, since it can be anything. But what an expression adds to a few
-elements, or in a few directions, would hardly explain a difference by chance.
+A value that is made of no cotangent is the same for all of them: if one other value of it would
+make the gradients right for two cotangents, it is wrong, or made of what is. Else: if some other
+value of an expression would make a wrong gradient right, the mistake may be there. Of a whole
+gradient that is no news, since it can be anything. But what an expression adds to a few elements,
+or in a few directions, would hardly explain a difference by chance.
 """
 
 from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from time import process_time
 
 import numpy as np
 
-from chainrule.verify.repair.lab import LARGEST, Lab
-from chainrule.verify.repair.response import Effect, at_turn, is_in_span, moved
+from chainrule.verify.repair.lab import LARGEST, Lab, laboratory
+from chainrule.verify.repair.response import Effect, at_turn, in_turns, is_in_span, moved, solved
 from chainrule.verify.repair.scene import Shape
+from chainrule.verify.repair.target import cotangents, target
+from chainrule.verify.repair.truth import first_wrong, is_true
 from chainrule.verify.subject import Array
 
 _SECONDS = 1.0
 """For looking at all expressions; the last ones of a text are looked at first."""
+_MENDED = 1e-3
+"""The share of a difference that may be left."""
 _NEWS = 0.75
 """An expression that can bring about more than this share of all differences explains nothing."""
 
 
-def suspect(lab: Lab) -> ast.expr | None:
+def suspect(lab: Lab) -> tuple[ast.expr, str] | None:
+    """The expression at which the mistake may be, and why."""
+    wrong, fixed = first_wrong(lab), _of_no_cotangent(lab)
+    if fixed is not None and (wrong is None or _parts(fixed) > _parts(wrong[0])):
+        says = "would make it right, the same one for every cotangent"
+        return fixed, f"another value of `{lab.scene.draft.src(fixed)}` {says}"
+    if wrong is not None:
+        return wrong
+    node = _least(lab)
+    if node is None:
+        return None
+    return node, f"another value of `{lab.scene.draft.src(node)}` alone would make it right"
+
+
+def _of_no_cotangent(lab: Lab) -> ast.expr | None:
+    """The first value that is made of no cotangent, and of which one other value would mend all
+    that is wrong, for two cotangents."""
+    there, stop = _for_another_cotangent(lab), process_time() + _SECONDS
+    for node in lab.scene.roots if there is not None else ():
+        if process_time() > stop:
+            break
+        assigned = isinstance(lab.scene.draft.parents[node], ast.Assign)
+        if lab.scene.flows(node) or not assigned or isinstance(node, ast.Name):
+            continue
+        if is_true(lab, node):
+            continue
+        labs = [lab] if there is None else [lab, there]
+        found = [(b.residuals, _columns(b, node)) for b in labs]
+        rows = [(c[i], r) for rs, c in found if c is not None for i, r in rs.items() if i in c]
+        if len(rows) == sum([len(b.residuals) for b in labs]) and _is_explained(rows):
+            step, _ = solved(*zip(*rows, strict=True))
+            if all(_brings_about(b, node, step) for b in labs):
+                return node
+    return None
+
+
+def _brings_about(lab: Lab, node: ast.expr, step: Array) -> bool:
+    """Whether a step of a node's values mends what is wrong: so it does if they enter linearly."""
+    shapes = [s or () for s in lab.scene.watched.shapes[lab.scene.draft.index[node]]]
+    ends = np.cumsum([_size(s) for s in shapes])[:-1]
+    parts = [p.reshape(s) for p, s in zip(np.split(step, ends), shapes, strict=True)]
+    effect = lab.effect(node, in_turns(parts)) or {}
+    return all(
+        i in effect and np.linalg.norm(r - effect[i]) <= _MENDED * np.linalg.norm(r)
+        for i, r in lab.residuals.items()
+    )
+
+
+def _parts(node: ast.expr) -> int:
+    """How much there is in an expression that can be wrong."""
+    return sum([1 for _ in ast.walk(node)])
+
+
+def _for_another_cotangent(lab: Lab) -> Lab | None:
+    subject, xs = lab.problem.subject, lab.target.xs
+    gs = cotangents(subject, xs, 2)
+    made = None if gs is None else target(lab.target.name, subject, xs, gs, _SECONDS)
+    return None if made is None else laboratory(lab.problem, lab.scene.draft, made)
+
+
+def _is_explained(rows: Sequence[tuple[Array, Array]]) -> bool:
+    """Whether columns give what is missing everywhere, and could not give anything else."""
+    columns, residual = (np.concatenate(part) for part in zip(*rows, strict=True))
+    return _freedom(columns) < _NEWS and is_in_span(columns, residual)
+
+
+def _least(lab: Lab) -> ast.expr | None:
     """The expression of which another value would mend most, and that can bring about least."""
     found = list[tuple[int, float, ast.expr]]()
     stop = process_time() + _SECONDS

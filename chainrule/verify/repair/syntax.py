@@ -43,6 +43,29 @@ def bases(target: ast.expr) -> set[str]:
     return names_in(target)
 
 
+def mentions(node: ast.AST) -> set[str]:
+    """Names that a node mentions, and what they hold by name: of `self.w`, `self` and that."""
+    return names_in(node) | {_held(n) for n in ast.walk(node)} - {""}
+
+
+def gives(target: ast.expr) -> set[str]:
+    """What an assignment gives or changes, in these words: `d` of `d[i]`, `self.grads` of
+    `self.grads["W"]`."""
+    while isinstance(target, ast.Subscript | ast.Attribute | ast.Starred) and not _held(target):
+        target = target.value
+    if isinstance(target, ast.Tuple | ast.List):
+        return {name for e in target.elts for name in gives(e)}
+    return {_held(target)} if _held(target) else names_in(target)
+
+
+def _held(node: ast.AST) -> str:
+    match node:
+        case ast.Attribute(value=ast.Name(id=name), attr=attr):
+            return f"{name}.{attr}"
+        case _:
+            return ""
+
+
 def is_stored(node: ast.Name) -> bool:
     """Whether a name is assigned to."""
     return isinstance(node.ctx, ast.Store)

@@ -116,7 +116,7 @@ def truths(lab: Lab) -> int:
 
 
 def is_true(lab: Lab, node: ast.expr) -> bool:
-    """Whether a value is known to be a true cotangent."""
+    """Whether a value is known to be a true cotangent, or what the forward calls so."""
     known = _multiples(lab)
     return node in known and _one(known[node])
 

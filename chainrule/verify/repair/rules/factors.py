@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ATOM, MUL, POW, as_part, called, number
 from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.watch import is_count, plain, shape_of
 from chainrule.verify.repair.wording import forward_texts
 
 _CASTS = {"astype", "float", "half", "double", "detach", "to", "round", "bfloat16", "float32"}
@@ -254,6 +254,25 @@ def sizes(scene: Scene) -> Iterator[Edit]:
                 continue
         for text in scene.extents if not _decides(scene, node) else ():
             yield scene.put(node, text, code, 1.5 + 0.3 * ("shape" not in text))
+
+
+def shapes(scene: Scene) -> Iterator[Edit]:
+    """The shape of an array in place of one that is put together of sizes."""
+    for node in scene.expressions:
+        match node:
+            case ast.Call(args=[ast.Tuple(elts=sizes) as first, *_]):
+                start, end = scene.draft.span(first)
+            case ast.Call(args=[first, _, *_] as sizes) if not node.keywords:
+                start, end = scene.draft.span(first)[0], scene.draft.span(sizes[-1])[1]
+            case _:
+                continue
+        here = scene.draft.body[start:end]
+        if not all(is_count(scene.value(n)) for n in sizes):
+            continue
+        for name, value in scene.arrays_at(node).items():
+            if len(shape_of(value) or ()) == len(sizes) and name not in scene.cotangents:
+                says = f"`{here}` becomes `{name}.shape`"
+                yield Edit(start, end, f"{name}.shape", "size", 1.3, says)
 
 
 def _beside(size: str) -> list[str]:

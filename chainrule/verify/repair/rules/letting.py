@@ -33,6 +33,34 @@ def let_in(scene: Scene) -> Iterator[Edit]:
                 yield scene.put(root, whole, "ignores_cotangent", 1.1 + cost)
 
 
+def offsets(scene: Scene) -> Iterator[Edit]:
+    """The cotangent, or its sum, as a factor of a term that has none, beside one that has: `g - p`
+    to `g - p * g.sum(axis=-1, keepdims=True)`, of a log-softmax."""
+    for node in scene.expressions:
+        match node:
+            case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
+                terms = [(left, right), (right, left)]
+            case _:
+                continue
+        for alone, beside in terms:
+            if scene.flows(alone) or not scene.flows(beside) or not scene.shape(alone):
+                continue
+            here = as_part(scene.draft, alone, MUL)
+            for name in sorted(scene.cotangents & names_in(beside)):
+                for form in _sums(scene, name):
+                    yield scene.put(alone, f"{here} * {form}", "missing_term", 1.1)
+
+
+def _sums(scene: Scene, name: str) -> list[str]:
+    """A cotangent by itself, and its sums along each axis."""
+    shape = shape_of(scene.watched.names.get(name)) or ()
+    axes = [-1, *range(len(shape) - 1)]
+    return [
+        name,
+        *[f"{name}.sum({scene.dialect.along(axis, keep=True)})" for axis in axes if shape],
+    ]
+
+
 def _gradients(scene: Scene) -> list[ast.expr]:
     """Arrays that the function returns, or puts into something."""
     given = [n for n in scene.returned if scene.shape(n)]

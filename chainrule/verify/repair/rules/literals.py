@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import ADD, as_part
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.repair.wording import forward_texts
@@ -19,6 +20,8 @@ _SAME_PLACE, _FRACTION, _WHOLE = 0.9, 1.3, 1.55
 fractions and for whole numbers."""
 _GUARD = 0.6
 """How unlikely it is that what the forward adds to a value was forgotten."""
+_NAMED = 1.4
+"""How unlikely it is that a number with a name was to be added."""
 _POWERS, _NEARLY = (2, 3, 4), 0.1
 """What the derivative of a power brings with it, and how near a multiple has to come."""
 
@@ -100,6 +103,18 @@ def with_addend(scene: Scene) -> Iterator[Edit]:
         if here in sums and not _is_added_to(scene, node):
             for text in dict.fromkeys(sums[here]):
                 yield scene.put(node, f"({text})", "factor", _GUARD)
+
+
+def number_added(scene: Scene) -> Iterator[Edit]:
+    """A number with a name, added to a value: of an exponential linear unit below zero the slope is
+    `y + alpha`."""
+    named = [k for k, v in scene.numbers.items() if isinstance(v, float) and k.isidentifier()]
+    for node in scene.roots:
+        if scene.is_array(node) and not scene.flows(node):
+            here = as_part(scene.draft, node, ADD)
+            for name in named:
+                for sign in "+-":
+                    yield scene.put(node, f"{here} {sign} {name}", "missing_term", _NAMED)
 
 
 def _is_added_to(scene: Scene, node: ast.expr) -> bool:

@@ -1,0 +1,60 @@
+"""The captured point with lengths that windows do not divide: of an image of 6 rows, windows of 3
+at a step of 2 leave out the last one. A backward that counts back from its windows may forget it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from chainrule.verify.measure.lengths import LARGEST, free
+from chainrule.verify.measure.meant import counts_windows
+from chainrule.verify.measure.noise import Base
+from chainrule.verify.measure.run import Point, Run, UnusableError, is_array
+from chainrule.verify.measure.sizes import resized, size_of
+from chainrule.verify.trees import tree_of
+
+_MOST = 2
+"""Points: rows, and columns."""
+_LONGER = (1, 2)
+_BY_LIBRARY = re.compile(r"\b(conv\dd|(avg|max)_pool\dd|unfold)\(")
+
+
+def points(run: Run, base: Base) -> Iterator[Point]:
+    """Versions of the point with one length larger, of which the forward, whose code counts
+    windows, gives no more results than before."""
+    found = 0
+    for n in reversed(free(run, base)) if _counts_windows(run) else ():
+        longer = next((p for m in _LONGER if (p := _left_over(run, base, n, n + m))), None)
+        if longer is not None:
+            yield longer
+            found += 1
+        if found == _MOST:
+            return
+
+
+def _counts_windows(run: Run) -> bool:
+    """Whether the forward says how many windows there are, by a division that rounds, and one more;
+    or lets a library do so."""
+    source = run.subject.source
+    text = "" if source is None else source.forward_text
+    return bool(_BY_LIBRARY.search(text)) or any(map(counts_windows, ast.walk(tree_of(text))))
+
+
+def _left_over(run: Run, base: Base, n: int, m: int) -> Point | None:
+    """The point with axes of length n longer, if something is left out then."""
+    try:
+        xs = tuple([resized(run, x, k, {n: m}) for k, x in enumerate(base.xs)])
+        if size_of(xs) > max(LARGEST, size_of(base.xs)):
+            return None
+        ys = run.forward(xs)
+    except UnusableError:
+        return None
+    pairs = list(zip(ys, base.ys, strict=True))
+    if any(y.shape != z.shape or not np.isfinite(y).all() for y, z in pairs):
+        return None
+    shapes = " ".join([str(v.shape) for v in xs if is_array(v) and v.ndim])
+    return Point(f"other sizes {shapes}", xs, "remainder")
