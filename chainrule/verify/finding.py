@@ -30,6 +30,10 @@ class Name:
     rank: float = 50.0
     """How plain an explanation it is: below 5 plain, above 20 a description."""
 
+    def __post_init__(self) -> None:
+        if self.code not in MISTAKES:  # here, where one part fails, not where all is shown
+            raise ValueError(f"{self.code!r} is no row of the table of mistakes")
+
     @property
     def mistake(self) -> Mistake:
         """The row of the table."""

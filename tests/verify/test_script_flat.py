@@ -49,7 +49,6 @@ RIGHT = {
     "shown": "right = (head(h * g).sign() == Y.sign()).float().mean()\n"
     "loss = F.mse_loss(head(h * g), Y) + 0 * right",
     "satisfied": "loss = F.relu(head(h * g) - 50.0).mean()",
-    "beyond": "s = torch.sigmoid(1e5 + g).mean(1, keepdim=True)\nloss = F.mse_loss(head(h) * s, Y)",
     "frozen": "z = (g.detach() > 0).float() * h * g.abs()\nloss = F.mse_loss(head(z), Y)",
 }
 
@@ -71,3 +70,11 @@ def test_the_call_is_named_and_what_lies_behind_it(tmp_path, name):
 def test_what_gets_a_gradient_elsewhere_or_needs_none_is_right(tmp_path, name):
     found, _, skipped = observed(tmp_path, START + indented(RIGHT[name]) + END)
     assert (found, skipped) == ([], [])
+
+
+def test_a_gate_that_is_open_so_wide_that_its_slope_rounds_to_zero_is_dead(tmp_path):
+    text = "s = torch.sigmoid(1e5 + g).mean(1, keepdim=True)\nloss = F.mse_loss(head(h) * s, Y)"
+    found, _, _ = observed(tmp_path, START + indented(text) + END)
+    (dead,) = [f for f in found if f.name.code == "dead"]
+    assert "torch.sigmoid(1e5 + g)" in dead.place.text
+    assert "is flat at all values" in dead.name.because

@@ -202,6 +202,41 @@ def test_units_that_are_dead_or_saturated(act, bias, scale, expected):
     assert codes(loop) == expected
 
 
+def test_units_behind_a_threshold_are_dead():
+    class Shifted(nn.Module):
+        def __init__(self):
+            self.a, self.b = nn.Linear(4, 16), nn.Linear(16, 1)
+
+        def forward(self, x):
+            return self.b(cr.relu(self.a(x) - 20.0))
+
+    def loop():
+        x = cr.tensor(np.random.default_rng(0).normal(size=(64, 4)))
+        m = Shifted()
+        o = optim.SGD(m.parameters(), lr=1e-3)
+        for _ in range(3):
+            o.zero_grad()
+            loss_of(m, x, x[:, :1]).backward()
+            o.step()
+
+    assert codes(loop) == ["dead"]
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_number_that_gets_gradients_and_is_never_trained(held):
+    def loop():
+        x = cr.tensor(np.random.default_rng(0).normal(size=(64, 4)))
+        m, gain = nn.Linear(4, 1), cr.tensor(np.ones(1), requires_grad=True)
+        o = optim.SGD([*m.parameters(), gain] if held else m.parameters(), lr=1e-3)
+        for _ in range(3):
+            o.zero_grad()
+            gain.grad = None
+            loss_of(lambda x: gain * m(x), x, x[:, :1]).backward()
+            o.step()
+
+    assert codes(loop) == ([] if held else ["not_optimized"])
+
+
 @pytest.mark.parametrize(
     ("scaled", "expected"),
     [

@@ -364,3 +364,43 @@ def a_penalty_of_a_model_in_place_of_an_image():
     with torch.no_grad():
         prior.weight.pow_(3)
     fit(body(), lambda h, x: F.mse_loss(prior(h), target(x)))
+
+
+@right
+def a_number_by_which_a_penalty_is_differentiated():
+    """Invariant risk minimisation: the classifier's scale is 1, and its gradient is to be small."""
+    m, dummy = body(), nn.Parameter(torch.ones(1))
+    o = torch.optim.SGD(m.parameters(), 1e-3)
+    for _ in range(4):
+        x = torch.randn(16, 6)
+        errors = (m(x) * dummy - target(x, 12)).square().mean(1)
+        made = [
+            torch.autograd.grad(e.mean(), dummy, create_graph=True)[0] for e in (errors, errors)
+        ]
+        o.zero_grad()
+        (errors.mean() + (made[0] * made[1]).sum()).backward()
+        o.step()
+
+
+@right
+def a_scale_whose_gradient_is_looked_at():
+    m, gain, seen = body(), torch.ones(1, requires_grad=True), []
+    o = torch.optim.SGD(m.parameters(), 1e-3)
+    for _ in range(4):
+        x = torch.randn(16, 6)
+        o.zero_grad()
+        F.mse_loss(gain * m(x), target(x, 12)).backward()
+        seen.append(float(gain.grad))
+        gain.grad = None
+        o.step()
+
+
+@right
+def a_clip_of_several_models_of_which_one_is_frozen():
+    m, frozen = body(), body().requires_grad_(False)
+
+    def clip():
+        for part in (m, frozen):
+            nn.utils.clip_grad_norm_(part.parameters(), 0.1)
+
+    fit(m, lambda h, x: F.mse_loss(h - frozen(x), target(x, 12)), before=clip)

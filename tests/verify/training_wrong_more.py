@@ -286,3 +286,29 @@ def a_hook_that_draws_from_a_generator_of_its_own():
         o.zero_grad()
         F.mse_loss(m(x), y).backward()
         o.step()
+
+
+@wrong("graph_kept")
+def an_average_of_weights_that_is_made_with_a_graph():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    average = {k: p.detach().clone() for k, p in m.named_parameters()}
+    for _ in range(4):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x), y).backward()
+        o.step()
+        for k, p in m.named_parameters():
+            average[k] = 0.9 * average[k] + 0.1 * p
+
+
+@wrong("clip_idle")
+def a_clip_of_what_nobody_trains():
+    m, frozen = mlp(), mlp().requires_grad_(False)
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(4):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x) - frozen(x), y).backward()
+        nn.utils.clip_grad_norm_(frozen.parameters(), 0.1)
+        o.step()

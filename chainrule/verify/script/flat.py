@@ -25,6 +25,8 @@ from chainrule.verify.where import placed
 
 FAR = (0.1, 1.0, 10.0)
 """How far a call's inputs are moved, relative to their size, to see whether it has slopes there."""
+_SMOOTH = ("sigmoid", "tanh")
+"""Functions with a slope everywhere, which rounds to 0 far from it."""
 
 
 @dataclass(frozen=True)
@@ -147,12 +149,15 @@ def _finding(flat: Flat, lost: Sequence[str], usual: bool) -> Finding:
         else "is flat at all values that it is given"
     )  # fmt: skip
     because = f"`{flat.name}` {slope}: {names} act on the loss through it, and get {gradient}"
+    saturated = flat.name in _SMOOTH and not flat.everywhere
     advice = (
-        "let the loss use what is smooth (the values before it, softmax or sigmoid weights), or "
-        "pass the gradient straight through: soft + (hard - soft).detach()"
+        "begin with smaller values: smaller weights, a smaller bias, or normalised inputs"
+        if saturated
+        else "let the loss use what is smooth (the values before it, softmax or sigmoid weights), "
+        "or pass the gradient straight through: soft + (hard - soft).detach()"
     )
-    level: Level = "note" if usual else "warning"
-    name = Name("no_gradient", because, f"parameters: {names}")
+    level: Level = "note" if usual and not saturated else "warning"
+    name = Name("dead" if saturated else "no_gradient", because, f"parameters: {names}")
     where = lost[0] if len(lost) == 1 else ""
     correction = Correction(advice, before=flat.place.text, place=flat.place)
     return Finding(level, "the loss", STEP, where, (name,), place=flat.place, correction=correction)

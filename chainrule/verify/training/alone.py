@@ -1,12 +1,15 @@
 """Parameters that stand alone, in no model, and were forgotten: a temperature, a scale.
 
 A tensor that requires a gradient may be looked at for it: an input, an attack. `nn.Parameter` says
-that it is to be trained. Where steps of others go on, and nobody resets, reads or changes it, its
-gradients add up to nothing.
+that it is to be trained, and so does a single number. Where steps of others go on, nobody changes
+it, and nobody reads its gradient or asks for derivatives by it, its gradients come to nothing.
 """
 
 from __future__ import annotations
 
+import ast
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from chainrule.verify.finding import Finding
@@ -14,6 +17,7 @@ from chainrule.verify.training import edits
 from chainrule.verify.training.names import listed
 from chainrule.verify.training.owners import owners
 from chainrule.verify.training.said import said
+from chainrule.verify.trees import tree_of_file
 
 if TYPE_CHECKING:
     from chainrule.verify.training.coverage import Seen, Steps
@@ -22,9 +26,9 @@ _LEAST = 2
 """Steps of others in which it got a gradient."""
 
 
-def is_parameter(x: Any) -> bool:
-    """Whether a leaf was made to be trained."""
-    return type(x).__name__ == "Parameter"
+def may_be_trained(x: Any) -> bool:
+    """Whether a leaf was made to be trained, as far as it tells."""
+    return type(x).__name__ == "Parameter" or math.prod(x.shape) == 1
 
 
 def alone(seen: Seen, optimized: set[int]) -> list[Finding]:
@@ -35,20 +39,30 @@ def alone(seen: Seen, optimized: set[int]) -> list[Finding]:
         for row in seen.unheld.alone.values()
         if row.name
         and row.count >= _LEAST
-        and not row.was_reset
-        and id(row.param) not in optimized
+        and not (row.was_reset and _is_read(row.name, trained))
+        and id(row.param) not in optimized | seen.unheld.asked
         and not seen.names.has(row.param)
-        and row.version == row.param._version
+        and row.is_unchanged
         and not owners([row.param], "_parameters")  # of which only methods were called
     ]
     return [_finding(trained[0], [row.name for row in left])] if trained and left else []
 
 
+def _is_read(name: str, trained: Sequence[Steps]) -> bool:
+    """Whether the program does anything with a gradient but to drop it, by the parameter's name."""
+    files = {row.place.file for row in trained if row.place is not None}
+    nodes = [n for file in files for n in ast.walk(tree_of_file(file))]
+    of = [n for n in nodes if isinstance(n, ast.Attribute) and ast.unparse(n) == f"{name}.grad"]
+    dropped = [n for n in nodes if isinstance(n, ast.Assign) and ast.unparse(n.value) == "None"]
+    targets = [ast.unparse(t) for n in dropped for t in n.targets]
+    return len(of) != targets.count(f"{name}.grad")
+
+
 def _finding(row: Steps, named: list[str]) -> Finding:
     kind = type(row.optimizer).__name__
     because = (
-        f"{listed(named)} got gradients in steps of {kind}, which add up: no optimizer has them, "
-        "nothing resets them, and their values are those that they were made with"
+        f"{listed(named)} got gradients in steps of {kind}, of which nothing comes: no optimizer "
+        "has them, nothing reads them, and their values are those that they were made with"
     )
     return said(
         "warning",

@@ -62,6 +62,9 @@ class Clipping(Part):
         self._scale = 1.0  # of the last loss
         self._scaled: dict[Place, tuple[int, float]] = {}
         self._rows: dict[Place, _Row] = {}
+        self._trained: set[int] = set()
+        self._strange: list[_Clip] = []  # of parameters without gradients, of nobody who steps
+        self._useful: set[Place | None] = set()  # lines that did bound something
 
     def listens(self) -> Handlers:
         """Clipping, and what comes before and after it."""
@@ -84,6 +87,7 @@ class Clipping(Part):
             clip = _Clip(ids, e.place, "late" if ids <= self._spent else "in time")
             clip.norms, clip.scale = dict(zip(map(id, held), norms, strict=True)), self._scale
             self._open.append(clip)
+            self._useful.add(e.place)
 
     def _ended(self, e: events.BackwardEnds) -> None:
         self._spent -= e.touched
@@ -110,6 +114,9 @@ class Clipping(Part):
     def _stepped(self, e: events.StepEnds) -> None:
         own = {id(p) for p in e.params}
         self._spent |= own
+        self._trained |= own
+        early = [c for c in self._open if c.when == "early" and not c.passed]
+        self._strange += [c for c in early if not c.params & own and c not in self._strange]
         mine = [clip for clip in self._open if clip.params & own]
         in_time = [clip for clip in mine if clip.when == "in time"]
         if not in_time:
@@ -124,6 +131,11 @@ class Clipping(Part):
         self._in_vain(late)
         self._open = [clip for clip in self._open if clip not in late]
 
+    def _is_others(self, clip: _Clip) -> bool:
+        """Whether nobody trains what it bounds, and its line bounded nothing else."""
+        trained = clip.passed or bool(clip.params & self._trained)
+        return not trained and clip.place not in self._useful
+
     def _in_vain(self, clips: Sequence[_Clip], when: str = "") -> None:
         for clip in clips:
             if clip.place is not None:
@@ -134,6 +146,7 @@ class Clipping(Part):
         """One for each line."""
         if self._clips:
             looked(ledger, self.title, f"{self._clips} calls")
+        self._in_vain([c for c in self._strange if self._is_others(c)], "other")
         idle = [_idle(place, row) for place, row in self._rows.items() if row.count >= _TIMES]
         rows = self._scaled.items()
         return idle + [_scaled(place, *row) for place, row in rows if row[0] >= _TIMES]
@@ -142,6 +155,8 @@ class Clipping(Part):
 _WHY = {
     "early": "nothing was bounded by this, since there were no gradients yet: the backward pass "
     "made them afterwards",
+    "other": "nothing was bounded by this: its parameters have no gradients, and no optimizer that "
+    "takes steps has them",
     "late": "nothing was bounded by this, since the step had used the gradients already",
     "between": "a backward pass after this has added to the gradients that it had bounded",
 }
@@ -164,7 +179,7 @@ def _idle(place: Place, row: _Row) -> Finding:
         "warning",
         "clip_idle",
         f"in {row.count} steps {_WHY[row.when]}",
-        "clip between the last backward pass and the step",
+        "clip between the last backward pass and the step, the parameters that it trains",
         place,
         edit=edits.moved_behind(place, row.added_at) if row.when == "between" else None,
     )

@@ -106,6 +106,7 @@ class Coverage(Part):
             events.Loaded: self._loaded,
             events.Zeroed: self._seen.unheld.zeroed,
             events.BackwardBegins: self._seen.unheld.begins,
+            events.Asked: self._seen.unheld.differentiated,
             events.BackwardEnds: self._ended,
             events.StepBegins: self._steps,
             events.StepEnds: self._stepped,

@@ -231,13 +231,12 @@ def with_tensors(place: Place | None, names: Sequence[str]) -> Edit | None:
         call = node.value if isinstance(node, ast.Assign) else None
         if not isinstance(call, ast.Call) or not call.args:
             return False
-        more = ", ".join(names)
-        text = f"[*{ast.unparse(call.args[0])}, {more}]"
-        if isinstance(call.args[0], ast.List) and any(
-            isinstance(e, ast.Dict) for e in call.args[0].elts
-        ):
-            text = f'[*{ast.unparse(call.args[0])}, {{"params": [{more}]}}]'
-        call.args[0] = ast.parse(text, mode="eval").body
+        given = call.args[0]
+        more: list[ast.expr] = [ast.parse(name, mode="eval").body for name in names]
+        if isinstance(given, ast.List) and any(isinstance(e, ast.Dict) for e in given.elts):
+            more = [ast.Dict([ast.Constant("params")], [ast.List(more, ast.Load())])]
+        first = given.elts if isinstance(given, ast.List) else [ast.Starred(given, ast.Load())]
+        call.args[0] = ast.List([*first, *more], ast.Load())
         return True
 
     return _changed(place, change)
@@ -274,7 +273,8 @@ def detached(place: Place | None) -> Edit | None:
 
 
 def _cut(value: ast.expr) -> ast.expr:
-    if isinstance(value, ast.BinOp):  # total = total + loss: what is added
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub):
+        # total = total + loss: what is added
         return ast.BinOp(value.left, value.op, _cut(value.right))
     return ast.Call(ast.Attribute(value, "detach", ast.Load()), [], [])
 

@@ -136,6 +136,13 @@ class Differentiated(_Backward):
 
 
 @dataclass(frozen=True, eq=False)
+class Asked:
+    """Derivatives by tensors were asked for, whatever becomes of them."""
+
+    inputs: Sequence[Any]
+
+
+@dataclass(frozen=True, eq=False)
 class BackwardBegins(_Backward):
     """A backward pass is about to run, not within another one."""
 

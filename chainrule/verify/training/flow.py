@@ -35,6 +35,8 @@ _FLOW = 3
 """Layers of which one can be told from the others."""
 _NEAR = 100
 """Nodes behind what a model is given among which another model's output is looked for."""
+_FEW = 6
+"""Nodes behind what an activation is given among which a layer's output is looked for."""
 _ELEMENTS = 50_000_000
 """Elements of parameters that are copied, to see how far a step moves them."""
 
@@ -52,6 +54,7 @@ class Flow(Part):
         self._weights = Weights()
         self._bare: dict[int, Any] = {}  # modules without parameters of their own
         self._outputs: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._nodes: dict[int, int] = {}  # numbers of layers, by those of the nodes of this step
         self._groups: list[Group] = []  # of models that are called one by one
         self._made: set[int] = set()  # ages of what models gave in the first step
         self._chained: set[int] = set()  # models that were given what another one gave
@@ -111,6 +114,8 @@ class Flow(Part):
     def _remember(self, y: Any, order: int) -> None:
         key = id(y)
         self._outputs[key] = (weakref.ref(y, lambda _: self._outputs.pop(key, None)), order)
+        if serial := age(y):
+            self._nodes[serial] = order
 
     def _hook(self, engine: Engine, layer: Layer) -> Callable[[Sequence[Any]], None]:
         def arrives(gs: Sequence[Any]) -> None:
@@ -140,10 +145,19 @@ class Flow(Part):
                 self._remember(e.y, layer.order)
 
     def _activated(self, e: events.Activated) -> None:
-        """An activation, applied to what a layer has made."""
-        row = self._outputs.get(id(e.x))
-        if row is not None and not self._within:
-            self._units.append(units.measured(e.name, e.engine.array(e.y), row[1], self._steps))
+        """An activation, applied to what a layer has made, or to what was made of that."""
+        order = None if self._within else self._behind(e.x)
+        if order is not None:
+            self._units.append(units.measured(e.name, e.engine.array(e.y), order, self._steps))
+
+    def _behind(self, x: Any) -> int | None:
+        """The number of the last layer that a value was made by, a few calls ago at most."""
+        row = self._outputs.get(id(x))
+        if row is not None:
+            return row[1]
+        nodes = ages(x, _FEW) if tensors(x) else set[int]()
+        made = [(serial, order) for serial, order in self._nodes.items() if serial in nodes]
+        return max(made)[1] if made else None
 
     def _begins(self, e: events.BackwardBegins) -> None:
         self._within = True
@@ -197,6 +211,7 @@ class Flow(Part):
         if not self._steps:
             self._groups = self._called_in_turn()
         self._steps += 1
+        self._nodes.clear()
         if self._steps >= STEPS:
             self._outputs.clear()
             for kind in (events.Entered, events.Passed, events.Applied, events.Activated):

@@ -19,6 +19,8 @@ from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import is_library, user_frame
 
 _LEAF = 1 << 63
+_NODES = 2_000
+"""Nodes of a graph that are counted."""
 _MOST = 64
 """Elements of a container that are looked at."""
 
@@ -135,6 +137,17 @@ def _sum(over: int) -> tuple[str, Place | None] | None:
         return None
     row = min(sums, key=lambda pair: pair[0])[1]
     return row.name, _line(row)
+
+
+def sums(before: int) -> dict[str, tuple[int, Place | None]]:
+    """Variables and containers with a tensor whose graph has a node from before `before`: by name
+    how many nodes, and the line that fills it."""
+    found = dict[str, tuple[int, Place | None]]()
+    for row in _variables():
+        held = [t for t in tensors(row.value) if age(t) and _oldest(t) < before]
+        if held:
+            found[row.name] = max(len(ages(t, _NODES)) for t in held), _line(row)
+    return found
 
 
 class _Variable(NamedTuple):

@@ -11,6 +11,7 @@ import gc
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, final
 
 from chainrule.verify.finding import Finding, Level
@@ -68,6 +69,9 @@ class Kept(Part):
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._lines: dict[Any, _Line] = {}
+        self._sums: dict[str, list[int]] = {}  # how many nodes variables hold, step by step
+        self._filled: dict[str, Place | None] = {}
+        self._first_node = 0  # the oldest node of the losses of this step
         self._step = 0
         self._newest = 0  # of all graphs so far
         self._over = 0  # the newest node of the steps that are over
@@ -113,7 +117,16 @@ class Kept(Part):
             for line in [s for s in suspects if _held(s)]:
                 line.holder = holders.container() if line.inner else holders.holder(before)
                 line.alive = _held(line) if line.holder or not line.inner else ()
+        self._look_at_sums()
         self._step += 1
+
+    def _look_at_sums(self) -> None:
+        """What variables hold from before this step: an average that is made of parameters, and
+        never let go, is part of no loss and of no layer's result."""
+        found = holders.sums(self._first_node) if self._step and self._first_node else {}
+        self._sums = {name: [*self._sums.get(name, []), n] for name, (n, _) in found.items()}
+        self._filled = {name: place for name, (_, place) in found.items()}
+        self._first_node = 0
 
     # --- graphs that are carried into the next step
 
@@ -135,6 +148,8 @@ class Kept(Part):
         mark = min(self._over, line.newest) if line.newest else -1  # numbers begin with 0
         line.old.append(sum([serial <= mark for serial in e.graph.serials]))
         line.sizes.append(len(e.graph.serials))
+        first = min([n for n in e.graph.serials if n], default=0)
+        self._first_node = min(self._first_node or first, first)
         line.newest = max(line.newest, e.graph.newest)
         self._newest = max(self._newest, e.graph.newest)
         self._reused(e)
@@ -213,6 +228,9 @@ class Kept(Part):
         held = [line for line in lines if line.alive]
         if held:
             return [_holds(max(held, key=lambda line: line.what == "loss"))]
+        summed = next((name for name, sizes in self._sums.items() if _rises(sizes)), None)
+        if summed is not None:
+            return [_summed(summed, self._sums[summed], self._filled[summed])]
         return [_needless(line) for line in lines if line.retained > 1 and _is_needless(line)]
 
     def _grown(self, line: _Line) -> Finding:
@@ -249,6 +267,10 @@ def _grows(line: _Line) -> bool:
     return len(line.old) >= 3 and 0 < last[1] < last[2] and last[0] < last[1]
 
 
+def _rises(sizes: Sequence[int]) -> bool:
+    return len(sizes) >= 2 and all(a < b for a, b in pairwise(sizes))
+
+
 def _is_needless(line: _Line) -> bool:
     return line.needless >= line.retained
 
@@ -273,3 +295,13 @@ def _needless(line: _Line) -> Finding:
         "graphs was used again: they hold memory until the next loss replaces them"
     )
     return said("note", "graph_kept", because, "leave out retain_graph=True", line.place)
+
+
+def _summed(name: str, sizes: Sequence[int], place: Place | None) -> Finding:
+    because = (
+        f"`{name}` holds a graph that reaches back into steps that are over, and grows: "
+        f"{', '.join(map(str, sizes))} nodes after successive steps"
+    )
+    after = f"{name}: compute it within no_grad(), or of detached tensors"
+    edit = edits.detached(place)
+    return said("warning", "graph_kept", because, after, place, edit=edit)

@@ -160,9 +160,10 @@ class TorchTap(Tap):
         self, outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: Any = None,
         create_graph: bool = False, *_: Any, **__: Any,
     ) -> None:  # fmt: skip
-        """`torch.autograd.grad` by leaves, as who takes steps by hand calls it."""
+        """`torch.autograd.grad`; by leaves, as who takes steps by hand calls it, it says more."""
         leaves = [inputs] if hasattr(inputs, "is_leaf") else list(inputs)
         roots = [outputs] if hasattr(outputs, "grad_fn") else list(outputs)
+        self.tell(events.Asked(leaves))
         if (
             not create_graph
             and len(roots) == 1

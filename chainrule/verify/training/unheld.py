@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, final
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events
-from chainrule.verify.training.alone import is_parameter
+from chainrule.verify.training.alone import may_be_trained
+from chainrule.verify.training.engine import Engine
 from chainrule.verify.training.fresh import are_fresh
 from chainrule.verify.training.holders import tensors
 from chainrule.verify.training.names import Names, listed
@@ -45,10 +46,16 @@ class _Row:
     token: tuple[int, ...] | None = None
     """How the gradient looked after the last backward pass."""
     was_reset: bool = False
-    version: int = 0
-    """How often its value had been changed in place."""
+    value: Any = None
+    """What it was at first, if it is in no model."""
     name: str = ""
     """What the program calls it, if it is in no model."""
+    engine: Engine | None = None
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether it has its first value still."""
+        return self.engine is None or not any(self.engine.moved([self.param], [self.value]))
 
 
 @final
@@ -63,6 +70,8 @@ class Unheld:
     rows: dict[int, _Row] = field(default_factory=dict[int, _Row])
     alone: dict[int, _Row] = field(default_factory=dict[int, _Row])
     """Parameters in no model."""
+    asked: set[int] = field(default_factory=set[int])
+    """Ids of leaves by which derivatives were asked for: what was made for that is not trained."""
     resets: dict[Place | None, set[frozenset[int]]] = field(
         default_factory=dict[Place | None, set[frozenset[int]]]
     )
@@ -71,6 +80,10 @@ class Unheld:
     def zeroed(self, e: events.Zeroed) -> None:
         """Note what is reset together."""
         self.resets.setdefault(e.place, set()).add(frozenset([id(p) for p in e.params]))
+
+    def differentiated(self, e: events.Asked) -> None:
+        """Note what is differentiated by, for the derivative's sake."""
+        self.asked |= {id(x) for x in e.inputs}
 
     def is_dropped(self, row: _Row, optimized: set[int]) -> bool:
         """Whether somebody resets its gradient, or uses it, but for a line that resets models one
@@ -108,10 +121,11 @@ class Unheld:
         for key in {id(x) for x in own}:
             self.rows[key].is_new = True
         for x in leaves:
-            if id(x) in e.touched - optimized and is_parameter(x) and not names.has(x):
+            if id(x) in e.touched - optimized and may_be_trained(x) and not names.has(x):
                 if id(x) not in self.alone:
+                    (value,) = engine.copies([x])
                     name = edits.name_of(x)
-                    self.alone[id(x)] = _Row(x, 0.0, version=x._version, name=name)
+                    self.alone[id(x)] = _Row(x, 0.0, engine=engine, value=value, name=name)
                 self.alone[id(x)].is_new = True
         for row in self._all():
             row.token = e.tokens.get(id(row.param))
