@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, isnan, nan
-from typing import TypeAlias, TypeGuard, cast
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from chainrule.verify.repair.lab import Lab
 from chainrule.verify.repair.problem import Forward
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.syntax import names_in
+from chainrule.verify.repair.uses import replaces_unread
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.subject import Array
 
@@ -156,22 +157,9 @@ def _overwrites(scene: Scene, node: ast.expr) -> bool:
     be, and still a part only of what the name stood for."""
     match scene.draft.parents[node]:
         case ast.Assign(targets=[ast.Name(id=name)]) as statement:
-            block = cast("list[ast.stmt]", getattr(scene.draft.parents[statement], "body", []))
+            return replaces_unread(scene.draft, statement, name)
         case _:
             return False
-    if statement not in block or name in names_in(node):
-        return False
-    before = block[: block.index(statement)]
-    for other in reversed(before):
-        if isinstance(other, ast.Assign) and name in {t.id for t in other.targets if _is_name(t)}:
-            return True
-        if name in names_in(other):
-            return False
-    return False
-
-
-def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:
-    return isinstance(node, ast.Name)
 
 
 def _read(node: ast.expr) -> list[ast.Name]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from typing import cast
 
 from chainrule.verify.repair.draft import Draft
 from chainrule.verify.repair.syntax import (
@@ -49,6 +50,20 @@ def assigned_once(draft: Draft) -> set[str]:
         for name in bases(n)
     }
     return {name for name, k in Counter(stored).items() if k == 1} - written
+
+
+def replaces_unread(draft: Draft, statement: ast.Assign, name: str) -> bool:
+    """Whether a statement gives a name another value, and nothing has read the one that a statement
+    of the same block gave it before."""
+    block = cast("list[ast.stmt]", getattr(draft.parents[statement], "body", []))
+    if statement not in block or name in names_in(statement.value):
+        return False
+    for other in reversed(block[: block.index(statement)]):
+        if isinstance(other, ast.Assign) and name in map(draft.src, other.targets):
+            return True
+        if name in names_in(other):
+            return False
+    return False
 
 
 def unread(draft: Draft) -> set[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import cast
 
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, as_part, removed
 from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import bases, elements, names_in, writes
+from chainrule.verify.repair.syntax import bases, elements, writes
+from chainrule.verify.repair.uses import replaces_unread
 from chainrule.verify.repair.watch import is_torch, plain, shape_of
 
 SIGNS: dict[type[ast.operator], str] = {
@@ -36,7 +36,7 @@ def added(scene: Scene) -> Iterator[Edit]:
                 assigned |= {*_names(target), name}
                 if again and not isinstance(target, ast.Tuple | ast.List):
                     says = f"`{name} =` becomes `{name} +=`"
-                    cost = _UNREAD if _replaces_unread(scene, node, name) else 1.0
+                    cost = _UNREAD if replaces_unread(scene.draft, node, name) else 1.0
                     yield _operator(scene, target, value, "+=", "overwritten", cost, says)
                     text = f"{name} + {as_part(scene.draft, value, ADD + 1)}"
                     yield scene.put(value, text, "overwritten", 1.6)
@@ -49,23 +49,6 @@ def added(scene: Scene) -> Iterator[Edit]:
                     yield _operator(scene, target, value, other, code, 0.95, says)
             case _:
                 continue
-
-
-def _replaces_unread(scene: Scene, node: ast.Assign, name: str) -> bool:
-    """Whether a statement of the same block gives the name a value that nothing has read so far."""
-    block = cast("list[ast.stmt]", getattr(scene.draft.parents[node], "body", [node]))
-    before = block[: block.index(node)] if node in block else []
-    if name in names_in(node.value):
-        return False
-    for statement in reversed(before):
-        match statement:
-            case ast.Assign(targets=[target]) if scene.draft.src(target) == name:
-                return True
-            case _ if name in names_in(statement):
-                return False
-            case _:
-                continue
-    return False
 
 
 def _names(target: ast.expr) -> set[str]:
