@@ -404,3 +404,18 @@ def a_clip_of_several_models_of_which_one_is_frozen():
             nn.utils.clip_grad_norm_(part.parameters(), 0.1)
 
     fit(m, lambda h, x: F.mse_loss(h - frozen(x), target(x, 12)), before=clip)
+
+
+@right
+def scales_whose_gradients_are_looked_at_one_by_one():
+    m, gains, seen = body(), [torch.ones(1, requires_grad=True) for _ in range(2)], []
+    first, second = gains
+    o = torch.optim.SGD(m.parameters(), 1e-3)
+    for _ in range(4):
+        x = torch.randn(16, 6)
+        o.zero_grad()
+        F.mse_loss(first * m(x) + second, target(x, 12)).backward()
+        for g in gains:
+            seen.append(float(g.grad))
+            g.grad = None
+        o.step()

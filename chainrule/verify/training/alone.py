@@ -39,7 +39,7 @@ def alone(seen: Seen, optimized: set[int]) -> list[Finding]:
         for row in seen.unheld.alone.values()
         if row.name
         and row.count >= _LEAST
-        and not (row.was_reset and _is_read(row.name, trained))
+        and _comes_to_nothing(row.name, row.was_reset, trained)
         and id(row.param) not in optimized | seen.unheld.asked
         and not seen.names.has(row.param)
         and row.is_unchanged
@@ -48,14 +48,15 @@ def alone(seen: Seen, optimized: set[int]) -> list[Finding]:
     return [_finding(trained[0], [row.name for row in left])] if trained and left else []
 
 
-def _is_read(name: str, trained: Sequence[Steps]) -> bool:
-    """Whether the program does anything with a gradient but to drop it, by the parameter's name."""
+def _comes_to_nothing(name: str, was_reset: bool, trained: Sequence[Steps]) -> bool:
+    """Whether the program does nothing with a gradient, or drops it, by the parameter's name. Who
+    reset it by another name may have read it by that."""
     files = {row.place.file for row in trained if row.place is not None}
     nodes = [n for file in files for n in ast.walk(tree_of_file(file))]
-    of = [n for n in nodes if isinstance(n, ast.Attribute) and ast.unparse(n) == f"{name}.grad"]
-    dropped = [n for n in nodes if isinstance(n, ast.Assign) and ast.unparse(n.value) == "None"]
-    targets = [ast.unparse(t) for n in dropped for t in n.targets]
-    return len(of) != targets.count(f"{name}.grad")
+    read = [n for n in nodes if isinstance(n, ast.Attribute) and ast.unparse(n) == f"{name}.grad"]
+    empty = [n for n in nodes if isinstance(n, ast.Assign) and ast.unparse(n.value) == "None"]
+    dropped = [ast.unparse(t) for n in empty for t in n.targets].count(f"{name}.grad")
+    return len(read) == dropped and (dropped > 0 or not was_reset)
 
 
 def _finding(row: Steps, named: list[str]) -> Finding:
