@@ -381,3 +381,37 @@ def test_the_last_value_that_is_made_of_no_cotangent_is_blamed() -> None:
     finding = verify.pair(forward, backward, *(rng.standard_normal(s) for s in ((3, 4), (4, 2))))
     place = finding.findings[0].place
     assert place is not None and place.text.startswith("slope =")
+
+
+def test_a_length_that_is_one_too_small_on_both_sides() -> None:
+    def forward(x: Any, table: Any) -> Any:
+        return x + table[: x.shape[1]]
+
+    def backward(g: Any, x: Any, table: Any) -> Any:
+        n = x.shape[1]
+        d = np.zeros(table.shape)
+        d[: n - 1] = g[:, : n - 1].sum(0)
+        return g, d
+
+    best = repaired(forward, backward, (3, 4, 2), (6, 2))
+    assert best.whole and best.codes == ("region",)
+    assert best.correction.after.strip() == "d[: n] = g[:, : n].sum(0)"
+
+
+def test_a_plain_value_is_not_blamed_for_the_formula_that_reads_it() -> None:
+    """A weight of positives that is given to both: `p` could be anything, but is right."""
+
+    def softplus(z: Any) -> Any:
+        return np.maximum(z, 0) + np.log1p(np.exp(-np.abs(z)))
+
+    def forward(z: Any, t: Any, w: Any) -> Any:
+        return (w * t * softplus(-z) + (1 - t) * softplus(z)).mean()
+
+    def backward(g: Any, z: Any, t: Any, w: Any) -> Any:
+        p = 1 / (1 + np.exp(-z))
+        return g * w * (p - t) / t.size, None, None
+
+    t = (rng.standard_normal((5, 3)) > 0).astype(int)
+    report = verify.pair(forward, backward, rng.standard_normal((5, 3)), t, np.array([2, 3, 4]))
+    place = report.findings[0].place
+    assert place is not None and place.text.startswith("return g * w")

@@ -16,9 +16,11 @@ from time import process_time
 
 import numpy as np
 
+from chainrule.verify.repair.cotangents import given_name
 from chainrule.verify.repair.lab import LARGEST, Lab, laboratory
 from chainrule.verify.repair.response import Effect, at_turn, in_turns, is_in_span, moved, solved
 from chainrule.verify.repair.scene import Shape
+from chainrule.verify.repair.syntax import names_in
 from chainrule.verify.repair.target import cotangents, target
 from chainrule.verify.repair.truth import first_wrong, is_true
 from chainrule.verify.subject import Array
@@ -34,7 +36,7 @@ _NEWS = 0.75
 def suspect(lab: Lab) -> tuple[ast.expr, str] | None:
     """The expression at which the mistake may be, and why."""
     wrong, fixed = first_wrong(lab), _of_no_cotangent(lab)
-    if fixed is not None and (wrong is None or _parts(fixed) > _parts(wrong[0])):
+    if fixed is not None and _parts(fixed) > min(map(_parts, _beside(lab, wrong, fixed))):
         says = "would make it right, the same one for every cotangent"
         return fixed, f"another value of `{lab.scene.draft.src(fixed)}` {says}"
     if wrong is not None:
@@ -77,6 +79,13 @@ def _brings_about(lab: Lab, node: ast.expr, step: Array) -> bool:
         i in effect and np.linalg.norm(r - effect[i]) <= _MENDED * np.linalg.norm(r)
         for i, r in lab.residuals.items()
     )
+
+
+def _beside(lab: Lab, wrong: tuple[ast.expr, str] | None, fixed: ast.expr) -> list[ast.expr]:
+    """Where the mistake may be as well: in what is known to be wrong, in what reads the value."""
+    name = given_name(lab.scene, fixed)
+    readers = [n for n in lab.scene.roots if name in names_in(n) and lab.scene.flows(n)]
+    return [wrong[0]] if wrong is not None else readers or [fixed]
 
 
 def _parts(node: ast.expr) -> int:

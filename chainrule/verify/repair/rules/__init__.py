@@ -58,6 +58,7 @@ RULES: tuple[Rule, ...] = (
     elements.both_ends,
     elements.both_sides,
     elements.off_by_one,
+    elements.one_more_each,
     elements.other_turns,
     elements.turned,
     places.exchanged_slices,

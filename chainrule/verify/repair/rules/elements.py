@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from itertools import product
+from typing import TypeGuard
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part
@@ -105,6 +106,34 @@ def off_by_one(scene: Scene) -> Iterator[Edit]:
                     yield scene.put(node, text, "wrong_value", 1.5)
             case _:
                 continue
+
+
+def one_more_each(scene: Scene) -> Iterator[Edit]:
+    """A length one too small, or one too large, wherever a statement has it: `d[: n - 1] =
+    g[: n - 1]` to `d[:n] = g[:n]`."""
+    for statement in scene.draft.statements:
+        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Return):
+            continue
+        found = dict[str, list[ast.BinOp]]()
+        for node in [n for n in ast.walk(statement) if _is_one_off(n)]:
+            found.setdefault(scene.draft.src(node), []).append(node)
+        start, end = scene.draft.span(statement)
+        for here, nodes in found.items():
+            if len(nodes) > 1:
+                text = scene.draft.body[start:end]
+                for node in sorted(nodes, key=lambda n: -scene.draft.span(n)[0]):
+                    a, b = scene.draft.span(node)
+                    text = text[: a - start] + scene.draft.src(node.left) + text[b - start :]
+                says = f"`{here}` becomes `{scene.draft.src(nodes[0].left)}`"
+                yield Edit(start, end, text, "region", 1.3, says)
+
+
+def _is_one_off(node: ast.AST) -> TypeGuard[ast.BinOp]:
+    match node:
+        case ast.BinOp(op=ast.Add() | ast.Sub(), right=ast.Constant(value=1)):
+            return True
+        case _:
+            return False
 
 
 def other_turns(scene: Scene) -> Iterator[Edit]:
