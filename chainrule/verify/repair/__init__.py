@@ -118,10 +118,14 @@ def blamed(evidence: Evidence) -> tuple[Place, str] | None:
     posed = problem(evidence)
     if posed is None or not posed.posed:
         return None
+    first = posed.targets[0]
+    small = min(posed.targets, key=lambda t: sum(map(np.size, t.xs)))
     try:
-        lab = laboratory(posed, Draft.of(posed.source), posed.targets[0])
+        draft = Draft.of(posed.source)
     except UnreadableError:
         return None
+    labs = [laboratory(posed, draft, t) for t in dict.fromkeys([small, first])]
+    lab = next((b for b in labs if b is not None and len(b.wrong) == len(posed.wrong)), labs[-1])
     wrong = None if lab is None else suspect(lab)
     if lab is None or wrong is None:
         return None

@@ -7,6 +7,7 @@ each.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from time import process_time
 from typing import Any
@@ -17,6 +18,7 @@ from chainrule.verify.repair.draft import Draft
 from chainrule.verify.repair.problem import Forward, Problem
 from chainrule.verify.repair.response import at_turn, moved
 from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.syntax import is_stored
 from chainrule.verify.repair.target import Target, quiet
 from chainrule.verify.repair.watch import Watched, plain
 from chainrule.verify.subject import Array, Subject
@@ -64,7 +66,8 @@ def _measured(problem: Problem, target: Target) -> Forward:
         return Forward(by_shape, {}, inputs)
     scene = Scene(draft, watched, (), ())
     stop = process_time() + _SECONDS
-    by_name = dict[str, list[Array]]()
+    by_name, measured = dict[str, list[Array]](), Counter[str]()
+    stored = Counter([n.id for n in draft.nodes if isinstance(n, ast.Name) and is_stored(n)])
     for node in sorted(_made(scene), key=lambda n: n not in scene.roots):
         found = list(_moved_by(scene, node, subject, target, stop))
         for shape, cotangent in found:
@@ -72,6 +75,8 @@ def _measured(problem: Problem, target: Target) -> Forward:
         name = given_name(scene, node)
         if name and len(found) == len(scene.visits(node)):
             by_name.setdefault(name, []).extend([c for _, c in found])
+            measured[name] += 1
+    by_name = {k: v for k, v in by_name.items() if measured[k] == stored[k]}
     named = {k: plain(v) for k, v in watched.names.items()}
     floats = {k: v for k, v in named.items() if v is not None and v.dtype.kind in "fi"}
     return Forward(by_shape, floats, inputs, by_name)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
@@ -22,11 +23,13 @@ from chainrule.verify.repair.response import Effect, at_turn, in_turns, is_in_sp
 from chainrule.verify.repair.scene import Shape
 from chainrule.verify.repair.syntax import names_in
 from chainrule.verify.repair.target import cotangents, target
-from chainrule.verify.repair.truth import first_wrong, is_true
+from chainrule.verify.repair.truth import Wrong, first_wrong, is_true
 from chainrule.verify.subject import Array
 
-_SECONDS = 1.0
+_SECONDS = 2.0
 """For looking at all expressions; the last ones of a text are looked at first."""
+_SPARE = 5
+"""Numbers that cannot be brought about, and are right all the same: by chance they would not be."""
 _MENDED = 1e-3
 """The share of a difference that may be left."""
 _NEWS = 0.75
@@ -37,14 +40,20 @@ def suspect(lab: Lab) -> tuple[ast.expr, str] | None:
     """The expression at which the mistake may be, and why."""
     wrong, fixed = first_wrong(lab), _of_no_cotangent(lab)
     if fixed is not None and _parts(fixed) > min(map(_parts, _beside(lab, wrong, fixed))):
-        says = "would make it right, the same one for every cotangent"
-        return fixed, f"another value of `{lab.scene.draft.src(fixed)}` {says}"
-    if wrong is not None:
-        return wrong
-    node = _least(lab)
-    if node is None:
+        return (
+            fixed,
+            f"{_another(lab, fixed)} would make it right, the same one for every cotangent",
+        )
+    least = _least(lab) if wrong is None or wrong.by_name else None
+    if wrong is not None and (least is None or not least.all_at_once):
+        return wrong.node, wrong.says
+    if least is None:
         return None
-    return node, f"another value of `{lab.scene.draft.src(node)}` alone would make it right"
+    return least.node, f"{_another(lab, least.node)} alone would make it right"
+
+
+def _another(lab: Lab, node: ast.expr) -> str:
+    return f"another value of `{lab.scene.draft.src(node)}`"
 
 
 def _of_no_cotangent(lab: Lab) -> ast.expr | None:
@@ -81,11 +90,11 @@ def _brings_about(lab: Lab, node: ast.expr, step: Array) -> bool:
     )
 
 
-def _beside(lab: Lab, wrong: tuple[ast.expr, str] | None, fixed: ast.expr) -> list[ast.expr]:
+def _beside(lab: Lab, wrong: Wrong | None, fixed: ast.expr) -> list[ast.expr]:
     """Where the mistake may be as well: in what is known to be wrong, in what reads the value."""
     name = given_name(lab.scene, fixed)
     readers = [n for n in lab.scene.roots if name in names_in(n) and lab.scene.flows(n)]
-    return [wrong[0]] if wrong is not None else readers or [fixed]
+    return [wrong.node] if wrong is not None else readers or [fixed]
 
 
 def _parts(node: ast.expr) -> int:
@@ -103,12 +112,26 @@ def _for_another_cotangent(lab: Lab) -> Lab | None:
 def _is_explained(rows: Sequence[tuple[Array, Array]]) -> bool:
     """Whether columns give what is missing everywhere, and could not give anything else."""
     columns, residual = (np.concatenate(part) for part in zip(*rows, strict=True))
-    return _freedom(columns) < _NEWS and is_in_span(columns, residual)
+    share = _freedom(columns)
+    is_news = share < _NEWS or (1 - share) * len(columns) >= _SPARE
+    return is_news and is_in_span(columns, residual)
 
 
-def _least(lab: Lab) -> ast.expr | None:
+@dataclass(frozen=True, eq=False)
+class _Least:
+    """A value of which another one would mend some gradients."""
+
+    node: ast.expr
+    mended: int
+    share: float
+    """How much of what these can be it can bring about."""
+    all_at_once: bool
+    """Whether one other value mends all that is wrong, which is more than one gradient."""
+
+
+def _least(lab: Lab) -> _Least | None:
     """The expression of which another value would mend most, and that can bring about least."""
-    found = list[tuple[int, float, ast.expr]]()
+    found = list[_Least]()
     stop = process_time() + _SECONDS
     for node in reversed(lab.scene.roots):
         if process_time() > stop:
@@ -116,9 +139,15 @@ def _least(lab: Lab) -> ast.expr | None:
         if lab.scene.flows(node) and (columns := _columns(lab, node)) is not None:
             mended = [i for i, c in columns.items() if is_in_span(c, lab.residuals[i])]
             share = max([_freedom(columns[i]) for i in mended], default=1.0)
-            if share < _NEWS:
-                found.append((-len(mended), share, node))
-    return min(found, key=lambda f: f[:2])[2] if found else None
+            at_once = len(mended) > 1 and _is_explained(
+                [(columns[i], lab.residuals[i]) for i in mended]
+            )
+            if at_once:
+                share = _freedom(np.concatenate([columns[i] for i in mended]))
+            if at_once or share < _NEWS:
+                every = at_once and len(mended) == len(lab.residuals)
+                found.append(_Least(node, len(mended), share, every))
+    return min(found, key=lambda f: (-f.mended, f.share), default=None)
 
 
 def _freedom(columns: Array) -> float:

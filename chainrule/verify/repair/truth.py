@@ -68,21 +68,32 @@ def doubts(lab: Lab) -> list[Doubt]:
     return [_doubt(lab.scene, node, cost) for node, cost in costs.items()]
 
 
-def first_wrong(lab: Lab) -> tuple[ast.expr, str] | None:
-    """The first value that is not what the forward tells of it (a multiple of a cotangent, none at
-    all, another value by the same name), and that in words; None if none is known to be wrong."""
+@dataclass(frozen=True, eq=False)
+class Wrong:
+    """A value that is not what the forward tells of it."""
+
+    node: ast.expr
+    says: str
+    by_name: bool = False
+    """Whether its name alone says what it should be."""
+
+
+def first_wrong(lab: Lab) -> Wrong | None:
+    """The first value that is a multiple of a cotangent, or none at all, or another value than that
+    which the forward calls so; None if none is known to be wrong."""
     known = _multiples(lab)
     forward = forward_of(lab.problem, lab.target)
     other = next((n for n in lab.scene.roots if _differs(lab.scene, n, forward)), None)
     wrong = [n for n in lab.scene.roots if _cost(lab, n, known) in (_HERE, _CALLED_SO)]
     if other is not None and not (wrong and _precedes(lab.scene, wrong[0], other)):
         name = _called(lab.scene, other)[0]
-        return other, f"`{name}` has not the value that `{name}` has in the forward"
+        return Wrong(other, f"`{name}` has not the value that `{name}` has in the forward")
     if not wrong:
         return None
     carried = _turn_of(lab, wrong[0]) > 0
     node = _shared(lab.scene, wrong, known, carried) or wrong[0]
-    return node, _said(lab.scene, wrong[0], known[wrong[0]])
+    c = known[wrong[0]]
+    return Wrong(node, _said(lab.scene, wrong[0], c), by_name=not isfinite(c))
 
 
 def _precedes(scene: Scene, a: ast.expr, b: ast.expr) -> bool:
