@@ -100,8 +100,12 @@ class Evidence:
     @property
     def wrong(self) -> bool:
         """Whether anything is certainly wrong."""
-        told = any(b.code not in NOTES for b in self.behaviours)
-        return told or any(t.verdict == "wrong" for t in self.trials)
+        return self.is_off or any(b.code not in NOTES for b in self.behaviours)
+
+    @property
+    def is_off(self) -> bool:
+        """Whether a gradient has wrong values."""
+        return any(t.verdict == "wrong" for t in self.trials)
 
     def wrong_inputs(self) -> tuple[int, ...]:
         """Indices of inputs whose gradient is wrong, in order."""

@@ -9,7 +9,7 @@ from time import perf_counter
 
 import numpy as np
 
-from chainrule.verify.evidence import NOTES, Evidence
+from chainrule.verify.evidence import Evidence
 from chainrule.verify.measure import absent, conduct, precision, shrink
 from chainrule.verify.measure.captured import around, captured
 from chainrule.verify.measure.noise import Base
@@ -78,16 +78,16 @@ class _Examination:
         with self._guarded("the captured point"):
             self._captured(base)
         with self._guarded("a second call"):
-            if steady and not self._wrong():
+            if steady and not run.evidence.is_off:
                 steady = conduct.again(run, base)
         with self._guarded("layouts of cotangents"):
-            if steady and not self._wrong():
+            if steady and not run.evidence.wrong:
                 conduct.layouts(run, base)
         if steady:
             with self._guarded("other points"):
-                OtherPoints(run, self.seen, self.start).visit(base, not self._wrong())
+                OtherPoints(run, self.seen, self.start).visit(base, not run.evidence.wrong)
             with self._guarded("the captured dtype"):
-                if not self._wrong():
+                if not run.evidence.wrong:
                     precision.compare(run, base)
         with self._guarded("Jacobians"):
             shrink.jacobians(run, [(b, run.wrong_at(b.point.name)) for b, _ in self.seen])
@@ -107,8 +107,3 @@ class _Examination:
         for at, found in self.seen:
             absent.dropped(self.run, found)
             absent.infinite(self.run, at, found)
-
-    def _wrong(self) -> bool:
-        evidence = self.run.evidence
-        told = [b for b in evidence.behaviours if b.code not in NOTES]
-        return bool(told) or any(t.verdict == "wrong" for t in evidence.trials)
