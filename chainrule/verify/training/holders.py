@@ -139,15 +139,14 @@ def _sum(over: int) -> tuple[str, Place | None] | None:
     return row.name, _line(row)
 
 
-def sums(before: int) -> dict[str, tuple[int, Place | None]]:
-    """Variables and containers with a tensor whose graph has a node from before `before`: by name
-    how many nodes, and the line that fills it."""
-    found = dict[str, tuple[int, Place | None]]()
+def spanning(mark: int) -> tuple[str, int, Place | None] | None:
+    """Name of a variable or container with a tensor whose graph has nodes from before and behind a
+    mark, how many nodes, and the line that fills it."""
     for row in _variables():
-        held = [t for t in tensors(row.value) if age(t) and _oldest(t) < before]
+        held = [t for t in tensors(row.value) if age(t) > mark > _oldest(t)]
         if held:
-            found[row.name] = max(len(ages(t, _NODES)) for t in held), _line(row)
-    return found
+            return row.name, max(len(ages(t, _NODES)) for t in held), _line(row)
+    return None
 
 
 class _Variable(NamedTuple):

@@ -11,7 +11,6 @@ import gc
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, final
 
 from chainrule.verify.finding import Finding, Level
@@ -69,9 +68,11 @@ class Kept(Part):
     def __init__(self, bus: Bus) -> None:
         super().__init__(bus)
         self._lines: dict[Any, _Line] = {}
-        self._sums: dict[str, list[int]] = {}  # how many nodes variables hold, step by step
-        self._filled: dict[str, Place | None] = {}
-        self._first_node = 0  # the oldest node of the losses of this step
+        self._summed: tuple[str, int, Place | None] | None = None
+        self._first_node, self._mark = (
+            0,
+            0,
+        )  # the oldest of the losses of this step, of the last one
         self._step = 0
         self._newest = 0  # of all graphs so far
         self._over = 0  # the newest node of the steps that are over
@@ -121,12 +122,11 @@ class Kept(Part):
         self._step += 1
 
     def _look_at_sums(self) -> None:
-        """What variables hold from before this step: an average that is made of parameters, and
-        never let go, is part of no loss and of no layer's result."""
-        found = holders.sums(self._first_node) if self._step and self._first_node else {}
-        self._sums = {name: [*self._sums.get(name, []), n] for name, (n, _) in found.items()}
-        self._filled = {name: place for name, (_, place) in found.items()}
-        self._first_node = 0
+        """What a variable holds from before the last step, and from behind it: an average that is
+        made of parameters is part of no loss and of no layer's result."""
+        if self._step == 2 and self._mark:
+            self._summed = holders.spanning(self._mark)
+        self._mark, self._first_node = self._first_node, 0
 
     # --- graphs that are carried into the next step
 
@@ -228,9 +228,8 @@ class Kept(Part):
         held = [line for line in lines if line.alive]
         if held:
             return [_holds(max(held, key=lambda line: line.what == "loss"))]
-        summed = next((name for name, sizes in self._sums.items() if _rises(sizes)), None)
-        if summed is not None:
-            return [_summed(summed, self._sums[summed], self._filled[summed])]
+        if self._summed is not None:
+            return [_spanning(*self._summed)]
         return [_needless(line) for line in lines if line.retained > 1 and _is_needless(line)]
 
     def _grown(self, line: _Line) -> Finding:
@@ -267,10 +266,6 @@ def _grows(line: _Line) -> bool:
     return len(line.old) >= 3 and 0 < last[1] < last[2] and last[0] < last[1]
 
 
-def _rises(sizes: Sequence[int]) -> bool:
-    return len(sizes) >= 2 and all(a < b for a, b in pairwise(sizes))
-
-
 def _is_needless(line: _Line) -> bool:
     return line.needless >= line.retained
 
@@ -297,10 +292,9 @@ def _needless(line: _Line) -> Finding:
     return said("note", "graph_kept", because, "leave out retain_graph=True", line.place)
 
 
-def _summed(name: str, sizes: Sequence[int], place: Place | None) -> Finding:
+def _spanning(name: str, nodes: int, place: Place | None) -> Finding:
     because = (
-        f"`{name}` holds a graph that reaches back into steps that are over, and grows: "
-        f"{', '.join(map(str, sizes))} nodes after successive steps"
+        f"`{name}` holds a graph that reaches over several steps, {nodes} nodes by now, and grows"
     )
     after = f"{name}: compute it within no_grad(), or of detached tensors"
     edit = edits.detached(place)
