@@ -55,6 +55,12 @@ def written(names: Sequence[str], before: Sequence[Any], after: Sequence[Any]) -
     )
 
 
+def left_by_forward(xs: Sequence[Any], after: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
+    """What a backward finds, and is to leave: inputs as they were, and buffers, which get no
+    gradient, as the forward leaves them (`after`): running statistics are such."""
+    return [y if bar is None else x for x, y, bar in zip(xs, after, bars, strict=True)]
+
+
 def _arrays(a: Any, b: Any) -> bool:
     return isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
 

@@ -321,6 +321,31 @@ def test_a_forward_may_keep_running_statistics_in_what_it_is_given():
     assert finding.correction.after.strip() == "cache = (z, var, var.shape)"
 
 
+class Normed:
+    """Keeps running statistics in an array that it is given; `late`: in the backward as well."""
+
+    def __init__(self, late: bool = False) -> None:
+        self.late = late
+
+    def forward(self, x: Any, running: Any) -> Any:
+        running *= 0.9
+        running += 0.1 * x.var(0)
+        self.running = running
+        z, self.cache = normed(x, {"var": np.ones(x.shape[1])})
+        return z
+
+    def backward(self, dy: Any) -> Any:
+        if self.late:
+            self.running += dy.mean(0)
+        return normed_back(dy, self.cache)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_layer_may_keep_running_statistics_in_its_forward_alone(late: bool):
+    report = verify.pair(Normed(late), X, np.ones(X.shape[1]))
+    assert [f.name.code for f in report.findings] == (["writes"] if late else [])
+
+
 def test_writing_into_arguments_is_seen():
     def backward(g: Any, x: Any) -> Any:
         g *= 2 * x

@@ -125,3 +125,16 @@ def test_covariances_stay_symmetric_and_definite():
     assert not codes(evidence) - set(NOTES)
     assert not evidence.wrong
     assert any(len(t.point) > 12 and "other sizes" in t.point for t in evidence.trials)
+
+
+def test_lengths_of_which_all_multiples_are_taken_are_left_alone():
+    """Nothing is left that an axis could be longer by."""
+    lengths = (3, 5, 7, 2, 9, 11)
+    xs = [np.ones((n, n)) + normal(n, n) for n in lengths]
+
+    def total(*xs: Any) -> Any:
+        return sum(x.sum() for x in xs)
+
+    evidence = measured(total, lambda *a: tuple(a[-1] * np.ones(x.shape) for x in a[:-1]), *xs)
+    assert not evidence.wrong
+    assert not [why for _, why in evidence.skipped if "the verifier failed" in why]

@@ -348,6 +348,26 @@ def test_every_run_finds_the_tensors_of_a_dictionary_as_the_call_did():
     assert torch.equal(stats["var"], torch.ones(3))
 
 
+class Counting(torch.autograd.Function):
+    """Right, though what a list holds scales the result and changes with every call."""
+
+    @staticmethod
+    def forward(ctx, x, calls):
+        ctx.times = float(calls[0])
+        calls[0] += 1
+        return x * ctx.times
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.times, None
+
+
+def test_every_run_finds_the_tensors_of_a_list_as_the_call_did():
+    calls = [torch.tensor(2.0)]
+    assert verify.function(Counting, torch.randn(3, requires_grad=True), calls).ok
+    assert calls[0] == 2
+
+
 def test_arguments_and_random_streams_are_left_alone():
     x = torch.randn(2, 3)
     kept = x.clone()

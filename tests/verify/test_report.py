@@ -191,3 +191,8 @@ def test_the_page_lists_every_mistake() -> None:
     page = (HERE.parents[2] / "docs" / "verify.md").read_text(encoding="utf-8")
     for mistake in MISTAKES.values():
         assert f"| `{mistake.code}` | {mistake.title} | {mistake.means} |" in page
+
+
+def test_a_mistake_that_is_in_no_table_is_refused_where_it_is_named():
+    with pytest.raises(ValueError, match="'saturated' is no row of the table of mistakes"):
+        Name("saturated", "")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from chainrule import verify
 
@@ -54,3 +55,28 @@ def test_who_takes_multiples_only_is_not_asked_for_others():
         return np.repeat(g / 2, 2, axis=1)
 
     assert verify.pair(pooled, pooled_back, normal(3, 8)).ok
+
+
+class Strided(torch.autograd.Function):
+    """A library counts the windows; `counted` is how long the backward believes the rows to be."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, w: Any, counted: bool) -> Any:
+        ctx.save_for_backward(x, w)
+        ctx.counted = counted
+        return torch.nn.functional.conv1d(x, w, stride=2)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, w = ctx.saved_tensors
+        more = 0 if ctx.counted else (x.shape[2] - w.shape[2]) % 2
+        dx = torch.nn.functional.conv_transpose1d(g, w, stride=2, output_padding=more)
+        return dx, torch.nn.grad.conv1d_weight(x, w.shape, g, stride=2), None
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_windows_that_a_library_counts(counted: bool):
+    x = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(4, 3, 3, dtype=torch.float64, requires_grad=True)
+    report = verify.function(Strided, x, w, counted)
+    assert [f.name.code for f in report.findings if f.level != "note"] == ["size"] * counted

@@ -1052,3 +1052,19 @@ def two_parts_of_a_model_clipped_each_after_its_loss():
             F.mse_loss(m(x), y).backward()
             nn.utils.clip_grad_norm_(m.parameters(), 1.0)
         o.step()
+
+
+@right
+def a_graph_from_before_the_training_that_every_loss_uses():
+    m, free = mlp(), torch.randn(4, 4, requires_grad=True)
+    basis, shown = torch.matrix_exp(free), []
+    o = torch.optim.SGD(m.parameters(), 1e-3)
+    for _ in range(4):
+        x, y = batch()
+        turned = x @ basis
+        o.zero_grad()
+        F.mse_loss(m(turned), y).backward(retain_graph=True)
+        free.grad = None
+        shown = [turned]
+        o.step()
+    assert shown

@@ -29,7 +29,7 @@ from chainrule.verify.arrays.values import (
     times,
     unasked,
 )
-from chainrule.verify.copies import twins, written
+from chainrule.verify.copies import left_by_forward, twins, written
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, drawn, replayed
@@ -166,14 +166,17 @@ class Layer(Subject):
         return out
 
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
-        """Arguments, parameters and cotangents that were written into."""
-        given, sent = twins(xs), twins(gs)
-        self._run(given, sent)
+        """Arguments, parameters and cotangents that were written into, but for buffers by the
+        forward."""
+        after, given, sent = twins(xs), twins(xs), twins(gs)
+        with replayed(self.streams):
+            self._forward(self._copy(after), after)
+        known = left_by_forward(xs, after, self._run(given, sent))
         if self.convention.updates:  # parameters are its own to change
-            given[self.count :] = xs[self.count :]
+            given[self.count :] = known[self.count :]
         cotangents = [f"the cotangent of output {i}" for i in range(len(gs))]
         names = [x.name for x in self.inputs]
-        return (*written(names, xs, given), *written(cotangents, gs, sent))
+        return (*written(names, known, given), *written(cotangents, gs, sent))
 
     def flow(self, xs: Sequence[Any]) -> Flow | None:
         """The forward, run on tensors in place of arguments and parameters."""

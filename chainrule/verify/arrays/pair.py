@@ -23,7 +23,7 @@ from chainrule.verify.arrays.values import (
     times,
     unasked,
 )
-from chainrule.verify.copies import twins, written
+from chainrule.verify.copies import left_by_forward, twins, written
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, name_of, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, drawn, replayed
@@ -85,15 +85,11 @@ class Pair(Subject):
             return self.convention.call(backward, args, results, gs)
 
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
-        """Arguments and cotangents that forward or backward wrote into.
-
-        A forward may write to buffers, which get no gradient: running statistics are such.
-        """
-        left, given, sent = twins(xs), twins(xs), twins(gs)
+        """Arguments and cotangents that were written into, but for buffers by the forward."""
+        after, given, sent = twins(xs), twins(xs), twins(gs)
         with replayed(self.streams):
-            self.forward_function(*grouped(self.arguments, left))
-        bars = self._run(given, sent)
-        known = [y if b is None else x for x, y, b in zip(xs, left, bars, strict=True)]
+            self.forward_function(*grouped(self.arguments, after))
+        known = left_by_forward(xs, after, self._run(given, sent))
         cotangents = [f"the cotangent of output {i}" for i in range(len(gs))]
         names = [x.name for x in self.inputs]
         return (*written(names, known, given), *written(cotangents, gs, sent))

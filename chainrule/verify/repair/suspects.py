@@ -40,10 +40,8 @@ def suspect(lab: Lab) -> tuple[ast.expr, str] | None:
     """The expression at which the mistake may be, and why."""
     wrong, fixed = first_wrong(lab), _of_no_cotangent(lab)
     if fixed is not None and _parts(fixed) > min(map(_parts, _beside(lab, wrong, fixed))):
-        return (
-            fixed,
-            f"{_another(lab, fixed)} would make it right, the same one for every cotangent",
-        )
+        says = "would make it right, the same one for every cotangent"
+        return fixed, f"{_another(lab, fixed)} {says}"
     least = _least(lab) if wrong is None or wrong.by_name else None
     if wrong is not None and (least is None or not least.all_at_once):
         return wrong.node, wrong.says
@@ -60,7 +58,10 @@ def _of_no_cotangent(lab: Lab) -> ast.expr | None:
     """The first value that is made of no cotangent, and of which one other value would mend all
     that is wrong, for two cotangents."""
     there, stop = _for_another_cotangent(lab), process_time() + _SECONDS
-    for node in lab.scene.roots if there is not None else ():
+    if there is None:
+        return None
+    labs = (lab, there)
+    for node in lab.scene.roots:
         if process_time() > stop:
             break
         assigned = isinstance(lab.scene.draft.parents[node], ast.Assign)
@@ -68,7 +69,6 @@ def _of_no_cotangent(lab: Lab) -> ast.expr | None:
             continue
         if is_true(lab, node):
             continue
-        labs = [lab] if there is None else [lab, there]
         found = [(b.residuals, _columns(b, node)) for b in labs]
         rows = [(c[i], r) for rs, c in found if c is not None for i, r in rs.items() if i in c]
         if len(rows) == sum([len(b.residuals) for b in labs]) and _is_explained(rows):

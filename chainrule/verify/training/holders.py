@@ -6,8 +6,8 @@ import ast
 import inspect
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
 from types import FrameType
 from typing import Any, NamedTuple, cast
 
@@ -139,13 +139,15 @@ def _sum(over: int) -> tuple[str, Place | None] | None:
     return row.name, _line(row)
 
 
-def spanning(mark: int) -> tuple[str, int, Place | None] | None:
-    """Name of a variable or container with a tensor whose graph has nodes from before and behind a
-    mark, how many nodes, and the line that fills it."""
+def spanning(marks: Sequence[int]) -> tuple[str, int, Place | None] | None:
+    """Name of a variable or container with a tensor whose graph has nodes from between each two
+    marks that follow each other, how many nodes it has, and the line that fills it."""
     for row in _variables():
-        held = [t for t in tensors(row.value) if age(t) > mark > _oldest(t)]
-        if held:
-            return row.name, max(len(ages(t, _NODES)) for t in held), _line(row)
+        for t in tensors(row.value):
+            if age(t) >= marks[-2] and _oldest(t) < marks[1]:
+                nodes = ages(t, _NODES)
+                if all(any(a <= n < b for n in nodes) for a, b in pairwise(marks)):
+                    return row.name, len(nodes), _line(row)
     return None
 
 

@@ -69,10 +69,8 @@ class Kept(Part):
         super().__init__(bus)
         self._lines: dict[Any, _Line] = {}
         self._summed: tuple[str, int, Place | None] | None = None
-        self._first_node, self._mark = (
-            0,
-            0,
-        )  # the oldest of the losses of this step, of the last one
+        self._first_node = 0  # the oldest of the losses of this step
+        self._marks: list[int] = []  # those of the steps that are over
         self._step = 0
         self._newest = 0  # of all graphs so far
         self._over = 0  # the newest node of the steps that are over
@@ -122,11 +120,12 @@ class Kept(Part):
         self._step += 1
 
     def _look_at_sums(self) -> None:
-        """What a variable holds from before the last step, and from behind it: an average that is
-        made of parameters is part of no loss and of no layer's result."""
-        if self._step == 2 and self._mark:
-            self._summed = holders.spanning(self._mark)
-        self._mark, self._first_node = self._first_node, 0
+        """What a variable holds of both steps before this one: an average that is made of
+        parameters is part of no loss and of no layer's result."""
+        self._marks.append(self._first_node)
+        if self._step == 2 and all(self._marks):
+            self._summed = holders.spanning(self._marks)
+        self._first_node = 0
 
     # --- graphs that are carried into the next step
 
@@ -293,9 +292,7 @@ def _needless(line: _Line) -> Finding:
 
 
 def _spanning(name: str, nodes: int, place: Place | None) -> Finding:
-    because = (
-        f"`{name}` holds a graph that reaches over several steps, {nodes} nodes by now, and grows"
-    )
+    because = f"`{name}` holds a graph of {nodes} nodes, some of each of the steps before: it grows"
     after = f"{name}: compute it within no_grad(), or of detached tensors"
     edit = edits.detached(place)
     return said("warning", "graph_kept", because, after, place, edit=edit)
