@@ -26,6 +26,7 @@ from chainrule.verify.measure.run import PATIENCE
 from chainrule.verify.repair import blamed, least, repair
 from chainrule.verify.repair.digits import digits_lost
 from chainrule.verify.reporting.report import Report
+from chainrule.verify.strided import checked_views
 from chainrule.verify.subject import Subject, wanted
 from chainrule.verify.symmetric import by_halves
 
@@ -102,6 +103,11 @@ class _Run:
 
     def certify(self, at: int, subject: Subject) -> None:
         """Measure, name, correct; note in the ledger."""
+        written = self.guarded(subject, "reading", lambda: _written(subject)) or []
+        with checked_views(written):
+            self._certify(at, subject)
+
+    def _certify(self, at: int, subject: Subject) -> None:
         start = time.perf_counter()
         evidence = self.guarded(subject, "measuring", lambda: examine(subject))
         if evidence is None:
@@ -181,6 +187,13 @@ class _Run:
             why = f"the verifier itself failed while {doing}: {type(error).__name__}: {error}"
             self.ledger.skipped.append(Skipped(subject.name, why))
             return None
+
+
+def _written(subject: Subject) -> list[Callable[..., object]]:
+    """The functions that a user has written for a subject."""
+    source = subject.source
+    codes = [] if source is None else [source, source.forward, source.computing]
+    return [code.function for code in codes if code is not None]
 
 
 def _spreads(finding: Finding) -> bool:

@@ -1,0 +1,68 @@
+"""Views by strides: checked while the verifier runs code, and only then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided
+
+from chainrule import verify
+from chainrule.verify.strided import checked_views
+
+x = np.arange(12.0).reshape(3, 4)
+
+
+def views() -> Any:
+    return as_strided(x, (5, 4), x.strides)
+
+
+def test_a_view_that_leaves_its_memory_is_an_error() -> None:
+    with checked_views([views]):
+        with pytest.raises(ValueError, match=r"\(5, 4\).*leaves the memory.*\(3, 4\)"):
+            views()
+        with pytest.raises(ValueError, match="leaves the memory"):
+            np.lib.stride_tricks.as_strided(x, (2,), (-8,))
+
+
+def test_views_within_it_are_made_also_of_views() -> None:
+    with checked_views([views]):
+        rows = as_strided(x, (2, 2, 4), (32, 32, 8))
+        assert np.array_equal(rows[1], x[1:])
+        part = as_strided(x[1:], (2,), (8,))
+        assert np.array_equal(as_strided(part, (8,), (8,)), np.arange(4.0, 12.0))
+        assert as_strided(x, (0, 4), x.strides).shape == (0, 4)
+
+
+def test_afterwards_all_is_as_it_was() -> None:
+    before = np.lib.stride_tricks.as_strided
+    with checked_views([views]):
+        assert views.__globals__["as_strided"] is not before
+    assert views.__globals__["as_strided"] is before
+    assert np.lib.stride_tricks.as_strided is before
+
+
+def test_a_wrong_convolution_by_strides_is_named_and_nothing_crashes() -> None:
+    """Changed counts and steps of the windows would read and write anywhere."""
+
+    def windows(a: Any, n: int, k: int) -> Any:
+        return as_strided(a, (len(a), n, k), (a.strides[0], a.strides[1], a.strides[1]))
+
+    def forward(x: Any, w: Any) -> Any:
+        n = x.shape[1] - len(w) + 1
+        return windows(x, n, len(w)) @ w, (x, w, n)
+
+    def backward(g: Any, cache: Any) -> Any:
+        x, w, n = cache
+        dx = np.zeros_like(x)
+        slots = windows(dx, n, len(w))
+        for i in range(len(w)):
+            slots[:, :, i] += g * w[len(w) - 1 - i]
+        return dx, np.einsum("bn,bnk->k", g, windows(x, n, len(w)))
+
+    rng = np.random.default_rng(0)
+    report = verify.pair(forward, backward, rng.normal(size=(2, 7)), rng.normal(size=3))
+    (finding,) = report.findings
+    assert finding.input == "x" and finding.place is not None
+    assert finding.correction is not None and finding.correction.rechecked
