@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.verify.alike import certified_after, merged
 from chainrule.verify.arrays.network import Network, network_of
+from chainrule.verify.arrays.overwritten import explained
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.reporting.report import Report
@@ -32,10 +33,19 @@ def certified_network(owner: Any, args: Sequence[Any], options: Mapping[str, Any
                 ledger.skipped.append(Skipped(layer.name, why))
         ready = [x for x in level if not any(w.startswith(f"{x.name}.") for w in wrong)]
         if ready:
-            findings += certified_after(
-                network.whole.name, ready, ledger, upstream=network.upstream
-            )
+            name = network.whole.name
+            new = certified_after(name, ready, ledger, upstream=network.upstream)
+            findings += _explained(network, new, ledger)
     return Report(network.whole.name, merged(findings), ledger)
+
+
+def _explained(network: Network, findings: Sequence[Finding], ledger: Ledger) -> Sequence[Finding]:
+    try:
+        return explained(network.whole, findings) if network.parts else findings
+    except Exception as error:  # Ours, or that of layers which run only once.
+        why = f"who writes into what another one keeps was not seen: {error}"
+        ledger.skipped.append(Skipped(network.whole.name, why))
+        return findings
 
 
 def _levels(network: Network) -> list[list[Layer]]:

@@ -33,7 +33,7 @@ from chainrule.verify.copies import left_by_forward, twins, written
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, drawn, replayed
-from chainrule.verify.subject import Array, Flow, Input, Source, Subject
+from chainrule.verify.subject import Array, Flow, Input, Source, Subject, extent
 
 _RESETS = ("zero_grad", "zero_grads", "reset_grads", "clear_grads")
 """What people call the method that sets gradients back."""
@@ -202,7 +202,7 @@ class Layer(Subject):
     @property
     def fixed(self) -> str:
         """An object that remembers a size of its own works for this size only."""
-        sizes = {n for x in self.inputs for n in np.shape(x.value) if n > 1}
+        sizes = {n for x in self.inputs for n in extent(x.value) if n > 1}
         for way, x in walk(self.owner):
             if isinstance(x, int) and not isinstance(x, bool) and x in sizes:
                 return f"the object keeps a size of its own: {way} = {x}"

@@ -27,7 +27,7 @@ from chainrule.verify.copies import left_by_forward, twins, written
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, name_of, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, drawn, replayed
-from chainrule.verify.subject import Array, Flow, Input, Source, Subject, values
+from chainrule.verify.subject import Array, Flow, Input, Source, Subject, extent, values
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ class Pair(Subject):
     @property
     def fixed(self) -> str:
         """A size that stands outside of both functions belongs to these very arrays."""
-        sizes = {n for x in self.inputs for n in np.shape(x.value)}
+        sizes = {n for x in self.inputs for n in extent(x.value)}
         for f in (self.forward_function, self.backward_function):
             for name, n in sizes_in(f).items():
                 if n in sizes:
