@@ -178,6 +178,15 @@ class Subject(abc.ABC):
         return ""
 
 
+def extent(value: Any) -> tuple[int, ...]:
+    """The shape of an input: of an array, a number, or sequences of one length; () of any other
+    object, a tree of sequences of several lengths say."""
+    try:
+        return np.shape(value)
+    except ValueError:
+        return ()
+
+
 def wanted(subject: Subject) -> tuple[int, ...]:
     """Indices of the inputs for which a gradient is expected."""
     return tuple([i for i, x in enumerate(subject.inputs) if x.wanted])

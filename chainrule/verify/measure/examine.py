@@ -5,18 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
+from math import prod
 from time import perf_counter
 
-import numpy as np
-
 from chainrule.verify.evidence import Evidence
-from chainrule.verify.measure import absent, conduct, precision, shrink
+from chainrule.verify.measure import absent, conduct, points, precision, shrink
 from chainrule.verify.measure.captured import around, captured
-from chainrule.verify.measure.noise import Base
+from chainrule.verify.measure.noise import Base, based
 from chainrule.verify.measure.other_points import OtherPoints
 from chainrule.verify.measure.probes import Probe
-from chainrule.verify.measure.run import LateError, Run, UnusableError, said
-from chainrule.verify.subject import Subject
+from chainrule.verify.measure.run import BackwardError, LateError, Run, UnusableError, said
+from chainrule.verify.subject import Subject, extent
 
 LARGE = 500_000
 """Elements of a point at which small elements are not looked for any more."""
@@ -85,7 +84,8 @@ class _Examination:
                 conduct.layouts(run, base)
         if steady:
             with self._guarded("other points"):
-                OtherPoints(run, self.seen, self.start).visit(base, not run.evidence.wrong)
+                usual = base if run.evidence.wrong else self._telling(base)
+                OtherPoints(run, self.seen, self.start).visit(usual, not run.evidence.wrong)
             with self._guarded("the captured dtype"):
                 if not run.evidence.wrong:
                     precision.compare(run, base)
@@ -101,8 +101,21 @@ class _Examination:
         except Exception as error:
             self.run.skip(what, f"the verifier failed with {said(error)}")
 
+    def _telling(self, base: Base) -> Base:
+        """The point with other numbers for inputs that are 0 or 1, once it is looked at; itself
+        without such inputs, or where the forward takes nothing else."""
+        if (point := points.telling(self.run, base.point)) is None:
+            return base
+        try:
+            other = based(self.run, point)
+            self.seen += around(self.run, other, thorough=False)
+        except (UnusableError, BackwardError) as error:
+            self.run.skip(point.name, str(error))
+            return base
+        return other
+
     def _captured(self, base: Base) -> None:
-        elements = sum([np.size(v) for v in (*base.xs, *base.ys)])
+        elements = sum([prod(extent(v)) for v in (*base.xs, *base.ys)])
         self.seen += around(self.run, base, thorough=elements < LARGE)
         for at, found in self.seen:
             absent.dropped(self.run, found)

@@ -34,6 +34,27 @@ def nearby(run: Run, point: Point) -> Point:
     return Point(f"{point.name}, moved", xs, "moved", point.judged)
 
 
+def telling(run: Run, point: Point) -> Point | None:
+    """The point with other numbers where a whole input is 0, 1 or -1, as biases, gains, first
+    states and temperatures are at first: a factor of it that is missing, or too much, and all that
+    is multiplied by 0, cannot be told there. None if no input is like that, or all are: such a
+    point was meant."""
+    blank = [k for k in run.wanted if inexact(x := point.xs[k]) and x.size and _is_blank(x)]
+    if not blank or len(blank) == len(run.wanted):
+        return None
+    xs = _mapped(run, point.xs, lambda x: _told_apart(run, x), blank)
+    return Point(f"{point.name}, other numbers for zeros and ones", xs, "value", point.judged)
+
+
+def _is_blank(x: Array) -> bool:
+    return any(bool((x == value).all()) for value in (0, 1, -1))
+
+
+def _told_apart(run: Run, x: Array) -> Array:
+    """Numbers of either sign for zeros; smaller ones for others, for 1 may be the most there is."""
+    return x * run.rng.uniform(0.5, 0.9, x.shape) if np.any(x) else tangent(run.rng, x)
+
+
 def varied(run: Run, point: Point, captured: Point) -> Iterator[Point]:
     """The points that are tried besides `point`, of the same shapes.
 
