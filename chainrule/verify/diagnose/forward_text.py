@@ -59,7 +59,7 @@ def changes(place: Place | None) -> list[Change]:
     statements = [n for n in ast.walk(function) if isinstance(n, ast.stmt)]
     returned = {n.id for s in statements if isinstance(s, ast.Return) for n in _loaded(s)}
     for statement in sorted(statements, key=lambda s: s.lineno):
-        line, written = statement.lineno, list(_in_place(statement))
+        line, written = statement.lineno, list(in_place(statement))
         found += [Change(n, kept[n], line) for n in written if kept.get(n, line) < line]
         for name in [*_kept(statement), *_aliased(statement, returned)]:
             kept.setdefault(name, line)
@@ -79,7 +79,7 @@ def may_change(place: Place | None) -> bool:
     roots: dict[str, str] = {}
     kept: set[str] = set()
     for statement in statements:
-        if any(roots.get(name, name) in kept for name in _in_place(statement)):
+        if any(roots.get(name, name) in kept for name in in_place(statement)):
             return True
         kept |= {roots.get(name, name) for name in _kept(statement)}
         for name, other in _named_again(statement):
@@ -113,7 +113,7 @@ def _in_loops(function: ast.FunctionDef) -> Iterator[Change]:
         fresh = {name for s in inside for name in _rebound(s)}
         kept = {name: s.lineno for s in inside for name in _kept(s)}
         for statement in inside:
-            for name in _in_place(statement):
+            for name in in_place(statement):
                 if name in kept and name not in fresh and kept[name] >= statement.lineno:
                     yield Change(name, kept[name], statement.lineno)
 
@@ -176,7 +176,7 @@ def _names(nodes: list[ast.expr]) -> list[str]:
     return [ast.unparse(n) for n in nodes if isinstance(n, (ast.Name, ast.Attribute))]
 
 
-def _in_place(statement: ast.stmt) -> Iterator[str]:
+def in_place(statement: ast.stmt) -> Iterator[str]:
     """Names of arrays that a statement writes into."""
     if isinstance(statement, ast.AugAssign):
         yield from _names([_base(statement.target)])

@@ -50,7 +50,7 @@ def line_of(subject: Subject, k: int | None) -> Place | None:
         if node is None:
             return place
         name = _named(node)
-        line = _last_assigned(tree, name, k) if name else node.lineno
+        line = (_last_assigned(tree, name, k) if name else 0) or node.lineno
     return Place(place.file, line + source.first_line - 1, place.function) if line else place
 
 
@@ -63,9 +63,9 @@ def _returned(tree: ast.AST, subject: Subject, k: int) -> ast.expr | None:
     if not isinstance(value, ast.Tuple):
         return value
     order, count = wanted(subject), len(value.elts)
-    if count == len(subject.inputs):
-        return value.elts[k]
-    return value.elts[order.index(k)] if k in order and count == len(order) else None
+    if count >= len(order) and count != len(subject.inputs):
+        return value.elts[order.index(k)] if k in order and count == len(order) else None
+    return value.elts[k] if k < count else None  # Those of parameters are kept elsewhere.
 
 
 def _named(node: ast.expr) -> str:
