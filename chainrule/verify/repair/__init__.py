@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from math import inf, prod
 from time import process_time
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
@@ -32,9 +33,9 @@ from chainrule.verify.repair.problem import Problem, problem
 from chainrule.verify.repair.search import Version, keeping, replayed, versions
 from chainrule.verify.repair.sparing import spared
 from chainrule.verify.repair.suspects import suspect
-from chainrule.verify.subject import Source
+from chainrule.verify.subject import Source, extent
 
-SECONDS = 2.4
+SECONDS = 3.2
 """Processor time for one subject's search in its backward, without the last check."""
 _MORE = 0.8
 """The same for each function that it calls, and for the forward."""
@@ -48,6 +49,9 @@ _OF_FORMULAS = ("transposed", "sign", "factor", "missing_term", "wrong_axis")
 """Mistakes that are made where a gradient is computed, not where something is kept."""
 _CHECKS = 6
 """Versions that get the last, full check."""
+_ROUNDED, _NEARER = 1e-9, 0.3
+"""An error that may be rounding; how much nearer than a version that the check refused for its
+last digits another one has to come to be looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +123,7 @@ def blamed(evidence: Evidence) -> tuple[Place, str] | None:
     if posed is None or not posed.posed:
         return None
     first = posed.targets[0]
-    small = min(posed.targets, key=lambda t: sum(map(np.size, t.xs)))
+    small = min(posed.targets, key=lambda t: sum([prod(extent(x)) for x in t.xs]))
     try:
         draft = Draft.of(posed.source)
     except UnreadableError:
@@ -204,14 +208,17 @@ def _searched(posed: Problem, search: Search) -> Iterator[Repaired]:
         first = Draft.of(posed.source)
     except UnreadableError:
         return
-    checks, mended = 0, set[int]()
+    checks, mended, refused = 0, set[int](), inf
     for found in _meant(posed, search(first)):
         inputs = found.mended
-        if inputs <= mended or checks >= _CHECKS:
+        off = max([found.errors.get(i, 0.0) for i in inputs], default=0.0)
+        if inputs <= mended or checks >= _CHECKS or off >= refused:
             continue
         version = moved_home(posed, first, found)
         checks += 1
         error = _checked(posed, version, inputs)
+        if error is None and off > _ROUNDED:
+            refused = min(refused, _NEARER * off)
         if error is not None:
             mended |= inputs
             yield _repaired(posed, first, version, inputs, error)

@@ -10,6 +10,7 @@ from math import inf
 from time import process_time
 from typing import TypeAlias
 
+from chainrule.verify.repair.accumulated import accumulated
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.lab import Lab
 from chainrule.verify.repair.rules import edits
@@ -57,7 +58,10 @@ class Bench:
     def proposed(self) -> list[Edit]:
         """What rules propose, and weights, likely ones first; what is tried is taken off."""
         failures = self.lab.problem.failures
-        found = list(spared(failures, new_gradients, self.lab))
+        found = [
+            *spared(failures, new_gradients, self.lab),
+            *spared(failures, accumulated, self.lab),
+        ]
         found += [] if found else spared(failures, weighed, self.lab)
         return self.weighted([*found, *edits(self.lab.scene)])
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.verify.repair.pool import fills, named
+from chainrule.verify.repair.pool import fills, named, with_axes
 from chainrule.verify.repair.response import Response
 from chainrule.verify.repair.scene import Scene, Shape
 from chainrule.verify.subject import Array
@@ -79,4 +79,15 @@ class Beside:
                 turn[f"({a} * {b})"] = turn[a] * turn[b]
                 if divides:
                     turn[f"({a} / {b})"] = turn[a] / turn[b]
+        return Beside(self.values, tuple(arrays))
+
+    @cached_property
+    def with_axes(self) -> Beside:
+        """The same with arrays of fewer axes, spread over the value by axes of length 1."""
+        arrays = [dict(turn) for turn in self.arrays]
+        for name in self.names:
+            for text, shape, _ in with_axes(name, self.arrays[0][name].shape, len(self.shape)):
+                if text != name and fills(shape, self.shape):
+                    for turn in arrays:
+                        turn[text] = turn[name].reshape(shape)
         return Beside(self.values, tuple(arrays))

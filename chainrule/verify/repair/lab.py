@@ -30,7 +30,7 @@ from chainrule.verify.repair.response import (
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.target import GOOD, Target
 from chainrule.verify.repair.watch import Watched, plain
-from chainrule.verify.subject import Array, Subject
+from chainrule.verify.subject import Array, Subject, extent
 
 LARGEST = 200
 """Elements of a value whose every element is moved."""
@@ -66,9 +66,9 @@ class Lab:
     @cached_property
     def elsewhere(self) -> Lab | None:
         """The same version at a point of other sizes at which it is wrong; None without one."""
-        shapes = [np.shape(x) for x in self.target.xs]
+        shapes = [extent(x) for x in self.target.xs]
         for other in self.problem.targets:
-            here = [np.shape(x) for x in other.xs]
+            here = [extent(x) for x in other.xs]
             if here != shapes and other not in self.problem.unmeant:
                 found = laboratory(self.problem, self.scene.draft, other)
                 return found if found is not None and found.wrong else None
@@ -96,6 +96,13 @@ class Lab:
             if before is not None and after is not None and np.any(after != before):
                 effects[i] = after - before
         return effects or None
+
+    def spoils(self, node: ast.AST) -> bool:
+        """Whether more of a value makes a gradient wrong that is right: what the value should be
+        times a number it can hardly be, then."""
+        right = [i for i, e in self.errors.items() if e <= GOOD]
+        after = self.run({self.scene.draft.index[node]: lambda v: v + v}) if right else None
+        return after is not None and any(self.target.errors(after)[i] > GOOD for i in right)
 
     @cached_property
     def residuals(self) -> dict[int, Array]:

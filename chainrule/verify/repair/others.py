@@ -78,7 +78,7 @@ def other_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]
         if _answers(lab, response, beside, row, axes=f"axis={axes}, keepdims=True"):
             text = row.format(e=atom, ax=scene.dialect.along(axes, True))
             yield scene.put(node, text, "factor", 1.4)
-    yield from _multiplied(lab, response, beside)
+    yield from _multiplied(lab, response, beside.with_axes)
 
 
 def _multiplied(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:

@@ -81,6 +81,21 @@ def fills(a: Shape, shape: Shape) -> bool:
     return len(a) <= len(shape) and all(m in (1, n) for m, n in pairs)
 
 
+def with_axes(name: str, shape: Shape, most: int) -> Iterator[tuple[str, Shape, float]]:
+    """An array, and what it is with axes of length 1 between and behind its own, up to so many; how
+    much less likely that is."""
+    yield name, shape, 0.0
+    for n in range(1, most - len(shape) + 1):
+        for places in itertools.combinations(range(len(shape) + n), n):
+            if places == tuple(range(n)):
+                continue  # In front, axes come by themselves.
+            made = list(shape)
+            for p in places:
+                made.insert(p, 1)
+            marks = ["None" if p in places else ":" for p in range(len(made))]
+            yield f"{name}[{', '.join(marks)}]", tuple(made), 0.1
+
+
 def _projected(scene: Scene, arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
     """Products less their projections, as in the gradients of a softmax and of norms."""
     same = {k: v for k, v in arrays.items() if v.shape == shape}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,10 +18,11 @@ from chainrule.verify.measure import oblong, sizes, windows
 from chainrule.verify.measure import points as variation
 from chainrule.verify.measure.captured import captured
 from chainrule.verify.measure.conduct import elsewhere
+from chainrule.verify.measure.noise import based
 from chainrule.verify.measure.run import Point, Run, UnusableError
 from chainrule.verify.repair.sparing import Failures
 from chainrule.verify.repair.target import GOOD, Target, cotangents, target
-from chainrule.verify.subject import Array, Source, Subject, wanted
+from chainrule.verify.subject import Array, Source, Subject, extent, wanted
 
 _POINTS = 7
 _VARIED = 6
@@ -163,7 +165,7 @@ def _unmeant(wrong: list[Target], others: list[Target], raised: list[Target]) ->
 
 
 def _shapes(target: Target) -> list[tuple[int, ...]]:
-    return [np.shape(x) for x in target.xs]
+    return [extent(x) for x in target.xs]
 
 
 def _size(target: Target) -> float:
@@ -179,6 +181,9 @@ def _targets(evidence: Evidence) -> Iterator[Target]:
         base = captured(run)
     except UnusableError:
         return
+    if (point := variation.telling(run, base.point)) is not None:
+        with contextlib.suppress(UnusableError):
+            base = based(run, point)
     resizable = not subject.fixed
     size = sum([cast("Array", base.xs[i]).size for i in wanted(subject)])
     small = list(itertools.islice(sizes.smaller(run, base), 1)) if resizable else []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,12 +15,12 @@ from chainrule.verify.repair import uses
 from chainrule.verify.repair.dialect import Dialect
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.fit import replaced
+from chainrule.verify.repair.reach import MOST, atoms, is_number, owner
 from chainrule.verify.repair.sparing import Failures
 from chainrule.verify.repair.syntax import (
     elements,
     gives,
     is_simple,
-    is_stored,
     mentions,
     names_in,
 )
@@ -32,13 +31,10 @@ from chainrule.verify.repair.watch import (
     Watched,
     is_count,
     is_torch,
-    plain,
     shape_of,
 )
 
 Shape = tuple[int, ...]
-_MOST = 20
-"""Named arrays that are considered, and scalars of one kind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +151,7 @@ class Scene:
     def arrays(self) -> dict[str, Any]:
         """Named arrays within reach, by the text that names them; the function's own first."""
         found = {k: v for k, v in self._atoms() if (s := shape_of(v)) is not None and s != ()}
-        return dict(list(found.items())[:_MOST])
+        return dict(list(found.items())[:MOST])
 
     def arrays_at(self, node: ast.AST) -> dict[str, Any]:
         """Named arrays within reach of a node, as they were when it was last evaluated."""
@@ -168,14 +164,16 @@ class Scene:
 
     def arrays_in(self, scope: dict[str, Any]) -> dict[str, Any]:
         """Named arrays, as they are among some local names."""
-        found = {k: scope.get(k, v) for k, v in self._atoms() if _owner(k) in scope}
+        found = {k: scope.get(k, v) for k, v in self._atoms() if owner(k) in scope}
         found = {k: v for k, v in found.items() if shape_of(v)}
-        return dict(list(found.items())[:_MOST])
+        return dict(list(found.items())[:MOST])
 
     def rows_at(self, node: ast.AST, visit: Visit | None = None) -> dict[str, Any]:
-        """What a turn of a loop reads of arrays that hold something for every turn: `a[t]`."""
+        """What a turn of a loop reads of what holds something for every turn: `a[t]`."""
         arrays = self.arrays_at(node) if visit is None else self.arrays_in(visit[1])
-        texts = [f"{a}[{i}]" for a in arrays for i in self.counters]
+        texts = [f"{a}[{i}]" for a in [*arrays, *self.lists] for i in self.counters]
+        second = [i for i in self.counters if f"[:, {i}]" in self.draft.body]
+        texts += [f"{a}[:, {i}]" for a in arrays for i in second]
         found = {text: self.evaluated(node, text, visit) for text in texts}
         return {k: v for k, v in found.items() if shape_of(v)}
 
@@ -183,8 +181,16 @@ class Scene:
     def numbers(self) -> dict[str, Any]:
         """Named numbers within reach that are not 0 or 1."""
         found = {k: v for k, v in self._atoms() if shape_of(v) == ()}
-        found = {k: v for k, v in found.items() if not isinstance(v, bool) and _is_number(v)}
-        return dict(list(found.items())[:_MOST])
+        found = {k: v for k, v in found.items() if not isinstance(v, bool) and is_number(v)}
+        return dict(list(found.items())[:MOST])
+
+    @cached_property
+    def lists(self) -> list[str]:
+        """What the code calls lists of arrays: of what a forward kept in each turn, say."""
+        held = dict(self.watched.names)
+        held |= {self.draft.src(n): self.value(n) for n in self._evaluated if is_simple(n)}
+        found = {k: cast("list[Any]", v) for k, v in held.items() if isinstance(v, list | tuple)}
+        return [k for k, v in found.items() if v and shape_of(v[0])][:MOST]
 
     @cached_property
     def counters(self) -> list[str]:
@@ -200,28 +206,8 @@ class Scene:
         return sorted([k for k in found if not k.isdigit()])
 
     def _atoms(self) -> Iterator[tuple[str, Any]]:
-        names = {k: v for k, v in self.watched.names.items() if k.strip("_")}
-        yield from sorted(names.items(), key=lambda n: n[0] not in self.unread)
-        for n in self._evaluated:
-            if is_simple(n):
-                yield self.draft.src(n), self.value(n)
-        for k, v in names.items():
-            yield from _parts(k, v)
-        function = plain_function(self.draft.source.function)
-        for k, v in function.__globals__.items():
-            if isinstance(v, int | float) and (k.isupper() or k in self._outside):
-                yield k, v
-        for k, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            if isinstance(v := cell.cell_contents, int | float):
-                yield k, v
-
-    @cached_property
-    def _outside(self) -> set[str]:
-        """Names that the forward or the backward uses: of the others that a file has, a loop's
-        counter say, neither knows anything."""
-        source = self.draft.source
-        codes = [s.function for s in (source, source.forward) if s is not None]
-        return {name for f in codes for name in plain_function(f).__code__.co_names}
+        simple = [(self.draft.src(n), self.value(n)) for n in self._evaluated if is_simple(n)]
+        return atoms(self.draft, self.watched.names, simple, self.unread)
 
     @cached_property
     def extents(self) -> dict[str, int]:
@@ -293,6 +279,12 @@ class Scene:
         return {self.draft.span(n) for n in names if n.id not in turned}
 
     @cached_property
+    def only_returned(self) -> set[tuple[int, int]]:
+        """Those of them that nothing else reads: what is done to them there is done as well where
+        they are computed."""
+        return self.names_returned & uses.only_reads(self.draft)
+
+    @cached_property
     def renamed(self) -> set[tuple[int, int]]:
         """Where what has a name is given another name, and nothing is computed of it."""
         parents, given = self.draft.parents, set(self.draft.parameters) - self.made
@@ -303,16 +295,12 @@ class Scene:
     def read_once(self) -> set[tuple[int, int]]:
         """Where a name that is computed once is read for the only time: an edit belongs where it
         is computed, unless it needs the name more than once."""
-        nodes = [n for n in self.draft.nodes if isinstance(n, ast.Name)]
-        count = Counter([n.id for n in nodes])
-        once = [n for n in nodes if n.id in self.made and count[n.id] == 2 and not is_stored(n)]
-        return {self.draft.span(n) for n in once}
+        return uses.only_reads(self.draft, self.made & uses.stored_once(self.draft))
 
     @cached_property
     def read(self) -> set[str]:
         """Names that are read somewhere."""
-        names = [n for n in self.draft.nodes if isinstance(n, ast.Name)]
-        return {n.id for n in names if not is_stored(n)}
+        return {n.id for n in uses.reads(self.draft)}
 
     @cached_property
     def unread(self) -> set[str]:
@@ -327,29 +315,3 @@ class Scene:
     def put(self, node: ast.AST, text: str, code: str, cost: float = 1.0) -> Edit:
         """The edit that puts an expression where a node stands."""
         return replaced(self.draft, node, text, code, cost)
-
-
-def _owner(text: str) -> str:
-    """The name with which an expression that names something begins."""
-    return text.split(".")[0].split("[")[0]
-
-
-def _is_number(value: Any) -> bool:
-    number = plain(value)
-    return number is not None and number.dtype.kind in "iuf" and float(number) not in (0.0, 1.0)
-
-
-def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What a local name holds: attributes of an object, entries of a dict or tuple."""
-    match value:
-        case dict():
-            for k, v in cast("dict[Any, Any]", value).items():
-                yield from [(f"{name}[{k!r}]", v)] if isinstance(k, str) else []
-        case tuple() | list():
-            for i, v in enumerate(cast("list[Any]", value)[:_MOST]):
-                yield f"{name}[{i}]", v
-        case _ if shape_of(value) is None and hasattr(value, "__dict__"):
-            held = cast("dict[str, Any]", vars(value))
-            yield from [(f"{name}.{k}", v) for k, v in held.items() if k.isidentifier()]
-        case _:
-            return

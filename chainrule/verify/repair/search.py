@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import TypeAlias
 
@@ -15,7 +16,7 @@ from chainrule.verify.repair.bench import NAMED, STAGES, Bench, Stage, cost_of
 from chainrule.verify.repair.draft import Draft, Edit, UnreadableError
 from chainrule.verify.repair.lab import laboratory
 from chainrule.verify.repair.problem import Problem
-from chainrule.verify.repair.rules import edits
+from chainrule.verify.repair.rules import OF_FORWARDS, edits
 from chainrule.verify.repair.rules.saved import (
     another_name,
     keeping_edits,
@@ -30,8 +31,9 @@ from chainrule.verify.repair.target import GOOD, Target, quiet
 from chainrule.verify.repair.truth import truths
 
 DEPTH = 4
-SLACK = 0.4
-"""Edits that cost so much more than one that repairs everything are not tried."""
+SLACK, _APART = 0.4, 0.5
+"""Edits that cost so much more than one that repairs everything are not tried; how much more, where
+it took several for that: one that repairs all at once may be less likely than each of them."""
 LIKELY = 1.7
 """A repair that costs no more than this is not looked for any further."""
 _NEAR, _COMPARED = 1.2, 12
@@ -94,14 +96,16 @@ def versions(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[V
         return
     level, partly, benches = [start], list[Version](), dict[Version, Bench | None]()
     for _ in range(DEPTH):
-        tried = list[Version]()
+        tried, given = list[Version](), set[Version]()
         for stage in STAGES:
             tried += _stage(problem, benches, level, stage, codes)
             tried += _combined(problem, at, tried) if len(start.wrong) > 1 else []
-            if _enough(problem, tried):
-                break
-        tried.sort(key=lambda v: (len(v.wrong), v.cost))
-        yield from _truest_first(problem, [v for v in tried if v.right])
+            if stage is STAGES[-1] or _enough(problem, tried):
+                tried.sort(key=lambda v: (len(v.wrong), v.cost))
+                right = [v for v in tried if v.right and v not in given]
+                given |= set(right)
+                yield from _truest_first(problem, right)
+                # Whoever asks for more has found none of them right everywhere.
         partly += [v for v in tried if not v.right and len(v.wrong) < len(start.wrong)]
         level = _next(tried, start)
         if not level or problem.over or any(v.right for v in tried):
@@ -162,7 +166,7 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
     start = Version(first, (), lab.errors)
     rules = (kept_copies, another_name, kept_others, kept_functions, kept_at_another_time)
     proposed = [e for rule in rules for e in spared(problem.failures, rule, lab.scene)]
-    proposed += keeping_edits(lab.scene, edits)
+    proposed += keeping_edits(lab.scene, partial(edits, rules=OF_FORWARDS))
     more = [_TWICE * kept_twice(lab.scene, e) - _LAST * e.start / len(first.body) for e in proposed]
     costs = [e.cost - NAMED * (e.code in codes) + m for e, m in zip(proposed, more, strict=True)]
     proposed = [replace(e, cost=c) for e, c in zip(proposed, costs, strict=True)]
@@ -260,7 +264,8 @@ def _tried(problem: Problem, version: Version, bench: Bench, stage: Stage) -> It
                 seen.add(found.draft.body)
                 mended |= found.steps[-1].mended
                 if mended >= version.wrong and not _by_chance(problem, found):
-                    enough = min(enough, edit.cost)
+                    apart = 0.0 if found.right else _APART
+                    enough = min(enough, edit.cost + apart)
                 yield found
 
 

@@ -37,7 +37,7 @@ def new_gradients(lab: Lab) -> Iterator[Edit]:
         expected, got = lab.target.expected[i], lab.x_bars[i]
         if got is None or not np.any(got):
             for term, weight in _equal(scene, expected):
-                for text, cost in _alone(term, (weight,), numbers):
+                for text, cost in alone(term, (weight,), numbers):
                     yield from _instead_of_nothing(scene, text, cost)
                     yield from _by_name(lab, i, text, cost)
 
@@ -47,9 +47,9 @@ def _equal(scene: Scene, expected: Expected) -> list[tuple[Term, float]]:
     node, shape = scene.returned[-1], expected.shape
     atoms = [Term(k, v, 0.0) for k, v in named(scene, node).items()]
     plain_ones = [t for a in atoms for t in summed(scene, a, shape)]
-    found = list(_fitting(plain_ones, expected.directions, expected.values))
+    found = list(fitting(plain_ones, expected.directions, expected.values))
     terms = pool(scene, named(scene, node), shape)
-    return found or list(_fitting(terms, expected.directions, expected.values))
+    return found or list(fitting(terms, expected.directions, expected.values))
 
 
 def instead(lab: Lab, response: Response, beside: Beside, numbers: list[Scalar]) -> Iterator[Edit]:
@@ -63,13 +63,13 @@ def instead(lab: Lab, response: Response, beside: Beside, numbers: list[Scalar])
     nothing = not np.any(response.flat)
     for columns, residual in _systems(lab, response):
         here = value.reshape(-1) if columns is None else columns @ value.reshape(-1)
-        for term, weight in _fitting(terms, columns, residual + here):
-            for text, cost in _alone(term, (weight,), numbers):
+        for term, weight in fitting(terms, columns, residual + here):
+            for text, cost in alone(term, (weight,), numbers):
                 code, base = ("dropped", 1.2) if nothing else (term.code, 1.7)
                 yield scene.put(node, text, code, base + cost)
         if nothing:
             continue
-        for term, weight in _fitting(terms, columns, residual):
+        for term, weight in fitting(terms, columns, residual):
             (both,) = lab.weights(node, [term.text], [weight])
             for text, cost in coefficient(term.text, both, numbers):
                 whole = f"{as_part(scene.draft, node, ADD)} {text}"
@@ -90,7 +90,7 @@ def _systems(lab: Lab, response: Response) -> Iterator[tuple[Array | None, Array
         yield columns, lab.residuals[i]
 
 
-def _fitting(
+def fitting(
     terms: list[Term], columns: Array | None, wanted: Array
 ) -> Iterator[tuple[Term, float]]:
     """Terms of which a multiple has a wanted effect, the simplest first, and the weights."""
@@ -106,7 +106,7 @@ def _fitting(
         yield terms[k], float(weights[k])
 
 
-def _alone(term: Term, weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
+def alone(term: Term, weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
     """A multiple of a term, as it stands alone."""
     for text, cost in coefficient(term.text, weight, numbers):
         yield (text[2:] if text[0] == "+" else f"-{part(text[2:], MUL)}"), term.cost + cost

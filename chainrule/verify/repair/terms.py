@@ -42,6 +42,8 @@ _SUMS = (
 )
 """Terms of softmax and of normalisations, along an axis."""
 _TERMS = ("{a}", "{e} * {a}", "{e} * {a} ** 2")
+_OUTER = 0.8
+"""How unlikely it is that the product of a vector with itself is missing in a square matrix."""
 _NODES = 48
 _SHARE = 0.7
 """Of the time that is left: the rest is for what rules propose."""
@@ -98,7 +100,7 @@ def _places(lab: Lab, doubts: Sequence[Doubt]) -> list[ast.expr]:
     scene = lab.scene
     zeros = [n for n in scene.expressions if n not in lab.scales and _is_zero(scene, n)]
     nodes = [n for n in [*zeros, *lab.scales] if scene.is_array(n) and scene.shape(n)]
-    nodes = [n for n in nodes if scene.draft.span(n) not in scene.names_returned]
+    nodes = [n for n in nodes if scene.draft.span(n) not in scene.only_returned]
     wrong = set(lab.residuals)
 
     def unlikely(node: ast.expr) -> tuple[bool, bool, bool]:
@@ -157,6 +159,7 @@ def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
                     form = row.format(e=VALUE, a=name, ax=along)
                     yield _Term(text, form, response.effect(value), _count(shape, axes), 1.2)
     yield from _diagonal(scene, response, beside)
+    yield from _outer(scene, response, beside)
     for row in _TERMS:
         for name in beside.names if row == "{a}" else beside.partners:
             value = beside.each(row_of(row), name)
@@ -181,6 +184,29 @@ def _diagonal(scene: Scene, response: Response, beside: Beside) -> Iterator[_Ter
             f"{e} * {library}.eye({a}.shape[-1])" for e, a in ((here, atom), (VALUE, VALUE))
         ]
         yield _Term(text, form, response.effect(value), 1.0, 1.5)
+
+
+def _outer(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
+    """Of matrices, products of a vector with itself: of a softmax's Jacobian that is written out,
+    what comes off its diagonal."""
+    shape, library = beside.shape, scene.dialect.library
+    if len(shape) < 2 or shape[-1] != shape[-2] or library is None:
+        return
+    for name in beside.names:
+        if any(turn[name].shape != shape[:-1] for turn in beside.arrays):
+            continue
+        if (value := beside.each(_with_itself, name)) is not None:
+            if len(shape) == 2:
+                text = f"{library}.outer({name}, {name})"
+            elif scene.dialect.torch:
+                text = f"{name}.unsqueeze(-1) * {name}.unsqueeze(-2)"
+            else:
+                text = f"{name}[..., :, None] * {name}[..., None, :]"
+            yield _Term(text, text, response.effect(value), 1.0, _OUTER)
+
+
+def _with_itself(_: Array, a: Array) -> Array:
+    return a[..., :, None] * a[..., None, :]
 
 
 def _with_terms(

@@ -85,6 +85,7 @@ def first_wrong(lab: Lab) -> Wrong | None:
     forward = forward_of(lab.problem, lab.target)
     other = next((n for n in lab.scene.roots if _differs(lab.scene, n, forward)), None)
     wrong = [n for n in lab.scene.roots if _cost(lab, n, known) in (_HERE, _CALLED_SO)]
+    wrong = [n for n in wrong if not lab.spoils(n)]
     if other is not None and not (wrong and _precedes(lab.scene, wrong[0], other)):
         name = _called(lab.scene, other)[0]
         return Wrong(other, f"`{name}` has not the value that `{name}` has in the forward")

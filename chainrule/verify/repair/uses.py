@@ -40,16 +40,33 @@ def made_in_turns(draft: Draft) -> set[str]:
     }
 
 
+def reads(draft: Draft) -> list[ast.Name]:
+    """Where names are read."""
+    return [n for n in draft.nodes if isinstance(n, ast.Name) and not is_stored(n)]
+
+
+def only_reads(draft: Draft, names: set[str] | None = None) -> set[tuple[int, int]]:
+    """Where a name (of some names) is read that is read nowhere else."""
+    count = Counter([n.id for n in reads(draft)])
+    chosen = [n for n in reads(draft) if count[n.id] == 1 and (names is None or n.id in names)]
+    return {draft.span(n) for n in chosen}
+
+
+def stored_once(draft: Draft) -> set[str]:
+    """Names that are given a value in one place."""
+    count = Counter([n.id for n in draft.nodes if isinstance(n, ast.Name) and is_stored(n)])
+    return {name for name, k in count.items() if k == 1}
+
+
 def assigned_once(draft: Draft) -> set[str]:
     """Names that one statement gives, and none changes."""
-    stored = [n.id for n in draft.nodes if isinstance(n, ast.Name) and is_stored(n)]
     written = {
         name
         for n in draft.nodes
         if isinstance(n, ast.Subscript | ast.Attribute) and isinstance(n.ctx, ast.Store)
         for name in bases(n)
     }
-    return {name for name, k in Counter(stored).items() if k == 1} - written
+    return stored_once(draft) - written
 
 
 def replaces_unread(draft: Draft, statement: ast.Assign, name: str) -> bool:
@@ -68,7 +85,7 @@ def replaces_unread(draft: Draft, statement: ast.Assign, name: str) -> bool:
 
 def unread(draft: Draft) -> set[str]:
     """Local names that are assigned and never read: they were meant for something."""
-    loaded = {n.id for n in draft.nodes if isinstance(n, ast.Name) and not is_stored(n)}
+    loaded = {n.id for n in reads(draft)}
     stored = {n.id for n in draft.nodes if isinstance(n, ast.Name) and is_stored(n)}
     every = {*stored, *draft.parameters} - loaded
     return {n for n in every if not n.startswith("_")}

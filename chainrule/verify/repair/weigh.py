@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
@@ -20,6 +21,8 @@ EARLY = 0.6
 """Of places on one way, each as good as the others, the last one is where a factor is written."""
 _OF_NUMBERS = 1.2
 """How unlikely it is that a factor is missing in a number: a count of fewer than there are."""
+_OF_POWER = 0.6
+"""How much likelier it is where the factor is what the derivative of a power brings with it."""
 _MISTYPED = 1.6
 """How unlikely it is that a digit of a constant is wrong."""
 _IN_LOOPS = (-1.0, 2.0, 0.5)
@@ -93,8 +96,27 @@ def with_weight(
         yield from _left_out(scene, node)
     else:
         cost = _OF_NUMBERS if value else cost + early(scene, node)
+        cost -= _OF_POWER * (abs(weight[0] - _power(scene, node) - 1) < NEAR)
         yield from _scaled(scene, node, weight, numbers, cost)
         yield from _respelled(scene, node, weight, value, numbers)
+
+
+def _power(scene: Scene, node: ast.expr) -> int:
+    """To which power a product has one of its factors: 2 for `c * h * h` and `c * h ** 2`; 0 if to
+    none."""
+    match node:
+        case ast.BinOp(op=ast.Pow(), right=ast.Constant(value=int() as n)):
+            return n
+        case ast.BinOp(op=ast.Mult()):
+            parts, left = list[ast.expr](), node.left
+            while isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):
+                parts.append(left.right)
+                left = left.left
+            texts = Counter([scene.draft.src(p) for p in (node.right, left, *parts)])
+            most = max(texts.values())
+            return most if most > 1 else max(_power(scene, p) for p in (node.right, left, *parts))
+        case _:
+            return 0
 
 
 def _depth(scene: Scene, node: ast.expr) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 from weakref import WeakKeyDictionary
@@ -12,6 +13,19 @@ from chainrule.verify.subject import Source
 
 _MOST = 8
 """Functions that are read, besides the forward."""
+ELEMENTWISE = ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "sign", "sigmoid", "relu")
+_METHODS, _CALLED = re.compile(r"\.(\w+)\(\)"), re.compile(r"[A-Za-z_][\w.]*(?=\()")
+
+
+def elementwise_calls(text: str) -> list[str]:
+    """Functions of each element that some code calls, as it calls them: `np.exp`."""
+    found = dict.fromkeys(_CALLED.findall(text))
+    return [call for call in found if call.rpartition(".")[2] in ELEMENTWISE]
+
+
+def elementwise_methods(text: str) -> list[str]:
+    """The same for what is called as a method without arguments: `exp` of `x.exp()`."""
+    return [name for name in dict.fromkeys(_METHODS.findall(text)) if name in ELEMENTWISE]
 
 
 _known: WeakKeyDictionary[Source, tuple[str, ...]] = WeakKeyDictionary()

@@ -16,6 +16,7 @@ from chainrule.verify.repair.rules import (
     names,
     places,
     products,
+    recomputed,
     segments,
     solving,
     statements,
@@ -82,7 +83,9 @@ RULES: tuple[Rule, ...] = (
     cases.sigmoids,
     factors.conjugated,
     factors.functions,
-    factors.applied,
+    recomputed.signs,
+    recomputed.operands,
+    recomputed.functions,
     factors.sizes,
     factors.shapes,
     factors.bounded,
@@ -104,12 +107,17 @@ RULES: tuple[Rule, ...] = (
     statements.flattened,
 )
 """In no particular order: each edit says how likely it is."""
+OF_FORWARDS: tuple[Rule, ...] = tuple([r for r in RULES if r is not recomputed.operands])
+"""Those for what a forward keeps: it computes everything for the first time."""
 
 
-def edits(scene: Scene, codes: Sequence[str] | None = None) -> list[Edit]:
-    """What all rules propose (for mistakes of some names), each text once, likely ones first."""
+def edits(
+    scene: Scene, codes: Sequence[str] | None = None, rules: Sequence[Rule] | None = None
+) -> list[Edit]:
+    """What rules propose, all if none are given, for mistakes of any name or some: each text once,
+    likely ones first."""
     found = dict[tuple[int, int, str], Edit]()
-    for rule in RULES:
+    for rule in RULES if rules is None else rules:
         for e in spared(scene.failures, rule, scene):
             unasked = codes is not None and e.code not in codes
             if unasked or scene.draft.body[e.start : e.end] == e.text:

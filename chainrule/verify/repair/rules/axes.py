@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ATOM, as_part, called
 from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.uses import origin
 from chainrule.verify.repair.watch import shape_of
 
 _WORDS = ("axis", "dim", "axes")
@@ -23,11 +24,12 @@ def other_axis(scene: Scene) -> Iterator[Edit]:
     for node, operand in _calls(scene):
         ndim = len(scene.shape(operand) or ())
         if (axis := _axis(node)) is not None:
-            here = scene.draft.src(axis)
+            here, given = scene.draft.src(axis), origin(scene.draft, axis)
             for text in _choices(scene, ndim):
                 more = text.startswith("(") and here in text.strip("()").split(", ")
                 code, cost = ("not_summed", 1.1) if more else ("wrong_axis", 1.0)
-                yield scene.put(axis, text, code, cost + 0.2 * ("(" in text))
+                for place in dict.fromkeys((given, axis)):  # All who read its name, or this one.
+                    yield scene.put(place, text, code, cost + 0.2 * ("(" in text))
         elif ndim > 0 and called(node) in _REDUCTIONS:
             for text in _choices(scene, ndim):
                 yield _with_argument(

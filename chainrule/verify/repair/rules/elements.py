@@ -99,6 +99,10 @@ def off_by_one(scene: Scene) -> Iterator[Edit]:
         match node:
             case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=ast.Constant(value=1)):
                 yield scene.put(node, scene.draft.src(left), "wrong_value", 1.4)
+            case ast.BinOp(op=ast.Add() | ast.Sub()) if not value.ndim:
+                here = scene.draft.src(node)
+                for text in (f"{here} - 1", f"{here} + 1"):
+                    yield scene.put(node, text, "wrong_value", 1.5)
             case ast.Name(id=name) if value.ndim and isinstance(
                 scene.draft.parents[node], ast.Tuple
             ):

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ATOM, MUL, POW, as_part, called, number
+from chainrule.verify.repair.fit import MUL, POW, as_part, called, number
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.watch import is_count, plain, shape_of
-from chainrule.verify.repair.wording import forward_texts
+from chainrule.verify.repair.wording import ELEMENTWISE, elementwise_calls, forward_texts
 
 _CASTS = {"astype", "float", "half", "double", "detach", "to", "round", "bfloat16", "float32"}
 
@@ -140,10 +140,7 @@ def _other_conjugates(scene: Scene, a: ast.expr, b: ast.expr, module: str) -> It
 
 
 _CONJUGATES = ("conj", "conjugate")
-_ELEMENTWISE = ("exp", "log", "sqrt", "tanh", "sin", "cos", "abs", "sign", "sigmoid", "relu")
 _AXIS = re.compile(r"(.*\.shape)\[(-?\d+)\]")
-_METHODS = re.compile(r"\.(\w+)\(\)")
-_CALLED = re.compile(r"[A-Za-z_][\w.]*(?=\()")
 _RELATED = (
     ("sin", "cos"),
     ("sinh", "cosh", "tanh"),
@@ -160,13 +157,13 @@ _RELATED = (
 def functions(scene: Scene) -> Iterator[Edit]:
     """A function that is easily taken for another: `sin` for `cos`, `maximum` for `minimum`."""
     texts = "\n".join(forward_texts(scene.draft.source))
-    said = [c.rpartition(".")[2] for c in _CALLED.findall(texts)]
+    said = [c.rpartition(".")[2] for c in elementwise_calls(texts)]
     for node in scene.expressions:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             here, end = node.func.attr, scene.draft.span(node.func)[1]
             others = [o for group in _RELATED if here in group for o in group if o != here]
-            if here in _ELEMENTWISE:  # The forward may call what is meant.
-                others += [o for o in said if o != here and o in _ELEMENTWISE]
+            if here in ELEMENTWISE:  # The forward may call what is meant.
+                others += [o for o in said if o != here]
             for other in dict.fromkeys(others):
                 says = f"`{here}` becomes `{other}`"
                 yield Edit(end - len(here), end, other, "wrong_value", 1.4, says)
@@ -178,24 +175,6 @@ def functions(scene: Scene) -> Iterator[Edit]:
                 yield scene.put(node, text, "one_sided", 1.4)
             case _:
                 continue
-
-
-def applied(scene: Scene) -> Iterator[Edit]:
-    """A function that is missing around a value: of those that forward and backward call."""
-    texts = "\n".join([scene.draft.body, *forward_texts(scene.draft.source)])
-    methods = dict.fromkeys([m for m in _METHODS.findall(texts) if m in _ELEMENTWISE])
-    calls = [c for c in _CALLED.findall(texts) if c.rpartition(".")[2] in _ELEMENTWISE]
-    for node in scene.expressions:
-        operand = isinstance(scene.draft.parents[node], ast.BinOp | ast.UnaryOp)
-        held = isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
-        if not operand or not held or scene.flows(node):
-            continue
-        for call in dict.fromkeys(calls) if scene.is_array(node) else ():
-            code = _without_sign(call.rpartition(".")[2])
-            yield scene.put(node, f"{call}({scene.draft.src(node)})", code, 1.5)
-        for method in methods if scene.is_array(node) else ():
-            code = _without_sign(method)
-            yield scene.put(node, f"{as_part(scene.draft, node, ATOM)}.{method}()", code, 1.5)
 
 
 def bounded(scene: Scene) -> Iterator[Edit]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-import itertools
 from collections.abc import Iterator
 
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import MUL, as_part, part
-from chainrule.verify.repair.pool import fills
+from chainrule.verify.repair.pool import fills, with_axes
 from chainrule.verify.repair.scene import Scene, Shape
-from chainrule.verify.repair.syntax import is_simple, names_in
+from chainrule.verify.repair.syntax import is_simple, names_in, writes
 from chainrule.verify.repair.watch import plain, shape_of
 
 
@@ -22,13 +21,13 @@ def let_in(scene: Scene) -> Iterator[Edit]:
     if all(scene.flows(n) for n in _gradients(scene)):
         return
     forms = list(_forms(scene))
-    for root in scene.roots:
+    for root in [*scene.roots, *_numbers_put(scene)]:
         value = plain(scene.value(root))
         if scene.flows(root) or is_simple(root) or value is None or not np.any(value):
             continue
         here = as_part(scene.draft, root, MUL)
         for text, shape, cost in forms:
-            if fills(shape, value.shape):
+            if fills(shape, value.shape) or fills(value.shape, shape):
                 whole = f"{here} * {part(text, MUL + 1)}"
                 yield scene.put(root, whole, "ignores_cotangent", 1.1 + cost)
 
@@ -64,12 +63,21 @@ def _sums(scene: Scene, name: str) -> list[str]:
 def _gradients(scene: Scene) -> list[ast.expr]:
     """Arrays that the function returns, or puts into something."""
     given = [n for n in scene.returned if scene.shape(n)]
-    return given + [n for n in scene.roots if _is_put(scene.draft.parents[n])]
+    put = [n for n in scene.roots if _is_put(scene.draft.parents[n])]
+    return [*given, *put, *_numbers_put(scene)]
+
+
+def _numbers_put(scene: Scene) -> list[ast.expr]:
+    """Numbers that are put into elements of an array, one for all of them."""
+    statements = [n for n in scene.draft.nodes if isinstance(n, ast.stmt)]
+    return [value for _, _, value in writes(statements) if scene.shape(value) == ()]
 
 
 def _is_put(parent: ast.AST) -> bool:
     match parent:
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) | ast.Dict():
+            return True
+        case ast.AugAssign(op=ast.Add() | ast.Sub()):
             return True
         case _:
             return False
@@ -89,18 +97,4 @@ def _forms(scene: Scene) -> Iterator[tuple[str, Shape, float]]:
     for name in sorted(scene.cotangents):
         shape = shape_of(scene.watched.names.get(name))
         if shape:
-            yield from [f for f in _with_axes(name, shape, most) if f[0] not in seen]
-
-
-def _with_axes(name: str, shape: Shape, most: int) -> Iterator[tuple[str, Shape, float]]:
-    """A cotangent with axes of length 1 between and behind its own."""
-    yield name, shape, 0.0
-    for n in range(1, most - len(shape) + 1):
-        for places in itertools.combinations(range(len(shape) + n), n):
-            if places == tuple(range(n)):
-                continue  # In front, axes come by themselves.
-            made = list(shape)
-            for p in places:
-                made.insert(p, 1)
-            marks = ["None" if p in places else ":" for p in range(len(made))]
-            yield f"{name}[{', '.join(marks)}]", tuple(made), 0.1
+            yield from [f for f in with_axes(name, shape, most) if f[0] not in seen]

@@ -23,6 +23,8 @@ SIGNS: dict[type[ast.operator], str] = {
 """How `+=` and its like are written without an assignment."""
 _UNREAD = 0.2
 """How unlikely `=` for `+=` is where it throws away a value that nobody has read."""
+_MINUS, _OTHER = 0.6, 0.95
+"""How unlikely a wrong `-=` is: a sign that stands there is seen; another operator."""
 
 
 def added(scene: Scene) -> Iterator[Edit]:
@@ -44,9 +46,14 @@ def added(scene: Scene) -> Iterator[Edit]:
                 assigned |= _names(target)
             case ast.AugAssign(target=target, value=value):
                 anew = "extra_term" if bases(target) & assigned else "not_reset"
-                for other, code in (("=", anew), ("+=", "sign"), ("-=", "sign")):
+                stands = _MINUS if isinstance(node.op, ast.Sub) else _OTHER
+                for other, code, cost in (
+                    ("=", anew, _OTHER),
+                    ("+=", "sign", stands),
+                    ("-=", "sign", _OTHER),
+                ):
                     says = f"the assignment to `{scene.draft.src(target)}` becomes `{other}`"
-                    yield _operator(scene, target, value, other, code, 0.95, says)
+                    yield _operator(scene, target, value, other, code, cost, says)
             case _:
                 continue
 
