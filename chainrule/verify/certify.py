@@ -24,7 +24,7 @@ from chainrule.verify.measure.examine import examine
 from chainrule.verify.measure.plant import planted
 from chainrule.verify.measure.run import PATIENCE
 from chainrule.verify.repair import blamed, least, repair
-from chainrule.verify.repair.digits import digits_lost
+from chainrule.verify.repair.digits import digits_lost, made_nan
 from chainrule.verify.reporting.report import Report
 from chainrule.verify.strided import checked_views
 from chainrule.verify.subject import Subject, wanted
@@ -222,6 +222,8 @@ def _edited(evidence: Evidence, finding: Finding) -> Finding:
         blame = blamed(evidence) if finding.name.code in _ANYWHERE else None
         if finding.name.code == "precision":
             blame = digits_lost(evidence)
+        if finding.name.code == "nan":
+            blame = made_nan(evidence)
         if blame is None:
             return _decided(evidence.subject, finding)
         place, says = blame

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from chainrule.verify.reading import function_of
@@ -76,8 +78,13 @@ def returned_names(f: Any) -> tuple[str | None, ...]:
     found = function_of(f)
     if found is None or found.__name__ == "<lambda>":
         return ()
+    return _returned(found.__code__)
+
+
+@lru_cache(maxsize=256)  # Asked after each call of a backward.
+def _returned(code: CodeType) -> tuple[str | None, ...]:
     try:
-        tree = tree_of(inspect.getsource(found))
+        tree = tree_of(inspect.getsource(code))
     except (OSError, TypeError):
         return ()
     returns = [n for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]

@@ -16,6 +16,8 @@ _BINARY = ("add", "subtract", "multiply", "divide", "true_divide", "maximum", "m
 _UNARY = ("exp", "log", "sqrt", "tanh", "negative", "abs", "square")
 _OUT = {**dict.fromkeys(_BINARY, 3), **dict.fromkeys(_UNARY, 2)}
 """Arguments that a function of NumPy has if the last one is the array that it writes to."""
+_MAKERS = ("empty", "zeros", "ones", "full")
+"""Functions that make an array to be filled."""
 _COMPOUND = (ast.For, ast.While, ast.If, ast.With, ast.Try, ast.FunctionDef, ast.ClassDef)
 
 
@@ -146,7 +148,16 @@ def _kept(statement: ast.stmt) -> list[str]:
         return []
     value = statement.value
     attributes = _names([t for t in statement.targets if isinstance(t, ast.Attribute)])
-    return [*attributes, *_held(statement, value)]
+    return [*([] if _is_made(value) else attributes), *_held(statement, value)]
+
+
+def _is_made(value: ast.expr) -> bool:
+    """Whether an array is made to be filled: `np.empty(s)`, `torch.zeros_like(x)`."""
+    match value:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name.removeprefix("new_").removesuffix("_like") in _MAKERS
+        case _:
+            return False
 
 
 def _held(statement: ast.Assign, value: ast.expr) -> list[str]:

@@ -44,7 +44,8 @@ def line_of(subject: Subject, k: int | None) -> Place | None:
     if place is None or source is None or k is None:
         return place
     tree = tree_of(source.text)
-    line = _left(tree, subject, k)
+    names, left = [x.name for x in subject.inputs], _left(tree, subject)
+    line = left.get(names[k]) or _beside(names, left, k)
     if line is None:
         node = _returned(tree, subject, k)
         if node is None:
@@ -81,18 +82,31 @@ def _named(node: ast.expr) -> str:
             return ""
 
 
-def _left(tree: ast.AST, subject: Subject, k: int) -> int | None:
-    """The last line that assigns to a place which is called like the gradient of input k:
+def _left(tree: ast.AST, subject: Subject) -> dict[str, int]:
+    """By input: the last line that assigns to a place which is called like its gradient:
     `self.dW`, `grads["w"]`."""
-    names = [x.name for x in subject.inputs]
-    lines = [
-        n.lineno
-        for n in ast.walk(tree)
-        if isinstance(n, (ast.Assign, ast.AugAssign))
-        for t in (n.targets if isinstance(n, ast.Assign) else [n.target])
-        if isinstance(t, (ast.Attribute, ast.Subscript)) and gradient_of(_key(t), names) == names[k]
-    ]
-    return max(lines, default=None)
+    names, found = [x.name for x in subject.inputs], dict[str, int]()
+    for n in ast.walk(tree):
+        if not isinstance(n, (ast.Assign, ast.AugAssign)):
+            continue
+        for t in n.targets if isinstance(n, ast.Assign) else [n.target]:
+            place = isinstance(t, (ast.Attribute, ast.Subscript))
+            if place and (name := gradient_of(_key(t), names)) is not None:
+                found[name] = max(n.lineno, found.get(name, 0))
+    return found
+
+
+def _beside(names: list[str], left: dict[str, int], k: int) -> int | None:
+    """Of a parameter whose gradient is left nowhere: the line at which that of the one before is,
+    in the order in which the code goes through them; None if input k is no parameter."""
+    known = [i for i, name in enumerate(names) if name in left]
+    if not known or k < known[0]:
+        return None
+    lines = [left[names[i]] for i in known]
+    backwards = lines == sorted(lines, reverse=True) and len(lines) > 1
+    before = [i for i in known if (i > k) == backwards]
+    near = min(before or known, key=lambda i: abs(i - k))
+    return left[names[near]]
 
 
 def _key(target: ast.Attribute | ast.Subscript) -> str:

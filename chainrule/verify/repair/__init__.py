@@ -37,6 +37,9 @@ from chainrule.verify.subject import Source, extent
 
 SECONDS = 3.2
 """Processor time for one subject's search in its backward, without the last check."""
+_RUNS, _LONGEST = 500, 8.0
+"""What is added to it: the time of so many runs of the backward, so that one with loops has as many
+edits tried as another; never more than so many seconds."""
 _MORE = 0.8
 """The same for each function that it calls, and for the forward."""
 _PLAIN = 1.05
@@ -174,7 +177,7 @@ def _from_forward(finding: Finding | None) -> bool:
 
 def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
     """Repairs of the backward, or of what it calls."""
-    posed = replace(posed, stop=process_time() + SECONDS)
+    posed = replace(posed, stop=process_time() + SECONDS + min(_RUNS * _run(posed), _LONGEST))
     found = _passed(posed, lambda first: versions(posed, first, codes))
     if not any(r.whole and r.cost <= _SURE for r in found):
         for helper in helpers(posed):
@@ -182,6 +185,13 @@ def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
             if any(r.whole and r.cost <= _SURE for r in found):
                 break
     return found
+
+
+def _run(posed: Problem) -> float:
+    """Seconds of a run of the backward at the first target, the forward included."""
+    start = process_time()
+    posed.run(posed.subject, posed.targets[0])
+    return process_time() - start
 
 
 def _in_forward(posed: Problem, codes: list[str]) -> list[Repaired]:

@@ -1,10 +1,13 @@
 """Where digits are lost: the first expression whose value in the program's dtype is far from that
 in float64, though what it is made of is not. A difference of nearly equal numbers, as a rule.
+
+And where all are: the first expression that is NaN, though nothing is that it is made of.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -13,6 +16,8 @@ import numpy as np
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.place import Place
 from chainrule.verify.repair.draft import Draft, UnreadableError
+from chainrule.verify.repair.helpers import helpers
+from chainrule.verify.repair.problem import problem
 from chainrule.verify.repair.target import quiet
 from chainrule.verify.repair.watch import Watched, plain
 from chainrule.verify.subject import Array, Source, Subject, values
@@ -33,6 +38,48 @@ def digits_lost(evidence: Evidence) -> tuple[Place, str] | None:
     return None
 
 
+def made_nan(evidence: Evidence) -> tuple[Place, str] | None:
+    """The line that makes a NaN of what is none, in the backward or in a function that it calls; if
+    there is none, an infinity."""
+    source, subject = evidence.subject.source, evidence.subject
+    if source is None:
+        return None
+    found = _bad_in(subject, source)
+    posed = problem(evidence) if found is not None else None
+    if found is None or posed is None:
+        return found
+    called = _names_called(found[1])
+    inner = [h for h in helpers(posed) if h.function.__name__ in called]
+    return next((f for h in inner if (f := _bad_in(subject, h)) is not None), found)
+
+
+def _bad_in(subject: Subject, source: Source) -> tuple[Place, str] | None:
+    try:
+        draft = Draft.of(source)
+        seen = _seen(subject, source, draft, False)
+    except (UnreadableError, SyntaxError, ValueError, StopIteration):
+        return None
+    for bad, word in ((np.isnan, "NaN"), (np.isinf, "infinite")):
+        wrong = {n for n, v in seen.items() if np.any(bad(v)) and isinstance(n, ast.expr)}
+        first = [n for n in wrong if not any(m in wrong for m in ast.walk(n) if m is not n)]
+        first = [n for n in first if not isinstance(n, ast.Name | ast.Attribute)]
+        if first:
+            node = min(first, key=lambda n: (n.lineno, n.col_offset))
+            place = _place(source, draft, node)
+            return place, f"`{draft.src(node)}` is {word}, and nothing is that it is made of"
+    return None
+
+
+def _names_called(text: str) -> set[str]:
+    """Last names of what the code in a sentence calls."""
+    return set(re.findall(r"(\w+)\(", text))
+
+
+def _place(source: Source, draft: Draft, node: ast.AST) -> Place:
+    above = draft.text[: draft.span(node)[0]].count("\n")
+    return Place(source.file, source.first_line + above, source.function.__qualname__)
+
+
 def _in(subject: Subject, source: Source) -> tuple[Place, str] | None:
     try:
         draft = Draft.of(source)
@@ -47,13 +94,11 @@ def _in(subject: Subject, source: Source) -> tuple[Place, str] | None:
     node = min(lost, key=lambda n: (n.lineno, _length(draft, n), n.col_offset))
     if isinstance(node, ast.Name | ast.Attribute):
         return None  # it came so
-    above = draft.text[: draft.span(node)[0]].count("\n")
     says = (
         f"`{draft.src(node)}` is off by {off[node]:.2g} of its size in the program's dtype, and "
         f"what it is made of by {_before(off, node, eps):.1g}"
     )
-    place = Place(source.file, source.first_line + above, source.function.__qualname__)
-    return place, says
+    return _place(source, draft, node), says
 
 
 def _length(draft: Draft, node: ast.expr) -> int:

@@ -23,7 +23,8 @@ Space: TypeAlias = dict[str, Any] | type
 
 def helpers(posed: Problem) -> list[Source]:
     """Functions and methods of the same file that run while the backward does, as sources: changed,
-    they are changed for the backward only."""
+    they are changed for the backward only. So what a forward of its own calls as well is none: to
+    change it is to change what is differentiated."""
     try:
         names = plain_function(posed.source.function).__globals__
     except UnreadableError:
@@ -64,8 +65,8 @@ class _Bound:
 
 
 def _ran(posed: Problem) -> list[CodeType]:
-    """Code of the backward's file that runs while it does, each once: what runs in the forward as
-    well is the last."""
+    """Code of the backward's file that runs while it does, each once: not what runs in a forward of
+    its own as well, which is last where one function does both."""
     function = plain_function(posed.source.function)
     found = dict[CodeType, None](), dict[CodeType, None]()
     inside = False
@@ -90,7 +91,10 @@ def _ran(posed: Problem) -> list[CodeType]:
     finally:
         sys.setprofile(before)
     forward, backward = found
-    return sorted([c for c in backward if c is not function.__code__], key=forward.__contains__)
+    own = [c for c in backward if c is not function.__code__]
+    if posed.source.separate_forward is not None:
+        return [c for c in own if c not in forward]
+    return sorted(own, key=forward.__contains__)
 
 
 def _functions(names: dict[str, Any]) -> Iterator[_Bound]:

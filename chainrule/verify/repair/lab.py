@@ -171,6 +171,8 @@ class Lab:
             total = float(np.linalg.norm(residual)) ** 2
             along, between = columns @ residual, columns @ columns.T
             one |= {usable[k] for k in np.flatnonzero(total - along**2 <= 1e-6 * total)}
+            if len(residual) < 3:  # Any two effects sum up to two numbers.
+                continue
             a, b = np.triu_indices(len(usable), 1)
             c = between[a, b]
             apart = np.maximum(1 - c * c, 1e-9)

@@ -60,7 +60,7 @@ def pool(scene: Scene, every: dict[str, Array], shape: Shape) -> list[Term]:
     key = (shape, tuple([(k, v.tobytes()) for k, v in arrays.items()]))
     if key not in scene.pool:
         formed = [*_formed(scene, arrays, shape), *_projected(scene, arrays, shape)]
-        formed += _reshaped(scene, arrays, shape)
+        formed += [*_outer(arrays, shape), *_reshaped(scene, arrays, shape)]
         scene.pool[key] = [t for t in formed if np.all(np.isfinite(t.value)) and np.any(t.value)]
     return scene.pool[key]
 
@@ -175,6 +175,21 @@ def _combined(scene: Scene, atoms: list[Term]) -> Iterator[Term]:
             yield product
     for a, b in itertools.product(atoms, atoms):
         yield from _matrix_products(scene, a, b)
+
+
+def _outer(arrays: dict[str, Array], shape: Shape) -> Iterator[Term]:
+    """Products of two arrays that have different axes of a shape: `a[:, :, None] * b`."""
+    spread = [
+        Term(text, arrays[name].reshape(made), cost)
+        for name in arrays
+        for text, made, cost in with_axes(name, arrays[name].shape, len(shape))
+        if fills(made, shape) and made != shape and arrays[name].ndim
+    ]
+    for a, b in itertools.combinations(spread, 2):
+        both = np.broadcast_shapes(a.value.shape, b.value.shape)
+        product = _times(a, b) if both == shape and (a.cost or b.cost) else None
+        if product is not None:  # Without further axes it is formed already.
+            yield product
 
 
 def _times(a: Term, b: Term) -> Term | None:

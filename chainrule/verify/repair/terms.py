@@ -142,8 +142,17 @@ def _terms_added(
     if len(response.values) > 1:  # Else `weigh.py` has seen to it.
         for (more,) in lab.fits([own]):
             yield from with_weight(lab.scene, response.node, (1 + more,), (), numbers)
-    for k, _ in lab.likely([*[t.effect for t in terms], own])[1]:
+    for k in _beside_own(lab, terms, own)[:_PAIRS]:
+        if lab.problem.over:
+            return
         yield from _scaled_with(lab, response.node, terms[k], own, numbers)
+
+
+def _beside_own(lab: Lab, terms: list[_Term], own: Effect) -> list[int]:
+    """Terms that could put a value right together with a weight of its own, likely ones first."""
+    last = len(terms)
+    pairs = lab.likely([*[t.effect for t in terms], own])[1]
+    return sorted([k for k, other in pairs if other == last], key=lambda k: terms[k].cost)
 
 
 def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:

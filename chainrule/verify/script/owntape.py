@@ -70,6 +70,11 @@ class OwnTape(PassesOn):
                 return row[0]
         return None
 
+    def forget(self, x: Any) -> None:
+        """What a variable without a graph has from now on comes from outside."""
+        for key in (x, x.value):
+            self._held.pop(id(key), None)
+
     def anonymous(self) -> int:
         """A slot for what nothing holds."""
         slot = len(self.group)

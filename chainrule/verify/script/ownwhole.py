@@ -73,6 +73,7 @@ class OwnWhole(OneStep):
         put = self._patches.put
         self._patches.after(Tensor, "detach", partial(tape.cut, "detach"))
         put(Tensor, "data", self._data)
+        self._patches.after(Module, "load_state_dict", self._loaded)
         put(Tensor, "_known", self._known)
         put(Tensor, "backward", self._backward)
         put(_Run, "pull", self._pulls)
@@ -137,6 +138,12 @@ class OwnWhole(OneStep):
         return observed
 
     # --- what leaves the graph
+
+    def _loaded(self, _: Any, module: Module, *args: Any, **kwargs: Any) -> None:
+        """Weights that a module is given, an average of another's say, are constants then."""
+        if self._tape is not None:
+            for _, tensor in module.named_tensors():
+                self._tape.forget(tensor)
 
     def _data(self, old: property) -> property:
         def data(x: Any) -> Any:

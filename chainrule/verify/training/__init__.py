@@ -73,7 +73,7 @@ def own_parts() -> tuple[list[Part], OwnTap]:
     from chainrule.verify.training.owntap import OwnTap
 
     main = OwnTap()
-    bus = Bus([main, OwnAmpTap()])
+    bus = Bus([main, OwnAmpTap(main)])
     return [
         part(bus)
         for part in (

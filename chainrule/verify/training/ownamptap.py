@@ -15,6 +15,7 @@ from chainrule.verify.patches import Patches
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Tap
 from chainrule.verify.training.ownengine import OwnEngine
+from chainrule.verify.training.owntap import OwnTap
 from chainrule.verify.where import place
 
 
@@ -22,7 +23,8 @@ from chainrule.verify.where import place
 class OwnAmpTap(Tap):
     """Puts events of scalers, clipping and schedules on the bus."""
 
-    def __init__(self) -> None:
+    def __init__(self, main: OwnTap) -> None:
+        self._main = main
         self._patched = Patches()
         self._engine = OwnEngine()
 
@@ -47,7 +49,8 @@ class OwnAmpTap(Tap):
 
     def _scaled(self, _: Tensor, scaler: GradScaler, loss: Tensor) -> None:
         if scaler.enabled:
-            self._tell(events.Scaled(self._engine, scaler, scaler.get_scale()))
+            self._main.scale = scaler.get_scale()
+            self._tell(events.Scaled(self._engine, scaler, self._main.scale))
 
     def _unscaled(self, _: None, scaler: GradScaler, optimizer: Any) -> None:
         if scaler.enabled:

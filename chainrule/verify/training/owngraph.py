@@ -20,9 +20,17 @@ _DEEP = 12
 """Ops that are looked through."""
 
 
-def scale_of(root: Any) -> Scale | None:
-    """How a loss was scaled after it was reduced, or None if its terms differ in that."""
-    return None if root.node is None else common_scale(list(_terms(root.node, 1.0, False, 0)))
+def scale_of(root: Any, scaler: float | None = None) -> Scale | None:
+    """How a loss was scaled after it was reduced, or None if its terms differ in that.
+
+    `scaler`: the factor that a gradient scaler multiplied it by, which does not count.
+    """
+    if (node := root.node) is None:
+        return None
+    scaled = [n for n in node.inputs if n is not None and n.needs]
+    if scaler is not None and node.name == "mul" and len(scaled) == 1 and _number(node) == scaler:
+        node = scaled[0]
+    return common_scale(list(_terms(node, 1.0, False, 0)))
 
 
 def _terms(node: Node, divisor: float, divided: bool, depth: int) -> Iterator[Scale]:

@@ -42,6 +42,8 @@ class OwnTap(Tap):
         """Of leaves of graphs, by the ids of their nodes: the tensors."""
         self._serial = 0
         self._depth = 0
+        self.scale: float | None = None
+        """What a gradient scaler multiplied the next loss by."""
 
     def put(self, bus: Bus) -> None:
         """Replace the methods through which every loop goes, and watch modules and rules."""
@@ -109,8 +111,9 @@ class OwnTap(Tap):
         kept = bool(kwargs.get("retain_graph") or kwargs.get("create_graph"))
         begin = events.BackwardBegins(
             self._engine, self._serial, [y], site(), place(), kept,
-            events.Graph(serials, tuple(leaves)), owngraph.scale_of(y),
+            events.Graph(serials, tuple(leaves)), owngraph.scale_of(y, self.scale),
         )  # fmt: skip
+        self.scale = None
         self._bus.tell(begin)
         return begin
 

@@ -6,15 +6,17 @@ from __future__ import annotations
 import ast
 import linecache
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import final
+from typing import Any, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.engine import Engine
 from chainrule.verify.training.said import looked, said
 from chainrule.verify.trees import tree_of_file
 
@@ -30,6 +32,9 @@ class _Pass:
     left: set[int]
     """Ids of the parameters that still have what it gave them."""
     place: Place | None
+    looks: dict[int, tuple[int, ...]]
+    """How those of them looked that an optimizer has, by id: one that was moved since then was
+    moved along its gradient, or by it."""
     reset_at: Place | None = None
 
 
@@ -46,11 +51,13 @@ class Passes(Part):
         self._within = False  # an optimizer that calls a closure
         self._count = 0
         self._steps = Counter[int]()  # by id of the optimizer
+        self._params: dict[int, Any] = {}  # those of all optimizers, by id
         self._found: dict[tuple[int, Place, Place], int] = {}
 
     def listens(self) -> Handlers:
         """Backward passes, resets, steps; clipping looks at gradients as well."""
         return {
+            events.Built: self._built,
             events.BackwardEnds: self._ended,
             events.Zeroed: self._zeroed,
             events.Clipped: self._clipped,
@@ -58,13 +65,21 @@ class Passes(Part):
             events.StepEnds: self._stepped,
         }
 
+    def _built(self, e: events.Built) -> None:
+        self._params |= {id(p): p for p in e.params}
+
     def _ended(self, e: events.BackwardEnds) -> None:
         self._count += 1
         if e.error is None and e.touched and not self._within:
-            self._open.append(_Pass(e.touched, set(e.touched), e.begin.place))
+            looks = self._looks(e.begin.engine, e.touched)
+            self._open.append(_Pass(e.touched, set(e.touched), e.begin.place, looks))
+
+    def _looks(self, engine: Engine, ids: Iterable[int]) -> dict[int, tuple[int, ...]]:
+        return {i: engine.token(self._params[i]) for i in ids if i in self._params}
 
     def _zeroed(self, e: events.Zeroed) -> None:
         ids = {id(p) for p in e.params}
+        self._open = [one for one in self._open if self._looks(e.engine, one.looks) == one.looks]
         for one in self._open:
             if one.left and one.left <= ids:
                 one.reset_at = e.place
@@ -81,6 +96,7 @@ class Passes(Part):
         return used
 
     def _begins(self, e: events.StepBegins) -> None:
+        self._params |= {id(p): p for p in e.params}
         self._within = e.closure
 
     def _stepped(self, e: events.StepEnds) -> None:

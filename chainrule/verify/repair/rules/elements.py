@@ -45,6 +45,24 @@ def both_ends(scene: Scene) -> Iterator[Edit]:
                     yield Edit(start, last, text, "region", 1.3, says)
 
 
+def shifted(scene: Scene) -> Iterator[Edit]:
+    """A slice whose two ends are off by the same: `d[p - 1 : n - 1]` to `d[p:n]`."""
+    for node in scene.draft.nodes:
+        match node:
+            case ast.Slice(
+                lower=ast.BinOp(op=op, left=a, right=c), upper=ast.BinOp(op=same, left=b, right=d)
+            ) if type(op) is type(same) and isinstance(op, ast.Add | ast.Sub):
+                ends, off = [scene.draft.src(e) for e in (a, b)], ast.unparse(c) == ast.unparse(d)
+            case _:
+                continue
+        step = "" if node.step is None else f":{scene.draft.src(node.step)}"
+        text = f"{ends[0]}:{ends[1]}{step}"
+        if off:
+            start, end = scene.draft.span(node)
+            says = f"`{scene.draft.src(node)}` becomes `{text}`"
+            yield Edit(start, end, text, "wrong_value", 1.2, says)
+
+
 def both_sides(scene: Scene) -> Iterator[Edit]:
     """Both ends of an axis where one was changed: `w[0] *= 0.5` to `w[[0, -1]] *= 0.5`."""
     for node, target, value in writes(scene.draft.statements):

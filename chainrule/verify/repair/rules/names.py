@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +18,6 @@ from chainrule.verify.repair.watch import is_count, plain, shape_of
 from chainrule.verify.repair.wording import forward_texts
 from chainrule.verify.trees import tree_of
 
-_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _AS_KEPT = 0.4
 """How unlikely it is that names are exchanged which the forward keeps in the same order."""
 
@@ -97,9 +95,27 @@ def other_index(scene: Scene) -> Iterator[Edit]:
         for name in names:
             if name != here:
                 yield scene.put(node, name, "wrong_value", 1.5)
-        if not isinstance(node, ast.Constant):
+        if isinstance(node, ast.Constant):
+            near = [f"{i} {sign} 1" for i in scene.counters for sign in "-+"]
+            yield from [scene.put(node, text, "wrong_value", 1.4) for text in near]
+        else:
             for text in (f"{here} + 1", f"{here} - 1"):
                 yield scene.put(node, text, "wrong_value", 1.5)
+
+
+def other_number(scene: Scene) -> Iterator[Edit]:
+    """Another number that the same object holds: `self.kh` to `self.kw`, `ctx.alpha` to
+    `ctx.beta`."""
+    for node in scene.expressions:
+        if not isinstance(node, ast.Attribute) or scene.shape(node) != ():
+            continue
+        held, whole = getattr(scene.value(node.value), "__dict__", {}), is_count(scene.value(node))
+        for name, value in held.items():
+            is_other = name != node.attr and shape_of(value) == () and is_count(value) == whole
+            if is_other and not isinstance(value, bool):
+                unlike = 0.1 * (name[:1] != node.attr[:1])
+                text = f"{scene.draft.src(node.value)}.{name}"
+                yield scene.put(node, text, "wrong_value", 1.2 + unlike)
 
 
 def guarded_index(scene: Scene) -> Iterator[Edit]:
@@ -130,54 +146,6 @@ def _is_loop_counter(scene: Scene, name: str) -> bool:
     return is_count(scene.watched.names.get(name)) and any(
         name in names_in(n.target) for n in loops
     )
-
-
-def as_in_forward(scene: Scene) -> Iterator[Edit]:
-    """What is computed again, as the forward computes what it calls by the same name or names."""
-    made, held = dict[str, list[str]](), dict[str, str]()
-    for said in forward_texts(scene.draft.source):
-        held |= _held_as(said)
-        for name, texts in _assigned(said).items():
-            made.setdefault(name, []).extend(texts)
-    held = {k: v for k, v in held.items() if k not in scene.watched.names}
-    for node in scene.draft.statements:
-        match node:
-            case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value) if (
-                not scene.flows(value)
-            ):
-                texts = made.get(ast.unparse(target), [])
-            case _:
-                continue
-        for text in dict.fromkeys([_NAME.sub(lambda m: held.get(m[0], m[0]), t) for t in texts]):
-            if text != ast.unparse(value):
-                yield scene.put(value, text, "wrong_value", 1.2)
-
-
-def _held_as(text: str) -> dict[str, str]:
-    """What the forward's names are to the backward that are kept on an object: `w` as `ctx.w`."""
-    found = dict[str, str]()
-    for node in ast.walk(tree_of(text)):
-        match node:
-            case ast.Assign(
-                targets=[ast.Attribute(value=ast.Name()) as target], value=ast.Name(id=k)
-            ):
-                found[k] = ast.unparse(target)
-            case _:
-                continue
-    return found
-
-
-def _assigned(text: str) -> dict[str, list[str]]:
-    """The expressions that names, or several at once, are assigned, in some code."""
-    found = dict[str, list[str]]()
-    tree = tree_of(text)
-    for node in ast.walk(tree):
-        match node:
-            case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value):
-                found.setdefault(ast.unparse(target), []).append(ast.unparse(value))
-            case _:
-                continue
-    return found
 
 
 def exchanged(scene: Scene) -> Iterator[Edit]:

@@ -85,10 +85,10 @@ def functions(scene: Scene) -> Iterator[Edit]:
         for call, cost in costs.items():
             name = call.rpartition(".")[2]
             text = f"{call}({scene.draft.src(node)})"
-            yield scene.put(node, text, _code_of(name), cost + whole)
+            yield scene.put(node, text, code_of(name), cost + whole)
         for name in methods:
             text = f"{as_part(scene.draft, node, ATOM)}.{name}()"
-            yield scene.put(node, text, _code_of(name), _FUNCTION + whole)
+            yield scene.put(node, text, code_of(name), _FUNCTION + whole)
 
 
 def _recomputed(scene: Scene) -> Iterator[ast.expr]:
@@ -125,6 +125,6 @@ def _beside(scene: Scene, node: ast.expr, shape: Shape) -> Iterator[tuple[str, f
     yield from [*found, *[(n, 0.0) for n in numbers]][:_OTHERS]
 
 
-def _code_of(function: str) -> str:
+def code_of(function: str) -> str:
     """What the mistake is called if this function is missing."""
     return "one_sided" if function in ("abs", "fabs", "absolute") else "wrong_value"

@@ -1,0 +1,105 @@
+"""What the forward's text says of values that the backward names, or computes again."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.rules.recomputed import code_of
+from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.syntax import is_simple
+from chainrule.verify.repair.watch import shape_of
+from chainrule.verify.repair.wording import forward_texts
+from chainrule.verify.trees import tree_of
+
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_WITH = 1.25
+"""How unlikely it is that a value stands for what the forward makes of it."""
+
+
+def as_in_forward(scene: Scene) -> Iterator[Edit]:
+    """What is computed again, as the forward computes what it calls by the same name or names."""
+    made, held = dict[str, list[str]](), dict[str, str]()
+    for said in forward_texts(scene.draft.source):
+        held |= _held_as(said)
+        for name, texts in _assigned(said).items():
+            made.setdefault(name, []).extend(texts)
+    held = {k: v for k, v in held.items() if k not in scene.watched.names}
+    for node in scene.draft.statements:
+        match node:
+            case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value) if (
+                not scene.flows(value)
+            ):
+                texts = made.get(ast.unparse(target), [])
+            case _:
+                continue
+        for text in dict.fromkeys([_NAME.sub(lambda m: held.get(m[0], m[0]), t) for t in texts]):
+            if text != ast.unparse(value):
+                yield scene.put(value, text, "wrong_value", 1.2)
+
+
+def _held_as(text: str) -> dict[str, str]:
+    """What the forward's names are to the backward that are kept on an object: `w` as `ctx.w`."""
+    found = dict[str, str]()
+    for node in ast.walk(tree_of(text)):
+        match node:
+            case ast.Assign(
+                targets=[ast.Attribute(value=ast.Name()) as target], value=ast.Name(id=k)
+            ):
+                found[k] = ast.unparse(target)
+            case _:
+                continue
+    return found
+
+
+def _assigned(text: str) -> dict[str, list[str]]:
+    """The expressions that names, or several at once, are assigned, in some code."""
+    found = dict[str, list[str]]()
+    tree = tree_of(text)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value):
+                found.setdefault(ast.unparse(target), []).append(ast.unparse(value))
+            case _:
+                continue
+    return found
+
+
+def with_operand(scene: Scene) -> Iterator[Edit]:
+    """What the forward makes of a value, before it goes on, where the backward has that value
+    alone: `h` to `r * h`, where the forward computes `(r * h) @ u`."""
+    held, wider = dict[str, str](), dict[str, list[str]]()
+    for said in forward_texts(scene.draft.source):
+        held |= {k: v for k, v in _held_as(said).items() if k not in scene.watched.names}
+        for name, texts in _operations(said).items():
+            wider.setdefault(name, []).extend(texts)
+    here = {v: k for k, v in held.items()}
+    for node in scene.expressions if wider else ():
+        name = scene.draft.src(node)
+        if not is_simple(node) or not scene.shape(node) or scene.flows(node):
+            continue
+        parent = scene.draft.parents[node]
+        around = scene.draft.src(parent) if isinstance(parent, ast.expr) else ""
+        for said in dict.fromkeys(wider.get(here.get(name, name), [])):
+            text = _NAME.sub(lambda m: held.get(m[0], m[0]), said)
+            if text != around and shape_of(scene.evaluated(node, text)) == scene.shape(node):
+                function = said.partition("(")[0].rpartition(".")[2]
+                yield scene.put(node, text, code_of(function), _WITH)
+
+
+@cache
+def _operations(text: str) -> dict[str, list[str]]:
+    """By name: sums, products and calls of which it is an operand, where they go on into others."""
+    found = dict[str, list[str]]()
+    tree = tree_of(text)
+    inner = [n for n in ast.walk(tree) if isinstance(n, ast.BinOp | ast.Call)]
+    for outer in inner:
+        parts = [outer.left, outer.right] if isinstance(outer, ast.BinOp) else outer.args
+        for part in [p for p in parts if isinstance(p, ast.BinOp | ast.Call)]:
+            operands = [part.left, part.right] if isinstance(part, ast.BinOp) else part.args
+            for name in [ast.unparse(o) for o in operands if is_simple(o)]:
+                found.setdefault(name, []).append(ast.unparse(part))
+    return found
