@@ -144,9 +144,27 @@ def _in_proportion(run: Run, base: Base, renaming: Renaming) -> Renaming:
 
 
 def _renamed(run: Run, base: Base, renaming: Renaming) -> Iterator[Point]:
-    """The point renamed, if the forward gives finite numbers there."""
+    """The point renamed, if the forward gives finite numbers there: with whole numbers that say how
+    long an axis is, if it works so."""
+    told = [_is_length(x, renaming) for x in base.xs]
+    if any(told):
+        with_numbers = list(_changed(run, base, renaming, told))
+        yield from with_numbers
+        if with_numbers:
+            return
+    yield from _changed(run, base, renaming, [False] * len(told))
+
+
+def _is_length(x: Any, renaming: Renaming) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool) and x in renaming
+
+
+def _changed(run: Run, base: Base, renaming: Renaming, told: Sequence[bool]) -> Iterator[Point]:
     try:
-        changed = [resized(run, x, k, renaming) for k, x in enumerate(base.xs)]
+        changed = [
+            renaming[x] if says else resized(run, x, k, renaming)
+            for k, (x, says) in enumerate(zip(base.xs, told, strict=True))
+        ]
         xs = _unequal(run, base.xs, changed)
         if size_of(xs) > max(LARGEST, size_of(base.xs)):
             return

@@ -67,6 +67,7 @@ RULES: tuple[Rule, ...] = (
     elements.other_turns,
     elements.turned,
     places.exchanged_slices,
+    places.exchanged_values,
     places.undone,
     places.of_the_other,
     places.of_the_others,

@@ -104,18 +104,25 @@ def other_index(scene: Scene) -> Iterator[Edit]:
 
 
 def other_number(scene: Scene) -> Iterator[Edit]:
-    """Another number that the same object holds: `self.kh` to `self.kw`, `ctx.alpha` to
-    `ctx.beta`."""
+    """Another number that the same object holds, or another local one: `self.kh` to `self.kw`,
+    `kernel` to `stride`."""
     for node in scene.expressions:
-        if not isinstance(node, ast.Attribute) or scene.shape(node) != ():
+        if scene.shape(node) != ():
             continue
-        held, whole = getattr(scene.value(node.value), "__dict__", {}), is_count(scene.value(node))
+        match node:
+            case ast.Attribute(value=inner, attr=here):
+                held = getattr(scene.value(inner), "__dict__", {})
+                owner = f"{scene.draft.src(inner)}."
+            case ast.Name(id=here):
+                held, owner = scene.watched.names, ""
+            case _:
+                continue
+        whole = is_count(scene.value(node))
         for name, value in held.items():
-            is_other = name != node.attr and shape_of(value) == () and is_count(value) == whole
-            if is_other and not isinstance(value, bool):
-                unlike = 0.1 * (name[:1] != node.attr[:1])
-                text = f"{scene.draft.src(node.value)}.{name}"
-                yield scene.put(node, text, "wrong_value", 1.2 + unlike)
+            is_other = name != here and shape_of(value) == () and is_count(value) == whole
+            if is_other and not isinstance(value, bool) and name not in scene.flowing:
+                unlike = 0.1 * (name[:1] != here[:1])
+                yield scene.put(node, owner + name, "wrong_value", 1.2 + unlike)
 
 
 def guarded_index(scene: Scene) -> Iterator[Edit]:
@@ -195,9 +202,10 @@ def _tuples(text: str) -> set[str]:
 
 
 def _names_of(values: list[ast.expr]) -> ast.Tuple:
-    """Names put together, whether they are read or given."""
-    names = [ast.Name(n.id) if isinstance(n, ast.Name) else n for n in values]
-    return ast.Tuple(names)
+    """Names put together, whether they are read or given, be it by what holds them: `x.shape` is
+    unpacked as `shape`."""
+    names = [getattr(n, "attr", getattr(n, "id", None)) for n in values]
+    return ast.Tuple([n if k is None else ast.Name(k) for k, n in zip(names, values, strict=True)])
 
 
 def _arrays(scene: Scene, value: ast.Tuple | ast.List) -> bool:

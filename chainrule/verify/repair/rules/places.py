@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -34,6 +34,35 @@ def exchanged_slices(scene: Scene) -> Iterator[Edit]:
             text = body[start : first[0]] + there + body[first[1] : second[0]] + here
             says = f"`{here}` and `{there}` change places"
             yield Edit(start, end, text + body[second[1] : end], "transposed", 1.1, says)
+
+
+def exchanged_values(scene: Scene) -> Iterator[Edit]:
+    """What two statements of one form write, each in the place of the other: `d[i] += g * w` and
+    `d[j] += g * (1 - w)`, say."""
+    for a, b in pairwise(scene.draft.statements):
+        first, second = _written(a), _written(b)
+        if first is None or second is None or first[0] != second[0]:
+            continue
+        texts = [scene.draft.src(v) for v in (first[1], second[1])]
+        if texts[0] == texts[1]:
+            continue
+        (start, end), (low, high) = scene.draft.span(first[1]), scene.draft.span(second[1])
+        text = texts[1] + scene.draft.body[end:low] + texts[0]
+        says = f"`{texts[0]}` and `{texts[1]}` change places"
+        yield Edit(start, high, text, "wrong_value", 1.45, says)
+
+
+def _written(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+    """What a statement writes into, and how, and what it writes."""
+    match statement:
+        case ast.AugAssign(target=ast.Subscript(value=base), op=op, value=value):
+            return f"{ast.unparse(base)} {type(op).__name__}", value
+        case ast.Assign(targets=[ast.Subscript(value=base)], value=value):
+            return ast.unparse(base), value
+        case ast.Expr(value=ast.Call(func=function, args=[*before, value])) if before:
+            return f"{ast.unparse(function)} {len(before)}", value
+        case _:
+            return None
 
 
 def undone(scene: Scene) -> Iterator[Edit]:
