@@ -39,6 +39,11 @@ _ALIAS = Alias()
 _variable: Any = Variable
 
 
+def serial() -> int:
+    """A serial number between those of the nodes that are there and those that are to come."""
+    return _next()
+
+
 def bind(cls: type[Variable]) -> None:
     """Name the final class of variables, which lives above the ops that its methods use."""
     global _variable

@@ -48,6 +48,8 @@ class OwnWhole(OneStep):
         self._runs = Patches()
         self._moves: Moved | None = None
         self._depth = 0
+        self._behind: set[Node] = set()
+        """Leaves that backward passes have reached: who they are is known once they are read."""
         self._called: dict[int, str] = {}
         """Names of the places that stand for arguments, by their ids."""
         self._arguments: dict[Any, object] = {}
@@ -247,7 +249,9 @@ class OwnWhole(OneStep):
         tape = self._tape
         assert tape is not None
         found: set[Node] = set(order([loss.node])) if loss.node is not None else set()
-        return {tape.ident(t) for t in tape.roots.values() if t.node in found}
+        self._behind |= {node for node in found if node.op is None}
+        known = found | self._behind
+        return {tape.ident(t) for t in tape.roots.values() if t.node in known}
 
     def _names(self) -> Mapping[int, str]:
         tape = self._tape

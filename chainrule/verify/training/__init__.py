@@ -27,6 +27,7 @@ from chainrule.verify.training.order import Order
 from chainrule.verify.training.passes import Passes
 from chainrule.verify.training.precision import Precision
 from chainrule.verify.training.resets import Resets
+from chainrule.verify.training.strays import Strays
 
 if TYPE_CHECKING:
     from chainrule.verify.training.owntap import OwnTap
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["observers", "own_observers"]
 
 _PARTS: Sequence[type[Part]] = (
-    Cut, Late, Resets, Passes, Opposed, ByHand, Accumulation, Order, Clipping, Coverage, Kept,
-    Counted, Flow, Bad, Precision,
+    Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Clipping, Coverage,
+    Kept, Counted, Flow, Bad, Precision,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 
@@ -77,7 +78,8 @@ def own_parts() -> tuple[list[Part], OwnTap]:
     return [
         part(bus)
         for part in (
-            Resets, Passes, Opposed, ByHand, Accumulation, Order, Clipping, Coverage, Kept, OwnBad,
+            Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Clipping, Coverage,
+            Kept, OwnBad,
             Flow, Precision,
         )
     ], main  # fmt: skip

@@ -18,7 +18,7 @@ from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events, uncovered
 from chainrule.verify.training.alone import alone
 from chainrule.verify.training.bus import Bus, Handlers, Part
-from chainrule.verify.training.misset import misset
+from chainrule.verify.training.misset import frozen_groups, misset
 from chainrule.verify.training.names import Names
 from chainrule.verify.training.remade import Remade
 from chainrule.verify.training.said import looked
@@ -185,4 +185,4 @@ class Coverage(Part):
         found = uncovered.not_optimized(seen)
         found += [*seen.remade.found(seen.names), *unheld(seen, seen.optimized)]
         found += alone(seen, seen.optimized)
-        return [*found, *misset(seen), *no_gradient(seen)]
+        return [*found, *misset(seen), *frozen_groups(seen), *no_gradient(seen)]

@@ -17,6 +17,10 @@ class Engine(abc.ABC):
         """Something that changes when the tensor is replaced or written to."""
 
     @abc.abstractmethod
+    def serial(self) -> int:
+        """No node that is there has one above it, none that is to come one below."""
+
+    @abc.abstractmethod
     def norms(self, tensors: Sequence[Any]) -> list[float]:
         """Euclidean norms, NaN or inf if an element is."""
 

@@ -8,7 +8,6 @@ another thing, and right.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, final
 
 from chainrule.verify.finding import Finding
@@ -72,7 +71,7 @@ class Late(Part):
             row.empty = not e.closure and not any(e.gradients.values())
 
     def _stepped(self, e: events.StepEnds) -> None:
-        self._of(e.optimizer).serial = import_module("torch").autograd._get_sequence_nr()
+        self._of(e.optimizer).serial = e.engine.serial()
 
     def _ends(self, e: events.BackwardEnds) -> None:
         begin = e.begin

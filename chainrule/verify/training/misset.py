@@ -1,5 +1,9 @@
-"""`module.requires_grad = True`: an attribute of that name means nothing to a module, and its
-parameters stay frozen."""
+"""Frozen by mistake: an optimizer was given parameters to train, and they are frozen.
+
+`module.requires_grad = True` is an attribute that means nothing to a module. And who freezes by
+names may freeze more than was meant: a group that was picked for the optimizer, where what else is
+frozen was left out of it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import users_files
 
 if TYPE_CHECKING:
-    from chainrule.verify.training.coverage import Seen
+    from chainrule.verify.training.coverage import Seen, Steps
 
 
 def misset(seen: Seen) -> list[Finding]:
@@ -34,6 +38,34 @@ def misset(seen: Seen) -> list[Finding]:
             if frozen:
                 found.append(_finding(seen, name or type(root).__name__, frozen))
     return found
+
+
+def frozen_groups(seen: Seen) -> list[Finding]:
+    """One for each group of an optimizer of which all is frozen, all the time, while others are
+    trained, if there is more that is frozen and was not picked."""
+    params = list(seen.names.params())
+    left_out = [p for p in params if not p.requires_grad and id(p) not in seen.optimized]
+    found: list[Finding] = []
+    for row in seen.optimizers.values() if left_out else ():
+        groups = [list(group["params"]) for group in row.optimizer.param_groups]
+        trained = [g for g in groups if any(id(p) in row.got for p in g)]
+        for group in groups if trained and row.count else ():
+            if group and not any(p.requires_grad or id(p) in row.got for p in group):
+                found.append(_group(seen, row, group, len(left_out)))
+    return found
+
+
+def _group(seen: Seen, row: Steps, group: list[Any], others: int) -> Finding:
+    names = listed([seen.names.param(p) for p in group])
+    because = (
+        f"{type(row.optimizer).__name__} has a group of its own for {names}, which are frozen "
+        f"(requires_grad is False); {others} parameters that are frozen as well are in no optimizer"
+    )
+    return said(
+        "warning", "no_gradient", because,
+        "freeze what is not to be trained only: requires_grad_(True) for what the optimizer has",
+        row.place, subject=names, kind="parameters",
+    )  # fmt: skip
 
 
 def _finding(seen: Seen, name: str, frozen: list[Any]) -> Finding:

@@ -52,6 +52,8 @@ class Order(Part):
         self._early: dict[int, tuple[Any, Place | None]] = {}
         self._calls: dict[int, events.Entered] = {}  # of models in eval mode
         self._roots: dict[int, events.Entered] = {}  # of the ones of them that are trained
+        self._back: set[int] = set()  # those that came back into it
+        self._before: dict[int, int] = {}  # in how many passes models were trained in train mode
         self._trained: set[int] = set()
 
     def listens(self) -> Handlers:
@@ -110,14 +112,20 @@ class Order(Part):
             self._trained.add(id(e.optimizer))
 
     def _entered(self, e: events.Entered) -> None:
-        if e.depth == 0 and e.recording and not e.module.training:
+        if e.depth == 0 and e.recording:
             self._calls[id(e.module)] = e
 
     def _ended(self, e: events.BackwardEnds) -> None:
         for key, call in self._calls.items():
             module = call.module
-            if not module.training and any(id(p) in e.touched for p in module.parameters()):
+            if not any(id(p) in e.touched for p in module.parameters()):
+                continue
+            if not module.training:
                 self._roots.setdefault(key, call)
+            elif key not in self._roots:
+                self._before[key] = self._before.get(key, 0) + 1
+            else:
+                self._back.add(key)
         self._calls = {}
 
     def _by_optimizer(self) -> list[list[_Scaler]]:
@@ -139,7 +147,12 @@ class Order(Part):
             for key, (schedule, place) in self._early.items()
             if key in self._trained
         ]
-        return found + [_evaluated(call) for call in self._roots.values() if _is_moved(call)]
+        left = self._before.keys() - self._back
+        return found + [
+            _evaluated(call, self._before[key] if key in left else 0)
+            for key, call in self._roots.items()
+            if _is_moved(call)
+        ]
 
 
 def _are_fresh(rows: Sequence[_Scaler]) -> bool:
@@ -214,13 +227,17 @@ def _early(schedule: Any, place: Place | None) -> Finding:
     )
 
 
-def _evaluated(call: events.Entered) -> Finding:
+def _evaluated(call: events.Entered, before: int) -> Finding:
+    """A note; a warning if it was trained in train mode `before`, so many times, and never again:
+    somebody has evaluated it in between."""
     name = type(call.module).__name__
+    what = f"{name} is in eval mode while it is trained"
+    why = f"after {before} steps in train mode, to which it did not come back"
     return said(
-        "note",
+        "warning" if before else "note",
         "eval_mode",
-        f"{name} is in eval mode while it is trained: its dropout drops nothing, its batch norm "
-        "uses running statistics; that may be on purpose",
+        f"{what}{', ' + why if before else ''}: its dropout drops nothing, its batch norm "
+        f"uses running statistics{'' if before else '; that may be on purpose'}",
         "model.train() before the training step, if it is not on purpose",
         placed(call.at),
     )

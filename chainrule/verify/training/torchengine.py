@@ -23,6 +23,10 @@ class TorchEngine(Engine):
             return (id(tensor), tensor._version)
         return (id(tensor), tensor.data_ptr(), tensor._version)
 
+    def serial(self) -> int:
+        """That of the next node."""
+        return self._torch.autograd._get_sequence_nr()
+
     def norms(self, tensors: Sequence[Any]) -> list[float]:
         """In float32 at least; sparse tensors by their values."""
         if not tensors:

@@ -6,7 +6,7 @@ import linecache
 import re
 from collections.abc import Iterator, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from chainrule.verify.finding import Finding, Level
 from chainrule.verify.place import Place
@@ -100,7 +100,7 @@ def _strangers(seen: Seen, optimized: set[int]) -> list[Finding]:
     if not rows:
         return []
     module, root, at = rows[0]
-    owner = type(root).__name__
+    owner, kept_at = type(root).__name__, _kept_at(seen, module)
     because = (
         f"{len(rows)} modules run within {owner} and get gradients, but {owner} does not have them "
         f"among its parts, so that {owner}.parameters() leaves them out"
@@ -112,10 +112,31 @@ def _strangers(seen: Seen, optimized: set[int]) -> list[Finding]:
             listed([type(m).__name__ for m, _, _ in rows]),
             because,
             f"the first of them is a {type(module).__name__}",
-            placed(at),
+            kept_at or placed(at),
             "keep modules in nn.ModuleList or nn.ModuleDict, not in a list or dict",
         )
     ]
+
+
+def _kept_at(seen: Seen, module: Any) -> Place | None:
+    """The line that makes the list, or the dict, in which a model keeps a module, or one around
+    it."""
+    for engine, root in seen.names.roots.values():
+        for _, owner in engine.modules(root):
+            kind = cast("type[Any]", type(owner))
+            held: dict[str, Any] = dict(owner.__dict__)
+            for own, kept in held.items():
+                around = [p for p in _listed(kept) if callable(getattr(p, "named_modules", None))]
+                if any(m is module for p in around for _, m in engine.modules(p)):
+                    return _made_at(kind, own)
+    return None
+
+
+def _listed(kept: Any) -> list[Any]:
+    """What a list or a dict holds; nothing for anything else."""
+    if isinstance(kept, dict):
+        return list(cast("dict[Any, Any]", kept).values())
+    return list(cast("list[Any]", kept)) if isinstance(kept, list | tuple) else []
 
 
 def _tensors(seen: Seen, optimized: set[int]) -> list[Finding]:
