@@ -102,6 +102,13 @@ R_TARGET = """
     q = cr.take_along_axis(head(cr.tanh(a(X[:-1]))), C[:-1, None], axis=1)
     loss = cr.mse_loss(q.squeeze(1), cr.tensor(aim))
 """
+R_TEACHER = """
+    old = nn.Linear(6, 8).requires_grad_(False)
+    mine, theirs = a.state_dict(), b.state_dict()
+    old.load_state_dict({k: 0.5 * mine[k] + 0.5 * theirs[k] for k in mine})
+    h = cr.tanh(a(X))
+    loss = cr.mse_loss(c(h), Y) + cr.mse_loss(h, cr.tanh(old(X)))
+"""
 R_WORLD = """
     s, h, loss = rng.normal(size=6), cr.zeros((1, 8), dtype=cr.float32), 0.0
     for _ in range(4):
@@ -162,6 +169,7 @@ RIGHT = {
     "advantage": R_ADVANTAGE,
     "target": R_TARGET,
     "world": R_WORLD,
+    "teacher": R_TEACHER,
     "chunks": R_CHUNKS,
     "balance": R_BALANCE,
     "shown": R_SHOWN,

@@ -444,3 +444,30 @@ def test_sums_that_are_divided_by_their_own_examples(count, expected):
                 o.zero_grad()
 
     assert codes(loop) == expected
+
+
+def test_the_factor_of_a_scaler_is_no_divisor():
+    def loop():
+        m, (x, y) = Net(), small_data()
+        o, scaler = optim.SGD(m.parameters(), lr=1e-3), cr.GradScaler(init_scale=256.0)
+        for _ in range(4):
+            o.zero_grad()
+            for _ in range(2):
+                scaler.scale(loss_of(m, x, y) / 2).backward()
+            scaler.step(o)
+            scaler.update()
+
+    assert codes(loop) == []
+
+
+def test_a_step_between_a_loss_and_its_backward_pass():
+    def loop():
+        m, (x, y) = Net(), data()
+        o = optim.SGD(m.parameters(), lr=1e-2)
+        for _ in range(4):
+            loss = loss_of(m, x, y)
+            o.step()
+            o.zero_grad()
+            loss.backward()
+
+    assert codes(loop) == ["stale"]

@@ -1068,3 +1068,70 @@ def a_graph_from_before_the_training_that_every_loss_uses():
         shown = [turned]
         o.step()
     assert shown
+
+
+class Ascent:
+    """Climbs along the gradient, and comes back before the step, as sharpness-aware minimisation
+    does: what the first pass has made is used, though no optimizer steps with it."""
+
+    def __init__(self, params, base):
+        self.params, self.base, self.moved = list(params), base, []
+
+    @torch.no_grad()
+    def up(self):
+        size = sum(p.grad.square().sum() for p in self.params).sqrt() + 1e-12
+        self.moved = [0.05 * p.grad / size for p in self.params]
+        for p, e in zip(self.params, self.moved, strict=True):
+            p.add_(e)
+
+    @torch.no_grad()
+    def down(self):
+        for p, e in zip(self.params, self.moved, strict=True):
+            p.sub_(e)
+        self.base.step()
+
+
+@right
+def a_step_from_above():
+    m = mlp()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    ascent = Ascent(m.parameters(), o)
+    for _ in range(3):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x), y).backward()
+        ascent.up()
+        o.zero_grad()
+        F.mse_loss(m(x), y).backward()
+        ascent.down()
+
+
+@right
+def two_losses_for_one_part_and_a_head_of_its_own_for_each():
+    body, one, two = mlp(4, 6), mlp(6, 1), mlp(6, 1)
+    a, b, c = [torch.optim.Adam(m.parameters()) for m in (body, one, two)]
+    for _ in range(4):
+        x, y = batch()
+        F.mse_loss(one(body(x)), y).backward()
+        b.step()
+        b.zero_grad()
+        F.mse_loss(two(body(x)), -y).backward()
+        c.step()
+        c.zero_grad()
+        a.step()
+        a.zero_grad()
+
+
+@right
+def evaluated_now_and_then():
+    m = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.ReLU(), nn.Linear(8, 1))
+    o = torch.optim.SGD(m.parameters(), 0.01)
+    for _ in range(3):
+        m.train()
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x), y).backward()
+        o.step()
+        m.eval()
+        with torch.no_grad():
+            m(batch()[0])

@@ -312,3 +312,50 @@ def a_clip_of_what_nobody_trains():
         F.mse_loss(m(x) - frozen(x), y).backward()
         nn.utils.clip_grad_norm_(frozen.parameters(), 0.1)
         o.step()
+
+
+@wrong("not_reset")
+def the_maker_leaves_gradients_in_the_critic():
+    maker, critic = mlp(2, 4), mlp()
+    a, b = [torch.optim.Adam(m.parameters()) for m in (maker, critic)]
+    for _ in range(4):
+        fake = maker(torch.randn(16, 2))
+        told = F.softplus(-critic(batch()[0])) + F.softplus(critic(fake.detach()))
+        told.mean().backward()
+        b.step()
+        b.zero_grad()
+        F.softplus(-critic(fake)).mean().backward()
+        a.step()
+        a.zero_grad()
+
+
+@wrong("eval_mode")
+def nobody_comes_back_from_the_validation():
+    m = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+    o = torch.optim.SGD(m.parameters(), 0.01)
+    m.train()
+    for _ in range(2):
+        for _ in range(2):
+            x, y = batch()
+            o.zero_grad()
+            F.mse_loss(m(x), y).backward()
+            o.step()
+        m.eval()
+        with torch.no_grad():
+            m(batch()[0])
+
+
+@wrong("no_gradient")
+def more_is_frozen_than_was_meant():
+    m = nn.ModuleDict(
+        {"conv_in": nn.Linear(4, 8), "in_head": nn.Linear(8, 8), "out": nn.Linear(8, 1)}
+    )
+    for name, p in m.named_parameters():
+        p.requires_grad_("in" not in name)
+    picked = [{"params": m["in_head"].parameters(), "lr": 0.1}, {"params": m["out"].parameters()}]
+    o = torch.optim.SGD(picked, 0.01)
+    for _ in range(3):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m["out"](torch.tanh(m["in_head"](m["conv_in"](x)))), y).backward()
+        o.step()
