@@ -7,15 +7,16 @@ And where all are: the first expression that is NaN, though nothing is that it i
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.place import Place
 from chainrule.verify.repair.draft import Draft, UnreadableError
+from chainrule.verify.repair.fit import called
 from chainrule.verify.repair.helpers import helpers
 from chainrule.verify.repair.problem import problem
 from chainrule.verify.repair.target import quiet
@@ -42,18 +43,24 @@ def made_nan(evidence: Evidence) -> tuple[Place, str] | None:
     """The line that makes a NaN of what is none, in the backward or in a function that it calls; if
     there is none, an infinity."""
     source, subject = evidence.subject.source, evidence.subject
-    if source is None:
-        return None
-    found = _bad_in(subject, source)
-    posed = problem(evidence) if found is not None else None
-    if found is None or posed is None:
-        return found
-    called = _names_called(found[1])
-    inner = [h for h in helpers(posed) if h.function.__name__ in called]
-    return next((f for h in inner if (f := _bad_in(subject, h)) is not None), found)
+    found = None if source is None else _bad_in(subject, source)
+    if found is None or (posed := problem(evidence)) is None:
+        return None if found is None else found.told
+    called_here = {called(n) for n in ast.walk(found.node) if isinstance(n, ast.Call)}
+    inner = [h for h in helpers(posed) if h.function.__name__ in called_here]
+    within = [bad for h in inner if (bad := _bad_in(subject, h)) is not None]
+    return within[0].told if within else found.told
 
 
-def _bad_in(subject: Subject, source: Source) -> tuple[Place, str] | None:
+@dataclass(frozen=True, eq=False)
+class _Bad:
+    """An expression that is not finite, and what is said of it."""
+
+    node: ast.expr
+    told: tuple[Place, str]
+
+
+def _bad_in(subject: Subject, source: Source) -> _Bad | None:
     try:
         draft = Draft.of(source)
         seen = _seen(subject, source, draft, False)
@@ -65,14 +72,9 @@ def _bad_in(subject: Subject, source: Source) -> tuple[Place, str] | None:
         first = [n for n in first if not isinstance(n, ast.Name | ast.Attribute)]
         if first:
             node = min(first, key=lambda n: (n.lineno, n.col_offset))
-            place = _place(source, draft, node)
-            return place, f"`{draft.src(node)}` is {word}, and nothing is that it is made of"
+            says = f"`{draft.src(node)}` is {word}, and nothing is that it is made of"
+            return _Bad(node, (_place(source, draft, node), says))
     return None
-
-
-def _names_called(text: str) -> set[str]:
-    """Last names of what the code in a sentence calls."""
-    return set(re.findall(r"(\w+)\(", text))
 
 
 def _place(source: Source, draft: Draft, node: ast.AST) -> Place:

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from functools import cache
 
 from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import called
 from chainrule.verify.repair.rules.recomputed import code_of
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.syntax import is_simple
 from chainrule.verify.repair.watch import shape_of
-from chainrule.verify.repair.wording import forward_texts
+from chainrule.verify.repair.wording import ELEMENTWISE, forward_texts
 from chainrule.verify.trees import tree_of
 
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
@@ -86,20 +87,34 @@ def with_operand(scene: Scene) -> Iterator[Edit]:
         for said in dict.fromkeys(wider.get(here.get(name, name), [])):
             text = _NAME.sub(lambda m: held.get(m[0], m[0]), said)
             if text != around and shape_of(scene.evaluated(node, text)) == scene.shape(node):
-                function = said.partition("(")[0].rpartition(".")[2]
+                function = text.partition("(")[0].rpartition(".")[2]
                 yield scene.put(node, text, code_of(function), _WITH)
 
 
 @cache
 def _operations(text: str) -> dict[str, list[str]]:
-    """By name: sums, products and calls of which it is an operand, where they go on into others."""
+    """By name: sums, products and functions of each element of which it is an operand, where they
+    go on into others."""
     found = dict[str, list[str]]()
-    tree = tree_of(text)
-    inner = [n for n in ast.walk(tree) if isinstance(n, ast.BinOp | ast.Call)]
-    for outer in inner:
-        parts = [outer.left, outer.right] if isinstance(outer, ast.BinOp) else outer.args
-        for part in [p for p in parts if isinstance(p, ast.BinOp | ast.Call)]:
-            operands = [part.left, part.right] if isinstance(part, ast.BinOp) else part.args
-            for name in [ast.unparse(o) for o in operands if is_simple(o)]:
+    for outer in ast.walk(tree_of(text)):
+        for part in [p for p in _operands(outer) if _is_elementwise(p)]:
+            for name in [ast.unparse(o) for o in _operands(part) if is_simple(o)]:
                 found.setdefault(name, []).append(ast.unparse(part))
     return found
+
+
+def _operands(node: ast.AST) -> list[ast.expr]:
+    match node:
+        case ast.BinOp(left=left, right=right):
+            return [left, right]
+        case ast.Call(args=args):
+            return args
+        case _:
+            return []
+
+
+def _is_elementwise(node: ast.expr) -> bool:
+    """Whether nothing but numbers comes of it, however often it is computed."""
+    return isinstance(node, ast.BinOp) or (
+        isinstance(node, ast.Call) and called(node) in ELEMENTWISE
+    )
