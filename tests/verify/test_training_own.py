@@ -446,14 +446,17 @@ def test_sums_that_are_divided_by_their_own_examples(count, expected):
     assert codes(loop) == expected
 
 
-def test_the_factor_of_a_scaler_is_no_divisor():
+@pytest.mark.parametrize("behind", [False, True])
+def test_the_factor_of_a_scaler_is_no_divisor(behind):
     def loop():
         m, (x, y) = Net(), small_data()
         o, scaler = optim.SGD(m.parameters(), lr=1e-3), cr.GradScaler(init_scale=256.0)
         for _ in range(4):
             o.zero_grad()
             for _ in range(2):
-                scaler.scale(loss_of(m, x, y) / 2).backward()
+                loss = loss_of(m, x, y)
+                scaled = scaler.scale(loss) / 2 if behind else scaler.scale(loss / 2)
+                scaled.backward()
             scaler.step(o)
             scaler.update()
 

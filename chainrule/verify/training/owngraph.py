@@ -25,20 +25,19 @@ def scale_of(root: Any, scaler: float | None = None) -> Scale | None:
 
     `scaler`: the factor that a gradient scaler multiplied it by, which does not count.
     """
-    if (node := root.node) is None:
+    if root.node is None:
         return None
-    scaled = [n for n in node.inputs if n is not None and n.needs]
-    if scaler is not None and node.name == "mul" and len(scaled) == 1 and _number(node) == scaler:
-        node = scaled[0]
-    return common_scale(list(_terms(node, 1.0, False, 0)))
+    return common_scale(list(_terms(root.node, 1.0, False, scaler, 0)))
 
 
-def _terms(node: Node, divisor: float, divided: bool, depth: int) -> Iterator[Scale]:
+def _terms(
+    node: Node, divisor: float, divided: bool, scaler: float | None, depth: int
+) -> Iterator[Scale]:
     """Go through constant factors and sums of terms to what was reduced."""
     below = [n for n in node.inputs if n is not None and n.needs]
     if depth < _DEEP and node.name in _SUMS and below:
         for n in below:
-            yield from _terms(n, divisor, divided, depth + 1)
+            yield from _terms(n, divisor, divided, scaler, depth + 1)
         return
     number = _number(node) if len(below) == 1 else None
     if number is None or depth >= _DEEP:
@@ -48,9 +47,11 @@ def _terms(node: Node, divisor: float, divided: bool, depth: int) -> Iterator[Sc
     elif node.name == "div" and below[0].name == "sum" and number == _count(below[0]):
         yield Scale(abs(divisor), "mean", divided)
     elif node.name == "div":
-        yield from _terms(below[0], divisor * number, True, depth + 1)
+        yield from _terms(below[0], divisor * number, True, scaler, depth + 1)
+    elif scaler is not None and abs(number - scaler) <= 1e-6 * scaler:
+        yield from _terms(below[0], divisor, divided, None, depth + 1)
     else:
-        yield from _terms(below[0], divisor / number, divided, depth + 1)
+        yield from _terms(below[0], divisor / number, divided, scaler, depth + 1)
 
 
 def _number(node: Node) -> float | None:
