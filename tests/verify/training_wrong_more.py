@@ -345,17 +345,18 @@ def nobody_comes_back_from_the_validation():
             m(batch()[0])
 
 
-@wrong("no_gradient")
-def more_is_frozen_than_was_meant():
-    m = nn.ModuleDict(
-        {"conv_in": nn.Linear(4, 8), "in_head": nn.Linear(8, 8), "out": nn.Linear(8, 1)}
-    )
-    for name, p in m.named_parameters():
-        p.requires_grad_("in" not in name)
-    picked = [{"params": m["in_head"].parameters(), "lr": 0.1}, {"params": m["out"].parameters()}]
-    o = torch.optim.SGD(picked, 0.01)
-    for _ in range(3):
-        x, y = batch()
-        o.zero_grad()
-        F.mse_loss(m["out"](torch.tanh(m["in_head"](m["conv_in"](x)))), y).backward()
-        o.step()
+@wrong("not_reset")
+def the_maker_leaves_what_two_passes_have_made():
+    maker, critic = mlp(2, 4), mlp()
+    a, b = [torch.optim.Adam(m.parameters()) for m in (maker, critic)]
+    for _ in range(4):
+        told = F.softplus(-critic(batch()[0])) + F.softplus(
+            critic(maker(torch.randn(16, 2)).detach())
+        )
+        told.mean().backward()
+        b.step()
+        b.zero_grad()
+        for _ in range(2):
+            (F.softplus(-critic(maker(torch.randn(16, 2)))).mean() / 2).backward()
+        a.step()
+        a.zero_grad()

@@ -27,6 +27,7 @@ class _Pass:
     """A backward pass, as one optimizer sees it."""
 
     place: Place | None
+    touched: frozenset[int]
     others: bool = False
     """Whether another optimizer has taken its gradients."""
 
@@ -69,7 +70,7 @@ class Strays(Part):
     def _ends(self, e: events.BackwardEnds) -> None:
         for built, row in self._rows.values():
             if any(id(p) in e.touched for p in built.engine.params(built.optimizer)):
-                row.passes.append(_Pass(e.begin.place))
+                row.passes.append(_Pass(e.begin.place, e.touched))
 
     def _zeroed(self, e: events.Zeroed) -> None:
         ids = {id(p) for p in e.params}
@@ -79,13 +80,15 @@ class Strays(Part):
                 row.resets += 1
 
     def _steps(self, e: events.StepBegins) -> None:
+        ids = {id(p) for p in e.params}
         for key, (_, row) in self._rows.items():
             if key == id(e.optimizer):
                 row.taken.append(tuple(row.passes))
                 row.name = row.name or edits.name_of(e.optimizer)
                 row.passes = []
-            elif row.passes:
-                row.passes[-1].others = True
+            else:
+                for one in row.passes:
+                    one.others |= bool(one.touched & ids)
 
     def found(self, ledger: Ledger) -> list[Finding]:
         """One for each optimizer whose steps take what was left for another one."""
