@@ -128,3 +128,95 @@ def test_a_layer_in_whose_place_another_one_is_called(tmp_path):
     assert slip.name.code == "no_gradient"
     assert slip.correction is not None and slip.correction.rechecked
     assert slip.correction.after.strip() == "h = h + self.mix2(h).tanh()"
+
+
+GROUPS = """
+parts = nn.ModuleDict({"conv_in": nn.Linear(4, 8), "in_head": nn.Linear(8, 8)})
+for name, p in parts.named_parameters():
+    if "in" in name:
+        p.requires_grad_(False)
+head = nn.Linear(8, 3)
+o = torch.optim.SGD([{"params": parts["in_head"].parameters()}, {"params": head.parameters()}], 0.1)
+model = nn.Sequential(parts["conv_in"], nn.Tanh(), parts["in_head"], head)
+for step in range(4):
+    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
+    o.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    o.step()
+"""
+THAWED = """
+    if step == 20:
+        parts["in_head"].requires_grad_(True)
+"""
+
+
+def test_a_group_that_is_frozen_whole(tmp_path):
+    (slip,) = observed(tmp_path, START + GROUPS, steps=3)[0]
+    assert slip.name.code == "no_gradient"
+    assert slip.place is not None and "in_head" in slip.place.text
+    assert observed(tmp_path, START + GROUPS + THAWED, steps=3)[0] == []
+
+
+LISTED = """
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+
+    def forward(self, h):
+        return torch.tanh(self.inner(h))
+
+
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 8), nn.Linear(8, 3)
+        self.cells = [Cell() for _ in range(2)]
+
+    def forward(self, x):
+        h = self.first(x)
+        for cell in self.cells:
+            h = cell(h)
+        return self.last(h)
+
+
+deep = Deep()
+o = torch.optim.SGD(deep.parameters(), lr=0.1)
+for _ in range(4):
+    x, y = torch.randn(16, 4), torch.randint(0, 3, (16,))
+    o.zero_grad()
+    F.cross_entropy(deep(x), y).backward()
+    o.step()
+"""
+
+
+def test_a_list_of_modules_that_hold_others(tmp_path):
+    (slip,) = observed(tmp_path, START + LISTED, steps=3)[0]
+    assert slip.name.code == "not_optimized"
+    assert slip.place is not None and slip.place.text.startswith("self.cells = [")
+    assert slip.correction is not None and slip.correction.rechecked
+
+
+TAUGHT = """
+import numpy as np
+import chainrule as cr
+from chainrule import nn, optim
+
+rng = np.random.default_rng(0)
+X = cr.tensor(rng.normal(size=(16, 4)), dtype=cr.float32)
+teacher, student = nn.Linear(4, 3), nn.Linear(4, 3)
+o = optim.Adam(teacher.parameters(), lr=0.01)
+for _ in range(4):
+    with cr.no_grad():
+        aim = cr.softmax(teacher(X))
+    student.zero_grad()
+    loss = cr.mean(cr.square(cr.softmax(student(X)) - aim))
+    loss.backward()
+    o.step()
+"""
+
+
+def test_who_was_given_to_the_optimizer_goes_before_a_cut_that_may_be_meant(tmp_path):
+    first, *_ = observed(tmp_path, TAUGHT, steps=3)[0]
+    assert first.name.code == "not_optimized"
+    assert first.place is not None and "Adam(teacher.parameters()" in first.place.text

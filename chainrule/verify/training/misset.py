@@ -41,18 +41,35 @@ def misset(seen: Seen) -> list[Finding]:
 
 
 def frozen_groups(seen: Seen) -> list[Finding]:
-    """One for each group of an optimizer of which all is frozen, all the time, while others are
-    trained, if there is more that is frozen and was not picked."""
+    """One for each group of an optimizer of which all is frozen while others are trained, if there
+    is more that is frozen and was not picked, and the optimizer's file thaws nothing."""
     params = list(seen.names.params())
     left_out = [p for p in params if not p.requires_grad and id(p) not in seen.optimized]
     found: list[Finding] = []
     for row in seen.optimizers.values() if left_out else ():
+        if row.place is None or _thaws(row.place.file):
+            continue
         groups = [list(group["params"]) for group in row.optimizer.param_groups]
         trained = [g for g in groups if any(id(p) in row.got for p in g)]
         for group in groups if trained and row.count else ():
             if group and not any(p.requires_grad or id(p) in row.got for p in group):
                 found.append(_group(seen, row, group, len(left_out)))
     return found
+
+
+def _thaws(file: str) -> bool:
+    """Whether code sets `requires_grad` to anything but False."""
+    for node in ast.walk(tree_of_file(file)):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=args, keywords=more):
+                value = [*args, *[k.value for k in more]]
+            case ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=given):
+                value = [given]
+            case _:
+                continue
+        if not value or ast.unparse(value[0]) != "False":
+            return True
+    return False
 
 
 def _group(seen: Seen, row: Steps, group: list[Any], others: int) -> Finding:
@@ -63,7 +80,7 @@ def _group(seen: Seen, row: Steps, group: list[Any], others: int) -> Finding:
     )
     return said(
         "warning", "no_gradient", because,
-        "freeze what is not to be trained only: requires_grad_(True) for what the optimizer has",
+        "freeze what is not to be trained only; if it is thawed later, nothing is to be done",
         row.place, subject=names, kind="parameters",
     )  # fmt: skip
 
