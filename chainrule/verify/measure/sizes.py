@@ -160,6 +160,7 @@ def _is_length(x: Any, renaming: Renaming) -> bool:
 
 
 def _changed(run: Run, base: Base, renaming: Renaming, told: Sequence[bool]) -> Iterator[Point]:
+    """The same; `told`: of each input whether it is such a number."""
     try:
         changed = [
             renaming[x] if says else resized(run, x, k, renaming)

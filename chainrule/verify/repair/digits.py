@@ -19,6 +19,7 @@ from chainrule.verify.repair.draft import Draft, UnreadableError
 from chainrule.verify.repair.fit import called
 from chainrule.verify.repair.helpers import helpers
 from chainrule.verify.repair.problem import problem
+from chainrule.verify.repair.syntax import is_simple
 from chainrule.verify.repair.target import quiet
 from chainrule.verify.repair.watch import Watched, plain
 from chainrule.verify.subject import Array, Source, Subject, values
@@ -69,7 +70,7 @@ def _bad_in(subject: Subject, source: Source) -> _Bad | None:
     for bad, word in ((np.isnan, "NaN"), (np.isinf, "infinite")):
         wrong = {n for n, v in seen.items() if np.any(bad(v)) and isinstance(n, ast.expr)}
         first = [n for n in wrong if not any(m in wrong for m in ast.walk(n) if m is not n)]
-        first = [n for n in first if not isinstance(n, ast.Name | ast.Attribute)]
+        first = [n for n in first if not is_simple(n)]  # Those came so.
         if first:
             node = min(first, key=lambda n: (n.lineno, n.col_offset))
             says = f"`{draft.src(node)}` is {word}, and nothing is that it is made of"

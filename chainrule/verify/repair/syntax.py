@@ -84,6 +84,11 @@ def is_simple(node: ast.AST) -> bool:
             return False
 
 
+def is_sum(node: ast.AST) -> bool:
+    """Whether two terms are added, or one is taken from another."""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
+
+
 def is_literal(node: ast.AST) -> bool:
     """Whether an expression is put together of constants only."""
     kinds = ast.Constant | ast.Tuple | ast.List | ast.UnaryOp | ast.USub | ast.Load

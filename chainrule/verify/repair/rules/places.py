@@ -12,7 +12,7 @@ import numpy as np
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import UNARY, part
 from chainrule.verify.repair.scene import Scene, Shape
-from chainrule.verify.repair.syntax import elements, names_in, writes
+from chainrule.verify.repair.syntax import elements, is_sum, names_in, writes
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.subject import Array
 
@@ -44,17 +44,12 @@ def exchanged_values(scene: Scene) -> Iterator[Edit]:
         if first is None or second is None or first[0] != second[0]:
             continue
         texts = [scene.draft.src(v) for v in (first[1], second[1])]
-        if texts[0] == texts[1] or _is_sum(first[1]) or _is_sum(second[1]):
-            continue
+        if texts[0] == texts[1] or is_sum(first[1]) or is_sum(second[1]):
+            continue  # More can be wrong with a sum than its place.
         (start, end), (low, high) = scene.draft.span(first[1]), scene.draft.span(second[1])
         text = texts[1] + scene.draft.body[end:low] + texts[0]
         says = f"`{texts[0]}` and `{texts[1]}` change places"
         yield Edit(start, high, text, "wrong_value", 1.3, says)
-
-
-def _is_sum(value: ast.expr) -> bool:
-    """Whether terms are added: more can be wrong with them than their place."""
-    return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub)
 
 
 def _written(statement: ast.stmt) -> tuple[str, ast.expr] | None:

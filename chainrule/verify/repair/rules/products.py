@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ATOM, MUL, called, part
 from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.syntax import is_sum
 from chainrule.verify.repair.wording import forward_texts
 
 _MATMULS = ("matmul", "dot", "mm", "bmm")
@@ -136,7 +137,7 @@ def transposed(scene: Scene) -> Iterator[Edit]:
         if (inner := _untransposed(node)) is not None:
             yield scene.put(node, scene.draft.src(inner), "transposed", 1.2)
     handed = [a for n in scene.expressions if isinstance(n, ast.Call) for a in n.args]
-    sums = [n for n in scene.expressions if isinstance(n, ast.BinOp) and _is_sum(n)]
+    sums = [n for n in scene.expressions if isinstance(n, ast.BinOp) and is_sum(n)]
     handed += [a for n in sums for a in (n.left, n.right)]
     square = [a for a in handed if len(shape := scene.shape(a) or ()) == 2 and len(set(shape)) == 1]
     for node in [*scene.roots, *[a for a in square if a not in scene.roots]]:
@@ -145,10 +146,6 @@ def transposed(scene: Scene) -> Iterator[Edit]:
             yield scene.put(
                 node, scene.dialect.transposed(scene.draft.src(node), ndim), "transposed", 1.3
             )
-
-
-def _is_sum(node: ast.BinOp) -> bool:
-    return isinstance(node.op, ast.Add | ast.Sub)
 
 
 def permuted(scene: Scene) -> Iterator[Edit]:

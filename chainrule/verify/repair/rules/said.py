@@ -23,12 +23,10 @@ _WITH = 1.25
 
 def as_in_forward(scene: Scene) -> Iterator[Edit]:
     """What is computed again, as the forward computes what it calls by the same name or names."""
-    made, held = dict[str, list[str]](), dict[str, str]()
+    made, held = dict[str, list[str]](), _held(scene)
     for said in forward_texts(scene.draft.source):
-        held |= _held_as(said)
         for name, texts in _assigned(said).items():
             made.setdefault(name, []).extend(texts)
-    held = {k: v for k, v in held.items() if k not in scene.watched.names}
     for node in scene.draft.statements:
         match node:
             case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value) if (
@@ -40,6 +38,12 @@ def as_in_forward(scene: Scene) -> Iterator[Edit]:
         for text in dict.fromkeys([_NAME.sub(lambda m: held.get(m[0], m[0]), t) for t in texts]):
             if text != ast.unparse(value):
                 yield scene.put(value, text, "wrong_value", 1.2)
+
+
+def _held(scene: Scene) -> dict[str, str]:
+    """The forward's names that the backward has by what holds them only."""
+    found = [_held_as(said) for said in forward_texts(scene.draft.source)]
+    return {k: v for held in found for k, v in held.items() if k not in scene.watched.names}
 
 
 def _held_as(text: str) -> dict[str, str]:
@@ -72,9 +76,8 @@ def _assigned(text: str) -> dict[str, list[str]]:
 def with_operand(scene: Scene) -> Iterator[Edit]:
     """What the forward makes of a value, before it goes on, where the backward has that value
     alone: `h` to `r * h`, where the forward computes `(r * h) @ u`."""
-    held, wider = dict[str, str](), dict[str, list[str]]()
+    held, wider = _held(scene), dict[str, list[str]]()
     for said in forward_texts(scene.draft.source):
-        held |= {k: v for k, v in _held_as(said).items() if k not in scene.watched.names}
         for name, texts in _operations(said).items():
             wider.setdefault(name, []).extend(texts)
     here = {v: k for k, v in held.items()}
