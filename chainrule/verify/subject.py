@@ -177,6 +177,12 @@ class Subject(abc.ABC):
         they can be tried."""
         return ""
 
+    @property
+    def own_sizes(self) -> Mapping[int, str]:
+        """Lengths that it keeps of its own, and how it does; axes of these keep them, the others
+        can be tried."""
+        return {}
+
 
 def extent(value: Any) -> tuple[int, ...]:
     """The shape of an input: of an array, a number, or sequences of one length; () of any other

@@ -88,6 +88,11 @@ class _Symmetric(Subject):
         """Why sizes cannot change, as without."""
         return self.subject.fixed
 
+    @property
+    def own_sizes(self) -> Mapping[int, str]:
+        """Lengths that stay, as without."""
+        return self.subject.own_sizes
+
 
 class _SymmetricFlow(Flow):
     """A graph whose gradients are made symmetric."""

@@ -26,6 +26,7 @@ from chainrule.verify.arrays.values import (
     as_output,
     inputs_of,
     is_float,
+    kept_lengths,
     times,
     unasked,
 )
@@ -33,7 +34,7 @@ from chainrule.verify.copies import left_by_forward, twins, written
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, drawn, replayed
-from chainrule.verify.subject import Array, Flow, Input, Source, Subject, extent
+from chainrule.verify.subject import Array, Flow, Input, Source, Subject
 
 _RESETS = ("zero_grad", "zero_grads", "reset_grads", "clear_grads")
 """What people call the method that sets gradients back."""
@@ -200,13 +201,14 @@ class Layer(Subject):
         return with_forward(backward, forward, lambda f: replace(self, forward_function=f))
 
     @property
-    def fixed(self) -> str:
+    def own_sizes(self) -> Mapping[int, str]:
         """An object that remembers a size of its own works for this size only."""
-        sizes = {n for x in self.inputs for n in extent(x.value) if n > 1}
-        for way, x in walk(self.owner):
-            if isinstance(x, int) and not isinstance(x, bool) and x in sizes:
-                return f"the object keeps a size of its own: {way} = {x}"
-        return ""
+        told = [
+            (x, f"the object keeps a size of its own: {way} = {x}")
+            for way, x in walk(self.owner)
+            if isinstance(x, int) and not isinstance(x, bool)
+        ]
+        return kept_lengths([x.value for x in self.inputs], told)
 
 
 def _are_sums(one: Sequence[Array | None], two: Sequence[Array | None]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from chainrule.verify.arrays.values import (
     as_gradient,
     as_output,
     inputs_of,
+    kept_lengths,
     times,
     unasked,
 )
@@ -27,7 +28,7 @@ from chainrule.verify.copies import left_by_forward, twins, written
 from chainrule.verify.place import Place
 from chainrule.verify.reading import argument_names, name_of, place_of, source_of, with_forward
 from chainrule.verify.streams import Stream, drawn, replayed
-from chainrule.verify.subject import Array, Flow, Input, Source, Subject, extent, values
+from chainrule.verify.subject import Array, Flow, Input, Source, Subject, values
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,14 +108,15 @@ class Pair(Subject):
         ]
 
     @property
-    def fixed(self) -> str:
+    def own_sizes(self) -> Mapping[int, str]:
         """A size that stands outside of both functions belongs to these very arrays."""
-        sizes = {n for x in self.inputs for n in extent(x.value)}
-        for f in (self.forward_function, self.backward_function):
-            for name, n in sizes_in(f).items():
-                if n in sizes:
-                    return f"{name_of(f)} uses the size {name} = {n}, which stands outside of it"
-        return ""
+        functions = (self.forward_function, self.backward_function)
+        told = [
+            (n, f"{name_of(f)} uses the size {name} = {n}, which stands outside of it")
+            for f in functions
+            for name, n in sizes_in(f).items()
+        ]
+        return kept_lengths([x.value for x in self.inputs], told)
 
     @property
     def source(self) -> Source | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -26,6 +27,19 @@ def is_float(x: Any) -> bool:
     if not isinstance(x, np.ndarray | np.generic) or dtype is None:
         return False
     return dtype.kind in "fc" or dtype.name == "bfloat16"
+
+
+def kept_lengths(values: Sequence[Any], told: Iterable[tuple[int, str]]) -> dict[int, str]:
+    """Of numbers that are kept elsewhere, and why, those that say how long an axis of `values` is,
+    or how many elements some axes have together: each such length, why it must stay."""
+    shapes = [x.shape for x in values if isinstance(x, np.ndarray)]
+    spans = [s[i:j] for s in shapes for i in range(len(s)) for j in range(i + 1, len(s) + 1)]
+    kept: dict[int, str] = {}
+    for n, why in told:
+        for span in spans:
+            if n > 1 and math.prod(span) == n:
+                kept |= {m: kept.get(m, why) for m in span if m > 1}
+    return kept
 
 
 def plain(x: Any) -> Any:

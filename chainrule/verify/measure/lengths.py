@@ -25,7 +25,13 @@ def extents(xs: Sequence[Any]) -> tuple[int, ...]:
 def free(run: Run, base: Base) -> tuple[int, ...]:
     """The lengths that are no part of what an axis means, the shortest first."""
     meant = {n for k in run.wanted for n in _meant(run, base, k)} | set(_told(base)) | _picked(run)
-    return tuple([n for n in extents(base.xs) if n not in meant])
+    return tuple([n for n in extents(base.xs) if n not in meant and not _is_owned(run, n)])
+
+
+def _is_owned(run: Run, n: int) -> bool:
+    """Whether what is checked keeps such a length of its own: this one, one of which this is a part
+    (that of a head), or a part of this (one of the gates of a cell)."""
+    return any(m % n == 0 or n % m == 0 for m in run.subject.own_sizes)
 
 
 def _told(base: Base) -> Iterator[int]:

@@ -28,7 +28,9 @@ def points(run: Run, base: Base) -> Iterator[Point]:
     found = 0
     times = [by for by in _TIMES if by not in extents(base.xs)][:2]
     for k in run.wanted:
-        for axis in [*_twins(base.xs[k]), *_single(base, k)]:
+        x = base.xs[k]
+        free = [axis for axis in _twins(x) if x.shape[axis] not in run.subject.own_sizes]
+        for axis in [*free, *_single(base, k)]:
             longer = [p for by in times if (p := _longer(run, base, k, axis, by)) is not None]
             read = all(reads_end(run, p.xs, k, axis) for p in longer)
             if times and len(longer) == len(times) and read:

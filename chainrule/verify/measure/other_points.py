@@ -39,6 +39,8 @@ class OtherPoints:
         if run.subject.fixed:
             run.skip("other sizes", run.subject.fixed)
             return base
+        for why in dict.fromkeys(run.subject.own_sizes.values()):
+            run.skip("some other sizes", why)
         tried = False
         for point in sizes.others(run, base):
             tried = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,11 @@ class Spoiled(Subject):
     def fixed(self) -> str:
         """The subject's."""
         return self._subject.fixed
+
+    @property
+    def own_sizes(self) -> Mapping[int, str]:
+        """The subject's."""
+        return self._subject.own_sizes
 
 
 def planted(subject: Subject) -> Planted:

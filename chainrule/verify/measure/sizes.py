@@ -30,7 +30,7 @@ Renaming = Mapping[int, int]
 def smaller(run: Run, base: Base) -> Iterator[Point]:
     """Small versions of the point at which the forward works, all lengths different."""
     lengths = free(run, base)
-    for small in _SMALL:
+    for small in _beside(base, lengths):
         if 0 < len(lengths) <= len(small):
             yield from tried(run, base, dict(zip(lengths, small, strict=False)))
     yield from _one_by_one(run, base, lengths, _shorter)
@@ -58,10 +58,17 @@ def multiples(run: Run, base: Base) -> Iterator[Point]:
 
 
 def _small(run: Run, base: Base, lengths: Sequence[int]) -> Iterator[Point]:
-    for small in _SMALL:
+    for small in _beside(base, lengths):
         renaming = dict(zip(lengths, small, strict=False))
         if len(renaming) == len(lengths) and all(a != b for a, b in renaming.items()):
             yield from tried(run, base, renaming)
+
+
+def _beside(base: Base, lengths: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Small lengths for these ones, other than those that stay."""
+    stay = set(extents(base.xs)) - set(lengths)
+    for small in _SMALL:
+        yield [n for n in small if n not in stay]
 
 
 def _larger(lengths: Sequence[int]) -> dict[int, int]:
@@ -132,6 +139,8 @@ def _in_proportion(run: Run, base: Base, renaming: Renaming) -> Renaming:
         now = kept.get(n, n)
         parts = [m for m in lengths if m < n and n % m == 0 and kept.get(m, m) * n != now * m]
         if not parts or (n not in kept and not any(m in kept for m in parts)):
+            continue
+        if n in run.subject.own_sizes:
             continue
         if all(any(True for _ in _renamed(run, base, {**kept, n: k})) for k in (now, now + 1)):
             continue
