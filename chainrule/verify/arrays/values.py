@@ -32,7 +32,7 @@ def is_float(x: Any) -> bool:
 def kept_lengths(values: Sequence[Any], told: Iterable[tuple[int, str]]) -> dict[int, str]:
     """Of numbers that are kept elsewhere, and why, those that say how long an axis of `values` is,
     or how many elements some axes have together: each such length, why it must stay."""
-    shapes = [x.shape for x in values if isinstance(x, np.ndarray)]
+    shapes = [cast("Array", x).shape for x in values if isinstance(x, np.ndarray)]
     spans = [s[i:j] for s in shapes for i in range(len(s)) for j in range(i + 1, len(s) + 1)]
     kept: dict[int, str] = {}
     for n, why in told:
