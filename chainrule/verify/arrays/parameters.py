@@ -36,7 +36,8 @@ _LEFT = ("grad", "gradient", "g", "diff", "dw", "d")
 
 @dataclass(frozen=True)
 class Parameter:
-    """An array that the layer learns. `grad` is where its gradient is left, None if nowhere."""
+    """An array that the layer learns. `grad` is where its gradient is left, or would be, where
+    those of others are; None if nothing says where."""
 
     way: Way
     grad: Way | None
@@ -109,7 +110,21 @@ def find(
             continue
         seen[id(x)] = p.name
         found[p.name] = p
-    return found
+    return {k: replace(p, grad=p.grad or _as_others(p.way, grads)) for k, p in found.items()}
+
+
+def _as_others(way: Way, grads: Mapping[Way, Way | None]) -> Way | None:
+    """Where the gradient of the array at `way` would be left: as that of the one beside it is."""
+    name = way.last
+    for other, grad in grads.items():
+        if grad is None or other.parent != way.parent or not isinstance(name, str):
+            continue
+        (by_name, key), of = grad.steps[-1], str(other.last)
+        if isinstance(key, str) and key.endswith(of):
+            return Way((*grad.steps[:-1], (by_name, key.removesuffix(of) + name)))
+        if isinstance(key, str) and key.startswith(of):
+            return Way((*grad.steps[:-1], (by_name, name + key.removeprefix(of))))
+    return None
 
 
 def _also(grad: Way | None, arrays: Mapping[Way, Any]) -> tuple[Way, ...]:

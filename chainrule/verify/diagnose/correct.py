@@ -58,7 +58,9 @@ def derivation(subject: Subject, k: int) -> str:
     names, name = ", ".join([x.name for x in subject.inputs]), subject.inputs[k].name
     if "torch" in subject.kind.lower():
         return f"{name}_bar, = torch.autograd.grad(forward({names}), {name}, g)"
-    return f"{name}_bar = chainrule.vjp(forward, {names})[1](g)[{k}]"
+    arrays = subject.source is not None and ".numpy()" in subject.source.forward_text
+    how = ", the forward written with tensors, without numpy()" if arrays else ""
+    return f"{name}_bar = chainrule.vjp(forward, {names})[1](g)[{k}]{how}"
 
 
 def _error(evidence: Evidence, k: int, mend: Mend) -> float | None:

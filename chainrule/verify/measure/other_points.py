@@ -95,7 +95,8 @@ class OtherPoints:
         if right:
             for base, found in seen:
                 self._told(base, found, code)
-        return seen[-1][0]
+        # Where a size is what is wrong, other values at that size say nothing of their own.
+        return None if right and odd and code == "size" else seen[-1][0]
 
     def _is_meant(self, point: Point) -> bool:
         """Whether a backward has to be right at other sizes, those of a point. Of other proportions

@@ -23,6 +23,7 @@ from chainrule.graph import Variable, recording, variable
 from chainrule.op import new_op
 from chainrule.tensor import Tensor, asarray
 from chainrule.verify.arrays.convention import listed
+from chainrule.verify.arrays.standin import follow
 from chainrule.verify.copies import twin
 from chainrule.verify.flow import trace
 from chainrule.verify.needed import needed
@@ -96,13 +97,28 @@ class Stated(Subject):
         return tuple([None if b is None else np.asarray(asarray(b).value) for b in bars])
 
     def flow(self, xs: Sequence[Any]) -> Flow | None:
-        """The forward, run outside of the `Function`."""
+        """The forward, run outside of the `Function`; one that takes arrays out of its tensors, as
+        if they were tensors still."""
+        wanted = [x.wanted for x in self.inputs]
         with replayed(self.streams):
-            return trace(self._traced, xs, [x.wanted for x in self.inputs])
+            found = trace(self._traced, xs, wanted)
+        if found is not None:
+            return found
+        expected = self.forward(xs)
+        with replayed(self.streams):
+            return follow(self._followed, xs, wanted, [self.function.forward], expected)
 
     def _traced(self, *xs: Any) -> list[Tensor]:
         args = [variable(x) if isinstance(x, np.ndarray) else x for x in xs]
+        return self._run(Context(tuple([x.wanted for x in self.inputs])), args)
+
+    def _followed(self, *xs: Any) -> list[Tensor]:
         context = Context(tuple([x.wanted for x in self.inputs]))
+        context.save_for_backward = lambda *_: None  # There will be no backward.
+        args = [variable(x) if isinstance(x, np.ndarray) else x for x in xs]
+        return self._run(context, [_Given(x) if isinstance(x, Tensor) else x for x in args])
+
+    def _run(self, context: Context, args: Sequence[Any]) -> list[Tensor]:
         outs = [asarray(y) for y in listed(self.function.forward(context, *args))]
         return [o for o in outs if o.dtype.kind in INEXACT]
 
@@ -115,6 +131,24 @@ class Stated(Subject):
     def _with(self, method: str, f: Callable[..., Any]) -> Subject:
         changed = type(self.function.__name__, (self.function,), {method: staticmethod(f)})
         return replace(self, function=changed)
+
+
+class _Given:
+    """An argument of which the array is the tensor itself: what is done with it has a graph."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = self.value = self.data = tensor
+
+    def numpy(self) -> Tensor:
+        """The tensor."""
+        return self._tensor
+
+    def detach(self) -> _Given:
+        """The same: where numbers are taken out, nothing is cut."""
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tensor, name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from chainrule.verify.repair.lab import Lab
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.sparing import spared
+from chainrule.verify.repair.syntax import are_parts
 from chainrule.verify.repair.synthesis import new_gradients
 from chainrule.verify.repair.terms import missing
 from chainrule.verify.repair.truth import Doubt, doubt_at, doubts
@@ -32,6 +33,9 @@ _BESIDE = 0.3
 """How much unlikelier a term is missing in what no cotangent flows through."""
 _RENAMED = 0.3
 """How much likelier an edit is where a name is given to the value of another, and nothing done."""
+_PARTS = 0.3
+"""How much likelier two names are put together where one of them is handed on, if they are called
+parts of one thing."""
 _CALL = re.compile(r"\w\(")
 _TWICE = 0.6
 """How much unlikelier a call is meant to be made twice: what it gives has a name further on."""
@@ -98,7 +102,9 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
     cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
     named = scene.draft.body[edit.start : edit.end]
     cost += _TWICE * (_CALL.search(named) is not None and edit.text.count(named) > 1)
-    if (edit.start, edit.end) in scene.renamed:
+    if any(are_parts(named, w) for w in words & scene.unread):
+        cost -= _PARTS
+    elif (edit.start, edit.end) in scene.renamed:
         cost -= _RENAMED
     elif (edit.start, edit.end) in scene.names_returned:
         cost += _ELSEWHERE

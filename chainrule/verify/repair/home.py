@@ -13,7 +13,14 @@ from typing import TypeAlias, cast
 
 from chainrule.verify.repair.draft import Draft, Edit
 from chainrule.verify.repair.fit import MUL, UNARY, as_part, called, needs, replaced
-from chainrule.verify.repair.syntax import is_literal, is_simple, is_stored, loops_around, names_in
+from chainrule.verify.repair.syntax import (
+    are_parts,
+    is_literal,
+    is_simple,
+    is_stored,
+    loops_around,
+    names_in,
+)
 
 Asked: TypeAlias = Callable[[ast.expr], bool]
 """Whether a value that is handed on may be wrong, as far as is known."""
@@ -56,6 +63,8 @@ def at_home(draft: Draft, changed: Draft, edit: Edit, doubtful: Asked) -> Edit |
 def _belongs(draft: Draft, maker: _Maker, pairs: list[_Pair], doubtful: Asked) -> bool:
     """Whether the mistake was made where the value is computed."""
     name, new = pairs[0]
+    if any(are_parts(name.id, other) for other in names_in(new)):
+        return False
     if is_literal(maker.value):
         return True
     if name.id not in names_in(new):

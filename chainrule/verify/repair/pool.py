@@ -40,6 +40,7 @@ def named(scene: Scene, node: ast.expr, visit: Visit | None = None) -> dict[str,
     given = scene.arrays_at(node) if visit is None else scene.arrays_in(visit[1])
     if scene.watched.turns[scene.draft.index[node]] > 1:
         given = {**given, **scene.rows_at(node, visit)}
+        given |= {} if scene.shape(node) else scene.numbers_at(node, visit)
     found = {k: plain(v) for k, v in given.items()}
     kept = {k: v for k, v in found.items() if v is not None and v.dtype.kind in "fiub"}
     kept |= dict(_spread(scene, kept))

@@ -20,6 +20,6 @@ def row_of(row: str, axes: str = "") -> Callable[..., Any]:
 def axes_of(shape: Shape) -> list[int | tuple[int, ...]]:
     """Axes, and sets of axes, along which one sums."""
     ndim = len(shape)
-    one: list[int | tuple[int, ...]] = [-1, *range(ndim - 1)]
+    one: list[int | tuple[int, ...]] = [-1, *range(ndim - 1)] if ndim else []
     most = list(itertools.combinations(range(ndim), ndim - 1)) if ndim > 2 else []
     return [*one, *most, *([tuple(range(ndim))] if ndim > 1 else [])]

@@ -177,6 +177,14 @@ class Scene:
         found = {text: self.evaluated(node, text, visit) for text in texts}
         return {k: v for k, v in found.items() if shape_of(v)}
 
+    def numbers_at(self, node: ast.AST, visit: Visit | None = None) -> dict[str, Any]:
+        """Real numbers of a turn of a loop: by name, and what it reads of what holds one for every
+        turn."""
+        scope = self.watched.scopes.get(self.draft.index[node], {}) if visit is None else visit[1]
+        texts = [f"{a}[{i}]" for a in self.arrays_in(scope) for i in self.counters]
+        found = {**scope, **{text: self.evaluated(node, text, visit) for text in texts}}
+        return dict([(k, v) for k, v in found.items() if isinstance(v, float | np.floating)][:MOST])
+
     @cached_property
     def numbers(self) -> dict[str, Any]:
         """Named numbers within reach that are not 0 or 1."""

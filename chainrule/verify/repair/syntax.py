@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterable, Iterator, Mapping
 
 
@@ -32,6 +33,15 @@ def writes(statements: Iterable[ast.stmt]) -> Iterator[tuple[ast.stmt, ast.Subsc
 def names_in(node: ast.AST) -> set[str]:
     """Names that a node mentions."""
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def are_parts(a: str, b: str) -> bool:
+    """Whether two names are those of parts of one thing: `dw_left` and `dw_right`, `dx1` and
+    `dx2`."""
+    stem = os.path.commonprefix([a, b])
+    ends = a[len(stem) :], b[len(stem) :]
+    told = stem.endswith("_") or all(len(end) == 1 for end in ends)
+    return len(stem.rstrip("_")) > 1 and all(ends) and told
 
 
 def bases(target: ast.expr) -> set[str]:

@@ -25,6 +25,10 @@ from chainrule.verify.subject import Array
 
 _BEST = 8
 """Expressions that are tried, of those that fit."""
+_MADE = 0.3
+"""How much less likely it is that a gradient was to be written where a place is returned."""
+_READ = 0.3
+"""How much likelier it is that a place was to be filled which is read."""
 
 
 def new_gradients(lab: Lab) -> Iterator[Edit]:
@@ -117,7 +121,8 @@ def _instead_of_nothing(scene: Scene, text: str, cost: float) -> Iterator[Edit]:
         value = plain(scene.value(node))
         none = isinstance(node, ast.Constant) and node.value is None
         if none or (value is not None and not np.any(value)):
-            yield scene.put(node, text, "dropped", 1.2 + cost)
+            made = _MADE * isinstance(node, ast.Subscript | ast.Attribute)
+            yield scene.put(node, text, "dropped", 1.2 + made + cost)
     if isinstance(scene.draft.parents[scene.returned[-1]], ast.Tuple):
         end = scene.draft.span(scene.returned[-1])[1]
         yield Edit(end, end, f", {text}", "dropped", 1.4 + cost, f"`{text}` is returned, too")
@@ -143,16 +148,31 @@ def _by_attribute(
     scene: Scene, names: list[str], name: str, text: str, cost: float
 ) -> Iterator[Edit]:
     """One more assignment to a place that is called like those of the other inputs."""
-    for node in scene.draft.nodes:
+    stores = list(_stores(scene))
+    given = {scene.draft.src(target) for _, target, _ in stores}
+    for node, target, key in stores:
+        place, end = scene.draft.src(target), scene.draft.span(node)[1]
+        how = "+=" if isinstance(node, ast.AugAssign) else "="
+        for other in {n.split(".")[-1] for n in names if n != name}:
+            mine = key.replace(other, name.split(".")[-1])
+            new = mine.join(place.rsplit(key, 1))
+            if other in key and new not in given:
+                says, indent = f"`{new}` is assigned, too", " " * node.col_offset
+                meant = _READ * (new in scene.draft.body)
+                edit = f"\n{indent}{new} {how} {text}"
+                yield Edit(end, end, edit, "dropped", 1.3 + cost - meant, says)
+
+
+def _stores(scene: Scene) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
+    """Assignments to attributes and to entries with a key: the statement, its target, the name."""
+    for node in scene.draft.statements:
         match node:
-            case ast.Assign(targets=[ast.Attribute() | ast.Subscript() as target]):
-                place = scene.draft.src(target)
+            case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
+                pass
             case _:
                 continue
-        start, end = scene.draft.span(node)
-        indent = " " * node.col_offset
-        for other in [n for n in names if n != name and n.split(".")[-1] in place]:
-            new = place.replace(other.split(".")[-1], name.split(".")[-1])
-            if new not in scene.draft.body and start < end:
-                says = f"`{new}` is assigned, too"
-                yield Edit(end, end, f"\n{indent}{new} = {text}", "dropped", 1.3 + cost, says)
+        match target:
+            case ast.Attribute(attr=key) | ast.Subscript(slice=ast.Constant(value=str(key))):
+                yield node, target, key
+            case _:
+                continue

@@ -99,7 +99,7 @@ def _places(lab: Lab, doubts: Sequence[Doubt]) -> list[ast.expr]:
     the mistake can well be, whole ones before their parts."""
     scene = lab.scene
     zeros = [n for n in scene.expressions if n not in lab.scales and _is_zero(scene, n)]
-    nodes = [n for n in [*zeros, *lab.scales] if scene.is_array(n) and scene.shape(n)]
+    nodes = [n for n in [*zeros, *lab.scales] if _varies(scene, n)]
     nodes = [n for n in nodes if scene.draft.span(n) not in scene.only_returned]
     wrong = set(lab.residuals)
 
@@ -109,6 +109,12 @@ def _places(lab: Lab, doubts: Sequence[Doubt]) -> list[ast.expr]:
         return effect is not None and set(effect) < wrong, doubt > 0, node not in scene.roots
 
     return sorted(nodes, key=unlikely)[:_NODES]
+
+
+def _varies(scene: Scene, node: ast.expr) -> bool:
+    """Whether a value has several elements, or may be another number in each turn of a loop."""
+    in_loop = scene.watched.turns[scene.draft.index[node]] > 1
+    return bool(scene.shape(node)) or (in_loop and isinstance(scene.value(node), float))
 
 
 def _is_zero(scene: Scene, node: ast.expr) -> bool:

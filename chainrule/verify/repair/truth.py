@@ -39,6 +39,8 @@ _VICTIM, _AFTER, _BEFORE, _HERE, _CALLED_SO = 0.5, 0.8, 0.9, -0.3, -0.05
 """What a place costs where wrong values come in; where what comes out is right; where what comes
 out is only read for what is right; where right values come in and a multiple of the right one comes
 out; where another one comes out than the name says."""
+_TURNED = 0.5
+"""How much less it says that a value is minus a cotangent: what is subtracted may be kept so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,8 @@ def first_wrong(lab: Lab) -> Wrong | None:
     known = _multiples(lab)
     forward = forward_of(lab.problem, lab.target)
     other = next((n for n in lab.scene.roots if _differs(lab.scene, n, forward)), None)
-    wrong = [n for n in lab.scene.roots if _cost(lab, n, known) in (_HERE, _CALLED_SO)]
+    is_wrong = (_HERE, _TURNED * _HERE, _CALLED_SO)
+    wrong = [n for n in lab.scene.roots if _cost(lab, n, known) in is_wrong]
     wrong = [n for n in wrong if not lab.spoils(n)]
     if other is not None and not (wrong and _precedes(lab.scene, wrong[0], other)):
         name = _called(lab.scene, other)[0]
@@ -152,8 +155,11 @@ def _cost(lab: Lab, node: ast.expr, known: Known) -> float | None:
     if _overwrites(lab.scene, node):
         return None
     here = known.get(node)
-    if here == inf or any(_spoils(known[n], here) for n in _read(node) if n in known):
+    spoiled = [known[n] for n in _read(node) if n in known and _spoils(known[n], here)]
+    if here == inf or any(not _turned(c) for c in spoiled):
         return _VICTIM
+    if spoiled:
+        return _TURNED * _VICTIM
     if here is None:
         return None
     if _one(here):
@@ -161,7 +167,9 @@ def _cost(lab: Lab, node: ast.expr, known: Known) -> float | None:
         return None if renamed else _AFTER
     if isnan(here):
         return _CALLED_SO
-    return _VICTIM if isinstance(node, ast.Name) else _HERE
+    if isinstance(node, ast.Name):
+        return _VICTIM
+    return _TURNED * _HERE if _turned(here) else _HERE
 
 
 def _overwrites(scene: Scene, node: ast.expr) -> bool:
@@ -207,6 +215,10 @@ def _doubt(scene: Scene, node: ast.expr, cost: float) -> Doubt:
 
 def _one(c: float) -> bool:
     return abs(c - 1) <= _SAME
+
+
+def _turned(c: float) -> bool:
+    return abs(c + 1) <= _SAME
 
 
 def _multiples(lab: Lab) -> Known:

@@ -78,8 +78,7 @@ def own_parts() -> tuple[list[Part], OwnTap]:
     return [
         part(bus)
         for part in (
-            Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Clipping, Coverage,
-            Kept, OwnBad,
-            Flow, Precision,
+            Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Clipping,
+            Coverage, Kept, OwnBad, Flow, Precision,
         )
     ], main  # fmt: skip

@@ -24,8 +24,11 @@ _LEAVES = {
     "argmax": "argmax()",
 }  # fmt: skip
 _NUMBERS = frozenset({"item", "numpy", "tolist", "__float__", "__array__"})
-_NO_GRAPH = "does not require grad and does not have a grad_fn"
-"""What PyTorch says of a loss without a graph."""
+_NO_GRAPH = (
+    "does not require grad and does not have a grad_fn",
+    "does not depend on anything that requires a gradient",
+)
+"""What PyTorch and chainrule say of a loss without a graph."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class Cut(Part):
             self._leaf = None
 
     def _ends(self, e: events.BackwardEnds) -> None:
-        if e.error is not None and _NO_GRAPH in str(e.error):
+        if e.error is not None and any(text in str(e.error) for text in _NO_GRAPH):
             why = "the loss has no graph, so that backward() fails"
             self._found = self._found or (why, e.begin.place, self._of(e.begin.roots[0]))
 

@@ -11,6 +11,7 @@ from typing import Any, final
 
 from chainrule.verify.training import events
 from chainrule.verify.training.engine import Engine
+from chainrule.verify.where import Frames
 
 _SHARE = 0.5
 """Of the leaves that got a gradient, so many change in a step: a buffer that is filled anew, and
@@ -23,6 +24,7 @@ class HandSteps:
 
     def __init__(self) -> None:
         self._engine: Engine | None = None
+        self._site: Frames | None = None
         self._leaves: list[tuple[weakref.ref[Any], float]] = []
         """Leaves that got a gradient in the last backward pass, and the norms that they had."""
 
@@ -31,11 +33,18 @@ class HandSteps:
         leaves = [x for x in e.begin.graph.leaves if id(x) in e.touched]
         self.watch(e.begin.engine, leaves)
 
-    def watch(self, engine: Engine, leaves: Sequence[Any]) -> None:
-        """Note the values of leaves."""
-        self._engine = engine
+    def watch(self, engine: Engine, leaves: Sequence[Any], site: Frames | None = None) -> None:
+        """Note the values of leaves, and from where derivatives by them were asked for."""
+        self._engine, self._site = engine, site
         norms = engine.norms([x.detach() for x in leaves])
         self._leaves = [(weakref.ref(x), n) for x, n in zip(leaves, norms, strict=True)]
+
+    def replaced(self, leaves: Sequence[Any], site: Frames) -> bool:
+        """Whether derivatives are asked for from the same lines, by as many leaves, none of which
+        is one of those: a step has put new ones in their places."""
+        before = [id(x) for ref, _ in self._leaves if (x := ref()) is not None]
+        known = bool(before) and site == self._site and len(leaves) == len(self._leaves)
+        return known and not {id(x) for x in leaves} & set(before)
 
     def taken(self) -> bool:
         """Whether they have been changed since; said once for each backward pass."""

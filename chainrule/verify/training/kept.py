@@ -160,9 +160,11 @@ class Kept(Part):
             self._hang(line, root)
 
     def _differentiated(self, e: events.Differentiated) -> None:
+        if self._by_hand is not None and self._by_hand.replaced(e.leaves, e.site):
+            self._step_over()
         self._begins(e)
         if self._by_hand is not None:
-            self._by_hand.watch(e.engine, e.leaves)
+            self._by_hand.watch(e.engine, e.leaves, e.site)
 
     def _reused(self, e: events.BackwardBegins | events.Differentiated) -> None:
         """Retained graphs that this backward pass needs were retained with reason."""

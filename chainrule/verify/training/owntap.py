@@ -58,7 +58,8 @@ class OwnTap(Tap):
         self._patched.after(Tensor, "detach", self._cut)
         for name in ("__call__", "loop"):
             self._patched.before(Jitted, name, self._compiles)
-        self._rules.enter_context(watch.watching(watch.Watch(ran=self._ran, pulled=self._pulled)))
+        seen = watch.Watch(ran=self._ran, pulled=self._pulled, left=self._escaped)
+        self._rules.enter_context(watch.watching(seen))
 
     def take(self) -> None:
         """Put everything back."""
@@ -202,6 +203,12 @@ class OwnTap(Tap):
             self._known.update({id(p): p for p in module.parameters()})
         recording = is_recording()
         self._bus.tell(events.Entered(self._engine, module, self._depth, recording, at, args))
+
+    def _escaped(self, x: Any, how: str) -> None:
+        """A number was taken out of a graph."""
+        name = how.removesuffix("()")
+        if name in ("item", "tolist") and self._on and x.requires_grad:
+            self._bus.tell(events.OpRan(self._engine, name, (x,), {}, None, [], _no_total, 0))
 
     def _cut(self, y: Any, x: Any) -> None:
         if self._on:

@@ -83,6 +83,7 @@ RULES: tuple[Rule, ...] = (
     cases.comparisons,
     cases.apart,
     segments.by_segment,
+    cases.clipped,
     cases.larger_bounds,
     cases.masks,
     cases.sigmoids,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ADD, MUL, UNARY, as_part, number
+from chainrule.verify.repair.fit import ADD, ATOM, MUL, UNARY, as_part, number
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.uses import origin
 from chainrule.verify.repair.watch import plain
@@ -49,6 +49,7 @@ def comparisons(scene: Scene) -> Iterator[Edit]:
                     code = "region" if other == _OPPOSITE[here] else "one_sided"
                     yield scene.put(node, f"{a} {other} {b}", code, 1.3)
                 yield from _other_bounds(scene, right)
+                yield from _between(scene, node, here)
                 yield from _both_sides(scene, node, left)
             case ast.UnaryOp(op=ast.Invert()):
                 yield scene.put(node, scene.draft.src(node.operand), "region", 1.2)
@@ -83,15 +84,59 @@ def _both_sides(scene: Scene, node: ast.expr, left: ast.expr) -> Iterator[Edit]:
         yield scene.put(node, text, "one_sided", 1.3)
 
 
+def _between(scene: Scene, node: ast.Compare, sign: str) -> Iterator[Edit]:
+    """Two bounds where one is compared with: `x < high` to `(x < high) & (x > low)`."""
+    bound, left = node.comparators[0], as_part(scene.draft, node.left, 6)
+    back, here = {"<": ">", ">": "<"}.get(sign[0]), scene.value(bound)
+    if back is None or not scene.is_array(node.left) or not isinstance(here, int | float):
+        return
+    names = {k: 1.0 for k in scene.numbers if k != scene.draft.src(bound)}
+    known = {number(c): 1.2 for c in _compared(scene) - {float(here)}}
+    for other, cost in {**known, **names}.items():
+        text = f"({scene.draft.src(node)}) & ({left} {back}{sign[1:]} {other})"
+        yield scene.put(node, text, "one_sided", cost)
+
+
+def clipped(scene: Scene) -> Iterator[Edit]:
+    """A value cut off at both ends where it is at one: `minimum(r, c)` to `clip(r, -c, c)`."""
+    module = scene.dialect.library
+    for node in scene.expressions:
+        match node:
+            case ast.Call(func=ast.Attribute(attr="minimum" | "maximum"), args=[value, bound]):
+                here = f"{module}.clip({scene.draft.src(value)}, "
+            case ast.Call(
+                func=ast.Attribute(value=value, attr="clamp" | "clip"),
+                keywords=[ast.keyword(arg="min" | "max", value=bound)],
+            ):
+                here = f"{as_part(scene.draft, value, ATOM)}.clip("
+            case _:
+                continue
+        if module is None or scene.shape(bound) != () or not scene.is_array(value):
+            continue
+        end = as_part(scene.draft, bound, UNARY)
+        low, high = (f"-{end}", end) if _is_above(scene, bound) else (end, f"-{end}")
+        yield scene.put(node, f"{here}{low}, {high})", "one_sided", 1.2)
+
+
+def _is_above(scene: Scene, bound: ast.expr) -> bool:
+    value = plain(scene.value(bound))
+    return value is not None and bool(value > 0)
+
+
+def _compared(scene: Scene) -> set[float]:
+    """Numbers that forward or backward write out, and their negatives; 0 and 1."""
+    texts = "\n".join([scene.draft.body, *forward_texts(scene.draft.source)])
+    known = {float(n) for n in _NUMBER.findall(texts)} | {0.0, 1.0}
+    return {s * n for n in known for s in (1, -1)}
+
+
 def _other_bounds(scene: Scene, bound: ast.expr) -> Iterator[Edit]:
     """Another number to compare with: one that forward or backward compare with, too, or its
     negative."""
     here = scene.value(bound)
     if scene.shape(bound) != () or not isinstance(here, int | float):
         return
-    texts = "\n".join([scene.draft.body, *forward_texts(scene.draft.source)])
-    known = {float(n) for n in _NUMBER.findall(texts)} | {0.0, 1.0}
-    for c in sorted({s * n for n in known for s in (1, -1)} - {float(here)}):
+    for c in sorted(_compared(scene) - {float(here)}):
         yield scene.put(bound, number(c), "region", 1.3)
     if isinstance(here, int) and not isinstance(bound, ast.Constant):
         for off in ("- 1", "+ 1"):  # The last index, or how many there are.

@@ -15,7 +15,8 @@ from chainrule.verify.repair.watch import is_torch, plain
 
 
 def moved(scene: Scene) -> Iterator[Edit]:
-    """A slice of the same length that begins at another place: `d[:T]` to `d[pad:pad + T]`."""
+    """A slice that begins at another place: `d[:T]` to `d[pad:pad + T]`, `d[n:2 * n]` to
+    `d[2 * n:]`."""
     for node in scene.expressions:
         for part in elements(node.slice) if isinstance(node, ast.Subscript) else ():
             if not isinstance(part, ast.Slice) or part.step is not None:
@@ -94,10 +95,12 @@ def _moved(scene: Scene, part: ast.Slice) -> Iterator[str]:
         yield from [f"{i} * {times}:({i} + 1) * {times}" for i in scene.counters]
         yield from [f"{k}:{k} + {count}" for k in scene.counts]
         yield f"-{as_part(scene.draft, high, ATOM)}:"
+        yield from (f"{count}:", f"{count}:2 * {times}")
     elif low is not None and high is None:
         start = as_part(scene.draft, low, ATOM)
         yield f":-{start}"
         yield f"{start}:-{start}"
+        yield f":{scene.draft.src(low)}"
     elif low is not None and high is not None:
         match high:
             case ast.BinOp(op=ast.Add(), left=left, right=right) if scene.draft.src(
@@ -105,7 +108,7 @@ def _moved(scene: Scene, part: ast.Slice) -> Iterator[str]:
             ) == scene.draft.src(low):
                 yield f":{scene.draft.src(right)}"
             case _:
-                return
+                yield from (f":{scene.draft.src(low)}", f"{scene.draft.src(high)}:")
 
 
 def off_by_one(scene: Scene) -> Iterator[Edit]:

@@ -21,6 +21,8 @@ from chainrule.verify.trees import tree_of
 _AS_KEPT = 0.4
 """How unlikely it is that names are exchanged which the forward keeps in the same order."""
 
+_READ = (ast.Name, ast.Attribute, ast.Subscript)
+
 
 def other_name(scene: Scene) -> Iterator[Edit]:
     """Another named array of the same shape."""
@@ -156,16 +158,24 @@ def _is_loop_counter(scene: Scene, name: str) -> bool:
 
 
 def exchanged(scene: Scene) -> Iterator[Edit]:
-    """Two names of one expression, each in the place of the other: `wy * (1 - wx)` to
-    `wx * (1 - wy)`."""
+    """Two values of one expression, each in the place of the other: `wy * (1 - wx)` to
+    `wx * (1 - wy)`, or two parts of an array."""
     for root in scene.roots:
-        inside = [n for n in ast.walk(root) if isinstance(n, ast.Name) and scene.shape(n)]
-        for a, b in itertools.combinations(sorted({n.id for n in inside}), 2):
-            shapes = {scene.shape(n) for n in inside if n.id in (a, b)}
-            if len(shapes) == 1:
-                names: dict[ast.expr, str] = {n: b for n in inside if n.id == a}
-                names.update({n: a for n in inside if n.id == b})
-                yield scene.put(root, _with(scene, root, names), "wrong_value", 1.4)
+        read = [n for n in ast.walk(root) if isinstance(n, _READ) and scene.shape(n)]
+        places = dict[str, list[ast.expr]]()
+        for n in read:
+            places.setdefault(scene.draft.src(n), []).append(n)
+        for a, b in itertools.combinations(sorted(places), 2):
+            shapes = {scene.shape(n) for n in (*places[a], *places[b])}
+            if len(shapes) == 1 and not _within_one(places[a], places[b]):
+                new = {**dict.fromkeys(places[a], b), **dict.fromkeys(places[b], a)}
+                yield scene.put(root, _with(scene, root, new), "wrong_value", 1.4)
+
+
+def _within_one(some: list[ast.expr], others: list[ast.expr]) -> bool:
+    """Whether one of these is a part of one of those, or the reverse."""
+    pairs = [(a, b) for a in some for b in others]
+    return any(b in ast.walk(a) or a in ast.walk(b) for a, b in pairs)
 
 
 def other_order(scene: Scene) -> Iterator[Edit]:
