@@ -183,7 +183,8 @@ class Scene:
         scope = self.watched.scopes.get(self.draft.index[node], {}) if visit is None else visit[1]
         texts = [f"{a}[{i}]" for a in self.arrays_in(scope) for i in self.counters]
         found = {**scope, **{text: self.evaluated(node, text, visit) for text in texts}}
-        return dict([(k, v) for k, v in found.items() if isinstance(v, float | np.floating)][:MOST])
+        names = [k for k, v in found.items() if isinstance(v, float | np.floating)]
+        return {k: found[k] for k in names[:MOST]}
 
     @cached_property
     def numbers(self) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 from collections.abc import Iterable, Iterator, Mapping
 
 
@@ -38,7 +37,7 @@ def names_in(node: ast.AST) -> set[str]:
 def are_parts(a: str, b: str) -> bool:
     """Whether two names are those of parts of one thing: `dw_left` and `dw_right`, `dx1` and
     `dx2`."""
-    stem = os.path.commonprefix([a, b])
+    stem = "".join([x for k, x in enumerate(a) if b.startswith(a[: k + 1])])
     ends = a[len(stem) :], b[len(stem) :]
     told = stem.endswith("_") or all(len(end) == 1 for end in ends)
     return len(stem.rstrip("_")) > 1 and all(ends) and told

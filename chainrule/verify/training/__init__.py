@@ -22,6 +22,7 @@ from chainrule.verify.training.cut import Cut
 from chainrule.verify.training.flow import Flow
 from chainrule.verify.training.kept import Kept
 from chainrule.verify.training.late import Late
+from chainrule.verify.training.modes import Modes
 from chainrule.verify.training.opposed import Opposed
 from chainrule.verify.training.order import Order
 from chainrule.verify.training.passes import Passes
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["observers", "own_observers"]
 
 _PARTS: Sequence[type[Part]] = (
-    Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Clipping, Coverage,
-    Kept, Counted, Flow, Bad, Precision,
+    Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Modes, Clipping,
+    Coverage, Kept, Counted, Flow, Bad, Precision,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 
@@ -78,7 +79,7 @@ def own_parts() -> tuple[list[Part], OwnTap]:
     return [
         part(bus)
         for part in (
-            Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Clipping,
-            Coverage, Kept, OwnBad, Flow, Precision,
+            Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Modes,
+            Clipping, Coverage, Kept, OwnBad, Flow, Precision,
         )
     ], main  # fmt: skip

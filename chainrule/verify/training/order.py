@@ -13,12 +13,9 @@ from chainrule.verify.place import Place
 from chainrule.verify.training import events, origins
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.said import said
-from chainrule.verify.where import placed
 
 PATIENCE = 8
 """Steps that a scaler may skip in a row: it starts at 2^16 and is halved each time."""
-_MOVED = ("BatchNorm", "InstanceNorm", "Dropout")
-"""Layers that do something else in eval mode, by a part of their classes' names."""
 
 
 @dataclass(eq=False)
@@ -39,7 +36,7 @@ class _Scaler:
 
 @final
 class Order(Part):
-    """Finds `clip_scaled`, `scheduled_first`, `scaler_skips` and `eval_mode`."""
+    """Finds `clip_scaled`, `scheduled_first` and `scaler_skips`."""
 
     title = "order of clipping, scaling and schedules"
 
@@ -50,14 +47,10 @@ class Order(Part):
         self._unscaled: set[int] = set()  # parameters whose gradients were unscaled
         self._stepped: set[int] = set()
         self._early: dict[int, tuple[Any, Place | None]] = {}
-        self._calls: dict[int, events.Entered] = {}  # of models in eval mode
-        self._roots: dict[int, events.Entered] = {}  # of the ones of them that are trained
-        self._back: set[int] = set()  # those that came back into it
-        self._before: dict[int, int] = {}  # in how many passes models were trained in train mode
         self._trained: set[int] = set()
 
     def listens(self) -> Handlers:
-        """Scalers, clipping, schedules, steps, and calls of whole models."""
+        """Scalers, clipping, schedules and steps."""
         return {
             events.Scaled: self._scale,
             events.Unscaled: self._unscale,
@@ -65,8 +58,6 @@ class Order(Part):
             events.Clipped: self._clip,
             events.Scheduled: self._schedule,
             events.StepEnds: self._step,
-            events.Entered: self._entered,
-            events.BackwardEnds: self._ended,
         }
 
     def _of(self, scaler: Any) -> _Scaler:
@@ -111,23 +102,6 @@ class Order(Part):
         if id(e.optimizer) in self._early:
             self._trained.add(id(e.optimizer))
 
-    def _entered(self, e: events.Entered) -> None:
-        if e.depth == 0 and e.recording:
-            self._calls[id(e.module)] = e
-
-    def _ended(self, e: events.BackwardEnds) -> None:
-        for key, call in self._calls.items():
-            module = call.module
-            if not any(id(p) in e.touched for p in module.parameters()):
-                continue
-            if not module.training:
-                self._roots.setdefault(key, call)
-            elif key not in self._roots:
-                self._before[key] = self._before.get(key, 0) + 1
-            else:
-                self._back.add(key)
-        self._calls = {}
-
     def _by_optimizer(self) -> list[list[_Scaler]]:
         """Scalers that were asked for a step, those of one optimizer together."""
         found: dict[int, list[_Scaler]] = {}
@@ -147,12 +121,7 @@ class Order(Part):
             for key, (schedule, place) in self._early.items()
             if key in self._trained
         ]
-        left = self._before.keys() - self._back
-        return found + [
-            _evaluated(call, self._before[key] if key in left else 0)
-            for key, call in self._roots.items()
-            if _is_moved(call)
-        ]
+        return found
 
 
 def _are_fresh(rows: Sequence[_Scaler]) -> bool:
@@ -225,24 +194,3 @@ def _early(schedule: Any, place: Place | None) -> Finding:
         "optimizer.step() first, scheduler.step() after it",
         place,
     )
-
-
-def _evaluated(call: events.Entered, before: int) -> Finding:
-    """A note; a warning if it was trained in train mode `before`, so many times, and never again:
-    somebody has evaluated it in between."""
-    name = type(call.module).__name__
-    what = f"{name} is in eval mode while it is trained"
-    why = f"after {before} steps in train mode, to which it did not come back"
-    return said(
-        "warning" if before else "note",
-        "eval_mode",
-        f"{what}{', ' + why if before else ''}: its dropout drops nothing, its batch norm "
-        f"uses running statistics{'' if before else '; that may be on purpose'}",
-        "model.train() before the training step, if it is not on purpose",
-        placed(call.at),
-    )
-
-
-def _is_moved(call: events.Entered) -> bool:
-    inside = call.engine.modules(call.module)
-    return any(part in type(m).__name__ for _, m in inside for part in _MOVED)
