@@ -19,6 +19,7 @@ from chainrule.verify.training.clipping import Clipping
 from chainrule.verify.training.counted import Counted
 from chainrule.verify.training.coverage import Coverage
 from chainrule.verify.training.cut import Cut
+from chainrule.verify.training.died import Died
 from chainrule.verify.training.flow import Flow
 from chainrule.verify.training.kept import Kept
 from chainrule.verify.training.late import Late
@@ -27,6 +28,7 @@ from chainrule.verify.training.opposed import Opposed
 from chainrule.verify.training.order import Order
 from chainrule.verify.training.passes import Passes
 from chainrule.verify.training.precision import Precision
+from chainrule.verify.training.redrawn import Redrawn
 from chainrule.verify.training.resets import Resets
 from chainrule.verify.training.strays import Strays
 
@@ -38,7 +40,7 @@ __all__ = ["observers", "own_observers"]
 
 _PARTS: Sequence[type[Part]] = (
     Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Modes, Clipping,
-    Coverage, Kept, Counted, Flow, Bad, Precision,
+    Coverage, Kept, Counted, Flow, Died, Bad, Precision, Redrawn,
 )  # fmt: skip
 """Kinds of mistakes, in the order of the report."""
 
@@ -80,6 +82,6 @@ def own_parts() -> tuple[list[Part], OwnTap]:
         part(bus)
         for part in (
             Cut, Late, Resets, Strays, Passes, Opposed, ByHand, Accumulation, Order, Modes,
-            Clipping, Coverage, Kept, OwnBad, Flow, Precision,
+            Clipping, Coverage, Kept, OwnBad, Flow, Died, Precision,
         )
     ], main  # fmt: skip

@@ -35,6 +35,8 @@ STEADY = 1e-1
 """What must be left of the loss when the two largest single jumps are not counted."""
 _STRAIGHT = 0.7
 """An activation with such a mean derivative takes little from a gradient."""
+_BEYOND = 1.8e19
+"""The square of a larger gradient is infinite in float32."""
 _SAMPLES, _EACH = 64, 16
 """Values of each unit that it takes to say so, in all steps that were seen and in each."""
 
@@ -58,6 +60,7 @@ def judge(model: str, rows: Sequence[Row], units: Sequence[Units]) -> list[Findi
                 found.append(_flow(level, code, model, flowing, some, units, table))
     if not found:
         found = exploding_turns(model, flowing) or vanishing_turns(model, flowing)
+        found = found or _beyond(model, rows)
     names = {row.order: row for row in rows}
     for some, finding in (
         (_always(units, Units.is_dead), _dying),
@@ -191,6 +194,34 @@ def _reason(code: str, units: Sequence[Units]) -> tuple[str, str, Place | None]:
         f"initial weights of variance {rule}, residual connections, or a norm in each layer",
         origins.weights() if units else None,
     )
+
+
+def _beyond(model: str, rows: Sequence[Row]) -> list[Finding]:
+    """Gradients whose squares no float32 holds, in every step that was seen: whatever one layer
+    they come through. An optimizer that sums their squares does not move any more."""
+    seen = [row for row in rows if row.gradients and max(row.gradients) > 0]
+    steps = min([len(row.gradients) for row in seen], default=0)
+    most = [max([row.gradients[k] for row in seen]) for k in range(steps)]
+    if len(most) < 2 or not all(m > _BEYOND for m in most) or any(map(math.isnan, most)):
+        return []
+    first = next(row for row in seen if row.gradients[-1] > _BEYOND)
+    because = (
+        f"the gradient of {first.name} has norm {first.gradients[-1]:.2e}: its square is larger "
+        "than what float32 can hold (3.4e38)"
+    )
+    return [
+        said(
+            "warning",
+            "exploding",
+            because,
+            "smaller initial weights (of a recurrence: orthogonal, of gain 1), a gated cell, or "
+            "clip_grad_norm_",
+            origins.filled(first.name) or origins.weights() or placed(first.at),
+            subject=model,
+            kind="model",
+            input=first.name,
+        )
+    ]
 
 
 def _always(units: Sequence[Units], wrong: Callable[[Units], bool]) -> list[Units]:

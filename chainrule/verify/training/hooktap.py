@@ -21,7 +21,7 @@ from torch import Tensor
 
 from chainrule.verify.patches import Patches
 from chainrule.verify.training.bus import Bus, Tap
-from chainrule.verify.training.torchengine import is_abstract
+from chainrule.verify.training.torchengine import is_abstract, stream
 from chainrule.verify.training.torchtap import TorchTap
 from chainrule.verify.where import is_library
 
@@ -168,19 +168,14 @@ class HookTap(Tap):
                 return hook(*args)
             rows = self._patched.tried(lambda: self._before(code, given, args))
             looks = self._calls.get(code, 0) <= _DRAWS
-            state = self._patched.tried(self._stream) if looks else None
+            state = self._patched.tried(_stream) if looks else None
             out = hook(*args)
-            drew = state is not None and self._patched.tried(self._stream) != state
+            drew = state is not None and self._patched.tried(_stream) != state
             if rows:
                 self._patched.tried(lambda: self._after(code, rows, out is not None, drew))
             return out
 
         return watched
-
-    def _stream(self) -> bytes:
-        """Where PyTorch's random numbers are."""
-        with self._unseen():
-            return torch.get_rng_state().numpy().tobytes()
 
     def _before(self, code: CodeType, given: Sequence[str], args: Sequence[Any]) -> list[_Before]:
         first = not self._calls.get(code)
@@ -201,6 +196,10 @@ class HookTap(Tap):
                 change = _measure(written[0])
         what = written[0].what if written else ""
         self._main.tell(HookCalled(code, what, returned, drew and returned, change))
+
+
+def _stream() -> bytes:
+    return stream(torch)
 
 
 def _named(given: Sequence[str], args: Sequence[Any]) -> Iterator[tuple[str, Tensor]]:

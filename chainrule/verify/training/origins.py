@@ -32,6 +32,27 @@ def weights() -> Place | None:
     return _only(_sets)
 
 
+def filled(module: str) -> Place | None:
+    """The line that sets weights of a module of a name, `init.normal_(self.rnn.weight_hh_l0)`."""
+    last = module.rpartition(".")[2]
+    return _only(lambda node: _fills(node, last))
+
+
+def _fills(node: ast.AST, module: str) -> bool:
+    match node:
+        case ast.Call(func=function, args=[first, *_]) if _name(function) in _FILLS:
+            value = _undata(first)
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _FILLS:
+            value = _undata(owner)
+        case _:
+            return False
+    match value:
+        case ast.Attribute(value=ast.Name() | ast.Attribute() as held, attr=attr):
+            return _name(held) == module and attr.startswith("weight")
+        case _:
+            return False
+
+
 def parameter(name: str) -> Place | None:
     """The line that makes a parameter of a name: `self.name = nn.Parameter(...)`."""
     last = name.rpartition(".")[2]

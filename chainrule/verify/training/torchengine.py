@@ -99,6 +99,12 @@ def _plain(tensor: Any) -> Any:
     return (tensor if tensor.is_coalesced() else tensor.coalesce()).values()
 
 
+def stream(torch: Any) -> bytes:
+    """Where PyTorch's random numbers are."""
+    with torch._C.DisableTorchFunction():
+        return torch.get_rng_state().numpy().tobytes()
+
+
 def is_abstract(torch: Any) -> bool:
     """Whether a program runs on values that are not there: traced, compiled or mapped."""
     c = torch._C

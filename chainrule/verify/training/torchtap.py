@@ -13,7 +13,7 @@ from typing import Any, Protocol, final
 from chainrule.verify.patches import Patches
 from chainrule.verify.training import events, torchgraph
 from chainrule.verify.training.bus import Bus, Tap
-from chainrule.verify.training.torchengine import TorchEngine, is_abstract
+from chainrule.verify.training.torchengine import TorchEngine, is_abstract, stream
 from chainrule.verify.where import place, site
 
 
@@ -226,9 +226,12 @@ class TorchTap(Tap):
     def _closure(self, optimizer: Any, run: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(run)
         def closure(*args: Any, **kwargs: Any) -> Any:
+            before = self._patched.tried(lambda: stream(self._torch))
             result = run(*args, **kwargs)
             if self._patched.on:
-                self.tell(events.ClosureEnds(self._engine, optimizer, place()))
+                drew = self._patched.tried(lambda: stream(self._torch)) != before
+                code = getattr(run, "__code__", None)
+                self.tell(events.ClosureEnds(self._engine, optimizer, place(), code, drew))
             return result
 
         return closure
