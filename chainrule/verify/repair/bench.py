@@ -95,12 +95,14 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
     """The edit with its final cost: less if it undoes a mistake that was named, or reads a name
     that nothing reads; more the longer it is, where it does not stand where a value is made, and
     where the mistake cannot be."""
+    named = scene.draft.body[edit.start : edit.end]
+    if edit.code == "factor" and "size" in codes and named.isdigit():
+        edit = replace(edit, code="size")  # Right as captured: the number is a size of that.
     words = set(re.findall(r"[A-Za-z_]\w*", edit.text))
     cost = edit.cost - NAMED * (edit.code in codes) - _UNREAD * bool(words & scene.unread)
     cost += doubt_at(places, edit.start, edit.end)
     cost += _BESIDE * (edit.code == "missing_term" and not scene.flows_at(edit.start, edit.end))
     cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
-    named = scene.draft.body[edit.start : edit.end]
     cost += _TWICE * (_CALL.search(named) is not None and edit.text.count(named) > 1)
     if any(are_parts(named, w) for w in words & scene.unread):
         cost -= _PARTS

@@ -25,9 +25,9 @@ from chainrule.verify.subject import Array
 
 _BEST = 8
 """Expressions that are tried, of those that fit."""
-_MADE = 0.3
+_MADE = 0.5
 """How much less likely it is that a gradient was to be written where a place is returned."""
-_READ = 0.3
+_READ = 0.4
 """How much likelier it is that a place was to be filled which is read."""
 
 

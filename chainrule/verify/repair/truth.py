@@ -53,8 +53,9 @@ class Doubt:
 
 
 def doubt_at(known: Sequence[Doubt], start: int, end: int) -> float:
-    """How unlikely a mistake is in a stretch of a text: 0 where nothing is known."""
-    around = [d for d in known if d.start <= start and end <= d.end]
+    """How unlikely a mistake is in a stretch of a text: 0 where nothing is known, as behind a
+    statement."""
+    around = [d for d in known if d.start <= start < d.end and end <= d.end]
     return min(around, key=lambda d: d.end - d.start).cost if around else 0.0
 
 
