@@ -127,7 +127,7 @@ def tied(x: Array, w: Array) -> Any:
 
 def tied_back(g: Array, x: Array, w: Array) -> Any:
     h = np.tanh(x @ w.T)
-    dw_dec = h.T @ g
+    dw_dec = h.T @ g  # noqa: F841
     dz = (g @ w.T) * (1 - h * h)
     dw_enc = dz.T @ x
     dx = dz @ w
@@ -170,8 +170,7 @@ class Places:
 
     def backward(self, g: Array) -> Any:
         self.grads = {"W": g.T @ self.x}
-        gx = g @ self.params["W"]
-        return gx
+        return g @ self.params["W"]
 
 
 def test_a_dropped_gradient_is_put_where_the_others_are() -> None:
@@ -227,7 +226,9 @@ def leaves() -> Any:
 
 
 def test_a_dict_of_gradients_is_filled_beside_the_others(leaves: Any) -> None:
-    repaired(verify.function(Scaled, *leaves((5, 3), (3,), (3,))), 'grads["shift"] += g.sum(axis=0)')
+    repaired(
+        verify.function(Scaled, *leaves((5, 3), (3,), (3,))), 'grads["shift"] += g.sum(axis=0)'
+    )
 
 
 def test_a_function_of_arrays_is_derived_all_the_same(leaves: Any) -> None:

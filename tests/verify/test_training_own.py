@@ -474,3 +474,30 @@ def test_a_step_between_a_loss_and_its_backward_pass():
             loss.backward()
 
     assert codes(loop) == ["stale"]
+
+
+def numbers_are_the_loss():
+    m, (x, y) = Net(), data()
+    o = optim.SGD(m.parameters(), lr=1e-2)
+    for _ in range(3):
+        o.zero_grad()
+        parts = [loss_of(m, x, y).item(), 1e-3 * cr.abs(m(x)).mean().item()]
+        loss = cr.tensor(sum(parts), requires_grad=True)
+        loss.backward()
+        o.step()
+
+
+def a_loss_without_a_graph():
+    m, (x, y) = Net(), data()
+    optim.SGD(m.parameters(), lr=1e-2)
+    with pytest.raises(cr.errors.GradientError):
+        loss_of(m, x, y).detach().backward()
+
+
+@pytest.mark.parametrize("loop", [numbers_are_the_loss, a_loss_without_a_graph])
+def test_a_loss_that_was_cut_off_is_detached_where_it_was(loop):
+    with watching() as report:
+        loop()
+    [finding] = [f for f in report.findings if f.name.code == "detached"]
+    assert finding.place is not None
+    assert "item()" in finding.place.text or "detach()" in finding.place.text

@@ -9,6 +9,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.training import observers
 from tests.verify.training_right import RIGHT
 from tests.verify.training_right_hooks import HOOKS
+from tests.verify.training_right_later import LATER
 from tests.verify.training_right_more import (
     MORE,
     a_group_is_given_up_where_a_batch_is_bad,
@@ -35,7 +36,7 @@ def observed(loop):
     return found, ledger
 
 
-@pytest.mark.parametrize("loop", [*RIGHT, *MORE, *UNHELD, *HOOKS], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("loop", [*RIGHT, *MORE, *UNHELD, *HOOKS, *LATER], ids=lambda f: f.__name__)
 def test_nothing_is_said_of_a_loop_that_is_right(loop):
     torch.manual_seed(0)
     found, ledger = observed(loop)

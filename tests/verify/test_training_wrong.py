@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from chainrule.verify.mistakes import MISTAKES
-from tests.verify import training_wrong, training_wrong_more
+from tests.verify import training_wrong, training_wrong_later, training_wrong_more
 from tests.verify.test_training_right import observed
 from tests.verify.training_wrong import WRONG
 
-FILES = (training_wrong.__file__, training_wrong_more.__file__)
+FILES = tuple([m.__file__ for m in (training_wrong, training_wrong_more, training_wrong_later)])
 
 
 @pytest.mark.parametrize(("loop", "codes"), WRONG, ids=lambda v: getattr(v, "__name__", ""))

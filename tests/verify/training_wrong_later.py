@@ -1,0 +1,81 @@
+"""Training loops whose mistake shows later than at the first step, or in another function."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from tests.verify.training_models import batch, mlp
+from tests.verify.training_wrong import wrong
+
+
+def shapes(m, x):
+    m.eval()
+    with torch.no_grad():
+        return m(x).shape
+
+
+def normed():
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1))
+
+
+@wrong("eval_mode")
+def a_function_leaves_the_model_as_it_needed_it():
+    m = normed()
+    assert shapes(m, batch()[0])
+    o = torch.optim.SGD(m.parameters(), 0.01)
+    for _ in range(3):
+        x, y = batch()
+        o.zero_grad()
+        F.mse_loss(m(x), y).backward()
+        o.step()
+
+
+@wrong("graph_kept")
+def a_state_is_carried_where_each_step_makes_new_leaves():
+    w, h = (0.3 * torch.randn(4, 4)).requires_grad_(), torch.zeros(16, 4)
+    for _ in range(5):
+        x, _ = batch()
+        h = torch.tanh(x + h @ w)
+        (g,) = torch.autograd.grad(h.square().mean(), [w], retain_graph=True)
+        w = (w - 0.1 * g).detach().requires_grad_()
+
+
+@wrong("exploding")
+def one_recurrent_layer_whose_weights_are_too_large():
+    m, read = nn.RNN(2, 24, nonlinearity="relu", batch_first=True), nn.Linear(24, 1)
+    nn.init.orthogonal_(m.weight_hh_l0, gain=2.5)
+    o = torch.optim.Adam([*m.parameters(), *read.parameters()], 1e-3)
+    for _ in range(3):
+        x = torch.rand(16, 50, 2)
+        o.zero_grad()
+        F.mse_loss(read(m(x)[1][0]), x[:, :2, 0].sum(1, keepdim=True)).backward()
+        o.step()
+
+
+@wrong("dead")
+def a_step_that_is_too_long_kills_all_units():
+    m = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    nn.init.constant_(m[2].weight, 0.1)
+    o = torch.optim.SGD(m.parameters(), 200.0)
+    for _ in range(8):
+        x, y = batch()
+        o.zero_grad()
+        F.l1_loss(m(x), y - 3000).backward()
+        o.step()
+
+
+@wrong("not_deterministic")
+def a_line_search_over_a_function_that_changes():
+    m, (x, y) = mlp(), batch()
+    o = torch.optim.LBFGS(m.parameters(), max_iter=6, line_search_fn="strong_wolfe")
+
+    def closure():
+        o.zero_grad()
+        loss = F.mse_loss(m(x + 0.2 * torch.randn_like(x)), y)
+        loss.backward()
+        return loss
+
+    for _ in range(2):
+        o.step(closure)
