@@ -60,9 +60,9 @@ def a_step_that_is_too_long_kills_all_units():
     nn.init.constant_(m[2].weight, 0.1)
     o = torch.optim.SGD(m.parameters(), 200.0)
     for _ in range(8):
-        x, y = batch()
+        x = torch.rand(16, 4)
         o.zero_grad()
-        F.l1_loss(m(x), y - 3000).backward()
+        F.l1_loss(m(x), x[:, :1] - 3000).backward()
         o.step()
 
 
