@@ -203,7 +203,7 @@ class Distilled(cr.Function):
         t = temperature.numpy()
         e = np.exp(z.numpy() / t)
         ctx.p, ctx.t = e / e.sum(-1, keepdims=True), t
-        return np.log(ctx.p).std(axis=-1) * ctx.p.max(axis=-1)
+        return cr.tensor(np.log(ctx.p).std(axis=-1) * ctx.p.max(axis=-1))
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:

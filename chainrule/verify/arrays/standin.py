@@ -8,6 +8,7 @@ computed the same is checked afterwards: views of one array, say, do not write i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -24,6 +25,7 @@ from chainrule.verify.subject import Array, Flow
 
 _MAKERS = ("zeros", "ones", "empty", "full", "eye")
 _LISTS = ("array", "asarray", "asanyarray")
+_TENSORS = ("tensor", "asarray")
 
 
 class _Standin:
@@ -37,7 +39,24 @@ class _Standin:
         return getattr(np, name)
 
 
-_STANDIN = _Standin()
+class _OwnStandin:
+    """chainrule, but for the functions that make tensors: what is a tensor already stays in its
+    graph, where a forward of a `Function` gives back what it has computed with NumPy."""
+
+    def __getattr__(self, name: str) -> Any:
+        made = getattr(_chainrule(), name)
+        return partial(_kept, made) if name in _TENSORS else made
+
+
+_STANDIN, _OWN = _Standin(), _OwnStandin()
+
+
+def _chainrule() -> Any:
+    return sys.modules["chainrule"]
+
+
+def _kept(make: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
+    return x if isinstance(x, Tensor) else make(x, *args, **kwargs)
 
 
 def _made(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -55,10 +74,12 @@ def _listed(make: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
 
 @contextmanager
 def _instead(scope: dict[str, Any]) -> Generator[None]:
-    """Within it, the names in `scope` that stand for NumPy stand for the stand-in."""
-    kept = {name: x for name, x in scope.items() if x is np or _maker(x)}
+    """Within it, the names in `scope` that stand for NumPy, or chainrule, stand for their
+    stand-ins."""
+    modules = {id(np): _STANDIN, id(_chainrule()): _OWN}
+    kept = {name: x for name, x in scope.items() if id(x) in modules or _maker(x)}
     for name, x in kept.items():
-        scope[name] = _STANDIN if x is np else getattr(_STANDIN, x.__name__)
+        scope[name] = modules[id(x)] if id(x) in modules else getattr(_STANDIN, x.__name__)
     try:
         yield
     finally:
