@@ -150,7 +150,7 @@ def _repairs(evidence: Evidence, finding: Finding | None) -> Iterator[Repaired]:
     codes += [n.code for n in finding.names] if finding is not None else []
     kept = "stale" in codes or _from_forward(finding) or may_change(evidence.subject.place)
     found = _in_forward(posed, codes) if kept else []
-    if not any(r.whole and r.cost <= _PLAIN for r in found):
+    if not any(r.whole and r.cost <= _PLAIN and "stale" in r.codes for r in found):
         found += _in_backward(posed, codes)
     if not kept and not any(r.whole and r.cost <= _PLAIN for r in found):
         found += [replace(r, cost=r.cost + _ELSEWHERE) for r in _in_forward(posed, codes)]

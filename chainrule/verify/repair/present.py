@@ -26,7 +26,7 @@ def correction(first: Draft, last: Draft, steps: Sequence[Step], error: float | 
     gap = len(shown) > 1
     removed = _joined([before[i1:i2] for i1, i2, _, _ in shown], gap)
     added = _joined([after[j1:j2] for _, _, j1, j2 in shown], gap)
-    line = first.source.first_line + (changes[0][0] if changes else 0)
+    line = first.source.first_line + (_widened(changes[0])[0] if changes else 0)
     place = Place(first.source.file, line, first.source.function.__qualname__)
     formula = "; ".join([s.edit.says for s in steps if s.edit.says])
     return Correction(formula, removed, added, place, error is not None, error)
