@@ -72,6 +72,16 @@ def user_frame() -> FrameType | None:
     return _up(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
 
 
+def raised_at(error: BaseException | None) -> Place | None:
+    """The user's innermost line that was running when an exception was raised."""
+    found, trace = None, None if error is None else error.__traceback__
+    while trace is not None:
+        if not _is_passed(trace.tb_frame.f_code):
+            found = (trace.tb_frame.f_code, trace.tb_lineno)
+        trace = trace.tb_next
+    return placed(found)
+
+
 def here() -> Line | None:
     """The user's innermost line: what `placed` makes a place of, later."""
     frame = user_frame()

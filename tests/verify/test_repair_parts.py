@@ -237,3 +237,91 @@ def test_a_function_of_arrays_is_derived_all_the_same(leaves: Any) -> None:
     [finding] = [f for f in report.findings if f.input == "temperature"]
     assert finding.correction is not None and finding.correction.rechecked
     assert "without numpy()" in finding.correction.formula or finding.correction.after
+
+
+class Broken:
+    """Its backward raises, where the second parameter's gradient is computed."""
+
+    def __init__(self) -> None:
+        self.W, self.V = draw(4, 3), draw(2, 4, seed=1)
+
+    def forward(self, x: Array) -> Any:
+        self.x, self.h = x, np.tanh(x @ self.W.T)
+        return self.h @ self.V.T
+
+    def backward(self, g: Array) -> Any:
+        self.dV = g.T @ self.h
+        dz = (g @ self.V) * (1 - self.h**2)
+        self.dW = dz @ self.x
+        return dz @ self.W
+
+
+def test_a_layer_whose_backward_raises_is_mended() -> None:
+    report = verify.pair(Broken(), draw(5, 3))
+    repaired(report, "self.dW = dz.T @ self.x")
+    assert report.findings[0].name.code == "raises"
+
+
+class Unmendable(Broken):
+    def backward(self, g: Array) -> Any:
+        self.dV = g.T @ self.h
+        raise ValueError("no idea")
+
+
+def test_the_line_that_raises_is_told() -> None:
+    [finding] = verify.pair(Unmendable(), draw(5, 3)).findings
+    assert finding.name.code == "raises"
+    assert finding.place is not None and "no idea" in finding.place.text
+
+
+def pinball(pred: Array, target: Array) -> Any:
+    u = target[:, None] - pred
+    return np.where(np.abs(u) <= 1, 0.5 * u * u, np.abs(u) - 0.5)
+
+
+def pinball_back(g: Array, pred: Array, target: Array) -> Any:
+    slope = np.minimum(target[:, None] - pred, 1.0)
+    return -g * slope, (g * slope).sum(1)
+
+
+def test_what_is_positive_is_tried_larger_where_signs_are_asked_for() -> None:
+    rng = np.random.default_rng(4)
+    report = verify.pair(pinball, pinball_back, rng.uniform(0.2, 1, (4, 3)), rng.uniform(1, 2, 4))
+    repaired(report, "np.clip(target[:, None] - pred, -1.0, 1.0)")
+
+
+def spread_power(x: Array) -> Any:
+    return (x**2).mean(axis=1)
+
+
+def spread_power_back(g: Array, x: Array) -> Any:
+    n = len(x)
+    coef = (2.0 / n) * g
+    return coef[:, None] * x
+
+
+def test_another_length_is_written_where_it_gets_its_name() -> None:
+    finding = verify.pair(spread_power, spread_power_back, draw(5, 3)).findings[0]
+    assert finding.place is not None and finding.place.text.strip() == "n = len(x)"
+
+
+class Sharp(torch.autograd.Function):
+    """Both x and y are kept, and y is read where x belongs."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, sharp: float) -> Any:
+        bx = sharp * x
+        y = torch.logaddexp(bx, torch.zeros_like(bx)) / sharp
+        ctx.save_for_backward(x, y)
+        ctx.sharp = sharp
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, y = ctx.saved_tensors  # noqa: RUF059
+        return g * torch.sigmoid(ctx.sharp * y), None
+
+
+def test_of_two_kept_values_the_other_one_is_read() -> None:
+    x = torch.tensor(draw(5, 3), requires_grad=True)
+    repaired(verify.function(Sharp, x, 3.0), "torch.sigmoid(ctx.sharp * x)")

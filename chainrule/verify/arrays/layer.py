@@ -290,9 +290,17 @@ def _both_methods(owner: Any, args: Sequence[Any]) -> tuple[str, str]:
 def _with_parameters(
     made: Layer, arguments: Sequence[str], args: Sequence[Any], wrt: Sequence[str | int] | None
 ) -> Layer:
-    """The same with the parameters that a first backward shows, as inputs."""
-    after, returned, ys = _tried(made)
-    of_arguments, rest = made.parted(after, returned)
+    """The same with the parameters that a first backward shows, as inputs: by what it had left, if
+    it raises."""
+    after = made._copy(twins([x.value for x in made.inputs]), pulls=True)  # pyright: ignore[reportPrivateUsage]
+    try:
+        returned, ys = _tried(made, after)
+        of_arguments, rest = made.parted(after, returned)
+    except Exception:  # The examination will tell of it.
+        if made.convention.at_once:
+            raise
+        returned, ys = None, made.forward([x.value for x in made.inputs])
+        of_arguments, rest = [True] * len(arguments), {}
     found = parameters.find(made.owner, after, rest, updated=made.convention.updates)
     values = [parameters.value_of(p, made.owner) for p in found.values()]
     inputs = inputs_of((*arguments, *found), (*args, *values), wrt)
@@ -309,20 +317,20 @@ def _with_parameters(
     return replace(made, inputs=inputs, parameters=found)
 
 
-def _tried(made: Layer) -> tuple[Any, Any, tuple[Array, ...]]:
-    """The object after one run, what its backward returned, and the outputs."""
+def _tried(made: Layer, layer: Any) -> tuple[Any, tuple[Array, ...]]:
+    """What the backward of a copy of the object returned, and the outputs."""
     xs = twins([x.value for x in made.inputs])
-    layer = made._copy(xs, pulls=True)  # pyright: ignore[reportPrivateUsage]
     gs = [np.ones(y.shape, y.dtype) for y in made.forward(xs)]
     ys, returned = made.returned(layer, xs, gs)
-    return layer, returned, ys
+    return returned, ys
 
 
 def _why_not(layer: Layer, tried: Convention) -> tuple[int, str]:
     """As for pairs of functions: 2 if the backward raises, 1 if a gradient has another shape."""
     made = replace(layer, convention=tried)
     try:
-        after, returned, _ = _tried(made)
+        after = made._copy([x.value for x in made.inputs], pulls=True)  # pyright: ignore[reportPrivateUsage]
+        returned, _ = _tried(made, after)
         bars, _ = made.parted(after, returned)
     except Exception as error:
         return 2, f"{type(error).__name__}: {error}"

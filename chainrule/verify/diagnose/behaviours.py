@@ -70,6 +70,7 @@ def behaved(evidence: Evidence, behaviour: Behaviour) -> Iterator[Guess]:
         _rank(evidence, behaviour),
         behaviour.says,
         formula=_FORMULA.get(behaviour.code, "").format(x=name),
+        place=behaviour.data.get("at"),
     )
 
 

@@ -162,9 +162,9 @@ def _finding(
 
 
 def _place(subject: Subject, k: int | None, best: Guess) -> Place | None:
-    """The line to look at: the forward's if it spoils what the backward reads, else where the
-    gradient is computed."""
-    if best.name.code in ("stale", "wrong_value") and best.place is not None:
+    """The line to look at: the forward's if it spoils what the backward reads, the one that raises,
+    else where the gradient is computed."""
+    if best.name.code in ("stale", "wrong_value", "raises") and best.place is not None:
         return best.place
     return line_of(subject, k) or best.place or subject.place
 

@@ -15,6 +15,7 @@ from chainrule.verify.measure import cotangents
 from chainrule.verify.measure.noise import Base, hidden, pull_noise
 from chainrule.verify.measure.run import BackwardError, Bars, Run, UnusableError, is_array, norm
 from chainrule.verify.subject import Array, Subject
+from chainrule.verify.where import raised_at
 
 _LOOSE = 1e-4
 """Relative difference that matters: much code computes in float32 behind float64."""
@@ -27,7 +28,8 @@ def sound(run: Run, base: Base) -> bool:
     try:
         bars = run.pull(base.xs, gs)
     except BackwardError as error:
-        run.behaves("raises", None, f"the backward raises {error}", error=str(error))
+        at = raised_at(error.__cause__)
+        run.behaves("raises", None, f"the backward raises {error}", error=str(error), at=at)
         return False
     if len(bars) != len(run.subject.inputs):
         says = f"{len(bars)} gradients came back for {len(run.subject.inputs)} inputs"

@@ -82,6 +82,10 @@ def varied(run: Run, point: Point, captured: Point) -> Iterator[Point]:
         xs = _in_order(run, captured.xs, _mapped(run, point.xs, lambda x: -np.abs(x), main))
         name = _named(point, "negative where all were positive")
         yield Point(name, xs, "sign", frozenset(main))
+    if main and asks:  # What is compared with it may be larger than all of it so far.
+        xs = _in_order(run, captured.xs, _mapped(run, point.xs, lambda x: 8 * x, main))
+        name = _named(point, "8 times larger where all were positive")
+        yield Point(name, xs, "value", frozenset(main))
 
 
 def _main(captured: Point, some: Sequence[int]) -> list[int]:

@@ -68,7 +68,9 @@ def _belongs(draft: Draft, maker: _Maker, pairs: list[_Pair], doubtful: Asked) -
     if is_literal(maker.value):
         return True
     if name.id not in names_in(new):
-        return _is_nothing(maker.value) or (len(pairs) > 1 and not is_simple(maker.value))
+        sizes = _is_size(maker.value) and _is_size(new)
+        several = len(pairs) > 1 and not is_simple(maker.value)
+        return _is_nothing(maker.value) or sizes or several
     renamed = isinstance(maker.value, ast.Name)
     return (len(pairs) > 1 or renamed or _is_whole(draft, name)) and doubtful(maker.value)
 
@@ -77,6 +79,21 @@ def _is_nothing(value: ast.expr) -> bool:
     """Whether a value is zero, written out: the name of a gradient that was dropped."""
     zero = isinstance(value, ast.Constant) and not value.value
     return zero or (isinstance(value, ast.Call) and called(value) in _ZEROS)
+
+
+def _is_size(value: ast.expr) -> bool:
+    """Whether a value is the length of an axis, or a number of elements, or made of these."""
+    match value:
+        case ast.Subscript(value=ast.Attribute(attr="shape")) | ast.Attribute(attr="size"):
+            return True
+        case (
+            ast.Call(func=ast.Name(id="len")) | ast.Call(func=ast.Attribute(attr="numel" | "size"))
+        ):
+            return True
+        case ast.BinOp(left=left, right=right):
+            return _is_size(left) and _is_size(right)
+        case _:
+            return False
 
 
 def _is_whole(draft: Draft, name: ast.Name) -> bool:
