@@ -153,7 +153,7 @@ def _by_attribute(
     for node, target, key in stores:
         place, end = scene.draft.src(target), scene.draft.span(node)[1]
         how = "+=" if isinstance(node, ast.AugAssign) else "="
-        for other in {n.split(".")[-1] for n in names if n != name}:
+        for other in dict.fromkeys([n.split(".")[-1] for n in names if n != name]):
             mine = key.replace(other, name.split(".")[-1])
             new = mine.join(place.rsplit(key, 1))
             if other in key and new not in given:

@@ -91,7 +91,7 @@ def _between(scene: Scene, node: ast.Compare, sign: str) -> Iterator[Edit]:
     if back is None or not scene.is_array(node.left) or not isinstance(here, int | float):
         return
     names = {k: 1.0 for k in scene.numbers if k != scene.draft.src(bound)}
-    known = {number(c): 1.2 for c in _compared(scene) - {float(here)}}
+    known = {number(c): 1.2 for c in sorted(_compared(scene) - {float(here)})}
     for other, cost in {**known, **names}.items():
         text = f"({scene.draft.src(node)}) & ({left} {back}{sign[1:]} {other})"
         yield scene.put(node, text, "one_sided", cost)

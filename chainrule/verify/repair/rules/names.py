@@ -22,6 +22,7 @@ _AS_KEPT = 0.4
 """How unlikely it is that names are exchanged which the forward keeps in the same order."""
 
 _READ = (ast.Name, ast.Attribute, ast.Subscript)
+"""What reads a value that is there."""
 
 
 def other_name(scene: Scene) -> Iterator[Edit]:
