@@ -243,7 +243,7 @@ def shapes_of(text: str) -> tuple[tuple[int, ...], ...]:
         (DENSITY, "slope = 1 / math.sqrt(2 * math.pi)", "slope = 0.4"),
         (CONVOLUTION, "dx[:, : n - j] += g[:, j:]", "dx[:, j:] += g[:, : n - j]"),
         (SORTED, "d[np.argsort(order)]", "d[order]"),
-        (FORCES, "np.add.at(dp, j, -f)\n    return dp", "return dp"),
+        (FORCES, "np.add.at(dp, i, f)\n    np.add.at(dp, j, -f)", "np.add.at(dp, i, f)"),
         (GUARDED, "(ms + EPS))", "ms)"),
     ],
 )
