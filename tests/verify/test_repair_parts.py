@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import chainrule as cr
-from chainrule import verify
+from chainrule import tensor, verify
 
 Array = Any
 
@@ -101,6 +101,39 @@ def huber_back(g: Array, x: Array, delta: float) -> Any:
 def test_a_value_that_is_cut_off_at_one_end_only() -> None:
     report = verify.pair(huber, huber_back, 2 * draw(5, 3), 1.0)
     repaired(report, "np.clip(x, -delta, delta)")
+
+
+class Huber(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, delta: float) -> Any:
+        ctx.save_for_backward(x)
+        ctx.delta = delta
+        return torch.where(x.abs() <= delta, 0.5 * x * x, delta * (x.abs() - 0.5 * delta))
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * x.clamp(max=ctx.delta), None
+
+
+def test_a_tensor_that_is_clamped_at_one_end_only() -> None:
+    x = torch.tensor(2 * draw(5, 3), requires_grad=True)
+    repaired(verify.function(Huber, x, 1.0), "x.clip(-ctx.delta, ctx.delta)")
+
+
+def gated(x: Array) -> Any:
+    d = x.shape[1] // 2
+    return x[:, :d] * np.tanh(x[:, d:])
+
+
+def gated_back(g: Array, x: Array) -> Any:
+    d = x.shape[1] // 2
+    t = np.tanh(x[:, d:])
+    return np.concatenate([g * t, g * x[:, d:] * (1 - t * t)], axis=1)
+
+
+def test_the_other_half_is_read() -> None:
+    repaired(verify.pair(gated, gated_back, draw(5, 6)), "g * x[:, :d] * (1 - t * t)")
 
 
 def pooled(x: Array) -> Any:
@@ -203,7 +236,7 @@ class Distilled(cr.Function):
         t = temperature.numpy()
         e = np.exp(z.numpy() / t)
         ctx.p, ctx.t = e / e.sum(-1, keepdims=True), t
-        return cr.tensor(np.log(ctx.p).std(axis=-1) * ctx.p.max(axis=-1))
+        return tensor(np.log(ctx.p).std(axis=-1) * ctx.p.max(axis=-1))
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:

@@ -48,6 +48,14 @@ def who_trains_wants_running_statistics():
 
 
 @right
+def the_caller_wants_running_statistics():
+    m = normed()
+    m.eval()
+    assert shapes(m, batch()[0])
+    fit(m)
+
+
+@right
 def a_state_is_cut_where_each_step_makes_new_leaves():
     w, h = (0.3 * torch.randn(4, 4)).requires_grad_(), torch.zeros(16, 4)
     for _ in range(5):

@@ -202,7 +202,7 @@ class Layer(Subject):
 
     @property
     def own_sizes(self) -> Mapping[int, str]:
-        """An object that remembers a size of its own works for this size only."""
+        """Whole numbers that an object keeps, and that are lengths: it works for these only."""
         told = [
             (x, f"the object keeps a size of its own: {way} = {x}")
             for way, x in walk(self.owner)

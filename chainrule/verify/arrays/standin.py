@@ -76,19 +76,16 @@ def _listed(make: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
 def _instead(scope: dict[str, Any]) -> Generator[None]:
     """Within it, the names in `scope` that stand for NumPy, or chainrule, stand for their
     stand-ins."""
-    modules = {id(np): _STANDIN, id(_chainrule()): _OWN}
-    kept = {name: x for name, x in scope.items() if id(x) in modules or _maker(x)}
+    instead = {id(np): _STANDIN, id(_chainrule()): _OWN}
+    instead |= {id(getattr(np, name)): getattr(_STANDIN, name) for name in (*_MAKERS, *_LISTS)}
+    instead |= {id(getattr(_chainrule(), name)): getattr(_OWN, name) for name in _TENSORS}
+    kept = {name: x for name, x in scope.items() if id(x) in instead}
     for name, x in kept.items():
-        scope[name] = modules[id(x)] if id(x) in modules else getattr(_STANDIN, x.__name__)
+        scope[name] = instead[id(x)]
     try:
         yield
     finally:
         scope.update(kept)
-
-
-def _maker(x: Any) -> bool:
-    name = getattr(x, "__name__", "")
-    return name in (*_MAKERS, *_LISTS) and getattr(np, name, None) is x
 
 
 def follow(

@@ -7,8 +7,9 @@ a step is not reached by the backward pass.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
@@ -24,18 +25,38 @@ _SHARE = 0.5
 """Of the parameters, so many at least."""
 
 
+class _Run(NamedTuple):
+    """Steps in a row in which a parameter was reached, and had a gradient, or one of 0."""
+
+    zero: bool
+    begun: int
+
+
 @dataclass(eq=False)
 class _Steps:
-    """The steps of one optimizer."""
+    """The steps of one optimizer; of each parameter what was last."""
 
     params: list[Any] = field(default_factory=list[Any])
     place: Place | None = None
+    count: int = 0
     alive: set[int] = field(default_factory=set[int])
     """Ids of those that ever had a gradient other than 0."""
-    zeros: list[frozenset[int]] = field(default_factory=list[frozenset[int]])
-    """For each step, ids of those whose gradient was 0."""
-    others: list[frozenset[int]] = field(default_factory=list[frozenset[int]])
-    """For each step, ids of those with another one."""
+    runs: dict[int, _Run] = field(default_factory=dict[int, _Run])
+
+    def step(self, norms: Mapping[int, float]) -> None:
+        """Count a step, of those that it reached the gradients' norms by id."""
+        before, self.runs = self.runs, {}
+        for key, norm in norms.items():
+            run = before.get(key)
+            same = run is not None and run.zero == (norm == 0)
+            self.runs[key] = run if run is not None and same else _Run(norm == 0, self.count)
+        self.alive |= {key for key, norm in norms.items() if norm != 0}
+        self.count += 1
+
+    def lasting(self, *, zero: bool) -> set[int]:
+        """Ids of those of which the last steps were all so."""
+        rows = self.runs.items()
+        return {k for k, r in rows if r.zero == zero and self.count - r.begun >= _LAST}
 
 
 @final
@@ -70,31 +91,23 @@ class Died(Part):
         self._touched |= e.touched
 
     def _steps(self, e: events.StepBegins) -> None:
-        row, touched = self._optimizers.setdefault(id(e.optimizer), _Steps()), self._touched
-        self._touched = frozenset()
-        if e.closure:
-            return
+        row = self._optimizers.setdefault(id(e.optimizer), _Steps())
         row.params = list(e.params)
-        norms = {key: n for key, n in e.gradients.items() if key in touched}
-        zeros = frozenset([key for key, n in norms.items() if n == 0])
-        row.alive |= norms.keys() - zeros
-        row.zeros.append(zeros)
-        row.others.append(frozenset(norms.keys() - zeros))
+        own = {id(p) for p in row.params}
+        reached, self._touched = self._touched & own, self._touched - own
+        if not e.closure:
+            row.step({key: n for key, n in e.gradients.items() if key in reached})
 
     def found(self, ledger: Ledger) -> list[Finding]:
         """The parameters before the layer that died, for each optimizer."""
         return [f for row in self._optimizers.values() if (f := self._judged(row)) is not None]
 
     def _judged(self, row: _Steps) -> Finding | None:
-        if len(row.zeros) <= _LAST:
-            return None
-        dead = row.alive.intersection(*row.zeros[-_LAST:])
-        left = row.others[-1].intersection(*row.others[-_LAST:])
+        dead, left = row.lasting(zero=True) & row.alive, row.lasting(zero=False)
         order = [id(p) for p in row.params if id(p) in dead | left]
-        first = order[: len(dead)]
-        if not left or len(dead) < _SHARE * len(order) or set(first) != dead:
+        if not left or len(dead) < _SHARE * len(order) or set(order[: len(dead)]) != dead:
             return None
-        since = next(k for k in range(len(row.zeros)) if all(dead <= z for z in row.zeros[k:]))
+        since = max([row.runs[key].begun for key in dead])
         names = [self._names.param(p) for p in row.params if id(p) in dead]
         because = (
             f"from step {since + 1} on the gradient of {len(dead)} of {len(order)} parameters, all "

@@ -8,14 +8,15 @@ there, returned, and left it so.
 from __future__ import annotations
 
 import dis
+import weakref
 from dataclasses import dataclass
 from types import CodeType
-from typing import final
+from typing import Any, final
 
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
-from chainrule.verify.training import edits, events
+from chainrule.verify.training import edits, events, origins
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.said import said
 from chainrule.verify.where import placed
@@ -28,6 +29,7 @@ _MOVED = ("BatchNorm", "InstanceNorm", "Dropout")
 class _Mode:
     """How a model was trained."""
 
+    module: weakref.ref[Any]
     evaluated: events.Entered | None = None
     """Its first call in eval mode that was trained."""
     before: int = 0
@@ -55,13 +57,16 @@ class Modes(Part):
         """Calls of whole models, and backward passes."""
         return {events.Entered: self._entered, events.BackwardEnds: self._ended}
 
-    def _of(self, key: int) -> _Mode:
-        return self._modes.setdefault(key, _Mode())
+    def _of(self, module: Any) -> _Mode:
+        row = self._modes.get(id(module))
+        if row is None or row.module() is not module:  # Another one may have lived there.
+            row = self._modes[id(module)] = _Mode(weakref.ref(module))
+        return row
 
     def _entered(self, e: events.Entered) -> None:
         if e.depth:
             return
-        row = self._of(id(e.module))
+        row = self._of(e.module)
         if e.recording:
             self._calls[id(e.module)] = e
             if not e.module.training and row.evaluated is None:
@@ -70,10 +75,10 @@ class Modes(Part):
             row.left = _left_by(e.at[0]) or row.left
 
     def _ended(self, e: events.BackwardEnds) -> None:
-        for key, call in self._calls.items():
+        for call in self._calls.values():
             if not any(id(p) in e.touched for p in call.module.parameters()):
                 continue
-            row = self._of(key)
+            row = self._of(call.module)
             if not call.module.training:
                 row.evaluated = row.evaluated or call
             elif row.evaluated is None:
@@ -84,10 +89,8 @@ class Modes(Part):
 
     def found(self, ledger: Ledger) -> list[Finding]:
         """Models that are trained in eval mode, with layers to which that makes a difference."""
-        rows = [row for row in self._modes.values() if row.evaluated is not None]
-        return [
-            _said(row, row.evaluated) for row in rows if row.evaluated and _moves(row.evaluated)
-        ]
+        rows = [(row, row.evaluated) for row in self._modes.values()]
+        return [_said(row, call) for row, call in rows if call is not None and _moves(call)]
 
 
 def _left_by(code: CodeType) -> Place | None:
@@ -96,7 +99,8 @@ def _left_by(code: CodeType) -> Place | None:
     if code.co_name == "<module>" or "train" in code.co_names or "training" in code.co_names:
         return None
     for step in dis.get_instructions(code):
-        if step.argval == "eval" and step.positions is not None and step.positions.lineno:
+        called = step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval == "eval"
+        if called and step.positions is not None and step.positions.lineno:
             return Place(code.co_filename, step.positions.lineno, code.co_qualname)
     return None
 
@@ -119,13 +123,14 @@ def _said(row: _Mode, call: events.Entered) -> Finding:
 
 
 def _left(row: _Mode, call: events.Entered) -> Place | None:
-    """Where another function has left it in eval mode, if the one that trains it does not put it
-    there by itself."""
-    if row.left is None or call.at is None or "eval" in call.at[0].co_names:
-        return None
+    """Where another function has left it in eval mode, if nobody else in the two files puts
+    anything there: whoever wants running statistics says so."""
     at = placed(call.at)
-    same = at is not None and (at.file, at.function) == (row.left.file, row.left.function)
-    return None if same else row.left
+    if row.left is None or at is None:
+        return None
+    same = (at.file, at.function) == (row.left.file, row.left.function)
+    lines = {(p.file, p.line) for f in (at.file, row.left.file) for p in origins.evaluating(f)}
+    return None if same or lines != {(row.left.file, row.left.line)} else row.left
 
 
 def _moves(call: events.Entered) -> bool:

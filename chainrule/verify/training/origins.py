@@ -53,6 +53,19 @@ def _fills(node: ast.AST, module: str) -> bool:
             return False
 
 
+def evaluating(file: str) -> list[Place]:
+    """The lines of a file that put something into eval mode: `model.eval()`."""
+    return _lines(file, _evaluates)
+
+
+def _evaluates(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="eval"), args=[]):
+            return True
+        case _:
+            return False
+
+
 def parameter(name: str) -> Place | None:
     """The line that makes a parameter of a name: `self.name = nn.Parameter(...)`."""
     last = name.rpartition(".")[2]
