@@ -16,6 +16,7 @@ import numpy as np
 from chainrule.errors import ConfigError, describe
 from chainrule.function import Function
 from chainrule.nn.module import Module
+from chainrule.verify.asked import asked
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.reading import name_of
 
@@ -36,6 +37,7 @@ def _certified(what: str, subjects: Sequence[Subject], **options: Any) -> Report
 # --- Functions -----------------------------------------------------------------------------------
 
 
+@asked
 def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     """Verify the derivative that an engine makes of the function `f` at `args`.
 
@@ -49,7 +51,8 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     float64 and in the dtype given. With `order=2`, the derivative of the derivative is verified as
     well, and so on. Ops that users define inside `f` are verified by themselves, too.
 
-    Raises `GradientError` if nothing can be differentiated; what `f` raises comes out as it is.
+    Raises `GradientError` if nothing can be differentiated. What `f` raises comes out as it is,
+    with a note that says what was asked.
 
     >>> import numpy as np
     >>> from chainrule import verify
@@ -83,6 +86,7 @@ def _checked(f: Callable[..., Any], args: Sequence[Any], order: int) -> Report:
     return certified_call(call, order)
 
 
+@asked
 def function(fn: Any, *args: Any) -> Report:
     """Verify what a user's `Function` states: its backward, and its jvp if it has one.
 
@@ -149,6 +153,7 @@ def _is_torch_module(x: Any) -> bool:
 # --- NumPy ---------------------------------------------------------------------------------------
 
 
+@asked
 def pair(
     forward: Any,
     *args: Any,
@@ -224,6 +229,7 @@ def _owner_of(forward: Any, backward: Any, args: Sequence[Any]) -> Any:
 # --- Models --------------------------------------------------------------------------------------
 
 
+@asked
 def model(net: Any, batch: Any, loss: Callable[..., Any] | None = None) -> Report:
     """Verify a whole model: what its parts do on the values that flow, then the loss.
 
