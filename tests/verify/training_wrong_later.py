@@ -96,3 +96,41 @@ def a_line_search_over_a_function_that_changes():
 
     for _ in range(2):
         o.step(closure)
+
+
+class Average:
+    """Of numbers, one would think."""
+
+    def __init__(self):
+        self.mean = 0.0
+
+    def update(self, value):
+        self.mean = 0.9 * self.mean + 0.1 * value
+
+
+@wrong("graph_kept")
+def an_average_is_handed_a_loss_with_its_graph():
+    m, average = mlp(), Average()
+    o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(5):
+        x, y = batch()
+        o.zero_grad()
+        loss = F.mse_loss(m(x), y)
+        loss.backward()
+        o.step()
+        average.update(loss)
+
+
+@wrong("underflow")
+def a_scaler_that_is_disabled():
+    m = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32))
+    o = torch.optim.Adam(m.parameters(), 1e-3)
+    scaler = torch.amp.GradScaler("cpu", enabled=torch.get_num_threads() < 1)
+    for _ in range(3):
+        x = torch.randn(256, 32)
+        o.zero_grad()
+        with torch.autocast("cpu", torch.float16):
+            loss = F.mse_loss(m(x).float(), 1e-2 * x)
+        scaler.scale(1e-3 * loss).backward()
+        scaler.step(o)
+        scaler.update()

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chainrule.verify.alike import certified_after, merged
+from chainrule.verify.arrays import overwritten, reused
 from chainrule.verify.arrays.network import Network, network_of
-from chainrule.verify.arrays.overwritten import explained
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.reporting.report import Report
@@ -35,17 +35,23 @@ def certified_network(owner: Any, args: Sequence[Any], options: Mapping[str, Any
         if ready:
             name = network.whole.name
             new = certified_after(name, ready, ledger, upstream=network.upstream)
-            findings += _explained(network, new, ledger)
+            findings += _explained(network, list(new), ledger)
     return Report(network.whole.name, merged(findings), ledger)
 
 
-def _explained(network: Network, findings: Sequence[Finding], ledger: Ledger) -> Sequence[Finding]:
-    try:
-        return explained(network.whole, findings) if network.parts else findings
-    except Exception as error:  # Ours, or that of layers which run only once.
-        why = f"who writes into what another one keeps was not seen: {error}"
-        ledger.skipped.append(Skipped(network.whole.name, why))
-        return findings
+def _explained(network: Network, findings: list[Finding], ledger: Ledger) -> list[Finding]:
+    """The findings, of which those of a whole whose parts are right say what these do to each
+    other."""
+    for explained in (overwritten.explained, reused.explained) if network.parts else ():
+        try:
+            told = explained(network.whole, findings)
+        except Exception as error:  # Ours, or that of layers which run only once.
+            why = f"what its layers do to each other was not seen: {error}"
+            ledger.skipped.append(Skipped(network.whole.name, why))
+            continue
+        if told != findings:
+            return told
+    return findings
 
 
 def _levels(network: Network) -> list[list[Layer]]:

@@ -23,6 +23,7 @@ from chainrule.verify.arrays.naming import (
     is_saved,
     returned_names,
 )
+from chainrule.verify.arrays.values import is_float
 from chainrule.verify.reading import name_of, parameters_of
 
 RATE = 1024.0
@@ -97,8 +98,19 @@ def _filled(
 
 
 def listed(result: Any) -> list[Any]:
-    """What a forward returned, one thing or several."""
-    return list(cast("tuple[Any, ...]", result)) if isinstance(result, tuple) else [result]
+    """What a forward returned, one thing or several: outputs in a tuple of their own are several,
+    `(h, c), cache`."""
+    if not isinstance(result, tuple):
+        return [result]
+    parts = list(cast("tuple[Any, ...]", result))
+    return [*parts[0], *parts[1:]] if together(parts) else parts
+
+
+def together(result: Any) -> int:
+    """How many outputs a forward returned in a tuple of their own; 0 if it did not."""
+    parts = cast("Sequence[Any]", result if isinstance(result, tuple | list) else ())
+    first = cast("tuple[Any, ...]", parts[0] if parts and isinstance(parts[0], tuple) else ())
+    return len(first) if all(is_float(y) for y in first) else 0
 
 
 @dataclass(eq=False)
@@ -111,6 +123,7 @@ class _Search:
     results: list[Any]
     side: Side | None
     cache: bool | None
+    together: int
 
     def saved(self) -> int | None:
         """The first result that is there for the backward for certain: it was given or returned
@@ -249,8 +262,8 @@ def _slot(role: str, k: int, cotangents: int, outputs: int, free: Any) -> Slot |
 def _outputs(search: _Search, roles: Sequence[str]) -> int:
     """How many of the forward's results are outputs; those after them were kept for backward."""
     count = len(search.results)
-    if count == 1:
-        return 1
+    if count == 1 or search.together:
+        return search.together or 1
     cotangents = roles.count("g")
     if search.cache or "rest" in roles:
         return count - 1 if search.cache or count == 2 else min(cotangents or 1, count - 1)
@@ -280,13 +293,15 @@ def find(
     *,
     side: Side | None = None,
     cache: bool | None = None,
+    together: int = 0,
 ) -> Convention:
-    """The convention of `backward`, after a forward that returned `results`.
+    """The convention of `backward`, after a forward that returned `results`, the first of them
+    `together` in a tuple.
 
     `attempt` runs the backward and says how badly it does not fit (0: it does), and why. It decides
     only where the names do not. Raises `ConfigError` where it decides nothing either.
     """
-    found = candidates(_Search(forward, backward, inputs, results, side, cache))
+    found = candidates(_Search(forward, backward, inputs, results, side, cache, together))
     if len(found) == 1:
         return found[0]
     said = [attempt(c) for c in found]

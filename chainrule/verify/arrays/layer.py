@@ -6,6 +6,8 @@ measured depends on what was measured before.
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,11 +34,19 @@ from chainrule.verify.arrays.values import (
 )
 from chainrule.verify.copies import left_by_forward, twins, written
 from chainrule.verify.place import Place
-from chainrule.verify.reading import argument_names, place_of, source_of, with_forward
+from chainrule.verify.reading import (
+    argument_names,
+    parameters_of,
+    place_of,
+    source_of,
+    with_forward,
+)
 from chainrule.verify.streams import Stream, drawn, replayed
 from chainrule.verify.subject import Array, Flow, Input, Source, Subject
 
-_RESETS = ("zero_grad", "zero_grads", "reset_grads", "clear_grads")
+_RESET = re.compile(
+    r"^_?(zero|reset|clear)(_?(the_)?(all_)?(grads?|gradients?))?_?$", re.IGNORECASE
+)
 """What people call the method that sets gradients back."""
 
 
@@ -106,7 +116,7 @@ class Layer(Subject):
         layer = self._copy(twins(xs), pulls=True)
         ys, first = self._bars(layer, twins(xs), twins(gs))
         first = tuple(twins(first))  # The second call may write into them.
-        reset = next((f for n in _RESETS if callable(f := getattr(layer, n, None))), None)
+        reset = _reset_of(layer)
         if reset is not None:
             reset()
         others, second = self._bars(layer, twins(xs), twins(gs))
@@ -209,6 +219,12 @@ class Layer(Subject):
             if isinstance(x, int) and not isinstance(x, bool)
         ]
         return kept_lengths([x.value for x in self.inputs], told)
+
+
+def _reset_of(layer: Any) -> Callable[[], object] | None:
+    """The method that sets an object's gradients back, if it has one."""
+    named = [getattr(layer, n) for n in dir(cast(Any, type(layer))) if _RESET.match(n)]
+    return next((f for f in named if inspect.ismethod(f) and not parameters_of(f)), None)
 
 
 def _are_sums(one: Sequence[Array | None], two: Sequence[Array | None]) -> bool:

@@ -138,16 +138,17 @@ def subject_of_pair(
     wrt: Sequence[str | int] | None = None,
 ) -> Pair:
     """The subject of a hand-written pair at `args`; see `verify.pair` for what is understood."""
-    made, results = _paired(forward, backward, args, name or name_of(forward), wrt)
+    made, result = _paired(forward, backward, args, name or name_of(forward), wrt)
     names = [a.name for a in made.arguments]
     found = convention.find(
         forward,
         backward,
         tuple(names),
-        results,
+        listed(result),
         partial(_why_not, made),
         side=cotangent,
         cache=cache,
+        together=convention.together(result),
     )
     made = replace(made, convention=found)
     return made if wrt is not None else _with_asked(made)
@@ -160,7 +161,8 @@ def subject_of_both(
 
     Raises `ConfigError` if it returns something else.
     """
-    made, results = _paired(f, f, args, name_of(f), wrt)
+    made, result = _paired(f, f, args, name_of(f), wrt)
+    results = listed(result)
     if not at_once.gives_both(tuple(results)):
         returned = ", ".join(map(describe, results))
         raise ConfigError(
@@ -177,15 +179,15 @@ def _paired(
     args: Sequence[Any],
     name: str,
     wrt: Sequence[str | int] | None,
-) -> tuple[Pair, list[Any]]:
+) -> tuple[Pair, Any]:
     """The pair, before it is known how the backward is called, and what the forward returned."""
     names = argument_names(forward, len(args))
     arguments = tuple([argument_of(n, a) for n, a in zip(names, args, strict=True)])
     leaves = [x for a, value in zip(arguments, args, strict=True) for x in a.parts(value)]
     inputs = inputs_of([n for a in arguments for n in a.leaves], leaves, wrt)
     xs = [x.value for x in inputs]
-    run: Any = lambda: listed(forward(*grouped(arguments, twins(xs))))
-    results, streams = drawn(run, (forward, backward))
+    run: Any = lambda: forward(*grouped(arguments, twins(xs)))
+    result, streams = drawn(run, (forward, backward))
     made = Pair(
         name,
         inputs,
@@ -193,12 +195,12 @@ def _paired(
         forward,
         backward,
         convention.Convention((), 1, by_name=False),
-        captures(backward, [*xs, *results]),
+        captures(backward, [*xs, *listed(result)]),
         streams,
         place=place_of(forward),
         backward_place=place_of(backward),
     )
-    return made, results
+    return made, result
 
 
 def _with_asked(pair: Pair) -> Pair:

@@ -110,7 +110,21 @@ def find(
             continue
         seen[id(x)] = p.name
         found[p.name] = p
-    return {k: replace(p, grad=p.grad or _as_others(p.way, grads)) for k, p in found.items()}
+    return {k: replace(p, grad=_asked_for(p, grads, left)) for k, p in found.items()}
+
+
+def _asked_for(
+    p: Parameter, grads: Mapping[Way, Way | None], left: Mapping[Way, Any]
+) -> Way | None:
+    """Where somebody looks for the gradient of `p`: where it is left, if it is; but of a list of
+    parameters with gradients in a list of their own, there: what is left in a layer is not it."""
+    for way in (p.way, *p.also):
+        listed = any(_CONTAINER.match(str(key)) for _, key in way.steps[:-1])
+        if listed and grads[way] is None and (there := _as_others(way, grads)) is not None:
+            beside = {w for w in left if w.parent == there.parent}
+            if _GRADIENTS.match(str(there.parent.last)) and beside <= set(grads.values()):
+                return there
+    return p.grad or _as_others(p.way, grads)
 
 
 def _as_others(way: Way, grads: Mapping[Way, Way | None]) -> Way | None:

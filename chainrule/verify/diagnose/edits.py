@@ -53,9 +53,12 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
     name = known or Name(code, _said(correction), rank=PLAIN)
     others = tuple([n for n in names if n.code not in (code, "unnamed")])
     plain = _STRUCTURAL if code in _TELLING else PLAIN
-    second = known is not None and names[0].code in _PARTIAL and code not in _PARTIAL
+    second = known is not None and (
+        (names[0].code in _PARTIAL and code not in _PARTIAL)
+        or (names[0].code == "missing_term" and code == "overwritten")  # it was computed
+    )
     needless = code == "extra_term" and names[0].code == "wrong_axis"
-    lost = names[0].code == "dropped" and code != "dropped"
+    lost = names[0].code == "dropped" and code not in ("dropped", "factor")
     first = not others or others[0].rank >= plain or names[0].code == code or needless or lost
     if known is not None and not (first or second):
         return names

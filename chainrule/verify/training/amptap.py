@@ -31,6 +31,7 @@ class AmpTap(Tap):
         torch: Any = import_module("torch")
         self._engine = TorchEngine()
         scaler = torch.amp.GradScaler
+        self._patched.after(scaler, "__init__", self._made)
         self._patched.after(scaler, "scale", self._scaled)
         self._patched.after(scaler, "unscale_", self._unscaled)
         self._patched.after(scaler, "step", self._scaler_step)
@@ -44,6 +45,10 @@ class AmpTap(Tap):
     def take(self) -> None:
         """Put everything back."""
         self._patched.undo()
+
+    def _made(self, _: None, scaler: Any, *args: Any, **kwargs: Any) -> None:
+        if not scaler.is_enabled():
+            self._main.tell(events.ScalerOff(place()))
 
     def _scaled(self, _: Any, scaler: Any, *args: Any, **kwargs: Any) -> None:
         if scaler.is_enabled():

@@ -332,6 +332,13 @@ class Scaled:
 
 
 @dataclass(frozen=True, eq=False)
+class ScalerOff:
+    """A scaler that is disabled was made."""
+
+    place: Place | None
+
+
+@dataclass(frozen=True, eq=False)
 class Unscaled:
     """A scaler has divided the gradients of an optimizer by its number."""
 

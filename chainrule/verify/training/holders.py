@@ -15,6 +15,7 @@ from chainrule.compile.calling.many import looped
 from chainrule.node import Node
 from chainrule.tensor import Tensor
 from chainrule.verify.place import Place
+from chainrule.verify.training.handed import handed
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import is_library, user_frame
 
@@ -199,7 +200,7 @@ def _line(row: _Variable) -> Place | None:
             file, name = str(getattr(module, "__file__", "")), f"self.{row.name.rpartition('.')[2]}"
         elsewhere = max(_filled(file, name), default=(0, 0))
         if elsewhere[0] > most[0]:
-            return Place(file, elsewhere[1])
+            return handed(Place(file, elsewhere[1]))
     return Place(code.co_filename, most[1], code.co_qualname) if most[0] else None
 
 

@@ -51,6 +51,7 @@ class Precision(Part):
         self._counts: list[_Counts] = []
         self._now = _Counts()
         self._place: Place | None = None
+        self._off: Place | None = None
         self._before: dict[int, Any] = {}
         self._lost: list[tuple[str, float, float, int]] = []
         self._rates: list[float] = []
@@ -63,6 +64,7 @@ class Precision(Part):
         return {
             events.OpRan: self._ran,
             events.HalfGradient: self._arrived,
+            events.ScalerOff: self._made_off,
             events.BackwardEnds: self._ends,
             events.StepBegins: self._stepping,
             events.StepEnds: self._stepped,
@@ -89,6 +91,9 @@ class Precision(Part):
     def _arrived(self, e: events.HalfGradient) -> None:
         if len(self._counts) < _STEPS:
             self._note(e.engine.array(e.g))
+
+    def _made_off(self, e: events.ScalerOff) -> None:
+        self._off = e.place
 
     def _note(self, g: Array) -> None:
         size = np.abs(g)
@@ -158,7 +163,11 @@ class Precision(Part):
             f"smallest normal number, and {c.zero / c.size:.0%} of all are 0"
         )
         detail = f"{len(self._counts)} backward passes seen"
-        return [said("warning", "underflow", because, _SCALER, self._place, detail=detail)]
+        advice, at = _SCALER, self._place
+        if self._off is not None:
+            because += "; the gradient scaler is disabled, and scales nothing"
+            advice, at = f"let the scaler work where float16 is used; {_SCALER}", self._off
+        return [said("warning", "underflow", because, advice, at, detail=detail)]
 
     def _updates(self) -> list[Finding]:
         rates = [rate for _, _, rate, _ in self._lost]

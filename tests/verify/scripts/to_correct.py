@@ -445,7 +445,7 @@ WRONG = [
     (IN_NUMPY, "detached", "torch.exp(scores - scores.amax(dim=1, keepdim=True))"),
     (ROUNDED, "no_gradient", "- 3 * torch.tanh(coder(X))).detach()"),
     (CHOSEN, "no_gradient", "torch.softmax(router(X), 1) + ("),
-    (METER, "graph_kept", "self.total = self.total + value.detach()"),
+    (METER, "graph_kept", "meter.add(loss.detach())"),
     (LAYER_LIST, "graph_kept", "self.seen.append(h.detach())"),
     (HISTORY, "graph_kept", "history[name].append(value.detach())"),
     (ADDED, "partly_detached", "    far = sum(torch.distributions"),

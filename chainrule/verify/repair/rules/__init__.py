@@ -44,6 +44,8 @@ RULES: tuple[Rule, ...] = (
     axes.sum_or_mean,
     axes.reduced,
     axes.summed_within,
+    axes.one_of_all,
+    axes.total_of_the_other,
     axes.not_reduced,
     axes.spread,
     axes.placed,

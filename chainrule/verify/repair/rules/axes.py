@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
-from chainrule.verify.repair.fit import ATOM, as_part, called
+from chainrule.verify.repair.fit import ATOM, MUL, as_part, called
 from chainrule.verify.repair.scene import Scene, Shape
 from chainrule.verify.repair.uses import origin
 from chainrule.verify.repair.watch import shape_of
@@ -148,6 +148,44 @@ def summed_within(scene: Scene) -> Iterator[Edit]:
                     f"{as_part(scene.draft, node, ATOM)}.{name}({scene.dialect.along(axis, True)})"
                 )
                 yield scene.put(node, call, "missing_term", 1.45 + 0.1 * (name == "mean"))
+
+
+def total_of_the_other(scene: Scene) -> Iterator[Edit]:
+    """A term that lacks the total of the other one: `p - t` to `p * t.sum(axis=-1, keepdims=True) -
+    t`, which is the same where that is one."""
+    for node in scene.expressions:
+        match scene.draft.parents[node], scene.shape(node):
+            case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right), here if here:
+                other = right if node is left else left
+                if scene.shape(other) == here:
+                    for axis in [-1, *range(len(here) - 1)]:
+                        total = as_part(scene.draft, other, ATOM)
+                        total = f"{total}.sum({scene.dialect.along(axis, True)})"
+                        text = f"{as_part(scene.draft, node, MUL)} * {total}"
+                        yield scene.put(node, text, "missing_term", 1.4)
+            case _:
+                continue
+
+
+def one_of_all(scene: Scene) -> Iterator[Edit]:
+    """One element along an axis in place of the sum along it: `g[0]` to `g.sum(axis=0)`."""
+    for node in scene.expressions:
+        if not isinstance(node, ast.Subscript) or not scene.flows(node.value):
+            continue
+        *before, last = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if not all(map(_is_all, before)) or not isinstance(last, ast.Constant | ast.UnaryOp):
+            continue
+        whole, here = scene.shape(node.value) or (), scene.shape(node)
+        if here is not None and len(whole) == len(here) + 1:
+            axis = -1 if "..." in map(ast.unparse, before) else len(before)
+            text = as_part(scene.draft, node.value, ATOM)
+            text = f"{text}.sum({scene.dialect.along(axis, False)})"
+            yield scene.put(node, text, "not_summed", 1.3)
+
+
+def _is_all(index: ast.expr) -> bool:
+    """Whether an index leaves an axis as it is: `:`, or `...` for several."""
+    return ast.unparse(index) in (":", "...")
 
 
 def _sums(here: Shape, wanted: Shape) -> Iterator[tuple[tuple[int, ...], bool]]:

@@ -36,7 +36,7 @@ def kept_copies(scene: Scene) -> Iterator[Edit]:
             text = f"{as_part(scene.draft, node, ATOM)}.{copy}()"
             yield scene.put(node, text, "stale", 1.0)
     for edit in own_copy(scene):
-        yield Edit(edit.start, edit.end, edit.text, "stale", 1.2, edit.says)
+        yield Edit(edit.start, edit.end, edit.text, "stale", 0.9, edit.says)
 
 
 def _is_held(node: ast.expr) -> bool:

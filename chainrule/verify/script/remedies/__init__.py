@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.script.remedies.cuts import joined
 from chainrule.verify.script.remedies.domains import domain
-from chainrule.verify.script.remedies.dtypes import finer, usual_scale, wider
+from chainrule.verify.script.remedies.dtypes import finer, switched_on, usual_scale, wider
 from chainrule.verify.script.remedies.hooks import apart, returned
 from chainrule.verify.script.remedies.layers import drawn, opened, steeper
 from chainrule.verify.script.remedies.members import registered
@@ -44,7 +44,7 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "vanishing": (steeper,),
     "exploding": (drawn,),
     "dead": (opened,),
-    "underflow": (wider,),
+    "underflow": (switched_on, wider),
     "scaler_skips": (usual_scale, wider),
     "lost_updates": (finer,),
     "clip_scaled": (unscaled,),

@@ -37,6 +37,18 @@ def usual_scale(finding: Finding) -> Iterator[Edit | None]:
             yield source.with_pieces([(call, f"{source.text(call.func)}({', '.join(parts)})")])
 
 
+def switched_on(finding: Finding) -> Iterator[Edit | None]:
+    """A gradient scaler that is enabled, for the device that there is."""
+    source = Source.at(finding.place)
+    for call in [] if source is None else source.around(ast.Call):
+        if source is None or not source.text(call.func).endswith("GradScaler"):
+            continue
+        settings = [k for k in call.keywords if k.arg != "enabled"]
+        parts = [source.text(x) for x in (*call.args, *settings)]
+        for given in dict.fromkeys([", ".join(parts), '"cpu"']):
+            yield source.with_pieces([(call, f"{source.text(call.func)}({given})")])
+
+
 def finer(finding: Finding) -> Iterator[Edit | None]:
     """float32, in which small updates count."""
     yield _in_all(finding, _FINE)

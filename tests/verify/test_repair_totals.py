@@ -1,0 +1,134 @@
+"""One element in place of a sum, totals that are not one, results of a forward in a tuple of their
+own, and which of two places a mistake is told at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import chainrule as cr
+from chainrule import tensor, verify
+from tests.verify.test_repair_parts import draw, repaired
+
+Array = Any
+
+
+def unbroadcast(grad: Array, shape: tuple[int, ...]) -> Array:
+    while grad.ndim > len(shape):
+        grad = grad[0]
+    for axis, n in enumerate(shape):
+        if n == 1 and grad.shape[axis] != 1:
+            grad = grad.sum(axis=axis, keepdims=True)
+    return grad
+
+
+def scaled(x: Array, scale: Array) -> Array:
+    return x * scale
+
+
+def scaled_back(g: Array, x: Array, scale: Array) -> Any:
+    return g * scale, unbroadcast(g * x, scale.shape)
+
+
+def test_one_element_in_place_of_a_sum_in_a_helper() -> None:
+    report = verify.pair(scaled, scaled_back, draw(2, 3, 4), draw(3, 1, seed=1))
+    repaired(report, "grad = grad.sum(axis=0)")
+    assert report.findings[0].name.code == "not_summed"
+
+
+def counted(z: Array, counts: Array) -> Any:
+    shifted = z - z.max(axis=1, keepdims=True)
+    logs = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return -(counts * logs).sum(), (logs, counts)
+
+
+def counted_back(cache: Any) -> Array:
+    logs, counts = cache
+    return np.exp(logs) - counts
+
+
+def test_a_total_that_is_not_one() -> None:
+    counts = np.random.default_rng(1).integers(0, 4, (4, 3)) + 0.25
+    report = verify.pair(counted, counted_back, draw(4, 3), counts, wrt=["z"])
+    repaired(report, "np.exp(logs) * counts.sum(axis=-1, keepdims=True) - counts")
+
+
+def cell(x: Array, h: Array, c: Array, w: Array) -> Any:
+    a = np.hstack([x, h]) @ w
+    f, u = 1 / (1 + np.exp(-a)), np.tanh(a)
+    new = f * c + u
+    return (np.tanh(new), new), (x, h, c, w, f, u, new)
+
+
+def cell_back(dstates: Any, cache: Any) -> Any:
+    dh, dc = dstates
+    x, h, c, w, f, u, new = cache
+    dnew = dc + dh * (1 - np.tanh(new) ** 2)
+    da = dnew * c * f * (1 - f) + dnew * (1 - u * u)
+    dx, dprev = np.split(da @ w.T, [x.shape[1]], axis=1)
+    return dx, dprev, dnew * f, np.hstack([x, h]).T @ da
+
+
+def cell_back_wrong(dstates: Any, cache: Any) -> Any:
+    dh, dc = dstates
+    x, h, c, w, f, u, new = cache
+    dnew = dc - dh * (1 - np.tanh(new) ** 2)
+    da = dnew * c * f * (1 - f) + dnew * (1 - u * u)
+    dx, dprev = np.split(da @ w.T, [x.shape[1]], axis=1)
+    return dx, dprev, dnew * f, np.hstack([x, h]).T @ da
+
+
+def test_outputs_in_a_tuple_of_their_own() -> None:
+    args = draw(2, 3), draw(2, 4, seed=1), draw(2, 4, seed=2), draw(7, 4, seed=3)
+    report = verify.pair(cell, cell_back, *args)
+    assert report.ok and report.ledger.checked
+    repaired(verify.pair(cell, cell_back_wrong, *args), "dc + dh * (1 - np.tanh(new) ** 2)")
+
+
+class Dropout(cr.Function):
+    """Weights that are kept, and changed in place then."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, keep: Any) -> Any:
+        w = np.tanh(x.numpy())
+        ctx.cache = [w, keep.numpy()]
+        w *= keep.numpy()
+        return tensor(w)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        w, keep = ctx.cache
+        return tensor(g.numpy() * keep * (1 - w**2)), None
+
+
+def test_a_change_in_place_is_told_where_it_is_made() -> None:
+    keep = tensor(np.array([[0.5, 2.0, 0.0], [1.5, 0.5, 1.0]]))
+    report = verify.function(Dropout, tensor(draw(2, 3), requires_grad=True), keep)
+    repaired(report, "w = w * keep.numpy()")
+    assert report.findings[0].name.code == "stale"
+
+
+class Weighted(cr.Function):
+    """The place of another input is asked for."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Any, x: Any, w: Any) -> Any:
+        ctx.save_for_backward(x, w)
+        return (x * w).sum(axis=-1)[rows]
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        x, w = ctx.saved_tensors
+        dx, dw = cr.zeros_like(x), cr.zeros_like(w)
+        if ctx.needs_input_grad[1]:
+            dx = w * g[:, None]
+        if ctx.needs_input_grad[0]:
+            dw = x * g[:, None]
+        return None, dx, dw
+
+
+def test_a_gradient_of_zeros_is_dropped_whatever_ends_it() -> None:
+    given = [tensor(draw(3, 4, seed=s), requires_grad=True) for s in (0, 1)]
+    finding = verify.function(Weighted, np.arange(3), *given).findings[0]
+    assert finding.name.code == "dropped"
