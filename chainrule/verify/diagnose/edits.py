@@ -19,6 +19,8 @@ _STRUCTURAL = 7.5
 _TELLING = ("transposed", "wrong_axis")
 _PARTIAL = ("stale", "one_sided", "size")
 """Names that say when it is wrong: one that both witnesses give says more."""
+_OF_NUMBERS = ("dropped", "factor", "size", "wrong_value")
+"""Names of edits, another index say, that tell less than that a gradient is dropped."""
 _MOST_NAMES = 4
 
 
@@ -30,7 +32,10 @@ def refined(
     `codes`: mistakes that the edit undoes; `place`: where this finding's part of it stands.
     """
     named = finding
+    seen = {n.code for n in finding.names}
     for code in dict.fromkeys(codes):
+        if code == "writes" and "writes" not in seen:
+            code = "stale"  # a value of its own was changed before it was read
         named = replace(named, names=_with(named.names, code, correction))
     stated = finding.correction if named.name.code == finding.name.code else None
     formula = "" if stated is None else stated.formula
@@ -58,7 +63,7 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
         or (names[0].code == "missing_term" and code == "overwritten")  # it was computed
     )
     needless = code == "extra_term" and names[0].code == "wrong_axis"
-    lost = names[0].code == "dropped" and code not in ("dropped", "factor")
+    lost = names[0].code == "dropped" and code not in _OF_NUMBERS
     first = not others or others[0].rank >= plain or names[0].code == code or needless or lost
     if known is not None and not (first or second):
         return names

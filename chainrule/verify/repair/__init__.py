@@ -41,7 +41,8 @@ _RUNS, _LONGEST = 500, 8.0
 """What is added to it: the time of so many runs of the backward, so that one with loops has as many
 edits tried as another; never more than so many seconds."""
 _MORE = 0.8
-"""The same for each function that it calls, and for the forward."""
+"""The same for each function that it calls, unless that computes values as well as gradients, and
+for the forward."""
 _PLAIN = 1.05
 """A repair of the backward that costs more is compared with one of what the forward keeps."""
 _ELSEWHERE = 0.1
@@ -177,11 +178,13 @@ def _from_forward(finding: Finding | None) -> bool:
 
 def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
     """Repairs of the backward, or of what it calls."""
-    posed = replace(posed, stop=process_time() + SECONDS + min(_RUNS * _run(posed), _LONGEST))
+    whole = SECONDS + min(_RUNS * _run(posed), _LONGEST)
+    posed = replace(posed, stop=process_time() + whole)
+    more = _MORE if posed.source.separate_forward is not None else whole
     found = _passed(posed, lambda first: versions(posed, first, codes))
     if not any(r.whole and r.cost <= _SURE for r in found):
         for helper in helpers(posed):
-            found += _in_helper(replace(posed, stop=process_time() + _MORE), helper, codes)
+            found += _in_helper(replace(posed, stop=process_time() + more), helper, codes)
             if any(r.whole and r.cost <= _SURE for r in found):
                 break
     return found

@@ -94,6 +94,7 @@ def _ran(posed: Problem) -> list[CodeType]:
     own = [c for c in backward if c is not function.__code__]
     if posed.source.separate_forward is not None:
         return [c for c in own if c not in forward]
+    own.reverse()  # Gradients come after values.
     return sorted(own, key=forward.__contains__)
 
 

@@ -36,6 +36,12 @@ def _torch_whole() -> Sequence[Observer]:
     return [WholeObserver(), Recomputed()]
 
 
+def _torch_by_hand() -> Sequence[Observer]:
+    from chainrule.verify.script.byhand import ByHand
+
+    return [ByHand()]
+
+
 def _torch_training() -> Sequence[Observer]:
     from chainrule.verify import training
 
@@ -49,6 +55,6 @@ def _own_training() -> Sequence[Observer]:
 
 
 OWN: Makers = (_own_functions, _own_whole, _own_training)
-TORCH: Makers = (_torch_functions, _torch_whole, _torch_training)
+TORCH: Makers = (_torch_functions, _torch_whole, _torch_by_hand, _torch_training)
 LOOP: tuple[Makers, Makers] = ((_own_whole, _own_training), (_torch_whole, _torch_training))
 """Those of both that look at the loop around the gradients, and at what it leaves out of them."""
