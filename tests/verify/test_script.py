@@ -513,7 +513,7 @@ def test_cuts_in_a_transformer(slip: str, code: str, text: str):
 @pytest.mark.parametrize(
     ("how", "code", "text"),
     [
-        ("by_hand", "unseen_change", "def forward(ctx, x, w):"),
+        ("by_hand", "unseen_change", "ctx.x, ctx.w = x, w"),
         ("view", "unseen_change", "z.detach().numpy()[:] *= 0.5"),
         ("input", "unseen_change", "loss.backward()"),
         ("random", "recomputed", "noise = "),

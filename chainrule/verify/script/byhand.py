@@ -51,9 +51,8 @@ class ByHand(Observer):
         self._patches.before(torch.autograd, "grad", self._differentiated)
 
     def step_done(self, step: int) -> None:
-        """Take the hooks away as soon as nothing is left to be looked at."""
-        if self._done:
-            self.stop()
+        """What is looked at, is looked at before a step. The hooks stay: whoever was put over them
+        would go with them."""
 
     def stop(self) -> None:
         """Look at no more."""

@@ -7,13 +7,15 @@ hand are not checked. So sums of values are compared.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from chainrule.verify.diagnose.forward_text import function_at
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
@@ -48,9 +50,10 @@ class Unseen:
         """Note what a call of a Function left on its ctx."""
         for t in tensors_in(out):
             node: Any = t.grad_fn
-            for name, value in dict(getattr(node, "__dict__", {})).items():
-                if isinstance(value, Tensor) and (before := checksum(value)) is not None:
-                    self._kept.append(_Kept(function, node, name, value, before))
+            for name, held in dict(getattr(node, "__dict__", {})).items():
+                for value in tensors_in(held):
+                    if (before := checksum(value)) is not None:
+                        self._kept.append(_Kept(function, node, name, value, before))
 
     def compare(self, tape: Tape, losses: Sequence[Tensor]) -> None:
         """Before a backward pass: what is not what it was?"""
@@ -86,7 +89,7 @@ class Unseen:
             f"ctx.{k.name} was set in forward and has other values when backward reads it: "
             "PyTorch checks only what ctx.save_for_backward was given"
         )
-        place = defined(k.function.forward)
+        place = _set_at(defined(k.function.forward), k.name)
         self._add(k.function.__name__, "torch.autograd.Function", f"ctx.{k.name}", because, place)
 
     def _add(self, subject: str, kind: str, what: str, because: str, place: Place | None) -> None:
@@ -100,6 +103,19 @@ class Unseen:
         self.findings.append(
             Finding("error", subject, kind, what, (name,), place=place, correction=correction)
         )
+
+
+def _set_at(forward: Place | None, name: str) -> Place | None:
+    """The line of a forward that sets an attribute; the forward's own if it has none."""
+    if forward is None or (tree := function_at(forward)) is None:
+        return forward
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=attr, ctx=ast.Store()) if attr == name:
+                return replace(forward, line=node.lineno)
+            case _:
+                continue
+    return forward
 
 
 def _changed(mark: Mark) -> Tensor | None:

@@ -119,7 +119,7 @@ def _dropped(row: Row) -> Finding | None:
         "reset_misplaced",
         because,
         "reset once for every step: behind optimizer.step(), not in front of each backward pass",
-        groups[0][0].place,
+        row.zeroed_at or groups[0][0].place,
         detail=detail,
         edit=edits.moved_behind(row.zeroed_at, row.stepped_at),
     )

@@ -96,14 +96,19 @@ def followed(place: Place | None, statement: str) -> Edit | None:
 
 
 def moved_behind(first: Place | None, second: Place | None) -> Edit | None:
-    """The first line moved behind the second one, into whose block it comes."""
-    if first is None or second is None or first.file != second.file or first.line >= second.line:
+    """The first line moved behind the second one, into whose block it comes; it may stand further
+    down."""
+    if first is None or second is None or first.file != second.file or first.line == second.line:
         return None
-    lines = [linecache.getline(first.file, n).rstrip() for n in range(first.line, second.line + 1)]
+    start, end = sorted((first.line, second.line))
+    lines = [linecache.getline(first.file, n).rstrip() for n in range(start, end + 1)]
     if _statement(lines[0]) is None or _statement(lines[-1]) is None:
         return None
-    moved = _indent(lines[-1]) + lines[0].lstrip()
-    return Edit("\n".join(lines), "\n".join([*lines[1:], moved]), first)
+    if start == first.line:
+        new = [*lines[1:], _indent(lines[-1]) + lines[0].lstrip()]
+    else:
+        new = [lines[0], _indent(lines[0]) + lines[-1].lstrip(), *lines[1:-1]]
+    return Edit("\n".join(lines), "\n".join(new), first if start == first.line else second)
 
 
 def divided(place: Place | None, by: int) -> Edit | None:

@@ -52,6 +52,8 @@ class _Optimizer:
     own_pass_at: Place | None = None
     """The one before its last step."""
     zeroed_at: Place | None = None
+    others_zeroed_at: Place | None = None
+    """Where another optimizer's gradients are reset between its steps, and none of its own."""
 
 
 @final
@@ -139,6 +141,8 @@ class Resets(Part):
             norm = _length(e.engine.norms(lost))
             if norm:
                 row.pending, row.zeroed_at = norm, e.place
+            own = {id(p) for p in e.engine.params(row.optimizer)}
+            row.others_zeroed_at = e.place if e.place and not own & dropped else None
 
     # --- steps
 
@@ -223,17 +227,24 @@ def _not_reset(row: _Optimizer) -> Finding:
         because,
         "reset the gradients once for every step, before its first backward pass or behind it: "
         "optimizer.zero_grad()",
-        row.backward_at or row.stepped_at,
+        _beside(row) or row.backward_at or row.stepped_at,
         detail=f"added up at {row.backward_at}" if row.backward_at else "",
         evidence=says,
         edit=_resetting(row),
     )
 
 
+def _beside(row: _Optimizer) -> Place | None:
+    """Where other gradients of the same backward pass are reset."""
+    return row.others_zeroed_at if row.backward_at == row.own_pass_at else None
+
+
 def _resetting(row: _Optimizer) -> edits.Edit | None:
     """A reset behind the step, which is right however many passes are accumulated for it; in front
     of its own pass, if that of another optimizer comes in between."""
     reset = row.name and f"{row.name}.zero_grad()"
+    if (beside := _beside(row)) is not None:
+        return edits.followed(beside, reset)
     if row.closure:
         return edits.inserted(row.backward_at, reset)
     if row.backward_at != row.own_pass_at:
