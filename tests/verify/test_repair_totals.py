@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
+from torch.nn import functional as F  # noqa: N812
 
 import chainrule as cr
 from chainrule import tensor, verify
@@ -132,3 +134,52 @@ def test_a_gradient_of_zeros_is_dropped_whatever_ends_it() -> None:
     given = [tensor(draw(3, 4, seed=s), requires_grad=True) for s in (0, 1)]
     finding = verify.function(Weighted, np.arange(3), *given).findings[0]
     assert finding.name.code == "dropped"
+
+
+class SameConv(torch.autograd.Function):
+    """Windows of three, as `padding=1` says."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Any, kernel: Any) -> Any:
+        ctx.save_for_backward(image, kernel)
+        return F.conv2d(image, kernel, padding=1)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        image, kernel = ctx.saved_tensors
+        turned = kernel.flip(2, 3).transpose(0, 1)
+        along = F.conv2d(image.transpose(0, 1), g.transpose(0, 1), padding=1)
+        return F.conv2d(g, turned, padding=1), along.transpose(0, 1)
+
+
+class SwappedConv(SameConv):
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        image, kernel = ctx.saved_tensors
+        turned = kernel.flip(2, 3)
+        along = F.conv2d(image.transpose(0, 1), g.transpose(0, 1), padding=1)
+        return F.conv2d(g, turned, padding=1), along.transpose(0, 1)
+
+
+def test_what_is_padded_for_windows_of_three_is_right_for_these() -> None:
+    image = torch.tensor(draw(3, 4, 6, 6), requires_grad=True)
+    kernel = torch.tensor(draw(4, 4, 3, 3, seed=1), requires_grad=True)
+    assert verify.function(SameConv, image, kernel).ok
+    report = verify.function(SwappedConv, image, kernel)
+    repaired(report, "F.conv2d(g, turned.transpose(0, 1), padding=1)")
+    assert report.findings[0].name.code == "transposed"
+
+
+def centred(x: Array) -> Array:
+    return x - x.mean(axis=(0, 2, 3), keepdims=True)
+
+
+def centred_back(g: Array) -> Array:
+    axes = (0, 2, 3)
+    return g - g.mean(axis=axes[:2], keepdims=True)
+
+
+def test_axes_that_are_cut_short_are_wrong_axes() -> None:
+    report = verify.pair(centred, centred_back, draw(3, 2, 4, 5))
+    repaired(report, "g.mean(axis=axes, keepdims=True)")
+    assert report.findings[0].name.code == "wrong_axis"

@@ -99,6 +99,14 @@ def _class_told(
         cls.__call__ = call
 
 
+def run_told(whole: Layer, around: Callable[[Way, Any, Any], Any]) -> None:
+    """One forward of a copy of a network, with `told`."""
+    owner = duplicate(whole.owner)
+    xs = twins([x.value for x in whole.inputs[: whole.count]])
+    with replayed(whole.streams), told(layers_in(owner), around):
+        getattr(owner, whole.names[0])(*xs)
+
+
 def _ran(whole: Layer, changed: int | None = None) -> list[Seen]:
     """The calls of the layers in one run, the result of call number `changed` being disturbed."""
     calls: list[Seen] = []
@@ -115,10 +123,7 @@ def _ran(whole: Layer, changed: int | None = None) -> list[Seen]:
 
         return instead
 
-    owner = duplicate(whole.owner)
-    xs = twins([x.value for x in whole.inputs[: whole.count]])
-    with replayed(whole.streams), told(layers_in(owner), around):
-        getattr(owner, whole.names[0])(*xs)
+    run_told(whole, around)
     return calls
 
 

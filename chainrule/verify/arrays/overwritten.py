@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.arrays.layer import Layer
-from chainrule.verify.arrays.members import Way, duplicate, walk
+from chainrule.verify.arrays.members import Way, walk
 from chainrule.verify.arrays.methods import methods_of
-from chainrule.verify.arrays.network import layers_in, told
+from chainrule.verify.arrays.network import layers_in, run_told
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.copies import twins
 from chainrule.verify.diagnose.forward_text import function_at, in_place
@@ -26,7 +26,6 @@ from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.patches import Patches
 from chainrule.verify.place import Place
-from chainrule.verify.streams import replayed
 from chainrule.verify.subject import Array
 
 
@@ -81,10 +80,7 @@ def overwritten(whole: Layer) -> Overwritten | None:
 
         return instead
 
-    owner = duplicate(whole.owner)
-    xs = twins([x.value for x in whole.inputs[: whole.count]])
-    with replayed(whole.streams), told(layers_in(owner), around):
-        getattr(owner, whole.names[0])(*xs)
+    run_told(whole, around)
     return found[0] if found else None
 
 

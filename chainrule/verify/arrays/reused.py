@@ -16,16 +16,14 @@ from typing import Any
 import numpy as np
 
 from chainrule.verify.arrays.layer import Layer
-from chainrule.verify.arrays.members import Way, attributes, duplicate
+from chainrule.verify.arrays.members import Way, attributes
 from chainrule.verify.arrays.methods import methods_of
-from chainrule.verify.arrays.network import layers_in, told
-from chainrule.verify.copies import twins
+from chainrule.verify.arrays.network import layers_in, run_told
 from chainrule.verify.diagnose.forward_text import function_at
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.patches import Patches
 from chainrule.verify.place import Place
-from chainrule.verify.streams import replayed
 from chainrule.verify.where import Line, here, placed
 
 _STACK = "_kept_by_earlier_calls"
@@ -74,10 +72,7 @@ def reused(whole: Layer) -> list[Reused]:
 
         return instead
 
-    owner = duplicate(whole.owner)
-    xs = twins([x.value for x in whole.inputs[: whole.count]])
-    with replayed(whole.streams), told(layers_in(owner), around):
-        getattr(owner, whole.names[0])(*xs)
+    run_told(whole, around)
     found = list[Reused]()
     for way, some in calls.items():
         kept = _changing([left for _, left in some])

@@ -106,9 +106,8 @@ class OtherPoints:
         first = self.seen[0][0] if self.seen else None
         if self._is_right_at_multiples:
             return False
-        return first is None or all(
-            asked(self.run, first, point) for asked in (meant.confirmed, meant.read)
-        )
+        reasons = (meant.confirmed, meant.read, meant.padded_alike)
+        return first is None or all(asked(self.run, first, point) for asked in reasons)
 
     def _unmeant(self, seen: Sequence[tuple[Base, Probe]]) -> None:
         """Sizes at which something is wrong, and for which nobody may have made the backward."""

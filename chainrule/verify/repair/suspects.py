@@ -71,7 +71,7 @@ def _of_no_cotangent(lab: Lab) -> ast.expr | None:
             continue
         found = [(b.residuals, _columns(b, node)) for b in labs]
         rows = [(c[i], r) for rs, c in found if c is not None for i, r in rs.items() if i in c]
-        if len(rows) == sum([len(b.residuals) for b in labs]) and _is_explained(rows):
+        if rows and len(rows) == sum([len(b.residuals) for b in labs]) and _is_explained(rows):
             step, _ = solved(*zip(*rows, strict=True))
             if all(_brings_about(b, node, step) for b in labs):
                 return node

@@ -20,7 +20,7 @@ from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.pytorch.door import unseen
-from chainrule.verify.script.apart import LostError, apart
+from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.handstep import WHAT, UnlikeError, subject_of_step
 from chainrule.verify.where import user_frame
 
@@ -75,6 +75,10 @@ class ByHand(Observer):
         if self._steps < _AT or not given or frame is None:
             return
         self._done = True
+        if not can_fork():
+            why = "they are looked at in a copy of the process, which cannot be made here"
+            self._ledger.skipped.append(Skipped(WHAT, why))
+            return
         try:
             with unseen():
                 self._found, self._ledger = apart(lambda: _certified(frame, parameters), _PATIENCE)

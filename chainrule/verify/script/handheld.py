@@ -50,6 +50,12 @@ def _dict_of(x: Any) -> dict[Any, Any] | None:
     return own if is_object(x) and not isinstance(x, Tensor) else None
 
 
+def bytes_of(scope: Mapping[str, Any]) -> int:
+    """How much memory the tensors of a scope have."""
+    tensors = {id(x): x for _, x in walk(dict(scope)) if isinstance(x, Tensor)}
+    return sum([x.nbytes for x in tensors.values()])
+
+
 def widen(scope: Mapping[str, Any], parameters: Sequence[Tensor]) -> None:
     """Give all that the script holds the precision of differences."""
     torch.set_default_dtype(torch.float64)

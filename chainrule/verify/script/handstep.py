@@ -14,7 +14,7 @@ from torch import Tensor
 
 from chainrule.verify.arrays.members import walk
 from chainrule.verify.place import Place
-from chainrule.verify.script.handheld import Held, same_draws, widen
+from chainrule.verify.script.handheld import Held, bytes_of, same_draws, widen
 from chainrule.verify.script.handtext import StepText, is_called_loss, step_text
 from chainrule.verify.subject import Array, Input, Source, Subject
 
@@ -25,6 +25,8 @@ _SAME = 1e-7
 """The same for a loss that no change of the gradients' code may change."""
 _FITS = 1e-5
 """Relative error up to which a gradient is that of a loss."""
+_MOST = 1 << 29
+"""Bytes of tensors that are copied, in twice their precision."""
 _DIRECTIONS, _STEP = 3, 1e-5
 """Along which it is compared for that, and how far it goes there."""
 
@@ -102,6 +104,8 @@ def subject_of_step(frame: FrameType, parameters: Sequence[Tensor]) -> HandStep:
     text = step_text(frame, scope)
     if text is None or not text.results:
         raise UnlikeError("no loss was seen beside them, one number in a variable of that block")
+    if (held := bytes_of(scope)) > _MOST:
+        raise UnlikeError(f"the script holds {held >> 20} MiB of tensors: too much for copies")
     names = _names(scope, parameters)
     claimed = [(torch.zeros_like(p) if p.grad is None else p.grad).double() for p in parameters]
     losses = {name: float(scope[name]) for name in text.results}

@@ -33,6 +33,7 @@ RULES: tuple[Rule, ...] = (
     products.other_products,
     products.einsum_letters,
     products.transposed,
+    products.channels,
     products.permuted,
     products.lined_up,
     products.taken_apart,

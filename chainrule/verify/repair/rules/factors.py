@@ -186,8 +186,9 @@ def bounded(scene: Scene) -> Iterator[Edit]:
             assert isinstance(node, ast.Subscript)
             first, last = scene.draft.span(node.value)[1] - start, scene.draft.span(node)[1] - start
             text = text[:first] + text[last:]
-        if cut:
-            yield scene.put(root, text, "size", 1.1)
+        if cut:  # Of axes, `axes[:2]`, some are missing.
+            arrays = any(scene.is_array(n) for n in cut)
+            yield scene.put(root, text, "size" if arrays else "wrong_axis", 1.1)
 
 
 def _is_bounded(node: ast.AST) -> bool:

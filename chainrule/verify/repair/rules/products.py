@@ -148,6 +148,21 @@ def transposed(scene: Scene) -> Iterator[Edit]:
             )
 
 
+def channels(scene: Scene) -> Iterator[Edit]:
+    """The two kinds of channels of what is convolved exchanged: `conv2d(g, w)` to
+    `conv2d(g, w.transpose(0, 1))`, or back."""
+    exchange = "transpose(0, 1)" if scene.dialect.torch else "swapaxes(0, 1)"
+    for node in scene.expressions:
+        if not (isinstance(node, ast.Call) and called(node).startswith("conv")):
+            continue
+        for a in node.args:
+            here = scene.draft.src(a)
+            if len(scene.shape(a) or ()) >= 3:
+                bare = here.removesuffix(f".{exchange}")
+                text = bare if bare != here else f"{part(here, ATOM)}.{exchange}"
+                yield scene.put(a, text, "transposed", 1.2)
+
+
 def permuted(scene: Scene) -> Iterator[Edit]:
     """Other orders of the axes in `x.transpose(0, 2, 1, 3)` and `permute`."""
     for node in scene.expressions:
