@@ -113,6 +113,32 @@ def test_a_parameter_without_a_gradient_is_dropped(tmp_path: Path) -> None:
     assert [(f.name.code, f.input) for f in found] == [("dropped", "b1")]
 
 
+MODULE = """
+net = torch.nn.Linear(3, 2)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+labels = torch.randint(0, 2, (N,))
+
+@torch.no_grad()
+def train_step(x, y):
+    p = net(x).softmax(1)
+    loss = -p[torch.arange(N), y].log().mean()
+    d = p.clone()
+    d[torch.arange(N), y] -= 1
+    net.weight.grad, net.bias.grad = d.T @ x / N, d.sum(0)
+    opt.step()
+    return loss
+
+for step in range(4):
+    print(train_step(X, labels).item())
+"""
+
+
+def test_parameters_of_a_module_are_called_as_the_script_calls_them(tmp_path: Path) -> None:
+    (finding,), _, _ = looked_at(tmp_path, START + MODULE)
+    assert (finding.name.code, finding.input) == ("factor", "net.bias")
+    assert looked_at(tmp_path, (START + MODULE).replace("d.sum(0)", "d.mean(0)"))[0] == []
+
+
 MEANT = {
     "weight decay": "W1.grad = W1.grad + 0.01 * W1\n    opt.step()",
     "clipped": "torch.nn.utils.clip_grad_norm_([W1, b1, W2], 0.1)\n    opt.step()",

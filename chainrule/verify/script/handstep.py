@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -27,6 +28,8 @@ _FITS = 1e-5
 """Relative error up to which a gradient is that of a loss."""
 _MOST = 1 << 29
 """Bytes of tensors that are copied, in twice their precision."""
+_IN_MODULES = re.compile(r"\._(parameters|modules|buffers)\['(\w+)'\]")
+"""Where modules hold what their attributes give."""
 _DIRECTIONS, _STEP = 3, 1e-5
 """Along which it is compared for that, and how far it goes there."""
 
@@ -112,28 +115,50 @@ def subject_of_step(frame: FrameType, parameters: Sequence[Tensor]) -> HandStep:
     widen(scope, parameters)
     values = [p.detach().numpy().copy() for p in parameters]
     inputs = tuple([Input(n, x, wanted=True) for n, x in zip(names, values, strict=True)])
-    at = Place(text.file, text.first_line + 1, text.within)
-    held, made = Held(scope), list[tuple[int, HandStep]]()
-    why = ""
-    for loss, value in losses.items():
+    at, held, ps = (
+        Place(text.file, text.first_line + 1, text.within),
+        Held(scope),
+        tuple(parameters),
+    )
+    steps: list[HandStep] = []
+    for loss in losses:
         run = cast("Callable[[], Any]", text.function(loss, scope))
-        step = HandStep(
-            WHAT, inputs, tuple(parameters), run, text, loss, held, place=at, backward_place=at
-        )
+        step = HandStep(WHAT, inputs, ps, run, text, loss, held, place=at, backward_place=at)
+        steps.append(step)
+    return _likeliest(_alike(steps, values, losses, claimed), values)
+
+
+def _alike(
+    steps: Sequence[HandStep],
+    values: Sequence[Array],
+    losses: Mapping[str, float],
+    claimed: Sequence[Tensor],
+) -> list[HandStep]:
+    """Steps that give, run again, what they gave; raises `UnlikeError` if none does."""
+    found, why = list[HandStep](), ""
+    for step in steps:
         try:
-            _is_alike(step, values, value, claimed)
+            _is_alike(step, values, losses[step.loss], claimed)
         except Exception as error:
             why = why or f"{type(error).__name__}: {error}"
-            continue
-        slopes = list(_slopes(step, values))
-        if why := _meant(slopes, text):
-            raise UnlikeError(why)
-        made.append((sum(map(_fits, slopes)), step))
-    if not made:
+        else:
+            found.append(step)
+    if not found:
         raise UnlikeError(f"the step could not be run again as it was: {why}")
-    most, best = max(made, key=lambda pair: pair[0])
-    if not most and not (is_called_loss(best.loss) and len(made) == 1):
-        raise UnlikeError(f"they are not those of {', '.join(losses)}, in nothing")
+    return found
+
+
+def _likeliest(steps: Sequence[HandStep], values: Sequence[Array]) -> HandStep:
+    """The step of the loss that most gradients are of; raises `UnlikeError` if they are of none, or
+    are meant to be others."""
+    rows = [(step, list(_slopes(step, values))) for step in steps]
+    for step, slopes in rows:
+        if why := _meant(slopes, step.text):
+            raise UnlikeError(why)
+    best, slopes = max(rows, key=lambda row: sum(map(_fits, row[1])))
+    if not any(map(_fits, slopes)) and not (is_called_loss(best.loss) and len(rows) == 1):
+        said = ", ".join([step.loss for step in steps])
+        raise UnlikeError(f"they are not those of {said}, in nothing")
     return best
 
 
@@ -207,5 +232,5 @@ def _names(scope: Mapping[str, Any], parameters: Sequence[Tensor]) -> list[str]:
         if wanted.get(id(x)) == "":
             (_, first), *rest = way.steps
             parts = [f".{key}" if by_name else f"[{key!r}]" for by_name, key in rest]
-            wanted[id(x)] = f"{first}{''.join(parts)}"
+            wanted[id(x)] = _IN_MODULES.sub(r".\2", f"{first}{''.join(parts)}")
     return [wanted[id(p)] or f"parameter {i}" for i, p in enumerate(parameters)]
