@@ -226,11 +226,14 @@ def _is_alike(
 
 
 def _names(scope: Mapping[str, Any], parameters: Sequence[Tensor]) -> list[str]:
-    """What the script calls its parameters: `W`, `cell.W`, `p['U']`."""
-    wanted = {id(p): "" for p in parameters}
+    """What the script calls its parameters, in the shortest way: `W`, `cell.W`, `p['U']`; optimizers
+    hold them all."""
+    known: dict[int, list[str]] = {id(p): [] for p in parameters}
     for way, x in walk(dict(scope)):
-        if wanted.get(id(x)) == "":
+        if id(x) in known:
             (_, first), *rest = way.steps
             parts = [f".{key}" if by_name else f"[{key!r}]" for by_name, key in rest]
-            wanted[id(x)] = _IN_MODULES.sub(r".\2", f"{first}{''.join(parts)}")
-    return [wanted[id(p)] or f"parameter {i}" for i, p in enumerate(parameters)]
+            name = _IN_MODULES.sub(r".\2", f"{first}{''.join(parts)}")
+            known[id(x)] += [] if "param_groups" in name else [name]
+    ways = [known[id(p)] for p in parameters]
+    return [min(names, key=len, default=f"parameter {i}") for i, names in enumerate(ways)]
