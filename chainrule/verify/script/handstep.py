@@ -226,7 +226,7 @@ def _is_alike(
 
 
 def _names(scope: Mapping[str, Any], parameters: Sequence[Tensor]) -> list[str]:
-    """What the script calls its parameters, in the shortest way: `W`, `cell.W`, `p['U']`; optimizers
+    """What the script calls its parameters, the shortest way: `W`, `cell.W`, `p['U']`; optimizers
     hold them all."""
     known: dict[int, list[str]] = {id(p): [] for p in parameters}
     for way, x in walk(dict(scope)):
