@@ -88,6 +88,28 @@ def test_outputs_in_a_tuple_of_their_own() -> None:
     repaired(verify.pair(cell, cell_back_wrong, *args), "dc + dh * (1 - np.tanh(new) ** 2)")
 
 
+class Cell:
+    """The same as an object."""
+
+    def forward(self, x: Array, h: Array, c: Array, w: Array) -> Any:
+        return cell(x, h, c, w)
+
+    def backward(self, dstates: Any, cache: Any) -> Any:
+        return cell_back(dstates, cache)
+
+
+class WrongCell(Cell):
+    def backward(self, dstates: Any, cache: Any) -> Any:
+        return cell_back_wrong(dstates, cache)
+
+
+def test_outputs_of_a_layer_in_a_tuple_of_their_own() -> None:
+    args = draw(2, 3), draw(2, 4, seed=1), draw(2, 4, seed=2), draw(7, 4, seed=3)
+    report = verify.pair(Cell(), *args)
+    assert report.ok and report.ledger.checked
+    assert not verify.pair(WrongCell(), *args).ok
+
+
 class Dropout(cr.Function):
     """Weights that are kept, and changed in place then."""
 

@@ -86,8 +86,11 @@ class Layer(Subject):
                 setattr(layer, name, MethodType(method, layer))
         return layer
 
+    def _called(self, layer: Any, xs: Sequence[Any]) -> Any:
+        return getattr(layer, self.names[0])(*xs[: self.count])
+
     def _forward(self, layer: Any, xs: Sequence[Any]) -> list[Any]:
-        return results_of(layer, getattr(layer, self.names[0])(*xs[: self.count]))
+        return results_of(layer, self._called(layer, xs))
 
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """The forward's outputs."""
@@ -266,8 +269,9 @@ def subject_of_layer(
         place=place_of(forward),
         backward_place=place_of(backward),
     )
-    results, streams = drawn(lambda: made._forward(made._copy(args), twins(args)), (forward,))  # pyright: ignore[reportPrivateUsage]
-    made = replace(made, streams=streams)
+    layer = made._copy(args)  # pyright: ignore[reportPrivateUsage]
+    result, streams = drawn(lambda: made._called(layer, twins(args)), (forward,))  # pyright: ignore[reportPrivateUsage]
+    results, made = results_of(layer, result), replace(made, streams=streams)
     if made.convention.at_once:
         found = at_once.convention_of(arguments)
     else:
@@ -279,6 +283,7 @@ def subject_of_layer(
             partial(_why_not, made),
             side=cotangent,
             cache=cache,
+            together=convention.together(result),
         )
     made = _with_parameters(replace(made, convention=found), arguments, args, wrt)
     if found.at_once and not at_once.gives_both(tuple(results)) and not made.parameters:

@@ -18,13 +18,11 @@ import numpy as np
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import Way, walk
 from chainrule.verify.arrays.methods import methods_of
-from chainrule.verify.arrays.network import layers_in, run_told
+from chainrule.verify.arrays.network import error_with, layers_in, run_told
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.copies import twins
 from chainrule.verify.diagnose.forward_text import function_at, in_place
 from chainrule.verify.finding import Correction, Finding, Name
-from chainrule.verify.measure.examine import examine
-from chainrule.verify.patches import Patches
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Array
 
@@ -109,14 +107,7 @@ def _error_with_copies(whole: Layer, written: Overwritten) -> float | None:
 
         return instead
 
-    patches = Patches()
-    patches.put(written.cls, written.forward, copying)
-    try:
-        evidence = examine(whole)
-    finally:
-        patches.undo()
-    right = [t.error for t in evidence.trials if t.verdict == "right"]
-    return None if evidence.wrong or not right else max(right)
+    return error_with(whole, [(written.cls, written.forward, copying)])
 
 
 def _said(finding: Finding, written: Overwritten, error: float) -> Finding:

@@ -18,11 +18,9 @@ import numpy as np
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import Way, attributes
 from chainrule.verify.arrays.methods import methods_of
-from chainrule.verify.arrays.network import layers_in, run_told
+from chainrule.verify.arrays.network import error_with, layers_in, run_told
 from chainrule.verify.diagnose.forward_text import function_at
 from chainrule.verify.finding import Correction, Finding, Name
-from chainrule.verify.measure.examine import examine
-from chainrule.verify.patches import Patches
 from chainrule.verify.place import Place
 from chainrule.verify.where import Line, here, placed
 
@@ -98,17 +96,12 @@ def _changing(left: list[dict[str, Any]]) -> tuple[str, ...]:
 def _error_with_stacks(whole: Layer, layers: list[Reused]) -> float | None:
     """The error that is left where each backward finds what its own forward has kept, the last one
     first; None if something is wrong still."""
-    patches = Patches()
+    replaced = list[tuple[Any, str, Callable[[Any], Any]]]()
     for layer in {x.cls: x for x in layers}.values():
         forward, backward = layer.methods
-        patches.put(layer.cls, forward, functools.partial(_pushing, kept=layer.kept))
-        patches.put(layer.cls, backward, _popping)
-    try:
-        evidence = examine(whole)
-    finally:
-        patches.undo()
-    right = [t.error for t in evidence.trials if t.verdict == "right"]
-    return None if evidence.wrong or not right else max(right)
+        replaced.append((layer.cls, forward, functools.partial(_pushing, kept=layer.kept)))
+        replaced.append((layer.cls, backward, _popping))
+    return error_with(whole, replaced)
 
 
 def _pushing(forward: Callable[..., Any], kept: tuple[str, ...]) -> Callable[..., Any]:

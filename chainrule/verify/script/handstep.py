@@ -103,9 +103,11 @@ def subject_of_step(frame: FrameType, parameters: Sequence[Tensor]) -> HandStep:
     Raises `UnlikeError` if it cannot be run again as it was.
     """
     scope = frame.f_globals
-    scope.update({k: v for k, v in frame.f_locals.items() if frame.f_locals is not scope})
+    scope.update(frame.f_locals)
     text = step_text(frame, scope)
-    if text is None or not text.results:
+    if text is None:
+        raise UnlikeError("the step does not stand in a block of its own, of a loop or a function")
+    if not text.results:
         raise UnlikeError("no loss was seen beside them, one number in a variable of that block")
     if (held := bytes_of(scope)) > _MOST:
         raise UnlikeError(f"the script holds {held >> 20} MiB of tensors: too much for copies")
