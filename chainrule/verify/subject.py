@@ -12,6 +12,7 @@ gives for the inputs: x_bar[k] = sum over outputs of J[k]^T g.
 from __future__ import annotations
 
 import abc
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -87,6 +88,10 @@ class Source:
     """The forward's code in the same way, if it can be changed: what it saves may be wrong."""
     computing: Source | None = None
     """The code that computes, if that which saves is another method's (`setup_context`)."""
+    rewritten: Callable[[ast.AST], ast.AST] | None = None
+    """What becomes of its tree before it is compiled, changed or not, and is not shown."""
+    handing_on: Callable[[ast.AST], list[ast.stmt]] | None = None
+    """Statements of its tree that use gradients and compute none: nothing is changed in them."""
 
     @property
     def forward_text(self) -> str:
@@ -175,6 +180,12 @@ class Subject(abc.ABC):
     def fixed(self) -> str:
         """Why inputs cannot get other shapes ("its parameters have sizes of their own"); empty if
         they can be tried."""
+        return ""
+
+    @property
+    def only_here(self) -> str:
+        """Why inputs cannot get other values ("far from here it rounds"); empty if they can be
+        tried."""
         return ""
 
     @property

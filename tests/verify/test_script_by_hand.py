@@ -11,7 +11,7 @@ import pytest
 
 from chainrule.verify import script
 from chainrule.verify.script.apart import can_fork
-from chainrule.verify.script.handstep import WHAT
+from chainrule.verify.script.byhand.step import WHAT
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
 
@@ -91,7 +91,7 @@ WRONG = [
     (LOOP, "d @ W2.T * (1 - h * h)", "d @ W2.T * (1 + h * h)", "1 - h * h"),
     (LOOP, "2 * e / N)", "2 * e)", "/ N"),
     (CLASSES, "d.sum(0)", "d.mean(0)", "d.sum(0)"),
-    (CLASSES, "one.back(d * (z > 0))", "one.back(d)", "z > 0"),
+    (CLASSES, "one.back(d * (z > 0))", "one.back(d * (z < 0))", "z > 0"),
 ]
 
 

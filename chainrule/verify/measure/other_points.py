@@ -30,6 +30,9 @@ class OtherPoints:
         """Other sizes, then other values: at a small size, if there is one, for they are many.
         `right`: whether nothing was wrong so far."""
         small = self._sizes(base, right)
+        if self.run.subject.only_here:
+            self.run.skip("other values", self.run.subject.only_here)
+            return
         for point in points.varied(self.run, small.point, base.point):
             self._elsewhere(point, "one_sided" if point.kind == "sign" else "region", right)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import CellType, CodeType, FunctionType, MethodType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from chainrule.verify.subject import Source
 
@@ -156,13 +156,16 @@ class Draft:
     ) -> Callable[..., Any]:
         """The function of this version. `names` are further names that it can read, `change` a last
         change of its tree, made before it is compiled."""
-        original = plain_function(self.source.function)
-        if not names and change is None and (code := _code_of_text(original, self)) is not None:
+        original, rewritten = plain_function(self.source.function), self.source.rewritten
+        as_it_is = not names and change is None and rewritten is None
+        if as_it_is and (code := _code_of_text(original, self)) is not None:
             return self._function(code, {})
         _, root = self.parse()
         extra = dict(names or {})
         if change is not None:
             root = change(root)
+        if rewritten is not None:
+            root = cast("Def", rewritten(root))
         if any(isinstance(n, ast.While) for n in ast.walk(root)):
             extra["__turn__"] = _limit()
             root = _Guard().visit(root)

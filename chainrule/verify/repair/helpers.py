@@ -124,4 +124,7 @@ def _source(source: Source, bound: _Bound) -> Source | None:
 
         return source.replaced(backward)
 
-    return Source(source.file, first, "".join(lines), bound.function, replaced, source.forward)
+    return Source(
+        source.file, first, "".join(lines), bound.function, replaced, source.forward,
+        rewritten=source.rewritten, handing_on=source.handing_on,
+    )  # fmt: skip

@@ -194,6 +194,8 @@ def _targets(evidence: Evidence) -> Iterator[Target]:
         yield from _at(subject, point, layouts=k == 0)
     resized = itertools.islice(sizes.others(run, base), 2 if resizable else 0)
     varied = itertools.islice(variation.varied(run, base.point, base.point), _VARIED)
+    if subject.only_here:
+        varied = (variation.nearby(run, base.point) for _ in range(_VARIED))
     sized = resizable and any(b.code == "size" for b in evidence.behaviours)
     apart = (*oblong.points(run, base), *windows.points(run, base)) if sized else ()
     for point in itertools.chain(apart, resized, varied):

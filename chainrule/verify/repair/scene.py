@@ -85,10 +85,16 @@ class Scene:
         both = source.forward is not None and source.separate_forward is None
         return statements_of_value(self.draft.root) if both else []
 
+    @cached_property
+    def _apart(self) -> list[tuple[int, int]]:
+        """Where no gradient is computed."""
+        handing_on = self.draft.source.handing_on
+        more = [] if handing_on is None else handing_on(self.draft.root)
+        return [self.draft.span(n) for n in (*self._of_value, *more)]
+
     def is_of_value(self, start: int) -> bool:
-        """Whether what begins at a place computes the value, and no gradient."""
-        spans = [self.draft.span(n) for n in self._of_value]
-        return any(first <= start < last for first, last in spans)
+        """Whether what begins at a place computes the value, or uses gradients, and is none."""
+        return any(first <= start < last for first, last in self._apart)
 
     def _reached(self, node: ast.expr) -> bool:
         """Whether a node was evaluated, or raised after all its parts had been."""
@@ -303,8 +309,12 @@ class Scene:
     @cached_property
     def read_once(self) -> set[tuple[int, int]]:
         """Where a name that is computed once is read for the only time: an edit belongs where it
-        is computed, unless it needs the name more than once."""
-        return uses.only_reads(self.draft, self.made & uses.stored_once(self.draft))
+        is computed, unless it needs the name more than once. A call that is made for what it does,
+        `layer.backward(d * mask)`, is as good a place."""
+        found = uses.only_reads(self.draft, self.made & uses.stored_once(self.draft))
+        calls = [n.value for n in self.draft.nodes if isinstance(n, ast.Expr)]
+        done = [a for c in calls if isinstance(c, ast.Call) for a in c.args]
+        return found - {self.draft.span(a) for a in done if isinstance(a, ast.Name)}
 
     @cached_property
     def read(self) -> set[str]:

@@ -23,6 +23,8 @@ from chainrule.verify.subject import Array
 Change: TypeAlias = Callable[[Any], Any]
 Visit: TypeAlias = tuple[Any, dict[str, Any]]
 """What a node was, and the local names then."""
+SEE = "__see__"
+"""What is called with each node and its value."""
 VALUE = "__value__"
 """What a node's own value is called in code that is evaluated beside it."""
 _SMALL = 4096
@@ -58,7 +60,7 @@ class Watched:
     """Of the nodes that are named here, their visits in the next run, before they are changed."""
 
     def __post_init__(self) -> None:
-        names: dict[str, object] = {"__see__": self._see, "__names__": self._named}
+        names: dict[str, object] = {SEE: self._see, "__names__": self._named}
         self.function = self.draft.compiled(names, _Watch(self.draft).rewritten)
 
     def _see(self, i: int, value: Any) -> Any:
@@ -131,7 +133,7 @@ class _Watch(ast.NodeTransformer):
         if not isinstance(node, ast.expr) or isinstance(node, ast.Tuple | ast.List):
             return node
         at = ast.Constant(self._index[node])
-        return ast.copy_location(_called("__see__", at, node), node)
+        return ast.copy_location(_called(SEE, at, node), node)
 
     def _arguments(self, node: ast.Call) -> None:
         node.args = [self.visit(a) for a in node.args]

@@ -52,6 +52,11 @@ class Steps:
         return bool(self._counts or self._turns) or self._backwards > 0
 
     @property
+    def is_watched(self) -> bool:
+        """Whether an optimizer or a backward pass was seen: what a step is, these tell."""
+        return self._made or self._backwards > 0 or bool(self._counts)
+
+    @property
     def backwards(self) -> int:
         """Backward passes so far."""
         return self._backwards

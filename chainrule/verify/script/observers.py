@@ -37,9 +37,9 @@ def _torch_whole() -> Sequence[Observer]:
 
 
 def _torch_by_hand() -> Sequence[Observer]:
-    from chainrule.verify.script.byhand import ByHand
+    from chainrule.verify.script.byhand.optimized import Optimized
 
-    return [ByHand()]
+    return [Optimized()]
 
 
 def _torch_training() -> Sequence[Observer]:

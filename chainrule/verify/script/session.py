@@ -20,6 +20,7 @@ from chainrule.verify.script import branch
 from chainrule.verify.script.again import Again
 from chainrule.verify.script.apart import LostError, apart
 from chainrule.verify.script.arrivals import Arrival
+from chainrule.verify.script.byhand.unoptimized import Unoptimized
 from chainrule.verify.script.calm import calm
 from chainrule.verify.script.clock import Steps, watch_torch
 from chainrule.verify.script.confined import is_confined
@@ -33,7 +34,8 @@ Makers = Sequence[Callable[[], Sequence[Observer]]]
 LOOKED_FOR = (
     "looked for: a step of a torch.optim or chainrule.optim optimizer, a backward pass, "
     "chainrule's grad or value_and_grad of one function at other and other values, "
-    "a call of a user's Function; layers written in NumPy by hand are verified by "
+    "a call of a user's Function, a loop that changes its parameters itself, as `W -= lr * dW`, "
+    "and computes or prints its loss; layers written in NumPy by hand are verified by "
     "chainrule.verify.pair(layer, x)"
 )
 """What would have been a training step."""
@@ -173,6 +175,8 @@ class Session:
     def _own(self) -> None:
         watch_steps = watch_own(self.clock, self._patches)
         self._install("own")
+        if self._makers["own"]:
+            self._guarded("steps by hand", lambda: self._started([Unoptimized(self.clock)]))
         watch_steps(self._outer)
 
     def _arrived(self) -> None:

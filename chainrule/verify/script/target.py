@@ -16,6 +16,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from chainrule.errors import ConfigError
+from chainrule.verify.script.byhand import loops
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +70,13 @@ def _module(name: str) -> Target:
     loader: Any = spec.loader
     try:
         code = loader.get_code(spec.name) if hasattr(loader, "get_code") else None
+        source = loader.get_source(spec.name) if hasattr(loader, "get_source") else None
     except SyntaxError as error:
         raise _unreadable(error) from error
     if code is None or spec.origin is None:
         raise ConfigError(f"{name} is not written in Python: there is nothing to run")
+    if source is not None:
+        code = _compiled(source.encode(), spec.origin)
     return Target(name, code, spec.origin, spec.origin, str(Path.cwd()), spec)
 
 
@@ -88,7 +92,7 @@ def _spec(name: str) -> ModuleSpec | None:
 
 def _compiled(text: bytes, path: str) -> CodeType:
     try:
-        return compile(text, path, "exec", dont_inherit=True)
+        return loops.compiled(text, path)
     except SyntaxError as error:
         raise _unreadable(error) from error
     except ValueError as error:
@@ -117,6 +121,7 @@ def as_main(target: Target, args: Sequence[str]) -> Generator[dict[str, Any]]:
     sys.argv = [target.argv0, *args]
     sys.path = [target.folder, *sys.path[1:]]
     try:
-        yield main.__dict__
+        with loops.told():
+            yield main.__dict__
     finally:
         sys.modules["__main__"], sys.argv, sys.path = before

@@ -21,7 +21,8 @@ from chainrule.verify.observer import Observer
 from chainrule.verify.patches import Patches
 from chainrule.verify.pytorch.door import unseen
 from chainrule.verify.script.apart import LostError, apart, can_fork
-from chainrule.verify.script.handstep import WHAT, UnlikeError, subject_of_step
+from chainrule.verify.script.byhand.loss import UnlikeError
+from chainrule.verify.script.byhand.step import WHAT, subject_of_step
 from chainrule.verify.where import user_frame
 
 _AT = 2
@@ -30,7 +31,7 @@ _PATIENCE = 120.0
 """Seconds after which the copy is given up."""
 
 
-class ByHand(Observer):
+class Optimized(Observer):
     """Looks at one step for which no backward pass was made."""
 
     def __init__(self) -> None:

@@ -1,0 +1,244 @@
+"""Which of several numbers is the loss of which a step by hand leaves the gradients, and what of
+these is meant otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from chainrule.verify.script.byhand.text import StepText, is_called_loss
+from chainrule.verify.subject import Array
+
+if TYPE_CHECKING:
+    from chainrule.verify.script.byhand.step import HandStep
+
+_ALIKE = 1e-3
+"""How far loss and gradients may be from the script's own, relative: those may be in float32."""
+_FITS = 1e-5
+"""Relative error up to which a gradient is that of a loss."""
+_FALLS = re.compile(r"loss|cost|nll|mse|error", re.IGNORECASE)
+"""What is made small."""
+_SURELY = re.compile(r"[\w.]*(loss|cost|nll|objective|xent)\w*|J|L", re.IGNORECASE)
+"""What is called so and by one name, is the loss."""
+_NAMED = re.compile(r"[\w.]+")
+_DIRECTIONS, _STEP = 3, 1e-5
+"""Along which it is compared for that, and how far it goes there."""
+_ONE: Final = np.ones(())
+
+
+class UnlikeError(Exception):
+    """The step that was run again is another one, or cannot be judged; the message says why."""
+
+
+def alike(
+    steps: Sequence[HandStep], losses: Mapping[str, float], claimed: Sequence[Array]
+) -> list[HandStep]:
+    """Steps that give, run again, what they gave; raises `UnlikeError` if none does."""
+    found, why = list["HandStep"](), ""
+    for step in steps:
+        try:
+            _is_alike(step, losses[step.loss], claimed)
+        except Exception as error:
+            why = why or f"{type(error).__name__}: {error}"
+        else:
+            found.append(step)
+    if not found:
+        raise UnlikeError(f"the step could not be run again as it was: {why}")
+    return found
+
+
+def _is_alike(step: HandStep, loss: float, claimed: Sequence[Array]) -> None:
+    """Raise `UnlikeError` if the step, run again, has another loss or other gradients."""
+    values = [x.value for x in step.inputs]
+    again = float(step.forward(values)[0])
+    if not np.isclose(again, loss, rtol=_ALIKE, atol=1e-7):
+        raise UnlikeError(f"`{step.loss}` is {again:.6g}, and was {loss:.6g}")
+    for x, g, was in zip(step.inputs, step.pull(values, [_ONE]), claimed, strict=True):
+        off = float("inf") if g is None else float(np.linalg.norm(g - was))
+        if off > _ALIKE * float(np.linalg.norm(was)) + 1e-7:
+            raise UnlikeError(f"the gradient of {x.name} is another one")
+
+
+def likeliest(steps: Sequence[HandStep]) -> HandStep:
+    """The step of the loss that most gradients are of; raises `UnlikeError` if they are of none, or
+    are meant to be others."""
+    return _likeliest([_row(step) for step in steps], _called_loss)
+
+
+def likeliest_with_rate(steps: Sequence[HandStep], *, once: bool) -> HandStep:
+    """The same where the script multiplies them by a rate of its own: they may be those of a
+    multiple of what is only printed, of half a loss, and of what grows. `once`: whether a turn
+    updates each parameter once; else it may move on between the parts of what it prints."""
+    rows = [_row(step) for step in steps]
+    scaled = [other for row in rows if (other := row.scaled()) is not None]
+    rows += [r for r in scaled if r.fits == len(r.slopes) or _is_count(r.step.scale)]
+    return _likeliest(rows, _surely_loss if once else lambda _: [])
+
+
+def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_Row]]) -> HandStep:
+    """`fallback`: rows of what must be the loss, though no gradient is one of it."""
+    steps = [row.step for row in rows]
+    if any(map(_is_clipped, steps)):
+        raise UnlikeError("some of them are clipped: they are as large as is allowed")
+    best = max(rows, key=lambda row: row.fits)
+    if best.fits == len(best.slopes):
+        return best.step
+    for row in rows:
+        if why := _meant(row.slopes, row.step.text):
+            raise UnlikeError(why)
+    if not best.fits:
+        called = fallback(rows)
+        if not called:
+            said = ", ".join(dict.fromkeys([step.loss for step in steps]))
+            raise UnlikeError(f"they are not those of {said}, in nothing")
+        best = max(called, key=lambda row: row.likeness)
+    return best.step
+
+
+def _called_loss(rows: Sequence[_Row]) -> list[_Row]:
+    """The only number that is called a loss."""
+    return [*rows] if len(rows) == 1 and is_called_loss(rows[0].step.loss) else []
+
+
+def _surely_loss(rows: Sequence[_Row]) -> list[_Row]:
+    """What is called a loss; not an error, which may be another measure that is only looked at."""
+    return [r for r in rows if r.step.scale == 1 and _SURELY.fullmatch(r.step.loss)]
+
+
+def _row(step: HandStep) -> _Row:
+    return _Row(step, tuple(_slopes(step)))
+
+
+def _is_clipped(step: HandStep) -> bool:
+    """Whether elements of gradients lie at a bound of the script's."""
+    gradients = step.pull([x.value for x in step.inputs], [_ONE])
+    bounds = list(step.text.bounds - {0.0})
+    return any(bool(np.any(np.isin(np.abs(g), bounds))) for g in gradients if g is not None)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A step, and how the loss and the gradients of its parameters change."""
+
+    step: HandStep
+    slopes: tuple[_Slopes, ...]
+
+    @property
+    def fits(self) -> int:
+        """How many gradients are those of the loss."""
+        return sum(map(_fits, self.slopes))
+
+    @property
+    def likeness(self) -> float:
+        """The cosine of what the gradients say and what is true."""
+        true = np.concatenate([s.true for s in self.slopes])
+        said = np.concatenate([s.said for s in self.slopes])
+        size = float(np.linalg.norm(true) * np.linalg.norm(said))
+        return float(true @ said) / size if size else 0.0
+
+    def scaled(self) -> _Row | None:
+        """The same for the multiple of the loss that most of them are of, if that may be meant."""
+        by = _multiple(self.slopes)
+        loss = self.step.loss
+        halved, grows = by in (0.5, 2.0), by == -1 and not _FALLS.search(loss)
+        meant = halved or grows or not _NAMED.fullmatch(loss)
+        if by in (0.0, 1.0) or not meant:
+            return None
+        slopes = [replace(s, true=s.true * by) for s in self.slopes]
+        return _Row(replace(self.step, scale=by), tuple(slopes))
+
+
+def _is_count(x: float) -> bool:
+    """Whether it is some halves, or one of so many parts: what a sum and a mean differ by. Another
+    number would fit by chance what is nearly right."""
+    return any(abs(2 * n - round(2 * n)) < _FITS * n for n in (abs(x), 1 / abs(x)))
+
+
+def _multiple(slopes: Sequence[_Slopes]) -> float:
+    """The number by which most gradients differ from the true ones, to some digits; 0 for none.
+    Gradients of one number differ by one always."""
+    whole = [s for s in slopes if s.elements > 1 and np.any(s.true)]
+    ratios = [float(s.true @ s.said / (s.true @ s.true)) for s in whole]
+    near = [
+        [np.all(np.abs(s.said - by * s.true) <= _FITS * s.size) for s in whole] for by in ratios
+    ]
+    by, fits = max(zip(ratios, map(sum, near), strict=True), key=lambda r: r[1], default=(0.0, 0))
+    if not by or 2 * fits < len(whole):
+        return 0.0
+    return round(by * 2) / 2 if abs(by - round(by * 2) / 2) < _FITS else by
+
+
+@dataclass(frozen=True)
+class _Slopes:
+    """Of one parameter, along some directions: of the loss, by its gradient, and by itself."""
+
+    true: Array
+    said: Array
+    own: Array
+    size: float
+    """Of the gradient."""
+    elements: int
+
+
+def _slopes(step: HandStep, gradients: Sequence[Array | None] | None = None) -> Iterator[_Slopes]:
+    """Of its own gradients, or of others."""
+    values = [x.value for x in step.inputs]
+    rng = np.random.default_rng(3)
+    pulled = step.pull(values, [_ONE]) if gradients is None else gradients
+    for k, (x, g) in enumerate(zip(values, pulled, strict=True)):
+        given = np.zeros(x.shape) if g is None else g
+        ts = [t / np.linalg.norm(t) for t in rng.normal(size=(_DIRECTIONS, *x.shape))]
+        true = list[float]()
+        for t in ts:
+            moved = [[*values[:k], x + h * t, *values[k + 1 :]] for h in (_STEP, -_STEP)]
+            up, down = [float(step.forward(xs)[0]) for xs in moved]
+            true.append((up - down) / (2 * _STEP))
+        said, own = ([float(np.sum(a * t)) for t in ts] for a in (given, x))
+        size = float(np.linalg.norm(given))
+        yield _Slopes(np.array(true), np.array(said), np.array(own), size, x.size)
+
+
+def added_up(steps: Sequence[HandStep]) -> tuple[HandStep, tuple[int, ...]] | None:
+    """Parameters whose gradients are wrong because the last turn's are in them still: what another
+    turn adds to them is right, for one of the numbers that may be the loss."""
+    first, second = steps[0].turns(2)
+    more = [None if a is None or b is None else b - a for a, b in zip(first, second, strict=True)]
+    kept = [k for k, (m, a) in enumerate(zip(more, first, strict=True)) if _differ(m, a)]
+    rows = [_Row(step, tuple(_slopes(step, more))) for step in steps] if kept else []
+    for row in [*rows, *[r for r in (row.scaled() for row in rows) if r is not None]]:
+        if all(_fits(row.slopes[k]) for k in kept):
+            return row.step, tuple(kept)
+    return None
+
+
+def _differ(a: Array | None, b: Array | None) -> bool:
+    if a is None or b is None:
+        return False
+    return bool(np.linalg.norm(a - b) > _FITS * max(np.linalg.norm(a), np.linalg.norm(b)))
+
+
+def _fits(s: _Slopes) -> bool:
+    return s.size > 0 and bool(np.all(np.abs(s.true - s.said) <= _FITS * s.size))
+
+
+def _meant(slopes: Sequence[_Slopes], text: StepText) -> str:
+    """Why gradients that are not those of the loss are meant so; empty if nothing says so: the
+    parameters were added, times a number, or all of them were made shorter."""
+    off = [s for s in slopes if not _fits(s) and s.size > 0]
+    if sum([s.elements for s in off]) < 2 or any(not s.size for s in slopes):
+        return ""  # one number is some multiple of another one always
+    more, own = (np.concatenate([getattr(s, n) for s in off]) for n in ("said", "own"))
+    more = more - np.concatenate([s.true for s in off])
+    decay = float(more @ own / (own @ own)) if np.any(own) else 0.0
+    if decay > 0 and np.all(np.abs(more - decay * own) <= _FITS * max(s.size for s in off)):
+        return f"they are those of the loss, and {decay:.3g} times the parameters: a weight decay"
+    true, said = (np.concatenate([getattr(s, n) for s in slopes]) for n in ("true", "said"))
+    by = float(true @ said / (true @ true)) if np.any(true) else 0.0
+    alike = np.all(np.abs(said - by * true) <= _FITS * max(s.size for s in slopes))
+    if alike and 0 < by < 1 and text.clips:
+        return f"they are {by:.3g} times those of the loss: clipped"
+    return ""

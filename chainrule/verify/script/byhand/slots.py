@@ -1,0 +1,174 @@
+"""Parameters that a script updates itself: what is there, and the gradient that it would take off.
+
+A rewritten update (`updates.py`) hands over parameter and gradient. Parameters are known by the
+memory in which they lie; a number that somebody holds gets memory of its own for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast, final
+
+import numpy as np
+
+from chainrule.verify.arrays.members import walk
+from chainrule.verify.script.byhand.held import array_of
+from chainrule.verify.script.byhand.step import said
+from chainrule.verify.subject import Array
+from chainrule.verify.where import Line, here
+
+MOST = 64
+"""Parameters of a step."""
+
+
+class ShapeError(Exception):
+    """A gradient has not the shape of its parameter; the message says which it has."""
+
+
+@dataclass(eq=False)
+class Slot:
+    """A parameter, and the gradient that the last run left for it."""
+
+    held: Any
+    """The array or tensor, as the script holds it."""
+    array: Array
+    """The same memory, whole."""
+    written: set[str]
+    """What updates call it."""
+    at: Line | None
+    """The line of the first one."""
+    times: int = 0
+    """How often it was updated in the last run."""
+    gradient: Array | None = None
+    names: list[str] = field(default_factory=list[str])
+
+
+@final
+class Slots:
+    """What rewritten updates call; by what they hand over, the parameters of a step."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Slot] = {}
+        self.odd: str = ""
+        """The shapes of a gradient that is none of its parameter's."""
+
+    def __iter__(self) -> Iterator[Slot]:
+        yield from self._known.values()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def forget(self) -> None:
+        """Gradients are those of the next run."""
+        for slot in self._known.values():
+            slot.gradient, slot.times = None, 0
+
+    # What rewritten updates call. `written` is how one calls its parameter.
+
+    def value(self, written: str, x: Any, gradient: Any) -> Any:
+        """`x -= gradient`, with x an array; x."""
+        self._left(written, x, gradient)
+        return x
+
+    def attribute(self, written: str, holder: Any, name: str, gradient: Any) -> Any:
+        """The same of an attribute; what it is."""
+        x = getattr(holder, name)
+        if _is_number(x):
+            x = np.array(float(x))
+            setattr(holder, name, x)
+        return self.value(written, x, gradient)
+
+    def item(self, written: str, holder: Any, key: Any, gradient: Any) -> Any:
+        """The same of some elements of an array, or of what a list or dict holds; what it is."""
+        if array_of(holder) is not None:
+            return self.at(written, holder, key, gradient)
+        x = holder[key]
+        if _is_number(x):
+            x = holder[key] = np.array(float(x))
+        return self.value(written, x, gradient)
+
+    def at(self, written: str, x: Any, index: Any, gradient: Any) -> Any:
+        """`np.subtract.at(x, index, gradient)`; what is there."""
+        whole = array_of(x)
+        if whole is None:
+            return x[index]
+        g = np.zeros(whole.shape)
+        np.add.at(g, _plain(index), _plain(gradient))
+        self._left(written, x, g)
+        return x[index]
+
+    def _left(self, written: str, x: Any, gradient: Any) -> None:
+        array, g = array_of(x), np.asarray(_plain(gradient))
+        if array is None or array.dtype.kind != "f":
+            return
+        base, view = _memory(array)
+        key = base.__array_interface__["data"][0]
+        slot = self._known.get(key)
+        if slot is None:
+            slot = Slot(x if view is None else base, base, set(), here())
+            self._known[key] = slot
+        slot.written.add(written)
+        slot.times += 1
+        if slot.gradient is None:
+            slot.gradient = np.zeros(base.shape)
+        into = slot.gradient if view is None else view(slot.gradient)
+        if into.shape != g.shape and into.size == g.size:
+            g = g.reshape(into.shape)  # a column for a row, as where the update makes it one
+        try:
+            into += g
+        except ValueError:
+            self.odd = f"{list(g.shape)} for a parameter of shape {list(into.shape)}"
+            raise ShapeError(self.odd) from None
+
+
+def named(slots: Slots, scope: Mapping[str, Any], passing: Container[str]) -> Sequence[Slot]:
+    """The slots, with what the script calls them, in the order in which it holds them; not by the
+    names of `passing` variables, which a turn gives."""
+    found = dict[int, Slot]()
+    by_memory = {s.array.__array_interface__["data"][0]: s for s in slots}
+    for way, x in walk(dict(scope)):
+        array = array_of(x)
+        if array is None or is_part(array):
+            continue
+        slot = by_memory.get(array.__array_interface__["data"][0])
+        is_it = slot is not None and slot.array.shape == array.shape
+        if slot is not None and is_it and way.steps[0][1] not in passing:
+            slot.names += said(way.steps)
+            found[id(slot)] = slot
+    return [*found.values(), *[s for s in slots if id(s) not in found]]
+
+
+def _plain(x: Any) -> Any:
+    """What NumPy takes for it: an index, or numbers."""
+    if isinstance(x, tuple):
+        return tuple(map(_plain, cast("tuple[Any, ...]", x)))
+    if x is None or x is Ellipsis or isinstance(x, slice | int):
+        return cast("Any", x)
+    array = array_of(x)
+    return np.asarray(x) if array is None else array
+
+
+def _memory(x: Array) -> tuple[Array, Callable[[Array], Array] | None]:
+    """The whole of which an array is a part, and how the same part of another one is found; None
+    if it is no part."""
+    base: Any = x.base
+    if not is_part(x) or base.dtype != x.dtype or not base.flags.c_contiguous:
+        return x, None
+    offset = x.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+
+    def part(other: Array) -> Array:
+        scale = other.itemsize / x.itemsize
+        strides = tuple([int(s * scale) for s in x.strides])
+        return np.ndarray(x.shape, other.dtype, other.data, int(offset * scale), strides)
+
+    return cast("Array", base), part
+
+
+def is_part(x: Array) -> bool:
+    """Whether it is a part of another array."""
+    return isinstance(x.base, np.ndarray) and x.base.size != x.size
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, float | int | np.floating) and not isinstance(x, bool)

@@ -1,0 +1,113 @@
+"""Watches for loops that change their parameters themselves, and has one turn of each verified."""
+
+from __future__ import annotations
+
+from types import FrameType
+
+from chainrule.verify.certify import certify
+from chainrule.verify.finding import Finding
+from chainrule.verify.ledger import Checked, Ledger, Skipped
+from chainrule.verify.observer import Observer
+from chainrule.verify.script.apart import LostError, apart, can_fork
+from chainrule.verify.script.byhand import loops
+from chainrule.verify.script.byhand.left import Shapes, grown, not_reset, shapes_of
+from chainrule.verify.script.byhand.loss import UnlikeError, added_up
+from chainrule.verify.script.byhand.step import WHAT, HandStep
+from chainrule.verify.script.byhand.turn import steps_of_turn, subject_of_turn, turn_of
+from chainrule.verify.script.clock import Steps
+
+_AT = 2
+"""The turn that is looked at: in the first one, much may be zero."""
+_PATIENCE = 120.0
+"""Seconds after which the copy is given up."""
+_LOOPS = 4
+"""Loops of which a turn is tried."""
+
+
+class Unoptimized(Observer):
+    """Looks at one turn of a loop without a backward pass and without an optimizer, and counts its
+    turns as steps."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._turns: dict[int, int] = {}
+        self._shapes: dict[int, Shapes] = {}
+        """By loop: of what there was when its first turn began."""
+        self._why: dict[int, str] = {}
+        """By loop: why its turn was not judged."""
+        self._loop: int | None = None
+        """The line of the one that was judged."""
+        self._found: list[Finding] = []
+        self._ledger = Ledger()
+
+    def start(self) -> None:
+        """Wait for the second turn of a loop."""
+        if can_fork():
+            loops.hear(self._begins)
+
+    def step_done(self, step: int) -> None:
+        """What is looked at, is looked at before a turn."""
+
+    def stop(self) -> None:
+        """Look at no more."""
+        loops.deaf(self._begins)
+
+    def _begins(self, line: int, frame: FrameType) -> None:
+        if self._steps.is_watched:
+            return  # a backward pass or an optimizer: others look at these
+        turn = self._turns[line] = self._turns.get(line, 0) + 1
+        if turn == 1:
+            self._shapes[line] = shapes_of({**frame.f_globals, **frame.f_locals})
+        if self._loop is None and turn == _AT and len(self._why) < _LOOPS:
+            self._look(line, frame)
+        if line == self._loop:
+            self._steps.turned(line)
+
+    def _look(self, line: int, frame: FrameType) -> None:
+        try:
+            before = self._shapes.get(line, {})
+            report = apart(lambda: _certified(line, frame, before), _PATIENCE)
+        except LostError as error:
+            self._why[line] = f"could not be checked: {error}"
+            return
+        if isinstance(report, str):
+            self._why[line] = report
+            return
+        self._loop = line
+        self._found, self._ledger = report
+
+    def findings(self, ledger: Ledger) -> list[Finding]:
+        """What is wrong with the gradients."""
+        if self._loop is None and not self._steps.is_watched:
+            rows = [f"the loop of line {line}: {why}" for line, why in self._why.items()]
+            ledger.skipped += [Skipped(WHAT, why) for why in rows]
+            return []
+        ledger.checked.extend(self._ledger.checked)
+        ledger.skipped.extend(self._ledger.skipped)
+        ledger.planted = ledger.planted or self._ledger.planted
+        return self._found
+
+
+def _certified(line: int, frame: FrameType, before: Shapes) -> tuple[list[Finding], Ledger] | str:
+    """What a turn shows; why it shows nothing."""
+    seen = Checked(WHAT, "training step by hand", 2, 0.0, "two turns of its loop")
+    try:
+        turn = turn_of(line, frame)
+        if found := [*grown(turn, before)]:
+            return found, Ledger(checked=[seen])
+        steps = steps_of_turn(turn)
+        if left := added_up(steps):
+            return [not_reset(*left)], Ledger(checked=[seen])
+        step = subject_of_turn(turn, steps)
+    except UnlikeError as error:
+        return str(error)
+    report = certify("script", [step])
+    return list(report.findings), _with_scale(report.ledger, step)
+
+
+def _with_scale(ledger: Ledger, step: HandStep) -> Ledger:
+    """The ledger, with what all gradients have in common."""
+    if step.scale != 1:
+        why = f"they are those of {step.scale:.4g} times `{step.loss}`, all of them: as by the rate"
+        ledger.skipped.append(Skipped(f"{WHAT}: a common factor", why))
+    return ledger
