@@ -57,6 +57,7 @@ RULES: tuple[Rule, ...] = (
     names.other_name_throughout,
     names.other_index,
     names.other_number,
+    names.other_flag,
     names.guarded_index,
     names.exchanged,
     said.as_in_forward,
