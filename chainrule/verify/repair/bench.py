@@ -20,6 +20,7 @@ from chainrule.verify.repair.syntax import are_parts
 from chainrule.verify.repair.synthesis import new_gradients
 from chainrule.verify.repair.terms import missing
 from chainrule.verify.repair.truth import Doubt, doubt_at, doubts
+from chainrule.verify.repair.uses import turn_counts
 from chainrule.verify.repair.weigh import weighed
 
 NAMED = 0.3
@@ -98,6 +99,9 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
     named = scene.draft.body[edit.start : edit.end]
     if edit.code == "factor" and "size" in codes and named.isdigit():
         edit = replace(edit, code="size")  # Right as captured: the number is a size of that.
+    counts = turn_counts(scene.draft) if edit.code == "factor" else set[tuple[int, int]]()
+    if any(first <= edit.start and edit.end <= last for first, last in counts):
+        edit = replace(edit, code="region")  # Turns, and with them elements, come or go.
     words = set(re.findall(r"[A-Za-z_]\w*", edit.text))
     cost = edit.cost - NAMED * (edit.code in codes) - _UNREAD * bool(words & scene.unread)
     cost += doubt_at(places, edit.start, edit.end)

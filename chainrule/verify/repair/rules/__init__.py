@@ -9,6 +9,7 @@ from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.rules import (
     axes,
     cases,
+    counts,
     elements,
     factors,
     letting,
@@ -69,6 +70,8 @@ RULES: tuple[Rule, ...] = (
     elements.off_by_one,
     elements.one_more_each,
     elements.other_turns,
+    counts.rounded_up,
+    counts.to_the_end,
     elements.turned,
     places.exchanged_slices,
     places.exchanged_values,
