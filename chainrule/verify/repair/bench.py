@@ -99,9 +99,6 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
     named = scene.draft.body[edit.start : edit.end]
     if edit.code == "factor" and "size" in codes and named.isdigit():
         edit = replace(edit, code="size")  # Right as captured: the number is a size of that.
-    counts = turn_counts(scene.draft) if edit.code == "factor" else set[tuple[int, int]]()
-    if any(first <= edit.start and edit.end <= last for first, last in counts):
-        edit = replace(edit, code="region")  # Turns, and with them elements, come or go.
     words = set(re.findall(r"[A-Za-z_]\w*", edit.text))
     cost = edit.cost - NAMED * (edit.code in codes) - _UNREAD * bool(words & scene.unread)
     cost += doubt_at(places, edit.start, edit.end)
@@ -116,7 +113,14 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
         cost += _ELSEWHERE
     elif (edit.start, edit.end) in scene.read_once and named in scene.flowing:
         cost += _ELSEWHERE / edit.text.count(named) if named in edit.text else _ELSEWHERE
-    return replace(edit, cost=cost)
+    return replace(edit, cost=cost, code=_code(scene, edit))
+
+
+def _code(scene: Scene, edit: Edit) -> str:
+    """The mistake that an edit undoes: with another number of turns, elements come or go."""
+    counts = turn_counts(scene.draft) if edit.code == "factor" else set[tuple[int, int]]()
+    within = any(first <= edit.start and edit.end <= last for first, last in counts)
+    return "region" if within else edit.code
 
 
 def _quick(bench: Bench) -> Iterator[list[Edit]]:

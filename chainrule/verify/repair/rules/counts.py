@@ -21,7 +21,7 @@ def rounded_up(scene: Scene) -> Iterator[Edit]:
                 continue
         if is_count(whole) and is_count(size) and size > 0 and whole % size:
             pieces = f"-{as_part(scene.draft, left, UNARY)} // {scene.draft.src(right)}"
-            yield scene.put(node, f"-({pieces})", "lengths", 0.7)
+            yield scene.put(node, f"-({pieces})", "lengths", 0.5)
 
 
 def to_the_end(scene: Scene) -> Iterator[Edit]:
@@ -37,4 +37,4 @@ def to_the_end(scene: Scene) -> Iterator[Edit]:
         while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add | ast.Sub):
             first = first.left
         if first is not end and is_count(size) and size > 1:
-            yield scene.put(end, scene.draft.src(first), "lengths", 0.7)
+            yield scene.put(end, scene.draft.src(first), "lengths", 0.5)
