@@ -235,7 +235,8 @@ def _edited(evidence: Evidence, finding: Finding) -> Finding:
     if own is None:
         return refined(finding, (), correction, correction.place)
     place = finding.place if own.misplaced else own.correction.place
-    return refined(finding, own.codes, correction, place)
+    said = own.correction.formula or correction.formula  # of the edit, if that gives the name
+    return refined(finding, own.codes, replace(correction, formula=said), place)
 
 
 def _decided(subject: Subject, finding: Finding) -> Finding:

@@ -21,6 +21,8 @@ _PARTIAL = ("stale", "one_sided", "size")
 """Names that say when it is wrong: one that both witnesses give says more."""
 _OF_NUMBERS = ("dropped", "factor", "size", "wrong_value")
 """Names of edits, another index say, that tell less than that a gradient is dropped."""
+_OF_PIECES = ("missing_term", "overwritten", "region", "dropped")
+"""What it looks like where the last piece is left out, as an edit of their number tells."""
 _MOST_NAMES = 4
 
 
@@ -64,7 +66,9 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
     )
     needless = code == "extra_term" and names[0].code == "wrong_axis"
     lost = names[0].code == "dropped" and code not in _OF_NUMBERS
-    first = not others or others[0].rank >= plain or names[0].code == code or needless or lost
+    piece = code == "lengths" and names[0].code in _OF_PIECES
+    plainly = not others or others[0].rank >= plain
+    first = plainly or names[0].code == code or needless or lost or piece
     if known is not None and not (first or second):
         return names
     at = 0 if first or second else 1

@@ -57,8 +57,10 @@ def mixups(place: Place | None, source: Source | None) -> list[Mixup]:
 
 def _by_position(forward: ast.FunctionDef, read: list[list[str]]) -> Iterator[Mixup]:
     """A tuple that is kept beside one of as many names that is unpacked."""
-    for names, line in _kept(forward):
-        for others in read:
+    every = list(_kept(forward))
+    whole = [names for names, _ in every]
+    for names, line in every:
+        for others in [r for r in read if r not in whole]:  # some are kept as they are read
             same = len(set(names) & set(others))
             if len(others) == len(names) and same == len(names) - 1:
                 pairs = zip(names, others, strict=True)

@@ -11,6 +11,7 @@ from chainrule.verify.diagnose import constants, measure
 from chainrule.verify.diagnose.case import Case
 from chainrule.verify.diagnose.constants import Constant
 from chainrule.verify.diagnose.guess import Guess, Mend, Pull, guess
+from chainrule.verify.diagnose.unheard import unheard
 from chainrule.verify.subject import Array
 
 _FEW = 3
@@ -27,7 +28,7 @@ def scaled(case: Case) -> Iterator[Guess]:
         return
     if np.all(case.tiny_A):
         if len(case.ys) > 1 and not nothing_at(case, case.xs, whole=True):
-            yield _unheard(case)
+            yield from unheard(case)
         elif _nothing(case):
             yield dropped(case)
     elif constants.near(c, -1.0):
@@ -78,19 +79,6 @@ def nothing_at(case: Case, xs: Sequence[Any], whole: bool = False) -> bool:
     every = [measure.drawn(rng, y.shape) for y in ys]
     gs = every if whole else measure.only(ys, o, every[o])
     return not np.any(measure.pulled(case.subject, xs, gs, case.k))
-
-
-def _unheard(case: Case) -> Guess:
-    """What comes in for one output has no part in what comes back."""
-    o = case.found.output
-    return guess(
-        "missing_term",
-        0.5,
-        f"A = 0 for y[{o}], and not for other outputs",
-        f"the cotangent of y[{o}] has no part in {case.input}_bar",
-        left=case.left(0 * case.N),
-        formula=f"add what comes back from y[{o}] to {case.input}_bar",
-    )
 
 
 def _conjugated(case: Case) -> Guess:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from chainrule.verify import where
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
 from chainrule.verify.pytorch.holding import holding
+from chainrule.verify.pytorch.outside import Notes, Outside
 from chainrule.verify.pytorch.replays import Replay
 from chainrule.verify.subject import Subject
 
@@ -67,6 +68,8 @@ class Capture:
     calls: list[Captured] = field(default_factory=list[Captured])
     skipped: list[Skipped] = field(default_factory=list[Skipped])
     bytes: int = 0
+    outside: Outside = field(default_factory=Outside)
+    """What the calls read outside of the arguments."""
     hidden: int = 0
     """Calls made without a graph, as those of a checkpointed forward are."""
     owners: list[str] = field(default_factory=list[str])
@@ -141,6 +144,7 @@ def capturing(
     try:
         yield capture
     finally:
+        capture.outside.stop()
         with _lock:
             _active.remove(capture)
             if not _active:
@@ -148,17 +152,23 @@ def capturing(
 
 
 def _applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    if not cls.__module__.startswith(_NOT_USERS):
-        for capture in tuple(_active):
-            _noted(capture, cls, args)
     compiled = cast("Any", super(_LEVEL, cls))
-    return compiled.apply(*args, **kwargs)
+    if cls.__module__.startswith(_NOT_USERS):
+        return compiled.apply(*args, **kwargs)
+    rows = [(capture, _noted(capture, cls, args)) for capture in tuple(_active)]
+    out = compiled.apply(*args, **kwargs)
+    for capture, notes in rows:
+        with suppress(Exception):  # it is then not compared
+            capture.outside.ended(cls, notes, out)
+    return out
 
 
-def _noted(capture: Capture, function: type[Function], args: Sequence[Any]) -> None:
+def _noted(capture: Capture, function: type[Function], args: Sequence[Any]) -> Notes:
     """Our failure is not the program's."""
     try:
         capture.note(function, args)
+        return capture.outside.begins(function)
     except Exception as error:
         why = f"the call could not be recorded: {type(error).__name__}: {error}"
         capture.skipped.append(Skipped(function.__name__, why))
+        return {}

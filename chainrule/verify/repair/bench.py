@@ -20,6 +20,7 @@ from chainrule.verify.repair.syntax import are_parts
 from chainrule.verify.repair.synthesis import new_gradients
 from chainrule.verify.repair.terms import missing
 from chainrule.verify.repair.truth import Doubt, doubt_at, doubts
+from chainrule.verify.repair.uses import turn_counts
 from chainrule.verify.repair.weigh import weighed
 
 NAMED = 0.3
@@ -112,7 +113,14 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
         cost += _ELSEWHERE
     elif (edit.start, edit.end) in scene.read_once and named in scene.flowing:
         cost += _ELSEWHERE / edit.text.count(named) if named in edit.text else _ELSEWHERE
-    return replace(edit, cost=cost)
+    return replace(edit, cost=cost, code=_code(scene, edit))
+
+
+def _code(scene: Scene, edit: Edit) -> str:
+    """The mistake that an edit undoes: with another number of turns, elements come or go."""
+    counts = turn_counts(scene.draft) if edit.code == "factor" else set[tuple[int, int]]()
+    within = any(first <= edit.start and edit.end <= last for first, last in counts)
+    return "region" if within else edit.code
 
 
 def _quick(bench: Bench) -> Iterator[list[Edit]]:

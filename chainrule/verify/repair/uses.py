@@ -107,3 +107,15 @@ def origin(draft: Draft, node: ast.expr) -> ast.expr:
             if isinstance(target, ast.Name) and target.id == node.id and is_literal(value):
                 return value
     return node
+
+
+def turn_counts(draft: Draft) -> set[tuple[int, int]]:
+    """Where it is said how many turns a loop has: in `range(...)`, or where a name that nothing
+    else reads gets its value."""
+    calls = [n for n in draft.nodes if isinstance(n, ast.Call)]
+    ranges = [n for n in calls if isinstance(n.func, ast.Name) and n.func.id == "range"]
+    bounds = [a for n in ranges for a in n.args]
+    named = {a.id for a in bounds if isinstance(a, ast.Name)}
+    named -= {n.id for n in reads(draft) if n not in bounds}
+    given = [n for n in draft.nodes if isinstance(n, ast.Assign) and bases(n.targets[0]) <= named]
+    return {draft.span(n) for n in (*bounds, *[n.value for n in given])}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -100,7 +101,22 @@ class TorchFunctions(FunctionsObserver):
         """Certify every captured call; note those that were not."""
         found = super().findings(ledger)
         ledger.skipped.extend(self._capture.skipped)
-        return found
+        return [*found, *self._outdated(ledger)]
+
+    def _outdated(self, ledger: Ledger) -> list[Finding]:
+        """Values outside that have changed before the backward read them."""
+        from chainrule.verify.script.outdated import outdated
+
+        changes = list(self._capture.outside.changed.values())
+        if not changes:
+            return []
+        try:
+            found = apart(lambda: outdated(changes, self._capture.calls))
+        except LostError as error:
+            why = f"what their backwards read outside could not be checked: {error}"
+            ledger.skipped.append(Skipped("Functions", why))
+            return []
+        return [replace(f, victims=tuple(self.upstream().get(f.subject, ()))) for f in found]
 
 
 class OwnFunctions(FunctionsObserver):

@@ -84,18 +84,19 @@ class Unseen:
 
     def _report_kept(self, k: _Kept) -> None:
         from chainrule.verify.pytorch.places import defined
+        from chainrule.verify.pytorch.sources import saves_of
 
         because = (
             f"ctx.{k.name} was set in forward and has other values when backward reads it: "
             "PyTorch checks only what ctx.save_for_backward was given"
         )
-        place = _set_at(defined(k.function.forward), k.name)
+        place = _set_at(defined(getattr(k.function, saves_of(k.function))), k.name)
         self._add(k.function.__name__, "torch.autograd.Function", f"ctx.{k.name}", because, place)
 
     def _add(self, subject: str, kind: str, what: str, because: str, place: Place | None) -> None:
         name = Name("unseen_change", because)
         advice = (
-            "keep it with ctx.save_for_backward, and do not change it in place"
+            "keep a copy of it, or leave it as it is until the backward pass has run"
             if what.startswith("ctx.")
             else "change a copy: x = x.clone() before, or write the change without `.data`"
         )

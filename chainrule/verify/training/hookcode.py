@@ -37,6 +37,13 @@ def drawn_at(code: CodeType) -> int:
     return min([n.lineno for n in _draws(code)], default=code.co_firstlineno)
 
 
+def returned_at(code: CodeType) -> int:
+    """The first line that returns something; that of the hook if none does so by that word."""
+    inside = [n for hook in _hooks(code) for n in ast.walk(hook)]
+    lines = [n.lineno for n in inside if isinstance(n, ast.Return) and n.value is not None]
+    return min(lines, default=code.co_firstlineno)
+
+
 def has_generator(code: CodeType) -> bool:
     """Whether it draws random numbers from a generator of its own, as far as its text tells."""
     return any(k.arg == "generator" for n in _draws(code) for k in n.keywords)

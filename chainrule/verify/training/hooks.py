@@ -1,7 +1,9 @@
 """Hooks that change the gradient which they are given, and return nothing.
 
 A hook that only looks (`log.append(g.abs_().mean())`) changes what all that follow get. One that
-returns its gradient is meant to change it; so is `register_post_accumulate_grad_hook`.
+returns its gradient is meant to change it; so is `register_post_accumulate_grad_hook`. How much one
+changes that returns another is a note: whether that is the loss's gradient nobody but its author
+knows.
 """
 
 from __future__ import annotations
@@ -15,8 +17,14 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Handlers, Part
-from chainrule.verify.training.hookcode import Write, drawn_at, has_generator, write_of
-from chainrule.verify.training.hooktap import HookCalled, HookTap
+from chainrule.verify.training.hookcode import (
+    Write,
+    drawn_at,
+    has_generator,
+    returned_at,
+    write_of,
+)
+from chainrule.verify.training.hooktap import ROUNDED, Change, HookCalled, HookTap
 from chainrule.verify.training.said import looked, said
 
 _COLLECTIVE = frozenset({"all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather"})
@@ -26,7 +34,7 @@ _RULE = "PyTorch: a hook should not modify its argument, but may return a new gr
 
 @final
 class Hooks(Part):
-    """Finds `writes` and `not_deterministic` in hooks."""
+    """Finds `writes`, `hooked` and `not_deterministic` in hooks."""
 
     title = "hooks of the backward pass"
 
@@ -46,11 +54,16 @@ class Hooks(Part):
         self._calls.setdefault(e.code, []).append(e)
 
     def found(self, ledger: Ledger) -> list[Finding]:
-        """One for each hook that writes, or draws random numbers."""
+        """One for each hook that writes, returns another gradient, or draws random numbers."""
         if self._calls:
             looked(ledger, self.title, f"{len(self._calls)} hooks, values and versions")
         rows = [(code, [e for e in calls if e.what]) for code, calls in self._calls.items()]
         found = [_finding(code, written) for code, written in rows if written]
+        found += [
+            _replaces(code, changes)
+            for code, written in rows
+            if not written and (changes := _changes(self._calls[code]))
+        ]
         drew = {
             code: sum([e.drew or (e.returned and has_generator(code)) for e in calls])
             for code, calls in self._calls.items()
@@ -75,6 +88,33 @@ def _finding(code: CodeType, calls: Sequence[HookCalled]) -> Finding:
     )
 
 
+def _changes(calls: Sequence[HookCalled]) -> list[Change]:
+    """By how much a hook has changed gradients by what it returned, the largest change first."""
+    changes = [e.instead for e in calls if e.instead is not None and e.instead.moved]
+    return sorted(changes, key=lambda c: -c.share)
+
+
+def _replaces(code: CodeType, changes: Sequence[Change]) -> Finding:
+    most = f"the hook returns another gradient than it was given: {_in_numbers(changes[0])}"
+    because = most + _by_factor([c.factor for c in changes])
+    advice = "if it is meant, nothing is to be done; a hook that only looks returns nothing"
+    place = Place(code.co_filename, returned_at(code), code.co_qualname)
+    return said("note", "hooked", because, advice, place, subject=code.co_qualname)
+
+
+def _by_factor(factors: Sequence[float | None]) -> str:
+    """What a hook has multiplied gradients by, if it has done so in each of its calls."""
+    known = [f for f in factors if f is not None]
+    if len(known) < len(factors):
+        return ""
+    low, high = min(known), max(known)
+    if high - low > ROUNDED * abs(high):
+        return f"; they are multiplied by another number in each call, {low:.6g} to {high:.6g}"
+    if abs(high - 1) <= ROUNDED:
+        return "; what has changed is 0, or was"
+    return f"; what is not 0 is multiplied by {high:.6g}"
+
+
 def _random(code: CodeType, times: int) -> Finding:
     because = (
         f"in {times} of its first calls the hook drew random numbers and returned a gradient: a "
@@ -94,10 +134,12 @@ def _advice(write: Write | None) -> str:
 def _change(call: HookCalled) -> str:
     if call.change is None:
         return "its version has changed"
-    moved, size, share = call.change
-    if not moved:
-        return "no value has changed so far"
-    return f"{moved} of {size} elements changed, the gradient by {share:.3g} of its norm"
+    return _in_numbers(call.change) if call.change.moved else "no value has changed so far"
+
+
+def _in_numbers(change: Change) -> str:
+    elements = f"{change.moved} of {change.size} elements changed"
+    return f"{elements}, the gradient by {change.share:.3g} of its norm"
 
 
 def _level(code: CodeType, calls: Sequence[HookCalled], write: Write | None) -> Level:

@@ -440,7 +440,44 @@ for epoch in range(6):
     opt.step()
     record("loss", loss)
 """
+SHARED_WEIGHTS = """
+class Weighed(torch.autograd.Function):
+    @staticmethod
+    def forward(x, weights, power):
+        return (x * weights) ** power
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, weights, power = inputs
+        ctx.save_for_backward(x)
+        ctx.weights, ctx.power = weights, power
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        inner = x * ctx.weights
+        return g * ctx.power * inner ** (ctx.power - 1) * ctx.weights, None, None
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(6, 5), nn.Linear(5, 5), nn.Linear(5, 1)
+        self.register_buffer("room", torch.ones(5))
+    def weigh(self, h):
+        self.room.data.copy_(1 + h.detach().abs().mean(0))
+        return Weighed.apply(h, self.room, 3)
+    def forward(self, x):
+        return self.c(self.weigh(torch.tanh(self.b(self.weigh(torch.tanh(self.a(x)))))))
+
+net = Net()
+opt = torch.optim.SGD(net.parameters(), lr=1e-3)
+for epoch in range(4):
+    opt.zero_grad()
+    F.mse_loss(net(X), Y).backward()
+    opt.step()
+"""
 WRONG = [
+    (SHARED_WEIGHTS, "unseen_change", "ctx.weights, ctx.power = weights.clone(), power"),
     (LISTED, "detached", "likely = torch.stack(said)"),
     (IN_NUMPY, "detached", "torch.exp(scores - scores.amax(dim=1, keepdim=True))"),
     (ROUNDED, "no_gradient", "- 3 * torch.tanh(coder(X))).detach()"),

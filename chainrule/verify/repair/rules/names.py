@@ -21,6 +21,9 @@ from chainrule.verify.trees import tree_of
 _AS_KEPT = 0.4
 """How unlikely it is that names are exchanged which the forward keeps in the same order."""
 
+_AS_ARGUMENTS = 0.6
+"""How likely it is that gradients are asked for in the order of arguments that their names say."""
+
 _READ = (ast.Name, ast.Attribute, ast.Subscript)
 """What reads a value that is there."""
 
@@ -128,6 +131,15 @@ def other_number(scene: Scene) -> Iterator[Edit]:
                 yield scene.put(node, owner + name, "wrong_value", 1.2 + unlike)
 
 
+def other_flag(scene: Scene) -> Iterator[Edit]:
+    """Another local name that says yes or no: `if need_x` to `if need_b`."""
+    flags = [k for k, v in scene.watched.names.items() if isinstance(v, bool)]
+    for node in [n for n in scene.expressions if isinstance(n, ast.Name) and n.id in flags]:
+        for name in flags:
+            if name != node.id:
+                yield scene.put(node, name, "wrong_value", 0.9)
+
+
 def guarded_index(scene: Scene) -> Iterator[Edit]:
     """The element before, or after, with what stands in for it at the end of a loop: `hs[t]` to
     `(hs[t - 1] if t > 0 else h0)`."""
@@ -187,6 +199,14 @@ def other_order(scene: Scene) -> Iterator[Edit]:
                 yield from _exchanged(scene, value, "wrong_input")
             case ast.Lambda(body=ast.Tuple() as value):
                 yield from _exchanged(scene, value, "wrong_input")
+            case ast.Assign(
+                targets=[ast.Tuple() | ast.List() as value],
+                value=ast.Attribute(attr="needs_input_grad"),
+            ):
+                told = _as_arguments(scene, [scene.draft.src(e) for e in value.elts])
+                for e in _exchanged(scene, value, "wrong_value"):
+                    better = _as_arguments(scene, e.text.split(", ")) - told
+                    yield replace(e, cost=e.cost - _AS_ARGUMENTS * better)
             case ast.Assign(targets=[ast.Tuple() | ast.List() as value]):
                 more = _AS_KEPT * _is_kept_so(scene, value)
                 found = _exchanged(scene, value, "wrong_value")
@@ -195,6 +215,22 @@ def other_order(scene: Scene) -> Iterator[Edit]:
                 yield from _exchanged(scene, value, "wrong_value")
             case _:
                 continue
+
+
+def _as_arguments(scene: Scene, names: list[str]) -> bool:
+    """Whether names are those of the forward's arguments in their order: `need_x, need_w`."""
+    source = scene.draft.source
+    own = source.computing or source.forward
+    given = [] if own is None else [a.arg for a in _arguments(own.text)]
+    given = given[source.computing is None :]
+    pairs = list(zip(names, given, strict=False))
+    return bool(pairs) and all(a == b or a.endswith(f"_{b}") or a == "_" for a, b in pairs)
+
+
+def _arguments(text: str) -> list[ast.arg]:
+    """Arguments of the function that a text defines."""
+    found = [n for n in ast.walk(tree_of(text)) if isinstance(n, ast.FunctionDef)]
+    return found[0].args.args if found else []
 
 
 def _is_kept_so(scene: Scene, value: ast.Tuple | ast.List) -> bool:

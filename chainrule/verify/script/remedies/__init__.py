@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from chainrule.verify.finding import Correction, Finding
+from chainrule.verify.script.remedies.copies import kept_apart
 from chainrule.verify.script.remedies.cuts import joined
 from chainrule.verify.script.remedies.domains import domain
 from chainrule.verify.script.remedies.dtypes import finer, switched_on, usual_scale, wider
@@ -50,7 +51,7 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "clip_scaled": (unscaled,),
     "clip_idle": (clipped_in_time,),
     "scheduled_first": (later,),
-    "unseen_change": (changed_late,),
+    "unseen_change": (kept_apart, changed_late),
     "recomputed": (same_numbers,),
     "not_optimized": (registered, built_late, added_later, given_all, given_other),
     "no_gradient": (straight, given_other),
