@@ -92,6 +92,10 @@ class Run:
         """See `Subject.repeated`; widened, and errors as for `pull`."""
         return self._asked(lambda: self.subject.repeated(xs, gs))
 
+    def resumed(self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]) -> Bars | None:
+        """See `Subject.resumed`; widened, and errors as for `pull`."""
+        return self._asked(lambda: self.subject.resumed(xs, others, gs))
+
     def _asked(self, ask: Callable[[], Bars | None]) -> Bars | None:
         self._count()
         try:

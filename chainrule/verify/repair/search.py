@@ -17,6 +17,7 @@ from chainrule.verify.repair.draft import Draft, Edit, UnreadableError
 from chainrule.verify.repair.lab import laboratory
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.rules import OF_FORWARDS, edits
+from chainrule.verify.repair.rules.anew import kept_anew
 from chainrule.verify.repair.rules.saved import (
     another_name,
     keeping_edits,
@@ -164,7 +165,14 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
     if not problem.posed or (lab := laboratory(problem, first, at)) is None:
         return
     start = Version(first, (), lab.errors)
-    rules = (kept_copies, another_name, kept_others, kept_functions, kept_at_another_time)
+    rules = (
+        kept_anew,
+        kept_copies,
+        another_name,
+        kept_others,
+        kept_functions,
+        kept_at_another_time,
+    )
     proposed = [e for rule in rules for e in spared(problem.failures, rule, lab.scene)]
     proposed += keeping_edits(lab.scene, partial(edits, rules=OF_FORWARDS))
     more = [_TWICE * kept_twice(lab.scene, e) - _LAST * e.start / len(first.body) for e in proposed]
