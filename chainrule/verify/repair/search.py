@@ -179,7 +179,7 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
     costs = [e.cost - NAMED * (e.code in codes) + m for e, m in zip(proposed, more, strict=True)]
     proposed = [replace(e, cost=c) for e, c in zip(proposed, costs, strict=True)]
     for edit in sorted(proposed, key=cost_of):
-        found = None if problem.over else _applied(problem, at, start, edit)
+        found = None if problem.over else applied(problem, at, start, edit)
         if found is not None and found.right:
             yield found
 
@@ -228,7 +228,7 @@ def _both(problem: Problem, at: Target, a: Version, b: Version) -> Version | Non
     before = [s.edit for s in a.steps if s.edit.start < edit.start]
     shift = sum([len(e.text) - (e.end - e.start) for e in before])
     moved = replace(edit, start=edit.start + shift, end=edit.end + shift)
-    return _applied(problem, at, a, moved)
+    return applied(problem, at, a, moved)
 
 
 def replayed(first: Draft, steps: Sequence[Step], some: Sequence[Step]) -> Draft:
@@ -267,7 +267,7 @@ def _tried(problem: Problem, version: Version, bench: Bench, stage: Stage) -> It
         for edit in batch:
             if problem.over or edit.cost > enough + SLACK:
                 break
-            found = _applied(problem, bench.lab.target, version, edit)
+            found = applied(problem, bench.lab.target, version, edit)
             if found is not None and found.draft.body not in seen:
                 seen.add(found.draft.body)
                 mended |= found.steps[-1].mended
@@ -283,7 +283,7 @@ def _by_chance(problem: Problem, found: Version) -> bool:
     return found.right and not problem.right(found.draft.compiled(), set(found.mended))
 
 
-def _applied(problem: Problem, at: Target, version: Version, edit: Edit) -> Version | None:
+def applied(problem: Problem, at: Target, version: Version, edit: Edit) -> Version | None:
     """The version after the edit; None if it cannot be run, or harms what was right."""
     draft = version.draft.edited(edit)
     try:

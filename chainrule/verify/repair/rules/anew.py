@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 
 from chainrule.verify.diagnose.once_text import Once, kept_once
-from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.draft import Draft, Edit
 from chainrule.verify.repair.scene import Scene
 
 
@@ -27,11 +27,7 @@ def _always(scene: Scene, once: Once) -> str:
     draft = scene.draft
     match once.node:
         case ast.If(body=body):
-            start, end = draft.span(body[0])[0], draft.span(body[-1])[1]
-            if body[0].lineno == once.node.lineno:
-                return draft.body[start:end]
-            lines = textwrap.dedent(" " * body[0].col_offset + draft.body[start:end])
-            return textwrap.indent(lines, " " * once.node.col_offset).lstrip()
+            return body_alone(draft, once.node, body)
         case ast.IfExp(body=value, orelse=other):
             return draft.src(value if once.kept is value else other)
         case ast.Call(func=ast.Attribute(attr="get") | ast.Name()):
@@ -43,3 +39,12 @@ def _always(scene: Scene, once: Once) -> str:
             return ""
         case _:
             return ""
+
+
+def body_alone(draft: Draft, node: ast.stmt, body: list[ast.stmt]) -> str:
+    """The body of a statement, as it stands without that."""
+    start, end = draft.span(body[0])[0], draft.span(body[-1])[1]
+    if body[0].lineno == node.lineno:
+        return draft.body[start:end]
+    lines = textwrap.dedent(" " * body[0].col_offset + draft.body[start:end])
+    return textwrap.indent(lines, " " * node.col_offset).lstrip()
