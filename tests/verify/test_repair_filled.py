@@ -1,11 +1,12 @@
-"""Gradients that are filled by index, one of which was forgotten: told beside the others, filled
-likewise."""
+"""Gradients that are filled by index: a forgotten one is told beside the others and filled
+likewise, a 1 where the cotangent belongs is replaced by it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import pytest
 
 from chainrule import verify
 
@@ -87,3 +88,63 @@ def test_a_place_without_an_index_is_told_beside_the_others() -> None:
 def test_all_places_filled_are_right() -> None:
     report = found(Ratings())
     assert report.ok, str(report)
+
+
+def top(x: Any) -> Any:
+    best = x.argmax(axis=1)
+    return x[np.arange(len(x)), best], (x.shape, best)
+
+
+def top_backward(g: Any, cache: Any) -> Any:
+    shape, best = cache
+    dx = np.zeros(shape)
+    dx[np.arange(len(g)), best] = 1.0
+    return dx
+
+
+def over_time(x: Any) -> Any:
+    where = x.argmax(axis=1)[:, None]
+    return np.take_along_axis(x, where, axis=1)[:, 0], (x.shape, where)
+
+
+def over_time_backward(g: Any, cache: Any) -> Any:
+    shape, where = cache
+    dx = np.zeros(shape)
+    np.put_along_axis(dx, where, 1.0, axis=1)
+    return dx
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "shape", "after"),
+    [
+        (top, top_backward, (5, 4), "dx[np.arange(len(g)), best] = g"),
+        (
+            over_time,
+            over_time_backward,
+            (3, 5, 2),
+            "np.put_along_axis(dx, where, g[:, None, :], 1)",
+        ),
+    ],
+    ids=["index", "call"],
+)
+def test_ones_are_written_where_the_cotangent_belongs(
+    forward: Any, backward: Any, shape: tuple[int, ...], after: str
+) -> None:
+    (finding,) = verify.pair(forward, backward, rng.normal(size=shape)).findings
+    assert finding.name.code == "ignores_cotangent"
+    assert finding.correction is not None and finding.correction.rechecked
+    assert finding.correction.after.replace("axis=1", "1").strip() == after
+    assert finding.place == finding.correction.place
+
+
+def test_ones_that_are_meant_are_right() -> None:
+    def forward(x: Any) -> Any:
+        best = x.argmax(axis=1)
+        return x[np.arange(len(x)), best].sum()
+
+    def backward(g: Any, x: Any) -> Any:
+        dx = np.zeros_like(x)
+        dx[np.arange(len(x)), x.argmax(axis=1)] = 1.0
+        return g * dx
+
+    assert verify.pair(forward, backward, rng.normal(size=(5, 4))).ok
