@@ -115,7 +115,7 @@ def renewed(run: Run, base: Base) -> bool:
     says = "what a call on other values has kept is used again by the next one: its result changes"
     if later is None or all(apart(first[k], later[k]) <= _LOOSE for k in run.wanted):
         return True
-    at = run.subject.outdated(base.xs, other, gs)
+    at = run.outdated(base.xs, other, gs)
     return _compared(run, "stale", first, later, says, resumed=True, at=at)
 
 
