@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.verify.place import Place
 from chainrule.verify.subject import Array, Flow, Source, Subject, wanted
 
 _SAME = 1e-6
@@ -56,6 +57,19 @@ class _Symmetric(Subject):
         """The second of two calls at the symmetric matrices."""
         found = self.subject.repeated(self._made(xs), gs)
         return None if found is None else self._made(found)
+
+    def resumed(
+        self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
+    ) -> tuple[Array | None, ...] | None:
+        """The same after another call."""
+        found = self.subject.resumed(self._made(xs), self._made(others), gs)
+        return None if found is None else self._made(found)
+
+    def outdated(
+        self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
+    ) -> Place | None:
+        """The line that keeps it, as without."""
+        return self.subject.outdated(self._made(xs), self._made(others), gs)
 
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:
         """What is written into, as without."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from chainrule.verify.arrays.layer import subject_of_layer
 from chainrule.verify.arrays.pair import subject_of_pair
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.repair import Repaired, repairs
+from chainrule.verify.repair.draft import Draft
+from chainrule.verify.repair.present import correction
+from chainrule.verify.subject import Source
 
 rng = np.random.default_rng(5)
 
@@ -250,6 +254,34 @@ def test_a_gradient_that_was_made_and_not_returned_is_returned_in_its_shape() ->
 def test_changes_that_are_close_together_are_shown_in_one_piece() -> None:
     correction = repaired(normed, normed_backward, (5, 3)).correction
     assert "..." not in correction.before + correction.after
+
+
+def test_a_line_that_goes_is_where_the_correction_stands() -> None:
+    def forward(x: Any) -> Any:
+        return np.sin(x)
+
+    def backward(g: Any, x: Any) -> Any:
+        slope = np.cos(x)
+        g = np.clip(g, -0.7, 0.7)
+        return g * slope
+
+    shown = repaired(forward, backward, (3, 5)).correction
+    assert shown.place is not None
+    assert shown.place.text == "g = np.clip(g, -0.7, 0.7)"
+    assert shown.before.splitlines()[0].strip() == shown.place.text
+    assert shown.after.strip() == "return g * slope"
+
+
+def test_changes_that_are_far_apart_show_no_line_twice() -> None:
+    lines = [f"    a{i} = {i}" for i in range(20)]
+    text = "\n".join(["def f():", *lines, ""])
+    changed = "\n".join(
+        ["def f():", *lines[1:2], "    b = 1", *lines[2:18], "    c = 1", *lines[18:], ""]
+    )
+    first = Draft(Source("f.py", 1, text, lambda: None, lambda _: None), "", text, "", False)
+    shown = correction(first, replace(first, body=changed), (), 0.0)
+    assert shown.before == "    a0 = 0\n    a1 = 1\n    ...\n    a17 = 17"
+    assert shown.after == "    a1 = 1\n    b = 1\n    ...\n    a17 = 17\n    c = 1"
 
 
 def test_a_digit_that_was_mistyped_is_found() -> None:

@@ -6,8 +6,6 @@ measured depends on what was measured before.
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +15,8 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.errors import ConfigError, describe
-from chainrule.verify.arrays import at_once, convention, parameters
+from chainrule.verify.arrays import at_once, calls, convention, parameters
+from chainrule.verify.arrays.calls import are_sums, reset_of
 from chainrule.verify.arrays.convention import RATE, Convention, Side
 from chainrule.verify.arrays.members import duplicate, is_object, walk
 from chainrule.verify.arrays.methods import functions_of, methods_of, results_of, split
@@ -36,18 +35,12 @@ from chainrule.verify.copies import left_by_forward, twins, written
 from chainrule.verify.place import Place
 from chainrule.verify.reading import (
     argument_names,
-    parameters_of,
     place_of,
     source_of,
     with_forward,
 )
 from chainrule.verify.streams import Stream, drawn, replayed
 from chainrule.verify.subject import Array, Flow, Input, Source, Subject
-
-_RESET = re.compile(
-    r"^_?(zero|reset|clear)(_?(the_)?(all_)?(grads?|gradients?))?_?$", re.IGNORECASE
-)
-"""What people call the method that sets gradients back."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,15 +112,29 @@ class Layer(Subject):
         layer = self._copy(twins(xs), pulls=True)
         ys, first = self._bars(layer, twins(xs), twins(gs))
         first = tuple(twins(first))  # The second call may write into them.
-        reset = _reset_of(layer)
+        reset = reset_of(layer)
         if reset is not None:
             reset()
         others, second = self._bars(layer, twins(xs), twins(gs))
         same = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ys, others, strict=True))
-        summed = reset is None and _are_sums(first[self.count :], second[self.count :])
+        summed = reset is None and are_sums(first[self.count :], second[self.count :])
         if not same or summed:
             return None
         return second
+
+    def resumed(
+        self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
+    ) -> tuple[Array | None, ...] | None:
+        """What the backward of an object leaves that has run a call with other arguments before.
+        Gradients of parameters may be put together of those of both calls."""
+        return None if self.convention.updates else calls.resumed(self, xs, others, gs)
+
+    def outdated(
+        self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
+    ) -> Place | None:
+        """The line of the one array that the second forward should have kept anew: with it the
+        backward gives what it should."""
+        return calls.outdated(self, xs, others, gs)
 
     def _bars(
         self, layer: Any, xs: list[Any], gs: list[Any]
@@ -222,18 +229,6 @@ class Layer(Subject):
             if isinstance(x, int) and not isinstance(x, bool)
         ]
         return kept_lengths([x.value for x in self.inputs], told)
-
-
-def _reset_of(layer: Any) -> Callable[[], object] | None:
-    """The method that sets an object's gradients back, if it has one."""
-    named = [getattr(layer, n) for n in dir(cast(Any, type(layer))) if _RESET.match(n)]
-    return next((f for f in named if inspect.ismethod(f) and not parameters_of(f)), None)
-
-
-def _are_sums(one: Sequence[Array | None], two: Sequence[Array | None]) -> bool:
-    """Whether all gradients of two calls are twice those of one."""
-    pairs = [(a, b) for a, b in zip(one, two, strict=True) if a is not None and np.any(a)]
-    return all(b is not None and np.allclose(2 * a, b) for a, b in pairs)
 
 
 # --- From an object to its subject ---------------------------------------------------------------

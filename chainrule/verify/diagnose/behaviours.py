@@ -52,6 +52,7 @@ _FORMULA = {
     "wrong_shape": "{x}_bar must have the shape of {x}",
     "raises": "the backward must work wherever the forward does",
 }
+_ANEW = "keep in every call what the backward reads of it"
 _SECONDARY, _LESS = 7.0, 2.7
 _MOST = 300
 """Elements of an input whose true gradient is measured one by one."""
@@ -65,11 +66,12 @@ def behaved(evidence: Evidence, behaviour: Behaviour) -> Iterator[Guess]:
     code = behaviour.code
     if code == "dropped" and evidence.subject.backward_place is None:
         code = "detached"
+    formula = _ANEW if behaviour.data.get("resumed") else _FORMULA.get(behaviour.code, "")
     yield guess(
         code,
         _rank(evidence, behaviour),
         behaviour.says,
-        formula=_FORMULA.get(behaviour.code, "").format(x=name),
+        formula=formula.format(x=name),
         place=behaviour.data.get("at"),
     )
 

@@ -17,6 +17,7 @@ from chainrule.verify.diagnose.guess import Guess, guess
 from chainrule.verify.diagnose.inputs import exchanged
 from chainrule.verify.diagnose.kept_text import kept_another
 from chainrule.verify.diagnose.lost import lost
+from chainrule.verify.diagnose.once_text import kept_by_first_call
 from chainrule.verify.diagnose.paths import through
 from chainrule.verify.diagnose.raw import raw
 from chainrule.verify.diagnose.regions import region
@@ -32,6 +33,7 @@ from chainrule.verify.subject import Subject
 
 RULES: tuple[Callable[[Case], Iterator[Guess]], ...] = (
     changed_later,
+    kept_by_first_call,
     kept_another,
     scaled,
     exchanged,

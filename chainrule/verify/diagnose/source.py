@@ -87,13 +87,24 @@ def _left(tree: ast.AST, subject: Subject) -> dict[str, int]:
     `self.dW`, `grads["w"]`."""
     names, found = [x.name for x in subject.inputs], dict[str, int]()
     for n in ast.walk(tree):
-        if not isinstance(n, (ast.Assign, ast.AugAssign)):
-            continue
-        for t in n.targets if isinstance(n, ast.Assign) else [n.target]:
+        for t in _filled(n):
             place = isinstance(t, (ast.Attribute, ast.Subscript))
             if place and (name := gradient_of(_key(t), names)) is not None:
-                found[name] = max(n.lineno, found.get(name, 0))
+                found[name] = max(t.lineno, found.get(name, 0))
     return found
+
+
+def _filled(node: ast.AST) -> list[ast.expr]:
+    """What a statement assigns to, or writes into by index: `np.add.at(grads["w"], i, g)`."""
+    match node:
+        case ast.Assign(targets=targets):
+            return targets
+        case ast.AugAssign(target=target):
+            return [target]
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="at"), args=[target, *_])):
+            return [target]
+        case _:
+            return []
 
 
 def _beside(names: list[str], left: dict[str, int], k: int) -> int | None:

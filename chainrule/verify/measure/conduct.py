@@ -103,6 +103,22 @@ def again(run: Run, base: Base) -> bool:
     return again is None or _compared(run, "not_reset", first, again, says)
 
 
+def renewed(run: Run, base: Base) -> bool:
+    """Whether a call gives what it gives by itself, though one on other values went before it."""
+    gs = cotangents.random(run, base)
+    other = elsewhere(run.subject, base.xs)
+    first = run.pull(base.xs, gs)
+    try:
+        later = run.resumed(base.xs, other, gs)
+    except UnusableError:
+        return True  # of these other values the forward may not be meant
+    says = "what a call on other values has kept is used again by the next one: its result changes"
+    if later is None or all(apart(first[k], later[k]) <= _LOOSE for k in run.wanted):
+        return True
+    at = run.outdated(base.xs, other, gs)
+    return _compared(run, "stale", first, later, says, resumed=True, at=at)
+
+
 def elsewhere(subject: Subject, xs: Sequence[Any]) -> tuple[Any, ...]:
     """Other values of the inputs: those of other elements, so that signs change too, where the
     forward takes that, and of the same ones where it does not. What is not wanted, a mask or noise,

@@ -78,7 +78,7 @@ class _Examination:
             self._captured(base)
         with self._guarded("a second call"):
             if steady and not run.evidence.is_off:
-                steady = conduct.again(run, base)
+                steady = conduct.again(run, base) and conduct.renewed(run, base)
         with self._guarded("layouts of cotangents"):
             if steady and not run.evidence.wrong:
                 conduct.layouts(run, base)

@@ -15,6 +15,7 @@ import numpy as np
 
 from chainrule import dtypes
 from chainrule.verify.evidence import Behaviour, Evidence, Trial
+from chainrule.verify.place import Place
 from chainrule.verify.subject import Array, Subject, wanted
 
 SEED = 20_240_229
@@ -91,6 +92,20 @@ class Run:
     def repeated(self, xs: Sequence[Any], gs: Sequence[Array]) -> Bars | None:
         """See `Subject.repeated`; widened, and errors as for `pull`."""
         return self._asked(lambda: self.subject.repeated(xs, gs))
+
+    def resumed(self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]) -> Bars | None:
+        """See `Subject.resumed`; widened, and errors as for `pull`."""
+        return self._asked(lambda: self.subject.resumed(xs, others, gs))
+
+    def outdated(
+        self, xs: Sequence[Any], others: Sequence[Any], gs: Sequence[Array]
+    ) -> Place | None:
+        """See `Subject.outdated`; None where that cannot be found out."""
+        try:
+            with np.errstate(all="ignore"):
+                return self.subject.outdated(xs, others, gs)
+        except Exception:  # What is wrong is known without it.
+            return None
 
     def _asked(self, ask: Callable[[], Bars | None]) -> Bars | None:
         self._count()

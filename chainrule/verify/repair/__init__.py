@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, prod
 from time import process_time
 from typing import TypeAlias
@@ -26,6 +27,7 @@ from chainrule.verify.measure.run import epsilon
 from chainrule.verify.place import Place
 from chainrule.verify.repair.draft import Draft, UnreadableError
 from chainrule.verify.repair.helpers import helpers
+from chainrule.verify.repair.joined import deriving, joined
 from chainrule.verify.repair.lab import laboratory
 from chainrule.verify.repair.moving import moved_home
 from chainrule.verify.repair.present import correction
@@ -180,13 +182,25 @@ def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
     """Repairs of the backward, or of what it calls."""
     whole = SECONDS + min(_RUNS * _run(posed), _LONGEST)
     posed = replace(posed, stop=process_time() + whole)
+    found = _rejoined(posed)
+    if any(r.whole for r in found):
+        return found
     more = _MORE if posed.source.separate_forward is not None else whole
-    found = _passed(posed, lambda first: versions(posed, first, codes))
+    found += _passed(posed, lambda first: versions(posed, first, codes))
     if not any(r.whole and r.cost <= _SURE for r in found):
         for helper in helpers(posed):
             found += _in_helper(replace(posed, stop=process_time() + more), helper, codes)
             if any(r.whole and r.cost <= _SURE for r in found):
                 break
+    return found
+
+
+def _rejoined(posed: Problem) -> list[Repaired]:
+    """Repairs of what a backward lets the engine derive, in which a path is cut: they change no
+    value, so that nothing else explains as much."""
+    found = list[Repaired]()
+    for code in deriving(posed) if posed.posed else ():
+        found += _passed(changed := replace(posed, source=code), partial(joined, changed))
     return found
 
 

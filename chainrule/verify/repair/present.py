@@ -22,27 +22,41 @@ def correction(first: Draft, last: Draft, steps: Sequence[Step], error: float | 
     before, after = first.text.splitlines(), last.text.splitlines()
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     changes = [c[1:] for c in matcher.get_opcodes() if c[0] != "equal"]
-    shown = _merged([_widened(c) for c in changes])
+    wide = [_widened(c, len(before)) for c in changes]
+    shown = _merged(wide)
     gap = len(shown) > 1
     removed = _joined([before[i1:i2] for i1, i2, _, _ in shown], gap)
     added = _joined([after[j1:j2] for _, _, j1, j2 in shown], gap)
-    line = first.source.first_line + (_widened(changes[0])[0] if changes else 0)
+    line = first.source.first_line + (wide[0][0] if wide else 0)
     place = Place(first.source.file, line, first.source.function.__qualname__)
     formula = "; ".join([s.edit.says for s in steps if s.edit.says])
     return Correction(formula, removed, added, place, error is not None, error)
 
 
 def _merged(changes: list[Stretch]) -> list[Stretch]:
-    """All changes as one stretch with the lines between them, if it is short enough to be read."""
-    if len(changes) < 2 or changes[-1][1] - changes[0][0] > _TOGETHER:
+    """All changes as one stretch with the lines between them, if it is short enough to be read;
+    else those that share a line."""
+    if len(changes) < 2:
         return changes
-    (i1, _, j1, _), (_, i2, _, j2) = changes[0], changes[-1]
-    return [(i1, i2, j1, j2)]
+    if changes[-1][1] - changes[0][0] <= _TOGETHER:
+        return [_spanning(changes[0], changes[-1])]
+    apart = changes[:1]
+    for change in changes[1:]:
+        shared = change[0] < apart[-1][1]
+        apart[-1:] = [_spanning(apart[-1], change)] if shared else [apart[-1], change]
+    return apart
 
 
-def _widened(change: Stretch) -> Stretch:
-    """A stretch of lines that only go or only come, with the line before them."""
+def _spanning(a: Stretch, b: Stretch) -> Stretch:
+    return a[0], b[1], a[2], b[3]
+
+
+def _widened(change: Stretch, lines: int) -> Stretch:
+    """A stretch of lines that only come, with the line before them; of lines that only go, with the
+    line behind them, so that it begins where something changes."""
     i1, i2, j1, j2 = change
+    if j1 == j2 and i2 < lines:
+        return i1, i2 + 1, j1, j2 + 1
     return (i1 - 1, i2, j1 - 1, j2) if (i1 == i2 or j1 == j2) and min(i1, j1) > 0 else change
 
 

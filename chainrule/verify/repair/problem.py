@@ -129,9 +129,8 @@ def problem(evidence: Evidence) -> Problem | None:
     found = Problem(subject, source, [], _off(evidence))
     wrong, others, raised = list[Target](), list[Target](), list[Target]()
     start = process_time()
-    shares = any(b.data.get("interrupted") for b in evidence.behaviours)
     for plain in _targets(evidence):
-        t = replace(plain, between=elsewhere(subject, plain.xs)) if shares else plain
+        t = _among_calls(evidence, plain)
         x_bars = found.run(subject, t)
         errors = t.errors(x_bars)
         raised += [t] if x_bars is None else []
@@ -145,6 +144,15 @@ def problem(evidence: Evidence) -> Problem | None:
     found.posed = bool(wrong)
     found.unmeant = _unmeant(wrong, others, raised)
     return found if found.targets else None
+
+
+def _among_calls(evidence: Evidence, plain: Target) -> Target:
+    """The target with another call where one has shown what is wrong."""
+    if any(b.data.get("interrupted") for b in evidence.behaviours):
+        return replace(plain, between=elsewhere(evidence.subject, plain.xs))
+    if any(b.data.get("resumed") for b in evidence.behaviours):
+        return replace(plain, before=elsewhere(evidence.subject, plain.xs))
+    return plain
 
 
 def _off(evidence: Evidence) -> dict[int, float]:

@@ -17,6 +17,7 @@ from chainrule.verify.repair.draft import Draft, Edit, UnreadableError
 from chainrule.verify.repair.lab import laboratory
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.repair.rules import OF_FORWARDS, edits
+from chainrule.verify.repair.rules.anew import kept_anew
 from chainrule.verify.repair.rules.saved import (
     another_name,
     keeping_edits,
@@ -164,14 +165,21 @@ def keeping(problem: Problem, first: Draft, codes: Sequence[str]) -> Iterator[Ve
     if not problem.posed or (lab := laboratory(problem, first, at)) is None:
         return
     start = Version(first, (), lab.errors)
-    rules = (kept_copies, another_name, kept_others, kept_functions, kept_at_another_time)
+    rules = (
+        kept_anew,
+        kept_copies,
+        another_name,
+        kept_others,
+        kept_functions,
+        kept_at_another_time,
+    )
     proposed = [e for rule in rules for e in spared(problem.failures, rule, lab.scene)]
     proposed += keeping_edits(lab.scene, partial(edits, rules=OF_FORWARDS))
     more = [_TWICE * kept_twice(lab.scene, e) - _LAST * e.start / len(first.body) for e in proposed]
     costs = [e.cost - NAMED * (e.code in codes) + m for e, m in zip(proposed, more, strict=True)]
     proposed = [replace(e, cost=c) for e, c in zip(proposed, costs, strict=True)]
     for edit in sorted(proposed, key=cost_of):
-        found = None if problem.over else _applied(problem, at, start, edit)
+        found = None if problem.over else applied(problem, at, start, edit)
         if found is not None and found.right:
             yield found
 
@@ -220,7 +228,7 @@ def _both(problem: Problem, at: Target, a: Version, b: Version) -> Version | Non
     before = [s.edit for s in a.steps if s.edit.start < edit.start]
     shift = sum([len(e.text) - (e.end - e.start) for e in before])
     moved = replace(edit, start=edit.start + shift, end=edit.end + shift)
-    return _applied(problem, at, a, moved)
+    return applied(problem, at, a, moved)
 
 
 def replayed(first: Draft, steps: Sequence[Step], some: Sequence[Step]) -> Draft:
@@ -259,7 +267,7 @@ def _tried(problem: Problem, version: Version, bench: Bench, stage: Stage) -> It
         for edit in batch:
             if problem.over or edit.cost > enough + SLACK:
                 break
-            found = _applied(problem, bench.lab.target, version, edit)
+            found = applied(problem, bench.lab.target, version, edit)
             if found is not None and found.draft.body not in seen:
                 seen.add(found.draft.body)
                 mended |= found.steps[-1].mended
@@ -275,7 +283,7 @@ def _by_chance(problem: Problem, found: Version) -> bool:
     return found.right and not problem.right(found.draft.compiled(), set(found.mended))
 
 
-def _applied(problem: Problem, at: Target, version: Version, edit: Edit) -> Version | None:
+def applied(problem: Problem, at: Target, version: Version, edit: Edit) -> Version | None:
     """The version after the edit; None if it cannot be run, or harms what was right."""
     draft = version.draft.edited(edit)
     try:

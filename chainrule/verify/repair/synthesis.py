@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -40,20 +41,34 @@ def new_gradients(lab: Lab) -> Iterator[Edit]:
     for i in lab.wrong:
         expected, got = lab.target.expected[i], lab.x_bars[i]
         if got is None or not np.any(got):
-            for term, weight in _equal(scene, expected):
+            for term, weight in _equal(lab, expected):
                 for text, cost in alone(term, (weight,), numbers):
                     yield from _instead_of_nothing(scene, text, cost)
                     yield from _by_name(lab, i, text, cost)
+            yield from _by_index(lab, i, numbers)
 
 
-def _equal(scene: Scene, expected: Expected) -> list[tuple[Term, float]]:
+def _equal(lab: Lab, expected: Expected) -> list[tuple[Term, float]]:
     """Expressions that are a gradient, up to a weight: a named array or its sums, or else more."""
+    scene, wanted = lab.scene, expected.values / _unit(lab)
     node, shape = scene.returned[-1], expected.shape
     atoms = [Term(k, v, 0.0) for k, v in named(scene, node).items()]
     plain_ones = [t for a in atoms for t in summed(scene, a, shape)]
-    found = list(fitting(plain_ones, expected.directions, expected.values))
+    found = list(fitting(plain_ones, expected.directions, wanted))
     terms = pool(scene, named(scene, node), shape)
-    return found or list(fitting(terms, expected.directions, expected.values))
+    return found or list(fitting(terms, expected.directions, wanted))
+
+
+def _unit(lab: Lab) -> float:
+    """What the code's gradients are multiplied by: the cotangent of a loss that it is not given."""
+    gs = lab.target.gs
+    if len(gs) != 1 or gs[0].size != 1 or not np.all(gs[0]):
+        return 1.0
+    g = gs[0].reshape(-1)[0]
+    names: list[Any] = list(lab.scene.watched.names.values())
+    held = [plain(x) for x in names]
+    given = any(x is not None and x.size == 1 and x.reshape(-1)[0] == g for x in held)
+    return 1.0 if given else float(g)
 
 
 def instead(lab: Lab, response: Response, beside: Beside, numbers: list[Scalar]) -> Iterator[Edit]:
@@ -148,26 +163,77 @@ def _by_attribute(
     scene: Scene, names: list[str], name: str, text: str, cost: float
 ) -> Iterator[Edit]:
     """One more assignment to a place that is called like those of the other inputs."""
-    stores = list(_stores(scene))
-    given = {scene.draft.src(target) for _, target, _ in stores}
-    for node, target, key in stores:
-        place, end = scene.draft.src(target), scene.draft.span(node)[1]
-        how = "+=" if isinstance(node, ast.AugAssign) else "="
-        for other in dict.fromkeys([n.split(".")[-1] for n in names if n != name]):
-            mine = key.replace(other, name.split(".")[-1])
-            new = mine.join(place.rsplit(key, 1))
-            if other in key and new not in given:
-                says, indent = f"`{new}` is assigned, too", " " * node.col_offset
-                meant = _READ * (new in scene.draft.body)
-                edit = f"\n{indent}{new} {how} {text}"
-                yield Edit(end, end, edit, "dropped", 1.3 + cost - meant, says)
+    for node, target, key in _stores(scene):
+        how = "=" if isinstance(node, ast.Assign) else "+="
+        for new in _likewise(scene, names, name, target, key):
+            meant = _READ * (new in scene.draft.body)
+            yield _line_after(scene, node, new, f"{new} {how} {text}", 1.3 + cost - meant)
+
+
+def _likewise(
+    scene: Scene, names: list[str], name: str, target: ast.expr, key: str
+) -> Iterator[str]:
+    """Places for the gradient of an input that are called like that of another one."""
+    place = scene.draft.src(target)
+    given = {scene.draft.src(t) for _, t, _ in _stores(scene)}
+    for other in dict.fromkeys([n.split(".")[-1] for n in names if n != name]):
+        mine = key.replace(other, name.split(".")[-1])
+        new = mine.join(place.rsplit(key, 1))
+        if other in key and new not in given:
+            yield new
+
+
+def _line_after(scene: Scene, node: ast.stmt, new: str, text: str, cost: float) -> Edit:
+    end, indent = scene.draft.span(node)[1], " " * node.col_offset
+    return Edit(end, end, f"\n{indent}{text}", "dropped", cost, f"`{new}` is assigned, too")
+
+
+def _by_index(lab: Lab, i: int, numbers: list[Scalar]) -> Iterator[Edit]:
+    """One more place that is filled by index, with an array that has a value for each of them:
+    `np.add.at(grads["b"], y, d)` beside `np.add.at(grads["w"], y, d[:, None] * x)`."""
+    scene, expected = lab.scene, lab.target.expected[i]
+    names = [x.name for x in lab.problem.subject.inputs]
+    for node, target, key in _stores(scene):
+        match node:
+            case ast.Expr(value=ast.Call(func=f, args=[_, rows, value])):
+                pass
+            case _:
+                continue
+        at = plain(scene.value(rows))
+        terms = [] if at is None else _put_at(scene.arrays_at(value), at, expected.shape)
+        wanted = expected.values / _unit(lab)
+        for term, weight in fitting(terms, expected.directions, wanted):
+            for text, cost in alone(term, (weight,), numbers):
+                for new in _likewise(scene, names, names[i], target, key):
+                    line = f"{scene.draft.src(f)}({new}, {scene.draft.src(rows)}, {text})"
+                    yield _line_after(scene, node, new, line, 1.1 + cost)
+
+
+def _put_at(arrays: dict[str, object], rows: Array, shape: tuple[int, ...]) -> list[Term]:
+    """What becomes of zeros by adding each array, by its name, to the rows of such numbers."""
+    found = list[Term]()
+    if rows.dtype.kind not in "iu" or not rows.size or not shape:
+        return found
+    for name, held in arrays.items():
+        value = plain(held)
+        if value is not None and value.shape == (*rows.shape, *shape[1:]) and _within(rows, shape):
+            whole = np.zeros(shape, np.result_type(value, np.float64))
+            np.add.at(whole, rows, value)
+            found.append(Term(name, whole, 0.0))
+    return found
+
+
+def _within(rows: Array, shape: tuple[int, ...]) -> bool:
+    return bool(rows.max() < shape[0] and rows.min() >= -shape[0])
 
 
 def _stores(scene: Scene) -> Iterator[tuple[ast.stmt, ast.expr, str]]:
-    """Assignments to attributes and to entries with a key: the statement, its target, the name."""
+    """Statements that fill attributes or entries with a key: each, what it fills, the name."""
     for node in scene.draft.statements:
         match node:
             case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
+                pass
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="at"), args=[target, *_])):
                 pass
             case _:
                 continue

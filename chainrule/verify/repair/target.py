@@ -80,14 +80,18 @@ class Target:
     expected: dict[int, Expected]
     between: tuple[Any, ...] | None = None
     """Where another call runs before the backward does (see `Subject.interrupted`)."""
+    before: tuple[Any, ...] | None = None
+    """Where another call has run before this one does (see `Subject.resumed`)."""
 
     def run(self, subject: Subject) -> tuple[Array | None, ...] | None:
         """x_bars of a subject, or None if its backward raises."""
         with quiet():
             try:
-                if self.between is None:
-                    return tuple(subject.pull(self.xs, self.gs))
-                return subject.interrupted(self.xs, self.between, self.gs)
+                if self.between is not None:
+                    return subject.interrupted(self.xs, self.between, self.gs)
+                if self.before is not None:
+                    return subject.resumed(self.xs, self.before, self.gs)
+                return tuple(subject.pull(self.xs, self.gs))
             except (Exception, SystemExit):  # Whatever a wrong edit does, it is only wrong.
                 return None
 

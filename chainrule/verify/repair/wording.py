@@ -37,15 +37,15 @@ def forward_texts(source: Source) -> tuple[str, ...]:
         return ()
     if source not in _known:
         own = [code for code in (source.forward, source.computing) if code is not None]
-        texts = [_text(f) for code in own for f in _called(code)]
+        texts = [_text(f) for code in own for f in called_by(code)]
         _known[source] = tuple([t for t in (*[code.text for code in own], *texts) if t])
     return _known[source]
 
 
-def _called(forward: Source) -> Iterator[FunctionType]:
-    """Functions of the forward's file that it calls by their names, or that these call."""
+def called_by(code: Source) -> Iterator[FunctionType]:
+    """Functions of the same file that some code calls by their names, or that these call."""
     try:
-        first = plain_function(forward.function)
+        first = plain_function(code.function)
     except UnreadableError:
         return
     known, waiting = {first}, [first]

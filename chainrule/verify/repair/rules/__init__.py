@@ -85,6 +85,7 @@ RULES: tuple[Rule, ...] = (
     literals.number_of_forward,
     literals.with_addend,
     literals.number_added,
+    literals.cotangent_for_one,
     letting.let_in,
     letting.offsets,
     cases.comparisons,

@@ -8,8 +8,10 @@ from functools import cache
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, as_part
+from chainrule.verify.repair.pool import with_axes
 from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.watch import plain
+from chainrule.verify.repair.syntax import writes
+from chainrule.verify.repair.watch import plain, shape_of
 from chainrule.verify.repair.wording import forward_texts
 from chainrule.verify.trees import tree_of
 
@@ -22,6 +24,8 @@ _GUARD = 0.6
 """How unlikely it is that what the forward adds to a value was forgotten."""
 _NAMED = 1.4
 """How unlikely it is that a number with a name was to be added."""
+_ONE = 0.9
+"""How unlikely it is that a 1 is written where the cotangent belongs."""
 _POWERS, _NEARLY = (2, 3, 4), 0.1
 """What the derivative of a power brings with it, and how near a multiple has to come."""
 
@@ -164,3 +168,33 @@ def _is_constant(node: ast.expr) -> bool:
     """Whether it is a number, or called like one: `EPS`, `self.eps`, `epsilon`."""
     name = getattr(node, "attr", getattr(node, "id", ""))
     return isinstance(node, ast.Constant) or name.isupper() or name.startswith("eps")
+
+
+def cotangent_for_one(scene: Scene) -> Iterator[Edit]:
+    """The cotangent where a 1 is written into elements of a gradient, as if all came in as ones:
+    `d[i, best] = 1.0` to `d[i, best] = g`."""
+    for filled, one in _ones_written(scene.draft.statements):
+        most = len(scene.shape(filled) or ())
+        for name in sorted(scene.cotangents):
+            held = shape_of(scene.watched.names.get(name))
+            for text, _, cost in with_axes(name, held, most) if held is not None else ():
+                yield scene.put(one, text, "ignores_cotangent", _ONE + cost)
+
+
+def _ones_written(statements: list[ast.stmt]) -> Iterator[tuple[ast.expr, ast.Constant]]:
+    """What is written into, and the 1 that is: by an index, or by a call, `np.add.at(d, i, 1.0)`,
+    `d.scatter_(1, i, 1.0)`."""
+    for _, target, value in writes(statements):
+        match value:
+            case ast.Constant(value=int(n) | float(n)) if n == 1 and n is not True:
+                yield target.value, value
+            case _:
+                continue
+    for statement in statements:
+        match statement:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name), args=args)):
+                filled = owner if name.endswith("_") else args[0] if args else owner
+                ones = [n for n in args[1:] if isinstance(n, ast.Constant)]
+                yield from [(filled, n) for n in ones if repr(n.value) == "1.0"]
+            case _:
+                continue

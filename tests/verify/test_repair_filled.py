@@ -1,0 +1,150 @@
+"""Gradients that are filled by index: a forgotten one is told beside the others and filled
+likewise, a 1 where the cotangent belongs is replaced by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chainrule import verify
+
+rng = np.random.default_rng(12)
+
+
+class Ratings:
+    """Users and films as vectors, films with a number of their own, and one for all."""
+
+    def __init__(self) -> None:
+        self.params = {
+            "users": rng.normal(size=(7, 3)),
+            "films": rng.normal(size=(6, 3)),
+            "liked": rng.normal(size=6),
+            "usual": rng.normal(size=1),
+        }
+
+    def parts(self, u: Any, f: Any, r: Any) -> tuple[Any, ...]:
+        p = self.params
+        a, b = p["users"][u], p["films"][f]
+        off = (a * b).sum(axis=1) + p["liked"][f] + p["usual"] - r
+        return a, b, off, {k: np.zeros_like(v) for k, v in p.items()}
+
+    def loss(self, u: Any, f: Any, r: Any) -> Any:
+        a, b, off, grads = self.parts(u, f, r)
+        d = off / len(r)
+        np.add.at(grads["users"], u, d[:, None] * b)
+        np.add.at(grads["films"], f, d[:, None] * a)
+        np.add.at(grads["liked"], f, d)
+        grads["usual"] += d.sum()
+        return 0.5 * np.mean(off**2), grads
+
+
+class WithoutLiked(Ratings):
+    """The films' own numbers stay as they are."""
+
+    def loss(self, u: Any, f: Any, r: Any) -> Any:
+        a, b, off, grads = self.parts(u, f, r)
+        d = off / len(r)
+        np.add.at(grads["users"], u, d[:, None] * b)
+        np.add.at(grads["films"], f, d[:, None] * a)
+        grads["usual"] += d.sum()
+        return 0.5 * np.mean(off**2), grads
+
+
+class WithoutUsual(Ratings):
+    """The number for all stays as it is."""
+
+    def loss(self, u: Any, f: Any, r: Any) -> Any:
+        a, b, off, grads = self.parts(u, f, r)
+        d = off / len(r)
+        np.add.at(grads["users"], u, d[:, None] * b)
+        np.add.at(grads["films"], f, d[:, None] * a)
+        np.add.at(grads["liked"], f, d)
+        return 0.5 * np.mean(off**2), grads
+
+
+def found(model: Ratings) -> verify.Report:
+    u, f = np.array([0, 3, 3, 6, 1]), np.array([2, 5, 2, 0, 2])
+    return verify.pair(model, u, f, rng.normal(size=5))
+
+
+def test_a_place_that_was_not_filled_is_filled_like_the_others() -> None:
+    (finding,) = found(WithoutLiked()).findings
+    assert (finding.name.code, finding.input) == ("dropped", "liked")
+    assert finding.place is not None and finding.place.text.startswith("np.add.at(grads[")
+    assert finding.correction is not None and finding.correction.rechecked
+    assert 'np.add.at(grads["liked"], f, d)' in finding.correction.after
+
+
+def test_a_place_without_an_index_is_told_beside_the_others() -> None:
+    (finding,) = found(WithoutUsual()).findings
+    assert (finding.name.code, finding.input) == ("dropped", "usual")
+    assert finding.place is not None and finding.place.text.startswith("np.add.at(grads[")
+    assert finding.correction is not None and finding.correction.rechecked
+    assert 'grads["usual"] +=' in finding.correction.after
+
+
+def test_all_places_filled_are_right() -> None:
+    report = found(Ratings())
+    assert report.ok, str(report)
+
+
+def top(x: Any) -> Any:
+    best = x.argmax(axis=1)
+    return x[np.arange(len(x)), best], (x.shape, best)
+
+
+def top_backward(g: Any, cache: Any) -> Any:
+    shape, best = cache
+    dx = np.zeros(shape)
+    dx[np.arange(len(g)), best] = 1.0
+    return dx
+
+
+def over_time(x: Any) -> Any:
+    where = x.argmax(axis=1)[:, None]
+    return np.take_along_axis(x, where, axis=1)[:, 0], (x.shape, where)
+
+
+def over_time_backward(g: Any, cache: Any) -> Any:
+    shape, where = cache
+    dx = np.zeros(shape)
+    np.put_along_axis(dx, where, 1.0, axis=1)
+    return dx
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "shape", "after"),
+    [
+        (top, top_backward, (5, 4), "dx[np.arange(len(g)), best] = g"),
+        (
+            over_time,
+            over_time_backward,
+            (3, 5, 2),
+            "np.put_along_axis(dx, where, g[:, None, :], 1)",
+        ),
+    ],
+    ids=["index", "call"],
+)
+def test_ones_are_written_where_the_cotangent_belongs(
+    forward: Any, backward: Any, shape: tuple[int, ...], after: str
+) -> None:
+    (finding,) = verify.pair(forward, backward, rng.normal(size=shape)).findings
+    assert finding.name.code == "ignores_cotangent"
+    assert finding.correction is not None and finding.correction.rechecked
+    assert finding.correction.after.replace("axis=1", "1").strip() == after
+    assert finding.place == finding.correction.place
+
+
+def test_ones_that_are_meant_are_right() -> None:
+    def forward(x: Any) -> Any:
+        best = x.argmax(axis=1)
+        return x[np.arange(len(x)), best].sum()
+
+    def backward(g: Any, x: Any) -> Any:
+        dx = np.zeros_like(x)
+        dx[np.arange(len(x)), x.argmax(axis=1)] = 1.0
+        return g * dx
+
+    assert verify.pair(forward, backward, rng.normal(size=(5, 4))).ok
