@@ -4,6 +4,7 @@ to zero, parameters that have grown by an update."""
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import placed
 
 Shapes = dict[str, tuple[int, ...]]
+_MOST = 20_000
+"""Things that are looked at while the script stands still."""
 _KIND = "training step by hand"
 
 
@@ -47,12 +50,12 @@ def _added_up(file: str) -> Place | None:
 
 
 def shapes_of(scope: Mapping[str, Any]) -> Shapes:
-    """The shapes of all arrays that a script holds."""
+    """The shapes of the arrays that a script holds, the first ones of very many things."""
     return dict(_shapes(scope))
 
 
 def _shapes(scope: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    for way, x in walk(dict(scope)):
+    for way, x in itertools.islice(walk(dict(scope)), _MOST):
         array = array_of(x)
         if array is not None:
             yield from ((name, array.shape) for name in said(way.steps))

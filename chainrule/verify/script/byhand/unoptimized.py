@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from types import FrameType
 
 from chainrule.verify.certify import certify
@@ -13,8 +15,9 @@ from chainrule.verify.script.byhand import loops
 from chainrule.verify.script.byhand.left import Shapes, grown, not_reset, shapes_of
 from chainrule.verify.script.byhand.loss import UnlikeError, added_up
 from chainrule.verify.script.byhand.step import WHAT, HandStep
-from chainrule.verify.script.byhand.turn import steps_of_turn, subject_of_turn, turn_of
+from chainrule.verify.script.byhand.turn import Turn, steps_of_turn, subject_of_turn, turn_of
 from chainrule.verify.script.clock import Steps
+from chainrule.verify.where import placed
 
 _AT = 2
 """The turn that is looked at: in the first one, much may be zero."""
@@ -30,6 +33,7 @@ class Unoptimized(Observer):
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
+        self._pid = os.getpid()
         self._turns: dict[int, int] = {}
         self._shapes: dict[int, Shapes] = {}
         """By loop: of what there was when its first turn began."""
@@ -53,13 +57,16 @@ class Unoptimized(Observer):
         loops.deaf(self._begins)
 
     def _begins(self, line: int, frame: FrameType) -> None:
-        if self._steps.is_watched:
+        if self._steps.is_watched or os.getpid() != self._pid:
             return  # a backward pass or an optimizer: others look at these
         turn = self._turns[line] = self._turns.get(line, 0) + 1
-        if turn == 1:
-            self._shapes[line] = shapes_of({**frame.f_globals, **frame.f_locals})
-        if self._loop is None and turn == _AT and len(self._why) < _LOOPS:
-            self._look(line, frame)
+        try:
+            if turn == 1:
+                self._shapes[line] = shapes_of({**frame.f_globals, **frame.f_locals})
+            if self._loop is None and turn == _AT and len(self._why) < _LOOPS:
+                self._look(line, frame)
+        except Exception as error:  # our failure is not the script's
+            self._why[line] = f"the verifier itself failed: {type(error).__name__}: {error}"
         if line == self._loop:
             self._steps.turned(line)
 
@@ -102,7 +109,16 @@ def _certified(line: int, frame: FrameType, before: Shapes) -> tuple[list[Findin
     except UnlikeError as error:
         return str(error)
     report = certify("script", [step])
-    return list(report.findings), _with_scale(report.ledger, step)
+    found = [_at_its_update(f, step, turn) for f in report.findings]
+    return found, _with_scale(report.ledger, step)
+
+
+def _at_its_update(finding: Finding, step: HandStep, turn: Turn) -> Finding:
+    """The finding at the line that takes the gradient off, where no other one is known."""
+    if finding.place != step.place or finding.input not in turn.names:
+        return finding
+    slot = turn.found[turn.names.index(finding.input)]
+    return replace(finding, place=placed(slot.at) or finding.place)
 
 
 def _with_scale(ledger: Ledger, step: HandStep) -> Ledger:
