@@ -202,6 +202,15 @@ def test_a_parameter_that_grows_by_its_update(tmp_path: Path) -> None:
     assert finding.place is not None and finding.place.text == "b = b - rate * d"
 
 
+def test_a_parameter_that_is_updated_before_a_gradient_has_read_it(tmp_path: Path) -> None:
+    early = FLAT.replace("    W2 -= lr * dW2\n", "").replace(
+        "    dh =", "    W2 -= lr * dW2\n    dh ="
+    )
+    (finding,), _, _ = looked_at(tmp_path, early)
+    assert (finding.name.code, finding.input, finding.level) == ("stale", "W1", "warning")
+    assert finding.place is not None and finding.place.text == "W2 -= lr * dW2"
+
+
 def test_a_factor_that_all_gradients_share_is_the_rates(tmp_path: Path) -> None:
     found, outcome, _ = looked_at(tmp_path, MOMENTUM.replace("d = 2 * (out", "d = (out"))
     assert not found

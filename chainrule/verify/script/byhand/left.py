@@ -1,5 +1,5 @@
-"""What a training step by hand leaves to the next one, and should not: gradients that nobody sets
-to zero, parameters that have grown by an update."""
+"""What a training step by hand leaves behind, and should not: gradients that nobody sets to zero,
+parameters that have grown by an update, or that a gradient reads when they are updated already."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from chainrule.verify.arrays.members import walk
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
@@ -15,6 +17,7 @@ from chainrule.verify.script.byhand.held import array_of
 from chainrule.verify.script.byhand.step import WHAT, HandStep, said
 from chainrule.verify.script.byhand.turn import Turn
 from chainrule.verify.script.byhand.updates import updates_in
+from chainrule.verify.subject import Array
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import placed
 
@@ -73,3 +76,35 @@ def grown(turn: Turn, before: Shapes) -> Iterator[Finding]:
                 "error", WHAT, _KIND, name, names, at, evidence=(says,),
                 correction=Correction(formula, place=at),
             )  # fmt: skip
+
+
+def read_late(turn: Turn, step: HandStep) -> Finding | None:
+    """The first parameter whose update comes before a gradient has read it: moved by its update, it
+    moves that gradient. Where a turn updates it several times, that is what it is for."""
+    if any(s.times > len(s.written) for s in turn.found):
+        return None
+    (own,) = step.turns(1)
+    for name, slot in zip(turn.names, turn.found, strict=True):
+        turn.slots.moved = slot
+        try:
+            (moved,) = step.turns(1)
+        finally:
+            turn.slots.moved = None
+        pairs = zip(turn.names, own, moved, strict=True)
+        late = [n for n, a, b in pairs if a is not None and b is not None and not _near(a, b)]
+        if late:
+            return _late(name, late, placed(slot.at))
+    return None
+
+
+def _near(a: Array, b: Array) -> bool:
+    return bool(np.allclose(a, b, rtol=1e-9, atol=1e-12 * np.max(np.abs(a), initial=0)))
+
+
+def _late(name: str, late: Sequence[str], place: Place | None) -> Finding:
+    says = f"the gradient of {', '.join(late)} reads {name} when it is updated already"
+    return Finding(
+        "warning", WHAT, _KIND, late[0], (Name("stale", says, rank=1.0),), place,
+        evidence=(f"{says}: a change of {name} at its update changes that gradient",),
+        correction=Correction(f"update {name} when all gradients are computed", place=place),
+    )  # fmt: skip

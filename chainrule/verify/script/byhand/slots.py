@@ -18,6 +18,7 @@ from chainrule.verify.script.byhand.step import said
 from chainrule.verify.subject import Array
 from chainrule.verify.where import Line, here
 
+_MOVE = 1e-3
 MOST = 64
 """Parameters of a step."""
 
@@ -52,6 +53,8 @@ class Slots:
         self._known: dict[int, Slot] = {}
         self.odd: str = ""
         """The shapes of a gradient that is none of its parameter's."""
+        self.moved: Slot | None = None
+        """The parameter that its update changes all the same, by a number of no meaning."""
 
     def __iter__(self) -> Iterator[Slot]:
         yield from self._known.values()
@@ -120,6 +123,8 @@ class Slots:
         except ValueError:
             self.odd = f"{list(g.shape)} for a parameter of shape {list(into.shape)}"
             raise ShapeError(self.odd) from None
+        if slot is self.moved:
+            slot.array[...] += _MOVE * (1 + np.abs(slot.array))
 
 
 def named(slots: Slots, scope: Mapping[str, Any], passing: Container[str]) -> Sequence[Slot]:

@@ -12,7 +12,7 @@ from chainrule.verify.ledger import Checked, Ledger, Skipped
 from chainrule.verify.observer import Observer
 from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.byhand import loops
-from chainrule.verify.script.byhand.left import Shapes, grown, not_reset, shapes_of
+from chainrule.verify.script.byhand.left import Shapes, grown, not_reset, read_late, shapes_of
 from chainrule.verify.script.byhand.loss import UnlikeError, added_up
 from chainrule.verify.script.byhand.step import WHAT, HandStep
 from chainrule.verify.script.byhand.turn import Turn, steps_of_turn, subject_of_turn, turn_of
@@ -110,7 +110,8 @@ def _certified(line: int, frame: FrameType, before: Shapes) -> tuple[list[Findin
         return str(error)
     report = certify("script", [step])
     found = [_at_its_update(f, step, turn) for f in report.findings]
-    return found, _with_scale(report.ledger, step)
+    late = None if found else read_late(turn, step)
+    return [late] if late else found, _with_scale(report.ledger, step)
 
 
 def _at_its_update(finding: Finding, step: HandStep, turn: Turn) -> Finding:
