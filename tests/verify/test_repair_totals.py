@@ -205,3 +205,23 @@ def test_axes_that_are_cut_short_are_wrong_axes() -> None:
     report = verify.pair(centred, centred_back, draw(3, 2, 4, 5))
     repaired(report, "g.mean(axis=axes, keepdims=True)")
     assert report.findings[0].name.code == "wrong_axis"
+
+
+def masked(x: Array, keep: Array) -> Array:
+    return np.asarray((x**2 * keep).sum() / keep.sum())
+
+
+def masked_back(g: Array, x: Array, keep: Array) -> Array:
+    weight = keep / keep.sum()
+    return 2 * g * x * weight
+
+
+def masked_back_wrong(g: Array, x: Array, keep: Array) -> Array:
+    weight = keep / keep.mean()
+    return 2 * g * x * weight
+
+
+def test_what_the_forward_asks_of_a_mask() -> None:
+    args = draw(3, 4), np.arange(12).reshape(3, 4) % 3 > 0
+    assert verify.pair(masked, masked_back, *args).ok
+    repaired(verify.pair(masked, masked_back_wrong, *args), "keep / keep.sum()")

@@ -63,6 +63,7 @@ RULES: tuple[Rule, ...] = (
     names.exchanged,
     said.as_in_forward,
     said.with_operand,
+    said.as_called_in_forward,
     elements.moved,
     elements.both_ends,
     elements.shifted,

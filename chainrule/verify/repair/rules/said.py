@@ -94,6 +94,40 @@ def with_operand(scene: Scene) -> Iterator[Edit]:
                 yield scene.put(node, text, code_of(function), _WITH)
 
 
+def as_called_in_forward(scene: Scene) -> Iterator[Edit]:
+    """What the forward asks of a value that the backward asks something else of, no cotangent:
+    `mask.numel()` to `mask.sum()`."""
+    held, asked = _held(scene), dict[str, list[str]]()
+    for said in forward_texts(scene.draft.source):
+        for owner, texts in _calls(said).items():
+            asked.setdefault(_NAME.sub(lambda m: held.get(m[0], m[0]), owner), []).extend(texts)
+    for node in scene.expressions if asked else ():
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner)) if not scene.flows(node):
+                texts = asked.get(ast.unparse(owner), [])
+            case _:
+                continue
+        for said in dict.fromkeys(texts):
+            text = _NAME.sub(lambda m: held.get(m[0], m[0]), said)
+            if text != ast.unparse(node) and shape_of(scene.evaluated(node, text)) == scene.shape(
+                node
+            ):
+                yield scene.put(node, text, "wrong_value" if scene.shape(node) else "factor", 1.1)
+
+
+@cache
+def _calls(text: str) -> dict[str, list[str]]:
+    """By what is asked: calls of its methods."""
+    found = dict[str, list[str]]()
+    for node in ast.walk(tree_of(text)):
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner)) if is_simple(owner):
+                found.setdefault(ast.unparse(owner), []).append(ast.unparse(node))
+            case _:
+                continue
+    return found
+
+
 @cache
 def _operations(text: str) -> dict[str, list[str]]:
     """By name: sums, products and functions of each element of which it is an operand, where they
