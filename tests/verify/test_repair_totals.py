@@ -207,21 +207,29 @@ def test_axes_that_are_cut_short_are_wrong_axes() -> None:
     assert report.findings[0].name.code == "wrong_axis"
 
 
-def masked(x: Array, keep: Array) -> Array:
-    return np.asarray((x**2 * keep).sum() / keep.sum())
+class MaskedMean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Array, lengths: Array) -> Array:
+        keep = torch.arange(x.shape[1]) < lengths.unsqueeze(1)
+        ctx.save_for_backward(x, lengths)
+        return (x**2 * keep).sum() / keep.sum()
+
+    @staticmethod
+    def backward(ctx: Any, g: Array) -> Any:
+        x, lengths = ctx.saved_tensors
+        keep = torch.arange(x.shape[1]) < lengths.unsqueeze(1)
+        return 2 * g * x * keep / keep.sum(), None
 
 
-def masked_back(g: Array, x: Array, keep: Array) -> Array:
-    weight = keep / keep.sum()
-    return 2 * g * x * weight
-
-
-def masked_back_wrong(g: Array, x: Array, keep: Array) -> Array:
-    weight = keep / keep.mean()
-    return 2 * g * x * weight
+class WrongMean(MaskedMean):
+    @staticmethod
+    def backward(ctx: Any, g: Array) -> Any:
+        x, lengths = ctx.saved_tensors
+        keep = torch.arange(x.shape[1]) < lengths.unsqueeze(1)
+        return 2 * g * x * keep / keep.numel(), None
 
 
 def test_what_the_forward_asks_of_a_mask() -> None:
-    args = draw(3, 4), np.arange(12).reshape(3, 4) % 3 > 0
-    assert verify.pair(masked, masked_back, *args).ok
-    repaired(verify.pair(masked, masked_back_wrong, *args), "keep / keep.sum()")
+    args = torch.tensor(draw(3, 4), requires_grad=True), torch.tensor([4, 1, 3])
+    assert verify.function(MaskedMean, *args).ok
+    repaired(verify.function(WrongMean, *args), "keep / keep.sum()")
