@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import verify
-from chainrule.verify.arrays.layer import subject_of_layer
+from chainrule.verify.arrays.objects import subject_of_layer
 from chainrule.verify.arrays.pair import subject_of_pair
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.repair import Repaired, repairs
