@@ -21,7 +21,7 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.reading import name_of
 
 if TYPE_CHECKING:
-    from chainrule.verify.arrays.convention import Side
+    from chainrule.verify.arrays.roles import Side
     from chainrule.verify.reporting.report import Report
     from chainrule.verify.subject import Subject
 

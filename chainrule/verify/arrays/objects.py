@@ -12,11 +12,12 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.errors import ConfigError, describe
-from chainrule.verify.arrays import at_once, convention, parameters
-from chainrule.verify.arrays.convention import Convention, Side
+from chainrule.verify.arrays import at_once, convention, parameters, roles
+from chainrule.verify.arrays.convention import Convention
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import duplicate
 from chainrule.verify.arrays.methods import methods_of, results_of
+from chainrule.verify.arrays.roles import Side
 from chainrule.verify.arrays.values import inputs_of, is_float, unasked
 from chainrule.verify.copies import twins
 from chainrule.verify.reading import argument_names, place_of
@@ -60,7 +61,7 @@ def subject_of_layer(
     if made.convention.at_once:
         found = at_once.convention_of(arguments)
     else:
-        found = convention.find(
+        found = roles.find(
             getattr(owner, names[0]),
             getattr(owner, names[1]),
             arguments,
