@@ -15,6 +15,7 @@ from chainrule.verify.repair.rules import (
     factors,
     letting,
     literals,
+    memory,
     names,
     places,
     products,
@@ -118,9 +119,9 @@ RULES: tuple[Rule, ...] = (
     statements.whole,
     statements.scattered,
     statements.added_up,
-    statements.own_copy,
-    statements.contiguous,
-    statements.flattened,
+    memory.own_copy,
+    memory.contiguous,
+    memory.flattened,
 )
 """In no particular order: each edit says how likely it is."""
 OF_FORWARDS: tuple[Rule, ...] = tuple([r for r in RULES if r is not recomputed.operands])
