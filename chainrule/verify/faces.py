@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,9 +18,10 @@ from chainrule.nn.module import Module
 from chainrule.verify.asked import asked
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.reading import name_of
+from chainrule.verify.whose import holds_torch, is_torch, is_torch_module
 
 if TYPE_CHECKING:
-    from chainrule.verify.arrays.convention import Side
+    from chainrule.verify.arrays.roles import Side
     from chainrule.verify.reporting.report import Report
     from chainrule.verify.subject import Subject
 
@@ -62,9 +62,9 @@ def check(f: Callable[..., Any], *args: Any, order: int = 1) -> Report:
     """
     if order < 1:
         raise ConfigError(f"check: order is 1 or more, not {order}")
-    if isinstance(f, type) and (issubclass(f, Function | Module) or _is_torch(f)):
+    if isinstance(f, type) and (issubclass(f, Function | Module) or is_torch(f)):
         return function(f, *args)
-    if _is_torch(f) or _holds_torch(args):
+    if is_torch(f) or holds_torch(args):
         from chainrule.verify.pytorch.calls import subjects_of_call
 
         ledger = Ledger()
@@ -117,12 +117,12 @@ def function(fn: Any, *args: Any) -> Report:
         from chainrule.verify.own.function import subjects_of_function
 
         return _certified(fn.__name__, subjects_of_function(fn, args))
-    if isinstance(fn, type) and _is_torch(fn) and not _is_torch_module(fn):
+    if isinstance(fn, type) and is_torch(fn) and not is_torch_module(fn):
         from chainrule.verify.pytorch.functions import subjects_of_function
 
         return _certified(name_of(fn), subjects_of_function(fn, args))
     made = _made(fn) if isinstance(fn, type) else fn
-    if isinstance(made, Module) or _is_torch_module(made):
+    if isinstance(made, Module) or is_torch_module(made):
         return check(made, *args)
     raise ConfigError(
         f"function: {describe(fn)} is no Function class of chainrule's or PyTorch's; use "
@@ -132,7 +132,7 @@ def function(fn: Any, *args: Any) -> Report:
 
 def _made(cls: type) -> Any:
     """An object of a class of modules; None of any other class."""
-    if not issubclass(cls, Module) and not _is_torch_module(cls):
+    if not issubclass(cls, Module) and not is_torch_module(cls):
         return None
     try:
         return cls()
@@ -141,13 +141,6 @@ def _made(cls: type) -> Any:
             f"function: {cls.__name__} cannot be made without arguments; give a module, not its "
             "class"
         ) from cause
-
-
-def _is_torch_module(x: Any) -> bool:
-    if "torch" not in sys.modules:
-        return False
-    module = sys.modules["torch"].nn.Module
-    return issubclass(x, module) if isinstance(x, type) else isinstance(x, module)
 
 
 # --- NumPy ---------------------------------------------------------------------------------------
@@ -254,7 +247,7 @@ def model(net: Any, batch: Any, loss: Callable[..., Any] | None = None) -> Repor
         from chainrule.verify.own.model import certified_model
 
         return certified_model(net, batch, loss)
-    if _is_torch(net):
+    if is_torch(net):
         from chainrule.verify.pytorch.models import model_subjects
 
         found = model_subjects(net, batch, loss)
@@ -288,29 +281,7 @@ def _asserted(f: Any, args: Sequence[Any], options: dict[str, Any]) -> Report:
     if (
         two
         or not callable(f)
-        or (hasattr(f, "backward") and not isinstance(f, type | Module) and not _is_torch(f))
+        or (hasattr(f, "backward") and not isinstance(f, type | Module) and not is_torch(f))
     ):
         return pair(f, *args, **options)
     return check(f, *args, **options)
-
-
-# --- Whose is it ---------------------------------------------------------------------------------
-
-
-def _is_torch(x: Any) -> bool:
-    """Whether `x` is PyTorch's or of a class derived from one of its own; PyTorch stays unloaded
-    where it is not in use."""
-    if "torch" not in sys.modules:
-        return False
-    cls = x if isinstance(x, type) else type(x)
-    homes = [str(getattr(c, "__module__", "")) for c in cls.__mro__]
-    home = str(getattr(x, "__module__", "") or "")
-    return any(h.split(".")[0] == "torch" for h in (*homes, home))
-
-
-def _holds_torch(x: Any) -> bool:
-    if isinstance(x, dict):
-        return _holds_torch(list(cast("dict[Any, Any]", x).values()))
-    if isinstance(x, list | tuple):
-        return any(_holds_torch(v) for v in cast("Sequence[Any]", x))
-    return "torch" in sys.modules and isinstance(x, sys.modules["torch"].Tensor)

@@ -13,7 +13,7 @@ import torch
 
 import chainrule as cr
 from chainrule import verify
-from chainrule.verify.arrays.layer import subject_of_layer
+from chainrule.verify.arrays.objects import subject_of_layer
 from chainrule.verify.arrays.pair import subject_of_pair
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.own.function import subject_of_function

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from chainrule import verify
-from chainrule.verify.arrays.layer import subject_of_layer
+from chainrule.verify.arrays.objects import subject_of_layer
 from chainrule.verify.arrays.pair import subject_of_pair
 from chainrule.verify.measure.examine import examine
-from chainrule.verify.repair import Repaired, repairs
+from chainrule.verify.repair import repairs
+from chainrule.verify.repair.checks import Repaired
 from chainrule.verify.repair.draft import Draft
 from chainrule.verify.repair.present import correction
 from chainrule.verify.subject import Source

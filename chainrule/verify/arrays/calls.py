@@ -4,9 +4,6 @@ Gradients of parameters may add up, running statistics and states may go on. A v
 keeps for the backward belongs to its own call.
 """
 
-# pyright: reportPrivateUsage=false
-# (one call of a layer, its copy and its gradients, is shared with this file)
-
 from __future__ import annotations
 
 import ast
@@ -66,10 +63,10 @@ def outdated(
 ) -> Place | None:
     """The line of the one array that the second forward should have kept anew: with it the backward
     gives what it should."""
-    fresh, (used, _) = layer._copy(twins(xs)), _used(layer, xs, others, gs)
+    fresh, (used, _) = layer.copied(twins(xs)), _used(layer, xs, others, gs)
     for owner in (fresh, used):
         with replayed(layer.streams):
-            layer._called(owner, twins(xs))
+            layer.called(owner, twins(xs))
     for way in _unlike(used, fresh):
         _, bars = _after(layer, xs, others, gs, (way, way.get(fresh)))
         if _same(bars, layer.pull(xs, gs)):
@@ -88,7 +85,7 @@ def _after(
     owner, first = _used(layer, xs, others, gs)
     if handed is not None:
         _hand(owner, layer.names[1], *handed)
-    ys, later = layer._bars(owner, twins(xs), twins(gs))
+    ys, later = layer.bars(owner, twins(xs), twins(gs))
     own, n = layer.pull(xs, gs), layer.count
     return ys, (*later[:n], *_without_sums(later[n:], first[n:], own[n:]))
 
@@ -98,8 +95,8 @@ def _used(
 ) -> tuple[Any, tuple[Array | None, ...]]:
     """An object that has run a call with other arguments, and what that left."""
     before = [*others[: layer.count], *xs[layer.count :]]
-    owner = layer._copy(twins(before), pulls=True)
-    _, bars = layer._bars(owner, twins(before), twins(gs))
+    owner = layer.copied(twins(before), pulls=True)
+    _, bars = layer.bars(owner, twins(before), twins(gs))
     bars = tuple(twins(bars))  # The next call may write into them.
     if (reset := reset_of(owner)) is not None:
         reset()

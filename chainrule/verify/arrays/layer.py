@@ -8,38 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MethodType
 from typing import Any, cast
 
 import numpy as np
 
-from chainrule.errors import ConfigError, describe
-from chainrule.verify.arrays import at_once, calls, convention, parameters
+from chainrule.verify.arrays import at_once, calls, parameters
 from chainrule.verify.arrays.calls import are_sums, reset_of
-from chainrule.verify.arrays.convention import RATE, Convention, Side
+from chainrule.verify.arrays.convention import RATE, Convention
 from chainrule.verify.arrays.members import duplicate, is_object, walk
-from chainrule.verify.arrays.methods import functions_of, methods_of, results_of, split
+from chainrule.verify.arrays.methods import functions_of, results_of, split
 from chainrule.verify.arrays.parameters import Parameter
 from chainrule.verify.arrays.standin import follow
-from chainrule.verify.arrays.values import (
-    as_gradient,
-    as_output,
-    inputs_of,
-    is_float,
-    kept_lengths,
-    times,
-    unasked,
-)
+from chainrule.verify.arrays.values import as_gradient, as_output, kept_lengths, times
 from chainrule.verify.copies import left_by_forward, twins, written
 from chainrule.verify.place import Place
-from chainrule.verify.reading import (
-    argument_names,
-    place_of,
-    source_of,
-    with_forward,
-)
-from chainrule.verify.streams import Stream, drawn, replayed
+from chainrule.verify.reading import source_of, with_forward
+from chainrule.verify.streams import Stream, replayed
 from chainrule.verify.subject import Array, Flow, Input, Source, Subject
 
 
@@ -63,7 +48,7 @@ class Layer(Subject):
     place: Place | None = None
     backward_place: Place | None = None
 
-    def _copy(self, xs: Sequence[Any], *, pulls: bool = False) -> Any:
+    def copied(self, xs: Sequence[Any], *, pulls: bool = False) -> Any:
         """The object as it was, with the values of its parameters from xs. `pulls`: whether its
         backward is to run, if that is the same method."""
         replaced = [way.find(self.owner) for p in self.parameters.values() for way in p.ways]
@@ -79,17 +64,18 @@ class Layer(Subject):
                 setattr(layer, name, MethodType(method, layer))
         return layer
 
-    def _called(self, layer: Any, xs: Sequence[Any]) -> Any:
+    def called(self, layer: Any, xs: Sequence[Any]) -> Any:
+        """What the forward of a copy gives back, as it does."""
         return getattr(layer, self.names[0])(*xs[: self.count])
 
     def _forward(self, layer: Any, xs: Sequence[Any]) -> list[Any]:
-        return results_of(layer, self._called(layer, xs))
+        return results_of(layer, self.called(layer, xs))
 
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """The forward's outputs."""
         given = twins(xs)
         with replayed(self.streams):
-            results = self._forward(self._copy(given), given)
+            results = self._forward(self.copied(given), given)
         return self._outputs(results)
 
     def _outputs(self, results: Sequence[Any]) -> tuple[Array, ...]:
@@ -101,7 +87,7 @@ class Layer(Subject):
         return self._run(twins(xs), twins(gs))
 
     def _run(self, xs: list[Any], gs: list[Any]) -> tuple[Array | None, ...]:
-        return self._bars(self._copy(xs, pulls=True), xs, gs)[1]
+        return self.bars(self.copied(xs, pulls=True), xs, gs)[1]
 
     def repeated(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[Array | None, ...] | None:
         """What a second backward of the same object leaves, after its `zero_grad` if it has one; a
@@ -109,13 +95,13 @@ class Layer(Subject):
         nothing sets them back, that is how the object is meant."""
         if self.convention.updates:
             return None  # The second call is one at other parameters.
-        layer = self._copy(twins(xs), pulls=True)
-        ys, first = self._bars(layer, twins(xs), twins(gs))
+        layer = self.copied(twins(xs), pulls=True)
+        ys, first = self.bars(layer, twins(xs), twins(gs))
         first = tuple(twins(first))  # The second call may write into them.
         reset = reset_of(layer)
         if reset is not None:
             reset()
-        others, second = self._bars(layer, twins(xs), twins(gs))
+        others, second = self.bars(layer, twins(xs), twins(gs))
         same = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ys, others, strict=True))
         summed = reset is None and are_sums(first[self.count :], second[self.count :])
         if not same or summed:
@@ -136,7 +122,7 @@ class Layer(Subject):
         backward gives what it should."""
         return calls.outdated(self, xs, others, gs)
 
-    def _bars(
+    def bars(
         self, layer: Any, xs: list[Any], gs: list[Any]
     ) -> tuple[tuple[Array, ...], tuple[Array | None, ...]]:
         """Outputs and gradients of one call of an object."""
@@ -191,7 +177,7 @@ class Layer(Subject):
         forward."""
         after, given, sent = twins(xs), twins(xs), twins(gs)
         with replayed(self.streams):
-            self._forward(self._copy(after), after)
+            self._forward(self.copied(after), after)
         known = left_by_forward(xs, after, self._run(given, sent))
         if self.convention.updates:  # parameters are its own to change
             given[self.count :] = known[self.count :]
@@ -203,7 +189,7 @@ class Layer(Subject):
         """The forward, run on tensors in place of arguments and parameters."""
 
         def run(*leaves: Any) -> list[Any]:
-            return self._forward(self._copy(leaves), leaves)[: self.convention.outputs]
+            return self._forward(self.copied(leaves), leaves)[: self.convention.outputs]
 
         holders = [self.owner, *[x for _, x in walk(self.owner) if is_object(x)]]
         code = [v for x in holders for v in functions_of(x)]
@@ -229,128 +215,3 @@ class Layer(Subject):
             if isinstance(x, int) and not isinstance(x, bool)
         ]
         return kept_lengths([x.value for x in self.inputs], told)
-
-
-# --- From an object to its subject ---------------------------------------------------------------
-
-
-def subject_of_layer(
-    owner: Any,
-    args: Sequence[Any],
-    *,
-    name: str | None = None,
-    cotangent: Side | None = None,
-    cache: bool | None = None,
-    wrt: Sequence[str | int] | None = None,
-    method: str | None = None,
-) -> Layer:
-    """The subject of an object with `forward` and `backward` at `args`, or with one method that
-    gives a value and its gradients: `method`, if it is not called as such are.
-
-    Raises `ConfigError` if it has no such methods.
-    """
-    names = (method, method) if method is not None else _both_methods(owner, args)
-    cls = cast(Any, type(owner))
-    forward, backward = getattr(cls, names[0]), getattr(cls, names[1])
-    arguments = argument_names(getattr(owner, names[0]), len(args))
-    made = Layer(
-        name or cls.__name__,
-        tuple([Input(n, x, wanted=is_float(x)) for n, x in zip(arguments, args, strict=True)]),
-        duplicate(owner),
-        names,
-        len(args),
-        {},
-        Convention((), 1, by_name=False, at_once=names[0] == names[1]),
-        place=place_of(forward),
-        backward_place=place_of(backward),
-    )
-    layer = made._copy(args)  # pyright: ignore[reportPrivateUsage]
-    result, streams = drawn(lambda: made._called(layer, twins(args)), (forward,))  # pyright: ignore[reportPrivateUsage]
-    results, made = results_of(layer, result), replace(made, streams=streams)
-    if made.convention.at_once:
-        found = at_once.convention_of(arguments)
-    else:
-        found = convention.find(
-            getattr(owner, names[0]),
-            getattr(owner, names[1]),
-            arguments,
-            results,
-            partial(_why_not, made),
-            side=cotangent,
-            cache=cache,
-            together=convention.together(result),
-        )
-    made = _with_parameters(replace(made, convention=found), arguments, args, wrt)
-    if found.at_once and not at_once.gives_both(tuple(results)) and not made.parameters:
-        raise ConfigError(
-            f"pair: {made.name}.{names[0]} returned {', '.join(map(describe, results))}, and left "
-            "no gradients: let it return a number and its gradients, or give an object with "
-            "forward and backward"
-        )
-    return made
-
-
-def _both_methods(owner: Any, args: Sequence[Any]) -> tuple[str, str]:
-    """What the object calls its forward and its backward; raises `ConfigError` if it has none."""
-    names = methods_of(owner, args)
-    both = at_once.method_of(owner, args)
-    if names is None and both is None:
-        raise ConfigError(
-            f"pair: {describe(owner)} has no forward of {len(args)} arguments and backward, and no "
-            "method that gives a loss and its gradients; give an object with both methods, or two "
-            "functions: verify.pair(forward, backward, *args)"
-        )
-    return names or (both or "", both or "")
-
-
-def _with_parameters(
-    made: Layer, arguments: Sequence[str], args: Sequence[Any], wrt: Sequence[str | int] | None
-) -> Layer:
-    """The same with the parameters that a first backward shows, as inputs: by what it had left, if
-    it raises."""
-    after = made._copy(twins([x.value for x in made.inputs]), pulls=True)  # pyright: ignore[reportPrivateUsage]
-    try:
-        returned, ys = _tried(made, after)
-        of_arguments, rest = made.parted(after, returned)
-    except Exception:  # The examination will tell of it.
-        if made.convention.at_once:
-            raise
-        returned, ys = None, made.forward([x.value for x in made.inputs])
-        of_arguments, rest = [True] * len(arguments), {}
-    found = parameters.find(made.owner, after, rest, updated=made.convention.updates)
-    values = [parameters.value_of(p, made.owner) for p in found.values()]
-    inputs = inputs_of((*arguments, *found), (*args, *values), wrt)
-    bars = [*of_arguments, *[True] * len(found)]
-    if wrt is None:
-        inputs = unasked(inputs, bars, returned, loss=[y.size for y in ys] == [1])
-    if found and all(b is None for b in of_arguments):  # a first layer: nobody asks for its input's
-        inputs = tuple(
-            [
-                replace(x, wanted=x.wanted and b is not None)
-                for x, b in zip(inputs, bars, strict=True)
-            ]
-        )
-    return replace(made, inputs=inputs, parameters=found)
-
-
-def _tried(made: Layer, layer: Any) -> tuple[Any, tuple[Array, ...]]:
-    """What the backward of a copy of the object returned, and the outputs."""
-    xs = twins([x.value for x in made.inputs])
-    gs = [np.ones(y.shape, y.dtype) for y in made.forward(xs)]
-    ys, returned = made.returned(layer, xs, gs)
-    return returned, ys
-
-
-def _why_not(layer: Layer, tried: Convention) -> tuple[int, str]:
-    """As for pairs of functions: 2 if the backward raises, 1 if a gradient has another shape."""
-    made = replace(layer, convention=tried)
-    try:
-        after = made._copy([x.value for x in made.inputs], pulls=True)  # pyright: ignore[reportPrivateUsage]
-        returned, _ = _tried(made, after)
-        bars, _ = made.parted(after, returned)
-    except Exception as error:
-        return 2, f"{type(error).__name__}: {error}"
-    for x, bar in zip(made.inputs, bars, strict=True):
-        if bar is not None and np.shape(bar) != np.shape(x.value):
-            return 1, f"it gives {describe(bar)} for {x.name}, which is {describe(x.value)}"
-    return 0, ""

@@ -15,9 +15,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.verify.arrays.layer import Layer, subject_of_layer
+from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import Way, duplicate, is_object, walk
 from chainrule.verify.arrays.methods import methods_of
+from chainrule.verify.arrays.objects import subject_of_layer
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.copies import twins
 from chainrule.verify.ledger import Skipped

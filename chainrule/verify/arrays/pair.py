@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import ConfigError, describe
-from chainrule.verify.arrays import at_once, convention
+from chainrule.verify.arrays import at_once, convention, roles
 from chainrule.verify.arrays.captured import Capture, captures, rebound, sizes_in
-from chainrule.verify.arrays.convention import Convention, Side, listed
+from chainrule.verify.arrays.convention import Convention, listed
 from chainrule.verify.arrays.grouping import Argument, argument_of, assigned, grouped
+from chainrule.verify.arrays.roles import Side
 from chainrule.verify.arrays.standin import follow
 from chainrule.verify.arrays.values import (
     answered,
@@ -140,7 +141,7 @@ def subject_of_pair(
     """The subject of a hand-written pair at `args`; see `verify.pair` for what is understood."""
     made, result = _paired(forward, backward, args, name or name_of(forward), wrt)
     names = [a.name for a in made.arguments]
-    found = convention.find(
+    found = roles.find(
         forward,
         backward,
         tuple(names),

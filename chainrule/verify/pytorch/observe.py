@@ -49,8 +49,8 @@ class Captured:
 
     def subject(self, name: str | None = None) -> Subject:
         """The call, to be verified; a part of it if it is large."""
+        from chainrule.verify.pytorch.applied import FunctionSubject  # which looks for calls
         from chainrule.verify.pytorch.cropped import cropped
-        from chainrule.verify.pytorch.functions import FunctionSubject  # which looks for calls
 
         def made(args: Sequence[Any]) -> Subject:
             return FunctionSubject(self.function, args, name=name, replay=self.replay)

@@ -8,32 +8,25 @@ the correction; the slip that it undoes is the name of the mistake, found withou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
-from math import inf, prod
+from math import prod
 from time import process_time
-from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
-from chainrule.verify.diagnose.approximate import SMALL
 from chainrule.verify.diagnose.edits import PLAIN
 from chainrule.verify.diagnose.forward_text import may_change
-from chainrule.verify.evidence import Evidence, Trial
+from chainrule.verify.evidence import Evidence
 from chainrule.verify.finding import Correction, Finding
-from chainrule.verify.measure.run import epsilon
 from chainrule.verify.place import Place
+from chainrule.verify.repair.checks import Repaired, passed
 from chainrule.verify.repair.draft import Draft, UnreadableError
 from chainrule.verify.repair.helpers import helpers
 from chainrule.verify.repair.joined import deriving, joined
 from chainrule.verify.repair.lab import laboratory
-from chainrule.verify.repair.moving import moved_home
-from chainrule.verify.repair.present import correction
 from chainrule.verify.repair.problem import Problem, problem
-from chainrule.verify.repair.search import Version, keeping, replayed, versions
-from chainrule.verify.repair.sparing import spared
+from chainrule.verify.repair.search import keeping, versions
 from chainrule.verify.repair.suspects import suspect
 from chainrule.verify.subject import Source, extent
 
@@ -53,28 +46,6 @@ _SURE = 0.95
 """One that costs more is compared with repairs of the functions that the backward calls."""
 _OF_FORMULAS = ("transposed", "sign", "factor", "missing_term", "wrong_axis")
 """Mistakes that are made where a gradient is computed, not where something is kept."""
-_CHECKS = 6
-"""Versions that get the last, full check."""
-_ROUNDED, _NEARER = 1e-9, 0.3
-"""An error that may be rounding; how much nearer than a version that the check refused for its
-last digits another one has to come to be looked at."""
-
-
-@dataclass(frozen=True, eq=False)
-class Repaired:
-    """A correction, and the mistakes that its edits undo."""
-
-    correction: Correction
-    codes: tuple[str, ...]
-    """By edit: rows of `mistakes.MISTAKES`."""
-    inputs: frozenset[int]
-    """Inputs whose gradients are right with it, and were not before."""
-    whole: bool
-    """Whether nothing is wrong any more."""
-    cost: float
-    """How unlikely the edits are."""
-    misplaced: bool = False
-    """Whether it is right, but not where the mistake was made."""
 
 
 def repair(evidence: Evidence, finding: Finding | None = None) -> Correction | None:
@@ -94,9 +65,6 @@ def repair(evidence: Evidence, finding: Finding | None = None) -> Correction | N
     stated = finding.correction.formula if finding and finding.correction else ""
     return replace(best, formula=stated or best.formula)
 
-
-Search: TypeAlias = Callable[[Draft], Iterator[Version]]
-"""From the user's text to versions that are right at the first target."""
 
 _known: WeakKeyDictionary[Evidence, tuple[Repaired, ...]] = WeakKeyDictionary()
 
@@ -186,7 +154,7 @@ def _in_backward(posed: Problem, codes: list[str]) -> list[Repaired]:
     if any(r.whole for r in found):
         return found
     more = _MORE if posed.source.separate_forward is not None else whole
-    found += _passed(posed, lambda first: versions(posed, first, codes))
+    found += passed(posed, lambda first: versions(posed, first, codes))
     if not any(r.whole and r.cost <= _SURE for r in found):
         for helper in helpers(posed):
             found += _in_helper(replace(posed, stop=process_time() + more), helper, codes)
@@ -200,7 +168,7 @@ def _rejoined(posed: Problem) -> list[Repaired]:
     value, so that nothing else explains as much."""
     found = list[Repaired]()
     for code in deriving(posed) if posed.posed else ():
-        found += _passed(changed := replace(posed, source=code), partial(joined, changed))
+        found += passed(changed := replace(posed, source=code), partial(joined, changed))
     return found
 
 
@@ -216,111 +184,10 @@ def _in_forward(posed: Problem, codes: list[str]) -> list[Repaired]:
     if posed.source.forward is None:
         return []
     changed = replace(posed, source=posed.source.forward, stop=process_time() + _MORE)
-    return _passed(changed, lambda first: keeping(changed, first, codes))
+    return passed(changed, lambda first: keeping(changed, first, codes))
 
 
 def _in_helper(posed: Problem, helper: Source, codes: list[str]) -> list[Repaired]:
     """Repairs of a function that the backward calls."""
     changed = replace(posed, source=helper)
-    return [r for r in _passed(changed, lambda first: versions(changed, first, codes)) if r.whole]
-
-
-def _passed(posed: Problem, search: Search) -> list[Repaired]:
-    """What passes all checks, of the versions that a search gives."""
-    return list(spared(posed.failures, _searched, posed, search))
-
-
-def _searched(posed: Problem, search: Search) -> Iterator[Repaired]:
-    try:
-        first = Draft.of(posed.source)
-    except UnreadableError:
-        return
-    checks, mended, refused = 0, set[int](), inf
-    for found in _meant(posed, search(first)):
-        inputs = found.mended
-        off = max([found.errors.get(i, 0.0) for i in inputs], default=0.0)
-        if inputs <= mended or checks >= _CHECKS or off >= refused:
-            continue
-        version = moved_home(posed, first, found)
-        checks += 1
-        error = _checked(posed, version, inputs)
-        if error is None and off > _ROUNDED:
-            refused = min(refused, _NEARER * off)
-        if error is not None:
-            mended |= inputs
-            yield _repaired(posed, first, version, inputs, error)
-            yield from _single(posed, first, version, error)
-            if version.right:
-                return
-
-
-def _meant(posed: Problem, found: Iterator[Version]) -> Iterator[Version]:
-    """Versions that are right at every target; after them those that raise, as the user's does, at
-    sizes for which nobody may have made it; then those that are wrong at other sizes only, of which
-    the full examination says whether anybody meant these."""
-    later, last = list[Version](), list[Version]()
-    for version in found:
-        function, inputs = version.draft.compiled(), set(version.mended)
-        if posed.right(function, inputs):
-            yield version
-        elif posed.unmeant and posed.right(function, inputs, everywhere=False):
-            later.append(version)
-        elif len(last) < _CHECKS and posed.right_as_it_is(function, inputs):
-            last.append(version)
-    yield from (*later, *last)
-
-
-def _checked(posed: Problem, version: Version, inputs: frozenset[int]) -> float | None:
-    """The largest error left after a full examination; None if something is wrong still."""
-    from chainrule.verify.measure.examine import examine
-
-    evidence = examine(posed.source.replaced(version.draft.compiled()))
-    wrong = set(evidence.wrong_inputs())
-    general = any(b.input is None for b in evidence.behaviours)
-    if wrong & inputs or (version.right and (wrong or general)):
-        posed.learn(evidence)
-        return None
-    right = [t for t in evidence.trials if t.input in inputs and t.verdict == "right"]
-    nearer = all(_is_nearer(posed, t) for t in right)
-    return max([t.error for t in right], default=None) if nearer else None
-
-
-def _is_nearer(posed: Problem, right: Trial) -> bool:
-    """Whether what was right to some digits has gained more than a few: not so where a solver turns
-    a little longer."""
-    before = posed.wrong.get(right.input, 0.0)
-    eps = epsilon(np.asarray(posed.subject.inputs[right.input].value).dtype)
-    return not 0 < before < SMALL or right.error < max(before / 20, 100 * eps)
-
-
-def _single(posed: Problem, first: Draft, version: Version, error: float) -> Iterator[Repaired]:
-    """Of a repair in several steps: for each set of inputs the steps that mend it."""
-    groups = {s.mended for s in version.steps if s.mended}
-    if len(groups) < 2 or not all(s.mended for s in version.steps):
-        return
-    for inputs in groups:
-        steps = tuple([s for s in version.steps if s.mended == inputs])
-        last = replayed(first, version.steps, steps)
-        try:
-            right = posed.right(last.compiled(), set(inputs))
-        except (SyntaxError, ValueError):
-            continue
-        if right:
-            yield _repaired(
-                posed, first, replace(version, draft=last, steps=steps), inputs, error, False
-            )
-
-
-def _repaired(
-    posed: Problem,
-    first: Draft,
-    version: Version,
-    inputs: frozenset[int],
-    error: float,
-    whole: bool | None = None,
-) -> Repaired:
-    shown = correction(first, version.draft, version.steps, error)
-    codes = tuple([s.edit.code for s in version.steps])
-    whole = version.right if whole is None else whole
-    mended = inputs.union(posed.wrong) if whole else inputs
-    return Repaired(shown, codes, mended, whole, version.cost)
+    return [r for r in passed(changed, lambda first: versions(changed, first, codes)) if r.whole]

@@ -10,18 +10,16 @@ import __future__
 
 import ast
 import inspect
-import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeAlias, cast
 
+from chainrule.verify.repair.endless import guarded, limit
 from chainrule.verify.subject import Source
 
 Def: TypeAlias = ast.FunctionDef | ast.Lambda
-TURNS = 20_000
-"""Turns that a `while` loop of a changed function may take."""
 
 
 @dataclass(frozen=True)
@@ -167,8 +165,8 @@ class Draft:
         if rewritten is not None:
             root = cast("Def", rewritten(root))
         if any(isinstance(n, ast.While) for n in ast.walk(root)):
-            extra["__turn__"] = _limit()
-            root = _Guard().visit(root)
+            extra["__turn__"] = limit()
+            root = guarded(root)
         return self._function(_code_of(root, original, extra, self), extra)
 
     def _function(self, code: CodeType, extra: Mapping[str, object]) -> Callable[..., Any]:
@@ -250,28 +248,6 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(c)
 
 
-class _Guard(ast.NodeTransformer):
-    """Every `while test` becomes `while __turn__() and test`."""
-
-    def visit_While(self, node: ast.While) -> ast.AST:
-        self.generic_visit(node)
-        turn = ast.Call(ast.Name("__turn__", ast.Load()), [], [])
-        node.test = ast.BoolOp(ast.And(), [turn, node.test])
-        return ast.fix_missing_locations(ast.copy_location(node, node))
-
-
-def _limit() -> Callable[[], bool]:
-    left = [TURNS]
-
-    def turn() -> bool:
-        left[0] -= 1
-        if left[0] < 0:
-            raise RuntimeError(f"a loop took more than {TURNS} turns")
-        return True
-
-    return turn
-
-
 def _lambda_of(source: Source) -> Draft:
     """The lambda among the source's lines whose code is the function's."""
     text, wanted = source.text, plain_function(source.function).__code__
@@ -296,8 +272,3 @@ def _as_lambda(source: Source, start: int, end: int) -> Draft | None:
     if not isinstance(tree, ast.Lambda):
         return None
     return Draft(source, text[:start], text[start:end].rstrip(), text[end:], True)
-
-
-def dedented(lines: list[str]) -> str:
-    """Lines as text, without the indentation that all of them share."""
-    return textwrap.dedent("\n".join(lines))

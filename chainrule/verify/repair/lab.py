@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -17,27 +17,14 @@ import numpy as np
 
 from chainrule.verify.repair.draft import Draft
 from chainrule.verify.repair.problem import Problem
-from chainrule.verify.repair.response import (
-    CLOSE,
-    Effect,
-    Response,
-    in_turns,
-    is_in_span,
-    solvable,
-    solved,
-    unit,
-)
+from chainrule.verify.repair.response import CLOSE, Effect
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.target import GOOD, Target
-from chainrule.verify.repair.watch import Watched, plain
+from chainrule.verify.repair.watch import Watched
 from chainrule.verify.subject import Array, Subject, extent
 
-LARGEST = 200
-"""Elements of a value whose every element is moved."""
 NEAR = 2e-5
 """Relative error up to which a fitted weight is a number that the code could have meant."""
-_SURE = 1e-6
-"""How far from 1 it may be that an element of a step is the only one that helps."""
 Values: TypeAlias = tuple[float, ...]
 """A number at one point, or at two of different sizes."""
 
@@ -180,73 +167,6 @@ class Lab:
             close = (total - got <= 1e-6 * total) & (apart > 1e-8)
             two |= {(usable[a[k]], usable[b[k]]) for k in np.flatnonzero(close)}
         return sorted(one), sorted(two)
-
-    def response(self, node: ast.expr) -> Response | None:
-        """How the wrong gradients depend on each element of a node's value, in each turn of a loop;
-        None if it is no array of a size for that, or if they do not depend on it affinely.
-        """
-        values = [plain(v) for v, _ in self.scene.visits(node)]
-        floats = [v for v in values if v is not None and v.dtype.kind == "f"]
-        size = sum([v.size for v in floats])
-        if len(floats) < len(values) or not 0 < size <= LARGEST:
-            return None
-        if not all(np.all(np.isfinite(v)) for v in floats):
-            return None
-        columns = {i: np.zeros((len(r), size)) for i, r in self.residuals.items()}
-        for k in range(size):
-            for i, effect in (self.effect(node, unit(floats, k)) or {}).items():
-                columns[i][:, k] = effect
-        found = Response(node, tuple(floats), columns, tuple(self.scene.visits(node)))
-        step = np.random.default_rng(0).standard_normal(size)
-        after = self.effect(node, in_turns(found.parts(step))) or {}
-        expected = found.effect(step)
-        affine = all(
-            np.allclose(after.get(i, 0.0), e, rtol=1e-6, atol=1e-9 * np.linalg.norm(e))
-            for i, e in expected.items()
-        )
-        if not affine or not after:
-            return None
-        return found if len(values) == 1 else self._put_right(found)
-
-    def _put_right(self, response: Response) -> Response:
-        """The same, the values and names of each turn being those of a run in which the node is
-        put right, if it can be: what one turn hands on to the next is right as well, then."""
-        mended = self.mendable(response)
-        if not mended:
-            return response
-        residuals = [self.residuals[i] for i in mended]
-        step, sure = solved([response.columns[i] for i in mended], residuals)
-        at, watched = self.scene.draft.index[response.node], self.scene.watched
-        watched.noted = {at: []}
-        self.run({at: in_turns(response.parts(step))})
-        visits, watched.noted = tuple(watched.noted[at]), {}
-        values = [v for v in (plain(value) for value, _ in visits) if v is not None]
-        same = [v.shape for v in values] == [v.shape for v in response.values]
-        if not same:
-            return response
-        steps = zip(response.parts(step), response.parts(sure), strict=True)
-        known = [(t, s) for t, (s, k) in enumerate(steps) if k.size and k.min() > 1 - _SURE]
-        needed = max(known, key=lambda n: float(np.linalg.norm(n[1])), default=None)
-        return replace(response, values=tuple(values), visits=visits, needed=needed)
-
-    def mendable(self, response: Response) -> frozenset[int]:
-        """Wrong inputs whose gradients some value of a node would make right: all of them by one
-        value, if there is one, else those that could be mended each by itself."""
-        columns = {i: c for i, c in response.columns.items() if np.any(c)}
-        if solvable(list(columns.values()), [self.residuals[i] for i in columns]):
-            return frozenset(columns)
-        return frozenset([i for i, c in columns.items() if is_in_span(c, self.residuals[i])])
-
-    def answers(self, response: Response, value: Array) -> bool:
-        """Whether a wrong gradient comes out right if a node has these values, turn after turn."""
-        if value.shape != response.flat.shape or not np.all(np.isfinite(value)):
-            return False
-        effects = response.effect(value - response.flat)
-        for i, residual in self.residuals.items():
-            size = np.linalg.norm(self.target.expected[i].right) + np.linalg.norm(residual)
-            if np.linalg.norm(effects[i] - residual) <= 1e-6 * size:
-                return True
-        return False
 
     def weights(self, node: ast.expr, forms: Sequence[str], here: Sequence[float]) -> list[Values]:
         """The weights of terms that are added to a node, and what they must be at other sizes.

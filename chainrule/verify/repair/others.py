@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from chainrule.verify.repair.answers import answers
 from chainrule.verify.repair.beside import Beside
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ATOM, MUL, as_part
@@ -72,7 +73,7 @@ def other_values(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]
     for name in _CALLS if module is not None else ():
         with np.errstate(all="ignore"):
             value = getattr(np, name)(response.flat)
-        if lab.answers(response, value):
+        if answers(lab, response, value):
             yield scene.put(node, f"{module}.{name}({scene.draft.src(node)})", "wrong_value", 1.4)
     for row, axes in itertools.product(_NORMED, axes_of(beside.shape)):
         if _answers(lab, response, beside, row, axes=f"axis={axes}, keepdims=True"):
@@ -93,11 +94,11 @@ def _multiplied(lab: Lab, response: Response, beside: Beside) -> Iterator[Edit]:
                 text = row.format(e=atom if ".T" in row else here, a=name)
                 yield scene.put(node, text, code, 1.2 + early(scene, node))
         signs = beside.each(_signed, name)
-        if module is not None and signs is not None and lab.answers(response, signs):
+        if module is not None and signs is not None and answers(lab, response, signs):
             yield scene.put(node, f"{here} * {module}.sign({name})", "one_sided", 1.25)
         for row, c in itertools.product(_MASKS, limits) if beside.fills(name) else ():
             value = beside.each(row_of(row.replace("{c}", repr(limits[c]))), name)
-            if value is not None and lab.answers(response, value):
+            if value is not None and answers(lab, response, value):
                 text = row.format(e=here, a=name, c=c)
                 yield scene.put(node, text, "region", 1.2 + early(scene, node))
 
@@ -111,7 +112,7 @@ def _answers(
 ) -> bool:
     f = row_of(row, axes)
     if (value := beside.each(f, name)) is not None:
-        return lab.answers(response, value)
+        return answers(lab, response, value)
     if len(response.values) > 1 or not name:
         return False
     native = lab.scene.arrays_at(response.node).get(name)

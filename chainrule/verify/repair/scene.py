@@ -11,28 +11,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.verify.repair import uses
+from chainrule.verify.repair import course, uses
 from chainrule.verify.repair.dialect import Dialect
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.fit import replaced
 from chainrule.verify.repair.reach import MOST, atoms, is_number, owner
 from chainrule.verify.repair.sparing import Failures
-from chainrule.verify.repair.syntax import (
-    elements,
-    gives,
-    is_simple,
-    mentions,
-    names_in,
-)
+from chainrule.verify.repair.syntax import is_simple, mentions, names_in
 from chainrule.verify.repair.valued import statements_of_value
-from chainrule.verify.repair.watch import (
-    VALUE,
-    Visit,
-    Watched,
-    is_count,
-    is_torch,
-    shape_of,
-)
+from chainrule.verify.repair.watch import VALUE, Visit, Watched, is_count, is_torch, shape_of
 
 Shape = tuple[int, ...]
 
@@ -107,32 +94,13 @@ class Scene:
     @cached_property
     def roots(self) -> list[ast.expr]:
         """Whole right-hand sides and returned values that were arrays."""
-        whole = [n for n in self._whole if not self.is_of_value(self.draft.span(n)[0])]
+        whole = [n for n in course.whole(self.draft) if not self.is_of_value(self.draft.span(n)[0])]
         return [n for n in whole if self.is_array(n)]
-
-    @cached_property
-    def _whole(self) -> list[ast.expr]:
-        found = list[ast.expr]()
-        root = self.draft.root
-        if isinstance(root, ast.Lambda):
-            found += elements(root.body)
-        for n in self.draft.nodes:
-            if isinstance(n, ast.Return | ast.Assign | ast.AugAssign | ast.AnnAssign) and n.value:
-                found += elements(n.value)
-            elif isinstance(n, ast.Dict):
-                found += n.values
-            elif isinstance(n, ast.Call):  # What is kept by a call: `grads.append(g @ w)`.
-                found += n.args if isinstance(self.draft.parents.get(n), ast.Expr) else []
-        return sorted(set(found), key=lambda n: self.draft.span(n))
 
     @cached_property
     def returned(self) -> list[ast.expr]:
         """The elements of what the function returns."""
-        root = self.draft.root
-        if isinstance(root, ast.Lambda):
-            return elements(root.body)
-        values = [n.value for n in self.draft.nodes if isinstance(n, ast.Return) and n.value]
-        return [e for v in values for e in elements(v)]
+        return course.returned(self.draft)
 
     def visits(self, node: ast.AST) -> list[Visit]:
         """What a node was, and the local names then, in each turn; none if some are not kept."""
@@ -248,22 +216,7 @@ class Scene:
     def flowing(self) -> set[str]:
         """Names that the cotangents flow into; where the value is computed as well, those that are
         not of it."""
-        found = set(self.cotangents) or set(self.draft.parameters)
-        if self._of_value:
-            rest = [n for n in self.draft.nodes if isinstance(n, ast.Assign | ast.AugAssign)]
-            rest = [n for n in rest if n not in self._of_value]
-            targets = [
-                t for n in rest for t in (n.targets if isinstance(n, ast.Assign) else [n.target])
-            ]
-            found = {name for t in targets for name in gives(t)}
-        for _ in range(3):  # Loops hand values on; nobody's chains go further back than this.
-            for n in self.draft.nodes:
-                if isinstance(n, ast.Assign | ast.AugAssign | ast.For):
-                    value = n.iter if isinstance(n, ast.For) else n.value
-                    targets = n.targets if isinstance(n, ast.Assign) else [n.target]
-                    if mentions(value) & found:
-                        found |= {name for t in targets for name in gives(t)}
-        return found
+        return course.flowing(self.draft, self.cotangents, self._of_value)
 
     def flows(self, node: ast.AST) -> bool:
         """Whether a node depends on a cotangent."""
@@ -311,10 +264,7 @@ class Scene:
         """Where a name that is computed once is read for the only time: an edit belongs where it
         is computed, unless it needs the name more than once. A call that is made for what it does,
         `layer.backward(d * mask)`, is as good a place."""
-        found = uses.only_reads(self.draft, self.made & uses.stored_once(self.draft))
-        calls = [n.value for n in self.draft.nodes if isinstance(n, ast.Expr)]
-        done = [a for c in calls if isinstance(c, ast.Call) for a in c.args]
-        return found - {self.draft.span(a) for a in done if isinstance(a, ast.Name)}
+        return uses.read_once(self.draft)
 
     @cached_property
     def read(self) -> set[str]:

@@ -17,8 +17,9 @@ from time import process_time
 
 import numpy as np
 
+from chainrule.verify.repair.answers import LARGEST
 from chainrule.verify.repair.cotangents import given_name
-from chainrule.verify.repair.lab import LARGEST, Lab, laboratory
+from chainrule.verify.repair.lab import Lab, laboratory
 from chainrule.verify.repair.response import Effect, at_turn, in_turns, is_in_span, moved, solved
 from chainrule.verify.repair.scene import Shape
 from chainrule.verify.repair.syntax import names_in

@@ -16,6 +16,7 @@ from time import process_time
 
 import numpy as np
 
+from chainrule.verify.repair.answers import mendable, response_of
 from chainrule.verify.repair.beside import Beside
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, ATOM, MUL, as_part, part
@@ -73,7 +74,7 @@ def missing(lab: Lab, doubts: Sequence[Doubt]) -> Iterator[list[Edit]]:
     for node in _places(lab, doubts):
         if lab.problem.over or process_time() > until:
             return
-        if (response := lab.response(node)) is not None and (mended := lab.mendable(response)):
+        if (response := response_of(lab, node)) is not None and (mended := mendable(lab, response)):
             if mended >= set(lab.residuals):
                 yield list(_of_node(lab, response, numbers))
             else:

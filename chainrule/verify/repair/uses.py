@@ -7,13 +7,7 @@ from collections import Counter
 from typing import cast
 
 from chainrule.verify.repair.draft import Draft
-from chainrule.verify.repair.syntax import (
-    bases,
-    is_literal,
-    is_simple,
-    is_stored,
-    names_in,
-)
+from chainrule.verify.repair.syntax import bases, is_literal, is_simple, is_stored, names_in
 
 
 def made(draft: Draft) -> set[str]:
@@ -50,6 +44,15 @@ def only_reads(draft: Draft, names: set[str] | None = None) -> set[tuple[int, in
     count = Counter([n.id for n in reads(draft)])
     chosen = [n for n in reads(draft) if count[n.id] == 1 and (names is None or n.id in names)]
     return {draft.span(n) for n in chosen}
+
+
+def read_once(draft: Draft) -> set[tuple[int, int]]:
+    """Where a name that is computed once is read for the only time, other than by a call that is
+    made for what it does."""
+    found = only_reads(draft, made(draft) & stored_once(draft))
+    calls = [n.value for n in draft.nodes if isinstance(n, ast.Expr)]
+    done = [a for c in calls if isinstance(c, ast.Call) for a in c.args]
+    return found - {draft.span(a) for a in done if isinstance(a, ast.Name)}
 
 
 def stored_once(draft: Draft) -> set[str]:

@@ -16,9 +16,9 @@ from chainrule.verify.finding import Correction, Finding, Level, Name
 from chainrule.verify.ledger import STEP
 from chainrule.verify.place import Place
 from chainrule.verify.script.alive import parameter_names
+from chainrule.verify.script.costs import Step
 from chainrule.verify.script.cuts import Slice
 from chainrule.verify.script.entries import Entry
-from chainrule.verify.script.lost import Step
 from chainrule.verify.script.opened import gradients, made_by, values_of
 from chainrule.verify.training.names import listed
 from chainrule.verify.where import placed

@@ -20,9 +20,10 @@ from chainrule.verify.script import numbers
 from chainrule.verify.script.added import added_numbers
 from chainrule.verify.script.apart import LostError, apart
 from chainrule.verify.script.branch import is_branch
+from chainrule.verify.script.costs import Step, seen_of
 from chainrule.verify.script.cuts import Cut, Slice
 from chainrule.verify.script.entries import NUMBER, Calls
-from chainrule.verify.script.lost import Step, found_in, seen_of
+from chainrule.verify.script.lost import found_in
 from chainrule.verify.script.numbers import Library, Moved, Site, Trial
 from chainrule.verify.script.rerun import Rerun, lost_in
 from chainrule.verify.script.trials import Going, followed

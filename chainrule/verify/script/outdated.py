@@ -22,7 +22,7 @@ from chainrule.verify.evidence import Evidence, Trial
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.place import Place
-from chainrule.verify.pytorch.functions import KIND, FunctionSubject
+from chainrule.verify.pytorch.applied import KIND, FunctionSubject
 from chainrule.verify.pytorch.observe import Captured
 from chainrule.verify.pytorch.outer import Outer, backward_code
 from chainrule.verify.pytorch.outside import Changed, Noted

@@ -21,15 +21,13 @@ from chainrule.verify.pytorch.door import Call, Kind, Recorder, unseen
 from chainrule.verify.pytorch.nested import tensors_in
 from chainrule.verify.script.entries import DRAWS, Entry, Exit, Ref, Slot
 from chainrule.verify.script.marks import Marks
+from chainrule.verify.script.memory import Slots
+from chainrule.verify.script.roundings import graded
 from chainrule.verify.where import frames, here
 
 EXITS = frozenset({"item", "__float__", "tolist", "numpy", "__array__", "__int__"})
 """Calls by which values leave as numbers."""
 _PLAIN = frozenset({int, float, bool, str, type(None)})
-_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-_EPS = {dtype: torch.finfo(dtype).eps for dtype in (*_FLOATS, torch.complex64, torch.complex128)}
-_COARSE = 0.125
-"""Rounding of what has less than 16 bits."""
 MOST = 1 << 31
 """Bytes of tensors that are held for a tape."""
 
@@ -57,7 +55,8 @@ class Tape(Recorder):
         self.exits: list[Exit] = []
         self.roots: dict[int, Tensor] = {}
         """Slots of tensors that require a gradient and come from outside."""
-        self.group: dict[int, int] = {}
+        self._slots = Slots()
+        self.group = self._slots.group
         """Slots that share memory have one group."""
         self.seconds = 0.0
         """Spent on recording."""
@@ -68,8 +67,6 @@ class Tape(Recorder):
         """Is asked before each call whether it is to be recorded."""
         self.marks = Marks()
         """Tensors that went into or came out of connected calls."""
-        self._slots: dict[int, tuple[int, Ref]] = {}
-        self._memory: dict[int, int] = {}
         self._noise: dict[int, Ref] = {}  # normal numbers, drawn as constants
         self._loose: set[int] = set()  # groups of which somebody has a tensor without a graph
         self._made: set[int] = set()  # slots of results
@@ -80,12 +77,15 @@ class Tape(Recorder):
 
     def slot(self, x: Tensor, /) -> int | None:
         """The number of a tensor that depends on a root."""
-        row = self._slots.get(id(x))
-        return row[0] if row is not None and row[1]() is x else None
+        return self._slots.of(x)
 
     def alive(self) -> set[int]:
         """Slots of the tensors that somebody still has."""
-        return {slot for slot, ref in self._slots.values() if ref() is not None}
+        return self._slots.alive()
+
+    def anonymous(self) -> int:
+        """A slot for what no tensor has: a number."""
+        return self._slots.anonymous()
 
     def ident(self, x: Tensor, /) -> int:
         """Parameters live as long as the script."""
@@ -195,14 +195,14 @@ class Tape(Recorder):
     def _follow(self, target: Tensor) -> None:
         """Follow from now on a tensor that nothing depended on: it is what it is now."""
         old = target.detach().clone()
-        slot = self._new(target)
+        slot = self._slots.new(target)
         entry = Entry("old", old.clone, (), {}, (), (), True, None)
         entry.outputs, entry.is_float = (slot,), True
         self.entries.append(entry)
 
     def _root(self, t: Tensor) -> int:
         """A slot for a tensor that requires a gradient and comes from outside."""
-        slot = self._new(t)
+        slot = self._slots.new(t)
         self.roots[slot] = t
         self._bytes += t.numel() * t.element_size()
         if self._bytes > MOST:
@@ -215,25 +215,11 @@ class Tape(Recorder):
         if slot in self._leaves:
             return slot
         entry = Entry("requires_grad_", _leaf_of, (Slot(slot),), {}, (slot,), (), True)
-        new = self._new(t, slot)
+        new = self._slots.new(t, slot)
         entry.outputs, entry.is_float, entry.at = (new,), True, here()
         self.entries.append(entry)
         self._leaves.add(new)
         return new
-
-    def _new(self, t: Tensor, of: int | None = None) -> int:
-        """A slot for a tensor, which is a view of that in the slot `of`."""
-        slot = len(self.group)
-        self.group[slot] = slot if of is None else self.group[of]
-        self._memory[slot] = _memory(t) if of is None else self._memory[of]
-        self._slots[id(t)] = slot, weakref.ref(t)
-        return slot
-
-    def anonymous(self) -> int:
-        """A slot for what no tensor has: a number."""
-        slot = len(self.group)
-        self.group[slot], self._memory[slot] = slot, -1
-        return slot
 
     def _stored(self, x: Any, given: list[Tensor]) -> Any:
         """Arguments with slots in place of what is followed; `given` gets their tensors."""
@@ -269,13 +255,12 @@ class Tape(Recorder):
                 row = Exit(entry.name, inputs[0], call.y, frames(), len(self.entries))
                 self.exits.append(row)
             return
-        shared = {self._memory[s]: s for s in inputs}
-        viewed = [shared.get(_memory(t)) for t in made]
+        viewed = self._slots.viewed(made, inputs)
         entry.wrote = self.group[inputs[0]] if in_place else None
-        entry.outputs = tuple([self._new(t, of) for t, of in zip(made, viewed, strict=True)])
+        entry.outputs = tuple([self._slots.new(t, of) for t, of in zip(made, viewed, strict=True)])
         for slot, t in zip(entry.outputs, made, strict=True):
             self._linked(entry, slot, t)
-            _graded(entry, slot, t.dtype)
+            graded(entry, slot, t.dtype)
         if stream is not None and not torch.equal(stream, torch.get_rng_state()):
             entry.random = stream
         self._made.update(entry.outputs)
@@ -312,24 +297,6 @@ class Tape(Recorder):
                 self.marks.read(t, slot, loose)
 
 
-def _graded(entry: Entry, slot: int, dtype: torch.dtype) -> None:
-    """How coarse the numbers of a result are; whole ones have no derivative."""
-    eps = _EPS.get(dtype)
-    if eps is None and (dtype.is_floating_point or dtype.is_complex):
-        eps = _COARSE
-    if eps is not None:
-        entry.is_float, entry.eps = True, max(entry.eps, eps)
-    else:
-        entry.whole += (slot,)
-
-
 def _leaf_of(x: Tensor) -> Tensor:
     """What requires a gradient as `x` is set to; it is `x` if that has a graph by now."""
     return x if x.requires_grad else x.detach().requires_grad_()
-
-
-def _memory(t: Tensor) -> int:
-    """Where the memory begins that a tensor lies in."""
-    if t.layout is not torch.strided:
-        return id(t)
-    return int(t.data_ptr() - t.storage_offset() * t.element_size())

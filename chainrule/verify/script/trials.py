@@ -7,9 +7,9 @@ from typing import Any, final
 
 from chainrule.verify.script import branch
 from chainrule.verify.script.apart import LostError
+from chainrule.verify.script.costs import Seen
 from chainrule.verify.script.cuts import Cut
 from chainrule.verify.script.entries import NUMBER
-from chainrule.verify.script.lost import Seen
 from chainrule.verify.script.numbers import BY, Moved, Site, Trial, seen
 
 LONG = 5.0

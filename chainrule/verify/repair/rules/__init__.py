@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.rules import (
+    alignment,
     axes,
     cases,
     counts,
@@ -14,6 +15,7 @@ from chainrule.verify.repair.rules import (
     factors,
     letting,
     literals,
+    memory,
     names,
     places,
     products,
@@ -22,6 +24,7 @@ from chainrule.verify.repair.rules import (
     segments,
     solving,
     statements,
+    sums,
     turns,
     unread,
 )
@@ -43,15 +46,15 @@ RULES: tuple[Rule, ...] = (
     axes.other_axis_throughout,
     axes.parts_exchanged,
     axes.keeping,
-    axes.sum_or_mean,
-    axes.reduced,
-    axes.summed_within,
-    axes.one_of_all,
-    axes.total_of_the_other,
-    axes.not_reduced,
-    axes.spread,
-    axes.placed,
-    axes.backwards,
+    sums.sum_or_mean,
+    sums.reduced,
+    sums.summed_within,
+    sums.one_of_all,
+    sums.total_of_the_other,
+    sums.not_reduced,
+    alignment.spread,
+    alignment.placed,
+    alignment.backwards,
     names.other_order,
     names.other_name,
     names.other_cotangent,
@@ -117,9 +120,9 @@ RULES: tuple[Rule, ...] = (
     statements.whole,
     statements.scattered,
     statements.added_up,
-    statements.own_copy,
-    statements.contiguous,
-    statements.flattened,
+    memory.own_copy,
+    memory.contiguous,
+    memory.flattened,
 )
 """In no particular order: each edit says how likely it is."""
 OF_FORWARDS: tuple[Rule, ...] = tuple([r for r in RULES if r is not recomputed.operands])

@@ -13,7 +13,8 @@ import numpy as np
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ATOM, UNARY, as_part, part
-from chainrule.verify.repair.rules.statements import SIGNS, own_copy
+from chainrule.verify.repair.rules.memory import own_copy
+from chainrule.verify.repair.rules.statements import SIGNS
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.syntax import names_in
 from chainrule.verify.repair.watch import is_torch, shape_of

@@ -1,0 +1,147 @@
+"""From an object to its subject: which of its methods are the pair, how its backward wants to be
+called, and which of its arrays are parameters, as a first call shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+
+from chainrule.errors import ConfigError, describe
+from chainrule.verify.arrays import at_once, convention, parameters, roles
+from chainrule.verify.arrays.convention import Convention
+from chainrule.verify.arrays.layer import Layer
+from chainrule.verify.arrays.members import duplicate
+from chainrule.verify.arrays.methods import methods_of, results_of
+from chainrule.verify.arrays.roles import Side
+from chainrule.verify.arrays.values import inputs_of, is_float, unasked
+from chainrule.verify.copies import twins
+from chainrule.verify.reading import argument_names, place_of
+from chainrule.verify.streams import drawn
+from chainrule.verify.subject import Array, Input
+
+
+def subject_of_layer(
+    owner: Any,
+    args: Sequence[Any],
+    *,
+    name: str | None = None,
+    cotangent: Side | None = None,
+    cache: bool | None = None,
+    wrt: Sequence[str | int] | None = None,
+    method: str | None = None,
+) -> Layer:
+    """The subject of an object with `forward` and `backward` at `args`, or with one method that
+    gives a value and its gradients: `method`, if it is not called as such are.
+
+    Raises `ConfigError` if it has no such methods.
+    """
+    names = (method, method) if method is not None else _both_methods(owner, args)
+    cls = cast(Any, type(owner))
+    forward, backward = getattr(cls, names[0]), getattr(cls, names[1])
+    arguments = argument_names(getattr(owner, names[0]), len(args))
+    made = Layer(
+        name or cls.__name__,
+        tuple([Input(n, x, wanted=is_float(x)) for n, x in zip(arguments, args, strict=True)]),
+        duplicate(owner),
+        names,
+        len(args),
+        {},
+        Convention((), 1, by_name=False, at_once=names[0] == names[1]),
+        place=place_of(forward),
+        backward_place=place_of(backward),
+    )
+    layer = made.copied(args)
+    result, streams = drawn(lambda: made.called(layer, twins(args)), (forward,))
+    results, made = results_of(layer, result), replace(made, streams=streams)
+    if made.convention.at_once:
+        found = at_once.convention_of(arguments)
+    else:
+        found = roles.find(
+            getattr(owner, names[0]),
+            getattr(owner, names[1]),
+            arguments,
+            results,
+            partial(_why_not, made),
+            side=cotangent,
+            cache=cache,
+            together=convention.together(result),
+        )
+    made = _with_parameters(replace(made, convention=found), arguments, args, wrt)
+    if found.at_once and not at_once.gives_both(tuple(results)) and not made.parameters:
+        raise ConfigError(
+            f"pair: {made.name}.{names[0]} returned {', '.join(map(describe, results))}, and left "
+            "no gradients: let it return a number and its gradients, or give an object with "
+            "forward and backward"
+        )
+    return made
+
+
+def _both_methods(owner: Any, args: Sequence[Any]) -> tuple[str, str]:
+    """What the object calls its forward and its backward; raises `ConfigError` if it has none."""
+    names = methods_of(owner, args)
+    both = at_once.method_of(owner, args)
+    if names is None and both is None:
+        raise ConfigError(
+            f"pair: {describe(owner)} has no forward of {len(args)} arguments and backward, and no "
+            "method that gives a loss and its gradients; give an object with both methods, or two "
+            "functions: verify.pair(forward, backward, *args)"
+        )
+    return names or (both or "", both or "")
+
+
+def _with_parameters(
+    made: Layer, arguments: Sequence[str], args: Sequence[Any], wrt: Sequence[str | int] | None
+) -> Layer:
+    """The same with the parameters that a first backward shows, as inputs: by what it had left, if
+    it raises."""
+    after = made.copied(twins([x.value for x in made.inputs]), pulls=True)
+    try:
+        returned, ys = _tried(made, after)
+        of_arguments, rest = made.parted(after, returned)
+    except Exception:  # The examination will tell of it.
+        if made.convention.at_once:
+            raise
+        returned, ys = None, made.forward([x.value for x in made.inputs])
+        of_arguments, rest = [True] * len(arguments), {}
+    found = parameters.find(made.owner, after, rest, updated=made.convention.updates)
+    values = [parameters.value_of(p, made.owner) for p in found.values()]
+    inputs = inputs_of((*arguments, *found), (*args, *values), wrt)
+    bars = [*of_arguments, *[True] * len(found)]
+    if wrt is None:
+        inputs = unasked(inputs, bars, returned, loss=[y.size for y in ys] == [1])
+    if found and all(b is None for b in of_arguments):  # a first layer: nobody asks for its input's
+        inputs = tuple(
+            [
+                replace(x, wanted=x.wanted and b is not None)
+                for x, b in zip(inputs, bars, strict=True)
+            ]
+        )
+    return replace(made, inputs=inputs, parameters=found)
+
+
+def _tried(made: Layer, layer: Any) -> tuple[Any, tuple[Array, ...]]:
+    """What the backward of a copy of the object returned, and the outputs."""
+    xs = twins([x.value for x in made.inputs])
+    gs = [np.ones(y.shape, y.dtype) for y in made.forward(xs)]
+    ys, returned = made.returned(layer, xs, gs)
+    return returned, ys
+
+
+def _why_not(layer: Layer, tried: Convention) -> tuple[int, str]:
+    """As for pairs of functions: 2 if the backward raises, 1 if a gradient has another shape."""
+    made = replace(layer, convention=tried)
+    try:
+        after = made.copied([x.value for x in made.inputs], pulls=True)
+        returned, _ = _tried(made, after)
+        bars, _ = made.parted(after, returned)
+    except Exception as error:
+        return 2, f"{type(error).__name__}: {error}"
+    for x, bar in zip(made.inputs, bars, strict=True):
+        if bar is not None and np.shape(bar) != np.shape(x.value):
+            return 1, f"it gives {describe(bar)} for {x.name}, which is {describe(x.value)}"
+    return 0, ""

@@ -1,0 +1,153 @@
+"""From versions that are right at one point to corrections: what passes all checks.
+
+A version has to be right at every target, its edits are moved to where the mistake was made, and
+the subject is examined in full with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import inf
+from typing import TypeAlias
+
+import numpy as np
+
+from chainrule.verify.diagnose.approximate import SMALL
+from chainrule.verify.evidence import Trial
+from chainrule.verify.finding import Correction
+from chainrule.verify.measure.run import epsilon
+from chainrule.verify.repair.draft import Draft, UnreadableError
+from chainrule.verify.repair.moving import moved_home
+from chainrule.verify.repair.present import correction
+from chainrule.verify.repair.problem import Problem
+from chainrule.verify.repair.search import Version, replayed
+from chainrule.verify.repair.sparing import spared
+
+_CHECKS = 6
+"""Versions that get the last, full check."""
+_ROUNDED, _NEARER = 1e-9, 0.3
+"""An error that may be rounding; how much nearer than a version that the check refused for its
+last digits another one has to come to be looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Repaired:
+    """A correction, and the mistakes that its edits undo."""
+
+    correction: Correction
+    codes: tuple[str, ...]
+    """By edit: rows of `mistakes.MISTAKES`."""
+    inputs: frozenset[int]
+    """Inputs whose gradients are right with it, and were not before."""
+    whole: bool
+    """Whether nothing is wrong any more."""
+    cost: float
+    """How unlikely the edits are."""
+    misplaced: bool = False
+    """Whether it is right, but not where the mistake was made."""
+
+
+Search: TypeAlias = Callable[[Draft], Iterator[Version]]
+"""From the user's text to versions that are right at the first target."""
+
+
+def passed(posed: Problem, search: Search) -> list[Repaired]:
+    """What passes all checks, of the versions that a search gives."""
+    return list(spared(posed.failures, _searched, posed, search))
+
+
+def _searched(posed: Problem, search: Search) -> Iterator[Repaired]:
+    try:
+        first = Draft.of(posed.source)
+    except UnreadableError:
+        return
+    checks, mended, refused = 0, set[int](), inf
+    for found in _meant(posed, search(first)):
+        inputs = found.mended
+        off = max([found.errors.get(i, 0.0) for i in inputs], default=0.0)
+        if inputs <= mended or checks >= _CHECKS or off >= refused:
+            continue
+        version = moved_home(posed, first, found)
+        checks += 1
+        error = _checked(posed, version, inputs)
+        if error is None and off > _ROUNDED:
+            refused = min(refused, _NEARER * off)
+        if error is not None:
+            mended |= inputs
+            yield _repaired(posed, first, version, inputs, error)
+            yield from _single(posed, first, version, error)
+            if version.right:
+                return
+
+
+def _meant(posed: Problem, found: Iterator[Version]) -> Iterator[Version]:
+    """Versions that are right at every target; after them those that raise, as the user's does, at
+    sizes for which nobody may have made it; then those that are wrong at other sizes only, of which
+    the full examination says whether anybody meant these."""
+    later, last = list[Version](), list[Version]()
+    for version in found:
+        function, inputs = version.draft.compiled(), set(version.mended)
+        if posed.right(function, inputs):
+            yield version
+        elif posed.unmeant and posed.right(function, inputs, everywhere=False):
+            later.append(version)
+        elif len(last) < _CHECKS and posed.right_as_it_is(function, inputs):
+            last.append(version)
+    yield from (*later, *last)
+
+
+def _checked(posed: Problem, version: Version, inputs: frozenset[int]) -> float | None:
+    """The largest error left after a full examination; None if something is wrong still."""
+    from chainrule.verify.measure.examine import examine
+
+    evidence = examine(posed.source.replaced(version.draft.compiled()))
+    wrong = set(evidence.wrong_inputs())
+    general = any(b.input is None for b in evidence.behaviours)
+    if wrong & inputs or (version.right and (wrong or general)):
+        posed.learn(evidence)
+        return None
+    right = [t for t in evidence.trials if t.input in inputs and t.verdict == "right"]
+    nearer = all(_is_nearer(posed, t) for t in right)
+    return max([t.error for t in right], default=None) if nearer else None
+
+
+def _is_nearer(posed: Problem, right: Trial) -> bool:
+    """Whether what was right to some digits has gained more than a few: not so where a solver turns
+    a little longer."""
+    before = posed.wrong.get(right.input, 0.0)
+    eps = epsilon(np.asarray(posed.subject.inputs[right.input].value).dtype)
+    return not 0 < before < SMALL or right.error < max(before / 20, 100 * eps)
+
+
+def _single(posed: Problem, first: Draft, version: Version, error: float) -> Iterator[Repaired]:
+    """Of a repair in several steps: for each set of inputs the steps that mend it."""
+    groups = {s.mended for s in version.steps if s.mended}
+    if len(groups) < 2 or not all(s.mended for s in version.steps):
+        return
+    for inputs in groups:
+        steps = tuple([s for s in version.steps if s.mended == inputs])
+        last = replayed(first, version.steps, steps)
+        try:
+            right = posed.right(last.compiled(), set(inputs))
+        except (SyntaxError, ValueError):
+            continue
+        if right:
+            yield _repaired(
+                posed, first, replace(version, draft=last, steps=steps), inputs, error, False
+            )
+
+
+def _repaired(
+    posed: Problem,
+    first: Draft,
+    version: Version,
+    inputs: frozenset[int],
+    error: float,
+    whole: bool | None = None,
+) -> Repaired:
+    shown = correction(first, version.draft, version.steps, error)
+    codes = tuple([s.edit.code for s in version.steps])
+    whole = version.right if whole is None else whole
+    mended = inputs.union(posed.wrong) if whole else inputs
+    return Repaired(shown, codes, mended, whole, version.cost)

@@ -1,0 +1,57 @@
+"""The course of values through a version's text: which stand by themselves, which are returned, and
+what the cotangents flow into.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from chainrule.verify.repair.draft import Draft
+from chainrule.verify.repair.syntax import elements, gives, mentions
+
+
+def whole(draft: Draft) -> list[ast.expr]:
+    """Whole right-hand sides, what is kept by a call, and returned values."""
+    found = list[ast.expr]()
+    root = draft.root
+    if isinstance(root, ast.Lambda):
+        found += elements(root.body)
+    for n in draft.nodes:
+        if isinstance(n, ast.Return | ast.Assign | ast.AugAssign | ast.AnnAssign) and n.value:
+            found += elements(n.value)
+        elif isinstance(n, ast.Dict):
+            found += n.values
+        elif isinstance(n, ast.Call):  # What is kept by a call: `grads.append(g @ w)`.
+            found += n.args if isinstance(draft.parents.get(n), ast.Expr) else []
+    return sorted(set(found), key=lambda n: draft.span(n))
+
+
+def returned(draft: Draft) -> list[ast.expr]:
+    """The elements of what the function returns."""
+    root = draft.root
+    if isinstance(root, ast.Lambda):
+        return elements(root.body)
+    values = [n.value for n in draft.nodes if isinstance(n, ast.Return) and n.value]
+    return [e for v in values for e in elements(v)]
+
+
+def flowing(draft: Draft, cotangents: set[str], of_value: Sequence[ast.stmt]) -> set[str]:
+    """Names that the cotangents flow into; where the value is computed as well, by the statements
+    `of_value`, those that are not of it."""
+    found = set(cotangents) or set(draft.parameters)
+    if of_value:
+        rest = [n for n in draft.nodes if isinstance(n, ast.Assign | ast.AugAssign)]
+        rest = [n for n in rest if n not in of_value]
+        targets = [
+            t for n in rest for t in (n.targets if isinstance(n, ast.Assign) else [n.target])
+        ]
+        found = {name for t in targets for name in gives(t)}
+    for _ in range(3):  # Loops hand values on; nobody's chains go further back than this.
+        for n in draft.nodes:
+            if isinstance(n, ast.Assign | ast.AugAssign | ast.For):
+                value = n.iter if isinstance(n, ast.For) else n.value
+                targets = n.targets if isinstance(n, ast.Assign) else [n.target]
+                if mentions(value) & found:
+                    found |= {name for t in targets for name in gives(t)}
+    return found

@@ -1,0 +1,111 @@
+"""Slips with memory: writes into what is not one's own, layouts that the code takes for granted."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import ATOM, as_part
+from chainrule.verify.repair.rules.statements import SIGNS
+from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.watch import is_torch, shape_of
+
+
+def own_copy(scene: Scene) -> Iterator[Edit]:
+    """A copy before something is written into: `dx = g` to `dx = g.copy()`, `g *= m` to
+    `g = g * m`."""
+    copy = "clone" if scene.dialect.torch else "copy"
+    for node in scene.expressions:
+        parent = scene.draft.parents.get(node)
+        simple = isinstance(node, ast.Name | ast.Attribute)
+        if simple and isinstance(parent, ast.Assign) and scene.is_array(node):
+            text = f"{as_part(scene.draft, node, ATOM)}.{copy}()"
+            yield scene.put(node, text, "writes", 1.5)
+    for node in scene.draft.statements:
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            sign = SIGNS.get(type(node.op))
+            if sign is not None:
+                start, end = scene.draft.span(node)
+                name = node.target.id
+                value = as_part(scene.draft, node.value, 12)
+                text = f"{name} = {name} {sign} {value}"
+                yield Edit(start, end, text, "writes", 1.5, f"`{name}` is not written into")
+    yield from _output_arguments(scene)
+
+
+def _output_arguments(scene: Scene) -> Iterator[Edit]:
+    """`np.multiply(g, m, out=g)` without `out`; `g.mul_(m)` as `g.mul(m)`, and as
+    `g = g.mul(m)` where that is a statement."""
+    for node in scene.expressions:
+        match node:
+            case ast.Call(keywords=keywords, args=[_, *_]):
+                for k in keywords:
+                    if k.arg == "out":
+                        start, end = scene.draft.span(node.args[-1])[1], scene.draft.span(k)[1]
+                        yield Edit(start, end, "", "writes", 1.4, "`out=` is left out")
+            case _:
+                pass
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name) as function) if name.endswith("_"):
+                end = scene.draft.span(function)[1]
+                says = f"`{name}` becomes `{name[:-1]}`"
+                alone = isinstance(scene.draft.parents[node], ast.Expr)
+                if alone and isinstance(function.value, ast.Name):
+                    start, last = scene.draft.span(node)
+                    body, owner = scene.draft.body, function.value.id
+                    text = f"{owner} = {body[start : end - 1]}{body[end:last]}"
+                    yield Edit(start, last, text, "writes", 1.4, says)
+                else:
+                    yield Edit(end - 1, end, "", "writes", 1.4, says)
+            case _:
+                continue
+
+
+def contiguous(scene: Scene) -> Iterator[Edit]:
+    """Cotangents laid out in memory as the code takes for granted, before anything else."""
+    body = scene.draft.root.body
+    if not isinstance(body, list):
+        return
+    first = next((s for s in body if not _is_docstring(s)), None)
+    numpy = scene.dialect.module("numpy")
+    if first is None:
+        return
+    start = scene.draft.span(first)[0]
+    indent = " " * first.col_offset
+    for name in scene.draft.parameters:
+        value = scene.watched.names.get(name)
+        if not shape_of(value):
+            continue
+        if is_torch(value):
+            text = f"{name} = {name}.contiguous()"
+        elif numpy is not None:
+            text = f"{name} = {numpy}.ascontiguousarray({name})"
+        else:
+            continue
+        yield Edit(start, start, f"{text}\n{indent}", "contiguity", 1.6, f"`{text}` comes first")
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def flattened(scene: Scene) -> Iterator[Edit]:
+    """Orders of memory: `ravel(order="K")`, `view`, `as_strided`, `flatten("F")`."""
+    for node in scene.expressions:
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        name = node.func.attr
+        if name == "view":
+            end = scene.draft.span(node.func)[1]
+            yield Edit(end - 4, end, "reshape", "contiguity", 1.1, "`view` becomes `reshape`")
+        if name == "as_strided" and scene.dialect.torch:
+            method = scene.is_array(node.func.value)
+            end = scene.draft.span(node.func.value if method else node.args[0])[1]
+            yield Edit(
+                end, end, ".contiguous()", "contiguity", 1.1, "strides are what they must be"
+            )
+        orders = [k.value for k in node.keywords if k.arg == "order"]
+        for a in [*orders, *node.args]:
+            if isinstance(a, ast.Constant) and a.value in ("K", "F", "A"):
+                yield scene.put(a, '"C"', "contiguity", 1.1)
