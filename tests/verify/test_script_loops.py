@@ -217,6 +217,26 @@ def test_a_factor_that_all_gradients_share_is_the_rates(tmp_path: Path) -> None:
     assert any("0.5 times" in s.why for s in outcome.report.ledger.skipped)
 
 
+def test_gradients_that_make_grow_what_is_to_fall_have_the_wrong_sign(tmp_path: Path) -> None:
+    text = MOMENTUM.replace("d = 2 * (out - y)", "d = 2 * (y - out)")
+    found, _, _ = looked_at(tmp_path, text)
+    assert {f.name.code for f in found} == {"sign"} and len(found) == 3
+    assert found[0].place is not None and "(y - out)" in found[0].place.text
+
+
+def test_a_term_of_the_loss_that_one_gradient_lacks_is_no_decay_of_the_others(
+    tmp_path: Path,
+) -> None:
+    decayed = (
+        "data = np.sum(e * e) / len(x)\n    loss = data + 0.01 * (np.sum(W1**2) + np.sum(W2**2))"
+    )
+    text = FLAT.replace("loss = np.sum(e * e) / len(x)", decayed)
+    right = text.replace("    W1 -=", "    dW1 += 0.02 * W1\n    dW2 += 0.02 * W2\n    W1 -=")
+    assert not looked_at(tmp_path, right)[0]
+    found, _, _ = looked_at(tmp_path, right.replace("    dW1 += 0.02 * W1\n", ""))
+    assert [f.input for f in found] == ["W1"]
+
+
 def test_of_a_loss_by_name_a_factor_is_said(tmp_path: Path) -> None:
     found, _, _ = looked_at(tmp_path, FLAT.replace("2 * e / len(x)", "2 * e"))
     assert {f.input for f in found} == {"W1", "b1", "W2", "b2"}

@@ -20,8 +20,8 @@ _ALIKE = 1e-3
 """How far loss and gradients may be from the script's own, relative: those may be in float32."""
 _FITS = 1e-5
 """Relative error up to which a gradient is that of a loss."""
-_FALLS = re.compile(r"loss|cost|nll|mse|error", re.IGNORECASE)
-"""What is made small."""
+_FALLS = re.compile(r"loss|cost|nll|mse|error|\*\* ?2|square|abs", re.IGNORECASE)
+"""What is made small, by its name or as it is computed."""
 _SURELY = re.compile(r"[\w.]*(loss|cost|nll|objective|xent)\w*|J|L", re.IGNORECASE)
 """What is called so and by one name, is the loss."""
 _NAMED = re.compile(r"[\w.]+")
@@ -75,8 +75,11 @@ def likeliest_with_rate(steps: Sequence[HandStep], *, once: bool) -> HandStep:
     updates each parameter once; else it may move on between the parts of what it prints."""
     rows = [_row(step) for step in steps]
     scaled = [other for row in rows if (other := row.scaled()) is not None]
-    rows += [r for r in scaled if r.fits == len(r.slopes) or _is_count(r.step.scale)]
-    return _likeliest(rows, _surely_loss if once else lambda _: [])
+    plain = [*rows, *[r for r in scaled if r.is_right or _is_count(r.step.scale)]]
+    turned = next((r for r in rows if r.is_turned), None)
+    if turned is not None and not any(r.fits for r in plain):
+        return replace(turned.step, scale=-_multiple(turned.slopes))
+    return _likeliest(plain, _surely_loss if once else lambda _: [])
 
 
 def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_Row]]) -> HandStep:
@@ -85,11 +88,10 @@ def _likeliest(rows: Sequence[_Row], fallback: Callable[[Sequence[_Row]], list[_
     if any(map(_is_clipped, steps)):
         raise UnlikeError("some of them are clipped: they are as large as is allowed")
     best = max(rows, key=lambda row: row.fits)
-    if best.fits == len(best.slopes):
+    if best.is_right:
         return best.step
-    for row in rows:
-        if why := _meant(row.slopes, row.step.text):
-            raise UnlikeError(why)
+    if why := _meant(best.slopes, best.step.text):
+        raise UnlikeError(why)
     if not best.fits:
         called = fallback(rows)
         if not called:
@@ -133,6 +135,19 @@ class _Row:
         return sum(map(_fits, self.slopes))
 
     @property
+    def is_right(self) -> bool:
+        """Whether all of them are."""
+        return self.fits == len(self.slopes)
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether all of them make grow what is to fall, by its name or as it is computed."""
+        by = _multiple(self.slopes)
+        if by >= 0 or not _FALLS.search(self.step.loss):
+            return False
+        return _Row(self.step, tuple([replace(s, true=s.true * by) for s in self.slopes])).is_right
+
+    @property
     def likeness(self) -> float:
         """The cosine of what the gradients say and what is true."""
         true = np.concatenate([s.true for s in self.slopes])
@@ -144,9 +159,9 @@ class _Row:
         """The same for the multiple of the loss that most of them are of, if that may be meant."""
         by = _multiple(self.slopes)
         loss = self.step.loss
-        halved, grows = by in (0.5, 2.0), by == -1 and not _FALLS.search(loss)
+        halved, grows = by in (0.5, 2.0), by == -1
         meant = halved or grows or not _NAMED.fullmatch(loss)
-        if by in (0.0, 1.0) or not meant:
+        if by in (0.0, 1.0) or self.is_turned or not meant:
             return None
         slopes = [replace(s, true=s.true * by) for s in self.slopes]
         return _Row(replace(self.step, scale=by), tuple(slopes))
