@@ -98,10 +98,9 @@ def _is_modal(module: Any) -> bool:
 def _near(thing: Any, switch: str) -> list[str]:
     """Attributes of its own that are True, have nearly the name of a switch, and mean nothing to
     its class."""
-    kind: Any = type(thing)
     own: dict[str, Any] = getattr(thing, "__dict__", {})
     some = [k for k, v in own.items() if v is True and k != switch and is_near(k, switch)]
-    return [k for k in some if k in _METHODS or getattr(kind, k, None) is None]
+    return [k for k in some if k in _METHODS or getattr(thing.__class__, k, None) is None]
 
 
 def is_near(name: str, switch: str) -> bool:
