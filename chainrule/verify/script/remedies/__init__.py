@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from chainrule.verify.finding import Correction, Finding
+from chainrule.verify.script.remedies.counts import over_all
 from chainrule.verify.script.remedies.cuts import joined
 from chainrule.verify.script.remedies.domains import domain
 from chainrule.verify.script.remedies.dtypes import finer, switched_on, usual_scale, wider
@@ -53,6 +54,7 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "unseen_change": (changed_late,),
     "recomputed": (same_numbers,),
     "not_optimized": (registered, built_late, added_later, given_all, given_other),
+    "accumulation": (over_all,),
     "no_gradient": (straight, given_other),
     "not_reset": (reset_used,),
     "reset_misplaced": (reset_gone, reset_late),
