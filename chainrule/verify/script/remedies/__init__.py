@@ -46,7 +46,7 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "exploding": (drawn,),
     "dead": (opened,),
     "underflow": (switched_on, wider),
-    "scaler_skips": (usual_scale, wider),
+    "scaler_skips": (usual_scale, domain, wider),
     "lost_updates": (finer,),
     "clip_scaled": (unscaled,),
     "clip_idle": (clipped_in_time,),
