@@ -440,6 +440,20 @@ for epoch in range(6):
     opt.step()
     record("loss", loss)
 """
+WINDOW = """
+import numpy as np
+window, shown = np.zeros((64, 6), np.float32), np.ones(3, np.float32)
+net = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1))
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for epoch in range(5):
+    np.add(window, X.numpy(), out=window)
+    out = net(torch.as_tensor(window[:, ::1])) + torch.from_numpy(shown).sum()
+    window.fill(0.5)
+    loss = F.mse_loss(out, Y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
 WRONG = [
     (LISTED, "detached", "likely = torch.stack(said)"),
     (IN_NUMPY, "detached", "torch.exp(scores - scores.amax(dim=1, keepdim=True))"),
@@ -449,6 +463,7 @@ WRONG = [
     (LAYER_LIST, "graph_kept", "self.seen.append(h.detach())"),
     (HISTORY, "graph_kept", "history[name].append(value.detach())"),
     (ADDED, "partly_detached", "    far = sum(torch.distributions"),
+    (WINDOW, "unseen_change", "torch.as_tensor(window[:, ::1].copy())) + torch.from_numpy(shown)"),
     (CLAMPED, "unseen_change", "loss.backward()\n    clamp()"),
     (GROWING, "first_bad", "torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)"),
     (FEW, "dead", "constant_(self.one.bias, 0.0)"),

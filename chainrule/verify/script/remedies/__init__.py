@@ -34,6 +34,7 @@ from chainrule.verify.script.remedies.order import (
     same_numbers,
     unscaled,
 )
+from chainrule.verify.script.remedies.shared import unshared
 from chainrule.verify.script.remedies.smooth import in_torch, straight
 from chainrule.verify.training.edits import Edit
 
@@ -51,7 +52,7 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "clip_scaled": (unscaled,),
     "clip_idle": (clipped_in_time,),
     "scheduled_first": (later,),
-    "unseen_change": (changed_late,),
+    "unseen_change": (changed_late, unshared),
     "recomputed": (same_numbers,),
     "not_optimized": (registered, built_late, added_later, given_all, given_other),
     "accumulation": (over_all,),
