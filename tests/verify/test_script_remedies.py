@@ -8,7 +8,7 @@ from chainrule.verify.finding import Finding, Name
 from chainrule.verify.place import Place
 from chainrule.verify.script.apart import can_fork
 from chainrule.verify.script.remedies import MOST, REMEDIES, remedies
-from tests.verify.scripts.to_correct import START, WRONG
+from tests.verify.scripts.to_correct import START, WINDOW, WRONG
 from tests.verify.test_script_again import observed
 
 pytestmark = [
@@ -95,3 +95,12 @@ for epoch in range(4):
 def test_statistics_that_a_second_call_updates_are_no_change_of_a_kept_value(tmp_path):
     """Batch norm keeps its running statistics, and needs those of the batch."""
     assert observed(tmp_path, START + TWICE)[0] == []
+
+
+def test_an_array_that_is_copied_or_written_to_in_time_is_fine(tmp_path):
+    """The same loop with a copy, and with the change behind the backward pass."""
+    copied = WINDOW.replace("window[:, ::1]", "window.copy()")
+    late = WINDOW.replace("    window.fill(0.5)\n", "") + "    window.fill(0.5)\n"
+    for text in (copied, late):
+        assert text != WINDOW
+        assert observed(tmp_path, START + text)[0] == []

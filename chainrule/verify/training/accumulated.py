@@ -18,6 +18,7 @@ from chainrule.verify.training import edits
 from chainrule.verify.training.early import early, is_early
 from chainrule.verify.training.events import Scale
 from chainrule.verify.training.leftover import leftover, uneven
+from chainrule.verify.training.means import Weighed, mean_of_means
 from chainrule.verify.training.said import said
 from chainrule.verify.where import Frames
 
@@ -41,6 +42,8 @@ class Micro:
     chained: bool
     """Whether its forward pass read a value that the one before had made, cut from its graph: a
     sequence goes on, whose losses are added up rightly."""
+    single: bool
+    """Whether what the model was given is one example."""
 
 
 @dataclass(eq=False)
@@ -50,6 +53,7 @@ class Row:
     optimizer: Any
     group: list[Micro] = field(default_factory=list[Micro])
     groups: list[tuple[Micro, ...]] = field(default_factory=list[tuple[Micro, ...]])
+    weighed: Weighed = field(default_factory=Weighed)
     looks: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     """How its gradients looked after the last event that may change them, by id."""
     clips: set[int] = field(default_factory=set[int])
@@ -74,7 +78,7 @@ def judged(row: Row) -> list[Finding]:
         return [_clipped_often(row)]
     if any(m.scale is None for group in row.groups for m in group):
         raise UnreadError("how the loss was scaled cannot be read from its graph")
-    finding = _dropped(row) or _wrong(row)
+    finding = _dropped(row) or mean_of_means(row) or _wrong(row)
     return [] if finding is None else [finding]
 
 

@@ -33,6 +33,7 @@ class Accumulation(Part):
         self._cut: dict[int, tuple[weakref.ref[Any], int]] = {}
         """Values that were cut from a graph, and the serial number of the node that made them."""
         self._chained = False
+        self._single = False
 
     def listens(self) -> Handlers:
         """Steps and backward passes, and what changes gradients besides."""
@@ -78,6 +79,8 @@ class Accumulation(Part):
         return row is not None and row[0]() is x and row[1] <= self._newest
 
     def _entered(self, e: events.Entered) -> None:
+        if e.recording and not e.depth:
+            self._single = any(len(x.shape) < 2 or x.shape[0] == 1 for x in tensors(e.inputs))
         if e.recording and self._cut and any(self._is_carried(x) for x in tensors(e.inputs)):
             self._chained = True
 
@@ -97,11 +100,13 @@ class Accumulation(Part):
             own = e.touched.intersection(mine)
             if own:
                 first = key in self._empty
-                row.group.append(
-                    Micro(
-                        begin.site, begin.place, begin.scale, own, alone, first, self._chained
-                    )
-                )  # fmt: skip
+                row.group.append(Micro(
+                    begin.site, begin.place, begin.scale, own, alone, first, self._chained,
+                    self._single,
+                ))  # fmt: skip
+                share = None if begin.scale is None else begin.scale.share
+                params = begin.engine.params(row.optimizer)
+                row.weighed.add(begin.engine, params, share, first)
             row.looks = {key: e.tokens[key] for key in mine if key in e.tokens}
         self._chained = False
         self._bus.attend(self, bool(self._cut))
@@ -142,6 +147,7 @@ class Accumulation(Part):
         row = self._row(e.optimizer)
         if row.group:
             row.groups.append(tuple(row.group))
+            row.weighed.step(len(row.group))
             kept = not any(m.first for m in row.group[1:])
             row.often.append(kept and row.clips.issuperset(range(1, len(row.group) + 1)))
         row.group = []

@@ -18,6 +18,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
+from chainrule.verify.training.blame import Blame
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.handsteps import HandSteps
 from chainrule.verify.training.holders import age, node_of, tensors
@@ -67,6 +68,7 @@ class Bad(Part):
         self._heard = -1  # the newest node that has a hook
         self._back: Origin | None = None
         self._forward: Origin | None = None
+        self._inside: Origin | None = None  # the first one of a value with a graph
         self._candidate: tuple[Origin, str] | None = None  # of the step that is running
         self._found: tuple[Origin, str] | None = None
         self._optimized = False
@@ -138,6 +140,7 @@ class Bad(Part):
             e.name, placed(here()), said, describe("result", y), "forward", self._step, data
         )
         self._forward = self._forward or origin
+        self._inside = self._inside or (origin if y.requires_grad else None)
         return origin
 
     # --- backward
@@ -240,14 +243,26 @@ class Bad(Part):
         if not e.skipped:
             return
         self._step += 1
+        self._bus.blames.append(self._blame())
         if self._candidate is not None and self._candidate[1] == "the loss":
             scaled = self._candidate[0].op == "mul"
             self._found = self._found or (None if scaled else self._candidate)
-        self._candidate = None
+        self._candidate = self._forward = self._inside = None
+
+    def _blame(self) -> Blame | None:
+        """The op that made this step's gradients bad, whatever the scale: a value with a graph was
+        bad before, or a gradient became so that is not in float16."""
+        seen, what = self._candidate or (None, "")
+        origin = self._inside or seen
+        if what == "the loss" or origin is None or origin.data or origin.half:
+            return None
+        if origin.place is None:
+            return None
+        return Blame(origin.op, origin.place, origin.phase, origin.output)
 
     def _stepped(self, e: events.StepEnds) -> None:
         self._step += 1
-        self._candidate = self._forward = None
+        self._candidate = self._forward = self._inside = None
 
     def _built(self, e: events.Built) -> None:
         self._optimized = True

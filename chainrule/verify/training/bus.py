@@ -12,6 +12,7 @@ from typing import Any, final
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger, Skipped
 from chainrule.verify.observer import Observer
+from chainrule.verify.training.blame import Blame
 
 Handlers = Mapping[type, Callable[[Any], None]]
 
@@ -44,6 +45,8 @@ class Bus:
         """Whether some part follows values without a graph, so that ops on them matter."""
         self.ops = 0
         """Ops that were seen."""
+        self.blames: list[Blame | None] = []
+        """For each step that a scaler has left out: the op that made its gradients bad."""
         self.notes: list[tuple[str, str]] = []
         """What taps could not see, and why: for the ledger."""
 

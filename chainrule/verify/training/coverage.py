@@ -19,6 +19,7 @@ from chainrule.verify.training import edits, events, uncovered
 from chainrule.verify.training.alone import alone
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.misset import frozen_groups, misset
+from chainrule.verify.training.misspelt import misspelt
 from chainrule.verify.training.names import Names
 from chainrule.verify.training.remade import Remade
 from chainrule.verify.training.said import looked
@@ -185,4 +186,5 @@ class Coverage(Part):
         found = uncovered.not_optimized(seen)
         found += [*seen.remade.found(seen.names), *unheld(seen, seen.optimized)]
         found += alone(seen, seen.optimized)
-        return [*found, *misset(seen), *frozen_groups(seen), *no_gradient(seen)]
+        found += [*misset(seen), *misspelt(seen), *frozen_groups(seen)]
+        return [*found, *no_gradient(seen)]

@@ -22,6 +22,14 @@ from chainrule.verify.where import Frames, Line
 
 
 @dataclass(frozen=True)
+class Share:
+    """A mean over some of the elements of an array: all but those that are padding, say."""
+
+    count: float
+    elements: int
+
+
+@dataclass(frozen=True)
 class Scale:
     """What was done to a loss last: it was divided by `divisor`; before that it was a mean or a
     sum over its batch, or something else."""
@@ -35,6 +43,8 @@ class Scale:
     """How many of them were added up."""
     counts: frozenset[float] = frozenset()
     """Divided by one of these a sum is a mean: over examples, or over all elements."""
+    share: Share | None = None
+    """What a mean is over, or what a sum was divided by first, where that is known."""
 
 
 def common_scale(terms: Sequence[Scale]) -> Scale | None:
@@ -46,7 +56,8 @@ def common_scale(terms: Sequence[Scale]) -> Scale | None:
     reduction = reductions.pop() if len(reductions) == 1 else ""
     counts = frozenset[float].intersection(*[s.counts for s in terms])
     divided = all(s.by_division for s in terms)
-    return Scale(first.divisor, reduction, divided, len(terms), counts)
+    share = first.share if len(terms) == 1 else None
+    return Scale(first.divisor, reduction, divided, len(terms), counts, share)
 
 
 def counts_of(shape: Sequence[int]) -> frozenset[float]:

@@ -17,8 +17,9 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.training import events, units
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.engine import Engine
+from chainrule.verify.training.flowflat import is_short
 from chainrule.verify.training.flowgroups import Group, together
-from chainrule.verify.training.flowlayer import Layer, finer, ordered
+from chainrule.verify.training.flowlayer import Layer, bias_of, finer, ordered
 from chainrule.verify.training.flowrow import Row
 from chainrule.verify.training.flowtable import SMALL, judge
 from chainrule.verify.training.flowturns import is_steep
@@ -30,7 +31,7 @@ from chainrule.verify.training.weights import ADDS, Weights
 from chainrule.verify.where import here
 
 STEPS = 3
-"""Steps of each optimizer that are measured."""
+"""Steps of each optimizer that are measured; one more if batches are too small to tell by these."""
 _FLOW = 3
 """Layers of which one can be told from the others."""
 _NEAR = 100
@@ -60,6 +61,7 @@ class Flow(Part):
         self._chained: set[int] = set()  # models that were given what another one gave
         self._units: list[Units] = []
         self._steps = 0
+        self._last = STEPS
         self._before: dict[int, Any] = {}
         self._within = False  # a backward pass
         self._settled: set[int] = set()  # modules of models of which nothing can be said any more
@@ -168,7 +170,7 @@ class Flow(Part):
     # --- steps
 
     def _stepping(self, e: events.StepBegins) -> None:
-        if self._steps >= STEPS or e.closure:
+        if self._steps >= self._last or e.closure:
             return
         params = {id(p): p for p in e.params}
         for layer in self._layers.values():
@@ -182,7 +184,7 @@ class Flow(Part):
     def _is_suspect(self) -> bool:
         """Whether anything of this step could be found, so that the table may be shown."""
         arriving = [_length(layer.arriving) for layer in self._layers.values() if layer.arriving]
-        flat = any(_is_flat(u) for u in self._units if u.step == self._steps)
+        flat = any(u.is_flat() for u in self._units if u.step == self._steps)
         return flat or (bool(arriving) and not min(arriving) > SMALL * max(arriving))
 
     def _measure(self, engine: Engine, params: Mapping[int, Any]) -> None:
@@ -197,7 +199,7 @@ class Flow(Part):
                 layer.sizes.append(_length([sizes[key] for key in own]))
 
     def _stepped(self, e: events.StepEnds) -> None:
-        if self._steps >= STEPS:
+        if self._steps >= self._last:
             return
         if self._before:
             self._moved(e.engine, e.params)
@@ -212,7 +214,8 @@ class Flow(Part):
             self._groups = self._called_in_turn()
         self._steps += 1
         self._nodes.clear()
-        if self._steps >= STEPS:
+        self._last += self._steps == STEPS and is_short(self._units)
+        if self._steps >= self._last:
             self._outputs.clear()
             for kind in (events.Entered, events.Passed, events.Applied, events.Activated):
                 self._bus.unhear(self, kind)
@@ -224,7 +227,7 @@ class Flow(Part):
         layers = [self._layers.get(id(m)) for m in inside if id(m) in self._layers or engine.own(m)]
         last = [layer.norms[-1] if layer and layer.norms else 0.0 for layer in layers]
         orders = {layer.order for layer in layers if layer is not None}
-        flat = any(_is_flat(u) for u in self._units if u.order in orders)
+        flat = any(u.is_flat() for u in self._units if u.order in orders)
         steep = any(layer.turns and is_steep(layer.turns[-1]) for layer in layers if layer)
         if len(last) >= _FLOW and min(last) > SMALL * max(last) and not flat and not steep:
             self._settled.update(map(id, inside))
@@ -289,6 +292,7 @@ class Flow(Part):
 
     def _row(self, layer: Layer, named: Mapping[int, str]) -> Row:
         kind = layer.op or type(layer.what).__name__
+        engine = next((engine for engine, _ in self._names.roots.values()), None)
         if not layer.op:
             name = named.get(id(layer.what)) or self._names.module(layer.what)
         elif self._names.has(layer.what):
@@ -297,12 +301,8 @@ class Flow(Part):
             name = f"{layer.op} {layer.order + 1}"
         return Row(
             name, kind, layer.order, layer.at, tuple(layer.norms), tuple(layer.gradients),
-            tuple(layer.sizes), tuple(layer.updates), tuple(layer.turns),
+            tuple(layer.sizes), tuple(layer.updates), tuple(layer.turns), bias_of(engine, layer),
         )  # fmt: skip
-
-
-def _is_flat(u: Units) -> bool:
-    return u.is_dead() or u.is_stuck()
 
 
 def _length(norms: list[float]) -> float:

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from chainrule.verify.training.engine import Engine
+from chainrule.verify.training.units import common
+
 
 @dataclass(eq=False)
 class Layer:
@@ -40,3 +43,9 @@ def finer(layers: Sequence[Layer], weights: Sequence[Layer]) -> list[Layer]:
 def ordered(layers: Sequence[Layer]) -> list[Layer]:
     """In the order of the forward pass."""
     return sorted(layers, key=lambda layer: layer.order)
+
+
+def bias_of(engine: Engine | None, layer: Layer) -> float | None:
+    """What the biases of a module are, if next to all are the same."""
+    own = [] if engine is None or layer.op else engine.own(layer.what)
+    return next((common(engine.array(p)) for name, p in own if engine and name == "bias"), None)

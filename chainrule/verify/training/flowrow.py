@@ -20,6 +20,8 @@ class Row:
     updates: tuple[float, ...]
     turns: tuple[tuple[float, ...], ...] = ()
     """For each step: norms of the gradients that arrive at its calls, the last call first."""
+    bias: float | None = None
+    """What next to all elements of its bias are; None if it has none, or if they differ."""
 
     @property
     def numbers(self) -> tuple[str, str, str, str]:

@@ -7,13 +7,14 @@ layer i or at any one before it, relative to the largest of all.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from chainrule.verify.finding import Finding, Level
 from chainrule.verify.place import Place
 from chainrule.verify.training import origins
+from chainrule.verify.training.flowflat import flat
 from chainrule.verify.training.flowrow import Row
 from chainrule.verify.training.flowturns import exploding_turns, vanishing_turns
 from chainrule.verify.training.names import listed
@@ -37,8 +38,6 @@ _STRAIGHT = 0.7
 """An activation with such a mean derivative takes little from a gradient."""
 _BEYOND = 1.8e19
 """The square of a larger gradient is infinite in float32."""
-_SAMPLES, _EACH = 64, 16
-"""Values of each unit that it takes to say so, in all steps that were seen and in each."""
 
 HEADING = ("layer", "kind", "gradient", "parameter", "ratio", "update", "status")
 
@@ -61,15 +60,7 @@ def judge(model: str, rows: Sequence[Row], units: Sequence[Units]) -> list[Findi
     if not found:
         found = exploding_turns(model, flowing) or vanishing_turns(model, flowing)
         found = found or _beyond(model, rows)
-    names = {row.order: row for row in rows}
-    for some, finding in (
-        (_always(units, Units.is_dead), _dying),
-        (_always(units, Units.is_stuck), _stuck),
-    ):
-        if some:
-            table = _table(rows, {u.order: "DEAD" for u in some})
-            found.append(finding(model, some, names, table))
-    return found
+    return found + flat(model, rows, units, lambda status: _table(rows, status))
 
 
 def _statuses(rows: Sequence[Row]) -> list[str]:
@@ -123,7 +114,7 @@ def _is_steady(reach: Sequence[float], factor: float) -> bool:
     return fast and math.prod(drops[2:]) <= STEADY
 
 
-def _table(rows: Sequence[Row], status: dict[int, str]) -> tuple[tuple[str, ...], ...]:
+def _table(rows: Sequence[Row], status: Mapping[int, str]) -> tuple[tuple[str, ...], ...]:
     def of(row: Row) -> str:
         none = bool(row.gradients) and max(row.gradients) < 0
         return status.get(row.order, "OK") if not none else "NO GRADIENT"
@@ -222,63 +213,3 @@ def _beyond(model: str, rows: Sequence[Row]) -> list[Finding]:
             input=first.name,
         )
     ]
-
-
-def _always(units: Sequence[Units], wrong: Callable[[Units], bool]) -> list[Units]:
-    """Activations of which it is so whenever they were seen."""
-    rows: list[Units] = []
-    for order, op in sorted({(u.order, u.op) for u in units}):
-        same = [u for u in units if (u.order, u.op) == (order, op)]
-        steps = {u.step for u in same}
-        several = all(u.samples >= _EACH and u.count >= 4 for u in same) and len(steps) >= 2
-        enough = several and sum([u.samples for u in same]) >= _SAMPLES
-        if enough and all(map(wrong, same)):
-            rows.append(same[-1])
-    return rows
-
-
-def _dying(
-    model: str, dead: Sequence[Units], rows: dict[int, Row], table: tuple[tuple[str, ...], ...]
-) -> Finding:
-    u = dead[0]
-    name = rows[u.order].name
-    because = (
-        f"{u.dead:.0%} of the {u.count} units of the relu behind {name} are 0 for each of "
-        f"{u.samples} values, in every step that was seen: no gradient goes through them"
-    )
-    advice = "a smaller learning rate or bias, another initialisation, or leaky_relu / gelu"
-    return _flat(model, because, advice, dead, rows, table)
-
-
-def _stuck(
-    model: str, stuck: Sequence[Units], rows: dict[int, Row], table: tuple[tuple[str, ...], ...]
-) -> Finding:
-    u = stuck[0]
-    most = 0.25 if u.op == "sigmoid" else 1
-    because = (
-        f"{u.saturated:.0%} of the values of the {u.op} behind {rows[u.order].name} are saturated, "
-        f"in every step that was seen: their mean derivative is {u.slope:.2g}, at most {most}"
-    )
-    advice = "bring the inputs to mean 0 and deviation 1, or take smaller initial weights"
-    return _flat(model, because, advice, stuck, rows, table)
-
-
-def _flat(
-    model: str,
-    because: str,
-    advice: str,
-    some: Sequence[Units],
-    rows: dict[int, Row],
-    table: tuple[tuple[str, ...], ...],
-) -> Finding:
-    return said(
-        "warning",
-        "dead",
-        because,
-        advice,
-        placed(rows[some[0].order].at),
-        subject=model,
-        kind="model",
-        input=listed([rows[u.order].name for u in some]),
-        table=table,
-    )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.misspelt import is_near
 from chainrule.verify.training.names import listed
 from chainrule.verify.training.said import said
 from chainrule.verify.trees import tree_of_file
@@ -58,12 +59,14 @@ def frozen_groups(seen: Seen) -> list[Finding]:
 
 
 def _thaws(file: str) -> bool:
-    """Whether code sets `requires_grad` to anything but False."""
+    """Whether code sets `requires_grad`, or what was to be that, to anything but False."""
     for node in ast.walk(tree_of_file(file)):
         match node:
             case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=args, keywords=more):
                 value = [*args, *[k.value for k in more]]
-            case ast.Assign(targets=[ast.Attribute(attr="requires_grad")], value=given):
+            case ast.Assign(targets=[ast.Attribute(attr=attr)], value=given) if is_near(
+                attr, "requires_grad"
+            ):
                 value = [given]
             case _:
                 continue

@@ -18,11 +18,9 @@ from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events, origins
 from chainrule.verify.training.bus import Bus, Handlers, Part
+from chainrule.verify.training.ordinary import MODAL
 from chainrule.verify.training.said import said
 from chainrule.verify.where import placed
-
-_MOVED = ("BatchNorm", "InstanceNorm", "Dropout")
-"""Layers that do something else in eval mode, by a part of their classes' names."""
 
 
 @dataclass(eq=False)
@@ -135,4 +133,4 @@ def _left(row: _Mode, call: events.Entered) -> Place | None:
 
 def _moves(call: events.Entered) -> bool:
     inside = call.engine.modules(call.module)
-    return any(part in type(m).__name__ for _, m in inside for part in _MOVED)
+    return any(part in type(m).__name__ for _, m in inside for part in MODAL)

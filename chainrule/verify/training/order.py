@@ -11,6 +11,7 @@ from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
 from chainrule.verify.training import events, origins
+from chainrule.verify.training.blame import Blame, steady
 from chainrule.verify.training.bus import Bus, Handlers, Part
 from chainrule.verify.training.said import said
 
@@ -114,7 +115,11 @@ class Order(Part):
     def found(self, ledger: Ledger) -> list[Finding]:
         """What stands in the wrong order, and scalers that do not come through."""
         found = [_clipped(row) for row in self._scalers.values() if row.clips]
-        found += [_skips(row) for row in self._scalers.values() if row.in_row >= PATIENCE]
+        stuck = [row for row in self._scalers.values() if row.in_row >= PATIENCE]
+        blames = self._bus.blames if len(self._scalers) == 1 else []
+        for row in stuck:
+            blame = steady(blames, row.in_row, row.scale)
+            found.append(_skips(row) if blame is None else _spoilt(row, blame))
         found += [_fresh(rows) for rows in self._by_optimizer() if _are_fresh(rows)]
         found += [
             _early(schedule, place)
@@ -182,6 +187,22 @@ def _skips(row: _Scaler) -> Finding:
         "look for what makes the infinity: an operation outside of what float16 can hold (6.5e4), "
         "or a division by a number near 0; run that part in float32 or bfloat16",
         row.place,
+    )
+
+
+def _spoilt(row: _Scaler, blame: Blame) -> Finding:
+    kind = "value" if blame.phase == "forward" else "gradient"
+    return said(
+        "warning",
+        "scaler_skips",
+        f"{row.in_row} steps in a row were dropped, because gradients were not finite; in each of "
+        f"them the first {kind} that is not was made by {blame.op} in the {blame.phase} pass, "
+        f"whatever the scale: {blame.made}",
+        f"keep the arguments of {blame.op} away from where it has no finite value: clamp them "
+        "before it, for a `where` behind it hides the value only, and lets NaN through backwards",
+        blame.place,
+        subject=blame.op,
+        kind="op",
     )
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's ops at which no NaN and no infinity begins, by name."""
+"""PyTorch's ops at which no NaN and no infinity begins, and layers that have two modes, by name."""
 
 from __future__ import annotations
 
@@ -17,3 +17,5 @@ TAME = frozenset(
 """Ops whose rule makes finite gradients of finite ones, unless they overflow."""
 BOUNDED = frozenset({"relu", "relu_", "gelu", "silu", "tanh", "sigmoid", "softmax", "log_softmax"})
 """Those of them that make finite numbers of finite ones, whatever these are."""
+MODAL = ("BatchNorm", "InstanceNorm", "Dropout")
+"""Layers that do something else in eval mode, by a part of their classes' names."""

@@ -16,6 +16,8 @@ _FILLS = (
     "xavier_normal_", "xavier_uniform_", "kaiming_normal_", "kaiming_uniform_",
 )  # fmt: skip
 """Calls that give a weight its values."""
+_EVEN = ("constant_", "fill_")
+"""Those that give all elements one value."""
 _CUTS = ("data", "detach", "numpy", "tolist", "item")
 """What takes a value out of its graph."""
 _DRAWS = ("randn", "rand", "normal")
@@ -30,6 +32,12 @@ def activation(op: str) -> Place | None:
 def weights() -> Place | None:
     """The line that sets the weights of layers."""
     return _only(_sets)
+
+
+def biases(module: str, near: Place | None) -> Place | None:
+    """The line that sets biases to one number: those of a module of that name, or of any."""
+    last = module.rpartition(".")[2]
+    return _only(lambda node: _evens(node, last), near)
 
 
 def filled(module: str) -> Place | None:
@@ -51,6 +59,17 @@ def _fills(node: ast.AST, module: str) -> bool:
             return _name(held) == module and attr.startswith("weight")
         case _:
             return False
+
+
+def _evens(node: ast.AST, module: str) -> bool:
+    """`nn.init.constant_(m.bias, b)`, `self.module.bias.data.fill_(b)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=args) if attr in _EVEN:
+            values = [_undata(x) for x in (owner, *args[:1])]
+        case _:
+            return False
+    held = [x.value for x in values if isinstance(x, ast.Attribute) and x.attr == "bias"]
+    return any(not isinstance(x, ast.Attribute) or x.attr == module for x in held)
 
 
 def evaluating(file: str) -> list[Place]:

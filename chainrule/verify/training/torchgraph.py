@@ -6,10 +6,11 @@ that reaches into an earlier step is seen without remembering any node.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from chainrule.verify.training.events import Graph, Scale, common_scale, counts_of
+from chainrule.verify.training.events import Graph, Scale, Share, common_scale, counts_of
 
 MOST = 20_000
 """Nodes that are visited at most."""
@@ -64,36 +65,53 @@ def scale_of(root: Any, scaler: float | None, readable: bool) -> Scale | None:
     if node is None or not readable:
         return None
     found: list[Scale] = []
-    _descend(node, 1.0, False, scaler, found.append, 0)
+    _descend(node, _Way(), scaler, found.append, 0)
     return common_scale(found)
 
 
+class _Way(NamedTuple):
+    """What was done to a loss, from its end back to what was reduced."""
+
+    divisor: float = 1.0
+    divided: bool = False
+    first: float = 0.0
+    """What was reduced was divided by this at once; 0 if it was not."""
+
+
 def _descend(
-    node: Any,
-    divisor: float,
-    divided: bool,
-    scaler: float | None,
-    note: Callable[[Scale], None],
-    depth: int,
+    node: Any, way: _Way, scaler: float | None, note: Callable[[Scale], None], depth: int
 ) -> None:
     """Go through constant factors and sums of terms to what was reduced."""
     name: str = node.name()
     below = [n for n, _ in node.next_functions if n is not None]
     if depth < 12 and name in ("AddBackward0", "SubBackward0", "NegBackward0") and below:
         for n in below:
-            _descend(n, divisor, divided, scaler, note, depth + 1)
+            _descend(n, way._replace(first=0.0), scaler, note, depth + 1)
         return
     number = _number(node) if name in ("MulBackward0", "DivBackward0") and len(below) == 1 else None
     if depth < 12 and number:
         if name == "DivBackward0":
-            _descend(below[0], divisor * number, True, scaler, note, depth + 1)
+            way = _Way(way.divisor * number, True, number)
         elif scaler is not None and abs(number - scaler) <= 1e-6 * scaler:
-            _descend(below[0], divisor, divided, None, note, depth + 1)
+            scaler = None
         else:
-            _descend(below[0], divisor / number, divided, scaler, note, depth + 1)
+            way = _Way(way.divisor / number, way.divided)
+        _descend(below[0], way, scaler, note, depth + 1)
         return
     reduction = _PLAIN.get(name, _REDUCTIONS.get(getattr(node, "_saved_reduction", 0), ""))
-    note(Scale(abs(divisor), reduction, divided, counts=_counts(node, reduction)))
+    share = _share(node, name, reduction, way.first)
+    counts = _counts(node, reduction)
+    note(Scale(abs(way.divisor), reduction, way.divided, counts=counts, share=share))
+
+
+def _share(node: Any, name: str, reduction: str, first: float) -> Share | None:
+    """Of what a mean is one: what `ignore_index` leaves of the targets; or a number of the elements
+    that were added up, by which their sum was divided."""
+    if name.startswith("NllLoss") and reduction == "mean" and node._saved_weight is None:
+        return Share(float(node._saved_total_weight), node._saved_target.numel())
+    sizes = getattr(node, "_saved_self_sym_sizes", ()) if name in _PLAIN else ()
+    whole = abs(first - round(first)) < 1e-6 and 0 < first <= math.prod(sizes)
+    return Share(first, math.prod(sizes)) if reduction == "sum" and whole else None
 
 
 def _counts(node: Any, reduction: str) -> frozenset[float]:

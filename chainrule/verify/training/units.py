@@ -41,6 +41,10 @@ class Units:
         """Whether next to none of its units has any value on the batch."""
         return self.dead >= _DEAD
 
+    def is_flat(self) -> bool:
+        """Whether it is one or the other: nothing comes back through it."""
+        return self.is_dead() or self.is_stuck()
+
     def is_stuck(self) -> bool:
         """Whether it is saturated at both ends: a gate is shut, or opened, on purpose."""
         return self.saturated >= _STUCK and self.apart >= _BOTH
@@ -66,3 +70,10 @@ def measured(op: str, y: Array, order: int, step: int) -> Units:
     high = np.count_nonzero(flat & (y > (0.5 if kind == "sigmoid" else 0))) / y.size
     apart = min(high, share - high) / share if share else 0.0
     return Units(kind, order, step, count, samples, 0.0, share, float(slope.mean()), apart)
+
+
+def common(bias: Array) -> float | None:
+    """The number that next to all elements are; None if there is none."""
+    values, counts = np.unique(bias, return_counts=True)
+    most = int(counts.argmax()) if bias.size else 0
+    return float(values[most]) if bias.size and counts[most] >= _DEAD * bias.size else None

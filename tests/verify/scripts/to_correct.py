@@ -476,6 +476,20 @@ for epoch in range(4):
     F.mse_loss(net(X), Y).backward()
     opt.step()
 """
+WINDOW = """
+import numpy as np
+window, shown = np.zeros((64, 6), np.float32), np.ones(3, np.float32)
+net = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1))
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for epoch in range(5):
+    np.add(window, X.numpy(), out=window)
+    out = net(torch.as_tensor(window[:, ::1])) + torch.from_numpy(shown).sum()
+    window.fill(0.5)
+    loss = F.mse_loss(out, Y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
 WRONG = [
     (SHARED_WEIGHTS, "unseen_change", "ctx.weights, ctx.power = weights.clone(), power"),
     (LISTED, "detached", "likely = torch.stack(said)"),
@@ -486,6 +500,7 @@ WRONG = [
     (LAYER_LIST, "graph_kept", "self.seen.append(h.detach())"),
     (HISTORY, "graph_kept", "history[name].append(value.detach())"),
     (ADDED, "partly_detached", "    far = sum(torch.distributions"),
+    (WINDOW, "unseen_change", "torch.as_tensor(window[:, ::1].copy())) + torch.from_numpy(shown)"),
     (CLAMPED, "unseen_change", "loss.backward()\n    clamp()"),
     (GROWING, "first_bad", "torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)"),
     (FEW, "dead", "constant_(self.one.bias, 0.0)"),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.script.remedies.copies import kept_apart
+from chainrule.verify.script.remedies.counts import over_all
 from chainrule.verify.script.remedies.cuts import joined
 from chainrule.verify.script.remedies.domains import domain
 from chainrule.verify.script.remedies.dtypes import finer, switched_on, usual_scale, wider
@@ -34,6 +35,7 @@ from chainrule.verify.script.remedies.order import (
     same_numbers,
     unscaled,
 )
+from chainrule.verify.script.remedies.shared import unshared
 from chainrule.verify.script.remedies.smooth import in_torch, straight
 from chainrule.verify.training.edits import Edit
 
@@ -46,14 +48,15 @@ REMEDIES: dict[str, tuple[_Remedy, ...]] = {
     "exploding": (drawn,),
     "dead": (opened,),
     "underflow": (switched_on, wider),
-    "scaler_skips": (usual_scale, wider),
+    "scaler_skips": (usual_scale, domain, wider),
     "lost_updates": (finer,),
     "clip_scaled": (unscaled,),
     "clip_idle": (clipped_in_time,),
     "scheduled_first": (later,),
-    "unseen_change": (kept_apart, changed_late),
+    "unseen_change": (kept_apart, changed_late, unshared),
     "recomputed": (same_numbers,),
     "not_optimized": (registered, built_late, added_later, given_all, given_other),
+    "accumulation": (over_all,),
     "no_gradient": (straight, given_other),
     "not_reset": (reset_used,),
     "reset_misplaced": (reset_gone, reset_late),

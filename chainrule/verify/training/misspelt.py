@@ -1,0 +1,184 @@
+"""Switches whose names are written wrongly: `p.require_grad = True` sets an attribute that nothing
+reads, and leaves frozen what it was to train; `net.traning = True` leaves a model in eval mode.
+
+Python lets anyone put anything on a parameter or a module. So it counts only if the program reads
+no such attribute, and if the switch that it is named after stands the other way.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any
+
+from chainrule.verify.finding import Finding
+from chainrule.verify.place import Place
+from chainrule.verify.training.edits import Edit
+from chainrule.verify.training.names import listed
+from chainrule.verify.training.ordinary import MODAL
+from chainrule.verify.training.said import said
+from chainrule.verify.trees import tree_of_file
+from chainrule.verify.where import users_files
+
+if TYPE_CHECKING:
+    from chainrule.verify.training.coverage import Seen
+
+_NEAR = 0.9
+"""Share of letters in common from which on a name is meant to be another one."""
+_METHODS = ("requires_grad_",)
+"""Methods that may be taken for switches."""
+_SPAN = 60
+"""Lines that a correction may go over."""
+
+
+@dataclass(eq=False)
+class _Set:
+    """Things with one misspelt attribute, which is True."""
+
+    name: str
+    switch: str
+    module: bool
+    """Whether it was set on modules."""
+    owners: list[str] = field(default_factory=list[str])
+    """Names of the things."""
+    kept: dict[int, str] = field(default_factory=dict[int, str])
+    """By id: what is frozen, or in eval mode, because of it, and its name."""
+
+
+def misspelt(seen: Seen) -> list[Finding]:
+    """One for each name that is written wrongly."""
+    found: list[Finding] = []
+    for row in [*_of_params(seen), *_of_modules(seen)]:
+        lines = [] if _is_read(row.name) else _settings(row.name)
+        if lines:
+            found.append(_finding(row, lines))
+    return found
+
+
+def _of_params(seen: Seen) -> list[_Set]:
+    """Frozen parameters, of models and of optimizers."""
+    rows: dict[str, _Set] = {}
+    given = [p for steps in seen.optimizers.values() for p in steps.params.values()]
+    for p in {id(p): p for p in [*seen.names.params(), *given]}.values():
+        for name in () if p.requires_grad else _near(p, "requires_grad"):
+            row = rows.setdefault(name, _Set(name, "requires_grad", module=False))
+            row.owners.append(seen.names.param(p))
+            row.kept[id(p)] = seen.names.param(p)
+    return list(rows.values())
+
+
+def _of_modules(seen: Seen) -> list[_Set]:
+    """Modules that hold frozen parameters, and such as were trained in eval mode."""
+    rows: dict[tuple[str, str], _Set] = {}
+
+    def note(name: str, switch: str, owner: Any, kept: dict[int, str]) -> None:
+        row = rows.setdefault((name, switch), _Set(name, switch, module=True))
+        row.owners += [seen.names.module(owner)] if kept else []
+        row.kept.update(kept)
+
+    for engine, root in seen.names.roots.values():
+        for _, module in engine.modules(root):
+            inside = [m for _, m in engine.modules(module)]
+            for name in _near(module, "requires_grad"):
+                own = [p for m in inside for _, p in engine.own(m) if not p.requires_grad]
+                note(name, "requires_grad", module, {id(p): seen.names.param(p) for p in own})
+            for name in _near(module, "training"):
+                still = [m for m in inside if _is_modal(m) and not m.training and id(m) in seen.ran]
+                note(name, "training", module, {id(m): seen.names.module(m) for m in still})
+    return [row for row in rows.values() if row.kept]
+
+
+def _is_modal(module: Any) -> bool:
+    return any(part in type(module).__name__ for part in MODAL)
+
+
+def _near(thing: Any, switch: str) -> list[str]:
+    """Attributes of its own that are True, have nearly the name of a switch, and mean nothing to
+    its class."""
+    own: dict[str, Any] = getattr(thing, "__dict__", {})
+    some = [k for k, v in own.items() if v is True and k != switch and is_near(k, switch)]
+    return [k for k in some if k in _METHODS or getattr(thing.__class__, k, None) is None]
+
+
+def is_near(name: str, switch: str) -> bool:
+    """Whether a name is that of a switch, or means it."""
+    a, b = [text.lower().replace("_", "") for text in (name, switch)]
+    return SequenceMatcher(None, a, b, autojunk=False).ratio() >= _NEAR
+
+
+def _is_read(name: str) -> bool:
+    """Whether code of the user's reads such an attribute, or names it. A method that was replaced
+    by True may have been called before."""
+    nodes = [n for file in users_files() for n in ast.walk(tree_of_file(file))]
+    texts = [n.value for n in nodes if isinstance(n, ast.Constant)]
+    loads = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
+    return name in texts or any(n.attr == name for n in loads if name not in _METHODS)
+
+
+def _settings(name: str) -> list[tuple[str, ast.Assign]]:
+    """Statements of the user's that set it to anything but False, with their files."""
+    return [
+        (file, node)
+        for file in users_files()
+        for node in ast.walk(tree_of_file(file))
+        if isinstance(node, ast.Assign) and _sets(node, name)
+    ]
+
+
+def _sets(node: ast.Assign, name: str) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Attribute(attr=attr)], value=value):
+            return attr == name and ast.unparse(value) != "False"
+        case _:
+            return False
+
+
+def _finding(row: _Set, lines: Sequence[tuple[str, ast.Assign]]) -> Finding:
+    file, first = lines[0]
+    place = Place(file, first.lineno)
+    what = "modules" if row.module else "parameters"
+    state = "in eval mode" if row.switch == "training" else "frozen"
+    because = (
+        f"`{row.name} = True` sets an attribute of {what} that nothing reads; `{row.switch}` is "
+        f"still False, and what it was meant for is {state}: {listed(row.kept.values(), 3)}"
+    )
+    return said(
+        "warning",
+        "eval_mode" if row.switch == "training" else "no_gradient",
+        because,
+        ast.unparse(_right(first, row)),
+        place,
+        subject=listed(row.owners),
+        kind="parameters",
+        edit=_edit(file, [node for other, node in lines if other == file], row),
+    )
+
+
+def _right(node: ast.Assign, row: _Set) -> ast.stmt:
+    """The statement as it was meant: a module hands its switches on to what it holds."""
+    target = node.targets[0]
+    assert isinstance(target, ast.Attribute)
+    if not row.module:
+        held = ast.Attribute(target.value, row.switch, ast.Store())
+        return ast.fix_missing_locations(ast.Assign([held], node.value))
+    call = "train" if row.switch == "training" else "requires_grad_"
+    method = ast.Attribute(target.value, call, ast.Load())
+    return ast.fix_missing_locations(ast.Expr(ast.Call(method, [node.value], [])))
+
+
+def _edit(file: str, nodes: Sequence[ast.Assign], row: _Set) -> Edit | None:
+    """All these statements in one correction, if they are near each other."""
+    nodes = sorted(nodes, key=lambda n: (n.lineno, n.col_offset))
+    start, end = nodes[0].lineno, max([n.end_lineno or n.lineno for n in nodes])
+    if end - start >= _SPAN or any(n.lineno != n.end_lineno for n in nodes):
+        return None
+    before = [linecache.getline(file, i).rstrip() for i in range(start, end + 1)]
+    after = [line.encode() for line in before]
+    for n in reversed(nodes):
+        line, new = after[n.lineno - start], ast.unparse(_right(n, row))
+        after[n.lineno - start] = line[: n.col_offset] + new.encode() + line[n.end_col_offset :]
+    text = "\n".join([line.decode() for line in after])
+    return Edit("\n".join(before), text, Place(file, start))
