@@ -18,6 +18,7 @@ from chainrule.errors import ConfigError, describe
 from chainrule.verify.arrays import at_once, calls, convention, parameters
 from chainrule.verify.arrays.calls import are_sums, reset_of
 from chainrule.verify.arrays.convention import RATE, Convention, Side
+from chainrule.verify.arrays.firstlayer import understood
 from chainrule.verify.arrays.members import duplicate, is_object, walk
 from chainrule.verify.arrays.methods import functions_of, methods_of, results_of, split
 from chainrule.verify.arrays.parameters import Parameter
@@ -163,11 +164,11 @@ class Layer(Subject):
             return ys, self.convention.call(backward, xs[: self.count], results, gs)
 
     def parted(self, layer: Any, returned: Any) -> tuple[list[Any], dict[str, Any]]:
-        """Gradients of arguments, and the others by name or number: where one method gives all,
-        those in order are the parameters'."""
+        """Gradients of arguments, and the others by name or number: where one method gives all, or
+        a backward gives no others, those in order are the parameters'."""
         arguments = [x.name for x in self.inputs[: self.count]]
         backward = getattr(layer, self.names[1])
-        if self.convention.at_once and not isinstance(returned, dict):
+        if self.convention.of_parameters and not isinstance(returned, dict):
             _, rest = split(returned, [], layer, backward)
             return [None] * len(arguments), rest
         return split(returned, arguments, layer, backward)
@@ -311,6 +312,7 @@ def _with_parameters(
     after = made._copy(twins([x.value for x in made.inputs]), pulls=True)  # pyright: ignore[reportPrivateUsage]
     try:
         returned, ys = _tried(made, after)
+        made = understood(made, after, returned)
         of_arguments, rest = made.parted(after, returned)
     except Exception:  # The examination will tell of it.
         if made.convention.at_once:
@@ -347,7 +349,7 @@ def _why_not(layer: Layer, tried: Convention) -> tuple[int, str]:
     try:
         after = made._copy([x.value for x in made.inputs], pulls=True)  # pyright: ignore[reportPrivateUsage]
         returned, _ = _tried(made, after)
-        bars, _ = made.parted(after, returned)
+        bars, _ = understood(made, after, returned).parted(after, returned)
     except Exception as error:
         return 2, f"{type(error).__name__}: {error}"
     for x, bar in zip(made.inputs, bars, strict=True):
