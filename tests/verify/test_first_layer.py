@@ -141,8 +141,9 @@ class Mixed(Pairs):
     """Both backwards get what the second forward kept."""
 
     def loss(self, one: Any, other: Any) -> Any:
-        a, of_a = self.layer.forward(one)  # noqa: RUF059  # that is the mistake
+        a, of_a = self.layer.forward(one)
         b, of_b = self.layer.forward(other)
+        assert type(of_a) is type(of_b)
         apart = a - b
         d = 2 * apart / len(one)
         of_one = self.layer.backward(d, of_b)

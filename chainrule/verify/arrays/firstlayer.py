@@ -19,6 +19,7 @@ from chainrule.verify.arrays.methods import split
 from chainrule.verify.arrays.parameters import value_of
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.copies import twins
+from chainrule.verify.subject import Array
 
 if TYPE_CHECKING:
     from chainrule.verify.arrays.layer import Layer
@@ -74,7 +75,10 @@ def _told_by_longer(layer: Layer) -> bool:
 
 
 def _twice(x: Any) -> Any:
-    return np.concatenate([x, x]) if isinstance(x, np.ndarray) and x.ndim else x
+    if not isinstance(x, np.ndarray):
+        return x
+    array = cast("Array", x)
+    return np.concatenate([array, array]) if array.ndim else array
 
 
 def _parts(returned: Any) -> list[Any]:

@@ -48,10 +48,9 @@ def line_of(subject: Subject, k: int | None) -> Place | None:
     line = left.get(names[k]) or _beside(names, left, k)
     if line is None:
         node = _returned(tree, subject, k)
-        if node is None:
-            return place
-        name = _named(node)
-        line = (_last_assigned(tree, name, k) if name else 0) or node.lineno
+        name = "" if node is None else _named(node)
+        filled = _last_filled(tree) if node is None else node.lineno
+        line = (_last_assigned(tree, name, k) if name else 0) or filled
     return Place(place.file, line + source.first_line - 1, place.function) if line else place
 
 
@@ -118,6 +117,17 @@ def _beside(names: list[str], left: dict[str, int], k: int) -> int | None:
     before = [i for i in known if (i > k) == backwards]
     near = min(before or known, key=lambda i: abs(i - k))
     return left[names[near]]
+
+
+def _last_filled(tree: ast.AST) -> int:
+    """The last line that fills an entry of what is returned, `grads["w"] += dw` before `return
+    loss, grads`: beside it others are forgotten. 0 if there is none."""
+    returns = [n.value for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]
+    given = {n.id for v in returns for n in ast.walk(v) if isinstance(n, ast.Name)}
+    entries = [t for n in ast.walk(tree) for t in _filled(n) if isinstance(t, ast.Subscript)]
+    texts = [t for t in entries if isinstance(t.slice, ast.Constant)]
+    own = [t for t in texts if isinstance(t.value, ast.Name) and t.value.id in given]
+    return max([t.lineno for t in own], default=0)
 
 
 def _key(target: ast.Attribute | ast.Subscript) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -28,6 +28,8 @@ _BEST = 8
 """Expressions that are tried, of those that fit."""
 _MADE = 0.5
 """How much less likely it is that a gradient was to be written where a place is returned."""
+_FAR = 0.02
+"""How much less likely an entry was to be filled beside another, for each one between them."""
 _READ = 0.4
 """How much likelier it is that a place was to be filled which is read."""
 
@@ -45,6 +47,7 @@ def new_gradients(lab: Lab) -> Iterator[Edit]:
                 for text, cost in alone(term, (weight,), numbers):
                     yield from _instead_of_nothing(scene, text, cost)
                     yield from _by_name(lab, i, text, cost)
+                    yield from _by_zeros(scene, expected.shape, text, cost)
             yield from _by_index(lab, i, numbers)
 
 
@@ -168,6 +171,26 @@ def _by_attribute(
         for new in _likewise(scene, names, name, target, key):
             meant = _READ * (new in scene.draft.body)
             yield _line_after(scene, node, new, f"{new} {how} {text}", 1.3 + cost - meant)
+
+
+def _by_zeros(scene: Scene, shape: tuple[int, ...], text: str, cost: float) -> Iterator[Edit]:
+    """One more entry filled of a dict that holds zeros there and has other entries filled, whatever
+    its inputs are called elsewhere: `grads["skip"] += x.T @ g` for the array `self.bypass`."""
+    stores = [(n, t, k) for n, t, k in _stores(scene) if isinstance(t, ast.Subscript)]
+    given = {scene.draft.src(t) for _, t, _ in stores}
+    for node, target, beside in stores:
+        held = scene.watched.names.get(scene.draft.src(target.value))
+        entries = cast("dict[Any, Any]", held) if isinstance(held, dict) else {}
+        quote = scene.draft.src(target.slice)[0]
+        order = list(entries)
+        for key, entry in entries.items():
+            value, new = plain(entry), f"{scene.draft.src(target.value)}[{quote}{key}{quote}]"
+            fits = value is not None and value.shape == shape and not np.any(value)
+            if fits and new not in given:
+                how = "=" if isinstance(node, ast.Assign) else "+="
+                behind = order.index(key) - order.index(beside) if beside in entries else len(order)
+                far = _FAR * (behind if behind > 0 else len(order))
+                yield _line_after(scene, node, new, f"{new} {how} {text}", 1.3 + far + cost)
 
 
 def _likewise(
