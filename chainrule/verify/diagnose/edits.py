@@ -69,9 +69,10 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
     needless = code == "extra_term" and names[0].code == "wrong_axis"
     telling = code not in _OF_NUMBERS or (code == "wrong_value" and _hands_another(correction))
     lost = names[0].code == "dropped" and telling
+    there = names[0].code == "missing_term" and code == "factor"  # no term is: it is too small
     piece = code == "lengths" and names[0].code in _OF_PIECES
     plainly = not others or others[0].rank >= plain
-    first = plainly or names[0].code == code or needless or lost or piece
+    first = plainly or names[0].code == code or needless or lost or piece or there
     if known is not None and not (first or second):
         return names
     at = 0 if first or second else 1

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.verify.repair.addends import added_up, is_there
 from chainrule.verify.repair.beside import Beside
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, MUL, as_part, part
@@ -82,7 +83,7 @@ def instead(lab: Lab, response: Response, beside: Beside, numbers: list[Scalar])
         return
     value = response.values[turn]
     terms = pool(scene, beside.arrays[turn], value.shape)
-    nothing = not np.any(response.flat)
+    nothing, held = not np.any(response.flat), added_up(scene, node)
     for columns, residual in _systems(lab, response):
         here = value.reshape(-1) if columns is None else columns @ value.reshape(-1)
         for term, weight in fitting(terms, columns, residual + here):
@@ -91,7 +92,8 @@ def instead(lab: Lab, response: Response, beside: Beside, numbers: list[Scalar])
                 yield scene.put(node, text, code, base + cost)
         if nothing:
             continue
-        for term, weight in fitting(terms, columns, residual):
+        others = [t for t in terms if not is_there(t.value, held)]
+        for term, weight in fitting(others, columns, residual):
             (both,) = lab.weights(node, [term.text], [weight])
             for text, cost in coefficient(term.text, both, numbers):
                 whole = f"{as_part(scene.draft, node, ADD)} {text}"
