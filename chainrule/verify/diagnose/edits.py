@@ -25,6 +25,8 @@ _OF_NUMBERS = ("dropped", "factor", "size", "wrong_value")
 """Names of edits, another index say, that tell less than that a gradient is dropped."""
 _OF_PIECES = ("missing_term", "overwritten", "region", "dropped")
 """What it looks like where the last piece is left out, as an edit of their number tells."""
+_OF_TERMS = ("missing_term", "overwritten")
+"""What it looks like where a part of a sum is too small by a factor."""
 _MOST_NAMES = 4
 
 
@@ -69,8 +71,9 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
     needless = code == "extra_term" and names[0].code == "wrong_axis"
     telling = code not in _OF_NUMBERS or (code == "wrong_value" and _hands_another(correction))
     lost = names[0].code == "dropped" and telling
-    there = names[0].code == "missing_term" and code == "factor"  # no term is: it is too small
+    there = names[0].code in _OF_TERMS and code == "factor"  # a part is too small, and none away
     piece = code == "lengths" and names[0].code in _OF_PIECES
+    piece = piece or (code == "region" and names[0].code == "overwritten")  # turns are left out
     plainly = not others or others[0].rank >= plain
     first = plainly or names[0].code == code or needless or lost or piece or there
     if known is not None and not (first or second):

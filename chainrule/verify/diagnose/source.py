@@ -62,10 +62,44 @@ def _returned(tree: ast.AST, subject: Subject, k: int) -> ast.expr | None:
     value = returns[-1].value
     if not isinstance(value, ast.Tuple):
         return value
+    source = subject.source
+    if source is not None and source.forward is not None and source.separate_forward is None:
+        return _of_several(tree, value.elts[1:], subject, k)  # The first one is the value.
     order, count = wanted(subject), len(value.elts)
     if count >= len(order) and count != len(subject.inputs):
         return value.elts[order.index(k)] if k in order and count == len(order) else None
     return value.elts[k] if k < count else None  # Those of parameters are kept elsewhere.
+
+
+def _of_several(tree: ast.AST, given: list[ast.expr], subject: Subject, k: int) -> ast.expr | None:
+    """Of gradients that are returned behind a value, that of input k: by its key in a dict that is
+    written out, else in order."""
+    order = wanted(subject)
+    if len(given) != 1:
+        return given[order.index(k)] if k in order and len(given) == len(order) else None
+    names = [x.name for x in subject.inputs]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict() as entries) if (
+                isinstance(given[0], ast.Name) and name == given[0].id
+            ):
+                found = _entry(entries, names, k)
+            case ast.Dict() if node is given[0]:
+                found = _entry(node, names, k)
+            case _:
+                continue
+        if found is not None:
+            return found
+    return given[0] if isinstance(given[0], ast.Name) and len(order) == 1 else None
+
+
+def _entry(entries: ast.Dict, names: list[str], k: int) -> ast.expr | None:
+    """What a dict that is written out holds for input k."""
+    for key, value in zip(entries.keys, entries.values, strict=True):
+        text = key.value if isinstance(key, ast.Constant) else None
+        if isinstance(text, str) and gradient_of(text, names) == names[k]:
+            return value
+    return None
 
 
 def _named(node: ast.expr) -> str:

@@ -18,7 +18,7 @@ def added_up(scene: Scene, node: ast.expr) -> list[Array]:
     whole = node
     while is_sum(parent := scene.draft.parents[whole]) and isinstance(parent, ast.expr):
         whole = parent
-    held = [plain(scene.value(e)) for e in _terms(whole)]
+    held = [plain(scene.value(e)) for e in terms_of(whole)]
     return [v.reshape(-1) for v in held if v is not None and np.any(v)]
 
 
@@ -28,10 +28,11 @@ def is_there(value: Array, held: list[Array]) -> bool:
     return any(_is_multiple(flat, v) for v in held)
 
 
-def _terms(node: ast.expr) -> list[ast.expr]:
+def terms_of(node: ast.expr) -> list[ast.expr]:
+    """What a sum adds up or takes off; of anything else, itself."""
     match node:
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
-            return [*_terms(left), *_terms(right)]
+            return [*terms_of(left), *terms_of(right)]
         case _:
             return [node]
 

@@ -108,6 +108,7 @@ RULES: tuple[Rule, ...] = (
     statements.added,
     statements.thrown_away,
     statements.left_out,
+    turns.counted,
     turns.hoisted,
     turns.summed,
     statements.unused,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any, cast
 
 from chainrule.verify.repair.draft import Edit
@@ -14,6 +15,7 @@ from chainrule.verify.repair.watch import shape_of
 
 _MOST = 12
 """Others of a kind that are tried."""
+_DEPTH = 3
 
 
 def other_record(scene: Scene) -> Iterator[Edit]:
@@ -44,18 +46,19 @@ def _held(value: Any) -> Sequence[Any]:
             return cast("Sequence[Any]", value)
         case Mapping():
             return list(cast("Mapping[Any, Any]", value).values())
-        case type():
+        case type() | ModuleType():
             return ()
         case _:
-            return list(getattr(value, "__dict__", {}).values())
+            kept = getattr(value, "__dict__", None)
+            return list(cast("dict[str, Any]", kept).values()) if isinstance(kept, dict) else ()
 
 
-def _alike(a: Any, b: Any) -> bool:
-    """Whether two values hold the same kinds of things."""
+def _alike(a: Any, b: Any, depth: int = 0) -> bool:
+    """Whether two values hold the same kinds of things, as far as they are looked into."""
     if type(a) is not type(b) or shape_of(a) != shape_of(b):
         return False
-    if shape_of(a) is not None:
+    if shape_of(a) is not None or depth == _DEPTH:
         return True
     some, others = _held(a), _held(b)
     pairs = zip(some, others, strict=False)
-    return len(some) == len(others) and all(_alike(x, y) for x, y in pairs)
+    return len(some) == len(others) and all(_alike(x, y, depth + 1) for x, y in pairs)
