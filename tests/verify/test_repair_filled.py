@@ -148,3 +148,75 @@ def test_ones_that_are_meant_are_right() -> None:
         return g * dx
 
     assert verify.pair(forward, backward, rng.normal(size=(5, 4))).ok
+
+
+class Ridge:
+    """A line and a gate; what its parameters are called outside is not what they are called
+    inside."""
+
+    def __init__(self) -> None:
+        self.slope, self.lift = rng.normal(size=(3, 2)), rng.normal(size=2)
+        self.side = rng.normal(size=(4, 2))
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"weight": self.slope, "offset": self.lift, "of_z": self.side}
+
+    def off(self, x: Any, z: Any, y: Any) -> Any:
+        return x @ self.slope + self.lift + np.tanh(z) @ self.side - y
+
+    def loss(self, x: Any, z: Any, y: Any) -> Any:
+        off = self.off(x, z, y)
+        grads = {k: np.zeros_like(v) for k, v in self.params.items()}
+        d = off / len(y)
+        grads["weight"] += x.T @ d
+        grads["offset"] += d.sum(axis=0)
+        grads["of_z"] += np.tanh(z).T @ d
+        return 0.5 * np.sum(off**2) / len(y), grads
+
+
+class WithoutLift(Ridge):
+    """The offset's is computed, and goes nowhere."""
+
+    def loss(self, x: Any, z: Any, y: Any) -> Any:
+        off = self.off(x, z, y)
+        grads = {k: np.zeros_like(v) for k, v in self.params.items()}
+        d = off / len(y)
+        lift = d.sum(axis=0)
+        assert lift.ndim == 1
+        grads["weight"] += x.T @ d
+        grads["of_z"] += np.tanh(z).T @ d
+        return 0.5 * np.sum(off**2) / len(y), grads
+
+
+class WithoutSide(Ridge):
+    """Nothing is said of the second input."""
+
+    def loss(self, x: Any, z: Any, y: Any) -> Any:
+        off = self.off(x, z, y)
+        grads = {k: np.zeros_like(v) for k, v in self.params.items()}
+        h = np.tanh(z)
+        assert h.ndim == 2
+        d = off / len(y)
+        grads["weight"] += x.T @ d
+        grads["offset"] += d.sum(axis=0)
+        return 0.5 * np.sum(off**2) / len(y), grads
+
+
+@pytest.mark.parametrize(
+    ("cls", "before", "after"),
+    [
+        (WithoutLift, 'grads["weight"] += x.T @ d', 'grads["offset"] += lift'),
+        (WithoutSide, 'grads["offset"] += d.sum(axis=0)', 'grads["of_z"] += h.T @ d'),
+    ],
+)
+def test_an_entry_that_holds_zeros_is_filled_beside_its_neighbour(
+    cls: Any, before: str, after: str
+) -> None:
+    x, z, y = rng.normal(size=(5, 3)), rng.normal(size=(5, 4)), rng.normal(size=(5, 2))
+    assert verify.pair(Ridge(), x, z, y).ok
+    (finding,) = verify.pair(cls(), x, z, y).findings
+    assert finding.name.code == "dropped"
+    assert finding.place is not None and finding.place.text == before
+    assert finding.correction is not None and finding.correction.rechecked
+    assert [line.strip() for line in finding.correction.after.splitlines()] == [before, after]

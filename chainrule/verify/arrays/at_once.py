@@ -50,7 +50,7 @@ def _has_floats(x: Any) -> bool:
 def convention_of(names: Sequence[str]) -> Convention:
     """All arguments, and one output."""
     slots = [(name, Slot("input", i)) for i, name in enumerate(names)]
-    return Convention(tuple(slots), 1, by_name=False, at_once=True)
+    return Convention(tuple(slots), 1, by_name=False, at_once=True, of_parameters=True)
 
 
 def gradients(result: Any, value: Array | None) -> Any:

@@ -40,6 +40,9 @@ class Convention:
     """Whether a parameter is left out in between, so that those after it go by name."""
     at_once: bool = False
     """Whether the backward is the forward itself, which returns gradients behind its output."""
+    of_parameters: bool = False
+    """Whether a layer's backward gives no gradients of arguments: what it returns in order is the
+    parameters'."""
 
     @property
     def updates(self) -> bool:

@@ -149,11 +149,11 @@ class Layer(Subject):
             return ys, self.convention.call(backward, xs[: self.count], results, gs)
 
     def parted(self, layer: Any, returned: Any) -> tuple[list[Any], dict[str, Any]]:
-        """Gradients of arguments, and the others by name or number: where one method gives all,
-        those in order are the parameters'."""
+        """Gradients of arguments, and the others by name or number: where one method gives all, or
+        a backward gives no others, those in order are the parameters'."""
         arguments = [x.name for x in self.inputs[: self.count]]
         backward = getattr(layer, self.names[1])
-        if self.convention.at_once and not isinstance(returned, dict):
+        if self.convention.of_parameters and not isinstance(returned, dict):
             _, rest = split(returned, [], layer, backward)
             return [None] * len(arguments), rest
         return split(returned, arguments, layer, backward)

@@ -14,6 +14,7 @@ import numpy as np
 from chainrule.errors import ConfigError, describe
 from chainrule.verify.arrays import at_once, convention, parameters, roles
 from chainrule.verify.arrays.convention import Convention
+from chainrule.verify.arrays.firstlayer import understood
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import duplicate
 from chainrule.verify.arrays.methods import methods_of, results_of
@@ -102,6 +103,7 @@ def _with_parameters(
     after = made.copied(twins([x.value for x in made.inputs]), pulls=True)
     try:
         returned, ys = _tried(made, after)
+        made = understood(made, after, returned)
         of_arguments, rest = made.parted(after, returned)
     except Exception:  # The examination will tell of it.
         if made.convention.at_once:
@@ -138,7 +140,7 @@ def _why_not(layer: Layer, tried: Convention) -> tuple[int, str]:
     try:
         after = made.copied([x.value for x in made.inputs], pulls=True)
         returned, _ = _tried(made, after)
-        bars, _ = made.parted(after, returned)
+        bars, _ = understood(made, after, returned).parted(after, returned)
     except Exception as error:
         return 2, f"{type(error).__name__}: {error}"
     for x, bar in zip(made.inputs, bars, strict=True):

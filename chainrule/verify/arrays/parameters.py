@@ -45,6 +45,9 @@ class Parameter:
     """Other ways to the very same array (tied weights, a network's list of all parameters)."""
     grad_also: tuple[Way, ...] = ()
     """Other ways to the very same gradient."""
+    key: str | None = None
+    """What a property that lists the parameters calls it, where gradients come back in these words:
+    `params["W1"]` for `first.W`."""
 
     @property
     def name(self) -> str:
@@ -98,10 +101,11 @@ def find(
     taken = {g for g in grads.values() if g is not None}
     found: dict[str, Parameter] = {}
     seen: dict[int, str] = {}
+    keys = _keys(before, returned)
     for way, x in arrays.items():
         if way in taken or _is_gradient(way, arrays):
             continue
-        p = Parameter(way, grads[way], grad_also=_also(grads[way], arrays))
+        p = Parameter(way, grads[way], grad_also=_also(grads[way], arrays), key=keys.get(id(x)))
         if not (updated and _changed(way, arrays, left)) and _nothing_left(p, grads, returned):
             continue
         if id(x) in seen:  # tied: one parameter that is reached twice
@@ -111,6 +115,25 @@ def find(
         seen[id(x)] = p.name
         found[p.name] = p
     return {k: replace(p, grad=_asked_for(p, grads, left)) for k, p in found.items()}
+
+
+def _keys(owner: Any, returned: Mapping[str, Any]) -> dict[int, str]:
+    """What a property calls the arrays of an object, `params` say, by their identities; nothing if
+    no gradient that came back is called so."""
+    found: dict[int, str] = {}
+    cls = cast(Any, type(owner))
+    for name in dir(cls):
+        if not _CONTAINER.match(name) or not isinstance(getattr(cls, name, None), property):
+            continue
+        try:
+            told = getattr(owner, name)
+        except Exception:  # Whatever it needs is not there yet.
+            continue
+        entries = cast("dict[Any, Any]", told) if isinstance(told, dict) else {}
+        texts = {k: x for k, x in entries.items() if isinstance(k, str) and is_float(x)}
+        if any(gradient_of(k, list(texts)) is not None for k in returned):
+            found |= {id(x): k for k, x in texts.items()}
+    return found
 
 
 def _asked_for(
@@ -169,7 +192,7 @@ def _nothing_left(
 
 def gradient_owner(p: Parameter, returned: Mapping[str, Any]) -> str | None:
     """The key among what a backward returned that is the gradient of `p`, None if none is."""
-    names = list({str(p.way.last), p.name})
+    names = list({str(p.way.last), p.name}) if p.key is None else [p.key]
     keys = [key for key in returned if gradient_of(key, names) is not None]
     return min(keys, key=lambda key: not any(_is_spelled(key, n) for n in names), default=None)
 
@@ -240,7 +263,7 @@ def _is_gradient(way: Way, arrays: Mapping[Way, Any]) -> bool:
 
 def _is_likely(p: Parameter, grads: Mapping[Way, Way | None], returned: Mapping[str, Any]) -> bool:
     """Whether an array without a gradient is a parameter all the same."""
-    if any(_CONTAINER.match(str(key)) for _, key in p.way.steps[:-1]):
+    if p.key is not None or any(_CONTAINER.match(str(key)) for _, key in p.way.steps[:-1]):
         return True
     others = [w for w, g in grads.items() if g is not None and w.parent == p.way.parent]
     unnamed = [k for k in returned if k.isdigit()]

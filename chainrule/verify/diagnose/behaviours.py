@@ -13,6 +13,7 @@ import numpy as np
 
 from chainrule.verify.diagnose import measure
 from chainrule.verify.diagnose.guess import Guess, guess
+from chainrule.verify.diagnose.shared_text import shared_at
 from chainrule.verify.evidence import Behaviour, Evidence
 from chainrule.verify.subject import Array, Subject, wanted
 
@@ -66,13 +67,16 @@ def behaved(evidence: Evidence, behaviour: Behaviour) -> Iterator[Guess]:
     code = behaviour.code
     if code == "dropped" and evidence.subject.backward_place is None:
         code = "detached"
+    at = behaviour.data.get("at")
+    if at is None and behaviour.data.get("interrupted"):
+        at = shared_at(evidence.subject)
     formula = _ANEW if behaviour.data.get("resumed") else _FORMULA.get(behaviour.code, "")
     yield guess(
         code,
         _rank(evidence, behaviour),
         behaviour.says,
         formula=formula.format(x=name),
-        place=behaviour.data.get("at"),
+        place=at,
     )
 
 

@@ -6,11 +6,13 @@ a sign as well as a minus does). Where it says little, the edit says more.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
+from chainrule.verify.trees import tree_of
 
 PLAIN = 8.8
 """Names of a smaller rank stay first."""
@@ -23,6 +25,8 @@ _OF_NUMBERS = ("dropped", "factor", "size", "wrong_value")
 """Names of edits, another index say, that tell less than that a gradient is dropped."""
 _OF_PIECES = ("missing_term", "overwritten", "region", "dropped")
 """What it looks like where the last piece is left out, as an edit of their number tells."""
+_OF_TERMS = ("missing_term", "overwritten")
+"""What it looks like where a part of a sum is too small by a factor."""
 _MOST_NAMES = 4
 
 
@@ -65,14 +69,33 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
         or (names[0].code == "missing_term" and code == "overwritten")  # it was computed
     )
     needless = code == "extra_term" and names[0].code == "wrong_axis"
-    lost = names[0].code == "dropped" and code not in _OF_NUMBERS
+    telling = code not in _OF_NUMBERS or (code == "wrong_value" and _hands_another(correction))
+    lost = names[0].code == "dropped" and telling
+    there = names[0].code in _OF_TERMS and code == "factor"  # a part is too small, and none away
     piece = code == "lengths" and names[0].code in _OF_PIECES
+    piece = piece or (code == "region" and names[0].code == "overwritten")  # turns are left out
     plainly = not others or others[0].rank >= plain
-    first = plainly or names[0].code == code or needless or lost or piece
+    first = plainly or names[0].code == code or needless or lost or piece or there
     if known is not None and not (first or second):
         return names
     at = 0 if first or second else 1
     return (*others[:at], name, *others[at:])[:_MOST_NAMES]
+
+
+def _hands_another(correction: Correction) -> bool:
+    """Whether it hands another value to a call: the gradient was computed, and is nothing because
+    of what it was computed of."""
+    one, other = (_arguments(text) for text in (correction.before, correction.after))
+    if len(one) != len(other):
+        return False
+    changed = [(a, b) for a, b in zip(one, other, strict=True) if ast.dump(a) != ast.dump(b)]
+    return bool(changed) and all(isinstance(e, ast.Name) for pair in changed for e in pair)
+
+
+def _arguments(text: str) -> list[ast.expr]:
+    """What is handed to calls in some lines."""
+    calls = [n for n in ast.walk(tree_of(text)) if isinstance(n, ast.Call)]
+    return [a for n in calls for a in n.args]
 
 
 def _said(correction: Correction) -> str:

@@ -48,10 +48,9 @@ def line_of(subject: Subject, k: int | None) -> Place | None:
     line = left.get(names[k]) or _beside(names, left, k)
     if line is None:
         node = _returned(tree, subject, k)
-        if node is None:
-            return place
-        name = _named(node)
-        line = (_last_assigned(tree, name, k) if name else 0) or node.lineno
+        name = "" if node is None else _named(node)
+        filled = _last_filled(tree) if node is None else node.lineno
+        line = (_last_assigned(tree, name, k) if name else 0) or filled
     return Place(place.file, line + source.first_line - 1, place.function) if line else place
 
 
@@ -63,10 +62,44 @@ def _returned(tree: ast.AST, subject: Subject, k: int) -> ast.expr | None:
     value = returns[-1].value
     if not isinstance(value, ast.Tuple):
         return value
+    source = subject.source
+    if source is not None and source.forward is not None and source.separate_forward is None:
+        return _of_several(tree, value.elts[1:], subject, k)  # The first one is the value.
     order, count = wanted(subject), len(value.elts)
     if count >= len(order) and count != len(subject.inputs):
         return value.elts[order.index(k)] if k in order and count == len(order) else None
     return value.elts[k] if k < count else None  # Those of parameters are kept elsewhere.
+
+
+def _of_several(tree: ast.AST, given: list[ast.expr], subject: Subject, k: int) -> ast.expr | None:
+    """Of gradients that are returned behind a value, that of input k: by its key in a dict that is
+    written out, else in order."""
+    order = wanted(subject)
+    if len(given) != 1:
+        return given[order.index(k)] if k in order and len(given) == len(order) else None
+    names = [x.name for x in subject.inputs]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict() as entries) if (
+                isinstance(given[0], ast.Name) and name == given[0].id
+            ):
+                found = _entry(entries, names, k)
+            case ast.Dict() if node is given[0]:
+                found = _entry(node, names, k)
+            case _:
+                continue
+        if found is not None:
+            return found
+    return given[0] if isinstance(given[0], ast.Name) and len(order) == 1 else None
+
+
+def _entry(entries: ast.Dict, names: list[str], k: int) -> ast.expr | None:
+    """What a dict that is written out holds for input k."""
+    for key, value in zip(entries.keys, entries.values, strict=True):
+        text = key.value if isinstance(key, ast.Constant) else None
+        if isinstance(text, str) and gradient_of(text, names) == names[k]:
+            return value
+    return None
 
 
 def _named(node: ast.expr) -> str:
@@ -118,6 +151,17 @@ def _beside(names: list[str], left: dict[str, int], k: int) -> int | None:
     before = [i for i in known if (i > k) == backwards]
     near = min(before or known, key=lambda i: abs(i - k))
     return left[names[near]]
+
+
+def _last_filled(tree: ast.AST) -> int:
+    """The last line that fills an entry of what is returned, `grads["w"] += dw` before `return
+    loss, grads`: beside it others are forgotten. 0 if there is none."""
+    returns = [n.value for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]
+    given = {n.id for v in returns for n in ast.walk(v) if isinstance(n, ast.Name)}
+    entries = [t for n in ast.walk(tree) for t in _filled(n) if isinstance(t, ast.Subscript)]
+    texts = [t for t in entries if isinstance(t.slice, ast.Constant)]
+    own = [t for t in texts if isinstance(t.value, ast.Name) and t.value.id in given]
+    return max([t.lineno for t in own], default=0)
 
 
 def _key(target: ast.Attribute | ast.Subscript) -> str:

@@ -118,7 +118,8 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
 
 def _code(scene: Scene, edit: Edit) -> str:
     """The mistake that an edit undoes: with another number of turns, elements come or go."""
-    counts = turn_counts(scene.draft) if edit.code == "factor" else set[tuple[int, int]]()
+    numbers = edit.code in ("factor", "wrong_value")
+    counts = turn_counts(scene.draft) if numbers else set[tuple[int, int]]()
     within = any(first <= edit.start and edit.end <= last for first, last in counts)
     return "region" if within else edit.code
 

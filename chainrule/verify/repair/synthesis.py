@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from chainrule.verify.repair.addends import added_up, is_there
 from chainrule.verify.repair.beside import Beside
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, MUL, as_part, part
@@ -28,6 +29,8 @@ _BEST = 8
 """Expressions that are tried, of those that fit."""
 _MADE = 0.5
 """How much less likely it is that a gradient was to be written where a place is returned."""
+_FAR = 0.02
+"""How much less likely an entry was to be filled beside another, for each one between them."""
 _READ = 0.4
 """How much likelier it is that a place was to be filled which is read."""
 
@@ -45,6 +48,7 @@ def new_gradients(lab: Lab) -> Iterator[Edit]:
                 for text, cost in alone(term, (weight,), numbers):
                     yield from _instead_of_nothing(scene, text, cost)
                     yield from _by_name(lab, i, text, cost)
+                    yield from _by_zeros(scene, expected.shape, text, cost)
             yield from _by_index(lab, i, numbers)
 
 
@@ -79,7 +83,7 @@ def instead(lab: Lab, response: Response, beside: Beside, numbers: list[Scalar])
         return
     value = response.values[turn]
     terms = pool(scene, beside.arrays[turn], value.shape)
-    nothing = not np.any(response.flat)
+    nothing, held = not np.any(response.flat), added_up(scene, node)
     for columns, residual in _systems(lab, response):
         here = value.reshape(-1) if columns is None else columns @ value.reshape(-1)
         for term, weight in fitting(terms, columns, residual + here):
@@ -88,7 +92,8 @@ def instead(lab: Lab, response: Response, beside: Beside, numbers: list[Scalar])
                 yield scene.put(node, text, code, base + cost)
         if nothing:
             continue
-        for term, weight in fitting(terms, columns, residual):
+        others = [t for t in terms if not is_there(t.value, held)]
+        for term, weight in fitting(others, columns, residual):
             (both,) = lab.weights(node, [term.text], [weight])
             for text, cost in coefficient(term.text, both, numbers):
                 whole = f"{as_part(scene.draft, node, ADD)} {text}"
@@ -168,6 +173,26 @@ def _by_attribute(
         for new in _likewise(scene, names, name, target, key):
             meant = _READ * (new in scene.draft.body)
             yield _line_after(scene, node, new, f"{new} {how} {text}", 1.3 + cost - meant)
+
+
+def _by_zeros(scene: Scene, shape: tuple[int, ...], text: str, cost: float) -> Iterator[Edit]:
+    """One more entry filled of a dict that holds zeros there and has other entries filled, whatever
+    its inputs are called elsewhere: `grads["skip"] += x.T @ g` for the array `self.bypass`."""
+    stores = [(n, t, k) for n, t, k in _stores(scene) if isinstance(t, ast.Subscript)]
+    given = {scene.draft.src(t) for _, t, _ in stores}
+    for node, target, beside in stores:
+        held = scene.watched.names.get(scene.draft.src(target.value))
+        entries = cast("dict[Any, Any]", held) if isinstance(held, dict) else {}
+        quote = scene.draft.src(target.slice)[0]
+        order = list(entries)
+        for key, entry in entries.items():
+            value, new = plain(entry), f"{scene.draft.src(target.value)}[{quote}{key}{quote}]"
+            fits = value is not None and value.shape == shape and not np.any(value)
+            if fits and new not in given:
+                how = "=" if isinstance(node, ast.Assign) else "+="
+                behind = order.index(key) - order.index(beside) if beside in entries else len(order)
+                far = _FAR * (behind if behind > 0 else len(order))
+                yield _line_after(scene, node, new, f"{new} {how} {text}", 1.3 + far + cost)
 
 
 def _likewise(

@@ -16,6 +16,7 @@ from time import process_time
 
 import numpy as np
 
+from chainrule.verify.repair.addends import added_up, is_there
 from chainrule.verify.repair.answers import mendable, response_of
 from chainrule.verify.repair.beside import Beside
 from chainrule.verify.repair.draft import Edit
@@ -176,13 +177,28 @@ def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
                     yield _Term(text, form, response.effect(value), _count(shape, axes), 1.2)
     yield from _diagonal(scene, response, beside)
     yield from _outer(scene, response, beside)
+    held = added_up(scene, node) if len(response.values) == 1 else []
     for row in _TERMS:
         for name in beside.names if row == "{a}" else beside.partners:
             value = beside.each(row_of(row), name)
-            if name != here and value is not None:
+            if name != here and value is not None and not is_there(value, held):
                 form = row.format(e=VALUE, a=name)
                 text = row.format(e=here, a=name)
                 yield _Term(text, form, response.effect(value), 1.0, 1.5)
+    yield from _unread(scene, response, beside)
+
+
+def _unread(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
+    """What was computed, or kept, for something and is read nowhere, spread along an axis."""
+    spread = beside.with_axes
+    for name in spread.names:
+        new = name not in beside.names and name.split("[")[0] in scene.unread
+        if new and (value := spread.each(_other, name)) is not None:
+            yield _Term(name, name, response.effect(value), 1.0, 1.5)
+
+
+def _other(_: Array, a: Array) -> Array:
+    return a
 
 
 def _diagonal(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:

@@ -23,6 +23,10 @@ _OF_NUMBERS = 1.2
 """How unlikely it is that a factor is missing in a number: a count of fewer than there are."""
 _OF_POWER = 0.6
 """How much likelier it is where the factor is what the derivative of a power brings with it."""
+_AS_OTHERS = 0.8
+"""How much likelier it is where values that are added up beside this one have the factor."""
+_WORKED_OUT = 0.9
+"""How unlikely it is that a number nobody has written belongs where a name stands."""
 _MISTYPED = 1.6
 """How unlikely it is that a digit of a constant is wrong."""
 _IN_LOOPS = (-1.0, 2.0, 0.5)
@@ -172,9 +176,12 @@ def _respelled(
 ) -> Iterator[Edit]:
     """Another number where a number stands, or where one divides."""
     if value:
+        known = {s.text for s in numbers}
         for text, extra in spelled(_product(value, weight), numbers):
             constant = isinstance(node, ast.Constant)
-            yield scene.put(node, text, "factor", (1.05 if constant else 0.7) + extra)
+            new = not constant and "/" not in text and text not in known
+            cost = (1.05 if constant else 0.7) + extra + _WORKED_OUT * new
+            yield scene.put(node, text, "factor", cost)
         if _is_written_out(scene, node):
             text = repr(float(f"{value[0] * weight[0]:.8g}"))
             yield scene.put(node, text, "wrong_value", _MISTYPED)
@@ -201,7 +208,22 @@ def _scaled(
     here = as_part(scene.draft, node, MUL)
     sign = "-" if weight[0] < 0 else ""
     for text, extra in factors(tuple(map(abs, weight)), numbers):
-        yield scene.put(node, f"{sign}{here} {text}", "factor", cost + extra)
+        alike = _AS_OTHERS * _have(scene, node, text)
+        yield scene.put(node, f"{sign}{here} {text}", "factor", cost + extra - alike)
+
+
+def _have(scene: Scene, node: ast.expr, factor: str) -> bool:
+    """Whether a value is added to a gradient beside others, one of which has a factor: of
+    `dw += x.T @ s` and `db += h * s.sum(axis=0)` it is the first that lacks it."""
+    statement = scene.draft.parents[node]
+    if not isinstance(statement, ast.AugAssign):
+        return False
+    block: list[ast.stmt] = getattr(scene.draft.parents[statement], "body", [])
+    others = [n for n in block if isinstance(n, ast.AugAssign) and n is not statement]
+    operator, _, number = factor.partition(" ")
+    held = rf"(?<![\w.]){re.escape(number)}(?![\w.])"
+    pattern = held if operator == "*" else rf"/ *{held}"
+    return any(re.search(pattern, scene.draft.src(n.value)) for n in others)
 
 
 def early(scene: Scene, node: ast.expr) -> float:

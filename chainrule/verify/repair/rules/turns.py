@@ -9,12 +9,15 @@ from typing import TypeGuard, cast
 
 import numpy as np
 
+from chainrule.verify.repair.addends import terms_of
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, MUL, as_part, removed
 from chainrule.verify.repair.scene import Scene, Shape
-from chainrule.verify.repair.syntax import elements, is_stored, names_in
+from chainrule.verify.repair.syntax import elements, is_stored, loops_around, names_in
 from chainrule.verify.repair.watch import plain, shape_of, spreads
 
+_COUNTED = 1.3
+"""How unlikely it is that a factor is missing which counts the turns."""
 _FORMER = 0.5
 """How unlikely it is that a loop should hand on what it had as well."""
 
@@ -64,6 +67,28 @@ def _with_former(scene: Scene, name: str, value: ast.expr) -> Iterator[Edit]:
 def _is_mask(value: object) -> bool:
     held = plain(value)
     return held is not None and held.dtype.kind == "b"
+
+
+def counted(scene: Scene) -> Iterator[Edit]:
+    """A factor that counts the turns of a loop, in what each of them adds: `s = s + c[k] * p` to
+    `s = s + k * c[k] * p`, from the derivative of a power."""
+    for node in scene.draft.statements:
+        counters = [n for n in _counters_around(scene, node) if n in scene.counters]
+        if not counters or not isinstance(node, ast.Assign | ast.AugAssign):
+            continue
+        for term in terms_of(node.value):
+            if isinstance(term, ast.Name) or not scene.is_array(term):
+                continue  # What has been added up so far, or nothing that an edit could be of.
+            here = as_part(scene.draft, term, MUL)
+            for k in counters:
+                for text, more in ((k, 0.0), (f"({k} + 1)", 0.1)):
+                    yield scene.put(term, f"{text} * {here}", "factor", _COUNTED + more)
+
+
+def _counters_around(scene: Scene, node: ast.AST) -> list[str]:
+    """What counts the turns of the loops around a statement, the innermost one first."""
+    loops = [n for n in loops_around(scene.draft.parents, node) if isinstance(n, ast.For)]
+    return [n.id for loop in loops for n in ast.walk(loop.target) if _is_name(n)]
 
 
 def hoisted(scene: Scene) -> Iterator[Edit]:
