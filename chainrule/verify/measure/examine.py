@@ -78,7 +78,7 @@ class _Examination:
             self._captured(base)
         with self._guarded("a second call"):
             if steady and not run.evidence.is_off:
-                steady = conduct.again(run, base) and conduct.renewed(run, base)
+                steady = conduct.again(run, base)
         with self._guarded("layouts of cotangents"):
             if steady and not run.evidence.wrong:
                 conduct.layouts(run, base)
@@ -89,6 +89,9 @@ class _Examination:
             with self._guarded("the captured dtype"):
                 if not run.evidence.wrong:
                     precision.compare(run, base)
+        with self._guarded("a call after another one"):
+            if steady and not run.evidence.is_off:
+                conduct.renewed(run, base)
         with self._guarded("Jacobians"):
             shrink.jacobians(run, [(b, run.wrong_at(b.point.name)) for b, _ in self.seen])
 

@@ -40,6 +40,7 @@ class Steps:
         """Lines on which optimizers were made."""
         self._made = False
         self._backwards = 0
+        self._derived = False
         self._depth = 0
         self.last = 0
         """The number of the last step that is done."""
@@ -53,8 +54,9 @@ class Steps:
 
     @property
     def is_watched(self) -> bool:
-        """Whether an optimizer or a backward pass was seen: what a step is, these tell."""
-        return self._made or self._backwards > 0 or bool(self._counts)
+        """Whether an optimizer, a backward pass or a derivative of a function was seen: what a step
+        is, these tell."""
+        return self._made or self._backwards > 0 or bool(self._counts) or self._derived
 
     @property
     def backwards(self) -> int:
@@ -77,6 +79,10 @@ class Steps:
         self._turns[function] = self._turns.get(function, 0) + 1
         if not self._made:
             self._reach(_common(self._turns))
+
+    def derived(self) -> None:
+        """The derivative of a function is taken."""
+        self._derived = True
 
     def count(self, optimizer: Any) -> int:
         """How many steps an optimizer has made."""

@@ -105,6 +105,7 @@ class _Own:
     def derived(self, run: Any, outs: Sequence[Any], *_: Any) -> None:
         """Note where a derivative is taken, if nobody can differentiate it by what is used beside
         its arguments. For many examples at once the values are those that the examples share."""
+        self._steps.derived()
         key, values = getattr(run, "key", None), [x.value for x in run.aliases]
         if key is None or any(type(x) is Spec for x in values):
             return

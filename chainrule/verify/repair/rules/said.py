@@ -103,7 +103,9 @@ def as_called_in_forward(scene: Scene) -> Iterator[Edit]:
             asked.setdefault(_NAME.sub(lambda m: held.get(m[0], m[0]), owner), []).extend(texts)
     for node in scene.expressions if asked else ():
         match node:
-            case ast.Call(func=ast.Attribute(value=owner)) if not scene.flows(node):
+            case ast.Call(func=ast.Attribute(value=owner)) if scene.shape(
+                owner
+            ) and not scene.flows(node):
                 texts = asked.get(ast.unparse(owner), [])
             case _:
                 continue
