@@ -102,19 +102,22 @@ def as_called_in_forward(scene: Scene) -> Iterator[Edit]:
         for owner, texts in _calls(said).items():
             asked.setdefault(_NAME.sub(lambda m: held.get(m[0], m[0]), owner), []).extend(texts)
     for node in scene.expressions if asked else ():
-        match node:
-            case ast.Call(func=ast.Attribute(value=owner)) if scene.shape(
-                owner
-            ) and not scene.flows(node):
-                texts = asked.get(ast.unparse(owner), [])
-            case _:
-                continue
-        for said in dict.fromkeys(texts):
+        shape = scene.shape(node)
+        for said in _asked_of(scene, node, asked):
             text = _NAME.sub(lambda m: held.get(m[0], m[0]), said)
-            if text != ast.unparse(node) and shape_of(scene.evaluated(node, text)) == scene.shape(
-                node
-            ):
-                yield scene.put(node, text, "wrong_value" if scene.shape(node) else "factor", 1.1)
+            if text != ast.unparse(node) and shape_of(scene.evaluated(node, text)) == shape:
+                yield scene.put(node, text, "wrong_value" if shape else "factor", 1.1)
+
+
+def _asked_of(scene: Scene, node: ast.expr, asked: dict[str, list[str]]) -> list[str]:
+    """What the forward asks of the array of which a node asks something; of a module anything may
+    be asked."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner)) if not scene.flows(node):
+            found = asked.get(ast.unparse(owner), []) if scene.shape(owner) else []
+            return list(dict.fromkeys(found))
+        case _:
+            return []
 
 
 @cache
