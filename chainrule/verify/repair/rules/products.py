@@ -15,7 +15,9 @@ from chainrule.verify.repair.wording import forward_texts
 
 _MATMULS = ("matmul", "dot", "mm", "bmm")
 _SWAPS = ("transpose", "swapaxes", "permute_dims", "permute", "t", "matrix_transpose")
-_TURNS = re.compile(r"\.(?:transpose|permute|swapaxes|moveaxis|movedim)\([-\d, ()]+\)")
+_TURNS = re.compile(
+    r"\.(?:transpose|permute|swapaxes|moveaxis|movedim)\((?:[-\d, ]|\([-\d, ]*\))+\)"
+)
 """Axes in another order, as it is written after a value."""
 _COST = {(1, 0): 1.0, (0, 1): 1.0, (1, 1): 1.6}
 
