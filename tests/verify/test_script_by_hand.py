@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import io
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chainrule.verify import script
 from chainrule.verify.script.apart import can_fork
 from chainrule.verify.script.byhand.step import WHAT
+from tests.verify import by_hand
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
 
@@ -67,16 +67,8 @@ main()
 
 def looked_at(tmp_path: Path, text: str) -> tuple[list[Any], Any, str]:
     """Findings about gradients by hand, the ledger, and what the script printed."""
-    path, printed = tmp_path / "train.py", io.StringIO()
-    path.write_text(text, encoding="utf-8")
-    with redirect_stdout(printed), redirect_stderr(io.StringIO()):
-        outcome = script.run(
-            script.target(str(path)), steps=4, own=script.OWN, torch=script.TORCH,
-            loop=script.LOOP,
-        )  # fmt: skip
-    assert outcome.code == 0
-    found = [f for f in outcome.report.findings if f.level != "note" and f.subject == WHAT]
-    return found, outcome.report.ledger, printed.getvalue()
+    found, outcome, printed = by_hand.looked_at(tmp_path, text, steps=4)
+    return found, outcome.report.ledger, printed
 
 
 @pytest.mark.parametrize("text", [LOOP, CLASSES], ids=["functions", "classes"])

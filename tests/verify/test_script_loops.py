@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import io
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from chainrule.verify import script
 from chainrule.verify.script.apart import can_fork
 from chainrule.verify.script.byhand.step import WHAT
+from tests.verify.by_hand import looked_at
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
 
@@ -141,20 +140,6 @@ for step in range(6):
 TEXTS = {"flat": FLAT, "momentum": MOMENTUM, "layers": LAYERS, "torch": TORCH, "numbers": LINE}
 
 
-def looked_at(tmp_path: Path, text: str) -> tuple[list[Any], Any, str]:
-    """Findings about gradients by hand, the outcome, and what the script printed."""
-    path, printed = tmp_path / "train.py", io.StringIO()
-    path.write_text(text, encoding="utf-8")
-    with redirect_stdout(printed), redirect_stderr(io.StringIO()):
-        outcome = script.run(
-            script.target(str(path)), steps=3, own=script.OWN, torch=script.TORCH,
-            loop=script.LOOP,
-        )  # fmt: skip
-    assert outcome.code == 0
-    found = [f for f in outcome.report.findings if f.level != "note" and f.subject == WHAT]
-    return found, outcome, printed.getvalue()
-
-
 @pytest.mark.parametrize("name", TEXTS)
 def test_right_ones_are_looked_at_and_right(tmp_path: Path, name: str) -> None:
     found, outcome, printed = looked_at(tmp_path, TEXTS[name])
@@ -262,3 +247,15 @@ def test_gradients_that_are_clipped_are_meant_so(tmp_path: Path) -> None:
     found, outcome, _ = looked_at(tmp_path, FLAT.replace("    W1 -=", clip + "    W1 -="))
     assert not found
     assert any("clipped" in s.why for s in outcome.report.ledger.skipped)
+
+
+def test_a_failure_of_ours_is_a_line_of_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("ours")
+
+    monkeypatch.setattr("chainrule.verify.script.byhand.unoptimized.apart", fails)
+    found, outcome, printed = looked_at(tmp_path, LINE)
+    assert not found and len(printed.splitlines()) == 6
+    assert any("the verifier itself failed" in s.why for s in outcome.report.ledger.skipped)

@@ -51,8 +51,6 @@ class Slots:
 
     def __init__(self) -> None:
         self._known: dict[int, Slot] = {}
-        self.odd: str = ""
-        """The shapes of a gradient that is none of its parameter's."""
         self.moved: Slot | None = None
         """The parameter that its update changes all the same, by a number of no meaning."""
 
@@ -121,15 +119,15 @@ class Slots:
         try:
             into += g
         except ValueError:
-            self.odd = f"{list(g.shape)} for a parameter of shape {list(into.shape)}"
-            raise ShapeError(self.odd) from None
+            says = f"{list(g.shape)} for a parameter of shape {list(into.shape)}"
+            raise ShapeError(says) from None
         if slot is self.moved:
             slot.array[...] += _MOVE * (1 + np.abs(slot.array))
 
 
 def named(slots: Slots, scope: Mapping[str, Any], passing: Container[str]) -> Sequence[Slot]:
-    """The slots, with what the script calls them, in the order in which it holds them; not by the
-    names of `passing` variables, which a turn gives."""
+    """The slots that the script holds, with what it calls them, in its order; not by the names of
+    `passing` variables, which a turn gives."""
     found = dict[int, Slot]()
     by_memory = {s.array.__array_interface__["data"][0]: s for s in slots}
     for way, x in walk(dict(scope)):
@@ -141,7 +139,7 @@ def named(slots: Slots, scope: Mapping[str, Any], passing: Container[str]) -> Se
         if slot is not None and is_it and way.steps[0][1] not in passing:
             slot.names += said(way.steps)
             found[id(slot)] = slot
-    return [*found.values(), *[s for s in slots if id(s) not in found]]
+    return list(found.values())
 
 
 def _plain(x: Any) -> Any:

@@ -103,7 +103,7 @@ def turn_of(line: int, frame: FrameType) -> Turn:
         setattr(builtins, LEAVE, slots)
         text = _rewriting(text, scope, targets)
         values = _primed(text, scope)
-        found = [s for s in named(slots, scope, passing) if s.names]
+        found = named(slots, scope, passing)
         targets = frozenset([w for s in found for w in s.written])
         if found and not {w for s in slots for w in s.written} - targets:
             return Turn(text, scope, slots, found, values)
