@@ -94,7 +94,7 @@ def with_forward(
         return None
     forward = source_of(f, replaced)
     if forward is not None and forward.function is backward.function:
-        forward = replace(forward, replaced=backward.replaced)
+        forward = replace(forward, replaced=backward.replaced, computed=replaced)
     return replace(backward, forward=forward)
 
 

@@ -86,6 +86,9 @@ class Source:
     """The same subject with another function as its backward (same signature)."""
     forward: Source | None = None
     """The forward's code in the same way, if it can be changed: what it saves may be wrong."""
+    computed: Callable[[Callable[..., Any]], Subject] | None = None
+    """Of a forward that is its own backward, and is changed as that: the same subject with another
+    function as its forward."""
     computing: Source | None = None
     """The code that computes, if that which saves is another method's (`setup_context`)."""
     rewritten: Callable[[ast.AST], ast.AST] | None = None
@@ -119,6 +122,12 @@ class Subject(abc.ABC):
     """Where the forward is defined, or called if that is not known."""
     backward_place: Place | None = None
     """Where the backward is defined, if the user wrote it."""
+
+    @property
+    def takes_cotangent(self) -> bool:
+        """Whether the backward's code gets the cotangent; if not, what it gives is that for 1, and
+        is multiplied by the cotangent afterwards."""
+        return True
 
     @abc.abstractmethod
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Array, Flow, Source, Subject, wanted
 
+_Changed: TypeAlias = Callable[[Callable[..., Any]], Subject]
+"""From another function to the subject that has it."""
 _SAME = 1e-6
 """Relative difference up to which two halves are the same, as they are where one is rounded."""
 
@@ -34,6 +36,11 @@ class _Symmetric(Subject):
         self.subject, self.halves = subject, halves
         self.name, self.kind, self.inputs = subject.name, subject.kind, subject.inputs
         self.place, self.backward_place = subject.place, subject.backward_place
+
+    @property
+    def takes_cotangent(self) -> bool:
+        """Whether its code gets it, as without."""
+        return self.subject.takes_cotangent
 
     def _made(self, xs: Sequence[Any]) -> tuple[Any, ...]:
         return tuple([_even(x) if k in self.halves else x for k, x in enumerate(xs)])
@@ -91,11 +98,15 @@ class _Symmetric(Subject):
         return None if source is None else self._within(source)
 
     def _within(self, source: Source) -> Source:
-        def replaced(function: Callable[..., Any]) -> Subject:
-            return _Symmetric(source.replaced(function), self.halves)
+        def within(changed: _Changed) -> _Changed:
+            return lambda function: _Symmetric(changed(function), self.halves)
 
-        forward = None if source.forward is None else self._within(source.forward)
-        return replace(source, replaced=replaced, forward=forward)
+        return replace(
+            source,
+            replaced=within(source.replaced),
+            computed=None if source.computed is None else within(source.computed),
+            forward=None if source.forward is None else self._within(source.forward),
+        )
 
     @property
     def fixed(self) -> str:

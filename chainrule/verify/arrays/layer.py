@@ -71,6 +71,11 @@ class Layer(Subject):
     def _forward(self, layer: Any, xs: Sequence[Any]) -> list[Any]:
         return results_of(layer, self.called(layer, xs))
 
+    @property
+    def takes_cotangent(self) -> bool:
+        """Whether the backward has a parameter for it."""
+        return self.convention.takes_cotangent
+
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """The forward's outputs."""
         given = twins(xs)
@@ -130,7 +135,7 @@ class Layer(Subject):
         ys, returned = self.returned(layer, xs, gs)
         of_arguments, rest = self.parted(layer, returned)
         bars = [*of_arguments, *self._of_parameters(layer, rest, before)]
-        if not self.convention.takes_cotangent:
+        if not self.takes_cotangent:
             bars = [times(gs[0], b) for b in bars]
         return ys, tuple([as_gradient(b) for b in bars])
 

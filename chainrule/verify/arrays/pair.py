@@ -50,6 +50,11 @@ class Pair(Subject):
     place: Place | None = None
     backward_place: Place | None = None
 
+    @property
+    def takes_cotangent(self) -> bool:
+        """Whether the backward has a parameter for it."""
+        return self.convention.takes_cotangent
+
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """The forward's outputs, without what it keeps for the backward."""
         with replayed(self.streams):
@@ -67,7 +72,7 @@ class Pair(Subject):
     def _run(self, xs: list[Any], gs: list[Any]) -> tuple[Array | None, ...]:
         returned = self.returned(xs, gs)
         bars = assigned(returned, self.arguments, self.inputs, self.backward_function)
-        if not self.convention.takes_cotangent:
+        if not self.takes_cotangent:
             bars = [times(gs[0], b) for b in bars]
         return tuple([as_gradient(b) for b in bars])
 

@@ -72,10 +72,11 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
     telling = code not in _OF_NUMBERS or (code == "wrong_value" and _hands_another(correction))
     lost = names[0].code == "dropped" and telling
     there = names[0].code in _OF_TERMS and code == "factor"  # a part is too small, and none away
+    turned = code == "transposed" and names[0].code == "wrong_axis"  # nothing is reduced
     piece = code == "lengths" and names[0].code in _OF_PIECES
     piece = piece or (code == "region" and names[0].code == "overwritten")  # turns are left out
     plainly = not others or others[0].rank >= plain
-    first = plainly or names[0].code == code or needless or lost or piece or there
+    first = plainly or names[0].code == code or needless or lost or piece or there or turned
     if known is not None and not (first or second):
         return names
     at = 0 if first or second else 1

@@ -52,11 +52,24 @@ def _turned(x: Array) -> Array:
 
 def _as_rows(x: Array, new: Array, axis: int) -> Array:
     total = float(x.sum(dtype=np.float64)) * x.shape[axis] / x.size
+    if np.isin(x, (0, 1)).all():
+        return _as_marks(x, np.moveaxis(new, axis, -1), axis, round(total))
     sums = new.sum(axis=axis, keepdims=True)
     first = np.zeros_like(new)
     np.put_along_axis(first, np.zeros_like(sums, np.int64), total, axis)
     with np.errstate(all="ignore"):
         return np.where(sums > 0, new / sums * total, first).astype(x.dtype)
+
+
+def _as_marks(x: Array, new: Array, axis: int, count: int) -> Array:
+    """So many ones in each row of the last axis, where its largest values are; of equal ones not
+    always the first. The axis goes back to where it was."""
+    n = new.shape[-1]
+    places = np.arange(new.size).reshape(new.shape)
+    order = np.argsort((places + places // n) % n * np.finfo(np.float32).eps - new, axis=-1)
+    marks = np.zeros(new.shape, x.dtype)
+    np.put_along_axis(marks, order[..., :count], 1, -1)
+    return np.moveaxis(marks, -1, axis)
 
 
 def _as_symmetric(x: Array, new: Array) -> Array:

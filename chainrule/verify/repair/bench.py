@@ -13,11 +13,11 @@ from typing import TypeAlias
 from chainrule.verify.repair.accumulated import accumulated
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.lab import Lab
+from chainrule.verify.repair.newgradients import new_gradients
 from chainrule.verify.repair.rules import edits
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.sparing import spared
 from chainrule.verify.repair.syntax import are_parts
-from chainrule.verify.repair.synthesis import new_gradients
 from chainrule.verify.repair.terms import missing
 from chainrule.verify.repair.truth import Doubt, doubt_at, doubts
 from chainrule.verify.repair.uses import turn_counts

@@ -18,8 +18,9 @@ from chainrule.verify.repair.draft import Draft
 from chainrule.verify.repair.problem import Forward, Problem
 from chainrule.verify.repair.response import at_turn, moved
 from chainrule.verify.repair.scene import Scene, Shape
-from chainrule.verify.repair.syntax import is_stored
+from chainrule.verify.repair.syntax import elements, is_stored
 from chainrule.verify.repair.target import Target, quiet
+from chainrule.verify.repair.valued import statements_of_value
 from chainrule.verify.repair.watch import Watched, plain
 from chainrule.verify.subject import Array, Subject
 
@@ -60,7 +61,7 @@ def _measured(problem: Problem, target: Target) -> Forward:
     try:
         draft = Draft.of(source.forward)
         watched = Watched(draft)
-        subject = source.forward.replaced(watched.function)
+        subject = (source.forward.computed or source.forward.replaced)(watched.function)
         subject.forward(target.xs)
     except (Exception, SystemExit):  # Of a forward that cannot be watched no more is known.
         return Forward(by_shape, {}, inputs)
@@ -68,18 +69,26 @@ def _measured(problem: Problem, target: Target) -> Forward:
     stop = process_time() + _SECONDS
     by_name, measured = dict[str, list[Array]](), Counter[str]()
     stored = Counter([n.id for n in draft.nodes if isinstance(n, ast.Name) and is_stored(n)])
-    for node in sorted(_made(scene), key=lambda n: n not in scene.roots):
+    of_value = None if source.separate_forward is not None else statements_of_value(draft.root)
+    for node in sorted(_made(scene, of_value), key=lambda n: n not in scene.roots):
         found = list(_moved_by(scene, node, subject, target, stop))
         for shape, cotangent in found:
             by_shape.setdefault(shape, []).append(cotangent)
-        name = given_name(scene, node)
+        name = scene.draft.src(node) if _is_unpacked(scene, node) else given_name(scene, node)
         if name and len(found) == len(scene.visits(node)):
             by_name.setdefault(name, []).extend([c for _, c in found])
             measured[name] += 1
     by_name = {k: v for k, v in by_name.items() if measured[k] == stored[k]}
-    named = {k: plain(v) for k, v in watched.names.items()}
+    made = set(watched.names) if of_value is None else _given(draft, of_value)
+    named = {k: plain(v) for k, v in watched.names.items() if k in made}
     floats = {k: v for k, v in named.items() if v is not None and v.dtype.kind in "fi"}
     return Forward(by_shape, floats, inputs, by_name)
+
+
+def _given(draft: Draft, statements: Sequence[ast.stmt]) -> set[str]:
+    """Names that some statements give, and the function's parameters."""
+    names = [n for s in statements for n in ast.walk(s) if isinstance(n, ast.Name)]
+    return {*draft.parameters, *[n.id for n in names if is_stored(n)]}
 
 
 def given_name(scene: Scene, node: ast.expr) -> str:
@@ -93,6 +102,19 @@ def given_name(scene: Scene, node: ast.expr) -> str:
             return ""
 
 
+def _is_unpacked(scene: Scene, node: ast.expr) -> bool:
+    """Whether it reads a name that is given once, out of what a call returns, and read once, here:
+    to move what is read is to move what has the name."""
+    if not isinstance(node, ast.Name):
+        return False
+    every = [n for n in scene.draft.nodes if isinstance(n, ast.Name) and n.id == node.id]
+    stores = [scene.draft.parents[n] for n in every if is_stored(n)]
+    if len(every) != 2 or is_stored(node) or len(stores) != 1:
+        return False
+    statement = scene.draft.parents[stores[0]] if isinstance(stores[0], ast.Tuple) else None
+    return isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
+
+
 def _name_in(statement: ast.AST, values: ast.Tuple, node: ast.expr) -> str:
     """The name that an element of a tuple is given."""
     match statement:
@@ -103,9 +125,18 @@ def _name_in(statement: ast.AST, values: ast.Tuple, node: ast.expr) -> str:
             return ""
 
 
-def _made(scene: Scene) -> list[ast.expr]:
-    """Expressions that make a value, not those that read one by its name: it may be read again."""
-    return [n for n in scene.expressions if not _reads(n)]
+def _made(scene: Scene, of_value: Sequence[ast.stmt] | None) -> list[ast.expr]:
+    """Expressions that make a value, not those that read one by its name: it may be read again. Of
+    a function that computes gradients as well, those `of_value`."""
+    made = [
+        n
+        for n in scene.expressions
+        if not _reads(n) or _gathers(scene, n) or _is_unpacked(scene, n)
+    ]
+    if of_value is None:
+        return made
+    inside = {n for s in of_value for n in ast.walk(s)}
+    return [n for n in made if n in inside]
 
 
 def _reads(node: ast.expr) -> bool:
@@ -116,6 +147,11 @@ def _reads(node: ast.expr) -> bool:
             return _reads(value)
         case _:
             return False
+
+
+def _gathers(scene: Scene, node: ast.expr) -> bool:
+    """Whether elements are put together by an array of indices: `table[ids]`."""
+    return isinstance(node, ast.Subscript) and any(map(scene.shape, elements(node.slice)))
 
 
 def _by_input(subject: Subject, target: Target, i: int) -> Array:
@@ -138,10 +174,11 @@ def _width(value: Array) -> float:
 
 
 def _paired(subject: Subject, xs: Sequence[Any], target: Target) -> float:
-    """<g, y>; NaN if the forward fails."""
+    """<g, y>, for the g that the backward's code has; NaN if the forward fails."""
     try:
         ys = subject.forward(xs)
-        return sum([float(np.real(np.vdot(g, y))) for g, y in zip(target.gs, ys, strict=True)])
+        gs = target.gs if subject.takes_cotangent else [np.ones_like(y) for y in ys]
+        return sum([float(np.real(np.vdot(g, y))) for g, y in zip(gs, ys, strict=True)])
     except (Exception, SystemExit):
         return float("nan")
 

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from chainrule.verify.repair.draft import Draft
 from chainrule.verify.repair.syntax import elements, gives, mentions
 
+_FILLING_FIRST = ("at", "put_along_axis", "copyto", "put", "place", "putmask")
+_COLLECTING = ("append", "extend", "insert", "appendleft", "update")
+
 
 def whole(draft: Draft) -> list[ast.expr]:
     """Whole right-hand sides, what is kept by a call, and returned values."""
@@ -49,9 +52,37 @@ def flowing(draft: Draft, cotangents: set[str], of_value: Sequence[ast.stmt]) ->
         found = {name for t in targets for name in gives(t)}
     for _ in range(3):  # Loops hand values on; nobody's chains go further back than this.
         for n in draft.nodes:
-            if isinstance(n, ast.Assign | ast.AugAssign | ast.For):
+            if isinstance(n, ast.Assign | ast.For):
                 value = n.iter if isinstance(n, ast.For) else n.value
                 targets = n.targets if isinstance(n, ast.Assign) else [n.target]
                 if mentions(value) & found:
                     found |= {name for t in targets for name in gives(t)}
+            else:
+                found |= filled(n, found)
     return found
+
+
+def filled(node: ast.AST, flowing: set[str]) -> set[str]:
+    """Names of what a statement changes in place by something that flows: `d += g`, `d[i] = g`,
+    `np.add.at(d, i, g)`, `d.index_add_(0, i, g)`, `ds.append(g)`."""
+    match node:
+        case ast.AugAssign(target=target, value=value):
+            pass
+        case ast.Assign(targets=[ast.Subscript() as target], value=value):
+            pass
+        case ast.Expr(value=ast.Call() as value) if (owner := _fills(value)) is not None:
+            target = owner
+        case _:
+            return set()
+    return gives(target) if mentions(value) & flowing else set()
+
+
+def _fills(call: ast.Call) -> ast.expr | None:
+    """What a call fills with something, as its name says."""
+    match call.func:
+        case ast.Attribute(attr=attr) if attr in _FILLING_FIRST and call.args:
+            return call.args[0]
+        case ast.Attribute(value=owner, attr=attr) if attr.endswith("_") or attr in _COLLECTING:
+            return owner
+        case _:
+            return None

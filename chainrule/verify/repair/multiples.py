@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from chainrule.verify.repair.cotangents import DIRECTIONS, forward_of, given_name, products
+from chainrule.verify.repair.course import filled
 from chainrule.verify.repair.lab import Lab
 from chainrule.verify.repair.problem import Forward
 from chainrule.verify.repair.scene import Scene
@@ -50,11 +51,13 @@ def multiples(lab: Lab) -> Known:
         floats = [v for v in values if v is not None and v.dtype.kind in "fi" and v.size]
         if not floats or len(floats) < len(values):
             continue
-        each = [set(_ratios(lab.scene, node, v, forward)) for v in floats if np.any(v)]
+        each = [set(_ratios(lab, node, v, forward)) for v in floats if np.any(v)]
         same = [c for c in (each[0] if each else ()) if all(_near(c, e) for e in each[1:])]
+        if same and _is_of_another(lab, node, floats, forward):
+            continue
         if same and lab.scene.draft.span(node) not in lab.scene.renamed:
             found[node] = min(same, key=lambda c: abs(c - 1))
-        elif (turn := _called_otherwise(lab.scene, node, floats, forward)) is not None:
+        elif (turn := _called_otherwise(lab, node, floats, forward)) is not None:
             since[node] = turn
     first = min(since.values(), default=0)
     return found | {node: nan if turn == first else inf for node, turn in since.items()}
@@ -64,14 +67,25 @@ def _near(c: float, found: set[float]) -> bool:
     return any(abs(c - d) <= SAME * abs(c) for d in found)
 
 
+def _is_of_another(lab: Lab, node: ast.expr, values: list[Array], forward: Forward) -> bool:
+    """Whether a value is a cotangent, but not of what its name says: of a part of that, say, so
+    that something is to be added, or of nothing that the name means."""
+    name = given_name(lab.scene, node)
+    meant = [c for n in undone(name) for c in forward.by_name.get(n, [])]
+    if not meant or name not in lab.scene.assigned_once or not flows(lab, node):
+        return False
+    seen = [products(v) for v in values if v.size >= DIRECTIONS]
+    return bool(seen) and not any(_ratio(s, c) is not None for s in seen for c in meant)
+
+
 def _called_otherwise(
-    scene: Scene, node: ast.expr, values: list[Array], forward: Forward
+    lab: Lab, node: ast.expr, values: list[Array], forward: Forward
 ) -> int | None:
     """The first turn in which the only value of a name is not the cotangent that it is called."""
-    name = _name_of(scene, node)
-    if name not in scene.assigned_once or not scene.flows(node):
+    name = _name_of(lab.scene, node)
+    if name not in lab.scene.assigned_once or not _flows(lab, node):
         return None
-    meant = _called_after(scene, node, forward)
+    meant = _called_after(lab.scene, node, forward)
     if not meant or any(v.size < DIRECTIONS for v in values):
         return None
     right = [not np.any(v) or any(_ratio(products(v), c) for c in meant) for v in values]
@@ -83,7 +97,7 @@ def turn_of(lab: Lab, node: ast.expr) -> int:
     values = [plain(v) for v, _ in lab.scene.visits(node)]
     forward = forward_of(lab.problem, lab.target)
     floats = [v for v in values if v is not None]
-    return _called_otherwise(lab.scene, node, floats, forward) or 0
+    return _called_otherwise(lab, node, floats, forward) or 0
 
 
 def _name_of(scene: Scene, node: ast.expr) -> str:
@@ -101,10 +115,11 @@ def undone(name: str) -> list[str]:
     return [] if match is None else [g for g in match.groups() if g]
 
 
-def _ratios(scene: Scene, node: ast.expr, value: Array, forward: Forward) -> Iterator[float]:
+def _ratios(lab: Lab, node: ast.expr, value: Array, forward: Forward) -> Iterator[float]:
     """Of what a value is a multiple: of cotangents if it is made of one, else of what the forward
     calls by the same name."""
-    if flows(scene, node):
+    scene = lab.scene
+    if flows(lab, node):
         if value.size < DIRECTIONS:
             return
         seen, own = products(value), _returned_for(scene, node, forward)
@@ -143,15 +158,31 @@ def called(scene: Scene, node: ast.expr) -> list[str]:
             return []
 
 
-def flows(scene: Scene, node: ast.expr) -> bool:
+def flows(lab: Lab, node: ast.expr) -> bool:
     """Whether a value is made of a cotangent, and is not the very one that comes in."""
+    scene = lab.scene
     if isinstance(node, ast.Name) and scene.watched.turns[scene.draft.index[node]] == 1:
         start = scene.draft.span(node)[0]
         before = [r for r in scene.roots if scene.draft.span(r)[0] < start]
         given = [r for r in before if given_name(scene, r) == node.id]
-        if given and not scene.flows(given[-1]):
+        if given and not _flows(lab, given[-1]) and not _filled(scene, given[-1], node):
             return False
-    return scene.flows(node) and scene.draft.src(node) not in scene.cotangents
+    return _flows(lab, node) and scene.draft.src(node) not in scene.cotangents
+
+
+def _flows(lab: Lab, node: ast.expr) -> bool:
+    """Whether a value is made of a cotangent; where none comes in, whether it is called like one:
+    `dlogits = probs - y`."""
+    if lab.scene.flows(node):
+        return True
+    return not lab.problem.subject.takes_cotangent and bool(undone(_name_of(lab.scene, node)))
+
+
+def _filled(scene: Scene, made: ast.expr, node: ast.Name) -> bool:
+    """Whether a name is changed in place by what flows, between where it is made and read."""
+    first, last = scene.draft.span(made)[1], scene.draft.span(node)[0]
+    between = [n for n in scene.draft.statements if first < scene.draft.span(n)[0] < last]
+    return any(node.id in filled(n, scene.flowing) for n in between)
 
 
 def _ratio(seen: Array, true: Array) -> float | None:

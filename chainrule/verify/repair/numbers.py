@@ -228,6 +228,11 @@ def _spelled(value: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]
         yield (str(int(short)) if short == int(short) else repr(short)), 0.3
 
 
+def names_of(value: Values, numbers: list[Scalar]) -> list[str]:
+    """Names of a number, those that are nothing else."""
+    return [s.text for s in numbers if s.text.isidentifier() and _is(s.value, value)]
+
+
 def coefficient(text: str, weight: Values, numbers: list[Scalar]) -> Iterator[tuple[str, float]]:
     """`+ term`, `- term`, `- term / s` for every s that gives the weight of a term."""
     sign, size = "-" if weight[0] < 0 else "+", tuple(map(abs, weight))

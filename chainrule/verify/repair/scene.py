@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.verify.repair import course, uses
 from chainrule.verify.repair.dialect import Dialect
-from chainrule.verify.repair.draft import Draft, Edit, plain_function
+from chainrule.verify.repair.draft import Draft, Edit, UnreadableError, plain_function
 from chainrule.verify.repair.fit import replaced
 from chainrule.verify.repair.reach import MOST, atoms, is_number, owner
 from chainrule.verify.repair.sparing import Failures
@@ -210,7 +210,20 @@ class Scene:
         names = self.draft.parameters
         shaped = {n for n in names if shape_of(self.watched.names.get(n)) in self.cotangent_shapes}
         usual = {n for n in shaped if n.startswith(("g", "d", "up", "out_bar", "y_bar", "out"))}
-        return usual or shaped
+        told = usual or shaped
+        return told - set(self._given) or told
+
+    @cached_property
+    def _given(self) -> tuple[str, ...]:
+        """Arguments of a forward of its own."""
+        forward = self.draft.source.separate_forward
+        if forward is None:
+            return ()
+        try:
+            code = plain_function(forward.function).__code__
+        except UnreadableError:
+            return ()
+        return code.co_varnames[: code.co_argcount]
 
     @cached_property
     def flowing(self) -> set[str]:

@@ -85,7 +85,7 @@ def first_wrong(lab: Lab) -> Wrong | None:
     which the forward calls so; None if none is known to be wrong."""
     known = multiples(lab)
     forward = forward_of(lab.problem, lab.target)
-    other = next((n for n in lab.scene.roots if _differs(lab.scene, n, forward)), None)
+    other = next((n for n in lab.scene.roots if _differs(lab, n, forward)), None)
     is_wrong = (_HERE, _TURNED * _HERE, _CALLED_SO)
     wrong = [n for n in lab.scene.roots if _cost(lab, n, known) in is_wrong]
     wrong = [n for n in wrong if not lab.spoils(n)]
@@ -125,10 +125,12 @@ def _said(scene: Scene, node: ast.expr, c: float) -> str:
 
 def truths(lab: Lab) -> int:
     """How many of the values that a version computes are known to be true cotangents, less those
-    that are known to be none."""
-    known = multiples(lab)
-    made = [n for n in lab.scene.roots if n in known and flows(lab.scene, n)]
-    return sum([1 if is_one(known[n]) else -1 for n in made])
+    that are known to be none, and those of the forward that are computed again and come out as
+    others."""
+    known, forward = multiples(lab), forward_of(lab.problem, lab.target)
+    made = [n for n in lab.scene.roots if n in known and flows(lab, n)]
+    others = [n for n in lab.scene.roots if _differs(lab, n, forward)]
+    return sum([1 if is_one(known[n]) else -1 for n in made]) - len(others)
 
 
 def is_true(lab: Lab, node: ast.expr) -> bool:
@@ -137,10 +139,11 @@ def is_true(lab: Lab, node: ast.expr) -> bool:
     return node in known and is_one(known[node])
 
 
-def _differs(scene: Scene, node: ast.expr, forward: Forward) -> bool:
+def _differs(lab: Lab, node: ast.expr, forward: Forward) -> bool:
     """Whether a value that is computed again is not what the forward computed by that name."""
+    scene = lab.scene
     parent = scene.draft.parents[node]
-    if not isinstance(parent, ast.Assign) or isinstance(node, ast.Name) or flows(scene, node):
+    if not isinstance(parent, ast.Assign) or isinstance(node, ast.Name) or flows(lab, node):
         return False
     if scene.watched.turns[scene.draft.index[node]] != 1:  # Turns need not come in the same order.
         return False
@@ -156,6 +159,8 @@ def _cost(lab: Lab, node: ast.expr, known: Known) -> float | None:
         return None
     here = known.get(node)
     spoiled = [known[n] for n in _read(node) if n in known and _spoils(known[n], here)]
+    if spoiled and here is not None and _scales(spoiled, here):
+        return None
     if here == inf or any(not is_turned(c) for c in spoiled):
         return _VICTIM
     if spoiled:
@@ -163,13 +168,19 @@ def _cost(lab: Lab, node: ast.expr, known: Known) -> float | None:
     if here is None:
         return None
     if is_one(here):
-        renamed = lab.scene.draft.span(node) in lab.scene.renamed
-        return None if renamed else _AFTER
+        return None if _is_handed_on(lab.scene, node) else _AFTER
     if isnan(here):
         return _CALLED_SO
     if isinstance(node, ast.Name):
         return _VICTIM
     return _TURNED * _HERE if is_turned(here) else _HERE
+
+
+def _is_handed_on(scene: Scene, node: ast.expr) -> bool:
+    """Whether a value gets another name, or is given to a call: right as it is, it may be wrong for
+    that."""
+    given = isinstance(node, ast.Name) and isinstance(scene.draft.parents[node], ast.Call)
+    return given or scene.draft.span(node) in scene.renamed
 
 
 def _overwrites(scene: Scene, node: ast.expr) -> bool:
@@ -190,6 +201,14 @@ def _read(node: ast.expr) -> list[ast.Name]:
 def _spoils(read: float, here: float | None) -> bool:
     """Whether what is read is wrong, and not only later than what is made of it."""
     return not is_one(read) and not (read == inf and here is not None and isnan(here))
+
+
+def _scales(read: Sequence[float], here: float) -> bool:
+    """Whether multiples come in, and another multiple comes out: a factor is put right here, and
+    what it lacks is lacking here."""
+    numbers = [c for c in (*read, here) if isfinite(c)]
+    apart = all(abs(abs(c / here) - 1) > SAME for c in read)
+    return len(numbers) == len(read) + 1 and apart and not is_one(here)
 
 
 def _feeds_right(scene: Scene, node: ast.expr, costs: dict[ast.expr, float]) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ADD, MUL, UNARY, as_part, called, removed
 from chainrule.verify.repair.lab import NEAR, Lab, Values
-from chainrule.verify.repair.numbers import Scalar, factors, scalars, spelled
+from chainrule.verify.repair.numbers import Scalar, factors, names_of, scalars, spelled
 from chainrule.verify.repair.scene import Scene
 
 EARLY = 0.6
@@ -29,6 +29,8 @@ _WORKED_OUT = 0.9
 """How unlikely it is that a number nobody has written belongs where a name stands."""
 _MISTYPED = 1.6
 """How unlikely it is that a digit of a constant is wrong."""
+_ONE_OF_SEVERAL = 0.95
+"""How unlikely it is that of a product by which one divides, only one number is there."""
 _IN_LOOPS = (-1.0, 2.0, 0.5)
 _MOVING = re.compile(
     r"^(reshape|view|flatten|ravel|transpose|swapaxes|permute|move(dim|axis)|expand|broadcast_to|"
@@ -176,15 +178,19 @@ def _respelled(
 ) -> Iterator[Edit]:
     """Another number where a number stands, or where one divides."""
     if value:
-        known = {s.text for s in numbers}
         for text, extra in spelled(_product(value, weight), numbers):
-            constant = isinstance(node, ast.Constant)
-            new = not constant and "/" not in text and text not in known
-            cost = (1.05 if constant else 0.7) + extra + _WORKED_OUT * new
+            base = 1.05 if isinstance(node, ast.Constant) else 0.7
+            cost = base + extra + _WORKED_OUT * _is_new(node, text, numbers)
             yield scene.put(node, text, "factor", cost)
         if _is_written_out(scene, node):
             text = repr(float(f"{value[0] * weight[0]:.8g}"))
             yield scene.put(node, text, "wrong_value", _MISTYPED)
+
+
+def _is_new(node: ast.expr, text: str, numbers: list[Scalar]) -> bool:
+    """Whether a number that nobody has written would take the place of a name."""
+    constant = isinstance(node, ast.Constant)
+    return not constant and "/" not in text and text not in {s.text for s in numbers}
 
 
 def _is_written_out(scene: Scene, node: ast.expr) -> bool:
@@ -198,8 +204,13 @@ def _divided(lab: Lab, node: ast.expr, weight: Values, numbers: list[Scalar]) ->
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and weight[0] > 0:
         divisor = _values(lab, node.right)
         if divisor:
-            for text, extra in spelled(_product(divisor, tuple([1 / w for w in weight])), numbers):
-                yield lab.scene.put(node.right, text, "factor", 0.7 + extra)
+            lacking = tuple([1 / w for w in weight])
+            for text, extra in spelled(_product(divisor, lacking), numbers):
+                worked_out = _WORKED_OUT * _is_new(node.right, text, numbers)
+                yield lab.scene.put(node.right, text, "factor", 0.7 + extra + worked_out)
+            here = as_part(lab.scene.draft, node.right, MUL)
+            for text in names_of(lacking, numbers):
+                yield lab.scene.put(node.right, f"({here} * {text})", "factor", _ONE_OF_SEVERAL)
 
 
 def _scaled(

@@ -23,7 +23,8 @@ def let_in(scene: Scene) -> Iterator[Edit]:
     forms = list(_forms(scene))
     for root in [*scene.roots, *_numbers_put(scene)]:
         value = plain(scene.value(root))
-        if scene.flows(root) or is_simple(root) or value is None or not np.any(value):
+        named = is_simple(root) and scene.draft.span(root) not in scene.renamed
+        if scene.flows(root) or named or value is None or not np.any(value):
             continue
         here = as_part(scene.draft, root, MUL)
         for text, shape, cost in forms:

@@ -12,9 +12,10 @@ from functools import cache
 import numpy as np
 
 from chainrule.verify.repair.draft import Edit
+from chainrule.verify.repair.fit import called
 from chainrule.verify.repair.scene import Scene
 from chainrule.verify.repair.syntax import is_simple, names_in
-from chainrule.verify.repair.watch import is_count, plain, shape_of
+from chainrule.verify.repair.watch import plain, shape_of
 from chainrule.verify.repair.wording import forward_texts
 from chainrule.verify.trees import tree_of
 
@@ -76,98 +77,14 @@ def _with(scene: Scene, root: ast.expr, names: dict[ast.expr, str]) -> str:
 
 def _code(scene: Scene, node: ast.expr, name: str) -> str:
     held = plain(scene.value(node))
+    if isinstance(node, ast.Call) and called(node) in ("abs", "fabs", "absolute"):
+        return "one_sided" if name in names_in(node) else "wrong_value"
     once = scene.watched.turns[scene.draft.index[node]] == 1
     if once and held is not None and not np.any(held):
         return "dropped"
     inside = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     made = isinstance(node, ast.Call) and not inside & (set(scene.arrays) - scene.cotangents)
     return "ignores_cotangent" if made and name in scene.cotangents else "wrong_value"
-
-
-def other_index(scene: Scene) -> Iterator[Edit]:
-    """Another whole number in an index or in the bounds of a slice."""
-    inside = {
-        e
-        for n in scene.draft.nodes
-        if isinstance(n, ast.Subscript)
-        for e in ast.walk(n.slice)
-        if isinstance(e, ast.expr)
-    }
-    names = [k for k, v in scene.watched.names.items() if is_count(v)]
-    for node in [n for n in scene.expressions if n in inside]:
-        if not is_count(scene.value(node)):
-            continue
-        here = scene.draft.src(node)
-        for name in names:
-            if name != here:
-                yield scene.put(node, name, "wrong_value", 1.5)
-        if isinstance(node, ast.Constant):
-            near = [f"{i} {sign} 1" for i in scene.counters for sign in "-+"]
-            yield from [scene.put(node, text, "wrong_value", 1.4) for text in near]
-        else:
-            for text in (f"{here} + 1", f"{here} - 1"):
-                yield scene.put(node, text, "wrong_value", 1.5)
-
-
-def other_number(scene: Scene) -> Iterator[Edit]:
-    """Another number that the same object holds, or another local one: `self.kh` to `self.kw`,
-    `kernel` to `stride`."""
-    for node in scene.expressions:
-        if scene.shape(node) != ():
-            continue
-        match node:
-            case ast.Attribute(value=inner, attr=here):
-                held = getattr(scene.value(inner), "__dict__", {})
-                owner = f"{scene.draft.src(inner)}."
-            case ast.Name(id=here):
-                held, owner = scene.watched.names, ""
-            case _:
-                continue
-        whole = is_count(scene.value(node))
-        for name, value in held.items():
-            is_other = name != here and shape_of(value) == () and is_count(value) == whole
-            if is_other and not isinstance(value, bool) and name not in scene.flowing:
-                unlike = 0.1 * (name[:1] != here[:1])
-                yield scene.put(node, owner + name, "wrong_value", 1.2 + unlike)
-
-
-def other_flag(scene: Scene) -> Iterator[Edit]:
-    """Another local name that says yes or no: `if need_x` to `if need_b`."""
-    flags = [k for k, v in scene.watched.names.items() if isinstance(v, bool)]
-    for node in [n for n in scene.expressions if isinstance(n, ast.Name) and n.id in flags]:
-        for name in flags:
-            if name != node.id:
-                yield scene.put(node, name, "wrong_value", 0.9)
-
-
-def guarded_index(scene: Scene) -> Iterator[Edit]:
-    """The element before, or after, with what stands in for it at the end of a loop: `hs[t]` to
-    `(hs[t - 1] if t > 0 else h0)`."""
-    for node in scene.expressions:
-        match node:
-            case ast.Subscript(value=ast.Name(id=array), slice=ast.Name(id=i)):
-                shape = scene.shape(node)
-            case _:
-                continue
-        if not shape or not _is_loop_counter(scene, i):
-            continue
-        for name, value in scene.arrays_at(node).items():
-            if name.isidentifier() and shape_of(value) == shape:
-                for near, inside in ((f"{i} - 1", f"{i} > 0"), (f"{i} + 1", _more(array, i))):
-                    text = f"{array}[{near}] if {inside} else {name}"
-                    yield scene.put(node, text, "wrong_value", 1.6)
-
-
-def _more(array: str, i: str) -> str:
-    return f"{i} + 1 < len({array})"
-
-
-def _is_loop_counter(scene: Scene, name: str) -> bool:
-    """Whether a name counts the turns of a loop."""
-    loops = [n for n in scene.draft.nodes if isinstance(n, ast.For)]
-    return is_count(scene.watched.names.get(name)) and any(
-        name in names_in(n.target) for n in loops
-    )
 
 
 def exchanged(scene: Scene) -> Iterator[Edit]:

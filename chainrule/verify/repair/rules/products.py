@@ -142,12 +142,27 @@ def transposed(scene: Scene) -> Iterator[Edit]:
     sums = [n for n in scene.expressions if isinstance(n, ast.BinOp) and is_sum(n)]
     handed += [a for n in sums for a in (n.left, n.right)]
     square = [a for a in handed if len(shape := scene.shape(a) or ()) == 2 and len(set(shape)) == 1]
+    square += _factors(scene)
     for node in [*scene.roots, *[a for a in square if a not in scene.roots]]:
         ndim = len(scene.shape(node) or ())
         if ndim >= 2 and _untransposed(node) is None:
             yield scene.put(
                 node, scene.dialect.transposed(scene.draft.src(node), ndim), "transposed", 1.3
             )
+
+
+def _factors(scene: Scene) -> list[ast.expr]:
+    """Square matrices, or stacks of them, by which a cotangent is multiplied element by element."""
+    found = list[ast.expr]()
+    for node in scene.expressions:
+        match node:
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                pairs = ((left, right), (right, left))
+                found += [a for a, b in pairs if scene.flows(b) and not scene.flows(a)]
+            case _:
+                continue
+    shapes = [scene.shape(a) or () for a in found]
+    return [a for a, s in zip(found, shapes, strict=True) if len(s) >= 2 and s[-1] == s[-2]]
 
 
 def channels(scene: Scene) -> Iterator[Edit]:

@@ -161,7 +161,10 @@ def scattered(scene: Scene) -> Iterator[Edit]:
         array, where = scene.draft.src(target.value), scene.draft.src(target.slice)
         what, (start, end) = scene.draft.src(value), scene.draft.span(node)
         says = f"equal indices in `{array}[{where}]` are added up"
-        if sliced and scene.dialect.torch:
+        if scene.dialect.torch and (axis := _only_axis(scene, target)) is not None:
+            index = next(scene.draft.src(e) for e in arrays)
+            texts = [f"{array}.index_add_({axis}, {index}, {what})"]
+        elif sliced and scene.dialect.torch:
             texts = []
         elif scene.dialect.torch or is_torch(scene.value(target.value)):
             texts = [
@@ -176,6 +179,18 @@ def scattered(scene: Scene) -> Iterator[Edit]:
             texts = []
         for text in texts:
             yield Edit(start, end, text, "overwritten", 1.2, says)
+
+
+def _only_axis(scene: Scene, target: ast.Subscript) -> int | None:
+    """The axis along which a row of indices goes, where all others are whole: -1 for `[..., i]`;
+    None for a single index, or several."""
+    parts = elements(target.slice)
+    rows = [k for k, e in enumerate(parts) if len(scene.shape(e) or ()) == 1]
+    others = [ast.unparse(e) for k, e in enumerate(parts) if k not in rows]
+    if len(rows) != 1 or not others or any(o not in (":", "...") for o in others):
+        return None
+    before = [ast.unparse(e) for e in parts[: rows[0]]]
+    return rows[0] - len(parts) if "..." in before else rows[0]
 
 
 _ADDING = {

@@ -85,6 +85,11 @@ class HandStep(Subject):
     place: Place | None = None
     backward_place: Place | None = None
 
+    @property
+    def takes_cotangent(self) -> bool:
+        """A step's gradients are those of its loss."""
+        return False
+
     def _at(self, xs: Sequence[Any], run: Callable[[], Any]) -> Array:
         """The loss with these parameters, whose gradients are left."""
         self.held.put_back()
