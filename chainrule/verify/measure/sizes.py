@@ -18,7 +18,7 @@ from chainrule.verify.measure.noise import Base, signs
 from chainrule.verify.measure.run import Point, Run, UnusableError, inexact, is_array
 from chainrule.verify.subject import Array
 
-_SMALL = ((3, 5, 7), (3, 4, 5, 7), (2, 3, 4, 5, 7, 9, 11))
+_SMALL = ((3, 5, 7), (3, 4, 5, 7), (2, 3, 5), (2, 3, 4, 5, 7, 9, 11))
 """In order: factors that are sizes are told apart best where sizes are odd primes."""
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 

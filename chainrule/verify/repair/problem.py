@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, isfinite
 from time import process_time
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from chainrule.verify.evidence import Evidence
 from chainrule.verify.measure import cotangents as memory
 from chainrule.verify.measure import oblong, sizes, windows
 from chainrule.verify.measure import points as variation
-from chainrule.verify.measure.captured import captured
+from chainrule.verify.measure.captured import Base, captured
 from chainrule.verify.measure.conduct import elsewhere
 from chainrule.verify.measure.noise import based
 from chainrule.verify.measure.run import Point, Run, UnusableError
@@ -32,6 +32,8 @@ _FLAT = 1e-9
 """A point at which gradients are so much smaller than elsewhere shows nothing but rounding."""
 _ALL = 2.0
 """Seconds after which no more points are made ready."""
+_SMALLER = 4
+"""Small versions of a point that are looked at."""
 SMALL = 200
 """Inputs of at most so many elements in all are worked on as they were captured."""
 
@@ -194,7 +196,7 @@ def _targets(evidence: Evidence) -> Iterator[Target]:
             base = based(run, point)
     resizable = not subject.fixed
     size = sum([cast("Array", base.xs[i]).size for i in wanted(subject)])
-    small = list(itertools.islice(sizes.smaller(run, base), 1)) if resizable else []
+    small = _small(run, base, _off(evidence)) if resizable else []
     shrunk = [Point("shrunk", j.xs, "size") for j in evidence.jacobians[:1]]
     points = [*small, *shrunk]
     points.insert(0 if size <= SMALL else len(points), base.point)
@@ -208,6 +210,26 @@ def _targets(evidence: Evidence) -> Iterator[Target]:
     apart = (*oblong.points(run, base), *windows.points(run, base)) if sized else ()
     for point in itertools.chain(apart, resized, varied):
         yield from _at(subject, point, layouts=False)
+
+
+def _small(run: Run, base: Base, off: Mapping[int, float]) -> list[Point]:
+    """A small version of the point: the first that is small enough, if what is right at the point
+    is right there, and what is wrong, by so much, has the right shape; else the first one."""
+    found = list(itertools.islice(sizes.smaller(run, base), _SMALLER))
+
+    def size(point: Point) -> int:
+        return sum([np.size(point.xs[i]) for i in wanted(run.subject)])
+
+    def is_alike(point: Point) -> bool:
+        every = [t.errors(t.run(run.subject)) for t in _at(run.subject, point, layouts=False)]
+        told = [(x, off.get(i)) for e in every for i, x in e.items()]
+        return all(
+            x <= GOOD if was is None else isfinite(x) or not isfinite(was) for x, was in told
+        )
+
+    good = (p for k, p in enumerate(found) if size(p) <= SMALL and (k == 0 or is_alike(p)))
+    first = next(good, None)
+    return found[:1] if first is None else [first]
 
 
 def _at(subject: Subject, point: Point, layouts: bool) -> Iterator[Target]:

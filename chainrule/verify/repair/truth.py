@@ -124,13 +124,15 @@ def _said(scene: Scene, node: ast.expr, c: float) -> str:
 
 
 def truths(lab: Lab) -> int:
-    """How many of the values that a version computes are known to be true cotangents, less those
-    that are known to be none, and those of the forward that are computed again and come out as
-    others."""
+    """How many of the values that a version computes are known to be true cotangents, as those that
+    come in are, less those that are known to be none, and those of the forward that are computed
+    again and come out as others."""
     known, forward = multiples(lab), forward_of(lab.problem, lab.target)
     made = [n for n in lab.scene.roots if n in known and flows(lab, n)]
     others = [n for n in lab.scene.roots if _differs(lab, n, forward)]
-    return sum([1 if is_one(known[n]) else -1 for n in made]) - len(others)
+    given = [n for n in lab.scene.roots if lab.scene.draft.src(n) in lab.scene.cotangents]
+    given = [n for n in given if not given_name(lab.scene, n)]
+    return sum([1 if is_one(known[n]) else -1 for n in made]) + len(given) - len(others)
 
 
 def is_true(lab: Lab, node: ast.expr) -> bool:

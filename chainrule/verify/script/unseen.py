@@ -94,7 +94,8 @@ class Unseen:
         self._add(k.function.__name__, "torch.autograd.Function", f"ctx.{k.name}", because, place)
 
     def _add(self, subject: str, kind: str, what: str, because: str, place: Place | None) -> None:
-        name = Name("unseen_change", because)
+        apart = "whether it was to be changed at all, or a copy of it kept"
+        names = (Name("unseen_change", because), Name("stale", because, apart=apart))
         advice = (
             "keep a copy of it, or leave it as it is until the backward pass has run"
             if what.startswith("ctx.")
@@ -102,7 +103,7 @@ class Unseen:
         )
         correction = Correction(advice, before=place.text if place else "", place=place)
         self.findings.append(
-            Finding("error", subject, kind, what, (name,), place=place, correction=correction)
+            Finding("error", subject, kind, what, names, place=place, correction=correction)
         )
 
 

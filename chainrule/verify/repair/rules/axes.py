@@ -63,7 +63,7 @@ def parts_exchanged(scene: Scene) -> Iterator[Edit]:
     for node, operand in calls(scene):
         axis = axis_of(node)
         match operand:
-            case ast.Call(func=ast.Attribute(attr="reshape" | "view"), args=[_, _, _, *_] as sizes):
+            case ast.Call(func=ast.Attribute(attr="reshape" | "view"), args=[_, _, *_] as sizes):
                 pass
             case _:
                 continue
