@@ -88,7 +88,7 @@ def _changed(j: int, x: Array, name: str) -> Iterator[_Other]:
     yield _Other(j, "1", np.ones_like(x), "wrong_value", "missing_term")
     yield _Other(j, "0", np.zeros_like(x), "wrong_value", "stale")
     yield _Other(j, f"max({name}, 0)", np.maximum(x, 0), "stale", "wrong_value")
-    yield _Other(j, f"abs({name})", np.abs(x), "wrong_value", "one_sided")
+    yield _Other(j, f"abs({name})", np.abs(x), "one_sided", "wrong_value")
     yield _Other(j, f"{name}**2", x * x, "wrong_value", "stale")
     yield _Other(j, f"exp({name})", np.exp(np.minimum(x, 50.0)), "wrong_value", "stale")
     yield _Other(j, f"tanh({name})", np.tanh(x), "wrong_value", "stale")

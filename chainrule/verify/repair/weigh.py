@@ -29,7 +29,7 @@ _WORKED_OUT = 0.9
 """How unlikely it is that a number nobody has written belongs where a name stands."""
 _MISTYPED = 1.6
 """How unlikely it is that a digit of a constant is wrong."""
-_ONE_OF_SEVERAL = 0.95
+_ONE_OF_SEVERAL = 0.85
 """How unlikely it is that of a product by which one divides, only one number is there."""
 _IN_LOOPS = (-1.0, 2.0, 0.5)
 _MOVING = re.compile(

@@ -17,6 +17,8 @@ from chainrule.verify.repair.wording import ELEMENTWISE, forward_texts
 from chainrule.verify.trees import tree_of
 
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_BY_SIGN = re.compile(r"[<>]=? 0(?![\w.])")
+"""Signs that are told apart."""
 _WITH = 1.25
 """How unlikely it is that a value stands for what the forward makes of it."""
 
@@ -36,8 +38,9 @@ def as_in_forward(scene: Scene) -> Iterator[Edit]:
             case _:
                 continue
         for text in dict.fromkeys([_NAME.sub(lambda m: held.get(m[0], m[0]), t) for t in texts]):
-            if text != ast.unparse(value):
-                yield scene.put(value, text, "wrong_value", 1.2)
+            if text != (here := ast.unparse(value)):
+                apart = _BY_SIGN.search(text) and not _BY_SIGN.search(here)
+                yield scene.put(value, text, "one_sided" if apart else "wrong_value", 1.2)
 
 
 def _held(scene: Scene) -> dict[str, str]:
