@@ -38,6 +38,12 @@ _PARTS = 0.3
 """How much likelier two names are put together where one of them is handed on, if they are called
 parts of one thing."""
 _CALL = re.compile(r"\w\(")
+_IN_SUM = 0.15
+"""How much likelier a term is missing where there are terms."""
+_COPIED = 0.1
+"""How much likelier of two values that are said alike the second one was to be another."""
+_AS_FORWARD = 0.4
+"""How much unlikelier an edit is in what the forward says word for word."""
 _TWICE = 0.6
 """How much unlikelier a call is meant to be made twice: what it gives has a name further on."""
 _BATCH = 32
@@ -104,6 +110,9 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
     cost += doubt_at(places, edit.start, edit.end)
     cost += _BESIDE * (edit.code == "missing_term" and not scene.flows_at(edit.start, edit.end))
     cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
+    cost -= _IN_SUM * (edit.code == "missing_term" and (edit.start, edit.end) in scene.in_sums)
+    cost -= _COPIED * scene.is_copied(edit.start, edit.end)
+    cost += _AS_FORWARD * scene.is_as_forward(edit.start, edit.end)
     cost += _TWICE * (_CALL.search(named) is not None and edit.text.count(named) > 1)
     if any(are_parts(named, w) for w in words & scene.unread):
         cost -= _PARTS
@@ -111,6 +120,8 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
         cost -= _RENAMED
     elif (edit.start, edit.end) in scene.names_returned:
         cost += _ELSEWHERE
+    elif edit.code == "missing_term" and (edit.start, edit.end) in scene.in_sums:
+        pass
     elif (edit.start, edit.end) in scene.read_once and named in scene.flowing:
         cost += _ELSEWHERE / edit.text.count(named) if named in edit.text else _ELSEWHERE
     return replace(edit, cost=cost, code=_code(scene, edit))

@@ -79,6 +79,8 @@ def _measured(problem: Problem, target: Target) -> Forward:
             by_name.setdefault(name, []).extend([c for _, c in found])
             measured[name] += 1
     by_name = {k: v for k, v in by_name.items() if measured[k] == stored[k]}
+    given = {problem.subject.inputs[i].name.split(".")[-1]: v for i, v in inputs.items()}
+    by_name |= {k: [v] for k, v in given.items() if np.any(v) and k not in stored}
     made = set(watched.names) if of_value is None else _given(draft, of_value)
     named = {k: plain(v) for k, v in watched.names.items() if k in made}
     floats = {k: v for k, v in named.items() if v is not None and v.dtype.kind in "fi"}

@@ -70,14 +70,14 @@ def filled(node: ast.AST, flowing: set[str]) -> set[str]:
             pass
         case ast.Assign(targets=[ast.Subscript() as target], value=value):
             pass
-        case ast.Expr(value=ast.Call() as value) if (owner := _fills(value)) is not None:
+        case ast.Expr(value=ast.Call() as value) if (owner := fills(value)) is not None:
             target = owner
         case _:
             return set()
     return gives(target) if mentions(value) & flowing else set()
 
 
-def _fills(call: ast.Call) -> ast.expr | None:
+def fills(call: ast.Call) -> ast.expr | None:
     """What a call fills with something, as its name says."""
     match call.func:
         case ast.Attribute(attr=attr) if attr in _FILLING_FIRST and call.args:

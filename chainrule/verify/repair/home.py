@@ -21,6 +21,7 @@ from chainrule.verify.repair.syntax import (
     loops_around,
     names_in,
 )
+from chainrule.verify.repair.uses import only_reads
 
 Asked: TypeAlias = Callable[[ast.expr], bool]
 """Whether a value that is handed on may be wrong, as far as is known."""
@@ -70,9 +71,15 @@ def _belongs(draft: Draft, maker: _Maker, pairs: list[_Pair], doubtful: Asked) -
     if name.id not in names_in(new):
         sizes = _is_size(maker.value) and _is_size(new)
         several = len(pairs) > 1 and not is_simple(maker.value)
-        return _is_nothing(maker.value) or sizes or several
+        kept = isinstance(new, ast.Attribute) and new.attr == name.id and _is_only_read(draft, name)
+        return _is_nothing(maker.value) or sizes or several or kept
     renamed = isinstance(maker.value, ast.Name)
     return (len(pairs) > 1 or renamed or _is_whole(draft, name)) and doubtful(maker.value)
+
+
+def _is_only_read(draft: Draft, name: ast.Name) -> bool:
+    """Whether a name is read here only: what it is given is what is wrong."""
+    return draft.span(name) in only_reads(draft)
 
 
 def _is_nothing(value: ast.expr) -> bool:

@@ -54,8 +54,9 @@ def multiples(lab: Lab) -> Known:
         each = [set(_ratios(lab, node, v, forward)) for v in floats if np.any(v)]
         same = [c for c in (each[0] if each else ()) if all(_near(c, e) for e in each[1:])]
         if same and _is_of_another(lab, node, floats, forward):
-            continue
-        if same and lab.scene.draft.span(node) not in lab.scene.renamed:
+            if given_name(lab.scene, node) in lab.scene.assigned_once:
+                since[node] = 0
+        elif same and lab.scene.draft.span(node) not in lab.scene.renamed:
             found[node] = min(same, key=lambda c: abs(c - 1))
         elif (turn := _called_otherwise(lab, node, floats, forward)) is not None:
             since[node] = turn
@@ -70,9 +71,8 @@ def _near(c: float, found: set[float]) -> bool:
 def _is_of_another(lab: Lab, node: ast.expr, values: list[Array], forward: Forward) -> bool:
     """Whether a value is a cotangent, but not of what its name says: of a part of that, say, so
     that something is to be added, or of nothing that the name means."""
-    name = given_name(lab.scene, node)
-    meant = [c for n in undone(name) for c in forward.by_name.get(n, [])]
-    if not meant or name not in lab.scene.assigned_once or not flows(lab, node):
+    meant = _called_after(lab.scene, node, forward)
+    if not meant or not flows(lab, node):
         return False
     seen = [products(v) for v in values if v.size >= DIRECTIONS]
     return bool(seen) and not any(_ratio(s, c) is not None for s in seen for c in meant)

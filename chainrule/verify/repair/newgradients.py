@@ -89,10 +89,19 @@ def _instead_of_nothing(scene: Scene, text: str, cost: float) -> Iterator[Edit]:
         none = isinstance(node, ast.Constant) and node.value is None
         if none or (value is not None and not np.any(value)):
             made = _MADE * isinstance(node, ast.Subscript | ast.Attribute)
-            yield scene.put(node, text, "dropped", 1.2 + made + cost)
+            yield scene.put(_converted(node), text, "dropped", 1.2 + made + cost)
     if isinstance(scene.draft.parents[scene.returned[-1]], ast.Tuple):
         end = scene.draft.span(scene.returned[-1])[1]
         yield Edit(end, end, f", {text}", "dropped", 1.4 + cost, f"`{text}` is returned, too")
+
+
+def _converted(node: ast.expr) -> ast.expr:
+    """What is returned as a tensor, or an array, of another kind: `d` of `cr.tensor(d)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(), args=[ast.Name() as inner], keywords=[]):
+            return inner
+        case _:
+            return node
 
 
 def _by_name(lab: Lab, i: int, text: str, cost: float) -> Iterator[Edit]:

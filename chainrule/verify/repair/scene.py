@@ -20,6 +20,7 @@ from chainrule.verify.repair.sparing import Failures
 from chainrule.verify.repair.syntax import is_simple, mentions, names_in
 from chainrule.verify.repair.valued import statements_of_value
 from chainrule.verify.repair.watch import VALUE, Visit, Watched, is_count, is_torch, shape_of
+from chainrule.verify.repair.wording import forward_texts
 
 Shape = tuple[int, ...]
 
@@ -278,6 +279,29 @@ class Scene:
         is computed, unless it needs the name more than once. A call that is made for what it does,
         `layer.backward(d * mask)`, is as good a place."""
         return uses.read_once(self.draft)
+
+    @cached_property
+    def in_sums(self) -> set[tuple[int, int]]:
+        """Where sums stand, and each of their terms: where a term is missing, if one is."""
+        return uses.in_sums(self.draft)
+
+    def is_copied(self, start: int, end: int) -> bool:
+        """Whether a stretch is of a value that is said word for word as one before it."""
+        return any(first <= start and end <= last for first, last in self._copied)
+
+    @cached_property
+    def _copied(self) -> list[tuple[int, int]]:
+        return uses.copied(self.draft, self.roots)
+
+    def is_as_forward(self, start: int, end: int) -> bool:
+        """Whether a stretch is of a statement that the forward has word for word."""
+        return any(first <= start and end <= last for first, last in self._as_forward)
+
+    @cached_property
+    def _as_forward(self) -> list[tuple[int, int]]:
+        source = self.draft.source
+        separate = source.separate_forward is not None
+        return uses.said_in(self.draft, forward_texts(source) if separate else ())
 
     @cached_property
     def read(self) -> set[str]:

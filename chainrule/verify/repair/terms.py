@@ -41,8 +41,10 @@ _SUMS = (
     "{a} * ({e} * {a}).sum({ax})",
     "({e} * {a}).sum({ax})",
     "{a} * {e}.sum({ax})",
+    "{a} * ({e} * {a}).sum({ax}) / {a}.sum({ax})",
 )
-"""Terms of softmax and of normalisations, along an axis."""
+"""Terms of softmax and of normalisations, along an axis; the last one is a mean over what a mask
+has left, or weights."""
 _TERMS = ("{a}", "{e} * {a}", "{e} * {a} ** 2")
 _OUTER = 0.8
 """How unlikely it is that the product of a vector with itself is missing in a square matrix."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Sequence
 from typing import cast
 
+from chainrule.verify.repair.course import fills
 from chainrule.verify.repair.draft import Draft
-from chainrule.verify.repair.syntax import bases, is_literal, is_simple, is_stored, names_in
+from chainrule.verify.repair.syntax import bases, is_literal, is_simple, is_stored, is_sum, names_in
+from chainrule.verify.trees import tree_of
 
 
 def made(draft: Draft) -> set[str]:
@@ -55,6 +58,33 @@ def read_once(draft: Draft) -> set[tuple[int, int]]:
     return found - {draft.span(a) for a in done if isinstance(a, ast.Name)}
 
 
+def in_sums(draft: Draft) -> set[tuple[int, int]]:
+    """Where sums stand, and each of their terms."""
+    sums = [n for n in draft.nodes if isinstance(n, ast.BinOp) and is_sum(n)]
+    return {draft.span(n) for s in sums for n in (s, s.left, s.right)}
+
+
+def copied(draft: Draft, roots: Sequence[ast.expr]) -> list[tuple[int, int]]:
+    """Where what a whole value is computed by has been said before, word for word."""
+    seen, found = set[str](), list[tuple[int, int]]()
+    for node in roots:
+        if not is_simple(node) and not is_literal(node):
+            found += [draft.span(node)] if draft.src(node) in seen else []
+            seen.add(draft.src(node))
+    return found
+
+
+def said_in(draft: Draft, texts: Sequence[str]) -> list[tuple[int, int]]:
+    """Where statements stand that give a name what one in other code gives it, word for word."""
+    theirs = {ast.dump(n) for t in texts for n in ast.walk(tree_of(t)) if _gives_computed(n)}
+    own = [n for n in draft.statements if _gives_computed(n)]
+    return [draft.span(n) for n in own if ast.dump(n) in theirs]
+
+
+def _gives_computed(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign) and not is_simple(node.value)
+
+
 def stored_once(draft: Draft) -> set[str]:
     """Names that are given a value in one place."""
     count = Counter([n.id for n in draft.nodes if isinstance(n, ast.Name) and is_stored(n)])
@@ -69,6 +99,9 @@ def assigned_once(draft: Draft) -> set[str]:
         if isinstance(n, ast.Subscript | ast.Attribute) and isinstance(n.ctx, ast.Store)
         for name in bases(n)
     }
+    calls = [n.value for n in draft.nodes if isinstance(n, ast.Expr)]
+    into = [fills(c) for c in calls if isinstance(c, ast.Call)]
+    written |= {name for target in into if target is not None for name in bases(target)}
     return stored_once(draft) - written
 
 

@@ -36,19 +36,36 @@ def let_in(scene: Scene) -> Iterator[Edit]:
 def offsets(scene: Scene) -> Iterator[Edit]:
     """The cotangent, or its sum, as a factor of a term that has none, beside one that has: `g - p`
     to `g - p * g.sum(axis=-1, keepdims=True)`, of a log-softmax."""
-    for node in scene.expressions:
+    for node in scene.draft.nodes:
         match node:
             case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
                 terms = [(left, right), (right, left)]
+            case ast.AugAssign(op=ast.Add() | ast.Sub(), target=ast.Name() as left, value=right):
+                terms = [(right, left)]
             case _:
                 continue
         for alone, beside in terms:
             if scene.flows(alone) or not scene.flows(beside) or not scene.shape(alone):
                 continue
             here = as_part(scene.draft, alone, MUL)
-            for name in sorted(scene.cotangents & names_in(beside)):
-                for form in _sums(scene, name):
-                    yield scene.put(alone, f"{here} * {form}", "missing_term", 1.1)
+            for form, code, cost in _beside(scene, alone, beside):
+                yield scene.put(alone, f"{here} * {form}", code, cost)
+
+
+def _beside(scene: Scene, alone: ast.expr, beside: ast.expr) -> Iterator[tuple[str, str, float]]:
+    """Factors that a term may lack, what their lack is called, and how unlikely it is: the
+    cotangents that the term beside it has, and their sums; another cotangent, of another result."""
+    held = scene.cotangents & names_in(beside)
+    for name in sorted(held):
+        yield from [(form, "missing_term", 1.1) for form in _sums(scene, name)]
+    wanted = scene.shape(alone) or ()
+    as_array = any(f"{name}.numpy()" in scene.draft.body for name in scene.cotangents)
+    for name in sorted(scene.cotangents - scene.read):
+        shape = shape_of(scene.watched.names.get(name)) or ()
+        here = f"{name}.numpy()" if as_array else name
+        for text, made, _ in with_axes(here, shape, len(wanted)):
+            if fills(made, wanted):
+                yield part(text, MUL + 1), "ignores_cotangent", 1.3
 
 
 def _sums(scene: Scene, name: str) -> list[str]:

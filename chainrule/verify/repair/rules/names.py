@@ -84,7 +84,9 @@ def _code(scene: Scene, node: ast.expr, name: str) -> str:
         return "dropped"
     inside = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     made = isinstance(node, ast.Call) and not inside & (set(scene.arrays) - scene.cotangents)
-    return "ignores_cotangent" if made and name in scene.cotangents else "wrong_value"
+    if not made or name not in scene.cotangents:
+        return "wrong_value"
+    return "not_linear" if name in inside else "ignores_cotangent"
 
 
 def exchanged(scene: Scene) -> Iterator[Edit]:

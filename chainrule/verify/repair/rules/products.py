@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import ATOM, MUL, called, part
-from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import is_sum
+from chainrule.verify.repair.scene import Scene, Shape
+from chainrule.verify.repair.syntax import is_sum, names_in
+from chainrule.verify.repair.watch import shape_of
 from chainrule.verify.repair.wording import forward_texts
 
 _MATMULS = ("matmul", "dot", "mm", "bmm")
@@ -91,8 +92,17 @@ def einsum_letters(scene: Scene) -> Iterator[Edit]:
         quote = scene.draft.src(first)[:1]
         for text in dict.fromkeys([*_as_elsewhere(scene, node), *_variants(first.value)]):
             start, end = scene.draft.span(first)
-            says = f"`{first.value}` becomes `{text}`"
-            yield Edit(start, end, f"{quote}{text}{quote}", "transposed", 1.2, says)
+            says, cost = f"`{first.value}` becomes `{text}`", 1.2
+            code = "transposed"
+            if _sums_others(first.value, text):
+                code, cost = "wrong_axis", 1.15
+            yield Edit(start, end, f"{quote}{text}{quote}", code, cost, says)
+
+
+def _sums_others(spec: str, text: str) -> bool:
+    """Whether the operands are as they were, and other letters of them are summed."""
+    (operands, _, result), (others, _, other) = spec.partition("->"), text.partition("->")
+    return operands == others and set(result) != set(other)
 
 
 def _as_elsewhere(scene: Scene, node: ast.Call) -> Iterator[str]:
@@ -141,8 +151,7 @@ def transposed(scene: Scene) -> Iterator[Edit]:
     handed = [a for n in scene.expressions if isinstance(n, ast.Call) for a in n.args]
     sums = [n for n in scene.expressions if isinstance(n, ast.BinOp) and is_sum(n)]
     handed += [a for n in sums for a in (n.left, n.right)]
-    square = [a for a in handed if len(shape := scene.shape(a) or ()) == 2 and len(set(shape)) == 1]
-    square += _factors(scene)
+    square = [a for a in [*handed, *_factors(scene)] if _is_square(scene.shape(a) or ())]
     for node in [*scene.roots, *[a for a in square if a not in scene.roots]]:
         ndim = len(scene.shape(node) or ())
         if ndim >= 2 and _untransposed(node) is None:
@@ -152,7 +161,7 @@ def transposed(scene: Scene) -> Iterator[Edit]:
 
 
 def _factors(scene: Scene) -> list[ast.expr]:
-    """Square matrices, or stacks of them, by which a cotangent is multiplied element by element."""
+    """By what a cotangent is multiplied element by element."""
     found = list[ast.expr]()
     for node in scene.expressions:
         match node:
@@ -161,8 +170,28 @@ def _factors(scene: Scene) -> list[ast.expr]:
                 found += [a for a, b in pairs if scene.flows(b) and not scene.flows(a)]
             case _:
                 continue
-    shapes = [scene.shape(a) or () for a in found]
-    return [a for a, s in zip(found, shapes, strict=True) if len(s) >= 2 and s[-1] == s[-2]]
+    return found
+
+
+def _is_square(shape: Shape) -> bool:
+    """Whether it is one of square matrices."""
+    return len(shape) >= 2 and shape[-1] == shape[-2]
+
+
+def outer_products(scene: Scene) -> Iterator[Edit]:
+    """The Jacobian of a softmax written out, of which only the diagonal is there: `diag(p * (1 -
+    p))` to `diag(p) - outer(p, p)`."""
+    library = scene.dialect.library
+    for node in scene.expressions if library is not None else ():
+        match node:
+            case ast.Call(args=[part]) if called(node) == "diag" and isinstance(part, ast.BinOp):
+                function, shape = scene.draft.src(node.func), scene.shape(part) or ()
+            case _:
+                continue
+        for name in sorted(names_in(part)):
+            if len(shape) == 1 and shape_of(scene.watched.names.get(name)) == shape:
+                text = f"{function}({name}) - {library}.outer({name}, {name})"
+                yield scene.put(node, text, "missing_term", 1.1)
 
 
 def channels(scene: Scene) -> Iterator[Edit]:

@@ -89,6 +89,23 @@ def thrown_away(scene: Scene) -> Iterator[Edit]:
         yield Edit(start, start, f"{name} = ", "dropped", 0.95, says)
 
 
+def changed_copy(scene: Scene) -> Iterator[Edit]:
+    """What is added to a copy that nobody reads: `rows = d[i]; rows += g` to `d[i] += g`, where `i`
+    is an array."""
+    copies: dict[str, ast.expr] = {}
+    for node in scene.draft.statements:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() as value):
+                if any(map(scene.shape, elements(value.slice))):
+                    copies[name] = value
+            case ast.AugAssign(target=ast.Name(id=name) as target) if (
+                name in copies and name in scene.unread
+            ):
+                yield scene.put(target, scene.draft.src(copies[name]), "dropped", 0.8)
+            case _:
+                continue
+
+
 def left_out(scene: Scene) -> Iterator[Edit]:
     """A statement too much: one that changes a value once more, or throws it away."""
     for node in scene.draft.statements:
