@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import linecache
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from chainrule.verify.arrays.network import error_with, layers_in, run_told
 from chainrule.verify.diagnose.forward_text import function_at
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
+from chainrule.verify.reading import place_of
 from chainrule.verify.where import Line, here, placed
 
 _STACK = "_kept_by_earlier_calls"
@@ -64,7 +66,7 @@ def reused(whole: Layer) -> list[Reused]:
         def instead(*args: Any, **kwargs: Any) -> Any:
             at = here()
             result = forward(*args, **kwargs)
-            calls.setdefault(way, []).append((at, dict(attributes(layer))))
+            calls.setdefault(way, []).append((at, _left_in(layer)))
             layers[way] = layer
             return result
 
@@ -81,16 +83,22 @@ def reused(whole: Layer) -> list[Reused]:
     return found
 
 
+def _left_in(layer: Any) -> dict[str, Any]:
+    """What a call has left in a layer; of lists what they hold then, for calls may add to them."""
+    held = attributes(layer).items()
+    return {k: list(cast("list[Any]", x)) if isinstance(x, list) else x for k, x in held}
+
+
 def _changing(left: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Attributes that are arrays, others after each call."""
+    """Attributes that are arrays, or hold some, others after each call."""
     first, *others = left
-    return tuple(
-        [
-            name
-            for name, x in first.items()
-            if isinstance(x, np.ndarray) and any(o.get(name) is not x for o in others)
-        ]
-    )
+    return tuple([k for k, x in first.items() if any(_differs(x, o.get(k)) for o in others)])
+
+
+def _differs(x: Any, other: Any) -> bool:
+    if isinstance(x, list):
+        return isinstance(other, list) and len(cast("list[Any]", x)) != len(cast(Any, other))
+    return isinstance(x, np.ndarray | tuple) and other is not x
 
 
 def _error_with_stacks(whole: Layer, layers: list[Reused]) -> float | None:
@@ -108,7 +116,7 @@ def _pushing(forward: Callable[..., Any], kept: tuple[str, ...]) -> Callable[...
     @functools.wraps(forward)
     def instead(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = forward(self, *args, **kwargs)
-        left = {name: x for name, x in attributes(self).items() if name in kept}
+        left = {name: x for name, x in _left_in(self).items() if name in kept}
         setattr(self, _STACK, [*_stack(self), left])
         return result
 
@@ -142,11 +150,15 @@ def _said(finding: Finding, layer: Reused, error: float) -> Finding:
         f"give each place a {layer.cls.__name__} of its own, or let `{called}` keep {names} of "
         "each call, the last one to be read first"
     )
+    read = _last_read(layer)
     correction = Correction(formula, rechecked=True, error=error)
+    if read is not None:
+        line = linecache.getline(read.file, read.line).rstrip("\n")
+        correction = replace(correction, before=line, after=_taken(line), place=read)
     return replace(
         finding,
         names=(Name("stale", because, rank=1.0),),
-        place=_place(layer) or finding.place,
+        place=read or _place(layer) or finding.place,
         evidence=(because, *finding.evidence),
         correction=correction,
     )
@@ -170,3 +182,22 @@ def _place(layer: Reused) -> Place | None:
             case _:
                 continue
     return None
+
+
+def _last_read(layer: Reused) -> Place | None:
+    """Where the backward reads the last of what all calls have kept, and leaves it there."""
+    start = place_of(getattr(layer.cls, layer.methods[1]))
+    tree = None if start is None else function_at(start)
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.Subscript(value=ast.Attribute(attr=name), slice=ast.UnaryOp() as at):
+                if start is not None and name in layer.kept and ast.unparse(at) == "-1":
+                    return replace(start, line=node.lineno)
+            case _:
+                continue
+    return None
+
+
+def _taken(line: str) -> str:
+    """The line, which takes the last one off."""
+    return line.replace("[-1]", ".pop()", 1)

@@ -7,7 +7,6 @@ more: `d_h`, or `grad_h`, is meant to be the cotangent of the `h` of the forward
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from math import inf, nan
 from typing import TypeAlias
@@ -19,12 +18,12 @@ from chainrule.verify.repair.course import filled
 from chainrule.verify.repair.lab import Lab
 from chainrule.verify.repair.problem import Forward
 from chainrule.verify.repair.scene import Scene
+from chainrule.verify.repair.syntax import undone
 from chainrule.verify.repair.watch import plain
 from chainrule.verify.subject import Array
 
 SAME = 1e-5
 """Relative error up to which two cotangents are the same."""
-_CALLED = re.compile(r"^(?:d_?|g_|grad_?|delta_?)(\w+)$|^(\w+?)_(?:bar|grad|d|g)$")
 Known: TypeAlias = dict[ast.expr, float]
 """Expressions of the backward that are c times a cotangent of the forward's, and c: 1 if they are
 one themselves; NaN if they should be one by their name and are no multiple of it, as the first ones
@@ -107,12 +106,6 @@ def _name_of(scene: Scene, node: ast.expr) -> str:
 def _called_after(scene: Scene, node: ast.expr, forward: Forward) -> list[Array]:
     """What is known of the cotangents that a value is called after, in all turns."""
     return [c for n in undone(_name_of(scene, node)) for c in forward.by_name.get(n, [])]
-
-
-def undone(name: str) -> list[str]:
-    """What a cotangent is called after: `h` of `dh`, `d_h`, `grad_h`, `h_bar`."""
-    match = _CALLED.match(name)
-    return [] if match is None else [g for g in match.groups() if g]
 
 
 def _ratios(lab: Lab, node: ast.expr, value: Array, forward: Forward) -> Iterator[float]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
+
+_CALLED = re.compile(r"^(?:d_?|g_|grad_?|delta_?)(\w+)$|^(\w+?)_(?:bar|grad|d|g)$")
 
 
 def elements(value: ast.expr) -> list[ast.expr]:
@@ -41,6 +44,12 @@ def are_parts(a: str, b: str) -> bool:
     ends = a[len(stem) :], b[len(stem) :]
     told = stem.endswith("_") or all(len(end) == 1 for end in ends)
     return len(stem.rstrip("_")) > 1 and all(ends) and told
+
+
+def undone(name: str) -> list[str]:
+    """What a cotangent is called after: `h` of `dh`, `d_h`, `grad_h`, `h_bar`."""
+    match = _CALLED.match(name)
+    return [] if match is None else [g for g in match.groups() if g]
 
 
 def bases(target: ast.expr) -> set[str]:

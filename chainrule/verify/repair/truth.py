@@ -26,11 +26,10 @@ from chainrule.verify.repair.multiples import (
     is_turned,
     multiples,
     turn_of,
-    undone,
 )
 from chainrule.verify.repair.problem import Forward
 from chainrule.verify.repair.scene import Scene
-from chainrule.verify.repair.syntax import names_in
+from chainrule.verify.repair.syntax import names_in, undone
 from chainrule.verify.repair.uses import replaces_unread
 from chainrule.verify.repair.watch import plain
 

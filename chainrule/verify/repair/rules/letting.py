@@ -11,7 +11,7 @@ from chainrule.verify.repair.draft import Edit
 from chainrule.verify.repair.fit import MUL, as_part, part
 from chainrule.verify.repair.pool import fills, with_axes
 from chainrule.verify.repair.scene import Scene, Shape
-from chainrule.verify.repair.syntax import is_simple, names_in, writes
+from chainrule.verify.repair.syntax import is_simple, names_in, undone, writes
 from chainrule.verify.repair.watch import plain, shape_of
 
 
@@ -58,6 +58,8 @@ def _beside(scene: Scene, alone: ast.expr, beside: ast.expr) -> Iterator[tuple[s
     held = scene.cotangents & names_in(beside)
     for name in sorted(held):
         yield from [(form, "missing_term", 1.1) for form in _sums(scene, name)]
+    if any(undone(name) for name in names_in(alone) & scene.made):
+        return  # It belongs where that is computed.
     wanted = scene.shape(alone) or ()
     as_array = any(f"{name}.numpy()" in scene.draft.body for name in scene.cotangents)
     for name in sorted(scene.cotangents - scene.read):

@@ -84,6 +84,14 @@ def contiguous(scene: Scene) -> Iterator[Edit]:
         else:
             continue
         yield Edit(start, start, f"{text}\n{indent}", "contiguity", 1.6, f"`{text}` comes first")
+    for node in scene.expressions if numpy is not None else ():
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="numpy")):
+                if name in scene.draft.parameters:
+                    text = f"{numpy}.ascontiguousarray({scene.draft.src(node)})"
+                    yield scene.put(node, text, "contiguity", 1.5)
+            case _:
+                continue
 
 
 def _is_docstring(node: ast.stmt) -> bool:
