@@ -224,3 +224,161 @@ def test_a_large_image_is_searched_at_a_small_one() -> None:
     code, line, after = told(verify.function(Normed, x, *given))
     assert code in ("missing_term", "partly_detached")
     assert line.startswith("x_bar = scale *") and "xhat * (g * xhat).mean(" in after
+
+
+def centred(x: Any, gain: Any) -> Any:
+    ivar = 1.0 / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
+    xhat = (x - x.mean(axis=1, keepdims=True)) * ivar
+    return xhat * gain, xhat, ivar
+
+
+def centred_backward(g: Any, cache: Any, gain: Any) -> Any:
+    xhat, ivar = cache
+    n = xhat.shape[1]
+    dgain = (g * xhat).sum(axis=0)
+    dxhat = g * gain
+    dx = n * dxhat
+    dx = dx - xhat * (dxhat * xhat).sum(axis=1, keepdims=True)
+    dx = dx * ivar / n
+    return dx, dgain
+
+
+def test_a_term_is_missing_where_there_are_terms() -> None:
+    def forward(x: Any, gain: Any) -> Any:
+        y, xhat, ivar = centred(x, gain)
+        return y, (xhat, ivar)
+
+    report = verify.pair(forward, centred_backward, draw(4, 6), 1 + 0.3 * draw(6, seed=1))
+    code, line, after = told(report)
+    assert code in ("missing_term", "partly_detached")
+    assert line == "dx = dx - xhat * (dxhat * xhat).sum(axis=1, keepdims=True)"
+    assert ".mean(" in after or ".sum(" in after.replace("(dxhat * xhat).sum(", "")
+
+
+def softmax(s: Any, axis: int) -> Any:
+    e = np.exp(s - s.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def matched(a: Any, b: Any) -> Any:
+    s = a @ b.T
+    k = np.arange(len(s))
+    rows = -np.log(softmax(s, 1)[k, k]).mean()
+    columns = -np.log(softmax(s, 0)[k, k]).mean()
+    d_rows = (softmax(s, 1) - np.eye(len(s))) / len(s)
+    d_columns = (softmax(s, 1) - np.eye(len(s))) / len(s)
+    ds = d_rows + d_columns
+    return rows + columns, ds @ b, ds.T @ a
+
+
+def test_of_two_lines_that_say_the_same_the_second_was_to_be_another() -> None:
+    code, line, after = told(verify.pair(matched, draw(5, 3), draw(5, 3, seed=1)))
+    assert code == "wrong_axis" and line.startswith("d_columns = ")
+    assert after == "d_columns = (softmax(s, 0) - np.eye(len(s))) / len(s)"
+
+
+class Added:
+    """Words and places, the gradients of the places in rows that are read once."""
+
+    def __init__(self) -> None:
+        self.params = {"words": draw(9, 4), "places": draw(7, 4, seed=1)}
+
+    def loss(self, ids: Any, y: Any) -> Any:
+        p = self.params
+        n = ids.shape[1]
+        off = p["words"][ids] + p["places"][:n] - y
+        grads = {k: np.zeros_like(v) for k, v in p.items()}
+        np.add.at(grads["words"], ids, off)
+        rows = grads["places"][np.arange(n)]
+        rows += off.sum(axis=0)
+        return 0.5 * np.sum(off**2), grads
+
+
+def test_what_is_added_to_a_copy_is_added_where_it_came_from() -> None:
+    ids = np.random.default_rng(5).integers(0, 9, size=(3, 5))
+    code, line, after = told(verify.pair(Added().loss, ids, draw(3, 5, 4, seed=2)))
+    assert (code, line) == ("dropped", "rows += off.sum(axis=0)")
+    assert after == 'grads["places"][np.arange(n)] += off.sum(axis=0)'
+
+
+def shares(s: Any) -> Any:
+    p = softmax(s, 1)
+    return p, p
+
+
+def shares_backward(g: Any, p: Any) -> Any:
+    ds = np.empty_like(g)
+    for i, row in enumerate(p):
+        jacobian = np.diag(row * (1 - row))
+        ds[i] = jacobian @ g[i]
+    return ds
+
+
+def test_a_jacobian_has_more_than_its_diagonal() -> None:
+    code, line, after = told(verify.pair(shares, shares_backward, draw(4, 6)))
+    assert code == "missing_term" and line == "jacobian = np.diag(row * (1 - row))"
+    assert after == "jacobian = np.diag(row) - np.outer(row, row)"
+
+
+class Chosen(cr.Function):
+    """Probabilities, and the entropy of each row of them."""
+
+    @staticmethod
+    def forward(ctx: Any, s: Any) -> Any:
+        p = softmax(s.numpy(), 1)
+        ctx.p, ctx.h = p, -(p * np.log(p)).sum(axis=1)
+        return cr.tensor(p), cr.tensor(ctx.h)
+
+    @staticmethod
+    def backward(ctx: Any, g_p: Any, g_h: Any) -> Any:
+        p, g = ctx.p, g_p.numpy()
+        d = p * (g - (g * p).sum(axis=1, keepdims=True))
+        d -= p * (np.log(p) + ctx.h[:, None])
+        return cr.tensor(d)
+
+
+def test_the_cotangent_of_another_result_comes_in_where_its_term_is() -> None:
+    code, line, after = told(verify.function(Chosen, cr.tensor(draw(5, 4), requires_grad=True)))
+    assert code == "ignores_cotangent" and line.startswith("d -= p *")
+    assert after.endswith("* g_h.numpy()[:, None]")
+
+
+def in_pairs(a: Any) -> Any:
+    flat = a.ravel(order="K")
+    return (flat[0::2] + 1j * flat[1::2]).reshape(len(a), -1)
+
+
+class Turned(cr.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        z = in_pairs(np.ascontiguousarray(x.numpy())) * 1j
+        return cr.tensor(np.stack([z.real, z.imag], axis=-1).reshape(len(z), -1))
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        g = in_pairs(g.numpy()) * -1j
+        return cr.tensor(np.stack([g.real, g.imag], axis=-1).reshape(len(g), -1))
+
+
+def test_a_cotangent_is_laid_out_before_it_is_read_in_its_memorys_order() -> None:
+    code, line, after = told(verify.function(Turned, cr.tensor(draw(5, 8), requires_grad=True)))
+    assert code == "contiguity" and line == "g = in_pairs(g.numpy()) * -1j"
+    assert after == "g = in_pairs(np.ascontiguousarray(g.numpy())) * -1j"
+
+
+def solved(a: Any, b: Any) -> Any:
+    x = np.linalg.solve(a, b)
+    return x, x
+
+
+def solved_backward(g: Any, x: Any, a: Any) -> Any:
+    db = np.linalg.solve(a, g)
+    da = -db @ x.swapaxes(-1, -2)
+    return da, db
+
+
+def test_a_stack_of_systems_is_transposed_where_it_is_solved() -> None:
+    a = draw(2, 4, 4) + 4 * np.eye(4)
+    code, line, after = told(verify.pair(solved, solved_backward, a, draw(2, 4, 3, seed=1)))
+    assert (code, line) == ("transposed", "db = np.linalg.solve(a, g)")
+    assert after == "db = np.linalg.solve(a.swapaxes(-1, -2), g)"

@@ -5,7 +5,7 @@ what the cotangents flow into.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from chainrule.verify.repair.draft import Draft
 from chainrule.verify.repair.syntax import elements, gives, mentions
@@ -52,14 +52,26 @@ def flowing(draft: Draft, cotangents: set[str], of_value: Sequence[ast.stmt]) ->
         found = {name for t in targets for name in gives(t)}
     for _ in range(3):  # Loops hand values on; nobody's chains go further back than this.
         for n in draft.nodes:
-            if isinstance(n, ast.Assign | ast.For):
-                value = n.iter if isinstance(n, ast.For) else n.value
-                targets = n.targets if isinstance(n, ast.Assign) else [n.target]
+            for target, value in _given(n):
                 if mentions(value) & found:
-                    found |= {name for t in targets for name in gives(t)}
-            else:
-                found |= filled(n, found)
+                    found |= gives(target)
+            found |= filled(n, found)
     return found
+
+
+def _given(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What a statement gives a value, and that, of `a, b = x, y` one by one."""
+    match node:
+        case ast.For(target=target, iter=value):
+            yield target, value
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(
+            names
+        ) == len(values) and not any(isinstance(e, ast.Starred) for e in names):
+            yield from zip(names, values, strict=True)
+        case ast.Assign(targets=targets, value=value):
+            yield from [(t, value) for t in targets]
+        case _:
+            return
 
 
 def filled(node: ast.AST, flowing: set[str]) -> set[str]:
