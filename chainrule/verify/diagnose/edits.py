@@ -76,10 +76,10 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
     piece = code == "lengths" and names[0].code in _OF_PIECES
     piece = piece or (code == "region" and names[0].code == "overwritten")  # turns are left out
     plainly = not others or others[0].rank >= plain
+    along = code == "wrong_axis" and names[0].code in _OF_TERMS  # what is summed so may be nothing
     let_in = code == "ignores_cotangent" and names[0].code == "not_linear"  # a term is constant
-    first = (
-        plainly or names[0].code == code or needless or lost or piece or there or turned or let_in
-    )
+    better = needless or lost or piece or there or turned or let_in or along
+    first = plainly or names[0].code == code or better
     if known is not None and not (first or second):
         return names
     at = 0 if first or second else 1

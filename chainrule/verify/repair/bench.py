@@ -110,7 +110,7 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
     cost += doubt_at(places, edit.start, edit.end)
     cost += _BESIDE * (edit.code == "missing_term" and not scene.flows_at(edit.start, edit.end))
     cost += 0.01 * max(0, len(edit.text) - (edit.end - edit.start))
-    cost -= _IN_SUM * (edit.code == "missing_term" and (edit.start, edit.end) in scene.in_sums)
+    cost -= _IN_SUM * (edit.code == "missing_term" and (edit.start, edit.end) in scene.sums)
     cost -= _COPIED * scene.is_copied(edit.start, edit.end)
     cost += _AS_FORWARD * scene.is_as_forward(edit.start, edit.end)
     cost += _TWICE * (_CALL.search(named) is not None and edit.text.count(named) > 1)
@@ -120,8 +120,6 @@ def _weighted(scene: Scene, edit: Edit, codes: Sequence[str], places: Sequence[D
         cost -= _RENAMED
     elif (edit.start, edit.end) in scene.names_returned:
         cost += _ELSEWHERE
-    elif edit.code == "missing_term" and (edit.start, edit.end) in scene.in_sums:
-        pass
     elif (edit.start, edit.end) in scene.read_once and named in scene.flowing:
         cost += _ELSEWHERE / edit.text.count(named) if named in edit.text else _ELSEWHERE
     return replace(edit, cost=cost, code=_code(scene, edit))

@@ -281,9 +281,9 @@ class Scene:
         return uses.read_once(self.draft)
 
     @cached_property
-    def in_sums(self) -> set[tuple[int, int]]:
-        """Where sums stand, and each of their terms: where a term is missing, if one is."""
-        return uses.in_sums(self.draft)
+    def sums(self) -> set[tuple[int, int]]:
+        """Where sums stand: where a term is missing, if one is."""
+        return uses.sums(self.draft)
 
     def is_copied(self, start: int, end: int) -> bool:
         """Whether a stretch is of a value that is said word for word as one before it."""

@@ -58,10 +58,10 @@ def read_once(draft: Draft) -> set[tuple[int, int]]:
     return found - {draft.span(a) for a in done if isinstance(a, ast.Name)}
 
 
-def in_sums(draft: Draft) -> set[tuple[int, int]]:
-    """Where sums stand, and each of their terms."""
-    sums = [n for n in draft.nodes if isinstance(n, ast.BinOp) and is_sum(n)]
-    return {draft.span(n) for s in sums for n in (s, s.left, s.right)}
+def sums(draft: Draft) -> set[tuple[int, int]]:
+    """Where sums stand, with all of their terms."""
+    found = [n for n in draft.nodes if is_sum(n) and not is_sum(draft.parents[n])]
+    return {draft.span(n) for n in found}
 
 
 def copied(draft: Draft, roots: Sequence[ast.expr]) -> list[tuple[int, int]]:
