@@ -64,10 +64,7 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
     name = known or Name(code, _said(correction), rank=PLAIN)
     others = tuple([n for n in names if n.code not in (code, "unnamed")])
     plain = _STRUCTURAL if code in _TELLING else PLAIN
-    second = known is not None and (
-        (names[0].code in _PARTIAL and code not in _PARTIAL)
-        or (names[0].code == "missing_term" and code == "overwritten")  # it was computed
-    )
+    second = known is not None and names[0].code in _PARTIAL and code not in _PARTIAL
     needless = code == "extra_term" and names[0].code == "wrong_axis"
     telling = code not in _OF_NUMBERS or (code == "wrong_value" and _hands_another(correction))
     lost = names[0].code == "dropped" and telling
@@ -78,7 +75,8 @@ def _with(names: tuple[Name, ...], code: str, correction: Correction) -> tuple[N
     plainly = not others or others[0].rank >= plain
     along = code == "wrong_axis" and names[0].code in _OF_TERMS  # what is summed so may be nothing
     let_in = code == "ignores_cotangent" and names[0].code == "not_linear"  # a term is constant
-    better = needless or lost or piece or there or turned or let_in or along
+    told = {code, names[0].code} == set(_OF_TERMS)  # whether it was computed, the edit tells
+    better = told or needless or lost or piece or there or turned or let_in or along
     first = plainly or names[0].code == code or better
     if known is not None and not (first or second):
         return names

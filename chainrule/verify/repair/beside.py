@@ -39,6 +39,13 @@ class Beside:
         """Those of them that have the shape of the value."""
         return [k for k in self.names if all(a.shape == e.shape for e, a in self._pairs(k))]
 
+    @property
+    def masks(self) -> list[str]:
+        """Those of them that hold nothing but zeros and ones."""
+        return [
+            k for k in self.partners if all(set(np.unique(t[k])) <= {0, 1} for t in self.arrays)
+        ]
+
     @cached_property
     def shape(self) -> Shape:
         """The value's shape, in the first turn."""

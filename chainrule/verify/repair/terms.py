@@ -41,10 +41,10 @@ _SUMS = (
     "{a} * ({e} * {a}).sum({ax})",
     "({e} * {a}).sum({ax})",
     "{a} * {e}.sum({ax})",
-    "{a} * ({e} * {a}).sum({ax}) / {a}.sum({ax})",
 )
-"""Terms of softmax and of normalisations, along an axis; the last one is a mean over what a mask
-has left, or weights."""
+"""Terms of softmax and of normalisations, along an axis."""
+_OVER_MASK = "{a} * ({e} * {a}).sum({ax}) / {a}.sum({ax})"
+"""The mean over what a mask has left."""
 _TERMS = ("{a}", "{e} * {a}", "{e} * {a} ** 2")
 _OUTER = 0.8
 """How unlikely it is that the product of a vector with itself is missing in a square matrix."""
@@ -168,8 +168,9 @@ def _beside_own(lab: Lab, terms: list[_Term], own: Effect) -> list[int]:
 def _terms(scene: Scene, response: Response, beside: Beside) -> Iterator[_Term]:
     node, shape = response.node, beside.shape
     here, atom = as_part(scene.draft, node, MUL), as_part(scene.draft, node, ATOM)
-    for row in _SUMS:
-        for name in beside.partners if "{a}" in row else [""]:
+    for row in (*_SUMS, _OVER_MASK):
+        names = beside.masks if row == _OVER_MASK else beside.partners
+        for name in names if "{a}" in row else [""]:
             for axes in axes_of(shape):
                 value = beside.each(row_of(row, f"axis={axes}, keepdims=True"), name)
                 if value is not None:

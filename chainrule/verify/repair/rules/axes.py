@@ -23,6 +23,7 @@ def other_axis(scene: Scene) -> Iterator[Edit]:
             here, given = scene.draft.src(axis), origin(scene.draft, axis)
             for text in _choices(scene, ndim):
                 more = text.startswith("(") and here in text.strip("()").split(", ")
+                more = more and called(node) == "sum"
                 code, cost = ("not_summed", 1.1) if more else ("wrong_axis", 1.0)
                 for place in dict.fromkeys((given, axis)):  # All who read its name, or this one.
                     yield scene.put(place, text, code, cost + 0.2 * ("(" in text))

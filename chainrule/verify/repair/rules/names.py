@@ -25,6 +25,8 @@ _AS_KEPT = 0.4
 _AS_ARGUMENTS = 0.6
 """How likely it is that gradients are asked for in the order of arguments that their names say."""
 
+_MEANT = 0.35
+"""How much unlikelier it is that a size was not to be taken: it is, to stay in range."""
 _READ = (ast.Name, ast.Attribute, ast.Subscript)
 """What reads a value that is there."""
 
@@ -39,7 +41,8 @@ def other_name(scene: Scene) -> Iterator[Edit]:
         for name, value in scene.arrays_at(node).items():
             if name != here and shape_of(value) == shape:
                 code = _code(scene, node, name)
-                yield scene.put(node, name, code, 1.3 + 0.3 * (not name.isidentifier()))
+                meant = _MEANT * (code == "one_sided")
+                yield scene.put(node, name, code, 1.3 + meant + 0.3 * (not name.isidentifier()))
 
 
 def other_cotangent(scene: Scene) -> Iterator[Edit]:
@@ -86,7 +89,8 @@ def _code(scene: Scene, node: ast.expr, name: str) -> str:
     made = isinstance(node, ast.Call) and not inside & (set(scene.arrays) - scene.cotangents)
     if not made or name not in scene.cotangents:
         return "wrong_value"
-    return "not_linear" if name in inside else "ignores_cotangent"
+    ones = isinstance(node, ast.Call) and called(node).endswith("_like")
+    return "not_linear" if name in inside and not ones else "ignores_cotangent"
 
 
 def exchanged(scene: Scene) -> Iterator[Edit]:

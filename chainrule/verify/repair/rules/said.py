@@ -40,6 +40,7 @@ def as_in_forward(scene: Scene) -> Iterator[Edit]:
         for text in dict.fromkeys([_NAME.sub(lambda m: held.get(m[0], m[0]), t) for t in texts]):
             if text != (here := ast.unparse(value)):
                 apart = _BY_SIGN.search(text) and not _BY_SIGN.search(here)
+                apart = apart or ("abs(" in here and "abs(" not in text)
                 yield scene.put(value, text, "one_sided" if apart else "wrong_value", 1.2)
 
 

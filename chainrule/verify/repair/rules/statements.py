@@ -117,7 +117,8 @@ def left_out(scene: Scene) -> Iterator[Edit]:
                 held = plain(scene.value(value))
                 if name in inside:
                     nothing = held is not None and not np.any(held)
-                    yield removed(scene.draft, node, "dropped" if nothing else "wrong_value", 1.2)
+                    bent = "not_linear" if name in scene.cotangents else "wrong_value"
+                    yield removed(scene.draft, node, "dropped" if nothing else bent, 1.2)
             case ast.Assign(targets=[ast.Subscript()]) | ast.AugAssign(target=ast.Subscript()):
                 yield removed(scene.draft, node, "region", 1.5)
             case _:
@@ -133,9 +134,12 @@ def unused(scene: Scene) -> Iterator[Edit]:
         shape, (start, _) = scene.shape(node.value), scene.draft.span(node)
         for name, value in scene.arrays_at(node.value).items():
             if shape and name.isidentifier() and shape_of(value) == shape:
+                held = plain(value)
+                nothing = held is not None and not np.any(held)
+                code = "dropped" if nothing else "missing_term"
                 for sign, cost in (("+=", 0.9), ("=", 1.0)):
                     says = f"what `{scene.draft.src(node.value)}` gives is used"
-                    yield Edit(start, start, f"{name} {sign} ", "missing_term", cost, says)
+                    yield Edit(start, start, f"{name} {sign} ", code, cost, says)
 
 
 def _operator(

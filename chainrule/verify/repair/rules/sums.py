@@ -49,12 +49,14 @@ def summed_within(scene: Scene) -> Iterator[Edit]:
         factor = isinstance(parent, ast.BinOp | ast.AugAssign) or node in scene.roots
         if not here or not factor or not scene.flows(node) or not scene.is_array(node):
             continue
+        product = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.MatMult)
+        code = "not_summed" if product else "missing_term"
         for axis in [-1, *range(len(here) - 1)]:
             for name in ("sum", "mean"):
                 call = (
                     f"{as_part(scene.draft, node, ATOM)}.{name}({scene.dialect.along(axis, True)})"
                 )
-                yield scene.put(node, call, "missing_term", 1.45 + 0.1 * (name == "mean"))
+                yield scene.put(node, call, code, 1.45 + 0.1 * (name == "mean"))
 
 
 def total_of_the_other(scene: Scene) -> Iterator[Edit]:
