@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import linecache
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -20,12 +21,11 @@ from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import attributes
 from chainrule.verify.arrays.methods import methods_of
 from chainrule.verify.arrays.network import error_with, run_told
-from chainrule.verify.diagnose.forward_text import in_place
+from chainrule.verify.diagnose.forward_text import function_at, in_place
 from chainrule.verify.finding import Correction, Finding, Name
 from chainrule.verify.place import Place
 from chainrule.verify.reading import place_of
 from chainrule.verify.subject import Array
-from chainrule.verify.trees import tree_of_file
 
 _KEPT = "_kept_by_this_call"
 """Where a layer that is tried keeps what its own call has left."""
@@ -160,12 +160,10 @@ def _place(common: Common) -> Place | None:
     the one that writes into it, or else the one that keeps it."""
     for method in _methods(common.cls):
         start = place_of(method)
-        if start is None:
-            continue
-        tree = next((f for f in _functions(start) if f.name == method.__name__), None)
+        tree = function_at(start)
         statements = [] if tree is None else [n for n in ast.walk(tree) if isinstance(n, ast.stmt)]
         at = [s for s in statements if _keeps(s, common)]
-        if at:
+        if at and start is not None:
             return replace(start, line=min(s.lineno for s in at), function=method.__qualname__)
     return None
 
@@ -176,12 +174,6 @@ def _methods(cls: Any) -> Iterator[Any]:
     for name, x in _space(cls).items():
         if callable(x) and name not in ("__init__", methods[1]):
             yield x
-
-
-def _functions(start: Place) -> Iterator[ast.FunctionDef]:
-    for node in ast.walk(tree_of_file(start.file)):
-        if isinstance(node, ast.FunctionDef) and node.lineno <= start.line <= node.body[0].lineno:
-            yield node
 
 
 def _keeps(statement: ast.stmt, common: Common) -> bool:
@@ -196,11 +188,16 @@ def _keeps(statement: ast.stmt, common: Common) -> bool:
 
 
 def _on_object(place: Place, common: Common) -> tuple[str, str]:
-    """The line, and the line with the attribute on the object; nothing for shared memory."""
+    """The line, and the line with the attribute on the object; nothing for shared memory, nor where
+    other lines would have to change with it."""
     line = linecache.getline(place.file, place.line).rstrip("\n")
+    text = inspect.getsource(common.cls)
+    if not common.of_class or len(common.names) != 1:
+        return "", ""
+    (name,) = common.names
     owners = (common.cls.__name__, "type(self)", "self.__class__", "cls")
-    for owner in owners if common.of_class else ():
-        for name in common.names:
-            if line.count(f"{owner}.{name}") == 1:
-                return line, line.replace(f"{owner}.{name}", f"self.{name}")
-    return "", ""
+    held = [f"{owner}.{name}" for owner in owners]
+    there = next((h for h in held if h in line), "")
+    if not there or sum([text.count(h) for h in held]) != 1:
+        return "", ""
+    return line, line.replace(there, f"self.{name}")

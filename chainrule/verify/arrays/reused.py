@@ -154,7 +154,7 @@ def _said(finding: Finding, layer: Reused, error: float) -> Finding:
     correction = Correction(formula, rechecked=True, error=error)
     if read is not None:
         line = linecache.getline(read.file, read.line).rstrip("\n")
-        correction = replace(correction, before=line, after=_taken(line), place=read)
+        correction = replace(correction, before=line, after=_taken(line, layer.kept), place=read)
     return replace(
         finding,
         names=(Name("stale", because, rank=1.0),),
@@ -185,19 +185,29 @@ def _place(layer: Reused) -> Place | None:
 
 
 def _last_read(layer: Reused) -> Place | None:
-    """Where the backward reads the last of what all calls have kept, and leaves it there."""
+    """Where the backward reads the last of what all calls have kept, and leaves it there, if it
+    does so once: else no single line is the mistake."""
     start = place_of(getattr(layer.cls, layer.methods[1]))
     tree = None if start is None else function_at(start)
-    for node in ast.walk(tree) if tree is not None else ():
-        match node:
-            case ast.Subscript(value=ast.Attribute(attr=name), slice=ast.UnaryOp() as at):
-                if start is not None and name in layer.kept and ast.unparse(at) == "-1":
-                    return replace(start, line=node.lineno)
-            case _:
-                continue
-    return None
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.Subscript)] if tree is not None else []
+    read = [n for n in nodes if _is_last_of(n, layer.kept)]
+    if start is None or len(read) != 1 or ast.unparse(read[0]) not in _line(start, read[0]):
+        return None
+    return replace(start, line=read[0].lineno)
 
 
-def _taken(line: str) -> str:
+def _is_last_of(node: ast.Subscript, kept: tuple[str, ...]) -> bool:
+    """Whether it is the last element of one of some attributes."""
+    named = isinstance(node.value, ast.Attribute) and node.value.attr in kept
+    return named and ast.unparse(node.slice) == "-1"
+
+
+def _line(start: Place, node: ast.expr) -> str:
+    return linecache.getline(start.file, node.lineno).rstrip("\n")
+
+
+def _taken(line: str, kept: tuple[str, ...]) -> str:
     """The line, which takes the last one off."""
-    return line.replace("[-1]", ".pop()", 1)
+    for name in kept:
+        line = line.replace(f".{name}[-1]", f".{name}.pop()")
+    return line
