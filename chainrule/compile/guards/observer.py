@@ -35,6 +35,8 @@ _followed: dict[str, bool] = {}
 def is_followed(code: CodeType, names: dict[str, Any]) -> bool:
     """Whether code, whose global names are these, is followed: the user's, and layers of ours."""
     file = code.co_filename
+    if file.startswith("<frozen "):  # Python itself
+        return False
     if file[:1] == "<":  # made from text: by a dataclass, or typed by the user
         return not _is_engine(names.get("__name__") or "")
     known = _followed.get(file)

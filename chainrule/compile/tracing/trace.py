@@ -18,6 +18,7 @@ from weakref import ref
 
 import numpy as np
 
+from chainrule.compile.guards.following import unfollowed
 from chainrule.compile.guards.notes import Notes
 from chainrule.compile.tracing.lift import GradSlot, Lift, Number
 from chainrule.compile.tracing.weak import apply_weak, is_weak, strong, weak_placeholder
@@ -67,6 +68,10 @@ class Tracer:
 
     def __call__(self, op: Op, xs: Sequence[Any]) -> Any:
         """Record `op`; the tensors among `xs` that the function reaches by itself are lifted."""
+        with unfollowed():
+            return self._record(op, xs)
+
+    def _record(self, op: Op, xs: Sequence[Any]) -> Any:
         weak = False
         if self.notes is not None and any(isinstance(x, Variable) for x in xs):
             xs = [self.standing_for(x) for x in xs]
