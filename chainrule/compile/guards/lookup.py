@@ -77,8 +77,11 @@ def attribute(x: Any, name: str) -> Found:
     if isinstance(x, ModuleType):
         names = vars(x)
         value = names.get(name, ABSENT)
-        found.dicts.append((names, value))
-        found.value = UNKNOWN if value is ABSENT else value
+        if value is not ABSENT:
+            found.dicts.append((names, value))
+            found.value = value
+    elif name == "__dict__":
+        found.value = own_names(x) or UNKNOWN
     elif isinstance(x, type):
         value = _in_classes(x, name, found)
         _unbind(value, found)
@@ -106,6 +109,10 @@ def _of_object(x: Any, name: str, found: Found) -> None:
             found.value = mine
             return
         found.dicts.append((names, ABSENT))
+    elif value is ABSENT and not hasattr(type(x), "__getattr__"):
+        found.value = getattr(x, name, UNKNOWN)  # an attribute that only its class's code knows
+        found.slot = True
+        return
     _unbind(value, found)
 
 

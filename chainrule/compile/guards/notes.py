@@ -7,6 +7,7 @@ read it from an outer one. What it makes by itself it would make again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextvars import ContextVar
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, final
 
@@ -27,7 +28,7 @@ from chainrule.compile.guards.places import (
     expected,
 )
 from chainrule.compile.guards.random_state import random_state
-from chainrule.compile.guards.values import is_atom
+from chainrule.compile.guards.values import is_atom, kept
 from chainrule.errors import TraceError, describe
 from chainrule.node import Variable
 from chainrule.provenance import location
@@ -163,7 +164,8 @@ class Notes:
         for names, _ in found.dicts:
             self.entry(names, name, text)
         if found.slot and self._can_change(found.value):
-            self._ask(lambda: getattr(x, name, ABSENT), found.value, Reading(text, self.line))
+            weak = kept(x, self.guards.gone)
+            self._ask(lambda: getattr(weak(), name, UNKNOWN), found.value, Reading(text, self.line))
         if found.value is not UNKNOWN:
             self.add(found.value, text)
         return found
@@ -205,7 +207,9 @@ class Notes:
     def _whole_object(self, x: Any, deep: bool) -> None:
         """All that an object holds that is no list and no plain dictionary."""
         reading = self._reading(x)
-        if isinstance(x, Set):
+        if isinstance(x, ContextVar):
+            self.answer(lambda: x.get(ABSENT), x.get(ABSENT), reading.name)  # pyright: ignore[reportUnknownMemberType, reportUnknownLambdaType]
+        elif isinstance(x, Set):
             self._ask(lambda: frozenset(x), frozenset(x), reading)  # pyright: ignore[reportUnknownArgumentType]
         elif isinstance(x, Mapping):
             self._ask(lambda: _flat(x), _flat(x), reading)  # pyright: ignore[reportUnknownArgumentType]
@@ -214,10 +218,7 @@ class Notes:
             for part in x:  # pyright: ignore[reportUnknownVariableType]
                 self.add(part, reading.name)
         elif deep and (names := own_names(x)) is not None and not _is_ours(x):
-            for key in list(names):
-                found = self.attribute(x, key)
-                if found.value is not UNKNOWN:
-                    self.contents(found.value, deep=True)
+            self._whole_names(names, reading.name, deep)
 
     def answer(self, ask: Callable[[], Any], value: Any, name: str) -> None:
         """Something without effect was asked: a context variable, say."""

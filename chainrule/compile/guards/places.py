@@ -31,7 +31,7 @@ class Reading:
 
 
 @final
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Expected:
     """What was found under one key, and where it was read."""
 
@@ -81,7 +81,7 @@ def _takes(tensor: Any, found: Any) -> bool:
 
 
 @final
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Names(Place):
     """Entries of a dictionary: of a module's names, an object's attributes, or the user's own.
 
@@ -111,7 +111,7 @@ class Names(Place):
 
 
 @final
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Items(Place):
     """A list's length, and those of its items that were read."""
 
@@ -138,7 +138,7 @@ class Items(Place):
 
 
 @final
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Closure(Place):
     """A variable of an enclosing function."""
 
@@ -162,7 +162,7 @@ class Closure(Place):
 
 
 @final
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Answer(Place):
     """What a function that has no effect answers: an attribute that lies in no dictionary, the
     items of a set, the value of a context variable."""
@@ -189,7 +189,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 @final
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Elements(Place):
     """The elements of an array of which the function did more than hand them to ops."""
 

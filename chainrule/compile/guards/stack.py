@@ -97,7 +97,7 @@ class Frame:
         if i is None:
             self.stack.clear()
             return
-        rule = _RULES.get(i.opname)
+        rule = RULES.get(i.opname)
         if rule is not None:
             rule(self, i)
         else:
@@ -458,7 +458,7 @@ def _build(f: Frame, i: Any) -> None:
     f.push(UNKNOWN)
 
 
-_RULES: dict[str, Any] = {
+RULES: dict[str, Any] = {
     "LOAD_CONST": _load_const, "LOAD_SMALL_INT": _load_const,
     "LOAD_FAST": _load_fast, "LOAD_FAST_CHECK": _load_fast, "LOAD_FAST_BORROW": _load_fast,
     "LOAD_FAST_LOAD_FAST": _load_fast, "LOAD_FAST_BORROW_LOAD_FAST_BORROW": _load_fast,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from operator import attrgetter, is_
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -71,15 +72,8 @@ def _run(tracer: Tracer, left: Left, leaves: Sequence[Any], call: Call) -> None:
         observer = Observer(tracer.notes, call.roots)
         with noted() as chance, observer.following():
             result = call(dict(enumerate(given)))
-        left.guards = observer.finish()
         refuse_draws(chance)
         left.guards = observer.finish()
-        if chance.python is not None or chance.numpy is not None:
-            source = "random" if chance.python is not None else "numpy.random"
-            raise TraceError(
-                f"a compiled function draws from {source}: that would happen while it is traced, "
-                "and never again. Draw from a chainrule Generator, or outside"
-            )
         found, left.structure = flatten(result)
         for x in found:
             left.results.append(_noted(tracer, left, x))
@@ -144,14 +138,15 @@ def _modes_guarded(tracer: Tracer) -> Generator[None]:
 
 def _guard(hooks: Any, modes: dict[Any, bool]) -> Callable[[], bool]:
     """Whether the modules are in these modes: they are looked at when some module was switched."""
-    modules, were = list(modes), list(modes.values())
+    modules, were = [ref(m) for m in modes], list(modes.values())
     held = hooks.switches
 
     def guard() -> bool:
         nonlocal held
         if held != hooks.switches:
             now = hooks.switches
-            if not all(map(is_, map(_training, modules), were)):
+            there = [m() for m in modules]
+            if None in there or not all(map(is_, map(_training, there), were)):
                 return False
             held = now
         return True

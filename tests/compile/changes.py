@@ -1,0 +1,712 @@
+"""Programs in which something that a function reads, and that is no tensor, changes between calls.
+
+`program(wrap)` makes the function, `wrap` being `cr.jit` or nothing; it gives what to call, and
+what to do between calls.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextvars
+import enum
+import functools
+import itertools
+import os
+import random
+import threading
+import time
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+import chainrule as cr
+from chainrule import Value, nn
+
+Wrap = Callable[[Any], Any]
+Program = Callable[[Wrap], tuple[Callable[..., Any], Callable[[int], None]]]
+PROGRAMS: dict[str, Program] = {}
+SETTINGS: dict[str, Any] = {}
+"""What one program reads and another writes would be the same names: each clears it first."""
+SCALE: Any = 1.0
+ARRAY: Any = np.zeros(3)
+_MODULE = types.ModuleType("settings")
+
+
+def program(f: Program) -> Program:
+    """Count f among the programs."""
+    PROGRAMS[f.__name__] = f
+    return f
+
+
+def nothing(i: int) -> None:
+    """Between calls, nothing happens."""
+
+
+@program
+def attribute_of_a_class(wrap: Wrap) -> Any:
+    class S:
+        k = 2.0
+
+    def change(i: int) -> None:
+        S.k = float(i)
+
+    return wrap(lambda x: x * S.k), change
+
+
+@program
+def attribute_of_an_object(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace(k=1, deep=types.SimpleNamespace(k=[1, 2]))
+
+    def change(i: int) -> None:
+        s.deep.k[0] = i
+
+    return wrap(lambda x: x * s.k + s.deep.k[0]), change
+
+
+@program
+def attribute_in_slots(wrap: Wrap) -> Any:
+    class S:
+        __slots__ = ("k",)
+
+    s = S()
+    s.k = 1.0
+
+    def change(i: int) -> None:
+        s.k = i * 0.5
+
+    return wrap(lambda x: x * s.k), change
+
+
+@program
+def attribute_that_begins_to_hide_the_classs(wrap: Wrap) -> Any:
+    class S:
+        k = 2.0
+
+    s = S()
+
+    def change(i: int) -> None:
+        if i == 2:
+            s.k = 7.0
+
+    return wrap(lambda x: x * s.k), change
+
+
+@program
+def property_of_an_attribute(wrap: Wrap) -> Any:
+    class S:
+        def __init__(self) -> None:
+            self.inner = 1.0
+
+        @property
+        def k(self) -> float:
+            return self.inner * 2
+
+    s = S()
+
+    def change(i: int) -> None:
+        s.inner = float(i)
+
+    return wrap(lambda x: x * s.k), change
+
+
+@program
+def global_name(wrap: Wrap) -> Any:
+    def change(i: int) -> None:
+        global SCALE
+        SCALE = i + 0.5
+
+    change(0)
+    return wrap(lambda x: x * SCALE), change
+
+
+@program
+def global_number_of_another_type(wrap: Wrap) -> Any:
+    def change(i: int) -> None:
+        global SCALE
+        SCALE = (1, 1.0, True, 2)[i % 4]
+
+    change(0)
+    return wrap(lambda x: cr.sum(x * 2) if type(SCALE) is int else x), change
+
+
+@program
+def attribute_of_a_module(wrap: Wrap) -> Any:
+    def change(i: int) -> None:
+        _MODULE.k = i
+
+    change(0)
+    return wrap(lambda x: x + _MODULE.k), change
+
+
+@program
+def variable_of_an_enclosing_function(wrap: Wrap) -> Any:
+    k = 1.0
+
+    def change(i: int) -> None:
+        nonlocal k
+        k = float(i)
+
+    return wrap(lambda x: x * k), change
+
+
+@program
+def variable_two_functions_out(wrap: Wrap) -> Any:
+    k = 1.0
+
+    def f(x: Any) -> Any:
+        inner = lambda v: v * k
+        return cr.grad(lambda v: cr.sum(inner(v) * v))(x)
+
+    def change(i: int) -> None:
+        nonlocal k
+        k = float(i)
+
+    return wrap(f), change
+
+
+@program
+def variable_of_a_helper(wrap: Wrap) -> Any:
+    k = 1.0
+
+    def helper(x: Any) -> Any:
+        return x * k
+
+    def change(i: int) -> None:
+        nonlocal k
+        k = float(i)
+
+    return wrap(functools.partial(lambda h, x: h(x) + 1, helper)), change
+
+
+@program
+def entry_of_a_dictionary(wrap: Wrap) -> Any:
+    SETTINGS.clear()
+
+    def change(i: int) -> None:
+        SETTINGS["k"] = i
+
+    change(1)
+    return wrap(lambda x: x * SETTINGS["k"]), change
+
+
+@program
+def entry_that_may_be_missing(wrap: Wrap) -> Any:
+    SETTINGS.clear()
+
+    def change(i: int) -> None:
+        if i % 2:
+            SETTINGS["bias"] = i
+        else:
+            SETTINGS.pop("bias", None)
+
+    return wrap(lambda x: x + SETTINGS.get("bias", 10) + ("bias" in SETTINGS)), change
+
+
+@program
+def entries_one_after_the_other(wrap: Wrap) -> Any:
+    d = {"a": 1.0}
+
+    def f(x: Any) -> Any:
+        for name, value in d.items():
+            x = x * value + len(name)
+        return x
+
+    def change(i: int) -> None:
+        d["b" * i] = 2.0
+
+    return wrap(f), change
+
+
+@program
+def items_of_a_list(wrap: Wrap) -> Any:
+    ks = [1.0, 2.0]
+
+    def f(x: Any) -> Any:
+        for k in ks:
+            x = x * k
+        return x + ks[-1]
+
+    def change(i: int) -> None:
+        ks[i % 2] = i + 1.0
+
+    return wrap(f), change
+
+
+@program
+def length_of_a_list(wrap: Wrap) -> Any:
+    ks: list[float] = []
+
+    def change(i: int) -> None:
+        ks.append(0.0)
+
+    return wrap(lambda x: x * (1 + len(ks))), change
+
+
+@program
+def members_of_a_set(wrap: Wrap) -> Any:
+    members = {1}
+
+    def change(i: int) -> None:
+        members.add(i + 5)
+
+    return wrap(lambda x: x * sum(members)), change
+
+
+@program
+def what_a_deque_holds(wrap: Wrap) -> Any:
+    last = collections.deque([1.0, 2.0], maxlen=2)
+
+    def change(i: int) -> None:
+        last.append(float(i))
+
+    return wrap(lambda x: x * last[0] + sum(last)), change
+
+
+@program
+def default_of_an_argument(wrap: Wrap) -> Any:
+    def f(x: Any, ks: Any = [1.0]) -> Any:  # noqa: B006 - what is tested
+        return x * ks[0]
+
+    def change(i: int) -> None:
+        f.__defaults__[0][0] = float(i)
+
+    return wrap(f), change
+
+
+@program
+def defaults_of_a_helper(wrap: Wrap) -> Any:
+    def helper(x: Any, k: float = 1.0) -> Any:
+        return x * k
+
+    def change(i: int) -> None:
+        helper.__defaults__ = (float(i),)
+
+    return wrap(lambda x: helper(x)), change
+
+
+@program
+def helper_that_is_replaced(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace(act=cr.tanh)
+
+    def change(i: int) -> None:
+        s.act = (cr.tanh, cr.sin, cr.exp)[i % 3]
+
+    return wrap(lambda x: s.act(x)), change
+
+
+@program
+def method_that_is_replaced(wrap: Wrap) -> Any:
+    class S:
+        def f(self, x: Any) -> Any:
+            return x * 2
+
+    s = S()
+
+    def change(i: int) -> None:
+        S.f = lambda self, x: x * i
+
+    return wrap(lambda x: s.f(x)), change
+
+
+@program
+def array_that_is_written_to(wrap: Wrap) -> Any:
+    a = np.ones(3)
+
+    def change(i: int) -> None:
+        a[i % 3] = i
+
+    return wrap(lambda x: x * a), change
+
+
+@program
+def array_that_numpy_reads(wrap: Wrap) -> Any:
+    a = np.ones(4)
+
+    def change(i: int) -> None:
+        a[i % 4] = i + 2
+
+    return wrap(lambda x: x * a[1:] + float(a.sum())), change
+
+
+@program
+def array_under_a_name(wrap: Wrap) -> Any:
+    def change(i: int) -> None:
+        global ARRAY
+        ARRAY = np.arange(3.0) + i if i < 3 else np.ones(1)
+
+    change(0)
+    return wrap(lambda x: cr.sum(x * ARRAY)), change
+
+
+@program
+def arrays_in_a_list(wrap: Wrap) -> Any:
+    batches = [np.ones(3), np.arange(3.0)]
+
+    def change(i: int) -> None:
+        batches[0] = np.full(3, float(i))
+        batches[1][0] = i
+
+    return wrap(lambda x: cr.stack([x * b for b in batches])), change
+
+
+@program
+def array_made_a_tensor(wrap: Wrap) -> Any:
+    a = np.ones(3, np.float32)
+
+    def change(i: int) -> None:
+        a[:] = i
+
+    return wrap(lambda x: x * cr.tensor(a) + cr.asarray(a) * 2), change
+
+
+@program
+def mask_that_selects(wrap: Wrap) -> Any:
+    mask = np.array([True, False, True])
+
+    def change(i: int) -> None:
+        mask[1] = not mask[1]
+
+    return wrap(lambda x: cr.sum(cr.where(mask, x, 0)) + x[np.flatnonzero(mask)].sum()), change
+
+
+@program
+def tensor_under_a_name(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace(w=cr.tensor([1.0, 2.0, 3.0]))
+    old = [s.w]
+
+    def change(i: int) -> None:
+        s.w = s.w * 2
+        old.append(s.w)  # all stay alive
+
+    return wrap(lambda x: x * s.w), change
+
+
+@program
+def layer_that_is_exchanged(wrap: Wrap) -> Any:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            self.act: Any = nn.GELU()
+            self.norm = nn.LayerNorm(3)
+
+        def forward(self, x: Any) -> Any:
+            return self.norm(self.act(x))
+
+    net = Net()
+
+    def change(i: int) -> None:
+        if i == 2:
+            net.act = nn.ReLU()
+        net.norm.eps = 10.0**-i
+
+    return wrap(net), change
+
+
+@program
+def fields_of_a_dataclass(wrap: Wrap) -> Any:
+    @dataclass
+    class Config:
+        rate: float = 1.0
+        sizes: list[int] = field(default_factory=lambda: [1])
+
+    c = Config()
+
+    def change(i: int) -> None:
+        c.rate, c.sizes = c.rate + 1, [i]
+
+    return wrap(lambda x: x * c.rate + sum(c.sizes)), change
+
+
+@program
+def member_of_an_enumeration(wrap: Wrap) -> Any:
+    class Mode(enum.Enum):
+        A = 1
+        B = 2
+
+    s = types.SimpleNamespace(mode=Mode.A)
+
+    def change(i: int) -> None:
+        s.mode = Mode.B if i % 2 else Mode.A
+
+    return wrap(lambda x: x * s.mode.value if s.mode is Mode.A else -x), change
+
+
+@program
+def variable_of_the_environment(wrap: Wrap) -> Any:
+    os.environ["CHAINRULE_TEST_SCALE"] = "1"
+
+    def change(i: int) -> None:
+        os.environ["CHAINRULE_TEST_SCALE"] = str(i)
+
+    return wrap(lambda x: x * float(os.environ["CHAINRULE_TEST_SCALE"])), change
+
+
+@program
+def variable_of_a_context(wrap: Wrap) -> Any:
+    scale: Any = contextvars.ContextVar("scale", default=1.0)
+
+    def change(i: int) -> None:
+        scale.set(float(i))
+
+    return wrap(lambda x: x * scale.get()), change
+
+
+@program
+def variable_of_a_thread(wrap: Wrap) -> Any:
+    local = threading.local()
+    local.k = 1.0
+
+    def change(i: int) -> None:
+        local.k = float(i)
+
+    return wrap(lambda x: x * local.k), change
+
+
+@program
+def attribute_by_getattr(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace(a=1.0, b=5.0)
+
+    def change(i: int) -> None:
+        s.a += 1
+        if i == 2:
+            del s.b
+
+    return wrap(lambda x: x * getattr(s, "a") + getattr(s, "b", 0.0)), change  # noqa: B009
+
+
+@program
+def attributes_by_vars(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace(a=1.0)
+
+    def change(i: int) -> None:
+        s.__dict__[f"b{i}"] = 2.0
+
+    return wrap(lambda x: x * sum(vars(s).values())), change
+
+
+@program
+def static_object_that_changes(wrap: Wrap) -> Any:
+    class Config:
+        k = 1.0
+
+    c = Config()
+    f = wrap(lambda x, c: x * c.k)
+
+    def change(i: int) -> None:
+        c.k = float(i)
+
+    return lambda x: f(x, c), change
+
+
+@program
+def counter_in_the_function(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace(n=0)
+
+    def f(x: Any) -> Any:
+        s.n += 1
+        return x * s.n
+
+    return wrap(f), nothing
+
+
+@program
+def counter_in_a_variable(wrap: Wrap) -> Any:
+    n = 0
+
+    def f(x: Any) -> Any:
+        nonlocal n
+        n += 1
+        return x * n
+
+    return wrap(f), nothing
+
+
+@program
+def list_that_grows(wrap: Wrap) -> Any:
+    seen: list[int] = []
+
+    def f(x: Any) -> Any:
+        seen.append(1)
+        return x * len(seen)
+
+    return wrap(f), nothing
+
+
+@program
+def write_that_is_undone(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace(note="")
+
+    def f(x: Any) -> Any:
+        s.note = "ran"
+        return x
+
+    g = wrap(f)
+
+    def call(x: Any) -> Any:
+        return g(x) * len(s.note)
+
+    def change(i: int) -> None:
+        s.note = ""
+
+    return call, change
+
+
+@program
+def memo_that_the_function_fills(wrap: Wrap) -> Any:
+    memo: dict[int, float] = {}
+
+    def f(x: Any) -> Any:
+        if 3 not in memo:
+            memo[3] = 2.0
+        return x * memo[3]
+
+    def change(i: int) -> None:
+        if i == 3:
+            memo[3] = 5.0
+
+    return wrap(f), change
+
+
+@program
+def values_and_a_number(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace(k=1.0)
+    f = wrap(lambda v: v * s.k + v)
+
+    def change(i: int) -> None:
+        s.k = float(i)
+
+    return lambda x: f(Value(float(x.sum().item()))).data, change
+
+
+@program
+def numbers_in_a_comprehension(wrap: Wrap) -> Any:
+    ks = [1.0, 2.0, 3.0]
+
+    def f(x: Any) -> Any:
+        return cr.sum(cr.stack([x * k for k in ks if k > 1])) + sum(k * k for k in ks)
+
+    def change(i: int) -> None:
+        ks[0] += 1
+
+    return wrap(f), change
+
+
+@program
+def shapes_from_a_setting(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace(n=1)
+
+    def change(i: int) -> None:
+        s.n = i
+
+    return wrap(lambda x: cr.tile(x, (s.n,)) + cr.ones(3 * s.n)), change
+
+
+@program
+def text_that_chooses(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace(kind="relu")
+
+    def f(x: Any) -> Any:
+        match s.kind:
+            case "relu":
+                return cr.relu(x)
+            case "tanh":
+                return cr.tanh(x)
+            case _:
+                return x
+
+    def change(i: int) -> None:
+        s.kind = ("relu", "tanh", "none")[i % 3]
+
+    return wrap(f), change
+
+
+# --- Programs that are refused ------------------------------------------------------------------
+
+REFUSED: dict[str, Callable[[], Callable[[Any], Any]]] = {}
+
+
+def refused(f: Callable[[], Callable[[Any], Any]]) -> Any:
+    """Count what f makes among the functions that cannot be compiled."""
+    REFUSED[f.__name__] = f
+    return f
+
+
+@refused
+def generator_of_numpy() -> Any:
+    rng = np.random.default_rng(0)
+    return lambda x: x + rng.normal()
+
+
+@refused
+def generator_of_numpy_in_an_object() -> Any:
+    s = types.SimpleNamespace(rng=np.random.default_rng(0))
+    return lambda x: x + s.rng.permutation(3)
+
+
+@refused
+def generator_of_python() -> Any:
+    rng = random.Random(0)
+    return lambda x: x * rng.random()
+
+
+@refused
+def global_generators() -> Any:
+    return lambda x: x * random.random() * np.random.rand()
+
+
+@refused
+def generator_without_a_seed() -> Any:
+    return lambda x: x + np.random.default_rng().normal()
+
+
+@refused
+def generator_handed_on() -> Any:
+    rng = np.random.default_rng(0)
+
+    def draw(how: Any) -> float:
+        return float(how.normal())
+
+    return lambda x: x + draw(rng)
+
+
+@refused
+def clock() -> Any:
+    return lambda x: x * time.time()
+
+
+@refused
+def calendar() -> Any:
+    return lambda x: x * datetime.now().second
+
+
+@refused
+def iterator() -> Any:
+    it = iter([1.0, 2.0, 3.0, 4.0])
+    return lambda x: x * next(it)
+
+
+@refused
+def counter_of_itertools() -> Any:
+    s = types.SimpleNamespace(count=itertools.count())
+    return lambda x: x * next(s.count)
+
+
+@refused
+def loop_over_a_generator() -> Any:
+    batches = zip([1.0, 2.0], [3.0, 4.0], strict=True)
+
+    def f(x: Any) -> Any:
+        for a, b in batches:
+            return x * a * b
+        return x
+
+    return f
+
+
+@refused
+def large_array_that_numpy_reads() -> Any:
+    a = np.ones(100_000)
+    return lambda x: x * a[::2].sum()
