@@ -623,6 +623,166 @@ def text_that_chooses(wrap: Wrap) -> Any:
     return wrap(f), change
 
 
+@program
+def item_at_a_computed_place(wrap: Wrap) -> Any:
+    layers = [types.SimpleNamespace(k=1.0), types.SimpleNamespace(k=2.0)]
+
+    def f(x: Any) -> Any:
+        for i in range(2):
+            x = x * layers[(i + 1) % 2].k
+        return x
+
+    def change(i: int) -> None:
+        layers[i % 2].k = float(i)
+
+    return wrap(f), change
+
+
+@program
+def object_out_of_a_call(wrap: Wrap) -> Any:
+    settings = {"a": types.SimpleNamespace(k=1.0), "b": types.SimpleNamespace(k=[1.0])}
+
+    def f(x: Any) -> Any:
+        return x * settings.get("a").k + max(settings.items())[1].k[0:1][0]
+
+    def change(i: int) -> None:
+        settings["a"].k = 0.5 * i
+        settings["b"].k[0] = float(i)
+
+    return wrap(f), change
+
+
+@program
+def names_of_a_module_as_a_dictionary(wrap: Wrap) -> Any:
+    def change(i: int) -> None:
+        global SCALE
+        SCALE = _MODULE.k = float(i)
+
+    change(0)
+    return wrap(lambda x: x * globals()["SCALE"] + vars(_MODULE)["k"]), change
+
+
+@program
+def object_in_a_partial(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace(k=1.0)
+    scale = functools.partial(lambda s, x: x * s.k, s)
+
+    def change(i: int) -> None:
+        s.k = float(i)
+
+    return wrap(lambda x: scale(x) + 1), change
+
+
+@program
+def attribute_that_may_be_missing(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace()
+
+    def change(i: int) -> None:
+        if i == 3:
+            s.k = 2.0
+
+    return wrap(lambda x: x * s.k if hasattr(s, "k") else x), change
+
+
+@program
+def attribute_missing_by_an_exception(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace()
+
+    def f(x: Any) -> Any:
+        try:
+            return x * s.k
+        except AttributeError:
+            return x + SETTINGS.get("none", 0)
+
+    def change(i: int) -> None:
+        if i == 3:
+            s.k = 2.0
+
+    return wrap(f), change
+
+
+@program
+def parameters_of_a_layer(wrap: Wrap) -> Any:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            self.a = cr.tensor([1.0], requires_grad=True)
+
+        def forward(self, x: Any) -> Any:
+            return x
+
+    net = Net()
+    old: list[Any] = []
+
+    def change(i: int) -> None:
+        old.append(net.a)
+        net.a = cr.tensor([float(i)], requires_grad=True)
+        if i == 3:
+            net.b = cr.tensor([2.0], requires_grad=True)
+
+    return wrap(lambda x: x * sum([p.sum() for p in net.parameters()])), change
+
+
+@program
+def tensors_in_a_dataclass(wrap: Wrap) -> Any:
+    @dataclass
+    class Weights:
+        w: Any
+
+    weights = Weights(cr.tensor([1.0, 2.0, 3.0]))
+    old: list[Any] = []
+
+    def change(i: int) -> None:
+        old.append(weights.w)
+        weights.w = weights.w + 1
+
+    return wrap(lambda x: cr.grad(lambda p: cr.sum(p.w * p.w * x))(weights).w), change
+
+
+@program
+def format_of_a_setting(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace(name="a")
+    table = {"k_a": 1.0, "k_b": 2.0, "k_c": 3.0}
+
+    def change(i: int) -> None:
+        s.name = "abc"[i % 3]
+
+    return wrap(lambda x: x * table[f"k_{s.name}"]), change
+
+
+@program
+def star_arguments(wrap: Wrap) -> Any:
+    settings, more = {"k": 1.0}, [2.0]
+
+    def helper(x: Any, b: float, *, k: float) -> Any:
+        return x * k + b
+
+    def change(i: int) -> None:
+        settings["k"] = float(i)
+        more[0] = 2.0 * i
+
+    return wrap(lambda x: helper(x, *more, **settings)), change
+
+
+@program
+def subclass_that_asks_its_base(wrap: Wrap) -> Any:
+    class Base:
+        k = 1.0
+
+        def scale(self, x: Any) -> Any:
+            return x * self.k
+
+    class S(Base):
+        def scale(self, x: Any) -> Any:
+            return super().scale(x) + super().k
+
+    s = S()
+
+    def change(i: int) -> None:
+        Base.k = float(i)
+
+    return wrap(lambda x: s.scale(x)), change
+
+
 # --- Programs that are refused ------------------------------------------------------------------
 
 REFUSED: dict[str, Callable[[], Callable[[Any], Any]]] = {}

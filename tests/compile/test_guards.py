@@ -16,7 +16,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.compile.calling.retracing import RetraceWarning
-from chainrule.compile.guards import stack
+from chainrule.compile.guards import instructions
 from tests.compile.changes import PROGRAMS, REFUSED
 
 CALLS = 5
@@ -52,7 +52,7 @@ def test_what_no_later_call_would_find_again_is_refused_with_its_line(name: str)
 
 
 def test_the_programs_would_show_a_reading_that_is_not_noted(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(stack.RULES, "LOAD_DEREF", lambda f, i: f.push(stack.UNKNOWN))
+    monkeypatch.setitem(instructions.RULES, "LOAD_DEREF", lambda f, i: f.push(instructions.UNKNOWN))
     with pytest.raises(AssertionError):
         test_a_change_between_calls_is_seen("variable_of_an_enclosing_function")
 

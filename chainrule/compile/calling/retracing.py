@@ -47,8 +47,7 @@ class Retraces:
                 )
 
     def note_change(self, name: str, reading: Reading, old: Any, new: Any) -> None:
-        """The function was traced because what it reads is another value: warn at the third time.
-        """
+        """The function was traced because what it reads has changed: warn at the third time."""
         self._changes[reading.name] += 1
         if self._changes[reading.name] == CHANGES:
             warnings.warn(

@@ -27,7 +27,7 @@ class Cells:
         if isinstance(f, MethodType):
             f = f.__func__
         elif isinstance(f, partial):
-            f = f.func  # pyright: ignore[reportUnknownMemberType]
+            f = f.func
         elif not isinstance(f, FunctionType | type):
             f = getattr(f, "__wrapped__", f)  # what `jit` and other decorators leave
         if not isinstance(f, FunctionType) or f.__closure__ is None:

@@ -1,12 +1,19 @@
 """Where an attribute comes from, found without running any code of the object's."""
 
+# Whatever a user's program holds is looked at here: nothing is known of its type.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 import gc
 from dataclasses import dataclass, field
 from types import (
     FunctionType,
-    GetSetDescriptorType, MappingProxyType, MemberDescriptorType, ModuleType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    ModuleType,
 )
 from typing import Any, final
 

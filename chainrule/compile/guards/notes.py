@@ -4,10 +4,16 @@ Only what was there before the trace counts: an object is *outer* if the functio
 read it from an outer one. What it makes by itself it would make again.
 """
 
+# Whatever a user's program holds is looked at here: nothing is known of its type.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextvars import ContextVar
+from dataclasses import is_dataclass
+from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, final
 
@@ -58,7 +64,7 @@ class Notes:
         self._names: dict[int, Names] = {}
         self._items: dict[int, Items] = {}
         self._cells: dict[int, CellType] = {}
-        self._whole: set[int] = set()
+        self._whole: set[tuple[int, Any]] = set()
         self._written: dict[tuple[int, Any], tuple[Any, Reading]] = {}
         self._slots: dict[int, list[Any]] = {}
         self._inspected: dict[int, Reading] = {}
@@ -86,12 +92,15 @@ class Notes:
         self._outer[id(x)] = x
         self._text[id(x)] = text
         if isinstance(x, tuple):
-            for i, part in enumerate(x):  # pyright: ignore[reportUnknownArgumentType]
+            for i, part in enumerate(x):
                 self.add(part, f"{text}[{i}]")
         elif type(x) is np.ndarray:
             self.arrays.setdefault(id(x), None)
         elif isinstance(x, MethodType):
             self.add(x.__self__, text)
+        elif isinstance(x, partial):
+            for part in (x.func, *x.args, *x.keywords.values()):
+                self.add(part, text)
         elif (state := random_state(x)) is not None:
             self._random.append((x, state, self._reading(x)))
 
@@ -175,24 +184,24 @@ class Notes:
 
     def contents(self, x: Any, *, deep: bool = False) -> None:
         """All that a container holds is read; of other objects, if `deep`, all attributes."""
-        if not self.is_outer(x) or id(x) in self._whole:
+        if not self.is_outer(x) or (id(x), deep) in self._whole or (id(x), True) in self._whole:
             return
         if isinstance(x, np.ndarray):
             self._inspected.setdefault(id(x), self._reading(x))
         elif isinstance(x, tuple):
-            for part in x:  # pyright: ignore[reportUnknownVariableType]
+            for part in x:
                 self.contents(part, deep=deep)
         elif type(x) is dict:
-            self._whole.add(id(x))
+            self._whole.add((id(x), deep))
             self._whole_names(x, self._text.get(id(x), "a dict"), deep)
         elif isinstance(x, list):
-            self._whole.add(id(x))
+            self._whole.add((id(x), deep))
             self._items_of(x)
-            for i, part in enumerate(x):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            for i, part in enumerate(x):
                 self.item(x, i)
                 self.contents(part, deep=deep)
         elif not isinstance(x, ModuleType | type | FunctionType | MethodType | Variable):
-            self._whole.add(id(x))
+            self._whole.add((id(x), deep))
             self._whole_object(x, deep)
 
     def _whole_names(self, x: dict[Any, Any], text: str, deep: bool) -> None:
@@ -208,17 +217,39 @@ class Notes:
         """All that an object holds that is no list and no plain dictionary."""
         reading = self._reading(x)
         if isinstance(x, ContextVar):
-            self.answer(lambda: x.get(ABSENT), x.get(ABSENT), reading.name)  # pyright: ignore[reportUnknownMemberType, reportUnknownLambdaType]
+            self.answer(lambda: x.get(ABSENT), x.get(ABSENT), reading.name)
         elif isinstance(x, Set):
-            self._ask(lambda: frozenset(x), frozenset(x), reading)  # pyright: ignore[reportUnknownArgumentType]
+            self._ask(lambda: frozenset(x), frozenset(x), reading)
         elif isinstance(x, Mapping):
-            self._ask(lambda: _flat(x), _flat(x), reading)  # pyright: ignore[reportUnknownArgumentType]
+            self._ask(lambda: _flat(x), _flat(x), reading)
         elif isinstance(x, Sequence) and not isinstance(x, str | bytes):
-            self._ask(lambda: list(x), list(x), reading)  # pyright: ignore[reportUnknownArgumentType]
-            for part in x:  # pyright: ignore[reportUnknownVariableType]
+            self._ask(lambda: list(x), list(x), reading)
+            for part in x:
                 self.add(part, reading.name)
-        elif deep and (names := own_names(x)) is not None and not _is_ours(x):
+        elif _is_ours(x):
+            return
+        elif (deep or is_dataclass(x)) and (names := own_names(x)) is not None:
             self._whole_names(names, reading.name, deep)
+
+    def public_contents(self, x: Any) -> None:
+        """All attributes of a layer, and of layers in it, are read; private ones are its own."""
+        names = own_names(x)
+        if not self.is_outer(x) or (id(x), "public") in self._whole or names is None:
+            return
+        self._whole.add((id(x), "public"))
+        weak = kept(x, self.guards.gone)
+
+        def public() -> list[str]:
+            return [name for name in own_names(weak()) or () if name[0] != "_"]
+
+        self._ask(public, public(), self._reading(x))
+        for name in public():
+            self.entry(names, name, f"{self.text(x)}.{name}")
+            part = names[name]
+            self.contents(part)
+            for layer in part if isinstance(part, list | tuple) else [part]:
+                if not isinstance(layer, Variable) and _is_layer(layer):
+                    self.public_contents(layer)
 
     def answer(self, ask: Callable[[], Any], value: Any, name: str) -> None:
         """Something without effect was asked: a context variable, say."""
@@ -297,9 +328,9 @@ class Notes:
         if isinstance(holder, CellType):
             value = content(holder)
         elif isinstance(holder, dict):
-            value: Any = holder.get(key, ABSENT)  # pyright: ignore[reportUnknownMemberType]
+            value: Any = holder.get(key, ABSENT)
         elif isinstance(holder, list):
-            value = holder[key] if key < len(holder) else ABSENT  # pyright: ignore[reportUnknownArgumentType]
+            value = holder[key] if key < len(holder) else ABSENT
         else:
             value = getattr(holder, key, ABSENT)
         if not self._can_change(value):
@@ -308,10 +339,10 @@ class Notes:
         if isinstance(holder, CellType):
             place = Closure(holder, e)
         elif isinstance(holder, dict):
-            place = Names(holder, {key: e})  # pyright: ignore[reportUnknownArgumentType]
+            place = Names(holder, {key: e})
         elif isinstance(holder, list):
-            n = len(holder)  # pyright: ignore[reportUnknownArgumentType]
-            place = Items(holder, n, reading, {key % n: e} if n else {})  # pyright: ignore[reportUnknownArgumentType]
+            n = len(holder)
+            place = Items(holder, n, reading, {key % n: e} if n else {})
         else:
             place = Answer(lambda: getattr(holder, key, ABSENT), value, reading)
         self.guards.places.append(place)
@@ -330,6 +361,10 @@ def _is_ours(x: Any) -> bool:
     return any(c.__module__.startswith("chainrule.") for c in type(x).__mro__[:-1])
 
 
+def _is_layer(x: Any) -> bool:
+    return any(c.__module__ == "chainrule.nn.module" for c in type(x).__mro__[:-1])
+
+
 def _same_state(a: Any, b: Any) -> bool:
     return repr(a) == repr(b)
 
@@ -346,5 +381,5 @@ def outer_parts(f: Any) -> Iterable[Any]:
             todo += [x.__self__, x.__func__]
         elif isinstance(x, FunctionType):
             todo += [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
-        elif hasattr(x, "func") and hasattr(x, "args"):  # functools.partial
+        elif isinstance(x, partial):
             todo += [x.func, *x.args, *x.keywords.values()]

@@ -8,9 +8,7 @@ Python's library is not followed: what is handed to it counts as read as a whole
 
 from __future__ import annotations
 
-import os
 import sys
-import sysconfig
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from types import CodeType, FrameType
@@ -19,55 +17,23 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.guards.cells import Cells
+from chainrule.compile.guards.followed import is_followed
 from chainrule.compile.guards.guards import Guards
+from chainrule.compile.guards.instructions import RULES
 from chainrule.compile.guards.notes import Notes, outer_parts
 from chainrule.compile.guards.stack import Code, Frame
 from chainrule.errors import TraceError
-from chainrule.provenance import HERE
-
-_LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
-_LAYERS = ("nn.layers", "nn.functional", "nn.transformer", "nn.checkpointed", "models")
-"""Modules of this package that are followed as the user's code is: layers with attributes."""
-_ENGINES = ("numpy", "scipy", "llvmlite", "torch", "jax")
-_followed: dict[str, bool] = {}
-
-
-def is_followed(code: CodeType, names: dict[str, Any]) -> bool:
-    """Whether code, whose global names are these, is followed: the user's, and layers of ours."""
-    file = code.co_filename
-    if file.startswith("<frozen "):  # Python itself
-        return False
-    if file[:1] == "<":  # made from text: by a dataclass, or typed by the user
-        return not _is_engine(names.get("__name__") or "")
-    known = _followed.get(file)
-    if known is None:
-        known = _followed[file] = _is_followed(file, names.get("__name__") or "")
-    return known
-
-
-def _is_engine(module: str) -> bool:
-    """Whether a module is one of an engine: ours, or another one."""
-    package, _, rest = module.partition(".")
-    if package == "chainrule":
-        return not rest.startswith(_LAYERS)
-    return package in _ENGINES or package == "importlib"
-
-
-def _is_followed(file: str, module: str) -> bool:
-    if file.startswith(HERE) or "site-packages" in file or "dist-packages" in file:
-        return not _is_engine(module)
-    return not file.startswith(_LIBRARY)
 
 
 @final
 class Observer:
-    """Follows what runs in this thread; `notes` are what it saw, `refusal` why it cannot be used.
-    """
+    """Follows what runs in this thread: `notes` are what it saw, `refusal` why it is of no use."""
 
     def __init__(self, notes: Notes, roots: Iterable[Any]) -> None:
         self.notes = notes
         self.refusal: str | None = None
         self.cells = Cells()
+        self.rules = RULES
         self._frames: dict[FrameType, Frame] = {}
         self._codes: dict[CodeType, Code] = {}
         for root in roots:

@@ -5,6 +5,10 @@ A place knows a holder (a dictionary, a list, a cell, an object) and what the fu
 a call asks only that.
 """
 
+# Whatever a user's program holds is looked at here: nothing is known of its type.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -184,7 +188,7 @@ class Answer(Place):
 def _equal(a: Any, b: Any) -> bool:
     """Whether two answers are the same: lists item by item, sets by what is in them."""
     if type(a) is list and type(b) is list:
-        return len(a) == len(b) and all(map(same, a, b))  # pyright: ignore[reportUnknownArgumentType]
+        return len(a) == len(b) and all(map(same, a, b))
     return same(a, b)
 
 

@@ -38,8 +38,6 @@ def random_state(x: Any) -> Any:
     return None
 
 
-
-
 def never_the_same(callee: Any, receiver: Any, count: int) -> str | None:
     """The name of a function whose answer no later call would find again (a clock, a source of
     entropy, a generator without a seed); None if the callee is none. `count` arguments are given.
@@ -53,7 +51,9 @@ def never_the_same(callee: Any, receiver: Any, count: int) -> str | None:
     if receiver is not None and isinstance(receiver, type) and receiver.__module__ == "datetime":
         return f"datetime.{name}" if name in ("now", "utcnow", "today") else None
     if not count and module in ("numpy.random", "numpy.random._generator", "random"):
-        return f"{name} without a seed" if name in ("default_rng", "RandomState", "Random") else None
+        return (
+            f"{name} without a seed" if name in ("default_rng", "RandomState", "Random") else None
+        )
     return None
 
 
@@ -61,8 +61,7 @@ _changing = object()
 
 
 def refuse_draws(chance: Chance) -> None:
-    """Raise `TraceError` if a traced function drew from the global generators of Python or NumPy.
-    """
+    """Raise `TraceError` if a traced function drew from Python's or NumPy's global generators."""
     if chance.python is not None or chance.numpy is not None:
         source = "random" if chance.python is not None else "numpy.random"
         raise TraceError(

@@ -3,6 +3,10 @@
 Notation: an atom is a value that cannot change, so that equal atoms are interchangeable.
 """
 
+# Whatever a user's program holds is looked at here: nothing is known of its type.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 import struct
@@ -41,7 +45,7 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, np.generic):
         return a.dtype == b.dtype and a.tobytes() == b.tobytes()
     if type(a) is tuple:
-        return len(a) == len(b) and all(map(same, a, b))  # pyright: ignore[reportUnknownArgumentType]
+        return len(a) == len(b) and all(map(same, a, b))
     return is_atom(a) and bool(a == b)
 
 

@@ -39,7 +39,6 @@ class Call:
         return self.run(given)
 
 
-
 def assemble(
     name: str,
     tracer: Tracer,

@@ -113,9 +113,7 @@ class Tracer:
 
     def is_inner(self, x: Any) -> bool:
         """Whether a tensor was made by the function that is traced."""
-        return id(x) not in self._lifted and (
-            x.value.__class__ is Spec or id(x) in self._constants
-        )
+        return id(x) not in self._lifted and (x.value.__class__ is Spec or id(x) in self._constants)
 
     def touch(self, x: Any) -> None:
         """Lift `x` if it was there before the trace began."""

@@ -1,0 +1,258 @@
+"""The instructions that read: what each takes from the stack, and what it puts there."""
+
+# Whatever a user's program holds is looked at here: nothing is known of its type.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+import builtins
+import dis
+import operator
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from chainrule.compile.guards.calls import call
+from chainrule.compile.guards.lookup import UNKNOWN
+from chainrule.compile.guards.stack import NULL, Derived, Frame
+from chainrule.node import Variable
+
+
+def _load_const(f: Frame, i: Any) -> None:
+    f.push(i.argval)
+
+
+def _load_fast(f: Frame, i: Any) -> None:
+    names = i.argval if isinstance(i.argval, tuple) else (i.argval,)
+    local = f.frame.f_locals
+    for name in names:
+        f.push(local.get(name, UNKNOWN))
+
+
+def _store_fast_load_fast(f: Frame, i: Any) -> None:
+    f.pop()
+    f.push(UNKNOWN)
+
+
+def _load_global(f: Frame, i: Any) -> None:
+    names, notes = f.frame.f_globals, f.observer.notes
+    if i.opname == "LOAD_NAME" and i.argval in f.frame.f_locals:
+        value = f.frame.f_locals[i.argval]
+    else:
+        notes.entry(names, i.argval, i.argval)
+        value = names.get(i.argval, getattr(builtins, i.argval, UNKNOWN))
+    f.observer.cells.learn(value)
+    if i.opname == "LOAD_GLOBAL" and i.arg & 1:
+        f.push(NULL)
+    f.push(value)
+
+
+def _load_deref(f: Frame, i: Any) -> None:
+    name = i.argval
+    value = f.frame.f_locals.get(name, UNKNOWN)
+    if name in f.frame.f_code.co_freevars and value is not UNKNOWN:
+        f.observer.notes.cell(f.cells().get(name), name, value)
+        f.observer.cells.learn(value)
+    f.push(value)
+
+
+def _store_deref(f: Frame, i: Any) -> None:
+    f.pop()
+    if i.argval in f.frame.f_code.co_freevars and (cell := f.cells().get(i.argval)) is not None:
+        f.observer.notes.write(cell, None, i.argval)
+
+
+def _make_function(f: Frame, i: Any) -> None:
+    code = next((x for x in f.take(1 + (i.arg or 0).bit_count()) if isinstance(x, CodeType)), None)
+    if code is not None:
+        f.observer.cells.inherit(code, f.cells())
+    f.push(UNKNOWN)
+
+
+def _load_attr(f: Frame, i: Any) -> None:
+    x = f.pop()
+    value = f.look_up(x, i.argval)
+    method = i.opname == "LOAD_METHOD" or (_ATTR_CALLS and i.arg & 1)
+    if method:
+        f.push(NULL)
+    f.push(value)
+
+
+_ATTR_CALLS = "LOAD_METHOD" not in dis.opmap
+"""Whether LOAD_ATTR looks methods up too (from Python 3.12 on)."""
+
+
+def _subscript(f: Frame, i: Any) -> None:
+    x, key = f.take(2)
+    f.push(_item(f, x, key))
+
+
+def _item(f: Frame, x: Any, key: Any) -> Any:
+    """What is known of `x[key]`, which is read."""
+    notes = f.observer.notes
+    if type(x) is Derived:
+        return f.read_parts(x)
+    if not f.known(x):
+        return UNKNOWN
+    if type(x) is list and type(key) is int and -len(x) <= key < len(x):
+        if notes.is_outer(x):
+            notes.item(x, key)
+        return x[key]
+    if type(x) is tuple and type(key) is int and -len(x) <= key < len(x):
+        return x[key]
+    if type(x) is dict and f.known(key) and _is_key(key):
+        if notes.is_outer(x):
+            notes.entry(x, key, f"{notes.text(x)}[{key!r}]")
+        return x.get(key, UNKNOWN)
+    f.read_whole(x)
+    f.read_whole(key)
+    return f.derived([x])
+
+
+def _is_key(key: Any) -> bool:
+    return isinstance(key, str | int | float | bool | bytes | type(None) | tuple | type)
+
+
+def _contains(f: Frame, i: Any) -> None:
+    key, x = f.take(2)
+    if type(x) is dict and f.known(key) and _is_key(key) and f.observer.notes.is_outer(x):
+        f.observer.notes.entry(x, key, f"{f.observer.notes.text(x)}[{key!r}]")
+    else:
+        f.read_whole(x)
+    f.push(UNKNOWN)
+
+
+def _store(f: Frame, i: Any) -> None:
+    """STORE_ATTR, DELETE_ATTR: the object is on top."""
+    x = f.pop()
+    if i.opname == "STORE_ATTR":
+        f.pop()
+    notes = f.observer.notes
+    if f.known(x) and notes.is_outer(x) and not isinstance(x, Variable):
+        notes.write_attribute(x, i.argval)
+
+
+def _store_item(f: Frame, i: Any) -> None:
+    """STORE_SUBSCR, DELETE_SUBSCR: the key is on top, the container below."""
+    x, key = f.take(2)
+    if i.opname == "STORE_SUBSCR":
+        f.pop()
+    notes = f.observer.notes
+    if not f.known(x) or not notes.is_outer(x) or isinstance(x, Variable):
+        return
+    if type(x) in (dict, list) and f.known(key) and _is_key(key) and i.opname == "STORE_SUBSCR":
+        notes.write(x, key, f"{notes.text(x)}[{key!r}]")
+    else:
+        notes.contents(x)
+
+
+def _store_global(f: Frame, i: Any) -> None:
+    if i.opname.startswith("STORE"):
+        f.pop()
+    f.observer.notes.write(f.frame.f_globals, i.argval, i.argval)
+
+
+def _kw_names(f: Frame, i: Any) -> None:
+    return
+
+
+def _call(f: Frame, i: Any) -> None:
+    if i.opname == "CALL_KW":
+        f.pop()
+    args = f.take(i.arg)
+    first, second = f.take(2)
+    f.begin_call()
+    callee = first
+    if first is NULL or (not f.known(first) and second is not NULL):
+        callee = second
+    elif second is not NULL and f.known(second):
+        args.insert(0, second)
+    f.push(call(f, callee, args))
+
+
+def _call_spread(f: Frame, i: Any) -> None:
+    f.begin_call()
+    if i.arg & 1:
+        f.read_whole(f.pop())
+    args = f.pop()
+    callee = f.pop()
+    if f.stack and f.stack[-1] is NULL:
+        f.pop()
+    f.push(call(f, callee, [args]))
+
+
+def _copy(f: Frame, i: Any) -> None:
+    f.push(f.stack[-i.arg] if len(f.stack) >= i.arg else UNKNOWN)
+
+
+def _swap(f: Frame, i: Any) -> None:
+    s = f.stack
+    while len(s) < i.arg:
+        s.insert(0, UNKNOWN)
+    s[-1], s[-i.arg] = s[-i.arg], s[-1]
+
+
+def _drop(f: Frame, i: Any) -> None:
+    f.pop()
+
+
+def _store_fast(f: Frame, i: Any) -> None:
+    f.take(len(i.argval) if isinstance(i.argval, tuple) else 1)
+
+
+def _push_null(f: Frame, i: Any) -> None:
+    f.push(NULL)
+
+
+def _build_tuple(f: Frame, i: Any) -> None:
+    xs = f.take(i.arg)
+    f.push(tuple(xs) if all(map(f.known, xs)) else UNKNOWN)
+
+
+def _binary_op(f: Frame, i: Any) -> None:
+    if "[" in i.argrepr:
+        _subscript(f, i)
+        return
+    a, b = f.take(2)
+    f.read_whole(a)
+    f.read_whole(b)
+    compute = _INTEGERS.get(i.argrepr) if type(a) is int and type(b) is int else None
+    f.push(f.derived([a, b]) if compute is None else compute(a, b))
+
+
+def _is(f: Frame, i: Any) -> None:
+    f.take(2)
+    f.push(UNKNOWN)
+
+
+def _build(f: Frame, i: Any) -> None:
+    """BUILD_LIST and the like: what goes in stays what it is."""
+    f.take(i.arg * (2 if i.opname == "BUILD_MAP" else 1))
+    f.push(UNKNOWN)
+
+
+_INTEGERS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul,
+}  # fmt: skip
+"""What indices are computed by."""
+RULES: dict[str, Any] = {
+    "LOAD_CONST": _load_const, "LOAD_SMALL_INT": _load_const,
+    "LOAD_FAST": _load_fast, "LOAD_FAST_CHECK": _load_fast, "LOAD_FAST_BORROW": _load_fast,
+    "LOAD_FAST_LOAD_FAST": _load_fast, "LOAD_FAST_BORROW_LOAD_FAST_BORROW": _load_fast,
+    "LOAD_FAST_AND_CLEAR": _load_fast,
+    "STORE_FAST": _store_fast, "STORE_FAST_STORE_FAST": _store_fast,
+    "STORE_FAST_LOAD_FAST": _store_fast_load_fast,
+    "LOAD_GLOBAL": _load_global, "LOAD_NAME": _load_global,
+    "LOAD_DEREF": _load_deref, "STORE_DEREF": _store_deref,
+    "LOAD_ATTR": _load_attr, "LOAD_METHOD": _load_attr,
+    "BINARY_SUBSCR": _subscript, "BINARY_OP": _binary_op, "CONTAINS_OP": _contains,
+    "STORE_ATTR": _store, "DELETE_ATTR": _store,
+    "STORE_SUBSCR": _store_item, "DELETE_SUBSCR": _store_item,
+    "STORE_GLOBAL": _store_global, "DELETE_GLOBAL": _store_global,
+    "MAKE_FUNCTION": _make_function, "PUSH_NULL": _push_null, "POP_TOP": _drop,
+    "KW_NAMES": _kw_names, "PRECALL": _kw_names, "CALL": _call, "CALL_KW": _call,
+    "CALL_FUNCTION_EX": _call_spread, "COPY": _copy, "SWAP": _swap, "BUILD_TUPLE": _build_tuple,
+    "BUILD_LIST": _build, "BUILD_SET": _build, "BUILD_MAP": _build, "RETURN_VALUE": _drop,
+    "IS_OP": _is,
+}  # fmt: skip
