@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 MINIMUMS := .venv-minimums
 RUN := $(VENV)/bin
-PYTEST := $(RUN)/python -m pytest -q -n 2
+PYTEST := $(RUN)/python -m pytest -q -n 2 --dist worksteal
 # Two workers on two cores: one thread of BLAS each, or they wait for each other.
 export OPENBLAS_NUM_THREADS ?= 1
 

@@ -40,7 +40,7 @@ def left_out(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 def _shown(item: Any, n: int) -> Iterator[Any]:
     """What the n-th case shows that the sample has to have."""
     names, by, one_in = item.get_closest_marker("sampled").kwargs.values()
-    yield from [(name, item.callspec.indices[name]) for name in names]
+    yield from [(name, id(item.callspec.params[name])) for name in names]
     if by is not None:
         yield by(**item.callspec.params)
     if one_in and n % one_in == 0:

@@ -28,16 +28,13 @@ class Item:
 
 def collected(decorator: Any) -> list[Any]:
     """A test of each op in each dtype, under a decorator."""
-    places = product(range(len(OPS)), range(len(DTYPES)))
     return [
         Item(
-            f"tests/test_x.py::test_y[{OPS[i]}-{DTYPES[j]}]",
-            SimpleNamespace(
-                indices={"op": i, "dtype": j}, params={"op": OPS[i], "dtype": DTYPES[j]}
-            ),
+            f"tests/test_x.py::test_y[{op}-{dtype}]",
+            SimpleNamespace(params={"op": op, "dtype": dtype}),
             decorator.mark if decorator else None,
         )
-        for i, j in places
+        for op, dtype in product(OPS, DTYPES)
     ]
 
 
