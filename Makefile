@@ -1,17 +1,24 @@
 # Every target makes .venv itself. PYTHON chooses the interpreter that it is made from.
 PYTHON ?= python3
 VENV := .venv
+MINIMUMS := .venv-minimums
 RUN := $(VENV)/bin
-PYTEST := $(RUN)/python -m pytest -q -n 2
+PYTEST := $(RUN)/python -m pytest -q -n 2 --dist worksteal
 # Two workers on two cores: one thread of BLAS each, or they wait for each other.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: train test lint types unit package bench clean
+# What runs on the oldest versions: the engine, NumPy's protocols, the compiler, training.
+SMOKE := tests/ops/test_generated.py tests/interop/test_numpy_protocol.py tests/test_random_programs.py \
+	tests/compile/test_jit.py tests/compile/test_random_programs.py tests/test_scalar.py tests/test_train.py
+
+.PHONY: train test lint types unit sweep package minimums bench clean
 
 train: $(VENV)/run
 	$(RUN)/chainrule train $(ARGS)
 
-test: lint types unit package
+# The type checker and the package need one core each: they run beside the tests.
+test: lint
+	$(MAKE) --jobs=2 unit types package
 
 lint: $(VENV)/dev
 	$(RUN)/ruff check .
@@ -23,14 +30,21 @@ types: $(VENV)/dev
 unit: $(VENV)/dev
 	$(PYTEST)
 
+sweep: $(VENV)/dev
+	$(PYTEST) -m sweep
+
 package: $(VENV)/dev
 	$(RUN)/python tests/package.py
+
+minimums: $(MINIMUMS)/made
+	$(MINIMUMS)/bin/python -m pytest -q -n 2 $(SMOKE)
+	$(MINIMUMS)/bin/python -m pytest -q tests/test_docs.py -k readme
 
 bench: $(VENV)/bench
 	$(RUN)/python -m bench
 
 clean:
-	rm -rf $(VENV) dist
+	rm -rf $(VENV) $(MINIMUMS) dist
 
 # What it takes to run chainrule, then what it takes to work on it, then its peers for benchmarks.
 $(VENV)/run: pyproject.toml
@@ -45,4 +59,12 @@ $(VENV)/dev: $(VENV)/run
 
 $(VENV)/bench: $(VENV)/dev
 	$(RUN)/pip install --quiet --disable-pip-version-check --group bench
+	touch $@
+
+$(MINIMUMS)/made: pyproject.toml tests/minimums.py
+	$(PYTHON) -m venv --clear $(MINIMUMS)
+	$(MINIMUMS)/bin/pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(MINIMUMS)/bin/python tests/minimums.py > $(MINIMUMS)/oldest.txt
+	$(MINIMUMS)/bin/pip install --quiet --disable-pip-version-check \
+		--requirement $(MINIMUMS)/oldest.txt --editable . --group pytest
 	touch $@

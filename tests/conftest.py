@@ -9,7 +9,10 @@ import gc
 import os
 import tempfile
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import sampling
 
 settings.register_profile(
     "ci",
@@ -25,6 +28,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 _CACHE = tempfile.TemporaryDirectory(prefix="chainrule-tests-")
 atexit.register(_CACHE.cleanup)
 os.environ["CHAINRULE_CACHE_DIR"] = _CACHE.name
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What the sample does without is run by `make sweep`."""
+    for item in list(sampling.left_out(items)):
+        item.add_marker(pytest.mark.sweep)
 
 
 def pytest_collection_finish() -> None:

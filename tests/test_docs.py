@@ -113,6 +113,7 @@ def test_adding_an_op_is_two_lines(tmp_path: Path):
     for folder in ("chainrule", "tests/ops"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=skip)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copy(ROOT / "tests" / "sampling.py", tmp_path / "tests")
     added = [b for b in blocks_of(ROOT / "CONTRIBUTING.md") if b.info.startswith("python in")]
     assert len(added) == 2
     for block in added:

@@ -37,6 +37,12 @@ LN_2 = math.log(2)
 DEGREE = math.pi / 180
 
 # fmt: off
+NEWER: dict[str, Call] = {
+    "matvec": lambda x1, x2: con.matmul(A(x1), A(x2)[..., None])[..., 0],
+    "vecmat": lambda x1, x2: con.matmul(cx.conj(A(x1))[..., None, :], A(x2))[..., 0, :],
+}
+"""Ufuncs of NumPy 2.2, by name: NumPy 2.1 does not have them."""
+
 UFUNCS: dict[Any, Call] = {
     **{row.fn: row for row in rows.values() if isinstance(row.fn, np.ufunc)},
     np.power:       ew.power,
@@ -55,8 +61,7 @@ UFUNCS: dict[Any, Call] = {
     np.modf:        lambda x: (x - ew.trunc(x), ew.trunc(x)),
     np.matmul:      lambda x1, x2: con.matmul(A(x1), A(x2)),
     np.vecdot:      lambda x1, x2: red.sum(cx.conj(A(x1)) * A(x2), axis=-1),
-    np.matvec:      lambda x1, x2: con.matmul(A(x1), A(x2)[..., None])[..., 0],
-    np.vecmat:      lambda x1, x2: con.matmul(cx.conj(A(x1))[..., None, :], A(x2))[..., 0, :],
+    **{getattr(np, name): row for name, row in NEWER.items() if name in vars(np)},
 }
 
 SPECIAL: dict[str, Call] = {

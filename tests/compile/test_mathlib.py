@@ -25,6 +25,7 @@ from tests.compile.mathsamples import (
     samples,
     worst,
 )
+from tests.sampling import sampled
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -67,6 +68,7 @@ def test_float32_in_bulk_against_float64(name):
     assert e.max() <= mathlib.bound(name, np.float32), (name, x[ok][e.argmax()])
 
 
+@sampled("name", "dtype")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_every_width_gives_the_same_bits(name, dtype):
@@ -107,6 +109,7 @@ def test_without_scalef_the_result_is_as_good(name, dtype):
     assert e <= mathlib.bound(name, dtype), f"{name} off by {e} ulp at {where}"
 
 
+@sampled("name", "dtype")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_nothing_is_called(name, dtype):

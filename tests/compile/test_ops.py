@@ -1,6 +1,6 @@
 """Every op of the families in loops: compiled, it gives what it gives eagerly.
 
-The samples of the op tables run both ways, all of one name as one compiled function, in float32 and
+The samples of the op tables run both ways, all of one name as one compiled function, in float32 or
 float64, with their gradients. What is no loop but the op in its eager form is on a list, with the
 reason.
 """
@@ -24,6 +24,7 @@ from chainrule.ops.families import Elementwise, rows
 from tests.explain.pains import PAINS
 from tests.explain.test_pains import answer
 from tests.explain.test_pains import rows as rows_of_the_page
+from tests.sampling import sampled
 
 SPECIAL = "a special function of any order, which SciPy computes"
 EAGER: dict[str, str] = {
@@ -88,9 +89,11 @@ def compare(got: Any, want: Any, terms: int, what: str) -> None:
         np.testing.assert_allclose(got[finite], want[finite], rtol=0, atol=limit, err_msg=what)
 
 
+@sampled("name", "dtype")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", GROUPS)
-def test_compiled_samples_give_the_same(name: str, made: list[Any]):
-    cases = [(s, d, *case(s, d)) for s in GROUPS[name] for d in (np.float32, np.float64)]
+def test_compiled_samples_give_the_same(name: str, dtype: type, made: list[Any]):
+    cases = [(s, *case(s, dtype)) for s in GROUPS[name]]
     flat = [x for *_, xs in cases for x in xs]
 
     def everything(*args: Any) -> list[list[Any]]:
@@ -98,11 +101,11 @@ def test_compiled_samples_give_the_same(name: str, made: list[Any]):
         return [f(*[next(rest) for _ in xs]) for *_, f, xs in cases]
 
     compiled = cr.jit(everything)(*flat)
-    for (s, d, f, xs), results in zip(cases, compiled, strict=True):
+    for (s, f, xs), results in zip(cases, compiled, strict=True):
         want = f(*xs)
         terms = max([1, *[x.size for x in (*xs, *want)]])
         for got, y in zip(results, want, strict=True):
-            compare(got.detach().numpy(), y.detach().numpy(), terms, f"{s} {np.dtype(d)}")
+            compare(got.detach().numpy(), y.detach().numpy(), terms, f"{s} {np.dtype(dtype)}")
     assert eager_ops(made) <= EAGER.keys()
 
 

@@ -19,6 +19,7 @@ import pytest
 import chainrule as cr
 from chainrule.nn import functional as F  # noqa: N812
 from tests.compile.ccompiler import left, needs_compiler
+from tests.sampling import sampled
 
 STEPS, RESULTS, LARGEST = 14, 6, 6000
 SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 17, 33)
@@ -172,6 +173,7 @@ def with_gradients(f: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
     return both
 
 
+@sampled(one_in=2)
 @pytest.mark.parametrize("seed", range(80))
 def test_a_random_program_compiled_gives_the_same(seed: int):
     f, xs = program(seed)
@@ -184,6 +186,7 @@ def test_a_random_program_compiled_gives_the_same(seed: int):
 
 
 @needs_compiler
+@sampled(one_in=2)
 @pytest.mark.parametrize("seed", range(80, 100))
 def test_a_random_program_in_c_gives_the_same(seed: int, tmp_path: Path):
     f, xs = program(seed)

@@ -13,6 +13,7 @@ import chainrule as cr
 from chainrule.interop.numpy_table import (
     ACCUMULATE,
     FUNCTIONS,
+    NEWER,
     REDUCE,
     SHAPES,
     SPECIAL,
@@ -43,7 +44,9 @@ class Case:
     args: tuple[Any, ...]
 
     def __str__(self) -> str:
-        name = self.fn if isinstance(self.fn, str) else f"{self.fn.__module__}.{self.fn.__name__}"
+        # A ufunc of NumPy 2.1 does not say its module.
+        module = getattr(self.fn, "__module__", "numpy")
+        name = self.fn if isinstance(self.fn, str) else f"{module}.{self.fn.__name__}"
         return f"{name}[{','.join(str(np.shape(x)) for x in self.args)}]"
 
 
@@ -57,6 +60,9 @@ REAL = [fn for fn in REDUCE if fn not in (np.logical_and, np.logical_or)]
 FOURIER = [np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft, np.fft.hfft, np.fft.ihfft]
 FOURIER_N = [np.fft.fftn, np.fft.ifftn, np.fft.rfftn, np.fft.irfftn]
 FOURIER_N += [np.fft.fft2, np.fft.ifft2, np.fft.rfft2, np.fft.irfft2]
+
+NEWER_SAMPLES = {"matvec": (M, N[:, 0]), "vecmat": (W, M)}
+NEWER_ARGUMENTS = [(getattr(np, name), *NEWER_SAMPLES[name]) for name in NEWER if name in vars(np)]
 
 CASES = [
     *[case(fn, lambda x, fn=fn: fn(x), M) for fn in REDUCTIONS],
@@ -213,8 +219,7 @@ CASES = [
     # ufuncs that are more than a row of the op table, and methods
     case(np.matmul, lambda a, b: np.matmul(a, b), T, N),
     case(np.vecdot, lambda a, b: np.vecdot(a, b), Z, Z * 1j + 2),
-    case(np.matvec, lambda a, b: np.matvec(a, b), M, N[:, 0]),
-    case(np.vecmat, lambda a, b: np.vecmat(a, b), W, M),
+    *[case(f, lambda a, b, f=f: f(a, b), *args) for f, *args in NEWER_ARGUMENTS],
     *[case(f, lambda a, b, f=f: f(a, b), M, M[::-1]) for f in (np.fmax, np.fmin, np.logaddexp2)],
     *[case(f, lambda a, b, f=f: f(a, b), M, M[::-1] + 0.11) for f in (np.fmod, np.divmod)],
     case(np.float_power, lambda a, b: np.float_power(a, b), POSITIVE, W),

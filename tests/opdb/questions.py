@@ -198,10 +198,12 @@ class Outcome:
     differences: list[tuple[str, Asked, Difference]] = field(default_factory=list)
 
 
-def run(row: Row, op: Any) -> Outcome:
-    """Ask every question about every chosen sample of an entry."""
+def run(row: Row, op: Any, enough: int | None = None) -> Outcome:
+    """Ask every question about every chosen sample of an entry, until enough are compared."""
     out = Outcome()
     for case in cases(row, op):
+        if out.compared == enough:
+            break
         asked = ask(case)
         try:
             found = list(value(asked))

@@ -19,6 +19,7 @@ from chainrule.op import Op
 from chainrule.ops.families import Elementwise, Linear, Multilinear, rows
 from ops import check, samples_elementwise
 from ops.sample import Sample, apart, cotangent
+from tests.sampling import sampled
 
 
 def _tables() -> list[Any]:
@@ -40,6 +41,7 @@ PRECISIONS = [(np.float64, 1e-12), (np.float32, 2e-5), (np.float16, 4e-2)]
 of_samples = pytest.mark.parametrize("sample", SAMPLES, ids=str)
 
 
+@sampled(by=lambda sample, checker: (sample.name, checker.__name__))
 @of_samples
 @pytest.mark.parametrize("checker", [*DERIVATIVES, *EXECUTIONS], ids=lambda f: f.__name__)
 def test_answers_agree(sample: Sample, checker: Callable[..., Any]):
@@ -51,6 +53,7 @@ def test_shape_and_dtype_are_known_without_values(sample: Sample):
     check.specs(sample.f, sample.args)
 
 
+@sampled(by=lambda sample, dtype, relative: (sample.name, dtype))
 @pytest.mark.parametrize(
     ("dtype", "relative"), PRECISIONS, ids=lambda p: getattr(p, "__name__", "")
 )

@@ -74,9 +74,10 @@ def test_planted_mistakes_are_found_and_named() -> None:
     assert share(outcomes, "rechecked") >= 0.85, text
 
 
-def test_correct_code_raises_no_alarm() -> None:
+@pytest.mark.parametrize("many", [20, pytest.param(60, marks=pytest.mark.sweep)])
+def test_correct_code_raises_no_alarm(many: int) -> None:
     cases = [c for c in alarms.correct() if "model" not in c.id and "script" not in c.id]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        verdicts = list(alarms.run(spread(cases, 60)))
+        verdicts = list(alarms.run(spread(cases, many)))
     assert not [v.id for v in verdicts if v.alarm], alarms.table(verdicts)

@@ -32,6 +32,7 @@ from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.calm import calm
 from chainrule.verify.script.clock import Steps
 from chainrule.verify.script.whole import WholeObserver
+from tests.sampling import sampled
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ENV = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -538,6 +539,7 @@ def deliberate() -> list[str]:
     return [n for n in names if n != "mlp"]
 
 
+@sampled(one_in=3)
 @pytest.mark.parametrize("name", deliberate())
 def test_cuts_on_purpose_are_no_mistakes(name: str):
     outcome, _ = ran("deliberate.py", name, only=[WholeObserver()])

@@ -8,6 +8,7 @@ from chainrule.verify.finding import Finding, Name
 from chainrule.verify.place import Place
 from chainrule.verify.script.apart import can_fork
 from chainrule.verify.script.remedies import MOST, REMEDIES, remedies
+from tests.sampling import sampled
 from tests.verify.scripts.to_correct import START, WINDOW, WRONG
 from tests.verify.test_script_again import observed
 
@@ -17,6 +18,7 @@ pytestmark = [
 ]
 
 
+@sampled(by=lambda text, code, after: code)
 @pytest.mark.parametrize(
     ("text", "code", "after"), WRONG, ids=[f"{c}_{i}" for i, (_, c, _) in enumerate(WRONG)]
 )

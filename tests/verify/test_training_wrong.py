@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from chainrule.verify.mistakes import MISTAKES
+from tests.sampling import sampled
 from tests.verify import training_wrong, training_wrong_later, training_wrong_more
 from tests.verify.test_training_right import observed
 from tests.verify.training_wrong import WRONG
@@ -13,6 +14,7 @@ from tests.verify.training_wrong import WRONG
 FILES = tuple([m.__file__ for m in (training_wrong, training_wrong_more, training_wrong_later)])
 
 
+@sampled(by=lambda loop, codes: codes)
 @pytest.mark.parametrize(("loop", "codes"), WRONG, ids=lambda v: getattr(v, "__name__", ""))
 def test_the_mistake_is_named_at_a_line_of_the_loop(loop, codes):
     torch.manual_seed(0)

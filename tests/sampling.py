@@ -1,0 +1,47 @@
+"""The default run takes a sample of each sweep; `make sweep` runs the rest.
+
+Under `@sampled("op", "dtype")` a test keeps enough cases that each value of each named parameter
+occurs; under `@sampled(one_in=4)` it keeps every fourth case. All others get the marker `sweep`.
+Cases are taken in the order of a checksum of their names: it is the same in every run, and mixes
+the parameters.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+
+def sampled(
+    *names: str, by: Callable[..., Any] | None = None, one_in: int = 0
+) -> pytest.MarkDecorator:
+    """Keep each value of each parameter in `names`, each `by(**parameters)`, and one in so many."""
+    return pytest.mark.sampled(names=names, by=by, one_in=one_in)
+
+
+def left_out(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """The cases of decorated tests that the sample does without."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") is not None:
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        known: set[Any] = set()
+        for n, item in enumerate(sorted(cases, key=lambda item: zlib.crc32(item.nodeid.encode()))):
+            shown = set(_shown(item, n)) - known
+            if not shown:
+                yield item
+            known |= shown
+
+
+def _shown(item: Any, n: int) -> Iterator[Any]:
+    """What the n-th case shows that the sample has to have."""
+    names, by, one_in = item.get_closest_marker("sampled").kwargs.values()
+    yield from [(name, id(item.callspec.params[name])) for name in names]
+    if by is not None:
+        yield by(**item.callspec.params)
+    if one_in and n % one_in == 0:
+        yield n
