@@ -12,6 +12,8 @@ from types import CodeType
 
 import numpy as np
 
+from chainrule.source_text import display_line, source_line
+
 _HERE = tuple([os.path.dirname(f) + os.sep for f in (__file__, np.__file__)])  # noqa: PTH120
 """This package, and NumPy's, which hands ops on. (pathlib takes long to import.)"""
 _inside: set[str] = set()
@@ -56,3 +58,11 @@ def line_of(code: CodeType, at: int) -> int:
 def location(code: CodeType, at: int) -> str:
     """`file:line` of an instruction."""
     return f"{code.co_filename}:{line_of(code, at)}"
+
+
+def quoted(code: CodeType, at: int) -> str:
+    """`file:line` of an instruction with the line's text, where that is known; for sentences."""
+    line = line_of(code, at)
+    text = source_line(code.co_filename, line).strip()
+    where = display_line(f"{code.co_filename}:{line}")
+    return f"{where} (`{text}`)" if text else where

@@ -14,7 +14,7 @@ from chainrule.op import Need, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Linear, accumulator, broadcast_to, empties, sum_to
 from chainrule.ops.shaping import Shape, Slice, flatten, normalize_axis, reshape
-from chainrule.provenance import location, user_line
+from chainrule.provenance import quoted, user_line
 
 
 class Where(Linear):
@@ -298,7 +298,7 @@ class Index(Linear):
         """What NumPy gives; the shape must not depend on the values of a bool array."""
         if [x for x in xs[1:] if x.dtype.kind == "b"]:
             raise DtypeError(
-                f"indexing {describe(xs[0])} with a bool array at {location(*user_line())} gives a "
+                f"indexing {describe(xs[0])} with a bool array at {quoted(*user_line())} gives a "
                 "shape that depends on values; use where(mask, x, 0), which keeps the shape"
             )
         dummy = np.broadcast_to(np.empty((), bool), xs[0].shape)
@@ -382,7 +382,7 @@ def nonzero(x: Any) -> tuple[Any, ...]:
     value = value_of(x)
     if isinstance(value, Spec):
         raise TraceError(
-            f"nonzero at {location(*user_line())}: how many elements of {value} are not 0 is not "
+            f"nonzero at {quoted(*user_line())}: how many elements of {value} are not 0 is not "
             "known while it is traced; call it outside, or use where"
         )
     found = np.nonzero(value)

@@ -28,7 +28,7 @@ from chainrule.ops.shaping import (
     reshape,
     squeeze,
 )
-from chainrule.provenance import location, user_line
+from chainrule.provenance import quoted, user_line
 
 Interpolation = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 Side = Literal["left", "right"]
@@ -272,7 +272,7 @@ def unique_all(x: Any) -> UniqueAll:
     value = value_of(x)
     if isinstance(value, Spec):
         raise TraceError(
-            f"unique at {location(*user_line())}: how many values {value} has is not known while "
+            f"unique at {quoted(*user_line())}: how many values {value} has is not known while "
             "it is traced; call it outside"
         )
     _, *found = np.unique_all(value)

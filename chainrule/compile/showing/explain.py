@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import final
 
 import numpy as np
@@ -22,6 +21,7 @@ from chainrule.compile.loops.statements import Host, Kernel
 from chainrule.compile.loops.work import Work, work
 from chainrule.compile.running.program import Native
 from chainrule.compile.showing.limits import Limits, limits
+from chainrule.source_text import short_line
 
 
 @final
@@ -169,7 +169,7 @@ def _explained(kernel: Kernel, w: Work, seconds: float, machine: Limits) -> Row:
 def _told(about: str) -> Fused:
     """What a kernel says of one of its ops: `name dtype[shape]  file:line`."""
     what, _, place = about.partition("  ")
-    return Fused(what.split()[0], what, Path(place).name if place else "")
+    return Fused(what.split()[0], what, short_line(place) if place else "")
 
 
 def _why_eager(kernel: Kernel) -> str:

@@ -26,7 +26,7 @@ from chainrule.graph import apply, constant, interposed, leaf, placeholder, trac
 from chainrule.node import Node, Variable
 from chainrule.op import Detach, Op, Pick, Spec
 from chainrule.ops.shaping import astype
-from chainrule.provenance import location, user_line
+from chainrule.provenance import quoted, user_line
 from chainrule.tensor import Tensor, asarray, to_array
 
 _DETACH = Detach()
@@ -137,7 +137,7 @@ class Tracer:
             return x.value
         if what == "bool()" and x.node in self.known_truths:
             return np.asarray(self.known_truths[x.node]())
-        at = location(*user_line())
+        at = quoted(*user_line())
         if x.value.__class__ is not Spec:
             raise TraceError(
                 f"{what} of {describe(x.value)} at {at}: a tensor that a compiled function reaches "
