@@ -105,9 +105,11 @@ def short_line(where: str) -> str:
 
 def _cell_name(file: str) -> str:
     """What IPython calls the cell that was compiled under this name; empty if it is none."""
-    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    compiler = getattr(get_ipython and get_ipython(), "compile", None)
-    names = getattr(compiler, "format_code_name", lambda _: None)(file)
+    ipython: Any = sys.modules.get("IPython")
+    try:
+        names = ipython.get_ipython().compile.format_code_name(file)
+    except AttributeError:  # no shell runs, or one without numbered cells
+        return ""
     return names[1] if names else ""
 
 

@@ -1,4 +1,4 @@
-"""The user's lines are found and quoted wherever the code is kept: zip files, cells, `-c`, doctests."""
+"""The user's lines are found and quoted wherever the code is: zip files, cells, `-c`, doctests."""
 
 from __future__ import annotations
 
@@ -170,7 +170,8 @@ def test_nobody_reads_source_by_another_way():
     for path in Path(chainrule.__file__).parent.rglob("*.py"):
         if path.name == "source_text.py":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if any(word in text for word in others) else ():
             names = {getattr(node, "attr", ""), getattr(node, "id", "")}
             if isinstance(node, ast.Import):
                 names |= {a.name for a in node.names}

@@ -1,4 +1,6 @@
-"""How a run shows that it is alive: a bar in a terminal, plain lines in a log or a pipe."""
+"""How a run shows that it is alive: a bar in a terminal, one line that changes in a notebook, plain
+lines in a log or a pipe.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,8 @@ from rich.progress import Progress as RichProgress
 
 LINES = 20
 """About how many plain lines a run prints."""
+REFRESH = 0.1
+"""Seconds between two states of a line that changes."""
 
 
 class Progress(ABC):
@@ -123,11 +127,9 @@ class Lines(Progress):
         every = max(1, self._steps // LINES)
         if step % every and step not in (self._start + 1, self._steps):
             return
-        left = (self._steps - step) / self._recent.rate
         held = "" if held_out is None else f"  held-out {held_out:.4f}"
         self._console.print(
-            f"step {step:>6}/{self._steps}  loss {self._recent.loss:.4f}"
-            f"  {self._recent.rate:.1f} steps/s  {left:.0f} s left{held}",
+            _said(step, self._steps, self._recent) + held,
             highlight=False,
             soft_wrap=True,
         )
@@ -144,7 +146,62 @@ class Lines(Progress):
         return None
 
 
+@final
+class LiveLine(Progress):
+    """One line that is written over, which every notebook can show."""
+
+    def __init__(self, console: Console, start: int, steps: int) -> None:
+        self._file, self._step, self._steps = console.file, start, steps
+        self._recent = Recent()
+        self._held = ""
+        self._next = 0.0
+        self._wide = 0
+
+    def step(self, step: int, loss: float, held_out: float | None) -> None:
+        """Write the line anew, if the last time is long enough ago."""
+        self._recent.add(loss)
+        self._step = step
+        if held_out is not None:
+            self._held = f"  held-out {held_out:.4f}"
+        if time.perf_counter() >= self._next:
+            self._write()
+            self._next = time.perf_counter() + REFRESH
+
+    def _write(self) -> None:
+        text = _said(self._step, self._steps, self._recent) + self._held
+        self._file.write(f"\r{text:<{self._wide}}")
+        self._file.flush()
+        self._wide = len(text)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._write()
+        self._file.write("\n")
+
+
+def _said(step: int, steps: int, recent: Recent) -> str:
+    """A step in words."""
+    left = (steps - step) / recent.rate if recent.rate else 0.0
+    return (
+        f"step {step:>6}/{steps}  loss {recent.loss:.4f}  {recent.rate:.1f} steps/s"
+        f"  {left:.0f} s left"
+    )
+
+
+def in_notebook() -> bool:
+    """Whether the output is that of a notebook's cell."""
+    return Console().is_jupyter
+
+
 def progress(console: Console, start: int, steps: int) -> Progress:
-    """A bar where somebody watches, lines elsewhere."""
-    kind = Bar if console.is_terminal and not console.is_dumb_terminal else Lines
-    return kind(console, start, steps)
+    """A bar where somebody watches a terminal, a line in a notebook, lines elsewhere."""
+    if console.is_terminal and not console.is_dumb_terminal:
+        return Bar(console, start, steps)
+    return (LiveLine if in_notebook() else Lines)(console, start, steps)

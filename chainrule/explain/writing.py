@@ -20,6 +20,7 @@ from chainrule.explain.keeps import kept, owner
 from chainrule.explain.words import every_node, is_array, quote
 from chainrule.node import Node, Variable
 from chainrule.op import Array
+from chainrule.page.readable import Readable
 from chainrule.source_text import source_line
 
 _SHOWN = 5
@@ -27,7 +28,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Keepers:
+class Keepers(Readable):
     """Who keeps an array; `str()` says it in words, with what to do instead of writing to it."""
 
     array: str
