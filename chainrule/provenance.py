@@ -56,13 +56,11 @@ def line_of(code: CodeType, at: int) -> int:
 
 
 def location(code: CodeType, at: int) -> str:
-    """`file:line` of an instruction."""
-    return f"{code.co_filename}:{line_of(code, at)}"
+    """`file:line` of an instruction, in a notebook `In[3]:line`."""
+    return display_line(f"{code.co_filename}:{line_of(code, at)}")
 
 
 def quoted(code: CodeType, at: int) -> str:
     """`file:line` of an instruction with the line's text, where that is known; for sentences."""
-    line = line_of(code, at)
-    text = source_line(code.co_filename, line).strip()
-    where = display_line(f"{code.co_filename}:{line}")
-    return f"{where} (`{text}`)" if text else where
+    text = source_line(code.co_filename, line_of(code, at)).strip()
+    return location(code, at) + (f" (`{text}`)" if text else "")

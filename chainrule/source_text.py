@@ -32,7 +32,7 @@ def file_lines(file: str) -> list[str]:
         return linecache.getlines(file) or _command_lines()
     if Path(file).exists():
         linecache.checkcache(file)
-    return linecache.getlines(file) or _loaded_lines(file)
+    return linecache.getlines(file) or _loaded_lines(file) or _cell_lines(file)
 
 
 def file_text(file: str) -> str:
@@ -85,10 +85,7 @@ def display_name(file: str) -> str:
     >>> display_name("/home/me/train.py")
     '/home/me/train.py'
     """
-    if Path(file).exists() and not file.startswith("<"):
-        name = _cell_name(file) if file in linecache.cache else ""
-        return name or file
-    return _cell_name(file) or file
+    return file if "IPython" not in sys.modules else _cell_name(file) or file
 
 
 def display_line(where: str) -> str:
@@ -111,6 +108,14 @@ def _cell_name(file: str) -> str:
     except AttributeError:  # no shell runs, or one without numbered cells
         return ""
     return names[1] if names else ""
+
+
+def _cell_lines(name: str) -> list[str]:
+    """The lines of the cell that a reader knows by this name, as `In[3]`."""
+    if not name.startswith("In["):
+        return []
+    files = [file for file in list(linecache.cache) if _cell_name(str(file)) == name]
+    return linecache.getlines(files[0]) if files else []
 
 
 def _code_of(x: Any) -> CodeType | None:

@@ -1,4 +1,4 @@
-"""Every picture in every viewer: colours and fonts are attributes; style sheets add the dark ones."""
+"""Every picture in every viewer: colours and fonts are attributes, style sheets add the dark."""
 
 from __future__ import annotations
 

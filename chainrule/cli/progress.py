@@ -4,10 +4,11 @@ lines in a log or a pipe.
 
 from __future__ import annotations
 
+import importlib
 import time
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Self, final
+from typing import Any, Self, final
 
 from rich.console import Console
 from rich.progress import (
@@ -148,14 +149,15 @@ class Lines(Progress):
 
 @final
 class LiveLine(Progress):
-    """One line that is written over, which every notebook can show."""
+    """One output of a notebook's cell that changes. (`\\r` makes an output of each of its states
+    where no browser looks on.)"""
 
     def __init__(self, console: Console, start: int, steps: int) -> None:
-        self._file, self._step, self._steps = console.file, start, steps
+        self._step, self._steps = start, steps
         self._recent = Recent()
         self._held = ""
         self._next = 0.0
-        self._wide = 0
+        self._output: Any = None
 
     def step(self, step: int, loss: float, held_out: float | None) -> None:
         """Write the line anew, if the last time is long enough ago."""
@@ -168,10 +170,12 @@ class LiveLine(Progress):
             self._next = time.perf_counter() + REFRESH
 
     def _write(self) -> None:
-        text = _said(self._step, self._steps, self._recent) + self._held
-        self._file.write(f"\r{text:<{self._wide}}")
-        self._file.flush()
-        self._wide = len(text)
+        shown = {"text/plain": _said(self._step, self._steps, self._recent) + self._held}
+        if self._output is None:
+            display: Any = importlib.import_module("IPython.display").display
+            self._output = display(shown, raw=True, display_id=True)
+        else:
+            self._output.update(shown, raw=True)
 
     def __enter__(self) -> Self:
         return self
@@ -183,7 +187,6 @@ class LiveLine(Progress):
         trace: TracebackType | None,
     ) -> None:
         self._write()
-        self._file.write("\n")
 
 
 def _said(step: int, steps: int, recent: Recent) -> str:
@@ -202,6 +205,7 @@ def in_notebook() -> bool:
 
 def progress(console: Console, start: int, steps: int) -> Progress:
     """A bar where somebody watches a terminal, a line in a notebook, lines elsewhere."""
-    if console.is_terminal and not console.is_dumb_terminal:
-        return Bar(console, start, steps)
-    return (LiveLine if in_notebook() else Lines)(console, start, steps)
+    if in_notebook():
+        return LiveLine(console, start, steps)
+    kind = Bar if console.is_terminal and not console.is_dumb_terminal else Lines
+    return kind(console, start, steps)

@@ -10,10 +10,13 @@ from typing import Any, final
 class _Printed(ABC):
     __slots__ = ()
 
+    def __init_subclass__(cls) -> None:
+        # IPython looks class by class, and would meet the `__repr__` of a dataclass first.
+        cls._repr_pretty_ = _Printed._repr_pretty_
+
     @abstractmethod
     def __str__(self) -> str: ...
 
-    @final
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What IPython shows where it shows text only."""
         printer.text(str(self))

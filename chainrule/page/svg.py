@@ -8,7 +8,7 @@ alone: who does not know it draws the light picture.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
+from html import escape, unescape
 from typing import Any, final
 
 from chainrule.page.palette import PALETTE, SANS
@@ -28,6 +28,11 @@ class Svg(str):
 
     def _repr_svg_(self) -> str:
         return str(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows where it cannot show a picture."""
+        title = self.partition("<title>")[2].partition("</title>")[0]
+        printer.text(f"<SVG of {len(self):,} letters: {unescape(title)}>")
 
     def _repr_html_(self) -> str:
         return f'<div style="overflow-x:auto">{self}</div>'
