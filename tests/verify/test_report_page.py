@@ -1,4 +1,4 @@
-"""The HTML report as a page: it fits its window, says what its colours are, and can be read aloud."""
+"""The HTML report as a page: it fits its window, explains its colours, and can be read aloud."""
 
 from __future__ import annotations
 
@@ -119,14 +119,14 @@ chromium = pytest.mark.skipif(
 
 
 def overflowing(page: str, folder: Path) -> dict[str, list[str]]:
-    """By width of the window, what stands out of it or out of its card, as a browser lays it out."""
+    """By width of the window, what a browser lays out beyond its card, or beyond the window."""
     frames = "".join([
         f'<iframe id="w{w}" style="width:{w}px;height:900px" srcdoc="{escape(page)}"></iframe>'
         for w in WIDTHS
     ])  # fmt: skip
     script = """
     const scrolls = e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX);
-    const inside = e => { for (; e; e = e.parentElement) if (scrolls(e)) return true; return false; };
+    const inside = e => e !== null && (scrolls(e) || inside(e.parentElement));
     addEventListener('load', () => {
       const found = {};
       for (const f of document.querySelectorAll('iframe')) {
