@@ -61,6 +61,6 @@ def location(code: CodeType, at: int) -> str:
 
 
 def quoted(code: CodeType, at: int) -> str:
-    """`file:line` of an instruction with the line's text, where that is known; for sentences."""
+    """The line of an instruction, as a line below a message; empty if nobody knows its text."""
     text = source_line(code.co_filename, line_of(code, at)).strip()
-    return location(code, at) + (f" (`{text}`)" if text else "")
+    return f"\n    {location(code, at)}:  {text}" if text else ""

@@ -30,9 +30,13 @@ def file_lines(file: str) -> list[str]:
     """
     if file == _COMMAND:
         return linecache.getlines(file) or _command_lines()
-    if Path(file).exists():
-        linecache.checkcache(file)
-    return linecache.getlines(file) or _loaded_lines(file) or _cell_lines(file)
+    known = linecache.cache.get(file)
+    linecache.checkcache(file)
+    lines = linecache.getlines(file) or _loaded_lines(file) or _cell_lines(file)
+    if not lines and known is not None and len(known) > 1:  # read, and deleted since
+        linecache.cache[file] = known
+        return known[2]
+    return lines
 
 
 def file_text(file: str) -> str:

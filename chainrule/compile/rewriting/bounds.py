@@ -17,7 +17,7 @@ from chainrule.errors import IndexingError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.reduction import Found
 from chainrule.ops.selection import Index, IndexAdd, Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
-from chainrule.provenance import quoted
+from chainrule.provenance import location
 
 MOST = 60
 """How many indices one integer can tell of; further ones are not looked at."""
@@ -74,7 +74,7 @@ def _along(
 
 
 def _words(t: Term, n: int) -> str:
-    where = "" if t.code is None else f" at {quoted(t.code, t.at)}"
+    where = "" if t.code is None else f" at {location(t.code, t.at)}"
     return f"an index of '{t.name}'{where} is outside 0..{n - 1}"
 
 

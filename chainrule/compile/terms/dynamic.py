@@ -79,9 +79,9 @@ def _term(ts: Sequence[Term], args: Sequence[list[Term]], samples: Sequence[Samp
 
 
 def _where(t: Term) -> str:
-    from chainrule.provenance import quoted
+    from chainrule.provenance import location
 
-    return "" if t.code is None else f" at {quoted(t.code, t.at)}"
+    return "" if t.code is None else f" ({location(t.code, t.at)})"
 
 
 def _value(values: Sequence[Any], samples: Sequence[Sample], t: Term) -> Any:
