@@ -3,6 +3,8 @@
 A file need not lie on disk. Cells of a notebook, examples of a doctest and code that `exec` runs
 may be known to `linecache` only; modules of a zip file have a loader; the text after `python -c`
 is an argument of the process.
+
+(pathlib takes long to import, and the engine needs this.)
 """
 
 from __future__ import annotations
@@ -10,12 +12,12 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import os
 import sys
 import textwrap
 import tokenize
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -101,7 +103,7 @@ def display_line(where: str) -> str:
 def short_line(where: str) -> str:
     """A place `file:line` without the folders of the file."""
     file, _, line = display_line(where).rpartition(":")
-    return f"{Path(file).name}:{line}" if file else where
+    return f"{os.path.basename(file)}:{line}" if file else where  # noqa: PTH119
 
 
 def _cell_name(file: str) -> str:
