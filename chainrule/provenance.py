@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.source_text import display_line, source_line
 
-_HERE = tuple([os.path.dirname(f) + os.sep for f in (__file__, np.__file__)])  # noqa: PTH120
+HERE = tuple([os.path.dirname(f) + os.sep for f in (__file__, np.__file__)])  # noqa: PTH120
 """This package, and NumPy's, which hands ops on. (pathlib takes long to import.)"""
 _inside: set[str] = set()
 _outside: set[str] = set()
@@ -28,7 +28,7 @@ def user_line() -> tuple[CodeType, int]:
     frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
     while (file := (code := frame.f_code).co_filename) not in _outside:
         if file not in _inside:
-            (_inside if file.startswith(_HERE) else _outside).add(file)
+            (_inside if file.startswith(HERE) else _outside).add(file)
         elif (back := frame.f_back) is not None:
             frame = back
         else:
@@ -38,7 +38,7 @@ def user_line() -> tuple[CodeType, int]:
 
 def is_inside(code: CodeType) -> bool:
     """Whether this is code of this package's or of NumPy's."""
-    return code.co_filename.startswith(_HERE)
+    return code.co_filename.startswith(HERE)
 
 
 def line_of(code: CodeType, at: int) -> int:

@@ -746,4 +746,6 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
         raise DtypeError(f"asarray: {describe(x)} cannot become a tensor without a copy")
     if holds_tensors(x):
         return _joined(x, dtype)
+    if graph.tracers and (t := graph.tracer()) is not None and (y := t.standing_for(x)) is not x:
+        return asarray(y, dtype)
     return variable(to_array(x, dtype, copy=True))

@@ -42,7 +42,7 @@ LAYERS: list[set[str]] = [
     {"compile.terms", "compile.mathlib"},
     {"compile.loops"},
     {"compile.llvm", "compile.rewriting", "compile.banding"},
-    {"compile.scheduling", "compile.checking"},
+    {"compile.scheduling", "compile.checking", "compile.guards"},
     {"compile.running"},
     {"compile.tracing", "compile.scalars"},
     {"compile.calling"},

@@ -9,6 +9,7 @@ every call, and updated where the function updates them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from functools import partial, update_wrapper
 from operator import is_
 from pathlib import Path
@@ -32,6 +33,9 @@ from chainrule.compile.tracing.state import MISFIT, Variant
 from chainrule.errors import ConfigError, TraceError
 from chainrule.graph import around, tracer
 from chainrule.page.readable import Words
+
+_VARIANTS = 16
+"""How many traces for arguments of one kind are remembered: the latest ones."""
 
 if TYPE_CHECKING:
     from chainrule.compile.showing.explain import Explanation
@@ -61,8 +65,15 @@ def jit(
     found, read anew at every call, and updated where f updates them; so a whole training step can
     be one call. Draws from chainrule's generators are the same as without `jit`.
 
+    What else f reads (names of its module and of enclosing functions, attributes, items, lengths,
+    defaults) is compared at each call: if it is another value, f is traced again, so that the
+    result is that of f as it is now; after the third time with a `RetraceWarning` that names it.
+    NumPy arrays that f reaches by itself and hands to ops are inputs, read anew at every call. f
+    must not draw from generators other than chainrule's, ask a clock, or take from an iterator:
+    `TraceError`. docs/compiled.md says what is compared.
+
     f must not branch on traced values in Python, nor store them anywhere but in tensors: that
-    raises `TraceError`. What else it does to Python objects happens only while it is traced.
+    raises `TraceError`. Printing, and writing to files, happens only while it is traced.
     What f returns can be differentiated like any result, with respect to arguments and state.
 
     A function of `Value`s, among its arguments or by itself, is compiled too. Numbers taken from
@@ -82,19 +93,23 @@ def jit(
         )
     if not callable(f):
         raise ConfigError(f"jit compiles functions, not {type(f).__name__}")
-    name = getattr(f, "__qualname__", None) or type(f).__name__
-    return Jitted(f, name, Arguments(f, name, static_argnums, static_argnames, dynamic))
+    return Jitted(f, (static_argnums, static_argnames, dynamic))
 
 
 @final
 class Jitted:
-    """A compiled function; see `jit`. `traces` counts how often it was traced."""
+    """A compiled function; see `jit`. `traces` counts how often it was traced.
 
-    def __init__(self, f: Callable[..., Any], name: str, arguments: Arguments) -> None:
+    A copy is a compiled function of a copy of f, not traced yet; a pickle is a name, where the
+    function is found under its own, and f with its settings elsewhere.
+    """
+
+    def __init__(self, f: Callable[..., Any], settings: tuple[Any, Any, Any]) -> None:
         update_wrapper(self, f, updated=())
         self._f = f
-        self._name = name
-        self._arguments = arguments
+        self._settings = settings
+        self._name = name = getattr(f, "__qualname__", None) or type(f).__name__
+        self._arguments = Arguments(f, name, *settings)
         self._variants: dict[Any, list[Variant]] = {}
         """By the key of what they are given, the latest first."""
         self._latest: Steady | None = None
@@ -105,6 +120,19 @@ class Jitted:
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         return self if owner is None else MethodType(self, owner)
+
+    def __copy__(self) -> Jitted:
+        return Jitted(self._f, self._settings)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Jitted:
+        return Jitted(deepcopy(self._f, memo), self._settings)
+
+    def __reduce__(self) -> Any:
+        f: Any = self._f
+        found: Any = modules.get(getattr(f, "__module__", None) or "")
+        for name in getattr(f, "__qualname__", "").split("."):
+            found = getattr(found, name, None)
+        return f.__qualname__ if found is self else (Jitted, (f, self._settings))
 
     def __repr__(self) -> str:
         return f"<jit {self._name}: {self.traces} traces>"
@@ -151,16 +179,19 @@ class Jitted:
                 self._remember(args, kwargs, given, variant)
                 return result
 
+        change = variants[0].read.changed() if variants else None
         variant = self._recorded(given)
         self.traces += 1
         self._given = args, kwargs
         self._retraces.note(self._name, leaves)
-        variants[:] = [variant, *[v for v in variants if not v.gone]]
+        if change is not None:
+            self._retraces.note_change(self._name, *change)
+        variants[:] = [variant, *[v for v in variants if not v.is_gone][: _VARIANTS - 1]]
         for older in variants[1:]:  # the first step of a training is often one of its own
             if isinstance(older.run, Native | Sized):
                 older.run.forget()
         self._remember(args, kwargs, given, variant)
-        result = variant.call(leaves)
+        result = variant.call(leaves, fresh=True)
         if result is MISFIT:
             raise TraceError(
                 f"jit: {self._name} changes the Python objects that it depends on while it is "
@@ -180,7 +211,7 @@ class Jitted:
         """The value of a function of `Value`s; see `scalars`."""
         from chainrule.compile.scalars.call import Scalars
 
-        self._numbers = self._numbers or Scalars(self._f, self._name)
+        self._numbers = self._numbers or Scalars(self._f, self._name, self._retraces)
         result, fresh = self._numbers(args, kwargs)
         self.traces += fresh
         return result

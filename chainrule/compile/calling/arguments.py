@@ -69,7 +69,7 @@ class Given:
                 positional[i] = x
             return f(*positional, **named, **fixed)
 
-        return call
+        return Call(call, [f, *template, *static.values(), *fixed.values()])
 
 
 @final

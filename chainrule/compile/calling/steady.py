@@ -60,6 +60,9 @@ class Steady:
         self.seen = Seen(variant, self._native.unchanged)
         self._reads = [n.read for n in variant.numbers]
         self._numbers, self._guards = variant.numbers, variant.guards
+        self._read = variant.read
+        # what machine code cannot see is asked in Python at every call
+        self._asked = [p.stays for p in variant.read.asked()]
         fixed = [*self.seen.arrays, *[n.array for n in variant.numbers]]
         self._call = self._native.prepared(len(variant.args), fixed)
         self._finish = variant.finish
@@ -75,13 +78,15 @@ class Steady:
         """Have machine code look at the state and at the arguments, where it can."""
         rows = self.seen.watch()
         if rows is not None:
-            args = self.variant.args
-            self._gate = gate(self._native.code, self._wanted, self._axes, args, rows)
+            args, words = self.variant.args, self._read.groups()
+            rows = [*self._read.rows(), *rows]
+            self._gate = gate(self._native.code, self._wanted, self._axes, args, rows, words)
             self._again = self._gate and self._gate.again
 
     def holds(self) -> bool:
-        """Whether the state is as the last call left it, and seen by nobody else."""
-        return self.seen.holds() and self._settings_hold()
+        """Whether the state is as the last call left it, seen by nobody else, and all that the
+        function read is as it was."""
+        return self.seen.holds() and self._read.stays() and self._settings_hold()
 
     def _settings_hold(self) -> bool:
         """Whether numbers and guards fit; the numbers are taken over."""
@@ -89,8 +94,11 @@ class Steady:
             value = n.read()
             if value is not n.last and not n.fits(value):
                 return False
-        for guard in self._guards:  # noqa: SIM110 - every call asks
+        for guard in self._guards:
             if not guard():
+                return False
+        for stays in self._asked:  # noqa: SIM110 - every call asks
+            if not stays():
                 return False
         return True
 
@@ -147,9 +155,10 @@ class Steady:
         # Each line of this loop is a noticeable part of a small program's time.
         keep, sized, numbered = turns.arrays.extend, turns.sizes.append, turns.numbers.extend
         again, told, arrays = self._again or _never, self._told, self._arrays
+        asked = self._asked
         for batch in batches:
             sizes = told.get(again(batch)) if batch.__class__ is tuple else None
-            if sizes is None or is_recording() is not recording:
+            if sizes is None or asked or is_recording() is not recording:
                 sizes = self._turn(batch)
                 if sizes is None:
                     rest = batch
@@ -162,7 +171,7 @@ class Steady:
     def _turn(self, batch: Sequence[Any]) -> tuple[int, ...] | None:
         """The sizes that a batch's dynamic axes have; None if it is not like the one before."""
         given = self._given(batch)
-        if given is None:
+        if given is None or not self._read.stays():
             return None
         sizes = tuple([given[i].shape[a] for i, a in self._sizes])
         if sizes not in self._known:

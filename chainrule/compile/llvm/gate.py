@@ -3,8 +3,8 @@
     object again(object plan, object args)
     object enter(object self, object plan, object args, object result, ...)
 
-`again` tells whether the arguments, a tuple, and the words of the plan's rows are as they are to
-be: it gives a number that says the sizes, or -1. `enter` puts arguments and results into the
+`again` tells whether the arguments, a tuple, the words of the plan's rows, and the dictionaries that
+were read (see `guarded.py`) are as they are to be: it gives a number that says the sizes, or -1. `enter` puts arguments and results into the
 program's table and runs it, without the interpreter's lock. `plan` is an array of int64; its words
 are named in `PLAN`, a record for each argument (`ARGUMENT`) follows, then the rows, each an address
 and the word that is to be there.
@@ -24,18 +24,23 @@ from typing import Any, final
 from llvmlite import ir
 
 from chainrule.compile.llvm.functions import I64, declare
+from chainrule.compile.llvm.guarded import LOOKUP, guarded
 from chainrule.compile.llvm.objects import ARRAY, CONTIGUOUS, ITEMS, KIND, LENGTH
 
-PLAN = ("arguments", "rows", "table", "scratch", "sizes", "host", "first", "none", "ndarray")
+PLAN = (
+    "arguments", "rows", "table", "scratch", "sizes", "host", "first", "none", "ndarray", "guards",
+)  # fmt: skip
 """How many arguments and rows there are; what the program is given; the place in the table of the
-first result; the addresses of None and of NumPy's class."""
+first result; the addresses of None, of NumPy's class, and of the words for `guarded`."""
 AXES = 6
 """Axes that an argument may have."""
 ARGUMENT = ("kind", "value", "node", "dtype", "axes", "place", *[f"n{a}" for a in range(AXES)])
 """An argument's class; where in it are its value (0 if it is an array itself) and its node; of the
 array dtype, number of axes, place in the table (-1 if the program does not read it) and sizes. A
 size -1 - s is that of symbol s."""
-PYTHON = ("PyLong_FromLongLong", "PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef")
+PYTHON = (
+    "PyLong_FromLongLong", "PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef", LOOKUP,
+)  # fmt: skip
 """Functions of CPython that are called."""
 SYMBOLS = 3
 BITS = 20
@@ -134,6 +139,7 @@ def again(module: Any) -> None:
     row = b.add(rows, b.mul(i, _word(2)))
     w.equal(b.load(b.inttoptr(w.word(0, row), _PTR), typ=I64), w.word(1, row))
     end()
+    w.equal(b.call(guarded(module), [w.pointer("guards")]), _word(1))
     key = _word(0)
     for s in range(SYMBOLS):
         n = b.load(b.gep(found, [_word(s)], source_etype=I64), typ=I64)

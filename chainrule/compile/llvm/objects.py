@@ -7,9 +7,12 @@ found, and nobody looks.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from sys import getrefcount
-from typing import Any
+from types import CellType
+from typing import Any, final
 
 import numpy as np
 
@@ -84,6 +87,56 @@ def _is_known(a: Any) -> bool:
     if axes != a.ndim or bool(flags & CONTIGUOUS) is not a.flags.c_contiguous:
         return False
     return [word(word(id(a) + ARRAY.shape) + _WORD * i) for i in range(a.ndim)] == list(a.shape)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Bytes from the start of a list to its length and to the address of its items, of a cell to
+    what it holds, of a dictionary to a word that is another one after each change (0: there is no
+    such word)."""
+
+    length: int
+    items: int
+    cell: int
+    version: int
+    word: Callable[[int], int] = word
+
+
+@cache
+def holders() -> Holders | None:
+    """Where containers hold things; None if that is not there to be seen."""
+    one, two = object(), object()
+    found = [one, two]
+    items = word(id(found) + 3 * _WORD)
+    if word(id(found) + 2 * _WORD) != 2 or [word(items), word(items + _WORD)] != [id(one), id(two)]:
+        return None
+    cell = CellType(one)
+    if word(id(cell) + 2 * _WORD) != id(one):
+        return None
+    return Holders(2 * _WORD, 3 * _WORD, 2 * _WORD, 3 * _WORD if _versions() else 0)
+
+
+def _versions() -> bool:
+    """Whether a dictionary's fourth word is another one after each change, of its keys or not."""
+    names: dict[str, object] = {"a": object()}
+    seen = [word(id(names) + 3 * _WORD)]
+    for change in (_replace, _add, _remove, _replace):
+        change(names)
+        seen.append(word(id(names) + 3 * _WORD))
+    return len(set(seen)) == len(seen)
+
+
+def _replace(names: dict[str, object]) -> None:
+    names["a"] = object()
+
+
+def _add(names: dict[str, object]) -> None:
+    names["b"] = object()
+
+
+def _remove(names: dict[str, object]) -> None:
+    del names["b"]
 
 
 def _small(address: int) -> int:

@@ -46,8 +46,9 @@ class Gate:
     `Steady.watch`) are not as they are to be.
     """
 
-    def __init__(self, code: Code, plan: list[int], rows: Sequence[int]) -> None:
+    def __init__(self, code: Code, plan: list[int], rows: Sequence[int], words: Any) -> None:
         self._words = [*plan, *rows]
+        self._guards = words
         self._code = code
         array = np.array(self._words, np.int64)
         self.again, self._again = _builtin("again", code.again, _ONE, array)
@@ -69,9 +70,11 @@ def gate(
     axes: Sequence[Any],
     places: Sequence[int],
     rows: Sequence[int],
+    words: Any,
 ) -> Gate | None:
     """The gate for arguments of these classes, shapes and dtypes (see `Steady`); `axes` are the
-    names of sizes that may differ, `places` those of the arguments that the program reads.
+    names of sizes that may differ, `places` those of the arguments that the program reads, `words`
+    what is known of dictionaries (see `guards.py`).
 
     None where objects are not what they are known to be, or there are too many axes or symbols.
     """
@@ -81,7 +84,7 @@ def gate(
         return None
     value, node, _ = found
     head = {"arguments": len(wanted), "rows": len(rows) // 2, "none": id(None)}
-    head["ndarray"] = id(np.ndarray)
+    head |= {"ndarray": id(np.ndarray), "guards": words.ctypes.data}
     plan = [head.get(name, 0) for name in PLAN]
     for i, ((kind, shape, dtype, _), named) in enumerate(zip(wanted, axes, strict=True)):
         if len(shape) > AXES:
@@ -91,4 +94,4 @@ def gate(
         place = places.index(i) if i in places else -1
         record = [id(kind), *held, id(dtype), len(shape), place, *sizes]
         plan += record + [0] * (len(ARGUMENT) - len(record))
-    return Gate(code, plan, rows)
+    return Gate(code, plan, rows, words)

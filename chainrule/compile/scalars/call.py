@@ -14,14 +14,21 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from chainrule.compile.guards.guards import Guards
+from chainrule.compile.guards.notes import Notes
+from chainrule.compile.guards.observer import Observer
+from chainrule.compile.guards.random_state import refuse_draws
 from chainrule.compile.scalars.tape import Tape
 from chainrule.errors import TraceError
+from chainrule.replay import noted
 from chainrule.scalar import Value
 from chainrule.scalar.rules import Made
 from chainrule.tensor import Tensor
 from chainrule.tree import Structure, flatten
 
 _MADE = "jit"
+_KEPT = 15
+"""How many older tapes are remembered for arguments of one kind."""
 
 
 @final
@@ -66,6 +73,8 @@ class Variant:
 
     tape: Tape
     structure: Structure
+    read: Guards
+    """What the function read beside Values."""
 
     def call(self, leaves: Sequence[Any]) -> Any:
         """The function's value for arguments with these leaves."""
@@ -83,25 +92,31 @@ class Variant:
 class Scalars:
     """The compiled forms of a function `f` of Values, by structure and static arguments."""
 
-    def __init__(self, f: Callable[..., Any], name: str) -> None:
+    def __init__(self, f: Callable[..., Any], name: str, retraces: Any) -> None:
         self._f = f
         self._name = name
-        self._variants: dict[Any, Variant] = {}
+        self._variants: dict[Any, list[Variant]] = {}
+        self._retraces = retraces
 
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, bool]:
         """The value of f, and whether it was traced for it."""
         leaves, structure = flatten((list(args), kwargs))
         key = structure, tuple([_kind(x) for x in leaves])
         try:
-            variant = self._variants.get(key)
+            variants = self._variants.setdefault(key, [])
         except TypeError as cause:
             raise TraceError(
                 f"jit: {self._name} is given an argument that is neither a Value, a number nor "
                 f"hashable ({cause})"
             ) from cause
-        if fresh := variant is None:
-            variant = self._variants[key] = self._record(leaves, structure)
-        return variant.call(leaves), fresh
+        for variant in variants:
+            if variant.read.changed() is None:
+                return variant.call(leaves), False
+        if variants and (change := variants[0].read.changed()) is not None:
+            self._retraces.note_change(self._name, *change)
+        variant = self._record(leaves, structure)
+        variants[:] = [variant, *[v for v in variants if v.read.alive][:_KEPT]]
+        return variant.call(leaves), True
 
     def _record(self, leaves: Sequence[Any], structure: Structure) -> Variant:
         """Run f once, on Values of its own in place of those that it is given, and of floats."""
@@ -109,7 +124,13 @@ class Scalars:
             Value(x.data if isinstance(x, Value) else x) if _is_number(x) else x for x in leaves
         ]
         args, kwargs = structure.unflatten(given)
-        results, shape = flatten(self._f(*args, **kwargs))
+        notes = Notes(lambda x: False)
+        observer = Observer(notes, [self._f, *[x for x in leaves if not _is_number(x)]])
+        with noted() as chance, observer.following():
+            found = self._f(*args, **kwargs)
+        refuse_draws(chance)
+        guards = observer.finish()
+        results, shape = flatten(found)
         for y in results:
             if not isinstance(y, Value):
                 raise TraceError(
@@ -128,7 +149,7 @@ class Scalars:
         self._check(tape, numbers, results)
         for factor in _ELSEWHERE:
             self._check_elsewhere(tape, numbers, leaves, structure, factor)
-        return Variant(tape, shape)
+        return Variant(tape, shape, guards)
 
     def _check_elsewhere(
         self,

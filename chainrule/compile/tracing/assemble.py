@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
@@ -21,8 +22,22 @@ from chainrule.graph import constant, order, placeholder
 from chainrule.node import Node
 from chainrule.op import Spec, new_op
 
-Call = Callable[[Mapping[int, Any]], Any]
-"""Calls the function with these leaves of its arguments, by their places; the others as traced."""
+
+@final
+@dataclass(frozen=True, eq=False)
+class Call:
+    """Calls the function with these leaves of its arguments, by their places; the others as traced.
+
+    `roots` are the function and those others: what it can read of what was there before.
+    """
+
+    run: Callable[[Mapping[int, Any]], Any]
+    roots: Sequence[Any]
+
+    def __call__(self, given: Mapping[int, Any]) -> Any:
+        """The function's result."""
+        return self.run(given)
+
 
 
 def assemble(
@@ -66,6 +81,7 @@ def assemble(
         [HeldNumber(n.read, n.check, n.truth, np.zeros(()), n.name) for n in numbers],
         [Draw(take, n in used) for take, n in tracer.draws],
         tracer.guards, left.truths, left.results, finishing(left.results, structure), op,
+        left.guards,
     )  # fmt: skip
 
 

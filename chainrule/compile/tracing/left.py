@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 from weakref import ref
 
+from chainrule.compile.guards.guards import Guards
 from chainrule.compile.tracing.lift import GradSlot, Lift
 from chainrule.node import Node
 from chainrule.tree import Structure
@@ -31,6 +32,8 @@ class Left:
     results: list[Any] = field(default_factory=list[Any])
     """The leaves of the result, `TENSOR` or `NUMBER` in the places of those that are computed."""
     structure: Structure | None = None
+    guards: Guards = field(default_factory=Guards)
+    """What the function read beside tensors."""
 
 
 TENSOR: Any = object()

@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.compile.guards.notes import Notes
+from chainrule.compile.guards.observer import Observer
+from chainrule.compile.guards.random_state import refuse_draws
 from chainrule.compile.terms.terms import Program
 from chainrule.compile.tracing.assemble import Call, assemble, note_derivative
 from chainrule.compile.tracing.left import NUMBER, TENSOR, Left, State
@@ -41,11 +44,13 @@ def record(
     `make` makes of its program what runs it; by default that is native code.
     """
     tracer = Tracer(loop=scanned, repeat=repeating)
+    tracer.notes = Notes(tracer.is_inner)
     left = Left()
     try:
         _run(tracer, left, leaves, call)
     finally:
         tracer.restore()
+        tracer.notes = None
     states = [State(lift) for lift in tracer.lifts]
     slots = [lift.grad for lift in tracer.lifts if lift.grad is not None]
     tracer.lifts.clear()
@@ -62,8 +67,13 @@ def _run(tracer: Tracer, left: Left, leaves: Sequence[Any], call: Call) -> None:
     given = [_given(tracer, left, i, x) for i, x in enumerate(leaves)]
     before = {i: given[i].node for i, _ in left.args}
     with traced(tracer), _modes_guarded(tracer):
-        with noted() as chance:
+        assert tracer.notes is not None
+        observer = Observer(tracer.notes, call.roots)
+        with noted() as chance, observer.following():
             result = call(dict(enumerate(given)))
+        left.guards = observer.finish()
+        refuse_draws(chance)
+        left.guards = observer.finish()
         if chance.python is not None or chance.numpy is not None:
             source = "random" if chance.python is not None else "numpy.random"
             raise TraceError(

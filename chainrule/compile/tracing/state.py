@@ -16,6 +16,7 @@ from weakref import ref
 
 import numpy as np
 
+from chainrule.compile.guards.guards import Guards
 from chainrule.compile.running.backend import Run
 from chainrule.graph import apply, variable
 from chainrule.node import Node
@@ -141,15 +142,28 @@ class Variant:
     """From the results, arrays or tensors, to what the function returns."""
     op: Any
     """What a call is recorded as, if its results can be differentiated; otherwise None."""
+    read: Guards
+    """What the function read beside tensors."""
     fits: Callable[[Sequence[Any]], bool] | None = None
     """Whether the program holds for the sizes of these inputs, if it is not for all."""
     gone: bool = False
-    """Whether a tensor that it needs does not exist any more."""
+    """Whether a tensor that it needs was found not to exist any more."""
     seconds: float = 0.0
     """How long tracing and compiling took."""
 
-    def call(self, leaves: Sequence[Any]) -> Any:
-        """Run on the leaves of the arguments, or give `MISFIT` before anything is changed."""
+    @property
+    def is_gone(self) -> bool:
+        """Whether something that it needs does not exist any more."""
+        return self.gone or not self.read.alive
+
+    def call(self, leaves: Sequence[Any], *, fresh: bool = False) -> Any:
+        """Run on the leaves of the arguments, or give `MISFIT` before anything is changed.
+
+        `fresh`: the function was traced for this call, so that what it read is as it was but for
+        what it wrote itself.
+        """
+        if not fresh and self.read.changed() is not None:
+            return MISFIT
         inputs: list[Any] = []
         put = inputs.append
         for i in self.args:

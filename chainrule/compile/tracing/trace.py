@@ -18,6 +18,8 @@ from weakref import ref
 
 import numpy as np
 
+from chainrule.compile.guards.following import unfollowed
+from chainrule.compile.guards.notes import Notes
 from chainrule.compile.tracing.lift import GradSlot, Lift, Number
 from chainrule.compile.tracing.weak import apply_weak, is_weak, strong, weak_placeholder
 from chainrule.errors import WITHOUT_NUMBERS, GradientError, ShapeError, TraceError, describe
@@ -55,6 +57,9 @@ class Tracer:
     """`scanned.scanned`, which stands above: what `scan` asks for a loop that is not unrolled."""
     repeat: Any = None
     """`scanned.repeating`: what `while_loop` asks."""
+    notes: Notes | None = None
+    """What the function reads beside tensors, while it runs."""
+    _lifted: set[int] = field(default_factory=set[int])
     _constants: set[int] = field(default_factory=set[int])
     _made: list[Any] = field(default_factory=list[Any])
     _settings: dict[tuple[Any, ...], Any] = field(default_factory=dict["tuple[Any, ...]", Any])
@@ -63,7 +68,13 @@ class Tracer:
 
     def __call__(self, op: Op, xs: Sequence[Any]) -> Any:
         """Record `op`; the tensors among `xs` that the function reaches by itself are lifted."""
+        with unfollowed():
+            return self._record(op, xs)
+
+    def _record(self, op: Op, xs: Sequence[Any]) -> Any:
         weak = False
+        if self.notes is not None and any(isinstance(x, Variable) for x in xs):
+            xs = [self.standing_for(x) for x in xs]
         for x in xs:
             if isinstance(x, Variable):
                 self.touch(x)
@@ -84,6 +95,28 @@ class Tracer:
         else:
             self._constants.add(id(v))
 
+    def standing_for(self, x: Any) -> Any:
+        """The tensor that stands for an array that was there before the trace began, an input of
+        the program; x itself if it is none, or an array that a program cannot read where it is."""
+        notes = self.notes
+        if notes is None or x.__class__ is not np.ndarray or not notes.is_array(x):
+            return x
+        if not (x.flags.aligned and x.dtype.isnative and x.dtype.kind in "biufc"):
+            return x
+        tensor = notes.op_takes(x)
+        if tensor is None:
+            tensor = object.__new__(Tensor)
+            tensor.value, tensor.node = x, None
+            notes.stand_in(x, tensor)
+            self.touch(tensor)
+        return tensor
+
+    def is_inner(self, x: Any) -> bool:
+        """Whether a tensor was made by the function that is traced."""
+        return id(x) not in self._lifted and (
+            x.value.__class__ is Spec or id(x) in self._constants
+        )
+
     def touch(self, x: Any) -> None:
         """Lift `x` if it was there before the trace began."""
         if x.value.__class__ is Spec or id(x) in self._constants:
@@ -96,11 +129,13 @@ class Tracer:
         if needs and node is not None and node.extra is not None:
             new.extra = slot = GradSlot(node.extra)
         self.lifts.append(Lift(x, x.value, node, new, slot))
+        self._lifted.add(id(x))
         x.value = Spec(x.value.shape, x.value.dtype)
         x.node = new
 
     def fill(self, new: Any, data: Any, dtype: Any) -> None:
         """Give the new tensor `new` the values of `data`."""
+        data = self.standing_for(data)
         if isinstance(data, Variable):
             self.touch(data)
         if isinstance(data, Variable) and data.value.__class__ is Spec:
@@ -112,6 +147,7 @@ class Tracer:
 
     def assign(self, x: Any, new: Any, *, graph: bool = False) -> None:
         """`x` gets the value of `new`; with `graph` its place in the graph, too."""
+        new = self.standing_for(new)
         new = new if isinstance(new, Tensor) else variable(to_array(new, x.dtype, copy=True))
         self.touch(x)
         self.touch(new)
