@@ -12,6 +12,8 @@ from types import CodeType
 
 import numpy as np
 
+from chainrule.source_text import display_line, source_line
+
 HERE = tuple([os.path.dirname(f) + os.sep for f in (__file__, np.__file__)])  # noqa: PTH120
 """This package, and NumPy's, which hands ops on. (pathlib takes long to import.)"""
 _inside: set[str] = set()
@@ -54,5 +56,11 @@ def line_of(code: CodeType, at: int) -> int:
 
 
 def location(code: CodeType, at: int) -> str:
-    """`file:line` of an instruction."""
-    return f"{code.co_filename}:{line_of(code, at)}"
+    """`file:line` of an instruction, in a notebook `In[3]:line`."""
+    return display_line(f"{code.co_filename}:{line_of(code, at)}")
+
+
+def quoted(code: CodeType, at: int) -> str:
+    """The line of an instruction, as a line below a message; empty if nobody knows its text."""
+    text = source_line(code.co_filename, line_of(code, at)).strip()
+    return f"\n    {location(code, at)}:  {text}" if text else ""

@@ -15,7 +15,7 @@ import chainrule
 ROOT = Path(chainrule.__file__).parent
 
 LAYERS: list[set[str]] = [
-    {"errors", "provenance", "border"},
+    {"errors", "provenance", "border", "source_text", "page"},
     {"watch", "dtypes"},
     {"op"},
     {"node"},

@@ -1,61 +1,69 @@
 """The loss curve as an SVG picture.
 
 The loss of each step is a cloud, its smoothed course a line; the held-out loss has its own line and
-a dot wherever it was measured. Colours follow the reader's light or dark setting.
+a dot wherever it was measured. Every viewer draws it, a browser in the reader's light or dark
+colours.
 """
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
+from html import escape
 from itertools import pairwise
 from typing import final
 
 from chainrule.cli.curve import Curve, Point, ticks
+from chainrule.page.svg import Looks, Svg, document
 
 WIDTH, HEIGHT = 760, 440
 LEFT, RIGHT, TOP, BOTTOM = 64, 28, 84, 60
 
-_STYLE = """
-.curve { --ink: #1f2430; --soft: #6b7280; --rule: #e5e7eb; --paper: #ffffff;
-         --line: #2563eb; --held: #d9480f;
-         font-family: system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; font-size: 13px; }
-@media (prefers-color-scheme: dark) {
-  .curve { --ink: #e6e8ee; --soft: #9aa3b2; --rule: #2c3240; --paper: #14171f;
-           --line: #7aa2ff; --held: #ff9e64; } }
-.curve .paper { fill: var(--paper); }
-.curve text { fill: var(--soft); font-variant-numeric: tabular-nums; }
-.curve .title { fill: var(--ink); font-size: 18px; font-weight: 600; }
-.curve .rule { stroke: var(--rule); stroke-width: 1; }
-.curve .axis { stroke: var(--soft); stroke-width: 1; }
-.curve .cloud { fill: var(--line); fill-opacity: 0.16; }
-.curve .line { fill: none; stroke: var(--line); stroke-width: 2.25;
-               stroke-linejoin: round; stroke-linecap: round; }
-.curve .held { fill: none; stroke: var(--held); stroke-width: 1.75; stroke-dasharray: 5 4; }
-.curve .dot { fill: var(--held); stroke: var(--paper); stroke-width: 1.5; }
-.curve .key { fill: var(--ink); }
-"""
+_LINE = {"fill": "none", "stroke-linejoin": "round", "stroke-linecap": "round"}
+LOOKS = Looks(
+    "chainrule-curve",
+    {
+        "paper": {"fill": "ground"},
+        "label": {"fill": "soft", "font-size": 13},
+        "key": {"fill": "ink"},
+        "title": {"fill": "ink", "font-size": 18, "font-weight": "bold"},
+        "rule": {"stroke": "rule", "stroke-width": 1},
+        "axis": {"stroke": "soft", "stroke-width": 1},
+        "cloud": {"fill": "accent", "fill-opacity": 0.16},
+        "line": {**_LINE, "stroke": "accent", "stroke-width": 2.25},
+        "held": {**_LINE, "stroke": "contrast", "stroke-width": 1.75, "stroke-dasharray": "5 4"},
+        "dot": {"fill": "contrast", "stroke": "ground", "stroke-width": 1.5},
+    },
+)
 
 
-def svg(curve: Curve) -> str:
+def svg(curve: Curve) -> Svg:
     """The curve as one SVG document, readable on light and on dark."""
     frame = _Frame(curve)
-    text = html.escape
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" height="{HEIGHT}" role="img" aria-labelledby="t d">',
-        f'<title id="t">{text(curve.title)}</title><desc id="d">{text(curve.subtitle)}</desc>',
-        f"<style>{_STYLE}</style>",
-        f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}" rx="10"/>',
-        f'<text class="title" x="{LEFT}" y="34">{text(curve.title)}</text>',
-        f'<text x="{LEFT}" y="56">{text(curve.subtitle)}</text>',
+    body = [
+        f'<rect {LOOKS.attributes("paper")} width="{WIDTH}" height="{HEIGHT}" rx="10"/>',
+        _text(curve.title, LEFT, 34, "title"),
+        _text(curve.subtitle, LEFT, 56),
         *frame.axes(),
         *frame.course(),
         *frame.legend(),
-        "</svg>",
     ]
-    return "\n".join(parts) + "\n"
+    return document(body, LOOKS, str(WIDTH), str(HEIGHT), curve.title, curve.subtitle)
+
+
+def _text(
+    text: str, x: float, y: float, *styles: str, anchor: str = "start", turn: str = ""
+) -> str:
+    """A text at a place; `turn` is a transformation of it."""
+    turned = f' transform="{turn}"' if turn else ""
+    at = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}"{turned}'
+    return f"<text {LOOKS.attributes('label', *styles)} {at}>{escape(text)}</text>"
+
+
+def _rule(kind: str, a: Point, b: Point) -> str:
+    """A straight line of a kind."""
+    ends = f'x1="{a[0]:.1f}" y1="{a[1]:.1f}" x2="{b[0]:.1f}" y2="{b[1]:.1f}"'
+    return f"<line {LOOKS.attributes(kind)} {ends}/>"
 
 
 @final
@@ -82,32 +90,28 @@ class _Frame:
         out: list[str] = []
         for loss in ticks(self.low, self.high, 5):
             y = self.y(loss)
-            out.append(f'<line class="rule" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            out.append(f'<text x="{LEFT - 10}" y="{y + 4:.1f}" text-anchor="end">{loss:g}</text>')
-        out.append(f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{base}" y2="{base}"/>')
+            out.append(_rule("rule", (LEFT, y), (right, y)))
+            out.append(_text(f"{loss:g}", LEFT - 10, round(y + 4, 1), anchor="end"))
+        out.append(_rule("axis", (LEFT, base), (right, base)))
         for step in [s for s in ticks(1, self.last, 6) if s == int(s) and s >= 1]:
-            x = self.x(step)
-            out.append(
-                f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{base}" y2="{base + 5}"/>'
-                f'<text x="{x:.1f}" y="{base + 21}" text-anchor="middle">{step:,.0f}</text>'
-            )
-        middle = (LEFT + right) / 2
-        out.append(f'<text x="{middle}" y="{HEIGHT - 14}" text-anchor="middle">step</text>')
-        out.append(
-            f'<text transform="translate(18 {(TOP + base) / 2}) rotate(-90)" text-anchor="middle">'
-            "loss (nats per token)</text>"
-        )
+            x = round(self.x(step), 1)
+            out.append(_rule("axis", (x, base), (x, base + 5)))
+            out.append(_text(f"{step:,.0f}", x, base + 21, anchor="middle"))
+        out.append(_text("step", (LEFT + right) / 2, HEIGHT - 14, anchor="middle"))
+        turn = f"translate(18 {(TOP + base) / 2}) rotate(-90)"
+        out.append(_text("loss (nats per token)", 0, 0, anchor="middle", turn=turn))
         return out
 
     def course(self) -> list[str]:
         """The cloud, the smoothed line, the held-out line with its points."""
         smooth = [(self.x(i + 1), self.y(y)) for i, y in enumerate(self.curve.smooth)]
         held = [(self.x(step), self.y(loss)) for step, loss in self.curve.held_out]
-        dots = [f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="4"/>' for x, y in held]
+        dot = LOOKS.attributes("dot")
+        dots = [f'<circle {dot} cx="{x:.1f}" cy="{y:.1f}" r="4"/>' for x, y in held]
         return [
-            f'<path class="cloud" d="{self._cloud()}"/>',
-            f'<path class="line" d="{smooth_path(_thinned(smooth, 240))}"/>',
-            *([f'<path class="held" d="{smooth_path(held)}"/>'] if len(held) > 1 else []),
+            _path("cloud", self._cloud()),
+            _path("line", smooth_path(_thinned(smooth, 240))),
+            *([_path("held", smooth_path(held))] if len(held) > 1 else []),
             *dots,
         ]
 
@@ -128,9 +132,13 @@ class _Frame:
         out: list[str] = []
         for i, (kind, label) in enumerate(keys):
             x, y = WIDTH - RIGHT - 158, 30 + 22 * i
-            out.append(f'<path class="{kind}" d="M{x} {y - 4}h28"/>')
-            out.append(f'<text class="key" x="{x + 38}" y="{y}">{label}</text>')
+            out.append(_path(kind, f"M{x} {y - 4}h28"))
+            out.append(_text(label, x + 38, y, "key"))
         return out
+
+
+def _path(kind: str, d: str) -> str:
+    return f'<path {LOOKS.attributes(kind)} d="{d}"/>'
 
 
 def _thinned(points: Sequence[Point], most: int) -> list[Point]:

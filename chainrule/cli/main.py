@@ -59,7 +59,8 @@ def _run(argv: Sequence[str] | None) -> int:
     if name not in FOREIGN:
         _show_any_letter()
     module = importlib.import_module(COMMANDS[name])
-    return module.command(asked, _Console())
+    # In a notebook, too, lines of text: rich makes an output of each otherwise.
+    return module.command(asked, _Console(force_jupyter=False))
 
 
 def _show_any_letter() -> None:

@@ -1,11 +1,14 @@
-"""How a run shows that it is alive: a bar in a terminal, plain lines in a log or a pipe."""
+"""How a run shows that it is alive: a bar in a terminal, one line that changes in a notebook, plain
+lines in a log or a pipe.
+"""
 
 from __future__ import annotations
 
+import importlib
 import time
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Self, final
+from typing import Any, Self, final
 
 from rich.console import Console
 from rich.progress import (
@@ -19,6 +22,8 @@ from rich.progress import Progress as RichProgress
 
 LINES = 20
 """About how many plain lines a run prints."""
+REFRESH = 0.1
+"""Seconds between two states of a line that changes."""
 
 
 class Progress(ABC):
@@ -123,11 +128,9 @@ class Lines(Progress):
         every = max(1, self._steps // LINES)
         if step % every and step not in (self._start + 1, self._steps):
             return
-        left = (self._steps - step) / self._recent.rate
         held = "" if held_out is None else f"  held-out {held_out:.4f}"
         self._console.print(
-            f"step {step:>6}/{self._steps}  loss {self._recent.loss:.4f}"
-            f"  {self._recent.rate:.1f} steps/s  {left:.0f} s left{held}",
+            _said(step, self._steps, self._recent) + held,
             highlight=False,
             soft_wrap=True,
         )
@@ -144,7 +147,65 @@ class Lines(Progress):
         return None
 
 
+@final
+class LiveLine(Progress):
+    """One output of a notebook's cell that changes. (`\\r` makes an output of each of its states
+    where no browser looks on.)"""
+
+    def __init__(self, console: Console, start: int, steps: int) -> None:
+        self._step, self._steps = start, steps
+        self._recent = Recent()
+        self._held = ""
+        self._next = 0.0
+        self._output: Any = None
+
+    def step(self, step: int, loss: float, held_out: float | None) -> None:
+        """Write the line anew, if the last time is long enough ago."""
+        self._recent.add(loss)
+        self._step = step
+        if held_out is not None:
+            self._held = f"  held-out {held_out:.4f}"
+        if time.perf_counter() >= self._next:
+            self._write()
+            self._next = time.perf_counter() + REFRESH
+
+    def _write(self) -> None:
+        shown = {"text/plain": _said(self._step, self._steps, self._recent) + self._held}
+        if self._output is None:
+            display: Any = importlib.import_module("IPython.display").display
+            self._output = display(shown, raw=True, display_id=True)
+        else:
+            self._output.update(shown, raw=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._write()
+
+
+def _said(step: int, steps: int, recent: Recent) -> str:
+    """A step in words."""
+    left = (steps - step) / recent.rate if recent.rate else 0.0
+    return (
+        f"step {step:>6}/{steps}  loss {recent.loss:.4f}  {recent.rate:.1f} steps/s"
+        f"  {left:.0f} s left"
+    )
+
+
+def in_notebook() -> bool:
+    """Whether the output is that of a notebook's cell."""
+    return Console().is_jupyter
+
+
 def progress(console: Console, start: int, steps: int) -> Progress:
-    """A bar where somebody watches, lines elsewhere."""
+    """A bar where somebody watches a terminal, a line in a notebook, lines elsewhere."""
+    if in_notebook():
+        return LiveLine(console, start, steps)
     kind = Bar if console.is_terminal and not console.is_dumb_terminal else Lines
     return kind(console, start, steps)

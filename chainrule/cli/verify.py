@@ -99,7 +99,7 @@ def _writer(asked: Mapping[str, Any], reports: list[Report]) -> Callable[[Report
     def deliver(report: Report) -> None:
         reports.append(report)
         if asked["json"] != "-":
-            screen = Console(stderr=True, soft_wrap=True, highlight=False)
+            screen = Console(stderr=True, soft_wrap=True, highlight=False, force_jupyter=False)
             sys.stdout.flush()
             screen.print(report)
         whole = joined(asked["target"], reports)

@@ -32,6 +32,7 @@ from chainrule.compile.running.program import Native
 from chainrule.compile.tracing.state import MISFIT, Variant
 from chainrule.errors import ConfigError, TraceError
 from chainrule.graph import around, tracer
+from chainrule.page.readable import Words
 
 _VARIANTS = 16
 """How many traces for arguments of one kind are remembered: the latest ones."""
@@ -234,7 +235,7 @@ class Jitted:
     def loops(self, *args: Any, **kwargs: Any) -> str:
         """The loops that a call runs, as text, with the user's lines; of the arguments see
         `explain`."""
-        return str(native_of(self._variant(args, kwargs)[0]).loops)
+        return Words(native_of(self._variant(args, kwargs)[0]).loops)
 
     def source_of(
         self, kernel: str, *args: Any, language: Language = "assembly", **kwargs: Any
@@ -244,7 +245,7 @@ class Jitted:
         of the arguments see `explain`."""
         from chainrule.compile.showing.source import source_of
 
-        return source_of(native_of(self._variant(args, kwargs)[0]), kernel, language)
+        return Words(source_of(native_of(self._variant(args, kwargs)[0]), kernel, language))
 
     def explain(self, *args: Any, repeats: int = 100, **kwargs: Any) -> Explanation:
         """What a call does, kernel by kernel: which ops of which lines were fused, bytes moved,

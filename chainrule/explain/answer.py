@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from chainrule.explain.words import quote
 from chainrule.node import Node
+from chainrule.page.readable import Readable
 
 _SHOWN = 12
 """Of a longer path only the two ends are shown."""
 
 
 @dataclass(frozen=True)
-class Why:
+class Why(Readable):
     """Why a gradient is None or zero, or that it is neither; `str()` says it in words."""
 
     kind: str

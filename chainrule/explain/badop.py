@@ -14,6 +14,7 @@ import numpy as np
 from chainrule.explain.words import Range, bad, is_array, quote
 from chainrule.node import Node, Variable
 from chainrule.op import Spec
+from chainrule.page.readable import Readable
 
 _OUTPUTS = {
     "forward": "result", "backward": "gradient", "tangent": "tangent",
@@ -22,7 +23,7 @@ _OUTPUTS = {
 
 
 @dataclass(frozen=True)
-class BadOp:
+class BadOp(Readable):
     """The first op that made a NaN or an infinity, `str()` of which says so in words."""
 
     kind: str

@@ -16,6 +16,8 @@ from chainrule.explain.modules import owners
 from chainrule.explain.words import is_array, parts_of, plural, quote
 from chainrule.graph import order
 from chainrule.node import Freed, Node, Variable
+from chainrule.page.html import marked, table
+from chainrule.page.readable import Tabled
 
 _K = TypeVar("_K")
 
@@ -34,7 +36,7 @@ class SavedRow:
 
 
 @dataclass(frozen=True)
-class Saved:
+class Saved(Tabled):
     """Bytes that a graph keeps for its backward pass; `str()` is a table by line and op and, where
     modules made it, another by module, each largest first."""
 
@@ -61,19 +63,39 @@ class Saved:
         return _summed([(row.module, row.bytes) for row in self.rows])
 
     def __str__(self) -> str:
-        head = f"{size(self.total)} kept for the backward pass"
+        places = self._by_place()
+        lines = [f"{kept:>10}  {op:<14} {count:<11} {line}" for kept, op, count, line in places]
+        modules = [f"{kept:>10}  {name}" for kept, name in self._by_module()]
+        return "\n".join([self._head(), *lines, *(["By module:", *modules] if modules else [])])
+
+    def parts(self) -> list[str]:
+        """The sum, the table by line and op, and that by module."""
+        places = [("kept", "op", "arrays", "line"), *self._by_place()]
+        modules = [("kept", "module"), *self._by_module()]
+        return [
+            f"<p>{marked(self._head())}</p>",
+            table(places, "bytes by line and op", text=(0, 1, 2, 3)),
+            *([table(modules, "bytes by module", text=(0, 1))] if len(modules) > 1 else []),
+        ]
+
+    def _head(self) -> str:
         own = f", besides {size(self.leaves)} of the parameters themselves" if self.leaves else ""
+        return f"{size(self.total)} kept for the backward pass{own}"
+
+    def _by_place(self) -> list[tuple[str, str, str, str]]:
+        """Bytes, op, arrays and line in words."""
         arrays = _summed([((row.op, row.where), row.arrays) for row in self.rows])
         bytes_ = _summed([((row.op, row.where), row.bytes) for row in self.rows])
-        lines = [
-            f"{size(count):>10}  {op:<14} {plural(arrays[op, where], 'array'):<11} {quote(where)}"
+        return [
+            (size(count), op, plural(arrays[op, where], "array"), quote(where))
             for (op, where), count in bytes_.items()
         ]
-        modules = [
-            f"{size(count):>10}  {name or '(outside)'}" for name, count in self.by_module().items()
-        ]
-        known = any(row.module for row in self.rows)
-        return "\n".join([head + own, *lines, *(["By module:", *modules] if known else [])])
+
+    def _by_module(self) -> list[tuple[str, str]]:
+        """Bytes and module in words; none where no module made anything."""
+        if not any(row.module for row in self.rows):
+            return []
+        return [(size(count), name or "(outside)") for name, count in self.by_module().items()]
 
 
 def _summed(pairs: list[tuple[_K, int]]) -> dict[_K, int]:

@@ -17,13 +17,14 @@ from chainrule.explain.keeps import of_nodes, size
 from chainrule.explain.words import every_node, plural, quote
 from chainrule.graph import leaf, order
 from chainrule.node import Node, Variable
+from chainrule.page.readable import Readable
 
 _DEPTH = 6
 """How many containers inside one another are looked through for a name."""
 
 
 @dataclass(frozen=True)
-class Leak:
+class Leak(Readable):
     """A graph that is alive: the tensor at its end, and where that is held."""
 
     op: str
@@ -44,7 +45,7 @@ class Leak:
 
 
 @dataclass(frozen=True)
-class Leaks:
+class Leaks(Readable):
     """Every graph that was found alive, largest first; false if there is none."""
 
     found: tuple[Leak, ...]

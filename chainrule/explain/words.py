@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import linecache
 from dataclasses import dataclass
 from typing import Any, Self, TypeGuard, cast
 
@@ -12,12 +11,14 @@ import numpy as np
 from chainrule.dtypes import INEXACT
 from chainrule.node import Node
 from chainrule.op import Array, Spec
+from chainrule.source_text import display_line, source_line
 
 
 def quote(where: str) -> str:
-    """A place `file:line`, followed by the line itself where its file can be read."""
+    """A place `file:line`, followed by the line itself where that is known."""
     file, _, line = where.rpartition(":")
-    text = linecache.getline(file, int(line)).strip()
+    text = source_line(file, int(line)).strip()
+    where = display_line(where)
     return f"{where}:  {text}" if text else where
 
 

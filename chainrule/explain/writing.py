@@ -8,7 +8,6 @@ which code that asks for plain arrays refuses. So the answer is found when it is
 from __future__ import annotations
 
 import gc
-import linecache
 import re
 import traceback
 from collections.abc import Iterator
@@ -21,13 +20,15 @@ from chainrule.explain.keeps import kept, owner
 from chainrule.explain.words import every_node, is_array, quote
 from chainrule.node import Node, Variable
 from chainrule.op import Array
+from chainrule.page.readable import Readable
+from chainrule.source_text import source_line
 
 _SHOWN = 5
 """How many ops are listed."""
 
 
 @dataclass(frozen=True)
-class Keepers:
+class Keepers(Readable):
     """Who keeps an array; `str()` says it in words, with what to do instead of writing to it."""
 
     array: str
@@ -106,7 +107,7 @@ def note_keepers(error: ValueError) -> None:
     if "read-only" not in str(error):
         return
     for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
-        found = list(_named(frame, linecache.getline(frame.f_code.co_filename, number)))
+        found = list(_named(frame, source_line(frame.f_code.co_filename, number)))
         for name, x in found:
             error.add_note(f"{name}: {who_keeps(x)}")
         if found:

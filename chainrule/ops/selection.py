@@ -14,7 +14,7 @@ from chainrule.op import Need, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Linear, accumulator, broadcast_to, empties, sum_to
 from chainrule.ops.shaping import Shape, Slice, flatten, normalize_axis, reshape
-from chainrule.provenance import location, user_line
+from chainrule.provenance import location, quoted, user_line
 
 
 class Where(Linear):
@@ -297,9 +297,11 @@ class Index(Linear):
     def spec(self, *xs: Any) -> Spec:
         """What NumPy gives; the shape must not depend on the values of a bool array."""
         if [x for x in xs[1:] if x.dtype.kind == "b"]:
+            line = user_line()
             raise DtypeError(
-                f"indexing {describe(xs[0])} with a bool array at {location(*user_line())} gives a "
-                "shape that depends on values; use where(mask, x, 0), which keeps the shape"
+                f"indexing {describe(xs[0])} with a bool array at {location(*line)} gives a shape "
+                "that depends on values; use where(mask, x, 0), which keeps the shape"
+                f"{quoted(*line)}"
             )
         dummy = np.broadcast_to(np.empty((), bool), xs[0].shape)
         zeros = [np.zeros(x.shape, np.int64) for x in xs[1:]]
@@ -381,9 +383,10 @@ def nonzero(x: Any) -> tuple[Any, ...]:
     """
     value = value_of(x)
     if isinstance(value, Spec):
+        line = user_line()
         raise TraceError(
-            f"nonzero at {location(*user_line())}: how many elements of {value} are not 0 is not "
-            "known while it is traced; call it outside, or use where"
+            f"nonzero at {location(*line)}: how many elements of {value} are not 0 is not "
+            f"known while it is traced; call it outside, or use where{quoted(*line)}"
         )
     found = np.nonzero(value)
     wrap = type(x) if isinstance(x, Variable) else np.asarray

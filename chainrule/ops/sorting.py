@@ -28,7 +28,7 @@ from chainrule.ops.shaping import (
     reshape,
     squeeze,
 )
-from chainrule.provenance import location, user_line
+from chainrule.provenance import location, quoted, user_line
 
 Interpolation = Literal["linear", "lower", "higher", "midpoint", "nearest"]
 Side = Literal["left", "right"]
@@ -271,9 +271,10 @@ def unique_all(x: Any) -> UniqueAll:
     """
     value = value_of(x)
     if isinstance(value, Spec):
+        line = user_line()
         raise TraceError(
-            f"unique at {location(*user_line())}: how many values {value} has is not known while "
-            "it is traced; call it outside"
+            f"unique at {location(*line)}: how many values {value} has is not known while "
+            f"it is traced; call it outside{quoted(*line)}"
         )
     _, *found = np.unique_all(value)
     indices, inverse, counts = _alike(x, found)

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chainrule.errors import ConfigError, DtypeError, describe
+from chainrule.page.readable import Words
+from chainrule.page.svg import Svg
 from chainrule.show.drawing import Direction, Drawing
 from chainrule.show.picture import Card, Edge, Facts, Picture, Source, build
 from chainrule.show.scalars import ScalarSource
@@ -61,13 +63,13 @@ def graph(
     return Drawing(build(source, known, visits, max_nodes), direction, flow)
 
 
-def text(y: Any, *args: Any, **options: Any) -> str:
+def text(y: Any, *args: Any, **options: Any) -> Words:
     """The text of `graph(y, *args, **options)`."""
-    return graph(y, *args, **options).text()
+    return Words(graph(y, *args, **options).text())
 
 
-def svg(y: Any, *args: Any, **options: Any) -> str:
-    """The SVG of `graph(y, *args, **options)`."""
+def svg(y: Any, *args: Any, **options: Any) -> Svg:
+    """The SVG of `graph(y, *args, **options)`: a string, which a notebook shows as a picture."""
     return graph(y, *args, **options).svg()
 
 

@@ -1,16 +1,18 @@
 """A picture as SVG: cards, and curves from inputs to what is computed from them.
 
-The same picture gives the same bytes. Colours follow the reader's light or dark setting, every rule
-of the style sheet is confined to this drawing, and no font, script or file is asked for.
+The same picture gives the same bytes. Every viewer draws the light colours, a browser those of the
+reader's light or dark setting (`page.svg`); no font, script or file is asked for.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from xml.sax.saxutils import escape
+from html import escape
 
-from chainrule.show.cards import Sheet, measure, sheet
+from chainrule.page.palette import MONO
+from chainrule.page.svg import Look, Looks, Svg, document
+from chainrule.show.cards import STYLES, Sheet, measure, sheet
 from chainrule.show.layout import Gaps, Layout, arrange
 from chainrule.show.picture import Edge, Picture
 from chainrule.show.widths import shorten
@@ -20,39 +22,40 @@ RADIUS = 10.0
 ARROW = 7.0
 _Point = tuple[float, float]
 
-_LIGHT = (
-    "--bg:#ffffff;--card:#ffffff;--rim:#d5dae3;--ink:#1b2330;--soft:#687385;--edge:#9aa4b5;"
-    "--op:#3653c8;--oppale:#e7ecfd;--grad:#b4421a;--leaf:#eef7f1;--leafrim:#9fcbb0;--const:#f3f4f7"
+_FILLS = {
+    "op": "accent",
+    "name": "ink",
+    "value": "ink",
+    "grad": "contrast",
+    "faint": "soft",
+    "step": "contrast",
+}
+
+
+def _text_look(style: str) -> Look:
+    size, mono, bold = STYLES[style]
+    family: Look = {"font-family": MONO} if mono else {}
+    weight: Look = {"font-weight": "bold"} if bold else {}
+    return {"fill": _FILLS[style], "font-size": size, **family, **weight}
+
+
+LOOKS = Looks(
+    "chainrule-graph",
+    {
+        "ground": {"fill": "ground"},
+        "card": {"fill": "card", "stroke": "rim", "stroke-width": 1.2},
+        "input": {"fill": "leaf", "stroke": "leaf_rim"},
+        "constant": {"fill": "constant", "stroke-dasharray": "4 3"},
+        "result": {"stroke": "accent", "stroke-width": 2},
+        "badge": {"fill": "accent_pale"},
+        "edge": {"fill": "none", "stroke": "edge"},
+        "arrow": {"fill": "edge"},
+        **{style: _text_look(style) for style in STYLES},
+    },
 )
-_DARK = (
-    "--bg:#12161d;--card:#1b212b;--rim:#38414f;--ink:#eef2f8;--soft:#94a0b3;--edge:#6f7b8e;"
-    "--op:#a9bbff;--oppale:#293561;--grad:#ff9e70;--leaf:#182b22;--leafrim:#3d7055;--const:#20262f"
-)
-_SANS = '"DejaVu Sans","Helvetica Neue",Helvetica,Arial,sans-serif'
-_MONO = '"DejaVu Sans Mono",Menlo,Consolas,"Liberation Mono",monospace'
-
-_STYLE = f"""
-.chainrule-graph{{{_LIGHT}}}
-@media (prefers-color-scheme:dark){{.chainrule-graph{{{_DARK}}}}}
-.chainrule-graph .ground{{fill:var(--bg)}}
-.chainrule-graph .card{{fill:var(--card);stroke:var(--rim);stroke-width:1.2}}
-.chainrule-graph .input .card{{fill:var(--leaf);stroke:var(--leafrim)}}
-.chainrule-graph .constant .card{{fill:var(--const);stroke-dasharray:4 3}}
-.chainrule-graph .result .card{{stroke:var(--op);stroke-width:2}}
-.chainrule-graph .badge{{fill:var(--oppale)}}
-.chainrule-graph .edge{{fill:none;stroke:var(--edge)}}
-.chainrule-graph .arrow{{fill:var(--edge)}}
-.chainrule-graph text{{font-family:{_SANS};fill:var(--ink);white-space:pre}}
-.chainrule-graph text.op{{font-size:11.5px;font-weight:bold;fill:var(--op)}}
-.chainrule-graph text.name{{font-size:14px;font-weight:bold}}
-.chainrule-graph text.value{{font-size:15px;font-family:{_MONO}}}
-.chainrule-graph text.grad{{font-size:13px;font-family:{_MONO};fill:var(--grad)}}
-.chainrule-graph text.faint{{font-size:10px;fill:var(--soft)}}
-.chainrule-graph text.step{{font-size:11px;font-weight:bold;fill:var(--grad)}}
-""".strip()
 
 
-def draw(picture: Picture, direction: str, *, flow: bool) -> str:
+def draw(picture: Picture, direction: str, *, flow: bool) -> Svg:
     """The SVG document. With `flow`, the wider an edge, the larger the gradient that takes it."""
     sheets = [sheet(card) for card in picture.cards]
     layout = place(picture, sheets, direction)
@@ -69,22 +72,16 @@ def draw(picture: Picture, direction: str, *, flow: bool) -> str:
     legend, least = _legend(picture, layout.extent[1] + 34, flow)
     wide = max(layout.extent[0], least) + 2 * MARGIN
     tall = layout.extent[1] + (56 if picture.note else 40) + 2 * MARGIN
-    size = f'width="{_n(wide)}" height="{_n(tall)}" viewBox="0 0 {_n(wide)} {_n(tall)}"'
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="chainrule-graph" role="img" {size}>',
-            f"<title>{_title(picture)}</title>",
-            f"<style>{_STYLE}</style>",
-            f'<rect class="ground" width="{_n(wide)}" height="{_n(tall)}" rx="{_n(RADIUS)}"/>',
-            f'<g transform="translate({_n(MARGIN)} {_n(MARGIN)})">',
-            *edges,
-            *cards,
-            *legend,
-            "</g>",
-            "</svg>",
-            "",
-        ]
-    )
+    ground = LOOKS.attributes("ground")
+    body = [
+        f'<rect {ground} width="{_n(wide)}" height="{_n(tall)}" rx="{_n(RADIUS)}"/>',
+        f'<g transform="translate({_n(MARGIN)} {_n(MARGIN)})">',
+        *edges,
+        *cards,
+        *legend,
+        "</g>",
+    ]
+    return document(body, LOOKS, _n(wide), _n(tall), _title(picture))
 
 
 def place(picture: Picture, sheets: Sequence[Sheet], direction: str) -> Layout:
@@ -186,32 +183,33 @@ def _edge(e: Edge, points: Sequence[_Point], direction: str, wide: float) -> str
     a, b = ((-ARROW, -half), (-ARROW, half)) if right else ((-half, -ARROW), (half, -ARROW))
     head = " ".join([f"{_n(x + dx)},{_n(y + dy)}" for dx, dy in ((0.0, 0.0), a, b)])
     return (
-        f'<g id="e{e.source}-{e.target}-{e.place}"><path class="edge" '
+        f'<g id="e{e.source}-{e.target}-{e.place}"><path {LOOKS.attributes("edge")} '
         f'stroke-width="{_n(wide)}" d="{"".join(path)}"/>'
-        f'<polygon class="arrow" points="{head}"/></g>'
+        f'<polygon {LOOKS.attributes("arrow")} points="{head}"/></g>'
     )
 
 
 def _card(s: Sheet, corner: _Point) -> str:
     f = s.card.facts
-    style = f"{f.kind} result" if s.card.id == 0 else f.kind
+    kind = () if f.kind == "op" else (f.kind,)
+    look = LOOKS.attributes("card", *kind, *(("result",) if s.card.id == 0 else ()))
     badge = ""
     if s.badge:
         b = s.badge
         badge = (
-            f'<rect class="badge" x="{_n(b.x)}" y="{_n(b.y)}" width="{_n(b.wide)}" '
+            f'<rect {LOOKS.attributes("badge")} x="{_n(b.x)}" y="{_n(b.y)}" width="{_n(b.wide)}" '
             f'height="{_n(b.tall)}" rx="{_n(b.tall / 2)}"/>'
         )
     texts = "".join([_text(t.style, t.x, t.y, t.text) for t in s.texts])
     return (
-        f'<g id="n{s.card.id}" class="{style}" transform="translate({_n(corner[0])} '
-        f'{_n(corner[1])})"><rect class="card" width="{_n(s.wide)}" height="{_n(s.tall)}" '
-        f'rx="{_n(RADIUS)}"/>{badge}{texts}</g>'
+        f'<g id="n{s.card.id}" transform="translate({_n(corner[0])} {_n(corner[1])})">'
+        f'<rect {look} width="{_n(s.wide)}" height="{_n(s.tall)}" rx="{_n(RADIUS)}"/>'
+        f"{badge}{texts}</g>"
     )
 
 
 def _text(style: str, x: float, y: float, text: str) -> str:
-    return f'<text class="{style}" x="{_n(x)}" y="{_n(y)}">{escape(text)}</text>'
+    return f'<text {LOOKS.attributes(style)} x="{_n(x)}" y="{_n(y)}">{escape(text)}</text>'
 
 
 def _legend(picture: Picture, y: float, flow: bool) -> tuple[list[str], float]:
@@ -237,7 +235,7 @@ def _legend(picture: Picture, y: float, flow: bool) -> tuple[list[str], float]:
 
 def _title(picture: Picture) -> str:
     name, count = shorten(picture.cards[0].name, 40), len(picture.cards)
-    return escape(f"{name}: a graph of {count} node{'s' if count > 1 else ''}")
+    return f"{name}: a graph of {count} node{'s' if count > 1 else ''}"
 
 
 def _n(x: float) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, final
 
 from chainrule.errors import ConfigError
+from chainrule.page.svg import Svg
 from chainrule.show import as_dot, as_svg, as_text
 from chainrule.show.picture import Picture
 
@@ -35,7 +36,7 @@ class Drawing:
         """A tree for a terminal: a node a line, the result first."""
         return as_text.draw(self.picture)
 
-    def svg(self) -> str:
+    def svg(self) -> Svg:
         """An SVG document; the same graph gives the same bytes."""
         return as_svg.draw(self.picture, self.direction, flow=self.flow)
 
@@ -65,7 +66,7 @@ class Drawing:
         return self.svg()
 
     def _repr_html_(self) -> str:
-        return f'<div style="overflow-x:auto">{self.svg()}</div>'
+        return self.svg()._repr_html_()  # pyright: ignore[reportPrivateUsage]
 
 
 def _write(target: Path, text: str) -> None:

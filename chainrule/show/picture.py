@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, final
 
 from chainrule.errors import ConfigError
@@ -184,9 +183,3 @@ def number(x: Any) -> str:
         sign = "−" if math.copysign(1, x.imag) < 0 else "+"
         return f"{number(x.real)} {sign} {number(abs(x.imag))}i"
     return f"{x:.5g}".replace("-", "−").replace("e+", "e")
-
-
-def short_line(where: str) -> str:
-    """`file:line` without the folders of the file."""
-    file, _, line = where.rpartition(":")
-    return f"{Path(file).name}:{line}" if file else where

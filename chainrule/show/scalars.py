@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from chainrule.show.picture import Constant, Facts, Source, number, short_line
+from chainrule.show.picture import Constant, Facts, Source, number
+from chainrule.source_text import short_line
 
 
 @final

@@ -18,7 +18,8 @@ from chainrule.dtypes import INEXACT, holds_numbers
 from chainrule.graph import order, recording
 from chainrule.node import Freed, Node, Variable
 from chainrule.op import Spec
-from chainrule.show.picture import Constant, Facts, Source, number, short_line
+from chainrule.show.picture import Constant, Facts, Source, number
+from chainrule.source_text import short_line
 from chainrule.tensor import Tensor, asarray
 from chainrule.tree import flatten
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+
+from chainrule.source_text import display_line, source_line
 
 
 @dataclass(frozen=True)
 class Place:
-    """A line of a file; `str()` is `file:line`, which terminals and editors can open."""
+    """A line of a file; `str()` is `file:line`, which terminals and editors can open, or a cell."""
 
     file: str
     line: int
     function: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return display_line(f"{self.file}:{self.line}")
 
     @property
     def text(self) -> str:
-        """The line itself, without its indentation; empty if the file cannot be read."""
-        try:
-            lines = Path(self.file).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError):
-            return ""
-        return lines[self.line - 1].strip() if 0 < self.line <= len(lines) else ""
+        """The line itself, without its indentation; empty if nobody knows the text."""
+        return source_line(self.file, self.line).strip()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any, cast
 
+from chainrule.source_text import class_file, definition
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Source, Subject
 
@@ -49,12 +50,8 @@ def place_of(f: Any) -> Place | None:
 
 
 def _place_of_class(cls: type) -> Place | None:
-    try:
-        file = inspect.getsourcefile(cls)
-        _, line = inspect.getsourcelines(cls)
-    except (OSError, TypeError):
-        return None
-    return Place(file, line, cls.__qualname__) if file else None
+    file, found = class_file(cls), definition(cls)
+    return None if file is None or found is None else Place(file, found[1], cls.__qualname__)
 
 
 def place_at(code: CodeType, line: int) -> Place:
@@ -78,11 +75,10 @@ def source_of(f: Any, replaced: Callable[[Callable[..., Any]], Subject]) -> Sour
     found = function_of(f)
     if found is None or found.__name__ == "<lambda>":
         return None
-    try:
-        lines, first = inspect.getsourcelines(found)
-    except (OSError, TypeError):
+    text = definition(found)
+    if text is None:
         return None
-    return Source(found.__code__.co_filename, first, "".join(lines), found, replaced)
+    return Source(found.__code__.co_filename, text[1], "".join(text[0]), found, replaced)
 
 
 def with_forward(

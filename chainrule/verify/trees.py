@@ -7,9 +7,10 @@ empty module: it has nothing that anyone looks for.
 from __future__ import annotations
 
 import ast
-import linecache
 from functools import lru_cache
 from textwrap import dedent
+
+from chainrule.source_text import file_text
 
 
 def tree_of(text: str) -> ast.Module:
@@ -19,7 +20,7 @@ def tree_of(text: str) -> ast.Module:
 
 def tree_of_file(file: str) -> ast.Module:
     """The tree of a file, as it was when the program began to run."""
-    return _parsed("".join(linecache.getlines(file)))
+    return _parsed(file_text(file))
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ import sysconfig
 from pathlib import Path
 from types import CodeType, FrameType
 
+from chainrule.source_text import is_command
 from chainrule.verify.place import Place
 
 Line = tuple[CodeType, int]
@@ -56,7 +57,8 @@ def users_files() -> list[str]:
 def _is_passed(code: CodeType) -> bool:
     known = _passed.get(code)
     if known is None:
-        known = code.co_name in _HANDS_ON or is_library(code.co_filename)
+        library = is_library(code.co_filename) and not is_command(code)
+        known = code.co_name in _HANDS_ON or library
         _passed[code] = known
     return known
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import linecache
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from types import CodeType
 from chainrule.compile.loops.statements import Kernel
 from chainrule.compile.terms.terms import Term
 from chainrule.provenance import line_of, location
+from chainrule.source_text import file_lines, short_line, source_line
 
 _MEMBER = re.compile(r"^(?P<op>.+?) (?P<dtype>\w+)(?P<shape>\[.*?\])(?:  (?P<place>.*))?$")
 _LONG = 60
@@ -38,7 +38,7 @@ def kernel_comment(kernels: Sequence[Kernel]) -> list[str]:
 def _is_users(place: str | None) -> bool:
     """Whether there is a line to quote: a command of ours that is running has none."""
     file = (place or "").rpartition(":")[0]
-    return file.endswith(".py") and not file.startswith(_HERE)
+    return bool(file_lines(file)) and not file.startswith(_HERE)
 
 
 def _shape(text: str) -> str:
@@ -60,9 +60,9 @@ def listed(start: str, words: Sequence[str], end: str) -> list[str]:
 def quoted(place: str) -> str:
     """`train.py:12  loss = model.loss(x, y)` of the place `/home/me/train.py:12`."""
     file, _, line = place.rpartition(":")
-    text = _plain(linecache.getline(file, int(line)).strip())
+    text = _plain(source_line(file, int(line)).strip())
     text = text if len(text) <= _LONG else text[: _LONG - 2] + " .."
-    return f"{Path(file).name}:{line}" + (f"  {text}" if text else "")
+    return short_line(place) + (f"  {text}" if text else "")
 
 
 def _plain(text: str) -> str:
@@ -72,9 +72,8 @@ def _plain(text: str) -> str:
 
 def where(t: Term) -> str:
     """The user's line that made `t`, as `train.py:12`; nothing where that is not known."""
-    if t.code is None or not _is_users(location(t.code, t.at)):
-        return ""
-    return f"{Path(t.code.co_filename).name}:{line_of(t.code, t.at)}"
+    place = None if t.code is None else location(t.code, t.at)
+    return short_line(place) if place and _is_users(place) else ""
 
 
 def assigned(order: Sequence[Term]) -> dict[Term, str]:
@@ -85,7 +84,7 @@ def assigned(order: Sequence[Term]) -> dict[Term, str]:
             last[t.code, line_of(t.code, t.at)] = t
     out: dict[Term, str] = {}
     for (code, line), t in last.items():
-        name = _target(linecache.getline(code.co_filename, line))
+        name = _target(source_line(code.co_filename, line))
         if name is not None:
             out[t] = name
     return out

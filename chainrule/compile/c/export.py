@@ -26,6 +26,7 @@ from chainrule.compile.terms.terms import Program
 from chainrule.compile.tracing.state import Variant
 from chainrule.errors import ConfigError, TraceError, describe
 from chainrule.op import Array
+from chainrule.source_text import definition_text
 from chainrule.tensor import Tensor
 from chainrule.tree import Structure
 
@@ -199,8 +200,8 @@ def _result_names(f: Callable[..., Any], count: int) -> list[str]:
     """The names in the function's one `return`, where it has them."""
     found: list[list[str]] = []
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(f)))
-    except (OSError, TypeError, SyntaxError):
+        tree = ast.parse(textwrap.dedent(definition_text(f)))
+    except SyntaxError:
         tree = ast.Module([], [])
     for x in ast.walk(tree):
         if isinstance(x, ast.Return) and x.value is not None:

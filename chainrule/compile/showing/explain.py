@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import final
 
 import numpy as np
@@ -22,6 +21,9 @@ from chainrule.compile.loops.statements import Host, Kernel
 from chainrule.compile.loops.work import Work, work
 from chainrule.compile.running.program import Native
 from chainrule.compile.showing.limits import Limits, limits
+from chainrule.page.html import marked, table
+from chainrule.page.readable import Tabled
+from chainrule.source_text import short_line
 
 
 @final
@@ -71,9 +73,14 @@ class Row:
         return self.least / self.seconds if self.seconds else 0.0
 
 
+_HEAD = ("time", "share", "of peak", "bytes", "GB/s", "copied in",
+         "flops", "GFLOP/s", "computed in")  # fmt: skip
+"""The columns of numbers."""
+
+
 @final
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Tabled):
     """What a compiled function does; `str()` is a table, `rows` its kernels, slowest first.
 
     `scratch` are bytes of memory between kernels, `compiling` the seconds that tracing and
@@ -120,16 +127,24 @@ class Explanation:
         ]
 
     def _table(self) -> list[str]:
-        whole = self.seconds
-        head = ["time", "share", "of peak", "bytes", "GB/s", "copied in",
-                "flops", "GFLOP/s", "computed in"]  # fmt: skip
-        cells = [_cells(r, whole) for r in [*self.rows, self.total]]
-        widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+        cells = [_cells(r, self.seconds) for r in [*self.rows, self.total]]
+        widths = [max(map(len, column)) for column in zip(_HEAD, *cells, strict=True)]
         names = max([len(r.kernel) for r in [*self.rows, self.total]])
-        lines = [f"{_row(head, widths)}  {'kernel':<{names}}  what is fused into it"]
+        lines = [f"{_row(_HEAD, widths)}  {'kernel':<{names}}  what is fused into it"]
         for r, cs in zip(self.rows, cells, strict=False):
             lines.append(f"{_row(cs, widths)}  {r.kernel:<{names}}  {_fused(r)}")
         return [*lines, f"{_row(cells[-1], widths)}  total"]
+
+    def parts(self) -> list[str]:
+        """What the table says, for a notebook."""
+        rows = [["kernel", *_HEAD, "what is fused into it"]]
+        rows += [[r.kernel, *_cells(r, self.seconds), _fused(r)] for r in self.rows]
+        rows.append(["total", *_cells(self.total, self.seconds), ""])
+        return [
+            *[f"<p>{marked(line)}</p>" for line in self._head()],
+            table(rows, "kernels, slowest first", text=(0, len(_HEAD) + 1)),
+            *[f"<p>{marked(line)}</p>" for line in self._fallbacks() if line],
+        ]
 
     def _fallbacks(self) -> list[str]:
         said = [f"{r.kernel} runs in its eager form: {r.eager}" for r in self.rows if r.eager]
@@ -169,7 +184,7 @@ def _explained(kernel: Kernel, w: Work, seconds: float, machine: Limits) -> Row:
 def _told(about: str) -> Fused:
     """What a kernel says of one of its ops: `name dtype[shape]  file:line`."""
     what, _, place = about.partition("  ")
-    return Fused(what.split()[0], what, Path(place).name if place else "")
+    return Fused(what.split()[0], what, short_line(place) if place else "")
 
 
 def _why_eager(kernel: Kernel) -> str:

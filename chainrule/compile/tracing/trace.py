@@ -28,7 +28,7 @@ from chainrule.graph import apply, constant, interposed, leaf, placeholder, trac
 from chainrule.node import Node, Variable
 from chainrule.op import Detach, Op, Pick, Spec
 from chainrule.ops.shaping import astype
-from chainrule.provenance import location, user_line
+from chainrule.provenance import location, quoted, user_line
 from chainrule.tensor import Tensor, asarray, to_array
 
 _DETACH = Detach()
@@ -171,18 +171,19 @@ class Tracer:
             return x.value
         if what == "bool()" and x.node in self.known_truths:
             return np.asarray(self.known_truths[x.node]())
-        at = location(*user_line())
+        line = user_line()
+        at = location(*line)
         if x.value.__class__ is not Spec:
             raise TraceError(
                 f"{what} of {describe(x.value)} at {at}: a tensor that a compiled function reaches "
                 "by itself may have other values at later calls. Compute with the tensor, or give "
-                "the number to the function as an argument"
+                f"the number to the function as an argument{quoted(*line)}"
             )
         made = "" if x.node is None or x.node.op is None else f", made at {x.node.where},"
         raise TraceError(
             f"{what} at {at} of a value that is not known yet: {x.value}{made} stands for what "
             f"later calls bring. {WITHOUT_NUMBERS}; a number that the code must know is a static "
-            "argument: jit(f, static_argnames=...)"
+            f"argument: jit(f, static_argnames=...){quoted(*line)}"
         )
 
     def strong(self, x: Any, dtype: np.dtype[Any]) -> Any:

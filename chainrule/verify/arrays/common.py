@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
-import linecache
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -17,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.source_text import definition_text, source_line
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import attributes
 from chainrule.verify.arrays.methods import methods_of
@@ -190,8 +189,8 @@ def _keeps(statement: ast.stmt, common: Common) -> bool:
 def _on_object(place: Place, common: Common) -> tuple[str, str]:
     """The line, and the line with the attribute on the object; nothing for shared memory, nor where
     other lines would have to change with it."""
-    line = linecache.getline(place.file, place.line).rstrip("\n")
-    text = inspect.getsource(common.cls)
+    line = source_line(place.file, place.line)
+    text = definition_text(common.cls)
     if not common.of_class or len(common.names) != 1:
         return "", ""
     (name,) = common.names

@@ -6,12 +6,12 @@ Hand-written code has no declared interface; its names are the best evidence of 
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from chainrule.source_text import definition_text
 from chainrule.verify.reading import function_of
 from chainrule.verify.trees import tree_of
 
@@ -83,10 +83,7 @@ def returned_names(f: Any) -> tuple[str | None, ...]:
 
 @lru_cache(maxsize=256)  # Asked after each call of a backward.
 def _returned(code: CodeType) -> tuple[str | None, ...]:
-    try:
-        tree = tree_of(inspect.getsource(code))
-    except (OSError, TypeError):
-        return ()
+    tree = tree_of(definition_text(code))
     returns = [n for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None]
     if not returns:
         return ()

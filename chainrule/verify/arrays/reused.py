@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import linecache
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
+from chainrule.source_text import source_line
 from chainrule.verify.arrays.layer import Layer
 from chainrule.verify.arrays.members import Way, attributes
 from chainrule.verify.arrays.methods import methods_of
@@ -153,7 +153,7 @@ def _said(finding: Finding, layer: Reused, error: float) -> Finding:
     read = _last_read(layer)
     correction = Correction(formula, rechecked=True, error=error)
     if read is not None:
-        line = linecache.getline(read.file, read.line).rstrip("\n")
+        line = source_line(read.file, read.line)
         correction = replace(correction, before=line, after=_taken(line, layer.kept), place=read)
     return replace(
         finding,
@@ -203,7 +203,7 @@ def _is_last_of(node: ast.Subscript, kept: tuple[str, ...]) -> bool:
 
 
 def _line(start: Place, node: ast.expr) -> str:
-    return linecache.getline(start.file, node.lineno).rstrip("\n")
+    return source_line(start.file, node.lineno)
 
 
 def _taken(line: str, kept: tuple[str, ...]) -> str:

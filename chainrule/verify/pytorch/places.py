@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from chainrule.source_text import definition
 from chainrule.verify.place import Place
 
 
@@ -30,19 +31,18 @@ def defined(f: Callable[..., Any]) -> Place | None:
 @functools.lru_cache(maxsize=1024)
 def _head(code: CodeType) -> int:
     """The line of the `def`, under decorators."""
-    try:
-        lines, first = inspect.getsourcelines(code)
-    except (OSError, TypeError):
+    found = definition(code)
+    if found is None:
         return code.co_firstlineno
+    lines, first = found
     heads = [i for i, text in enumerate(lines) if text.lstrip().startswith(("def ", "async def "))]
     return first + (heads[0] if heads else 0)
 
 
 def source(f: Callable[..., Any]) -> tuple[str, int] | None:
     """The text of f as it stands in its file, decorators included, and its first line."""
-    try:
-        lines, first = inspect.getsourcelines(plainest(f))
-    except (OSError, TypeError):
+    found = definition(plainest(f))
+    if found is None:
         return None
-    text = "".join(lines)
-    return (text, first) if textwrap.dedent(text).lstrip("@").strip() else None
+    text = "".join(found[0])
+    return (text, found[1]) if textwrap.dedent(text).lstrip("@").strip() else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeAlias, cast
 
+from chainrule.source_text import definition
 from chainrule.verify.repair.draft import UnreadableError, plain_function
 from chainrule.verify.repair.problem import Problem
 from chainrule.verify.subject import Source, Subject
@@ -111,10 +111,10 @@ def _functions(names: dict[str, Any]) -> Iterator[_Bound]:
 
 
 def _source(source: Source, bound: _Bound) -> Source | None:
-    try:
-        lines, first = inspect.getsourcelines(bound.function)
-    except (OSError, TypeError):
+    found = definition(bound.function)
+    if found is None:
         return None
+    lines, first = found
 
     def replaced(helper: Callable[..., Any]) -> Subject:
         @functools.wraps(source.function)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 from weakref import WeakKeyDictionary
 
+from chainrule.source_text import definition_text
 from chainrule.verify.repair.draft import UnreadableError, plain_function
 from chainrule.verify.subject import Source
 
@@ -37,7 +37,7 @@ def forward_texts(source: Source) -> tuple[str, ...]:
         return ()
     if source not in _known:
         own = [code for code in (source.forward, source.computing) if code is not None]
-        texts = [_text(f) for code in own for f in called_by(code)]
+        texts = [definition_text(f) for code in own for f in called_by(code)]
         _known[source] = tuple([t for t in (*[code.text for code in own], *texts) if t])
     return _known[source]
 
@@ -66,10 +66,3 @@ def _names(code: CodeType) -> Iterator[str]:
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield from _names(inner)
-
-
-def _text(f: FunctionType) -> str:
-    try:
-        return inspect.getsource(f)
-    except (OSError, TypeError):
-        return ""

@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.mistakes import MISTAKES
@@ -75,7 +76,7 @@ def _artifact(place: Place) -> dict[str, Any]:
     path = Path(place.file)
     if path.is_absolute() and path.is_relative_to(Path.cwd()):
         return {"uri": path.relative_to(Path.cwd()).as_posix(), "uriBaseId": "ROOT"}
-    return {"uri": path.as_uri() if path.is_absolute() else path.as_posix()}
+    return {"uri": path.as_uri() if path.is_absolute() else quote(path.as_posix())}
 
 
 def _fixes(correction: Correction) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chainrule.verify.finding import LEVELS, Finding
 from chainrule.verify.ledger import Ledger
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class Report:
     """Findings, the worst and the first in the order of the forward pass before others.
 
-    `str()` is what the terminal shows, without colours; `rich` shows it with them.
+    `str()` is what the terminal shows, without colours; `rich` shows it with them, and a notebook
+    as the page that `to_html` writes.
 
     Args:
         what: What was verified, as the user called it: "Attention", "train.py".
@@ -43,6 +44,15 @@ class Report:
 
     def __repr__(self) -> str:
         return f"<Report of {self.what}: {len(self.findings)} findings, ok={self.ok}>"
+
+    def _repr_html_(self) -> str:
+        from chainrule.page.html import fragment
+        from chainrule.verify.reporting.as_html import report_parts
+
+        return fragment(report_parts(self.what, self.ok, self.findings, self.ledger))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
     def __rich__(self) -> Text:
         from rich.text import Text

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from chainrule.source_text import file_text
 from chainrule.verify.finding import Correction, Finding
 from chainrule.verify.ledger import STEP, TRAINING, Ledger, Skipped
 from chainrule.verify.script.apart import LostError, apart, can_fork
@@ -135,7 +136,7 @@ def changed(correction: Correction) -> str:
         LookupError: If the lines that it changes are not there.
     """
     assert correction.place is not None
-    text = Path(correction.place.file).read_text(encoding="utf-8")
+    text = file_text(correction.place.file)
     lines, before = text.splitlines(), correction.before.splitlines()
     first = correction.place.line - 1
     if [line.rstrip() for line in lines[first : first + len(before)]] != before:

@@ -8,9 +8,9 @@ goes into the loss only, as targets and weights do, or comes from a step functio
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Callable, Iterator, Sequence
 
+from chainrule.source_text import source_line
 from chainrule.verify.finding import Correction, Finding, Level, Name
 from chainrule.verify.ledger import STEP, TRAINING
 from chainrule.verify.place import Place
@@ -203,7 +203,7 @@ def _corrected(seen: Seen, known: bool) -> Correction:
 
 def _without(place: Place, piece: str, instead: str = "") -> tuple[str, str]:
     """The line, and the line with another piece if it has that piece once."""
-    line = linecache.getline(place.file, place.line).rstrip()
+    line = source_line(place.file, place.line)
     return line, line.replace(piece, instead) if piece and line.count(piece) == 1 else ""
 
 

@@ -8,12 +8,12 @@ gives the first loss's gradient once more with each loss that follows.
 from __future__ import annotations
 
 import ast
-import linecache
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
+from chainrule.source_text import source_line
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
@@ -111,7 +111,7 @@ def _alone(place: Place) -> Edit | None:
                 added = _added(tree, total, place.line)
             case _:
                 continue
-        text = linecache.getline(place.file, place.line).rstrip("\n")
+        text = source_line(place.file, place.line)
         if added and call.end_lineno == call.lineno:
             new = text[: call.col_offset] + f"{added}.backward()" + text[call.end_col_offset :]
             return Edit(text, new, place)

@@ -7,9 +7,9 @@ the end of an epoch there are some left over.
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Sequence
 
+from chainrule.source_text import source_line
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training.edits import Edit
@@ -43,7 +43,7 @@ def _decided(at: Place | None) -> tuple[Place | None, Edit | None]:
                 continue
         if inside and at is not None and count.lineno == count.end_lineno:
             place = Place(at.file, count.lineno, at.function)
-            text = linecache.getline(at.file, count.lineno).rstrip("\n")
+            text = source_line(at.file, count.lineno)
             first, last = count.col_offset, count.end_col_offset or 0
             return place, Edit(text, f"{text[:first]}({text[first:last]} + 1){text[last:]}", place)
     return at, None

@@ -6,11 +6,11 @@ Only where the statement stands alone on its line; everything else is left to wo
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard, cast
 
+from chainrule.source_text import file_lines, source_line
 from chainrule.verify.place import Place
 from chainrule.verify.trees import tree_of_file
 from chainrule.verify.where import user_frame
@@ -101,7 +101,7 @@ def moved_behind(first: Place | None, second: Place | None) -> Edit | None:
     if first is None or second is None or first.file != second.file or first.line == second.line:
         return None
     start, end = sorted((first.line, second.line))
-    lines = [linecache.getline(first.file, n).rstrip() for n in range(start, end + 1)]
+    lines = [source_line(first.file, n) for n in range(start, end + 1)]
     if _statement(lines[0]) is None or _statement(lines[-1]) is None:
         return None
     if start == first.line:
@@ -255,7 +255,7 @@ def added(place: Place | None, models: Sequence[str]) -> Edit | None:
     statement = (
         f'{ast.unparse(made.targets[0])}.add_param_group({{"params": {models[0]}.parameters()}})'
     )
-    for n, line in enumerate(linecache.getlines(place.file)[place.line :], place.line + 1):
+    for n, line in enumerate(file_lines(place.file)[place.line :], place.line + 1):
         if line.strip().startswith(f"{models[0]} ="):
             return followed(Place(place.file, n, place.function), statement)
     return None
@@ -293,7 +293,7 @@ def _changed(place: Place | None, change: Callable[[Any], bool]) -> Edit | None:
 
 
 def _line(place: Place | None) -> str:
-    return "" if place is None else linecache.getline(place.file, place.line).rstrip()
+    return "" if place is None else source_line(place.file, place.line)
 
 
 def _statement(line: str) -> ast.stmt | None:

@@ -8,9 +8,9 @@ frozen was left out of it.
 from __future__ import annotations
 
 import ast
-import linecache
 from typing import TYPE_CHECKING, Any
 
+from chainrule.source_text import source_line
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training.edits import Edit
@@ -108,7 +108,7 @@ def _line(own: str) -> tuple[Place | None, Edit | None]:
     if len(some) != 1:
         return None, None
     place, node = some[0]
-    line = linecache.getline(place.file, place.line).rstrip()
+    line = source_line(place.file, place.line)
     indent = line[: len(line) - len(line.lstrip())]
     after = f"{indent}{ast.unparse(node.value)}.requires_grad_(True)"
     return place, Edit(line, after, place)

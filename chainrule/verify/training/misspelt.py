@@ -8,12 +8,12 @@ no such attribute, and if the switch that it is named after stands the other way
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
+from chainrule.source_text import source_line
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training.edits import Edit
@@ -175,7 +175,7 @@ def _edit(file: str, nodes: Sequence[ast.Assign], row: _Set) -> Edit | None:
     start, end = nodes[0].lineno, max([n.end_lineno or n.lineno for n in nodes])
     if end - start >= _SPAN or any(n.lineno != n.end_lineno for n in nodes):
         return None
-    before = [linecache.getline(file, i).rstrip() for i in range(start, end + 1)]
+    before = [source_line(file, i) for i in range(start, end + 1)]
     after = [line.encode() for line in before]
     for n in reversed(nodes):
         line, new = after[n.lineno - start], ast.unparse(_right(n, row))

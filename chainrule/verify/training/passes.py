@@ -4,13 +4,13 @@ used it, and the step takes what a later one makes."""
 from __future__ import annotations
 
 import ast
-import linecache
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, final
 
+from chainrule.source_text import file_lines
 from chainrule.verify.finding import Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.place import Place
@@ -153,5 +153,5 @@ def _readers(file: str) -> tuple[range, ...]:
     ]  # fmt: skip
     spans = [range(n.lineno, (n.end_lineno or n.lineno) + 1) for n in own]
     found = [min([s for s in spans if line in s], key=len, default=None) for line in asked]
-    whole = range(1, len(linecache.getlines(file)) + 1)
+    whole = range(1, len(file_lines(file)) + 1)
     return tuple([whole if span is None else span for span in found])

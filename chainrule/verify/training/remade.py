@@ -4,10 +4,9 @@ optimizer ever has it."""
 from __future__ import annotations
 
 import ast
-import inspect
-import linecache
 from typing import TYPE_CHECKING, Any, final
 
+from chainrule.source_text import definition, source_line
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training import events
@@ -70,14 +69,14 @@ def _lines(kind: type) -> list[Place]:
         code = getattr(method, "__code__", None)
         if code is None or name == "__init__" or is_library(code.co_filename):
             continue
-        try:
-            text, first = inspect.getsourcelines(method)
-        except (OSError, TypeError):
+        found_text = definition(method)
+        if found_text is None:
             continue
+        text, first = found_text
         nodes = ast.walk(tree_of("".join(text)))
         lines = [n.lineno for n in nodes if isinstance(n, ast.Call) and _makes(n)]
         found += [Place(code.co_filename, first + n - 1, code.co_qualname) for n in lines]
-    return [p for p in found if "Parameter(" in linecache.getline(p.file, p.line)]
+    return [p for p in found if "Parameter(" in source_line(p.file, p.line)]
 
 
 def _makes(call: ast.Call) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, cast
 
+from chainrule.source_text import source_line
 from chainrule.verify.finding import Finding, Level
 from chainrule.verify.place import Place
 from chainrule.verify.training.edits import Edit, given_all
@@ -162,7 +162,7 @@ def _made_at(owner: type[Any], own: str) -> Place | None:
     if not isinstance(code, CodeType):
         return None
     for line in range(code.co_firstlineno, max([n for *_, n in code.co_lines() if n] or [0]) + 1):
-        if re.match(rf"self\.{own}\s*[:=]", linecache.getline(code.co_filename, line).strip()):
+        if re.match(rf"self\.{own}\s*[:=]", source_line(code.co_filename, line).strip()):
             return Place(code.co_filename, line, code.co_qualname)
     return None
 

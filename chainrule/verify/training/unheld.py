@@ -9,12 +9,12 @@ those of trained ones; and the text gives its parameters to nobody.
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
+from chainrule.source_text import file_lines
 from chainrule.verify.finding import Finding
 from chainrule.verify.place import Place
 from chainrule.verify.training import edits, events
@@ -196,7 +196,7 @@ def _is_read(seen: Seen, root: Any) -> bool:
         return True
     own = re.escape(known.name.rsplit(".", 1)[-1])
     given = re.compile(rf"\b{own}\.(named_)?parameters\(")
-    lines = linecache.getlines(known.file)
+    lines = file_lines(known.file)
     return not lines or any(given.search(line) and not _APART.search(line) for line in lines)
 
 

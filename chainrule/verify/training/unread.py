@@ -7,13 +7,12 @@ A class that asks for its parts in another way than by their names may read them
 from __future__ import annotations
 
 import ast
-import inspect
-import linecache
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from chainrule.source_text import class_file, source_line
 from chainrule.verify.place import Place
 from chainrule.verify.training.edits import Edit
 from chainrule.verify.trees import tree_of_file
@@ -61,7 +60,7 @@ class Unread(NamedTuple):
         if not self.twice:
             return None
         old, new = rf"\bself\.{self.twice}\b", f"self.{self.part}"
-        line = linecache.getline(self.place.file, self.place.line).rstrip("\n")
+        line = source_line(self.place.file, self.place.line)
         return Edit(line, re.sub(old, new, line), self.place)
 
 
@@ -117,10 +116,7 @@ def _made(kind: type, part: str) -> Place | None:
 
 
 def _is_library(kind: type) -> bool:
-    try:
-        file = inspect.getsourcefile(kind)
-    except (TypeError, OSError):
-        return True
+    file = class_file(kind)
     return file is None or is_library(file)
 
 

@@ -10,10 +10,10 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any, cast
 
+from chainrule.source_text import file_text
 from chainrule.verify.script.byhand.loops import Loop
 from chainrule.verify.trees import tree_of_file
 
@@ -76,7 +76,7 @@ def step_text(frame: FrameType, values: Mapping[str, Any]) -> StepText | None:
     block, at = found
     if not at or not block[0].col_offset:
         return None
-    lines = Path(file).read_text(encoding="utf-8").splitlines()
+    lines = file_text(file).splitlines()
     mine, indent = block[:at], block[0].col_offset
     kept = [s for s in mine if not _draws(s)]
     for statement in mine:
@@ -120,7 +120,7 @@ def _bounds(file: str) -> frozenset[float]:
 def turn_text(loop: Loop, file: str, name: str, values: Mapping[str, Any]) -> StepText | None:
     """A turn of a loop; None where it cannot stand alone. `name`: of the function in which that is;
     `values`: of the variables that it sees."""
-    lines = Path(file).read_text(encoding="utf-8").splitlines()
+    lines = file_text(file).splitlines()
     indent = loop.body[0].col_offset
     first, last = loop.body[0].lineno, loop.body[-1].end_lineno
     if indent < 2 or first < 3 or first == loop.lineno or _hands_out(loop.body):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar
 
+from chainrule.source_text import file_text
 from chainrule.verify.place import Place
 from chainrule.verify.training.edits import Edit
 
@@ -36,9 +36,10 @@ class Source:
     @staticmethod
     def at(place: Place | None) -> Source | None:
         """The file of a place; None if it cannot be read as Python."""
+        text = file_text(place.file) if place else ""
         try:
-            return Source(place, Path(place.file).read_text(encoding="utf-8")) if place else None
-        except (OSError, SyntaxError, ValueError):
+            return Source(place, text) if place and text else None
+        except (SyntaxError, ValueError):
             return None
 
     def text(self, node: ast.AST) -> str:
