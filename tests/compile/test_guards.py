@@ -95,6 +95,27 @@ def test_a_value_that_keeps_changing_is_named_once():
     assert "s.rate" in str(warning.message) and "test_guards.py:" in str(warning.message)
 
 
+def test_dynamic_sizes_and_a_counter():
+    s = types.SimpleNamespace(n=0)
+
+    def f(x: Any) -> Any:
+        s.n += 1
+        return x * s.n
+
+    with pytest.raises(cr.TraceError, match=r"changes s\.n, which it reads at .*test_guards\.py:\d+"):
+        cr.jit(f, dynamic={"x": ("B",)})(cr.tensor([1.0, 2.0, 3.0]))
+
+
+def test_dynamic_sizes_and_a_setting():
+    s = types.SimpleNamespace(k=1.0)
+    f = cr.jit(lambda x: x * s.k, dynamic={"x": ("B",)})
+    for n in (3, 5, 4):
+        for k in (1.0, 2.0):
+            s.k = k
+            assert f(cr.tensor(np.ones(n))).numpy().tolist() == [k] * n
+    assert f.traces == 2
+
+
 def test_values_come_back_without_a_new_trace():
     s = types.SimpleNamespace(k=1.0)
     f = cr.jit(lambda x: x * s.k)

@@ -87,6 +87,7 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
             if not traces:
                 raise
             continue
+        _refuse_own_changes(name, found.variant)
         traces = _comparable([*traces, found])
         found = traces[-1]
         like = [t for t in traces if t.structure == found.structure]
@@ -102,6 +103,16 @@ def record_sized(name: str, leaves: Sequence[Any], axes: Sequence[Axes], call: C
             continue
         return _sized(name, leaves, axes, call, like, joined)
     raise _apart(name, traces, now)
+
+
+def _refuse_own_changes(name: str, variant: Variant) -> None:
+    """A function that is traced at several sizes may not count how often it ran."""
+    if (change := variant.read.changed()) is not None:
+        raise TraceError(
+            f"jit: {name} changes {change[0].name}, which it reads at {change[0].line}; with sizes "
+            "that are dynamic it runs several times while it is traced. Change it outside, or leave "
+            "out `dynamic`"
+        )
 
 
 def _comparable(traces: list[Trace]) -> list[Trace]:
