@@ -12,6 +12,7 @@ from importlib import import_module
 from inspect import isfunction, signature
 from typing import Any, ParamSpec, TypeVar
 
+from chainrule.arrays import admit, named
 from chainrule.errors import ChainruleError, DtypeError, describe, explain
 from chainrule.provenance import is_inside
 
@@ -29,7 +30,12 @@ def border(f: Callable[_P, _R]) -> Callable[_P, _R]:
     @wraps(f)
     def bordered(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
-            return f(*args, **kwargs)
+            given: Any = tuple(map(admit, args))
+            others: Any = {name: admit(x) for name, x in kwargs.items()} if kwargs else kwargs
+        except ChainruleError as error:
+            raise named(error, f.__name__) from None
+        try:
+            return f(*given, **others)
         except ChainruleError:
             raise
         except (AttributeError, TypeError, ValueError, OverflowError) as cause:

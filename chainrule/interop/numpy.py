@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.dtypes import holds_numbers
+from chainrule.arrays import admit, holds_numbers
 from chainrule.errors import DtypeError, GradientError, describe
 from chainrule.graph import Variable, variable
 from chainrule.interop.numpy_rows import A
@@ -212,7 +212,7 @@ def _wrapped(x: Any) -> Any:
     """The same with tensors in place of arrays of numbers."""
     if isinstance(x, np.ndarray | np.generic):
         array = np.asarray(cast(Any, x))
-        return variable(array) if holds_numbers(array.dtype) else cast(Any, x)
+        return variable(admit(array)) if holds_numbers(array.dtype) else cast(Any, x)
     if isinstance(x, list | tuple):
         parts = [_wrapped(part) for part in cast(Sequence[Any], x)]
         return parts if isinstance(x, list) else tuple(parts)
