@@ -12,7 +12,7 @@ from importlib import import_module
 from inspect import isfunction, signature
 from typing import Any, ParamSpec, TypeVar
 
-from chainrule.arrays import admit, named
+from chainrule.arrays import admit, named, passing
 from chainrule.errors import ChainruleError, DtypeError, describe, explain
 from chainrule.provenance import is_inside
 
@@ -29,13 +29,15 @@ def border(f: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(f)
     def bordered(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        for x in args:
+            if x.__class__ not in passing:
+                args, kwargs = _admitted(f.__name__, args, kwargs)
+                break
+        else:
+            if kwargs:
+                kwargs = _admitted(f.__name__, (), kwargs)[1]
         try:
-            given: Any = tuple(map(admit, args))
-            others: Any = {name: admit(x) for name, x in kwargs.items()} if kwargs else kwargs
-        except ChainruleError as error:
-            raise named(error, f.__name__) from None
-        try:
-            return f(*given, **others)
+            return f(*args, **kwargs)
         except ChainruleError:
             raise
         except (AttributeError, TypeError, ValueError, OverflowError) as cause:
@@ -45,6 +47,14 @@ def border(f: Callable[_P, _R]) -> Callable[_P, _R]:
             raise error from cause
 
     return bordered
+
+
+def _admitted(name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments of a call, arrays as chainrule computes with them."""
+    try:
+        return [admit(x) for x in args], {key: admit(x) for key, x in kwargs.items()}
+    except ChainruleError as error:
+        raise named(error, name) from None
 
 
 def with_border(namespace: dict[str, Any]) -> None:

@@ -94,19 +94,20 @@ def apply(op: Op, *xs: Any) -> Any:
                     traced = True
         else:
             plain = True
+            if x.__class__ is _ndarray:
+                if x.dtype not in _native:
+                    x = _admitted(op, xs, x)
+            elif x.__class__ not in _FAST:
+                x = _admitted(op, xs, x)
             values.append(x)
             nodes.append(None)
         bit += bit
-    if plain:
-        if not some and (handler := _handler(xs)) is not None:
-            return handler(op, *xs)
-        for i, x in enumerate(values):
-            if x.__class__ is not _ndarray or x.dtype not in _native:
-                values[i] = _admitted(op, xs, x)
-        if traced:
-            _copy_plain(xs, values, ())
     if traced:
+        if plain:
+            _copy_plain(xs, values, ())
         return trace(op, values, nodes)
+    if not some and (handler := _handler(xs)) is not None:
+        return handler(op, *xs)
     try:
         if watch.watches:
             y = watch.run(op, xs, values)
@@ -159,12 +160,12 @@ def _handler(xs: Sequence[Any]) -> Callable[..., Any] | None:
     return None
 
 
-_FAST = frozenset({bool, int, float, complex, Spec})
+_FAST = frozenset({bool, int, float, complex})
 
 
 def _admitted(op: Op, xs: Sequence[Any], x: Any) -> Any:
     """`x`, one of `xs`, as `op` computes with it; errors name the op."""
-    if x.__class__ in _FAST:
+    if x.__class__ in kinds or x.__class__ is Spec:
         return x
     try:
         return operand(x)
