@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from operator import is_
 from typing import Any, cast
 
 import numpy as np
@@ -137,7 +138,7 @@ def admit(x: Any) -> Any:
     if kind in passing or kind in kinds:
         return x
     if kind is list or kind is tuple:
-        return _same_or(x, [admit(part) for part in cast("Sequence[Any]", x)])
+        return _same_or(x, admit)
     if isinstance(x, np.ndarray):
         return admit(_plain(cast(Array, x)))
     if isinstance(x, np.generic):
@@ -150,9 +151,9 @@ def admit(x: Any) -> Any:
 
 def admit_values(x: Any) -> Any:
     """`x` as a new tensor copies it: as `admit`, but arrays of other libraries pass."""
-    if type(x) is list or type(x) is tuple:
-        return _same_or(x, [admit_values(part) for part in x])
-    return admit(x) if isinstance(x, np.ndarray | np.generic) else x
+    if x.__class__ is list or x.__class__ is tuple:
+        return _same_or(x, admit_values)
+    return admit(x) if _is_numpys(x) else x
 
 
 def operand(x: Any) -> Any:
@@ -161,16 +162,16 @@ def operand(x: Any) -> Any:
     Raises as `admit`, and `ForeignArrayError` for what is neither.
     """
     x = admit(x)
-    if x.__class__ in _NUMBERS or isinstance(x, np.ndarray | np.generic):
+    if x.__class__ in _NUMBERS or _is_numpys(x):
         return x
     try:
-        array = np.asarray(x)
+        array: Array = np.asarray(x)
     except ValueError as cause:
         raise ShapeError(" ".join(str(cause).split())) from cause
     except TypeError as cause:
         raise ForeignArrayError(f"{_named(x)} cannot be read as an array: {cause}", x) from cause
     if not holds_numbers(array.dtype):
-        number = ": write float(x)" if hasattr(type(x), "__float__") else ""
+        number = ": write float(x)" if hasattr(x, "__float__") else ""
         raise ForeignArrayError(f"{_named(x)} is neither an array nor a number{number}", x)
     return admit(array)
 
@@ -234,6 +235,10 @@ def _converted(x: Array) -> Array:
     return x if x.dtype is dtype else x.astype(dtype)
 
 
+def _is_numpys(x: Any) -> bool:
+    return isinstance(x, np.ndarray | np.generic)
+
+
 def _scalar(x: Any) -> Any:
     if x.dtype in native or x.dtype.kind in "SU" or _native(x.dtype) is not None:
         return x
@@ -250,15 +255,12 @@ def _plain(x: Array) -> Array:
     raise DtypeError(f"{_named(x)}: {reason}; write {advice}")
 
 
-def _same_or(x: Sequence[Any], parts: list[Any]) -> Any:
-    """The list or tuple `x` itself, if its parts are what they were."""
-    if all(map(_is, x, parts)):
+def _same_or(x: Any, admitted: Callable[[Any], Any]) -> Any:
+    """The list or tuple `x` with its parts admitted; itself, if they are what they were."""
+    parts = [admitted(part) for part in x]
+    if all(map(is_, x, parts)):
         return x
-    return parts if type(x) is list else tuple(parts)
-
-
-def _is(a: Any, b: Any) -> bool:
-    return a is b
+    return parts if x.__class__ is list else tuple(parts)
 
 
 def _named(x: Any) -> str:

@@ -26,6 +26,8 @@ class DtypeError(ChainruleError, TypeError):
 class ForeignArrayError(DtypeError):
     """An object that computes in a way of its own, where an array or a number belongs: `array`."""
 
+    array: Any
+
     def __init__(self, message: str, array: Any = None) -> None:
         super().__init__(message)
         self.array = array

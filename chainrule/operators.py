@@ -90,11 +90,15 @@ def _reflected(op: Op | Operator) -> Operator:
 
 def _deferred(error: ForeignArrayError, a: Any, b: Any, reflected: str) -> Any:
     """What `b` itself makes of `a op b`; the error, if it makes nothing of it."""
-    repeats = reflected == "__rmul__" and isinstance(b, Sequence)
-    method = None if repeats else getattr(type(b), reflected, None)
+    repeats = reflected == "__rmul__" and _is_sequence(b)  # "ab" * 2
+    method = None if repeats else getattr(b.__class__, reflected, None)
     if error.array is not b or method is None:
         raise error
     y = method(b, a)
     if y is NotImplemented:
         raise error
     return y
+
+
+def _is_sequence(b: Any) -> bool:
+    return isinstance(b, Sequence)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast, final
 import numpy as np
 
 from chainrule import derive, graph, watch
-from chainrule.arrays import admit, admit_dtype, admit_values, unreadable
+from chainrule.arrays import admit, admit_dtype, admit_values, operand, unreadable
 from chainrule.border import Elsewhere, border
 from chainrule.dtypes import DEVICE, INEXACT, check_device, result_type
 from chainrule.errors import (
@@ -481,6 +481,8 @@ class Tensor(Variable):
                 "its gradient would be that of the old values. Assign to a copy (y = x.copy(); "
                 "y[...] = ...), or, to change a parameter, do it within no_grad()"
             )
+        if not isinstance(values, Variable) and not holds_tensors(values):
+            values = operand(values)
         kind = values.dtype.kind if hasattr(values, "dtype") else np.asarray(values).dtype.kind
         if _RANK.get(kind, 9) > _RANK[self.dtype.kind]:
             raise DtypeError(

@@ -15,6 +15,9 @@ from chainrule.arrays import may_overlap_itself
 from chainrule.errors import ConfigError, describe
 from chainrule.tensor import Tensor
 
+_WORK = 1 << 16
+"""Steps in which it must be found out whether two arrays overlap; else they may."""
+
 
 def check_writable(name: str, i: int, leaves: Sequence[Any]) -> None:
     """Raise `ConfigError` unless leaf `i` of the arguments of the function `name`, which it writes
@@ -42,7 +45,8 @@ def _share(x: Any, y: Any) -> bool:
         return True
     if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray):
         return False
+    share: Any = np.shares_memory
     try:
-        return np.shares_memory(cast(Any, x), cast(Any, y), max_work=1 << 16)
+        return share(x, y, max_work=_WORK)
     except np.exceptions.TooHardError:
         return True
