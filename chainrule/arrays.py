@@ -102,7 +102,7 @@ def _native(dtype: Dtype) -> Dtype | None:
     """`dtype` in native byte order, None if tensors do not have it."""
     if dtype.name == "bfloat16":
         return native.setdefault(dtype, dtype)
-    return native.get(dtype.newbyteorder("="))
+    return native.get(dtype.newbyteorder("=")) if dtype.kind in "biufc" else None
 
 
 def holds_numbers(dtype: Dtype) -> bool:
