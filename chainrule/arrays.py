@@ -168,7 +168,7 @@ def operand(x: Any) -> Any:
         array: Array = np.asarray(x)
     except ValueError as cause:
         raise ShapeError(" ".join(str(cause).split())) from cause
-    except TypeError as cause:
+    except (TypeError, RuntimeError) as cause:
         raise ForeignArrayError(f"{_named(x)} cannot be read as an array: {cause}", x) from cause
     if not holds_numbers(array.dtype):
         number = ": write float(x)" if hasattr(x, "__float__") else ""
@@ -179,7 +179,8 @@ def operand(x: Any) -> Any:
 def read(x: Any) -> Array:
     """The array that an object of another class holds."""
     try:
-        array = np.asarray(x) if hasattr(x, "__array__") else np.from_dlpack(x)
+        lent = hasattr(x, "__dlpack__") and not hasattr(x, "__array__")
+        array = np.from_dlpack(x) if lent else np.asarray(x)
     except (TypeError, ValueError, RuntimeError, BufferError) as cause:
         raise unreadable(x, cause) from cause
     return admit(array)

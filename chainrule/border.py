@@ -34,8 +34,10 @@ def border(f: Callable[_P, _R]) -> Callable[_P, _R]:
                 args, kwargs = _admitted(f.__name__, args, kwargs)
                 break
         else:
-            if kwargs:
-                kwargs = _admitted(f.__name__, (), kwargs)[1]
+            for x in kwargs.values():
+                if x.__class__ not in passing:
+                    args, kwargs = _admitted(f.__name__, args, kwargs)
+                    break
         try:
             return f(*args, **kwargs)
         except ChainruleError:

@@ -481,15 +481,15 @@ class Tensor(Variable):
                 "its gradient would be that of the old values. Assign to a copy (y = x.copy(); "
                 "y[...] = ...), or, to change a parameter, do it within no_grad()"
             )
-        if not isinstance(values, Variable) and not holds_tensors(values):
-            values = operand(values)
-        kind = values.dtype.kind if hasattr(values, "dtype") else np.asarray(values).dtype.kind
+        known = isinstance(values, Variable) or holds_tensors(values)
+        given: Any = values if known else operand(values)
+        kind = given.dtype.kind if hasattr(given, "dtype") else np.asarray(given).dtype.kind
         if _RANK.get(kind, 9) > _RANK[self.dtype.kind]:
             raise DtypeError(
                 f"{describe(values)} cannot stand in elements of {self.dtype}: convert one of them "
                 "with astype"
             )
-        new = index_put(self, key, values)
+        new = index_put(self, key, given)
         if graph.tracers and (t := graph.tracer()) is not None:
             t.assign(self, new, graph=not (self.is_leaf and self.requires_grad))
             return
