@@ -165,7 +165,7 @@ _FAST = frozenset({bool, int, float, complex})
 
 def _admitted(op: Op, xs: Sequence[Any], x: Any) -> Any:
     """`x`, one of `xs`, as `op` computes with it; errors name the op."""
-    if x.__class__ in kinds or x.__class__ is Spec:
+    if x.__class__ is Spec or any(other.__class__ in kinds for other in xs):
         return x
     try:
         return operand(x)
