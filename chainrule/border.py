@@ -12,6 +12,7 @@ from importlib import import_module
 from inspect import isfunction, signature
 from typing import Any, ParamSpec, TypeVar
 
+from chainrule.arrays import admit, named, passing
 from chainrule.errors import ChainruleError, DtypeError, describe, explain
 from chainrule.provenance import is_inside
 
@@ -28,6 +29,15 @@ def border(f: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(f)
     def bordered(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        for x in args:
+            if x.__class__ not in passing:
+                args, kwargs = _admitted(f.__name__, args, kwargs)
+                break
+        else:
+            for x in kwargs.values():
+                if x.__class__ not in passing:
+                    args, kwargs = _admitted(f.__name__, args, kwargs)
+                    break
         try:
             return f(*args, **kwargs)
         except ChainruleError:
@@ -39,6 +49,14 @@ def border(f: Callable[_P, _R]) -> Callable[_P, _R]:
             raise error from cause
 
     return bordered
+
+
+def _admitted(name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments of a call, arrays as chainrule computes with them."""
+    try:
+        return [admit(x) for x in args], {key: admit(x) for key, x in kwargs.items()}
+    except ChainruleError as error:
+        raise named(error, name) from None
 
 
 def with_border(namespace: dict[str, Any]) -> None:

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.dtypes import check_device
+from chainrule.arrays import admit_dtype
+from chainrule.dtypes import Dtype, check_device
 from chainrule.errors import ShapeError
 from chainrule.graph import Variable, variable
 from chainrule.ops.families import broadcast_to
@@ -31,6 +32,10 @@ def _shape(shape: Sizes) -> tuple[int, ...]:
     return tuple([int(n) for n in sizes])
 
 
+def _dtype(dtype: Any) -> Dtype:
+    return FLOAT if dtype is None else admit_dtype(dtype)
+
+
 def _new(array: Any, device: Any, requires_grad: bool = False) -> Tensor:
     check_device(device)
     made = variable(np.asarray(array))
@@ -41,14 +46,14 @@ def zeros(
     shape: Sizes, dtype: Any = None, *, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor of zeros."""
-    return _new(np.zeros(_shape(shape), dtype or FLOAT), device, requires_grad)
+    return _new(np.zeros(_shape(shape), _dtype(dtype)), device, requires_grad)
 
 
 def ones(
     shape: Sizes, dtype: Any = None, *, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor of ones."""
-    return _new(np.ones(_shape(shape), dtype or FLOAT), device, requires_grad)
+    return _new(np.ones(_shape(shape), _dtype(dtype)), device, requires_grad)
 
 
 def empty(shape: Sizes, dtype: Any = None, *, device: Any = None) -> Tensor:
@@ -103,7 +108,8 @@ def arange(
         dtype = FLOAT
     if step == 0:
         raise ShapeError("arange: step must not be 0")
-    return _new(np.arange(first, last, step, dtype=dtype), device)
+    known = None if dtype is None else admit_dtype(dtype)
+    return _new(np.arange(first, last, step, dtype=known), device)
 
 
 def linspace(
@@ -123,9 +129,8 @@ def linspace(
     if num < 0:
         raise ShapeError(f"linspace: num must not be negative: {num}")
     made = cast(Any, np.linspace)(start, stop, num, endpoint=endpoint)
-    return _new(
-        made.astype(dtype or np.result_type(FLOAT, *[_kind(v) for v in (start, stop)])), device
-    )
+    kind = np.result_type(FLOAT, *[_kind(v) for v in (start, stop)])
+    return _new(made.astype(_dtype(dtype or kind)), device)
 
 
 def _kind(number: complex) -> Any:
@@ -143,4 +148,4 @@ def eye(
     device: Any = None,
 ) -> Tensor:
     """Ones on the k-th diagonal of a (n_rows, n_cols) matrix of zeros."""
-    return _new(np.eye(n_rows, n_cols, k, dtype=dtype or FLOAT), device)
+    return _new(np.eye(n_rows, n_cols, k, dtype=_dtype(dtype)), device)

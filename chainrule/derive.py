@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import watch
+from chainrule.arrays import operand
 from chainrule.errors import GradientError, ShapeError, describe
 from chainrule.graph import is_recording, leaf, order, pick, recording, tracer, variable
 from chainrule.node import Freed, Node, Variable
@@ -142,7 +143,7 @@ def _visit(node: Node, g: Any) -> Any:
         seen = hook(conj(g) if isinstance(g, Variable) else variable(conj(g)))
         if seen is None:
             continue
-        value = seen.value if isinstance(seen, Variable) else np.asarray(seen)
+        value = seen.value if isinstance(seen, Variable) else np.asarray(operand(seen))
         if value.shape != node.shape:
             raise ShapeError(
                 f"a hook on {node} returned shape {value.shape}, the gradient has {node.shape}"

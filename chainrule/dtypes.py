@@ -62,11 +62,6 @@ def __getattr__(name: str) -> Any:
     return found
 
 
-def holds_numbers(dtype: Dtype) -> Any:
-    """Whether a tensor can hold elements of `dtype`: numbers of NumPy's and bfloat16, and bools."""
-    return dtype.kind in "biufc" or dtype.name == "bfloat16"
-
-
 def check_device(device: Any) -> None:
     """Raise `ConfigError` unless `device` is "cpu" or None."""
     if device not in (None, DEVICE):

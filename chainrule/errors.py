@@ -23,6 +23,16 @@ class DtypeError(ChainruleError, TypeError):
     """A dtype or kind of argument that the operation is not defined for."""
 
 
+class ForeignArrayError(DtypeError):
+    """An object that computes in a way of its own, where an array or a number belongs: `array`."""
+
+    array: Any
+
+    def __init__(self, message: str, array: Any = None) -> None:
+        super().__init__(message)
+        self.array = array
+
+
 class IndexingError(ChainruleError, IndexError):
     """An index outside its axis, or of a kind that cannot index."""
 
@@ -85,9 +95,13 @@ def explain(op: Any, xs: Sequence[Any], cause: Exception) -> Exception:
         return cause
     for kind, ours in _KINDS:
         if isinstance(cause, kind):
-            args = ", ".join(describe(x) for x in xs)
-            return ours(f"{op}: cannot be applied to {args}: {_reason(cause)}")
+            return ours(f"{op}: cannot be applied to {listed(xs)}: {_reason(cause)}")
     return cause
+
+
+def listed(xs: Sequence[Any]) -> str:
+    """The arguments of an op in words."""
+    return ", ".join(describe(x) for x in xs)
 
 
 def _reason(cause: Exception) -> str:

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule import watch
+from chainrule import arrays, watch
+from chainrule.arrays import is_fixed, kinds, operand
 from chainrule.dtypes import INEXACT, weakly
-from chainrule.errors import explain
+from chainrule.errors import ChainruleError, explain, listed
 from chainrule.node import Extra, Node, Variable
 from chainrule.op import Alias, Op, Pick, Spec, open_door
 from chainrule.provenance import user_line
@@ -30,13 +31,13 @@ Around = tuple[Callable[[Op, Sequence[Any]], Any], Any] | None
 """A function that ops are handed to, and the `Around` that holds inside it."""
 around: contextvars.ContextVar[Around] = contextvars.ContextVar("around", default=None)
 """Set by `interposed`; kept and set again by who runs a function a second time."""
-kinds: dict[type, Callable[..., Any]] = {}
-"""How other kinds of numbers (scalars, symbols) apply an op: `kinds[type](op, *xs)`."""
 _new: Any = object.__new__
 _ndarray: Any = np.ndarray
 _next = count().__next__
 _ALIAS = Alias()
 _variable: Any = Variable
+_native = arrays.native
+arrays.passing.add(Spec)
 
 
 def serial() -> int:
@@ -48,6 +49,7 @@ def bind(cls: type[Variable]) -> None:
     """Name the final class of variables, which lives above the ops that its methods use."""
     global _variable
     _variable = cls
+    arrays.passing.add(cls)
 
 
 class _Quiet(threading.local):
@@ -92,12 +94,17 @@ def apply(op: Op, *xs: Any) -> Any:
                     traced = True
         else:
             plain = True
+            if x.__class__ is _ndarray:
+                if x.dtype not in _native:
+                    x = _admitted(op, xs, x)
+            elif x.__class__ not in _FAST:
+                x = _admitted(op, xs, x)
             values.append(x)
             nodes.append(None)
         bit += bit
     if traced:
         if plain:
-            _constants(op, xs, values)
+            _copy_plain(xs, values, ())
         return trace(op, values, nodes)
     if not some and (handler := _handler(xs)) is not None:
         return handler(op, *xs)
@@ -153,33 +160,26 @@ def _handler(xs: Sequence[Any]) -> Callable[..., Any] | None:
     return None
 
 
-_NUMBERS = (bool, int, float, complex, np.generic)
+_FAST = frozenset({bool, int, float, complex})
+
+
+def _admitted(op: Op, xs: Sequence[Any], x: Any) -> Any:
+    """`x`, one of `xs`, as `op` computes with it; errors name the op."""
+    if x.__class__ is Spec or any(other.__class__ in kinds for other in xs):
+        return x
+    try:
+        return operand(x)
+    except ChainruleError as error:
+        raise arrays.named(error, f"{op}: cannot be applied to {listed(xs)}") from None
 
 
 def _copy_plain(xs: Sequence[Any], values: list[Any], drop: Sequence[int]) -> None:
-    """Copy the caller's own arrays and lists that are to be kept: he may change them."""
+    """Copy the caller's own arrays that are to be kept: he may change them."""
     for i, x in enumerate(xs):
-        if i in drop:
-            continue
-        if isinstance(x, _ndarray):
-            if x.flags.writeable:
-                values[i] = x.copy()
-        elif x.__class__ is not _variable and not isinstance(x, _NUMBERS):
-            values[i] = np.array(x)
-
-
-def _constants(op: Op, xs: Sequence[Any], values: list[Any]) -> None:
-    """Copy what is known already in a traced call; it has to be numbers.
-
-    Raises:
-        DtypeError: If it is something else, which would fail at the call of the traced code only.
-    """
-    try:
-        _copy_plain(xs, values, ())
-        if any(isinstance(v, _ndarray) and v.dtype.kind in "OSU" for v in values):
-            raise TypeError("only numbers can be computed with")
-    except (TypeError, ValueError) as cause:
-        raise explain(op, xs, cause) from cause
+        if x.__class__ is not _variable and i not in drop:
+            value = values[i]
+            if value.__class__ is _ndarray and not is_fixed(value):
+                values[i] = value.copy()
 
 
 def _failed(op: Op, values: Sequence[Any], cause: Exception) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import graph
+from chainrule.arrays import admit, admit_dtype
 from chainrule.errors import ConfigError, TraceError
 from chainrule.graph import variable
 
@@ -103,6 +104,7 @@ class Generator:
 
     def _draw(self, draw: Callable[[Any], Any], shape: Sizes, dtype: Any) -> Any:
         """A tensor of what `draw` takes from NumPy's generator: now, or, traced, at every call."""
+        dtype = admit_dtype(dtype)
         if (t := graph.tracer()) is not None:
             sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
             return t.draw(lambda: np.asarray(draw(self._rng)).astype(dtype), sizes, dtype)
@@ -110,7 +112,7 @@ class Generator:
 
     def choice(self, weights: Any) -> int:
         """One index, drawn with probability proportional to its weight."""
-        p = np.asarray(weights, np.float64)
+        p = np.asarray(admit(weights), np.float64)
         return int(self._rng.choice(len(p), p=p / p.sum()))
 
 

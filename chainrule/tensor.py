@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, TypeGuard, cast, final
+from typing import TYPE_CHECKING, Any, TypeGuard, cast, final
 
 import numpy as np
 
 from chainrule import derive, graph, watch
+from chainrule.arrays import admit, admit_dtype, admit_values, operand, unreadable
 from chainrule.border import Elsewhere, border
-from chainrule.dtypes import DEVICE, INEXACT, check_device, holds_numbers, result_type
+from chainrule.dtypes import DEVICE, INEXACT, check_device, result_type
 from chainrule.errors import (
     WITHOUT_NUMBERS,
     ConfigError,
@@ -28,8 +29,9 @@ from chainrule.errors import (
 )
 from chainrule.graph import Extra, Node, Variable, apply, bind, is_recording, leaf, variable
 from chainrule.op import Alias, Array, Detach, Spec
-from chainrule.ops import contraction, reduction, selection, shaping
+from chainrule.operators import operators
 from chainrule.ops import elementwise as ew
+from chainrule.ops import reduction, selection, shaping
 from chainrule.ops.scattering import index_put
 from chainrule.ops.shaping import Axis
 
@@ -148,6 +150,7 @@ class Tensor(Variable):
 
     @grad.setter
     def grad(self, new: Tensor | None) -> None:
+        new = None if new is None else asarray(new)
         if new is not None and new.shape != self.shape:
             raise ShapeError(f"grad: the gradient of {self.shape} cannot have shape {new.shape}")
         if new is not None and not self.requires_grad:
@@ -403,45 +406,49 @@ class Tensor(Variable):
     def __deepcopy__(self, memo: Any) -> Tensor:
         return Tensor(self.value, None, self.requires_grad and self.is_leaf)
 
-    # --- operators
+    # --- operators: those of two operands are written from a table, see `operators`
+
+    if TYPE_CHECKING:
+        # fmt: off
+        def __add__(self, b: Any) -> Tensor: ...
+        def __radd__(self, a: Any) -> Tensor: ...
+        def __sub__(self, b: Any) -> Tensor: ...
+        def __rsub__(self, a: Any) -> Tensor: ...
+        def __mul__(self, b: Any) -> Tensor: ...
+        def __rmul__(self, a: Any) -> Tensor: ...
+        def __truediv__(self, b: Any) -> Tensor: ...
+        def __rtruediv__(self, a: Any) -> Tensor: ...
+        def __floordiv__(self, b: Any) -> Tensor: ...
+        def __rfloordiv__(self, a: Any) -> Tensor: ...
+        def __mod__(self, b: Any) -> Tensor: ...
+        def __rmod__(self, a: Any) -> Tensor: ...
+        def __pow__(self, b: Any) -> Tensor: ...
+        def __rpow__(self, a: Any) -> Tensor: ...
+        def __matmul__(self, b: Any) -> Tensor: ...
+        def __rmatmul__(self, a: Any) -> Tensor: ...
+        def __eq__(self, b: Any) -> Tensor: ...  # type: ignore[override]
+        def __ne__(self, b: Any) -> Tensor: ...  # type: ignore[override]
+        def __lt__(self, b: Any) -> Tensor: ...
+        def __le__(self, b: Any) -> Tensor: ...
+        def __gt__(self, b: Any) -> Tensor: ...
+        def __ge__(self, b: Any) -> Tensor: ...
+        def __and__(self, b: Any) -> Tensor: ...
+        def __rand__(self, a: Any) -> Tensor: ...
+        def __or__(self, b: Any) -> Tensor: ...
+        def __ror__(self, a: Any) -> Tensor: ...
+        def __xor__(self, b: Any) -> Tensor: ...
+        def __rxor__(self, a: Any) -> Tensor: ...
+        def __lshift__(self, b: Any) -> Tensor: ...
+        def __rlshift__(self, a: Any) -> Tensor: ...
+        def __rshift__(self, b: Any) -> Tensor: ...
+        def __rrshift__(self, a: Any) -> Tensor: ...
+        # fmt: on
 
     # fmt: off
-    def __add__(self, b: Any) -> Tensor: return apply(ew.add, self, b)
-    def __radd__(self, a: Any) -> Tensor: return apply(ew.add, a, self)
-    def __sub__(self, b: Any) -> Tensor: return apply(ew.sub, self, b)
-    def __rsub__(self, a: Any) -> Tensor: return apply(ew.sub, a, self)
-    def __mul__(self, b: Any) -> Tensor: return apply(ew.mul, self, b)
-    def __rmul__(self, a: Any) -> Tensor: return apply(ew.mul, a, self)
-    def __truediv__(self, b: Any) -> Tensor: return apply(ew.div, self, b)
-    def __rtruediv__(self, a: Any) -> Tensor: return apply(ew.div, a, self)
-    def __floordiv__(self, b: Any) -> Tensor: return apply(ew.floor_divide, self, b)
-    def __rfloordiv__(self, a: Any) -> Tensor: return apply(ew.floor_divide, a, self)
-    def __mod__(self, b: Any) -> Tensor: return apply(ew.remainder, self, b)
-    def __rmod__(self, a: Any) -> Tensor: return apply(ew.remainder, a, self)
-    def __pow__(self, b: Any) -> Tensor: return ew.power(self, b)
-    def __rpow__(self, a: Any) -> Tensor: return apply(ew.pow, a, self)
-    def __matmul__(self, b: Any) -> Tensor: return contraction.matmul(self, b)
-    def __rmatmul__(self, a: Any) -> Tensor: return contraction.matmul(a, self)
     def __neg__(self) -> Tensor: return apply(ew.neg, self)
     def __pos__(self) -> Tensor: return apply(ew.positive, self)
     def __abs__(self) -> Tensor: return apply(ew.abs, self)
-    def __eq__(self, b: Any) -> Tensor: return apply(ew.equal, self, b)  # type: ignore[override]
-    def __ne__(self, b: Any) -> Tensor: return apply(ew.not_equal, self, b)  # type: ignore[override]
-    def __lt__(self, b: Any) -> Tensor: return apply(ew.less, self, b)
-    def __le__(self, b: Any) -> Tensor: return apply(ew.less_equal, self, b)
-    def __gt__(self, b: Any) -> Tensor: return apply(ew.greater, self, b)
-    def __ge__(self, b: Any) -> Tensor: return apply(ew.greater_equal, self, b)
-    def __and__(self, b: Any) -> Tensor: return apply(ew.bitwise_and, self, b)
-    def __rand__(self, a: Any) -> Tensor: return apply(ew.bitwise_and, a, self)
-    def __or__(self, b: Any) -> Tensor: return apply(ew.bitwise_or, self, b)
-    def __ror__(self, a: Any) -> Tensor: return apply(ew.bitwise_or, a, self)
-    def __xor__(self, b: Any) -> Tensor: return apply(ew.bitwise_xor, self, b)
-    def __rxor__(self, a: Any) -> Tensor: return apply(ew.bitwise_xor, a, self)
     def __invert__(self) -> Tensor: return apply(ew.bitwise_invert, self)
-    def __lshift__(self, b: Any) -> Tensor: return apply(ew.bitwise_left_shift, self, b)
-    def __rlshift__(self, a: Any) -> Tensor: return apply(ew.bitwise_left_shift, a, self)
-    def __rshift__(self, b: Any) -> Tensor: return apply(ew.bitwise_right_shift, self, b)
-    def __rrshift__(self, a: Any) -> Tensor: return apply(ew.bitwise_right_shift, a, self)
     def __getitem__(self, key: Any) -> Tensor: return selection.getitem(self, key)
     def __iadd__(self, b: Any) -> Tensor: return self._changed("+=", self + b)
     def __isub__(self, b: Any) -> Tensor: return self._changed("-=", self - b)
@@ -474,13 +481,15 @@ class Tensor(Variable):
                 "its gradient would be that of the old values. Assign to a copy (y = x.copy(); "
                 "y[...] = ...), or, to change a parameter, do it within no_grad()"
             )
-        kind = values.dtype.kind if hasattr(values, "dtype") else np.asarray(values).dtype.kind
+        known = isinstance(values, Variable) or holds_tensors(values)
+        given: Any = values if known else operand(values)
+        kind = given.dtype.kind if hasattr(given, "dtype") else np.asarray(given).dtype.kind
         if _RANK.get(kind, 9) > _RANK[self.dtype.kind]:
             raise DtypeError(
                 f"{describe(values)} cannot stand in elements of {self.dtype}: convert one of them "
                 "with astype"
             )
-        new = index_put(self, key, values)
+        new = index_put(self, key, given)
         if graph.tracers and (t := graph.tracer()) is not None:
             t.assign(self, new, graph=not (self.is_leaf and self.requires_grad))
             return
@@ -618,8 +627,9 @@ class Tensor(Variable):
 
 for _name in ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var"):
     setattr(Tensor, _name, border(getattr(Tensor, _name)))  # who writes dim= is told of axis=
-for _name in ("__matmul__", "__rmatmul__", "clip"):
-    setattr(Tensor, _name, border(getattr(Tensor, _name)))  # who gives a list, of tensor()
+Tensor.clip = border(Tensor.clip)
+for _name, _method in operators():
+    setattr(Tensor, _name, _method)
 bind(Tensor)
 _ALIAS = Alias()
 
@@ -668,14 +678,17 @@ def to_array(data: Any, dtype: Any = None, *, copy: bool) -> Array:
         )
     typed = not isinstance(data, bool | int | float | complex | list | tuple)
     typed = typed or isinstance(data, np.generic)  # np.float64 is a Python float, too
-    if not isinstance(data, np.ndarray | np.generic) and hasattr(data, "__dlpack__"):
-        data = _interop("dlpack").read(data)
+    data = admit_values(data)
+    dtype = None if dtype is None else admit_dtype(dtype)
     try:
+        if not isinstance(data, np.ndarray | np.generic) and hasattr(data, "__dlpack__"):
+            data = _interop("dlpack").read(data)
         array: Array = np.array(cast(Any, data), dtype=dtype, copy=True if copy else None)
+    except (BufferError, RuntimeError) as cause:
+        raise unreadable(data, cause) from cause
     except (ValueError, TypeError) as cause:
         raise ShapeError(f"cannot make a tensor of {describe(data)}: {cause}") from cause
-    if not holds_numbers(array.dtype):
-        raise DtypeError(f"a tensor holds numbers or bools, not {array.dtype}")
+    array = admit(array)
     if not typed and dtype is None and array.dtype in _PYTHON:
         return array.astype(_PYTHON[array.dtype])
     return array

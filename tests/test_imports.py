@@ -15,14 +15,16 @@ import chainrule
 ROOT = Path(chainrule.__file__).parent
 
 LAYERS: list[set[str]] = [
-    {"errors", "provenance", "border", "source_text", "page"},
+    {"errors", "provenance", "source_text", "page"},
     {"watch", "dtypes"},
+    {"arrays"},
+    {"border"},
     {"op"},
     {"node"},
     {"graph"},
     {"ops.families", "ops.accident"},
     {"ops.elementwise", "ops.shaping", "ops.selection", "ops.reduction", "ops.contraction"},
-    {"derive"},
+    {"derive", "operators"},
     {"ops.fusing"},
     {"random", "ops.composite", "ops"},
     {"tensor", "tree", "interop"},

@@ -174,7 +174,7 @@ class Jitted:
         sizes_now(self._name, leaves, given.axes)  # those of one name are one size
         variants = self._variants.setdefault(given.key(), [])
         for variant in variants:
-            result = variant.call(leaves)
+            result = given.run(variant)
             if result is not MISFIT:
                 self._remember(args, kwargs, given, variant)
                 return result
@@ -191,7 +191,7 @@ class Jitted:
             if isinstance(older.run, Native | Sized):
                 older.run.forget()
         self._remember(args, kwargs, given, variant)
-        result = variant.call(leaves, fresh=True)
+        result = given.run(variant, fresh=True)
         if result is MISFIT:
             raise TraceError(
                 f"jit: {self._name} changes the Python objects that it depends on while it is "

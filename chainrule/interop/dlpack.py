@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.arrays import admit, admit_values
 from chainrule.dtypes import check_device
 from chainrule.errors import ConfigError, describe
 from chainrule.graph import variable
@@ -80,4 +81,4 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
             "from_dlpack: a tensor's memory is its own, so that nobody changes what a graph keeps: "
             "leave copy=False out"
         )
-    return variable(np.array(read(x)))
+    return variable(np.array(admit(read(admit_values(x)))))

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.dtypes import holds_numbers
-from chainrule.errors import DtypeError, GradientError, describe
+from chainrule.arrays import admit, holds_numbers
+from chainrule.errors import DtypeError, ForeignArrayError, GradientError, describe
 from chainrule.graph import Variable, variable
 from chainrule.interop.numpy_rows import A
 from chainrule.interop.numpy_table import (
@@ -69,7 +69,10 @@ def ufunc(fn: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
     if not kwargs and method == "__call__" and _SEQUENCES.isdisjoint(map(type, inputs)):
         call = UFUNCS.get(fn)  # the way of nearly every call, kept short
         if call is not None:
-            return call(*inputs)
+            try:
+                return call(*inputs)
+            except ForeignArrayError as error:
+                return _deferred(error, "__array_ufunc__", fn, method, *inputs)
     given = _given(kwargs)
     dtype = given.pop("dtype", None)
     if method == "__call__":
@@ -85,6 +88,16 @@ def ufunc(fn: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
     if dtype is not None:
         arrays = [astype(asarray(x), dtype) for x in arrays]
     return _called(what, call, arrays, given)
+
+
+def _deferred(error: ForeignArrayError, protocol: str, *args: Any, **kwargs: Any) -> Any:
+    """What the array of another library makes of a call by the same protocol; the error, if it has
+    none or makes nothing of it."""
+    method = getattr(error.array.__class__, protocol, None)
+    found = NotImplemented if method is None else method(error.array, *args, **kwargs)
+    if found is NotImplemented:
+        raise error
+    return found
 
 
 def _rule(fn: Any) -> Call | None:
@@ -121,7 +134,11 @@ def function(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     call = FUNCTIONS.get(fn)
     if call is None:
         return _without_rule(what, fn, args, kwargs)
-    return _called(what, call, args, _given(kwargs))
+    try:
+        return _called(what, call, args, _given(kwargs))
+    except ForeignArrayError as error:
+        types: Any = (Tensor, error.array.__class__)
+        return _deferred(error, "__array_function__", fn, types, args, kwargs)
 
 
 def _given(kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,7 +229,7 @@ def _wrapped(x: Any) -> Any:
     """The same with tensors in place of arrays of numbers."""
     if isinstance(x, np.ndarray | np.generic):
         array = np.asarray(cast(Any, x))
-        return variable(array) if holds_numbers(array.dtype) else cast(Any, x)
+        return variable(admit(array)) if holds_numbers(array.dtype) else cast(Any, x)
     if isinstance(x, list | tuple):
         parts = [_wrapped(part) for part in cast(Sequence[Any], x)]
         return parts if isinstance(x, list) else tuple(parts)

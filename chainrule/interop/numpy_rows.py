@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule import linalg
+from chainrule.arrays import operand
 from chainrule.dtypes import finfo
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import Variable
@@ -101,7 +102,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
 def array(object: Any, dtype: Any = None) -> Any:
     """Nested lists of tensors, arrays and numbers as one tensor, in the graphs of its parts."""
     whole = isinstance(object, Variable) or holds_tensors(object)
-    made: Any = asarray(object) if whole else np.asarray(object)
+    made: Any = asarray(object) if whole else np.asarray(operand(object))
     return made if dtype is None else shaping.astype(made, dtype)
 
 

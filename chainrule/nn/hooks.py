@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
+from chainrule.arrays import operand
 from chainrule.errors import GradientError, ShapeError
 from chainrule.graph import Variable, apply, is_recording, tracer, variable
 from chainrule.op import Need, Op, Spec, new_op
@@ -246,4 +247,4 @@ class Gate(Op):
 
 
 def _tensor(x: Any) -> Any:
-    return x if isinstance(x, Variable) else variable(np.asarray(x))
+    return x if isinstance(x, Variable) else variable(np.asarray(operand(x)))

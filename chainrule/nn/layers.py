@@ -11,12 +11,13 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.arrays import admit_dtype
 from chainrule.dtypes import finfo
 from chainrule.errors import ConfigError
 from chainrule.graph import variable
+from chainrule.nn import functional
 from chainrule.nn.init import normal_, uniform_
 from chainrule.nn.module import Module
-from chainrule.ops import composite
 from chainrule.ops import elementwise as ew
 from chainrule.random import Generator
 from chainrule.tensor import Tensor
@@ -34,7 +35,7 @@ def check_sizes(what: str, **sizes: int) -> None:
 
 def parameter(shape: tuple[int, ...], value: float, dtype: Any) -> Tensor:
     """A tensor full of `value` that requires a gradient."""
-    return variable(np.full(shape, value, dtype)).requires_grad_()
+    return variable(np.full(shape, value, admit_dtype(dtype))).requires_grad_()
 
 
 @final
@@ -69,7 +70,7 @@ class Linear(Module):
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (..., in_features) -> (..., out_features)."""
-        return composite.linear(x, self.weight, self.bias)
+        return functional.linear(x, self.weight, self.bias)
 
 
 @final
@@ -99,7 +100,7 @@ class Embedding(Module):
 
     def forward(self, indices: Any) -> Tensor:
         """Shapes: (...) -> (..., embedding_dim)."""
-        return composite.embedding(self.weight, indices)
+        return functional.embedding(self.weight, indices)
 
 
 @final
@@ -126,7 +127,7 @@ class LayerNorm(Module):
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (..., dim) -> (..., dim)."""
-        return composite.layer_norm(x, self.weight, self.bias, eps=self.eps)
+        return functional.layer_norm(x, self.weight, self.bias, eps=self.eps)
 
 
 @final
@@ -152,7 +153,7 @@ class RMSNorm(Module):
     def forward(self, x: Any) -> Tensor:
         """Shapes: (..., dim) -> (..., dim)."""
         eps = finfo(x.dtype).eps if self.eps is None else self.eps
-        return composite.rms_norm(x, self.weight, eps=eps)
+        return functional.rms_norm(x, self.weight, eps=eps)
 
 
 @final
@@ -167,7 +168,7 @@ class Dropout(Module):
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (...) -> (...)."""
-        return composite.dropout(x, self.p, training=self.training, generator=self._generator)
+        return functional.dropout(x, self.p, training=self.training, generator=self._generator)
 
 
 @final
@@ -214,7 +215,7 @@ class GELU(Module):
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (...) -> (...)."""
-        return composite.gelu(x, approximate=self.approximate)
+        return functional.gelu(x, approximate=self.approximate)
 
 
 @final
@@ -241,4 +242,4 @@ class SiLU(Module):
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (...) -> (...)."""
-        return composite.silu(x)
+        return functional.silu(x)

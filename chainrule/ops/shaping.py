@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.arrays import admit_dtype
 from chainrule.dtypes import NARROW, alike, result_type
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import apply
@@ -471,10 +472,7 @@ class Astype(Linear):
 def astype(x: Any, dtype: Any, *, copy: bool = True) -> Any:
     """The numbers of `x` as `dtype`; `x` itself if it has that dtype already."""
     del copy
-    try:
-        dtype = np.dtype(dtype)
-    except TypeError as cause:
-        raise DtypeError(f"astype: {dtype!r} is not a dtype of NumPy's") from cause
+    dtype = admit_dtype(dtype, "astype: a tensor")
     return x if x.dtype == dtype else apply(Astype(dtype), x)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from chainrule.arrays import operand
 from chainrule.errors import ConfigError, GradientError
 from chainrule.graph import tracer
 from chainrule.tensor import Tensor
@@ -72,7 +73,8 @@ def _tokens(part: Any, ignore_index: int | None) -> int:
     targets = _arrays(part)[-1]
     if ignore_index is None:
         return math.prod(targets.shape)
-    array = targets.detach().numpy() if isinstance(targets, Tensor) else np.asarray(targets)
+    values = targets.detach().numpy() if isinstance(targets, Tensor) else targets
+    array = np.asarray(operand(values))
     return int(np.count_nonzero(array != ignore_index))
 
 

@@ -15,6 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.arrays import operand
 from chainrule.dtypes import finfo
 from chainrule.errors import TraceError
 from chainrule.graph import tracer, variable
@@ -119,7 +120,7 @@ class Bucket:
 
     def put(self, name: str, i: int, value: Any) -> None:
         """Remember `value`, of the shape of parameter i, under `name`."""
-        flat = np.asarray(value).reshape(-1)
+        flat = np.asarray(operand(value)).reshape(-1)
         _known(self.state[name])[self.starts[i] : self.ends[i]] = flat
 
     def take(self, other: Bucket) -> None:

@@ -18,7 +18,8 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.graph import kinds
+from chainrule.arrays import kinds, native
+from chainrule.errors import DtypeError, describe
 from chainrule.op import Op
 from chainrule.ops.families import Elementwise, rows
 
@@ -154,7 +155,7 @@ def of(a, b):
     if kind is float or kind is int:
         x_b = b
     elif (x_b := number(b)) is None:
-        return NotImplemented
+        return unknown(b)
     try:
         y = {y}
         d_a = {d_a}
@@ -169,7 +170,7 @@ def turned(b, a):
     if kind is float or kind is int:
         x_a = a
     elif (x_a := number(a)) is None:
-        return NotImplemented
+        return unknown(a)
     try:
         y = {y}
         d_b = {d_b}
@@ -224,7 +225,18 @@ def number(x: Any) -> float | None:
         return int(x)
     if isinstance(x, int | float):
         return x if x.__class__ is int or x.__class__ is float else x.__float__()
-    return x.item() if isinstance(x, np.integer | np.floating) else None  # pyright: ignore
+    known = isinstance(x, np.integer | np.floating) and x.dtype in native  # pyright: ignore
+    return x.item() if known else None
+
+
+def unknown(x: Any) -> Any:
+    """NotImplemented, which lets Python ask `x`; for an array, which refuses Values, an error."""
+    if isinstance(x, np.ndarray | np.generic):
+        raise DtypeError(
+            f"a Value meets Values and numbers, not {describe(x)}: write float(x) for one element, "
+            "or use tensors"
+        )
+    return NotImplemented
 
 
 def value_of(row: Elementwise) -> Callable[..., Any]:
@@ -272,7 +284,7 @@ def functions(row: Elementwise, space: dict[str, Any]) -> Sequence[Callable[...,
     }
     free: dict[str, Any] = {label: r.scalar for label, r in rows.items()} | space
     free |= {"value": value_of(row), "new": object.__new__, "ROW": row, "NUMERIC": NUMERIC}
-    free |= {"ieee": ieee, "number": number, "PRODUCT": PRODUCT, "MADE": made}
+    free |= {"ieee": ieee, "number": number, "unknown": unknown, "PRODUCT": PRODUCT, "MADE": made}
     free |= {"MIXED": Made(mark, singular), "TURNED": Made(mark, singular, turned=True)}
     sums = {"grow": _GROW, "start": _START} if row.label == "add" else {"grow": "", "start": ""}
     blocks = {"blank": _BLANK, "add": _ADD, **sums}

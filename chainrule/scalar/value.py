@@ -15,8 +15,8 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
+from chainrule.arrays import kinds
 from chainrule.errors import DtypeError, GradientError, describe
-from chainrule.graph import kinds
 from chainrule.op import Op
 from chainrule.ops.families import Elementwise, rows
 from chainrule.scalar.rules import Made, functions, number

@@ -13,8 +13,9 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from chainrule.arrays import holds_numbers
 from chainrule.derive import pullback_nodes
-from chainrule.dtypes import INEXACT, holds_numbers
+from chainrule.dtypes import INEXACT
 from chainrule.graph import order, recording
 from chainrule.node import Freed, Node, Variable
 from chainrule.op import Spec

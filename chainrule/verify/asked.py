@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import wraps
+from operator import is_
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
+from chainrule.arrays import admit_values, named
 from chainrule.errors import ChainruleError, describe
 from chainrule.provenance import is_inside
+from chainrule.tree import flatten
 from chainrule.verify.reading import name_of
 from chainrule.verify.where import raised_at
 
@@ -26,8 +31,9 @@ def asked(face: Callable[_P, _R]) -> Callable[_P, _R]:
     @wraps(face)
     def told(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         __tracebackhide__ = True
+        given: Any = [_admitted(face.__name__, x) for x in args]
         try:
-            return face(*args, **kwargs)
+            return face(*given, **kwargs)
         except AssertionError:
             raise  # a diagnosis, or what a test is about
         except Exception as error:
@@ -40,6 +46,21 @@ def asked(face: Callable[_P, _R]) -> Callable[_P, _R]:
             raise error
 
     return told
+
+
+def _admitted(face: str, x: Any) -> Any:
+    """An argument with its arrays as the border lets them in; PyTorch's and settings pass."""
+    leaves, structure = flatten(x)
+    try:
+        taken = [leaf if _is_setting(leaf) else admit_values(leaf) for leaf in leaves]
+    except ChainruleError as error:
+        raise named(error, f"verify.{face}") from None
+    return x if all(map(is_, leaves, taken)) else structure.unflatten(taken)
+
+
+def _is_setting(x: Any) -> bool:
+    """Whether it is an array of words, dates or objects, which nobody differentiates."""
+    return x.__class__ is np.ndarray and x.dtype.kind in "OSUTMm"
 
 
 def _below(trace: TracebackType | None) -> TracebackType | None:

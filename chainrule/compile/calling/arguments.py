@@ -14,9 +14,12 @@ from typing import Any, cast, final
 
 import numpy as np
 
+from chainrule.arrays import admit, named
 from chainrule.compile.calling.declared import Axes, declared, spread
+from chainrule.compile.calling.overlap import check_writable
 from chainrule.compile.tracing.assemble import Call
-from chainrule.errors import ConfigError, DtypeError
+from chainrule.compile.tracing.state import MISFIT, Variant
+from chainrule.errors import ChainruleError, ConfigError, DtypeError
 from chainrule.graph import around, is_recording
 from chainrule.op import Spec
 from chainrule.tensor import Tensor
@@ -36,6 +39,9 @@ class Given:
     static: Mapping[int, Any]
     fixed: Mapping[str, Any]
     dynamic: Mapping[str | int, Axes]
+    sources: list[Any]
+    """The leaves as the caller has them; an array of foreign byte order is another one in `leaves`.
+    """
 
     @cached_property
     def axes(self) -> list[Axes]:
@@ -55,6 +61,19 @@ class Given:
                 f"hashable ({cause}): give it as a tuple, or as a tensor"
             ) from cause
         return key
+
+    def run(self, variant: Variant, *, fresh: bool = False) -> Any:
+        """The result of a variant, or `MISFIT`. What it writes into arguments, the caller sees. Of
+        `fresh` see `Variant.call`."""
+        places = [i for i, _ in variant.changed]
+        for i in places:
+            check_writable(self.name, i, self.sources)
+        result = variant.call(self.leaves, fresh=fresh)
+        if result is not MISFIT:
+            for i in places:
+                if self.sources[i] is not self.leaves[i]:
+                    self.sources[i][...] = self.leaves[i]
+        return result
 
     def call(self, f: Callable[..., Any]) -> Call:
         """Calls f with other leaves in the place of those that are traced; it keeps none of those,
@@ -97,9 +116,15 @@ class Arguments:
             [None if i in self._static else x for i, x in enumerate(args)],
             {k: v for k, v in kwargs.items() if k not in self._names},
         )
+        leaves, structure = flatten(traced)
+        try:
+            taken = [admit(x) for x in leaves]
+        except ChainruleError as error:
+            raise named(error, f"jit: an argument of {self._name}") from None
         static = {i: x for i, x in enumerate(args) if i in self._static}
         fixed = {k: v for k, v in kwargs.items() if k in self._names}
-        return Given(self._name, traced, *flatten(traced), static, fixed, self._dynamic)
+        own = static, fixed, self._dynamic
+        return Given(self._name, traced, taken, structure, *own, leaves)
 
 
 def _static(

@@ -19,6 +19,7 @@ from chainrule.compile.calling.declared import Axes
 from chainrule.compile.calling.joined import Sized
 from chainrule.compile.calling.seen import Seen
 from chainrule.compile.calling.turns import Turns
+from chainrule.compile.llvm.objects import READY
 from chainrule.compile.rewriting.bounds import refuse
 from chainrule.compile.running.gate import Gate, gate
 from chainrule.compile.running.moving import Moving, Parts
@@ -137,7 +138,7 @@ class Steady:
                 len(a.shape) == loose if loose is not None else _fits(a.shape, shape)
             ):
                 return None
-            if a.dtype != dtype or not a.flags.c_contiguous:
+            if a.dtype != dtype or a.flags.num & READY != READY:
                 return None
             values.append(a)
         for i, a, j, b in self._agree:

@@ -25,7 +25,7 @@ from llvmlite import ir
 
 from chainrule.compile.llvm.functions import I64, declare
 from chainrule.compile.llvm.guarded import LOOKUP, guarded
-from chainrule.compile.llvm.objects import ARRAY, CONTIGUOUS, ITEMS, KIND, LENGTH
+from chainrule.compile.llvm.objects import ARRAY, ITEMS, KIND, LENGTH, READY
 
 PLAN = (
     "arguments", "rows", "table", "scratch", "sizes", "host", "first", "none", "ndarray", "guards",
@@ -166,7 +166,7 @@ def _argument(w: _Writer, x: Any, start: Any, found: Any) -> None:
     w.equal(w.held(a, ARRAY.dtype, I64), at["dtype"])
     axes = b.sext(w.held(a, ARRAY.axes, _I32), I64)
     w.equal(axes, at["axes"])
-    flag = ir.Constant(_I32, CONTIGUOUS)
+    flag = ir.Constant(_I32, READY)
     w.go_on_if(b.icmp_signed("==", b.and_(w.held(a, ARRAY.flags, _I32), flag), flag))
     shape = w.held(a, ARRAY.shape)
     i, end = w.counting(axes, "axis")

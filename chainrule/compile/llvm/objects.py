@@ -22,8 +22,8 @@ from chainrule.node import Extra
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 KIND, LENGTH, ITEMS = _WORD, 2 * _WORD, 3 * _WORD
 """Bytes from the start of an object to its class, of a tuple to its length and its items."""
-CONTIGUOUS = 1
-"""The bit of an array's flags that says that it is C-contiguous."""
+READY = 0x101
+"""The bits of an array's flags that say that it is C-contiguous and aligned."""
 
 
 class ARRAY:
@@ -84,7 +84,7 @@ def _is_known(a: Any) -> bool:
     if held != [a.ctypes.data, id(a.dtype), id(np.ndarray)]:
         return False
     axes, flags = (_small(id(a) + at) for at in (ARRAY.axes, ARRAY.flags))
-    if axes != a.ndim or bool(flags & CONTIGUOUS) is not a.flags.c_contiguous:
+    if axes != a.ndim or flags & READY != a.flags.num & READY:
         return False
     return [word(word(id(a) + ARRAY.shape) + _WORD * i) for i in range(a.ndim)] == list(a.shape)
 

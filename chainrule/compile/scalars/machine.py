@@ -23,9 +23,9 @@ from typing import Any, final
 import llvmlite.binding as llvm
 from llvmlite import ir
 
+from chainrule.arrays import kinds
 from chainrule.compile.llvm.machine import target
 from chainrule.compile.running.native import compiled
-from chainrule.graph import kinds
 from chainrule.op import Op
 from chainrule.ops import special as special  # its rows belong to the table too
 from chainrule.ops.families import Elementwise, rows

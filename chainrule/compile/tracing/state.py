@@ -17,6 +17,7 @@ from weakref import ref
 import numpy as np
 
 from chainrule.compile.guards.guards import Guards
+from chainrule.compile.llvm.objects import READY
 from chainrule.compile.running.backend import Run
 from chainrule.graph import apply, variable
 from chainrule.node import Node
@@ -50,7 +51,7 @@ class Held:
             return False
         self.node = node
         self.seen = ref(a)
-        self.plain = _writable(a) if self.updated else a.flags.c_contiguous
+        self.plain = _writable(a) if self.updated else a.flags.num & READY == READY
         return True
 
 
@@ -169,7 +170,7 @@ class Variant:
         for i in self.args:
             x = leaves[i]
             x = x.value if x.__class__ is Tensor else x
-            put(x if x.__class__ is np.ndarray and x.flags.c_contiguous else _contiguous(x))
+            put(x if x.__class__ is np.ndarray and x.flags.num & READY == READY else _contiguous(x))
         moved: list[tuple[Any, Any]] = []
         graded: list[tuple[Any, Any]] = []
         if not (
@@ -268,7 +269,7 @@ class Variant:
 
 def _contiguous(x: Any) -> Array:
     array = np.asarray(x)
-    return np.ascontiguousarray(array).reshape(array.shape)
+    return array if array.flags.num & READY == READY else array.copy(order="C")
 
 
 def _writable(a: Array) -> bool:

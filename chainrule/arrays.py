@@ -1,0 +1,302 @@
+"""The border for arrays: what comes from outside becomes an array that ops compute with.
+
+Every way in asks `admit`: arguments of functions, operators and compiled functions, arrays that a
+traced function captures, `tensor` and `asarray`, assignments, NumPy's protocols. So inside are
+arrays of NumPy's own class, in native byte order, of dtypes that tensors have, and nothing else.
+`docs/conventions.md` has the kinds of arrays, one a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from operator import is_
+from typing import Any, cast
+
+import numpy as np
+
+from chainrule.dtypes import STANDARD, Dtype, float16
+from chainrule.errors import (
+    ChainruleError,
+    DtypeError,
+    ForeignArrayError,
+    GradientError,
+    ShapeError,
+    describe,
+)
+
+Array = np.ndarray[Any, Dtype]
+
+native: dict[Dtype, Dtype] = {d: d for d in (*STANDARD.values(), float16)}
+"""The dtypes that tensors have, in native byte order; bfloat16 joins them when it is first met."""
+kinds: dict[type, Callable[..., Any]] = {}
+"""How other kinds of numbers (scalars, symbols) apply an op: `kinds[type](op, *xs)`."""
+_NUMBERS = frozenset({bool, int, float, complex})
+passing: set[type] = {*_NUMBERS, str, type(None)}
+"""Classes that `admit` need not look at: chainrule's own that speak NumPy's protocols, too."""
+
+_BINARY = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+    *("and", "or", "xor", "lshift", "rshift"),
+)
+_REFLECTED = frozenset(f"__r{name}__" for name in _BINARY)
+_UFUNCS = frozenset({"__array_ufunc__", "__array_function__", "__array_namespace__"})
+_HOLDS = frozenset({"__array__", "__array_interface__", "__array_struct__", "__dlpack__"})
+_OVERRIDDEN = frozenset(
+    {
+        *_REFLECTED,
+        *_UFUNCS,
+        *[f"__{name}__" for name in _BINARY],
+        *("__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"),
+        *("__neg__", "__abs__", "sum", "prod", "mean", "std", "var", "max", "min", "dot"),
+    }
+)
+"""What a subclass of NumPy's array overrides if its numbers mean something else."""
+# fmt: off
+_CLASSES: dict[type, tuple[str, str]] = {
+    np.ma.MaskedArray: (
+        "its mask would be lost",
+        "x.filled(value) for numbers in the masked places, or np.asarray(x) and weights of 0 there",
+    ),
+    np.matrix: ("its * and ** are matrix products", "np.asarray(x), and @ for a matrix product"),
+}
+"""Of subclasses that are known: why they are refused, what to write."""
+_HELD = "; a tensor holds numbers or bools, of up to 64 bits a part: write"
+_UNKNOWN = "its own arithmetic would be lost", "np.asarray(x) for the plain numbers"
+_DTYPES: dict[str, tuple[str, str]] = {
+    "O": ("holds Python objects", "np.array(x.tolist(), dtype=np.float64)"),
+    "S": ("holds bytes", "x.astype(np.float64) if they spell numbers"),
+    "U": ("holds text", "x.astype(np.float64) if it spells numbers"),
+    "T": ("holds text", "x.astype(np.float64) if it spells numbers"),
+    "M": ("holds dates", "(x - x.min()) / np.timedelta64(1, 's') for seconds"),
+    "m": ("holds durations", "x / np.timedelta64(1, 's') for seconds"),
+    "f": ("has more than 64 bits", "x.astype(np.float64)"),
+    "c": ("has parts of more than 64 bits", "x.astype(np.complex128)"),
+}
+"""By the kind of a dtype that tensors do not have: what it is, what to write."""
+# fmt: on
+
+
+# --- Dtypes --------------------------------------------------------------------------------------
+
+
+def admit_dtype(dtype: Any, what: str = "a tensor") -> Dtype:
+    """The dtype that `dtype` names, in native byte order.
+
+    Raises `DtypeError` if it is none that tensors have; `what` would have had it.
+    """
+    try:
+        found = np.dtype(dtype)
+    except TypeError as cause:
+        raise DtypeError(
+            f"{what} cannot have {dtype!r}, which is not a dtype of NumPy's"
+        ) from cause
+    here = native.get(found) or _native(found)
+    if here is None:
+        reason, advice = _reason(found)
+        raise DtypeError(f"{what} cannot have the dtype {found}, which {reason}{_HELD} {advice}")
+    return here
+
+
+def _native(dtype: Dtype) -> Dtype | None:
+    """`dtype` in native byte order, None if tensors do not have it."""
+    if dtype.name == "bfloat16":
+        return native.setdefault(dtype, dtype)
+    return native.get(dtype.newbyteorder("=")) if dtype.kind in "biufc" else None
+
+
+def holds_numbers(dtype: Dtype) -> bool:
+    """Whether tensors have `dtype`, in some byte order."""
+    return dtype in native or _native(dtype) is not None
+
+
+def _reason(dtype: Dtype) -> tuple[str, str]:
+    """Why tensors do not have `dtype`, and what to write."""
+    if dtype.names is not None:
+        fields = [repr(name) for name in dtype.names]
+        return "is structured", f"x[{fields[0]}] for one of its fields ({', '.join(fields)})"
+    other = "is not a number of NumPy's", "x.astype(np.float32)"
+    return _DTYPES.get(dtype.kind, other)
+
+
+# --- Arrays --------------------------------------------------------------------------------------
+
+
+def admit(x: Any) -> Any:
+    """`x` as chainrule computes with it, where it is an array; all else as it is.
+
+    An array of NumPy's own class and of native byte order is returned itself. Another byte order is
+    converted; subclasses that change no meaning (np.memmap) become views of NumPy's own class;
+    objects that only hold an array give that array. Lists and tuples are looked through.
+
+    Raises `DtypeError` for dtypes that tensors do not have, for subclasses that change the meaning
+    of an array (masked arrays, np.matrix), and `ForeignArrayError` for arrays of other libraries.
+    """
+    kind: type = x.__class__
+    if kind is np.ndarray:
+        return x if x.dtype in native else _converted(x)
+    if kind in passing or kind in kinds:
+        return x
+    if kind is list or kind is tuple:
+        return _same_or(x, admit)
+    if isinstance(x, np.ndarray):
+        return admit(_plain(cast(Array, x)))
+    if isinstance(x, np.generic):
+        return _scalar(x)
+    role = _role(kind)
+    if role == "own":
+        raise foreign(x)
+    return read(x) if role == "holder" else x
+
+
+def admit_values(x: Any) -> Any:
+    """`x` as a new tensor copies it: as `admit`, but arrays of other libraries pass."""
+    if x.__class__ is list or x.__class__ is tuple:
+        return _same_or(x, admit_values)
+    return admit(x) if _is_numpys(x) else x
+
+
+def operand(x: Any) -> Any:
+    """`x` as an op computes with it: an array, or a number.
+
+    Raises as `admit`, and `ForeignArrayError` for what is neither.
+    """
+    x = admit(x)
+    if x.__class__ in _NUMBERS or _is_numpys(x):
+        return x
+    try:
+        array: Array = np.asarray(x)
+    except ValueError as cause:
+        raise ShapeError(" ".join(str(cause).split())) from cause
+    except (TypeError, RuntimeError) as cause:
+        raise ForeignArrayError(f"{_named(x)} cannot be read as an array: {cause}", x) from cause
+    if not holds_numbers(array.dtype):
+        number = ": write float(x)" if hasattr(x, "__float__") else ""
+        raise ForeignArrayError(f"{_named(x)} is neither an array nor a number{number}", x)
+    return admit(array)
+
+
+def read(x: Any) -> Array:
+    """The array that an object of another class holds."""
+    try:
+        lent = hasattr(x, "__dlpack__") and not hasattr(x, "__array__")
+        array = np.from_dlpack(x) if lent else np.asarray(x)
+    except (TypeError, ValueError, RuntimeError, BufferError) as cause:
+        raise unreadable(x, cause) from cause
+    return admit(array)
+
+
+def unreadable(x: Any, cause: Exception) -> Exception:
+    """The error for an object of another class whose array cannot be had."""
+    if getattr(x, "requires_grad", False):
+        return GradientError(
+            f"{_named(x)} requires a gradient in its own library, which would be lost here: write "
+            "x.detach()"
+        )
+    return DtypeError(f"{_named(x)} cannot be read as an array: {' '.join(str(cause).split())}")
+
+
+def foreign(x: Any) -> ForeignArrayError:
+    """The error for an array of a class with operators of its own."""
+    return ForeignArrayError(
+        f"{_named(x)} has operators of its own, which would be lost: write cr.asarray(x) for its "
+        "values",
+        x,
+    )
+
+
+def is_fixed(x: Array) -> bool:
+    """Whether nobody can write to the memory of `x`, through another array either."""
+    array: Any = x
+    while type(array) is np.ndarray and not array.flags.writeable:
+        if array.base is None:
+            return True
+        array = array.base
+    return type(array) is bytes
+
+
+def may_overlap_itself(x: Array) -> bool:
+    """Whether two elements of `x` may be at one place, as in views by `as_strided`."""
+    reach = x.itemsize
+    for step, n in sorted((abs(s), n) for s, n in zip(x.strides, x.shape, strict=True) if n > 1):
+        if step < reach:
+            return x.size > 1
+        reach = step * n
+    return False
+
+
+# --- Parts ---------------------------------------------------------------------------------------
+
+
+def _converted(x: Array) -> Array:
+    dtype = _native(x.dtype)
+    if dtype is None:
+        reason, advice = _reason(x.dtype)
+        raise DtypeError(f"an array of {x.dtype} {x.shape} {reason}{_HELD} {advice}")
+    return x if x.dtype is dtype else x.astype(dtype)
+
+
+def _is_numpys(x: Any) -> bool:
+    return isinstance(x, np.ndarray | np.generic)
+
+
+def _scalar(x: Any) -> Any:
+    if x.dtype in native or x.dtype.kind in "SU" or _native(x.dtype) is not None:
+        return x
+    reason, advice = _reason(x.dtype)
+    raise DtypeError(f"{_named(x)} {reason}{_HELD} {advice}")
+
+
+def _plain(x: Array) -> Array:
+    """An array of a subclass as one of NumPy's own class, in the same memory."""
+    if not _changes_meaning(type(x)):
+        return np.asarray(x)
+    known = [said for cls, said in _CLASSES.items() if isinstance(x, cls)]
+    reason, advice = known[0] if known else _UNKNOWN
+    raise DtypeError(f"{_named(x)}: {reason}; write {advice}")
+
+
+def _same_or(x: Any, admitted: Callable[[Any], Any]) -> Any:
+    """The list or tuple `x` with its parts admitted; itself, if they are what they were."""
+    parts = [admitted(part) for part in x]
+    if all(map(is_, x, parts)):
+        return x
+    return parts if x.__class__ is list else tuple(parts)
+
+
+def _named(x: Any) -> str:
+    """The class of an array from outside, its dtype and shape."""
+    kind = f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")
+    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+    if isinstance(shape, Iterable) and dtype is not None:
+        return f"{kind} of {dtype} {tuple(cast(Any, shape))}"
+    return describe(x)
+
+
+@lru_cache(1 << 10)
+def _changes_meaning(cls: type) -> bool:
+    """Whether a subclass of NumPy's array computes in a way of its own."""
+    above = cls.__mro__[: cls.__mro__.index(np.ndarray)]
+    return any(not _OVERRIDDEN.isdisjoint(vars(c)) for c in above)
+
+
+@lru_cache(1 << 10)
+def _role(cls: type) -> str:
+    """What a class is: "own", of arrays with operators of its own; "holder", of objects that only
+    hold an array; "", any other."""
+    names: set[str] = {name for c in cls.__mro__[:-1] for name in vars(c)}
+    if not _UFUNCS.isdisjoint(names):
+        return "own"
+    if _HOLDS.isdisjoint(names):
+        return ""
+    listed = issubclass(cls, Sequence)  # array.array: there * repeats
+    operators = _REFLECTED - {"__rmul__"} if listed else _REFLECTED
+    return "holder" if operators.isdisjoint(names) else "own"
+
+
+def named(error: ChainruleError, what: Any) -> ChainruleError:
+    """The error of the border, with the function or op that was given the array."""
+    text = f"{what}: {error}"
+    if isinstance(error, ForeignArrayError):
+        return ForeignArrayError(text, error.array)
+    return type(error)(text)

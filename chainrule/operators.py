@@ -1,0 +1,104 @@
+"""Python's operators on tensors, from one table of ops.
+
+An operand of a class with operators of its own (an array of another library, say) is asked for its
+reflected operator, as Python's own numbers do it; a tensor never computes with it by itself, which
+could lose the gradient or what that class adds to an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from chainrule.border import border
+from chainrule.errors import ForeignArrayError
+from chainrule.graph import apply
+from chainrule.op import Op
+from chainrule.ops import elementwise as ew
+from chainrule.ops.contraction import matmul
+
+Operator = Callable[[Any, Any], Any]
+
+ARITHMETIC: dict[str, Op | Operator] = {
+    "add": ew.add,
+    "sub": ew.sub,
+    "mul": ew.mul,
+    "truediv": ew.div,
+    "floordiv": ew.floor_divide,
+    "mod": ew.remainder,
+    "pow": ew.power,
+    "matmul": border(matmul),
+    "and": ew.bitwise_and,
+    "or": ew.bitwise_or,
+    "xor": ew.bitwise_xor,
+    "lshift": ew.bitwise_left_shift,
+    "rshift": ew.bitwise_right_shift,
+}
+"""By the name of Python's method."""
+COMPARISONS: dict[str, tuple[Op, str]] = {
+    "eq": (ew.equal, "eq"),
+    "ne": (ew.not_equal, "ne"),
+    "lt": (ew.less, "gt"),
+    "le": (ew.less_equal, "ge"),
+    "gt": (ew.greater, "lt"),
+    "ge": (ew.greater_equal, "le"),
+}
+"""The same, with the method that the other operand is asked for."""
+
+
+def operators() -> Iterator[tuple[str, Operator]]:
+    """The methods of a tensor, by name."""
+    for name, op in ARITHMETIC.items():
+        yield _named(f"__{name}__", _operator(op, f"__r{name}__"))
+        yield _named(f"__r{name}__", _reflected(op))
+    for name, (op, other) in COMPARISONS.items():
+        yield _named(f"__{name}__", _operator(op, f"__{other}__"))
+
+
+def _named(name: str, method: Operator) -> tuple[str, Operator]:
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    return name, method
+
+
+def _operator(op: Op | Operator, reflected: str) -> Operator:
+    """`a op b`, or what `b` makes of it. Every operator runs through here: it is kept short."""
+    if isinstance(op, Op):
+
+        def operator(a: Any, b: Any) -> Any:
+            try:
+                return apply(op, a, b)
+            except ForeignArrayError as error:
+                return _deferred(error, a, b, reflected)
+
+        return operator
+
+    def composed(a: Any, b: Any) -> Any:
+        try:
+            return op(a, b)
+        except ForeignArrayError as error:
+            return _deferred(error, a, b, reflected)
+
+    return composed
+
+
+def _reflected(op: Op | Operator) -> Operator:
+    """`a op b` as a method of `b`: Python has asked `a`."""
+    if isinstance(op, Op):
+        return lambda b, a: apply(op, a, b)
+    return lambda b, a: op(a, b)
+
+
+def _deferred(error: ForeignArrayError, a: Any, b: Any, reflected: str) -> Any:
+    """What `b` itself makes of `a op b`; the error, if it makes nothing of it."""
+    repeats = reflected == "__rmul__" and _is_sequence(b)  # "ab" * 2
+    method = None if repeats else getattr(b.__class__, reflected, None)
+    if error.array is not b or method is None:
+        raise error
+    y = method(b, a)
+    if y is NotImplemented:
+        raise error
+    return y
+
+
+def _is_sequence(b: Any) -> bool:
+    return isinstance(b, Sequence)
