@@ -184,8 +184,13 @@ def _flat_rows(x: Any, index: Any, axis: int, size: int) -> tuple[Any, Any]:
     front = moveaxis(x, axis + 1, 1)
     n = front.shape[1]
     start = np.arange(size).reshape(size, *[1] * (len(index.shape) - 1)) * n
-    wrapped = index % n if n else index  # indices may count from the end
-    return reshape(front, (size * n, *front.shape[2:])), wrapped + start
+    return reshape(front, (size * n, *front.shape[2:])), _counted(index, n) + start
+
+
+def _counted(index: Any, n: int) -> Any:
+    """Indices into an axis of `n` elements as int64 from 0 on. A lookup, not a remainder: an index
+    that is outside is an error, in compiled code too."""
+    return apply(Take(0), np.arange(n), index)
 
 
 @batch.register
@@ -200,7 +205,7 @@ def _(op: TakeAdd, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     n = op.shape[op.axis]
     rest = tuple([m for i, m in enumerate(op.shape) if i != op.axis])
     start = np.arange(size).reshape(size, *[1] * (len(index.shape) - 1)) * n
-    flat = apply(TakeAdd(0, (size * n, *rest)), front, index % n + start)
+    flat = apply(TakeAdd(0, (size * n, *rest)), front, _counted(index, n) + start)
     return moveaxis(reshape(flat, (size, n, *rest)), 1, op.axis + 1)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from chainrule.dtypes import REAL
+from chainrule.dtypes import REAL, int64
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
 from chainrule.op import Spec
 from chainrule.ops import elementwise as ew
@@ -127,7 +127,8 @@ def classes(what: str, index: Any, count: int) -> Any:
     """
     value = getattr(index, "value", index)
     if isinstance(value, Spec):
-        return index if value.dtype.kind == "u" else where(index < 0, count, index)
+        # widened first: as an int8 a count of 200 is negative
+        return index if value.dtype.kind == "u" else where(index < 0, count, astype(index, int64))
     if value.size == 0:
         return index
     for wrong in (value.min(), value.max()):
