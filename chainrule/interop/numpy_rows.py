@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule import linalg
-from chainrule.dtypes import finfo
+from chainrule.dtypes import INEXACT, finfo
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import Variable
 from chainrule.ops import complex as cx
@@ -25,6 +25,7 @@ from chainrule.ops import contraction as con
 from chainrule.ops import elementwise as ew
 from chainrule.ops import padding, scattering, selection, shaping, sorting
 from chainrule.ops import reduction as red
+from chainrule.ops.linalg.singular import eigh_of
 from chainrule.ops.shaping import Axis
 from chainrule.tensor import asarray, holds_tensors
 
@@ -49,7 +50,7 @@ def move(fn: Any) -> Callable[..., Any]:
         flat = shaping.flatten(A(x))
         numbers = np.arange(flat.shape[0]).reshape(x.shape)
         found = fn(numbers, *args, **kwargs)
-        if isinstance(found, np.ndarray):
+        if isinstance(found, np.ndarray | np.generic):
             return selection.take(flat, found, axis=0)
         return type(found)([selection.take(flat, part, axis=0) for part in found])
 
@@ -153,9 +154,19 @@ def average(a: Any, axis: Axis = None, weights: Any = None, keepdims: bool = Fal
     return red.sum(A(a) * w, axis=axis, keepdims=keepdims) / total
 
 
-def quantile(a: Any, q: Any, axis: int | None, keepdims: bool) -> Any:
-    """Linear between elements."""
-    return sorting.quantile(a, q, axis=axis, keepdims=keepdims)
+def quantile(a: Any, q: Any, axis: Axis, keepdims: bool) -> Any:
+    """Linear between elements, over one axis or several; of whole numbers in float64."""
+    a = a if a.dtype.kind in INEXACT else shaping.astype(a, np.float64)
+    if not isinstance(axis, tuple):
+        return sorting.quantile(a, q, axis=axis, keepdims=keepdims)
+    over = shaping.normalize_axes(axis, a.ndim)
+    last = shaping.moveaxis(a, over, tuple(range(-len(over), 0)))
+    rest = tuple(last.shape[: a.ndim - len(over)])
+    y = sorting.quantile(shaping.reshape(last, (*rest, math.prod(a.shape[i] for i in over))), q, -1)
+    if not keepdims:
+        return y
+    kept = [1 if i in over else n for i, n in enumerate(a.shape)]
+    return shaping.reshape(y, (*y.shape[: y.ndim - len(rest)], *kept))
 
 
 def without_nan(a: Any) -> Any:
@@ -296,6 +307,11 @@ def symmetric(a: Any, uplo: str) -> Any:
     return strict + cx.conj(shaping.matrix_transpose(strict)) + diagonal
 
 
+def eigh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803 (NumPy's name)
+    """Of the given triangle, with the vectors that LAPACK finds from it."""
+    return eigh_of(symmetric(a, UPLO), upper=UPLO.upper() == "U")
+
+
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """Factors, or the singular values alone."""
     return linalg.svd(a, full_matrices=full_matrices) if compute_uv else linalg.svdvals(a)
@@ -330,8 +346,10 @@ def sort(a: Any, axis: int | None) -> Any:
     return sorting.sort(shaping.flatten(a)) if axis is None else sorting.sort(a, axis=axis)
 
 
-def partition(a: Any, kth: Any, axis: int) -> Any:
+def partition(a: Any, kth: Any, axis: int | None) -> Any:
     """Elements before and after the `kth` smallest, as NumPy puts them."""
+    if axis is None:
+        a, axis = shaping.flatten(a), -1
     index = np.argpartition(a.detach().numpy(), kth, axis=axis)
     return selection.take_along_axis(a, index, axis=axis)
 

@@ -39,6 +39,14 @@ def _reduced(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
     return tuple([n for i, n in enumerate(shape) if i not in axes])
 
 
+def reduced_axes(axis: Axis, ndim: int) -> Shape:
+    """The axes that a reduction goes over. As in NumPy, a number is also reduced along axis 0 or
+    -1, as if along none."""
+    if ndim == 0 and isinstance(axis, int) and axis in (0, -1):
+        return ()
+    return normalize_axes(axis, ndim)
+
+
 def _total(x: Array, axes: Shape, keepdims: bool) -> Any:
     """NumPy's sum, in the dtype of `x`."""
     total = np.add.reduce(x, axis=axes, dtype=accumulator(x.dtype), keepdims=keepdims)
@@ -303,7 +311,7 @@ def sum(x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False)
     x = x if dtype is None else astype(x, dtype)
     if axis is None and x.ndim == 2 and x.shape[0] == x.shape[1] > 1:
         warn_if_paired(x)
-    return apply(Sum(normalize_axes(axis, x.ndim), keepdims), x)
+    return apply(Sum(reduced_axes(axis, x.ndim), keepdims), x)
 
 
 def _count(x: Any, axis: Axis) -> int:
@@ -324,7 +332,7 @@ def max(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    return apply(Extremum(True, normalize_axes(axis, x.ndim), keepdims), x)
+    return apply(Extremum(True, reduced_axes(axis, x.ndim), keepdims), x)
 
 
 def min(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
@@ -332,7 +340,7 @@ def min(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    return apply(Extremum(False, normalize_axes(axis, x.ndim), keepdims), x)
+    return apply(Extremum(False, reduced_axes(axis, x.ndim), keepdims), x)
 
 
 @roomy
@@ -345,8 +353,8 @@ def prod(x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
     if dtype is None and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
     x = x if dtype is None else astype(x, dtype)
-    shape = _reduced(x.shape, normalize_axes(axis, x.ndim), keepdims)
-    for a in normalize_axes(axis, x.ndim):
+    shape = _reduced(x.shape, reduced_axes(axis, x.ndim), keepdims)
+    for a in reduced_axes(axis, x.ndim):
         x = _prod_along(x, a)
     return reshape(x, shape)
 
@@ -401,13 +409,10 @@ def logsumexp(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    _, total, shift = shifted(_floating(x), axis=axis)
+    axes = reduced_axes(axis, x.ndim)
+    _, total, shift = shifted(_floating(x), axis=axes)
     y = total + shift
-    return (
-        y
-        if keepdims
-        else reshape(y, _reduced(x.shape, normalize_axes(axis, x.ndim), keepdims=False))
-    )
+    return y if keepdims else reshape(y, _reduced(x.shape, axes, keepdims=False))
 
 
 def shifted(x: Any, *, axis: Axis = None) -> tuple[Any, Any, Any]:
@@ -429,8 +434,9 @@ def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
+    axis = normalize_axes(axis, x.ndim)
     if ord == 2:
-        return apply(Norm(normalize_axes(axis, x.ndim), keepdims), _floating(_size(x)))
+        return apply(Norm(axis, keepdims), _floating(_size(x)))
     size = ew.abs(_floating(x))
     if ord == math.inf:
         return max(size, axis=axis, keepdims=keepdims)
@@ -456,7 +462,7 @@ def any(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    return apply(Found("any", normalize_axes(axis, x.ndim), keepdims), x)
+    return apply(Found("any", reduced_axes(axis, x.ndim), keepdims), x)
 
 
 def all(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
@@ -464,7 +470,7 @@ def all(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    return apply(Found("all", normalize_axes(axis, x.ndim), keepdims), x)
+    return apply(Found("all", reduced_axes(axis, x.ndim), keepdims), x)
 
 
 def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
@@ -472,7 +478,7 @@ def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    return apply(Found("count_nonzero", normalize_axes(axis, x.ndim), keepdims), x)
+    return apply(Found("count_nonzero", reduced_axes(axis, x.ndim), keepdims), x)
 
 
 def argmax(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
@@ -492,7 +498,7 @@ def argmin(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
 
 
 def _arg(what: str, x: Any, axis: int | None, keepdims: bool) -> Any:
-    if axis is not None:
+    if axis is not None and (x.ndim or axis not in (0, -1)):
         return apply(Found(what, (normalize_axis(axis, x.ndim),), keepdims), x)
     flat = apply(Found(what, (0,), False), reshape(x, (-1,)))
     return reshape(flat, (1,) * x.ndim) if keepdims else flat

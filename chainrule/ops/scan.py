@@ -278,7 +278,7 @@ def _prepared(what: str, x: Any, axis: int | None, dtype: Any) -> tuple[Any, int
     if dtype is None and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
     x = x if x.ndim else reshape(x, (1,))
-    return (x if dtype is None else astype(x, dtype)), _from_end(axis or 0, x.ndim)
+    return (x if dtype is None else astype(x, dtype)), _from_end(0 if axis is None else axis, x.ndim)
 
 
 def _with_initial(y: Any, axis: int, value: int, wanted: bool) -> Any:

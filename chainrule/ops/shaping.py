@@ -182,6 +182,8 @@ def squeeze(x: Any, axis: int | tuple[int, ...]) -> Any:
 
     Shapes: (*s, axis: 1) -> (*s).
     """
+    if x.ndim == 0 and axis in (0, -1):  # as in NumPy
+        return x
     axes = normalize_axes(axis, x.ndim)
     wrong = [a for a in axes if x.shape[a] != 1]
     if wrong:
