@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule import linalg
-from chainrule.dtypes import INEXACT, finfo
+from chainrule.dtypes import INEXACT, finfo, result_type
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import Variable
 from chainrule.ops import complex as cx
@@ -117,14 +117,9 @@ def on_front_matrices(fn: Any, a: Any, offset: int) -> Any:
 def var(
     a: Any, axis: Axis = None, ddof: float = 0, keepdims: bool = False, correction: Any = None
 ) -> Any:
-    """The variance, of complex numbers the mean square of the absolute deviations."""
+    """The variance; `correction` is the Array API's word for `ddof`."""
     freedom = ddof if correction is None else correction
-    if a.dtype.kind != "c":
-        return red.var(a, axis=axis, correction=freedom, keepdims=keepdims)
-    apart = a - red.mean(a, axis=axis, keepdims=True)
-    square = cx.real(apart * cx.conj(apart))
-    count = math.prod([a.shape[i] for i in shaping.normalize_axes(axis, a.ndim)])
-    return red.sum(square, axis=axis, keepdims=keepdims) / (count - freedom)
+    return red.var(a, axis=axis, correction=freedom, keepdims=keepdims)
 
 
 def std(
@@ -132,14 +127,10 @@ def std(
 ) -> Any:
     """The standard deviation; its gradient where all elements are equal is 0."""
     freedom = ddof if correction is None else correction
-    if a.dtype.kind != "c":
-        return red.std(a, axis=axis, correction=freedom, keepdims=keepdims)
-    apart = a - red.mean(a, axis=axis, keepdims=True)
-    count = math.prod([a.shape[i] for i in shaping.normalize_axes(axis, a.ndim)])
-    length = linalg.vector_norm(apart, axis=axis, keepdims=keepdims)
-    return length / math.sqrt(count - freedom)
+    return red.std(a, axis=axis, correction=freedom, keepdims=keepdims)
 
 
+@shaping.roomy
 def average(a: Any, axis: Axis = None, weights: Any = None, keepdims: bool = False) -> Any:
     """The mean, weighted; weights of one axis run along `axis`."""
     if weights is None:
@@ -152,6 +143,13 @@ def average(a: Any, axis: Axis = None, weights: Any = None, keepdims: bool = Fal
     w = shaping.broadcast_to(w, a.shape)
     total = red.sum(w, axis=axis, keepdims=keepdims)
     return red.sum(A(a) * w, axis=axis, keepdims=keepdims) / total
+
+
+def median(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """The mean of the two in the middle; NaN of no elements."""
+    if 0 in [a.shape[i] for i in shaping.normalize_axes(axis, a.ndim)]:
+        return red.mean(a, axis=axis, keepdims=keepdims)
+    return quantile(a, 0.5, axis, keepdims)
 
 
 def quantile(a: Any, q: Any, axis: Axis, keepdims: bool) -> Any:
@@ -176,7 +174,7 @@ def without_nan(a: Any) -> Any:
 
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
     """The integral of `y` along `axis` by the trapezoidal rule."""
-    y = shaping.moveaxis(A(y), axis, -1)
+    y = shaping.moveaxis(red.floating(A(y)), axis, -1)
     mid = (y[..., 1:] + y[..., :-1]) / 2
     if x is None:
         return red.sum(mid * dx, axis=-1)
@@ -190,6 +188,7 @@ def gradient(f: Any, *spacing: float, axis: Any = None) -> Any:
 
     `spacing` is one number for all axes, or one for each.
     """
+    f = red.floating(f)
     places = [*range(f.ndim)] if axis is None else list(np.atleast_1d(axis))
     steps = spacing * len(places) if len(spacing) == 1 else spacing or (1.0,) * len(places)
     if len(steps) != len(places) or any(np.ndim(h) for h in steps):
@@ -382,5 +381,6 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, axis: 
         raise DtypeError("np.linspace of tensors: axis must be 0")
     start, stop = shaping.broadcast_arrays(A(start), A(stop))
     steps = num - 1 if endpoint else num
+    dtype = result_type(start, stop, 1.0)
     share = np.arange(num).reshape(-1, *[1] * start.ndim) / max(steps, 1)
-    return start * (1 - share) + stop * share
+    return shaping.astype(start * (1 - share) + stop * share, dtype)

@@ -99,7 +99,7 @@ _PLAIN: dict[Any, Call] = {
     np.min:           lambda a, axis=None, keepdims=False: red.min(a, axis=axis, keepdims=keepdims),
     np.ptp:           lambda a, axis=None, keepdims=False: red.max(a, axis=axis, keepdims=keepdims) - red.min(a, axis=axis, keepdims=keepdims),
     np.average:       rows_.average,
-    np.median:        lambda a, axis=None, keepdims=False: rows_.quantile(a, 0.5, axis, keepdims),
+    np.median:        rows_.median,
     np.quantile:      lambda a, q, axis=None, keepdims=False: rows_.quantile(a, q, axis, keepdims),
     np.percentile:    lambda a, q, axis=None, keepdims=False: rows_.quantile(a, A(q) / 100, axis, keepdims),
     np.cumsum:        lambda a, axis=None: scan.cumsum(a, axis),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from chainrule.dtypes import REAL, int64
+from chainrule.dtypes import INEXACT, REAL, int64
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
 from chainrule.op import Spec
 from chainrule.ops import elementwise as ew
@@ -18,6 +18,11 @@ from chainrule.ops.composite import log_softmax
 from chainrule.ops.fusing import fused
 from chainrule.ops.selection import take, take_along_axis, where
 from chainrule.ops.shaping import astype, expand_dims, normalize_axis, reshape, roomy, squeeze
+
+
+def difference(a: Any, b: Any) -> Any:
+    """a - b; of whole numbers in float64: 1 - 2 is 255 in uint8."""
+    return a - b if b.dtype.kind in INEXACT else red.floating(a) - b
 
 
 def reduce_loss(loss: Any, reduction: str, count: Any = None) -> Any:
@@ -186,4 +191,4 @@ def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
     Shapes: (*s), (*s) -> () if reduction != "none"; (*s), (*s) -> (*s).
     """
     same_shapes("mse_loss", x, target)
-    return reduce_loss(ew.square(x - target), reduction)
+    return reduce_loss(ew.square(difference(x, target)), reduction)

@@ -75,7 +75,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
 
     Shapes: (*s) -> (*s).
     """
-    x, total, _ = red.shifted(x, axis=axis)
+    x, total, _ = red.shifted(red.floating(x), axis=axis)
     return ew.exp_diff(x, total)
 
 
@@ -91,7 +91,7 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
 
     Shapes: (*s) -> (*s).
     """
-    x, total, _ = red.shifted(x, axis=axis)
+    x, total, _ = red.shifted(red.floating(x), axis=axis)
     return x - _finite(total)
 
 

@@ -91,7 +91,7 @@ add          = op(np.add,          lambda: 1, lambda: 1, scalar=lambda a, b: a +
 sub          = op(np.subtract,     lambda: 1, lambda: -1, name="sub", scalar=lambda a, b: a - b)
 mul          = op(np.multiply,     lambda b: b, lambda a: a, name="mul", scalar=lambda a, b: a * b)
 div          = op(np.divide,       lambda b: _inverse(b), lambda y, b: -y / b, name="div", singular=True, scalar=lambda a, b: a / b)
-pow          = op(np.power,        lambda a, b: b * a ** (b - 1 + (b == 0)), lambda y, a: y * log(a + (a == 0)), name="pow", singular=True)
+pow          = op(np.power,        lambda a, b: b * a ** (b - 1 + (b == 0)), lambda y, a: y * log(a + (a == 0) * (y <= 1)), name="pow", singular=True)
 neg          = op(np.negative,     lambda: -1, name="neg", scalar=lambda x: -x)
 positive     = op(np.positive,     lambda: 1, scalar=lambda x: x)
 reciprocal   = op(np.reciprocal,   lambda y: -y * y, singular=True, scalar=lambda x: 1 / x)

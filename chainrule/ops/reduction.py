@@ -18,7 +18,8 @@ from chainrule.graph import apply
 from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.accident import warn_if_paired
-from chainrule.ops.families import BroadcastTo, Linear, accumulator
+from chainrule.ops.complex import complex_abs, real
+from chainrule.ops.families import BroadcastTo, Linear, accumulator, conj
 from chainrule.ops.selection import where
 from chainrule.ops.shaping import (
     Axis,
@@ -53,7 +54,7 @@ def _total(x: Array, axes: Shape, keepdims: bool) -> Any:
     return total.astype(x.dtype, copy=False)
 
 
-def _floating(x: Any) -> Any:
+def floating(x: Any) -> Any:
     """`x`, as float64 if it holds integers or bools."""
     return x if x.dtype.kind in INEXACT else astype(x, np.float64)
 
@@ -146,17 +147,20 @@ class Extremum(Op):
         return (0, 1)
 
     def share(self, y: Any, x: Any) -> Any:
-        """1 / (number of ties) where `x` is the extremum, 0 elsewhere."""
-        tied = astype(x == spread(y, self.axes, x.shape), x.dtype)
+        """1 / (number of ties) where `x` is the extremum, 0 elsewhere; in a dtype that counts far
+        enough."""
+        tied = astype(x == spread(y, self.axes, x.shape), accumulator(x.dtype))
         return tied / apply(Sum(self.axes, True), tied)
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` to the extremum."""
-        return (spread(g, self.axes, xs[0].shape) * self.share(y, xs[0]),)
+        bar = spread(g, self.axes, xs[0].shape) * self.share(y, xs[0])
+        return (astype(bar, xs[0].dtype),)
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The tangent of the extremum."""
-        return apply(Sum(self.axes, self.keepdims), ts[0] * self.share(y, xs[0]))
+        total = apply(Sum(self.axes, self.keepdims), ts[0] * self.share(y, xs[0]))
+        return astype(total, xs[0].dtype)
 
 
 class Shift(Op):
@@ -324,7 +328,7 @@ def mean(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    return sum(_floating(x), axis=axis, keepdims=keepdims) / (_count(x, axis) or math.nan)
+    return sum(floating(x), axis=axis, keepdims=keepdims) / (_count(x, axis) or math.nan)
 
 
 def max(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
@@ -377,19 +381,17 @@ def var(x: Any, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = 
     """The variance over `axis`: the sum of squared deviations divided by (count - correction).
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    Of complex numbers the squared absolute deviations, a real number. Where the correction is not
+    below the count the sum is divided by 0, as in NumPy: infinity, or NaN if nothing deviates.
     """
-    far = _size(x - mean(x, axis=axis, keepdims=True))
-    return sum(ew.square(far), axis=axis, keepdims=keepdims) / _freedom(x, axis, correction)
-
-
-def _size(x: Any) -> Any:
-    """The absolute value of complex numbers; real ones as they are."""
-    return ew.abs(x) if x.dtype.kind == "c" else x
+    far = x - mean(x, axis=axis, keepdims=True)
+    square = real(far * conj(far)) if x.dtype.kind == "c" else ew.square(far)
+    return sum(square, axis=axis, keepdims=keepdims) / _freedom(x, axis, correction)
 
 
 def _freedom(x: Any, axis: Axis, correction: float) -> float:
     left = _count(x, axis) - correction
-    return left if left > 0 else math.nan
+    return left if left > 0 else 0.0
 
 
 @roomy
@@ -410,7 +412,7 @@ def logsumexp(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
     axes = reduced_axes(axis, x.ndim)
-    _, total, shift = shifted(_floating(x), axis=axes)
+    _, total, shift = shifted(floating(x), axis=axes)
     y = total + shift
     return y if keepdims else reshape(y, _reduced(x.shape, axes, keepdims=False))
 
@@ -429,6 +431,7 @@ def shifted(x: Any, *, axis: Axis = None) -> tuple[Any, Any, Any]:
     return z, apply(LogSumExp(axes, True), z), shift
 
 
+@roomy
 def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Any:
     """The vector norm of order `ord` (any float, inf and -inf) over `axis`; norm'(0) = 0.
 
@@ -436,8 +439,10 @@ def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -
     """
     axis = normalize_axes(axis, x.ndim)
     if ord == 2:
-        return apply(Norm(axis, keepdims), _floating(_size(x)))
-    size = ew.abs(_floating(x))
+        return apply(Norm(axis, keepdims), floating(complex_abs(x) if x.dtype.kind == "c" else x))
+    size = complex_abs(floating(x))
+    if ord == math.inf and 0 in [x.shape[a] for a in axis]:
+        return sum(size, axis=axis, keepdims=keepdims)  # 0: no element is above it
     if ord == math.inf:
         return max(size, axis=axis, keepdims=keepdims)
     if ord == -math.inf:
@@ -445,7 +450,7 @@ def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -
     if ord == 1:
         return sum(size, axis=axis, keepdims=keepdims)
     if ord == 0:
-        return astype(count_nonzero(x, axis=axis, keepdims=keepdims), x.dtype)
+        return astype(count_nonzero(x, axis=axis, keepdims=keepdims), size.dtype)
     if ord < 0:
         return sum(size**ord, axis=axis, keepdims=keepdims) ** (1 / ord)
     return _power(sum(_power(size, ord), axis=axis, keepdims=keepdims), 1 / ord)

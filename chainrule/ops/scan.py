@@ -21,7 +21,7 @@ from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Linear, accumulator, sum_to
 from chainrule.ops.selection import take_along_axis
-from chainrule.ops.shaping import Slice, Unslice, astype, concat, normalize_axis, reshape
+from chainrule.ops.shaping import Slice, Unslice, astype, concat, normalize_axis, reshape, roomy
 
 _WHOLE = (None, None, None)
 
@@ -305,6 +305,7 @@ def cumprod(x: Any, axis: int | None = None) -> Any:
     return cumulative_prod(reshape(x, (-1,)) if axis is None else x, axis=axis)
 
 
+@roomy
 def logcumsumexp(x: Any, axis: int) -> Any:
     """log of the running sum of exp(x) along `axis`, without overflow.
 
