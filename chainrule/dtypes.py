@@ -67,6 +67,17 @@ def holds_numbers(dtype: Dtype) -> Any:
     return dtype.kind in "biufc" or dtype.name == "bfloat16"
 
 
+def check_real(what: str, *xs: Any) -> None:
+    """Raise `DtypeError` if one of `xs` (arrays, Specs, numbers) is complex: `what` asks which of
+    two numbers is larger, or is defined for real numbers only."""
+    for x in xs:
+        if getattr(x, "dtype", float64).kind == "c" or x.__class__ is complex:
+            raise DtypeError(
+                f"{what} is for real numbers, not {getattr(x, 'dtype', x)}, which have no order: "
+                "take real(x), imag(x) or abs(x) first"
+            )
+
+
 def check_device(device: Any) -> None:
     """Raise `ConfigError` unless `device` is "cpu" or None."""
     if device not in (None, DEVICE):

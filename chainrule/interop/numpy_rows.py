@@ -17,13 +17,13 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule import linalg
-from chainrule.dtypes import INEXACT, finfo, result_type
+from chainrule.dtypes import INEXACT, result_type
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import Variable
 from chainrule.ops import complex as cx
 from chainrule.ops import contraction as con
 from chainrule.ops import elementwise as ew
-from chainrule.ops import padding, scattering, selection, shaping, sorting
+from chainrule.ops import padding, scattering, selection, shaping, sorting, special
 from chainrule.ops import reduction as red
 from chainrule.ops.linalg.singular import eigh_of
 from chainrule.ops.shaping import Axis
@@ -306,7 +306,7 @@ def symmetric(a: Any, uplo: str) -> Any:
     return strict + cx.conj(shaping.matrix_transpose(strict)) + diagonal
 
 
-def eigh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803 (NumPy's name)
+def eigh(a: Any, UPLO: str = "L") -> Any:
     """Of the given triangle, with the vectors that LAPACK finds from it."""
     return eigh_of(symmetric(a, UPLO), upper=UPLO.upper() == "U")
 
@@ -367,12 +367,7 @@ def sinc(x: Any) -> Any:
 
 def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """Numbers in place of NaN and the infinities, by default 0 and the largest ones."""
-    limits = finfo(x.dtype)
-    high = limits.max if posinf is None else posinf
-    low = limits.min if neginf is None else neginf
-    x = selection.where(ew.isnan(x), nan, x)
-    x = selection.where(x == math.inf, float(high), x)
-    return selection.where(x == -math.inf, float(low), x)
+    return special.nan_to_num(x, nan, posinf, neginf)
 
 
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, axis: int = 0) -> Any:

@@ -40,6 +40,9 @@ DEGREE = math.pi / 180
 UFUNCS: dict[Any, Call] = {
     **{row.fn: row for row in rows.values() if isinstance(row.fn, np.ufunc)},
     np.power:       ew.power,
+    np.sign:        lambda x: cx.sign(x),
+    np.maximum:     ew.maximum,
+    np.minimum:     ew.minimum,
     np.float_power: lambda x1, x2: ew.power(shaping.astype(A(x1), np.float64), x2),
     np.conjugate:   lambda x: cx.conj(x),
     np.fabs:        lambda x: ew.abs(x),

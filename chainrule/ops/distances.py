@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import check_real
 from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
@@ -65,6 +66,7 @@ def cosine_similarity(a: Any, b: Any, axis: int = 1, *, eps: float = 1e-8) -> An
     Shapes: (..., axis: n), (..., axis: n) -> (...);
         (*s), (*t) -> (*u) with len(u) == max(len(s), len(t)) - 1.
     """
+    check_real("cosine_similarity", a, b)
     a, b = broadcast_arrays(a, b)
     lengths = [ew.at_least(red.norm(x, axis=axis, keepdims=True), eps) for x in (a, b)]
     return red.sum((a / lengths[0]) * (b / lengths[1]), axis=axis)

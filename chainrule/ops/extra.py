@@ -11,6 +11,7 @@ import numpy as np
 from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
+from chainrule.ops.complex import conj, real, real_dtype
 from chainrule.ops.contraction import matmul, tensordot
 from chainrule.ops.linalg.base import diagonal
 from chainrule.ops.padding import pad
@@ -309,16 +310,17 @@ def cov(x: Any, *, correction: float = 1, weights: Any = None) -> Any:
     """Covariances of the rows of `x` (variables, observations).
 
     Shapes: (n) -> (); (1, n) -> (); (m, n) -> (m, m).
+    Of complex variables the Hermitian matrix of E[x_i conj(x_j)], as in NumPy.
     `weights` (observations,) says how much each observation counts. The sum of products is divided
     by the observations minus `correction`; weighted as in NumPy's `aweights`.
     """
     x = atleast(x, 2)
     n = x.shape[1]
-    w = np.ones(n, x.dtype) if weights is None else weights
+    w = np.ones(n, real_dtype(x.dtype)) if weights is None else weights
     total = red.sum(w)
     centered = x - red.sum(x * w, axis=1, keepdims=True) / total
     freedom = ew.at_least(total - correction * red.sum(w * w) / total, 0)
-    c = matmul(centered * w, swapaxes(centered, 0, 1)) / freedom
+    c = matmul(centered * w, conj(swapaxes(centered, 0, 1))) / freedom
     return reshape(c, ()) if c.shape == (1, 1) else c
 
 
@@ -331,7 +333,7 @@ def corrcoef(x: Any) -> Any:
     c = cov(x)
     if c.ndim == 0:
         return c / c
-    size = ew.sqrt(red.sum(where(np.eye(c.shape[0], dtype=bool), c, 0), axis=-1))
+    size = ew.sqrt(real(red.sum(where(np.eye(c.shape[0], dtype=bool), c, 0), axis=-1)))
     return c / expand_dims(size, 1) / expand_dims(size, 0)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import check_real
 from chainrule.errors import ConfigError, DtypeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
@@ -81,6 +82,7 @@ def poisson_nll_loss(
     Without log(target!), unless `full`: then with Stirling's approximation of it for targets above
     1, as PyTorch has it. `eps` keeps the logarithm of a rate of 0 finite.
     """
+    check_real("poisson_nll_loss", x, target)
     same_shapes("poisson_nll_loss", x, target)
     loss = ew.exp(x) - target * x if log_input else x - target * ew.log(x + eps)
     if full:
@@ -106,6 +108,7 @@ def gaussian_nll_loss(
     the variance is that at max(variance, eps). Without log(2 pi) / 2 unless `full`. Nix & Weigend
     1994, doi:10.1109/ICNN.1994.374138.
     """
+    check_real("gaussian_nll_loss", x, target)
     same_shapes("gaussian_nll_loss", x, target)
     safe = variance + where(variance < eps, _known(eps - variance), 0)
     loss = 0.5 * (ew.log(safe) + ew.square(difference(x, target)) / safe)
@@ -128,6 +131,7 @@ def kl_div(x: Any, target: Any, *, log_target: bool = False, reduction: str = "m
     Summed over all, the Kullback-Leibler divergence; the reduction "batchmean" divides that by the
     size of the first axis.
     """
+    check_real("kl_div", x, target)
     same_shapes("kl_div", x, target)
     loss = ew.exp(target) * (target - x) if log_target else xlogy(target, target) - target * x
     if reduction == "batchmean":
@@ -144,6 +148,7 @@ def binary_cross_entropy(
         (...), (...), weight (...) -> (...).
     Better conditioned is `binary_cross_entropy_with_logits`.
     """
+    check_real("binary_cross_entropy", x, target)
     same_shapes("binary_cross_entropy", x, target)
     yes, no = ew.at_least(ew.log(x), -100), ew.at_least(ew.log1p(-x), -100)
     loss = -(target * yes + (1 - target) * no)
@@ -167,6 +172,7 @@ def nll_loss(
     `weight` (C,) multiplies each class, and the mean divides by the weights' sum. Positions whose
     index is `ignore_index` give 0 and do not count. Raises for an index outside 0..C-1.
     """
+    check_real("nll_loss", logp)
     if target.dtype.kind not in "iu":
         raise DtypeError(f"nll_loss: the target is class indices, not {target.dtype}")
     axis = normalize_axis(axis, logp.ndim)

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT, finfo, rounded_once
+from chainrule.dtypes import INEXACT, check_real, finfo, rounded_once
 from chainrule.errors import ShapeError
 from chainrule.graph import apply
 from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.accident import warn_if_paired
-from chainrule.ops.complex import complex_abs, real
-from chainrule.ops.families import BroadcastTo, Linear, accumulator, conj
+from chainrule.ops.complex import complex_abs, squared_size
+from chainrule.ops.families import BroadcastTo, Linear, accumulator
 from chainrule.ops.selection import where
 from chainrule.ops.shaping import (
     Axis,
@@ -134,11 +134,13 @@ class Extremum(Op):
 
     def eval(self, *xs: Any) -> Any:
         """The extremum; NaN if there is one."""
+        check_real(self.name, xs[0])
         fn = np.maximum if self.largest else np.minimum
         return fn.reduce(xs[0], axis=self.axes, keepdims=self.keepdims)
 
     def spec(self, *xs: Any) -> Spec:
         """The shape without `axes`, which must not be empty."""
+        check_real(self.name, xs[0])
         _check_elements(self.name, xs[0].shape, self.axes)
         return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
 
@@ -290,12 +292,16 @@ class Found(Op):
 
     def eval(self, *xs: Any) -> Any:
         """NumPy's function of that name."""
-        axis = self.axes[0] if self.what.startswith("arg") else self.axes
+        axis: Any = self.axes
+        if self.what.startswith("arg"):
+            check_real(self.what, xs[0])
+            axis = self.axes[0]
         return np.asarray(getattr(np, self.what)(xs[0], axis=axis, keepdims=self.keepdims))
 
     def spec(self, *xs: Any) -> Spec:
         """The shape without `axes`, which must not be empty for a place; bool or int64."""
         if self.what.startswith("arg"):
+            check_real(self.what, xs[0])
             _check_elements(self.what, xs[0].shape, self.axes)
         dtype = np.dtype(bool if self.what in ("any", "all") else np.int64)
         return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), dtype)
@@ -385,8 +391,7 @@ def var(x: Any, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = 
     below the count the sum is divided by 0, as in NumPy: infinity, or NaN if nothing deviates.
     """
     far = x - mean(x, axis=axis, keepdims=True)
-    square = real(far * conj(far)) if x.dtype.kind == "c" else ew.square(far)
-    return sum(square, axis=axis, keepdims=keepdims) / _freedom(x, axis, correction)
+    return sum(squared_size(far), axis=axis, keepdims=keepdims) / _freedom(x, axis, correction)
 
 
 def _freedom(x: Any, axis: Axis, correction: float) -> float:

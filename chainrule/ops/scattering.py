@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT, REAL
+from chainrule.dtypes import INEXACT, REAL, check_real
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError, TraceError
 from chainrule.graph import Variable, apply, value_of
 from chainrule.op import Need, Op, Spec
@@ -222,6 +222,7 @@ class ScatterExtremum(Op):
 
     def eval(self, *xs: Any) -> Any:
         """A new array; NaN where there is one."""
+        check_real(self.name, *xs)
         x, source, places = xs
         out = x.copy()
         (np.maximum if self.largest else np.minimum).at(out, places, source)
@@ -229,6 +230,7 @@ class ScatterExtremum(Op):
 
     def spec(self, *xs: Any) -> Spec:
         """As x."""
+        check_real(self.name, *xs)
         return Spec(xs[0].shape, xs[0].dtype)
 
     def reads(self, i: int) -> tuple[int, ...] | None:

@@ -487,8 +487,9 @@ def beside(bias: Any, y: Any) -> Any:
 
 
 def roomy(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f(x, ...)`, computed in float32 and rounded once where x is float16 or bfloat16, and so are
-    its counts: 70,000 is no float16, and 257 no bfloat16. Other arguments of these are widened, too.
+    """`f(x, ...)`, computed in float32 and rounded once where x is float16 or bfloat16.
+
+    So are its counts: 70,000 is no float16, and 257 no bfloat16. Other arguments are widened, too.
 
     Within `autocast` it is not rounded: what was computed in float32 stays that.
     """
