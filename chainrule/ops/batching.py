@@ -57,6 +57,7 @@ class NoExamples(Op):
 
     shape: Shape
     dtype: np.dtype[Any]
+    states_jvp = False
 
     @property
     def name(self) -> str:
@@ -78,10 +79,6 @@ class NoExamples(Op):
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """A shared input gets zeros, an input of examples nothing."""
         return [zeros_like(x) if needed else None for x, needed in zip(xs, need, strict=True)]
-
-    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
-        """Nothing."""
-        return apply(self, *[x if t is None else t for t, x in zip(ts, xs, strict=True)])
 
 
 def no_examples(shape: Any, dtype: Any, xs: Sequence[Any]) -> Any:
