@@ -92,6 +92,7 @@ from chainrule.ops.complex import (
     conj as conj,
     imag as imag,
     real as real,
+    sign as sign,
 )
 from chainrule.ops.common_losses import (
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
@@ -182,7 +183,6 @@ from chainrule.ops.elementwise import (
     relu as relu,
     remainder as remainder,
     sigmoid as sigmoid,
-    sign as sign,
     signbit as signbit,
     sin as sin,
     sinh as sinh,

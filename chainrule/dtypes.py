@@ -62,6 +62,17 @@ def __getattr__(name: str) -> Any:
     return found
 
 
+def check_real(what: str, *xs: Any) -> None:
+    """Raise `DtypeError` if one of `xs` (arrays, Specs, numbers) is complex: `what` asks which of
+    two numbers is larger, or is defined for real numbers only."""
+    for x in xs:
+        if getattr(x, "dtype", float64).kind == "c" or x.__class__ is complex:
+            raise DtypeError(
+                f"{what} is for real numbers, not {getattr(x, 'dtype', x)}, which have no order: "
+                "take real(x), imag(x) or abs(x) first"
+            )
+
+
 def check_device(device: Any) -> None:
     """Raise `ConfigError` unless `device` is "cpu" or None."""
     if device not in (None, DEVICE):
@@ -96,7 +107,7 @@ class Iinfo:
 def _dtype(x: Any) -> Dtype:
     """The dtype of an array or tensor, or what names one."""
     try:
-        return np.dtype(getattr(x, "dtype", x))
+        return np.dtype(x if isinstance(x, type) else getattr(x, "dtype", x))
     except TypeError as cause:
         raise DtypeError(f"{x!r} is neither a dtype nor an array") from cause
 

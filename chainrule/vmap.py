@@ -15,7 +15,7 @@ from chainrule.function import Call
 from chainrule.graph import Node, Variable, is_recording, order, placeholder, recording, variable
 from chainrule.op import Pick, Spec
 from chainrule.ops import batching_places as _rules_of_places  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from chainrule.ops.batching import batch
+from chainrule.ops.batching import batch, no_examples
 from chainrule.ops.families import broadcast_to
 from chainrule.ops.shaping import moveaxis, normalize_axis, stack
 from chainrule.tensor import asarray
@@ -157,6 +157,8 @@ def _step(node: Node, done: dict[Node, Any], outside: set[Node], size: int) -> A
     ]
     off = not node.needs and any(n is not None and n.needs for n in node.inputs)
     with recording(False if off else is_recording()):
+        if size == 0:
+            return no_examples(node.shape, node.dtype, xs)
         if isinstance(op, Call):
             return _one_by_one(op, xs, batched, size)
         return batch(op, xs, batched, size)

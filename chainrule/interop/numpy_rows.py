@@ -18,14 +18,15 @@ import numpy as np
 
 from chainrule import linalg
 from chainrule.arrays import operand
-from chainrule.dtypes import finfo
+from chainrule.dtypes import INEXACT, result_type
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import Variable
 from chainrule.ops import complex as cx
 from chainrule.ops import contraction as con
 from chainrule.ops import elementwise as ew
-from chainrule.ops import padding, scattering, selection, shaping, sorting
+from chainrule.ops import padding, scattering, selection, shaping, sorting, special
 from chainrule.ops import reduction as red
+from chainrule.ops.linalg.singular import eigh_of
 from chainrule.ops.shaping import Axis
 from chainrule.tensor import asarray, holds_tensors
 
@@ -50,7 +51,7 @@ def move(fn: Any) -> Callable[..., Any]:
         flat = shaping.flatten(A(x))
         numbers = np.arange(flat.shape[0]).reshape(x.shape)
         found = fn(numbers, *args, **kwargs)
-        if isinstance(found, np.ndarray):
+        if isinstance(found, np.ndarray | np.generic):
             return selection.take(flat, found, axis=0)
         return type(found)([selection.take(flat, part, axis=0) for part in found])
 
@@ -117,14 +118,9 @@ def on_front_matrices(fn: Any, a: Any, offset: int) -> Any:
 def var(
     a: Any, axis: Axis = None, ddof: float = 0, keepdims: bool = False, correction: Any = None
 ) -> Any:
-    """The variance, of complex numbers the mean square of the absolute deviations."""
+    """The variance; `correction` is the Array API's word for `ddof`."""
     freedom = ddof if correction is None else correction
-    if a.dtype.kind != "c":
-        return red.var(a, axis=axis, correction=freedom, keepdims=keepdims)
-    apart = a - red.mean(a, axis=axis, keepdims=True)
-    square = cx.real(apart * cx.conj(apart))
-    count = math.prod([a.shape[i] for i in shaping.normalize_axes(axis, a.ndim)])
-    return red.sum(square, axis=axis, keepdims=keepdims) / (count - freedom)
+    return red.var(a, axis=axis, correction=freedom, keepdims=keepdims)
 
 
 def std(
@@ -132,14 +128,10 @@ def std(
 ) -> Any:
     """The standard deviation; its gradient where all elements are equal is 0."""
     freedom = ddof if correction is None else correction
-    if a.dtype.kind != "c":
-        return red.std(a, axis=axis, correction=freedom, keepdims=keepdims)
-    apart = a - red.mean(a, axis=axis, keepdims=True)
-    count = math.prod([a.shape[i] for i in shaping.normalize_axes(axis, a.ndim)])
-    length = linalg.vector_norm(apart, axis=axis, keepdims=keepdims)
-    return length / math.sqrt(count - freedom)
+    return red.std(a, axis=axis, correction=freedom, keepdims=keepdims)
 
 
+@shaping.roomy
 def average(a: Any, axis: Axis = None, weights: Any = None, keepdims: bool = False) -> Any:
     """The mean, weighted; weights of one axis run along `axis`."""
     if weights is None:
@@ -154,9 +146,26 @@ def average(a: Any, axis: Axis = None, weights: Any = None, keepdims: bool = Fal
     return red.sum(A(a) * w, axis=axis, keepdims=keepdims) / total
 
 
-def quantile(a: Any, q: Any, axis: int | None, keepdims: bool) -> Any:
-    """Linear between elements."""
-    return sorting.quantile(a, q, axis=axis, keepdims=keepdims)
+def median(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    """The mean of the two in the middle; NaN of no elements."""
+    if 0 in [a.shape[i] for i in shaping.normalize_axes(axis, a.ndim)]:
+        return red.mean(a, axis=axis, keepdims=keepdims)
+    return quantile(a, 0.5, axis, keepdims)
+
+
+def quantile(a: Any, q: Any, axis: Axis, keepdims: bool) -> Any:
+    """Linear between elements, over one axis or several; of whole numbers in float64."""
+    a = a if a.dtype.kind in INEXACT else shaping.astype(a, np.float64)
+    if not isinstance(axis, tuple):
+        return sorting.quantile(a, q, axis=axis, keepdims=keepdims)
+    over = shaping.normalize_axes(axis, a.ndim)
+    last = shaping.moveaxis(a, over, tuple(range(-len(over), 0)))
+    rest = tuple(last.shape[: a.ndim - len(over)])
+    y = sorting.quantile(shaping.reshape(last, (*rest, math.prod(a.shape[i] for i in over))), q, -1)
+    if not keepdims:
+        return y
+    kept = [1 if i in over else n for i, n in enumerate(a.shape)]
+    return shaping.reshape(y, (*y.shape[: y.ndim - len(rest)], *kept))
 
 
 def without_nan(a: Any) -> Any:
@@ -166,7 +175,7 @@ def without_nan(a: Any) -> Any:
 
 def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
     """The integral of `y` along `axis` by the trapezoidal rule."""
-    y = shaping.moveaxis(A(y), axis, -1)
+    y = shaping.moveaxis(red.floating(A(y)), axis, -1)
     mid = (y[..., 1:] + y[..., :-1]) / 2
     if x is None:
         return red.sum(mid * dx, axis=-1)
@@ -180,6 +189,7 @@ def gradient(f: Any, *spacing: float, axis: Any = None) -> Any:
 
     `spacing` is one number for all axes, or one for each.
     """
+    f = red.floating(f)
     places = [*range(f.ndim)] if axis is None else list(np.atleast_1d(axis))
     steps = spacing * len(places) if len(spacing) == 1 else spacing or (1.0,) * len(places)
     if len(steps) != len(places) or any(np.ndim(h) for h in steps):
@@ -297,6 +307,11 @@ def symmetric(a: Any, uplo: str) -> Any:
     return strict + cx.conj(shaping.matrix_transpose(strict)) + diagonal
 
 
+def eigh(a: Any, UPLO: str = "L") -> Any:
+    """Of the given triangle, with the vectors that LAPACK finds from it."""
+    return eigh_of(symmetric(a, UPLO), upper=UPLO.upper() == "U")
+
+
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """Factors, or the singular values alone."""
     return linalg.svd(a, full_matrices=full_matrices) if compute_uv else linalg.svdvals(a)
@@ -331,8 +346,10 @@ def sort(a: Any, axis: int | None) -> Any:
     return sorting.sort(shaping.flatten(a)) if axis is None else sorting.sort(a, axis=axis)
 
 
-def partition(a: Any, kth: Any, axis: int) -> Any:
+def partition(a: Any, kth: Any, axis: int | None) -> Any:
     """Elements before and after the `kth` smallest, as NumPy puts them."""
+    if axis is None:
+        a, axis = shaping.flatten(a), -1
     index = np.argpartition(a.detach().numpy(), kth, axis=axis)
     return selection.take_along_axis(a, index, axis=axis)
 
@@ -351,12 +368,7 @@ def sinc(x: Any) -> Any:
 
 def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """Numbers in place of NaN and the infinities, by default 0 and the largest ones."""
-    limits = finfo(x.dtype)
-    high = limits.max if posinf is None else posinf
-    low = limits.min if neginf is None else neginf
-    x = selection.where(ew.isnan(x), nan, x)
-    x = selection.where(x == math.inf, float(high), x)
-    return selection.where(x == -math.inf, float(low), x)
+    return special.nan_to_num(x, nan, posinf, neginf)
 
 
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, axis: int = 0) -> Any:
@@ -365,5 +377,6 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, axis: 
         raise DtypeError("np.linspace of tensors: axis must be 0")
     start, stop = shaping.broadcast_arrays(A(start), A(stop))
     steps = num - 1 if endpoint else num
+    dtype = result_type(start, stop, 1.0)
     share = np.arange(num).reshape(-1, *[1] * start.ndim) / max(steps, 1)
-    return start * (1 - share) + stop * share
+    return shaping.astype(start * (1 - share) + stop * share, dtype)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from chainrule.dtypes import check_real
 from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.composite import elu, softmax
@@ -22,6 +23,7 @@ def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
 
     Shapes: (*s) -> (*s).
     """
+    check_real("hardtanh", x)
     return where(x <= low, low, where(x >= high, high, x))
 
 
@@ -118,6 +120,7 @@ def threshold(x: Any, at: float, value: float) -> Any:
 
     Shapes: (*s) -> (*s).
     """
+    check_real("threshold", x)
     return where(x <= at, value, x)
 
 
@@ -145,6 +148,7 @@ def prelu(x: Any, weight: Any, axis: int = 1) -> Any:
     if weight.ndim == 1:
         place = normalize_axis(axis, x.ndim)
         weight = reshape(weight, [-1 if i == place else 1 for i in range(x.ndim)])
+    check_real("prelu", x)
     return where(x > 0, x, weight * x)
 
 

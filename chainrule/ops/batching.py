@@ -9,14 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import singledispatch
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from chainrule.dtypes import INEXACT
 from chainrule.graph import apply
-from chainrule.op import Alias, Detach, Op
+from chainrule.op import Alias, Detach, Need, Op, Spec
 from chainrule.ops.contraction import Einsum, MatMul
-from chainrule.ops.families import BroadcastTo, Conj, Elementwise, SumTo, broadcast_to, sum_to
+from chainrule.ops.families import (
+    BroadcastTo,
+    Conj,
+    Elementwise,
+    SumTo,
+    broadcast_to,
+    sum_to,
+    zeros_like,
+)
 from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Shift, Spread, Sum
 from chainrule.ops.selection import Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
 from chainrule.ops.shaping import (
@@ -41,6 +50,44 @@ def batch(op: Op, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     if op.leading:
         return apply(op, *aligned(xs, batched))
     return one_by_one(op, xs, batched, size)
+
+
+class NoExamples(Op):
+    """What an op gives for no examples at all: (0, *shape), whatever it asks of its inputs."""
+
+    shape: Shape
+    dtype: np.dtype[Any]
+    states_jvp = False
+
+    @property
+    def name(self) -> str:
+        """`no_examples`."""
+        return "no_examples"
+
+    def eval(self, *xs: Any) -> Any:
+        """Nothing."""
+        return np.empty((0, *self.shape), self.dtype)
+
+    def spec(self, *xs: Any) -> Spec:
+        """(0, *shape)."""
+        return Spec((0, *self.shape), self.dtype)
+
+    def reads(self, i: int) -> tuple[int, ...] | None:
+        """Nothing."""
+        return () if self.dtype.kind in INEXACT else None
+
+    def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        """A shared input gets zeros, an input of examples nothing."""
+        return [zeros_like(x) if needed else None for x, needed in zip(xs, need, strict=True)]
+
+
+def no_examples(shape: Any, dtype: Any, xs: Sequence[Any]) -> Any:
+    """The result of an op on no examples, of each output if it has several: `shape` and `dtype` are
+    those of one example. No op runs: a convolution of no groups, say, is no convolution."""
+    if isinstance(dtype, tuple):
+        pairs = zip(shape, cast("Sequence[Any]", dtype), strict=True)
+        return tuple([apply(NoExamples(s, d), *xs) for s, d in pairs])
+    return apply(NoExamples(shape, dtype), *xs)
 
 
 def one_by_one(op: Op, xs: Sequence[Any], batched: Batched, size: int) -> Any:
@@ -184,8 +231,13 @@ def _flat_rows(x: Any, index: Any, axis: int, size: int) -> tuple[Any, Any]:
     front = moveaxis(x, axis + 1, 1)
     n = front.shape[1]
     start = np.arange(size).reshape(size, *[1] * (len(index.shape) - 1)) * n
-    wrapped = index % n if n else index  # indices may count from the end
-    return reshape(front, (size * n, *front.shape[2:])), wrapped + start
+    return reshape(front, (size * n, *front.shape[2:])), _counted(index, n) + start
+
+
+def _counted(index: Any, n: int) -> Any:
+    """Indices into an axis of `n` elements as int64 from 0 on. A lookup, not a remainder: an index
+    that is outside is an error, in compiled code too."""
+    return apply(Take(0), np.arange(n), index)
 
 
 @batch.register
@@ -200,7 +252,7 @@ def _(op: TakeAdd, xs: Sequence[Any], batched: Batched, size: int) -> Any:
     n = op.shape[op.axis]
     rest = tuple([m for i, m in enumerate(op.shape) if i != op.axis])
     start = np.arange(size).reshape(size, *[1] * (len(index.shape) - 1)) * n
-    flat = apply(TakeAdd(0, (size * n, *rest)), front, index % n + start)
+    flat = apply(TakeAdd(0, (size * n, *rest)), front, _counted(index, n) + start)
     return moveaxis(reshape(flat, (size, n, *rest)), 1, op.axis + 1)
 
 

@@ -8,16 +8,22 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from chainrule.dtypes import REAL
+from chainrule.dtypes import INEXACT, REAL, check_real, int64
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError
 from chainrule.op import Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.accident import same_shapes
+from chainrule.ops.complex import squared_size
 from chainrule.ops.composite import log_softmax
 from chainrule.ops.fusing import fused
 from chainrule.ops.selection import take, take_along_axis, where
 from chainrule.ops.shaping import astype, expand_dims, normalize_axis, reshape, roomy, squeeze
+
+
+def difference(a: Any, b: Any) -> Any:
+    """a - b; of whole numbers in float64: 1 - 2 is 255 in uint8."""
+    return a - b if b.dtype.kind in INEXACT else red.floating(a) - b
 
 
 def reduce_loss(loss: Any, reduction: str, count: Any = None) -> Any:
@@ -59,6 +65,7 @@ def cross_entropy(
     """
     if not 0 <= label_smoothing <= 1:
         raise ConfigError(f"label_smoothing is between 0 and 1, not {label_smoothing}")
+    check_real("cross_entropy", logits)
     axis = normalize_axis(axis, logits.ndim)
     if weight is not None and tuple(weight.shape) != (logits.shape[axis],):
         raise ShapeError(
@@ -127,7 +134,8 @@ def classes(what: str, index: Any, count: int) -> Any:
     """
     value = getattr(index, "value", index)
     if isinstance(value, Spec):
-        return index if value.dtype.kind == "u" else where(index < 0, count, index)
+        # widened first: as an int8 a count of 200 is negative
+        return index if value.dtype.kind == "u" else where(index < 0, count, astype(index, int64))
     if value.size == 0:
         return index
     for wrong in (value.min(), value.max()):
@@ -180,9 +188,9 @@ def binary_cross_entropy_with_logits(
 
 
 def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
-    """(x - target) squared; shapes must be equal, so that nothing is broadcast by accident.
+    """|x - target| squared; shapes must be equal, so that nothing is broadcast by accident.
 
     Shapes: (*s), (*s) -> () if reduction != "none"; (*s), (*s) -> (*s).
     """
     same_shapes("mse_loss", x, target)
-    return reduce_loss(ew.square(x - target), reduction)
+    return reduce_loss(squared_size(difference(x, target)), reduction)

@@ -33,6 +33,7 @@ __all__ = [
     "imag",
     "polar",
     "real",
+    "sign",
 ]
 
 
@@ -230,6 +231,19 @@ def complex_abs(x: Any) -> Any:
 def complex_sign(x: Any) -> Any:
     """x / |x|, and 0 at 0, of complex or real `x`."""
     return _direction(complex_abs(x), x) if x.dtype.kind == "c" else ew.sign(x)
+
+
+def squared_size(x: Any) -> Any:
+    """|x|^2, real, of complex or real `x`: it has every derivative at 0, which |x| has not."""
+    return real(x * conj(x)) if x.dtype.kind == "c" else ew.square(x)
+
+
+def sign(x: Any, /) -> Any:
+    """-1, 0 or 1 as `x` is below, at or above 0; of complex numbers x / |x|, and 0 at 0.
+
+    Shapes: (*s) -> (*s).
+    """
+    return complex_sign(x) if hasattr(x, "dtype") and x.dtype.kind == "c" else ew.sign(x)
 
 
 def angle(x: Any) -> Any:

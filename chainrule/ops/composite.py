@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import check_real
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
+from chainrule.ops.complex import squared_size
 from chainrule.ops.contraction import matmul, matmul_t
 from chainrule.ops.fusing import fused
 from chainrule.ops.selection import take, where
@@ -53,6 +55,7 @@ def leaky_relu(x: Any, slope: float = 0.01) -> Any:
 
     Shapes: (*s) -> (*s).
     """
+    check_real("leaky_relu", x)
     return where(x > 0, x, x * slope)
 
 
@@ -75,7 +78,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
 
     Shapes: (*s) -> (*s).
     """
-    x, total, _ = red.shifted(x, axis=axis)
+    x, total, _ = red.shifted(red.floating(x), axis=axis)
     return ew.exp_diff(x, total)
 
 
@@ -91,7 +94,7 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
 
     Shapes: (*s) -> (*s).
     """
-    x, total, _ = red.shifted(x, axis=axis)
+    x, total, _ = red.shifted(red.floating(x), axis=axis)
     return x - _finite(total)
 
 
@@ -130,7 +133,7 @@ def standardized(x: Any, eps: float) -> Any:
 def _rescaled(x: Any, eps: float) -> Any:
     """`x` by the root of the mean of its squares plus eps. The root's inverse is one number a row,
     and to multiply by it, forward and backward, is far faster than to divide."""
-    return x * (red.mean(ew.square(x), axis=-1, keepdims=True) + eps) ** -0.5
+    return x * (red.mean(squared_size(x), axis=-1, keepdims=True) + eps) ** -0.5
 
 
 def _shape(x: Any) -> tuple[int, ...]:

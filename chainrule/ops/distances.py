@@ -6,21 +6,24 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import check_real
 from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.selection import getitem, where
-from chainrule.ops.shaping import broadcast_arrays, expand_dims, normalize_axis
+from chainrule.ops.shaping import broadcast_arrays, expand_dims, normalize_axis, roomy
 
 
+@roomy
 def dist(a: Any, b: Any, ord: float = 2) -> Any:
     """The norm of all elements of a - b, which broadcast: a number.
 
     Shapes: (...), (...) -> ().
     """
-    return red.norm(a - b, ord=ord)
+    return red.norm(red.floating(a) - b, ord=ord)
 
 
+@roomy
 def cdist(a: Any, b: Any, *, ord: float = 2) -> Any:
     """The distance of each row of `a` to each row of `b`.
 
@@ -29,9 +32,10 @@ def cdist(a: Any, b: Any, *, ord: float = 2) -> Any:
     """
     if min(a.ndim, b.ndim) < 2 or a.shape[-1] != b.shape[-1]:
         raise ShapeError(f"cdist: needs (.., m, d) and (.., n, d), not {a.shape} and {b.shape}")
-    return red.norm(expand_dims(a, -2) - expand_dims(b, -3), axis=-1, ord=ord)
+    return red.norm(expand_dims(red.floating(a), -2) - expand_dims(b, -3), axis=-1, ord=ord)
 
 
+@roomy
 def pdist(x: Any, *, ord: float = 2) -> Any:
     """The distances of all pairs of rows of `x`, those of row 0 first.
 
@@ -39,10 +43,12 @@ def pdist(x: Any, *, ord: float = 2) -> Any:
     """
     if x.ndim != 2:
         raise ShapeError(f"pdist: needs rows (n, d), not {x.shape}")
+    x = red.floating(x)
     i, j = np.triu_indices(x.shape[0], 1)
     return red.norm(getitem(x, i) - getitem(x, j), axis=-1, ord=ord)
 
 
+@roomy
 def pairwise_distance(
     a: Any, b: Any, *, ord: float = 2, eps: float = 1e-6, keepdims: bool = False
 ) -> Any:
@@ -50,20 +56,23 @@ def pairwise_distance(
 
     Shapes: (..., d), (..., d) -> (..., 1) if keepdims; (..., d), (..., d) -> (...).
     """
-    return red.norm(a - b + eps, axis=-1, ord=ord, keepdims=keepdims)
+    return red.norm(red.floating(a) - b + eps, axis=-1, ord=ord, keepdims=keepdims)
 
 
+@roomy
 def cosine_similarity(a: Any, b: Any, axis: int = 1, *, eps: float = 1e-8) -> Any:
     """The cosine of the angle between vectors along `axis`; lengths count as at least `eps`.
 
     Shapes: (..., axis: n), (..., axis: n) -> (...);
         (*s), (*t) -> (*u) with len(u) == max(len(s), len(t)) - 1.
     """
+    check_real("cosine_similarity", a, b)
     a, b = broadcast_arrays(a, b)
     lengths = [ew.at_least(red.norm(x, axis=axis, keepdims=True), eps) for x in (a, b)]
     return red.sum((a / lengths[0]) * (b / lengths[1]), axis=axis)
 
 
+@roomy
 def normalize(x: Any, ord: float = 2, axis: int = 1, *, eps: float = 1e-12) -> Any:
     """`x` divided by its norm along `axis`, which counts as at least `eps`. Same shape.
 
@@ -72,6 +81,7 @@ def normalize(x: Any, ord: float = 2, axis: int = 1, *, eps: float = 1e-12) -> A
     return x / ew.at_least(red.norm(x, axis=axis, ord=ord, keepdims=True), eps)
 
 
+@roomy
 def renorm(x: Any, ord: float, axis: int, limit: float) -> Any:
     """`x` with each slice along `axis` whose norm exceeds `limit` scaled down to it. Same shape.
 

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import importlib
 import math
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import NARROW, rounded_once
+from chainrule.dtypes import NARROW, check_real, rounded_once
 from chainrule.ops.families import conj
 from chainrule.ops.families import elementwise as op
 
@@ -80,6 +81,22 @@ def _special(name: str) -> Any:
     return fn
 
 
+def ordered(fn: Any) -> Any:
+    """`fn`, which picks by size, for real numbers: NumPy orders complex numbers, too."""
+
+    @wraps(fn, updated=())
+    def picked(*xs: Any) -> Any:
+        y = fn(*xs)
+        if y.dtype.char in "FD":
+            check_real(fn.__name__, y)
+        return y
+
+    return picked
+
+
+_maximum, _minimum = ordered(np.maximum), ordered(np.minimum)
+
+
 _expit = _special("expit")
 _erf = _special("erf")
 _erfc = _special("erfc")
@@ -91,7 +108,7 @@ add          = op(np.add,          lambda: 1, lambda: 1, scalar=lambda a, b: a +
 sub          = op(np.subtract,     lambda: 1, lambda: -1, name="sub", scalar=lambda a, b: a - b)
 mul          = op(np.multiply,     lambda b: b, lambda a: a, name="mul", scalar=lambda a, b: a * b)
 div          = op(np.divide,       lambda b: _inverse(b), lambda y, b: -y / b, name="div", singular=True, scalar=lambda a, b: a / b)
-pow          = op(np.power,        lambda a, b: b * a ** (b - 1 + (b == 0)), lambda y, a: y * log(a + (a == 0)), name="pow", singular=True)
+pow          = op(np.power,        lambda a, b: b * a ** (b - 1 + (b == 0)), lambda y, a: y * log(a + (a == 0) * (y - y == 0)), name="pow", singular=True)
 neg          = op(np.negative,     lambda: -1, name="neg", scalar=lambda x: -x)
 positive     = op(np.positive,     lambda: 1, scalar=lambda x: x)
 reciprocal   = op(np.reciprocal,   lambda y: -y * y, singular=True, scalar=lambda x: 1 / x)
@@ -131,20 +148,20 @@ hypot = op(np.hypot,   lambda y, a: a / _not_zero(y), lambda y, b: b / _not_zero
 
 # --- steps and kinks
 abs       = op(np.abs,      lambda x: _toward(x), name="abs", scalar=math.fabs)
-sign      = op(np.sign,     lambda: 0, scalar=lambda x: (x > 0) - (x < 0) if x == x else x)
+sign      = op(ordered(np.sign), lambda: 0, scalar=lambda x: (x > 0) - (x < 0) if x == x else x)
 floor     = op(np.floor,    lambda: 0, scalar=lambda x: float(math.floor(x)))
 ceil      = op(np.ceil,     lambda: 0, scalar=lambda x: float(math.ceil(x)))
 trunc     = op(np.trunc,    lambda: 0, scalar=lambda x: float(math.trunc(x)))
 round     = op(np.rint,     lambda: 0, name="round", scalar=lambda x: float(x.__round__()))
-maximum   = op(np.maximum,  lambda a, b: (a > b) + 0.5 * (a == b), lambda a, b: (b > a) + 0.5 * (a == b), scalar=lambda a, b: a if a >= b or a != a else b)
-minimum   = op(np.minimum,  lambda a, b: (a < b) + 0.5 * (a == b), lambda a, b: (b < a) + 0.5 * (a == b), scalar=lambda a, b: a if a <= b or a != a else b)
-at_least  = op(lambda a, b: np.maximum(a, b), lambda a, b: a >= b, lambda a, b: a < b, name="at_least", scalar=lambda a, b: a if a >= b or a != a else b)
-at_most   = op(lambda a, b: np.minimum(a, b), lambda a, b: a <= b, lambda a, b: a > b, name="at_most", scalar=lambda a, b: a if a <= b or a != a else b)
+maximum   = op(_maximum,    lambda a, b: (a > b) + 0.5 * (a == b), lambda a, b: (b > a) + 0.5 * (a == b), scalar=lambda a, b: a if a >= b or a != a else b)
+minimum   = op(_minimum,    lambda a, b: (a < b) + 0.5 * (a == b), lambda a, b: (b < a) + 0.5 * (a == b), scalar=lambda a, b: a if a <= b or a != a else b)
+at_least  = op(lambda a, b: _maximum(a, b), lambda a, b: a >= b, lambda a, b: a < b, name="at_least", scalar=lambda a, b: a if a >= b or a != a else b)
+at_most   = op(lambda a, b: _minimum(a, b), lambda a, b: a <= b, lambda a, b: a > b, name="at_most", scalar=lambda a, b: a if a <= b or a != a else b)
 copysign  = op(np.copysign, lambda a, b: sign(a) * copysign(1.0, b), lambda: 0)
 nextafter = op(np.nextafter, lambda: 1, lambda: 0)
 
 # --- deep learning
-relu      = op(lambda x: np.maximum(x, 0), lambda y: y > 0, name="relu", scalar=lambda x: x if x > 0 or x != x else 0.0)
+relu      = op(lambda x: _maximum(x, 0), lambda y: y > 0, name="relu", scalar=lambda x: x if x > 0 or x != x else 0.0)
 sigmoid   = op(_expit, lambda y: y * (1 - y), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x)))
 silu      = op(rounded_once(lambda x: x * _expit(x)), lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x))), name="silu")
 softplus  = op(_softplus, lambda x: sigmoid(x), name="softplus")

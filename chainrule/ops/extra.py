@@ -11,6 +11,7 @@ import numpy as np
 from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
+from chainrule.ops.complex import conj, real, real_dtype
 from chainrule.ops.contraction import matmul, tensordot
 from chainrule.ops.linalg.base import diagonal
 from chainrule.ops.padding import pad
@@ -27,6 +28,7 @@ from chainrule.ops.shaping import (
     normalize_axis,
     permute_dims,
     reshape,
+    roomy,
     split,
     stack,
     swapaxes,
@@ -251,6 +253,7 @@ def inner(a: Any, b: Any) -> Any:
     return a * b if 0 in (a.ndim, b.ndim) else tensordot(a, b, axes=([-1], [-1]))
 
 
+@roomy
 def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     """The integral along `axis` by the trapezoidal rule, at the points `x` or `dx` apart.
 
@@ -259,6 +262,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     return red.sum(_trapezoids(y, x, dx, axis), axis=axis)
 
 
+@roomy
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     """The integral up to each point but the first along `axis`; see `trapezoid`.
 
@@ -268,6 +272,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1
 
 
 def _trapezoids(y: Any, x: Any, dx: Any, axis: int) -> Any:
+    y = red.floating(y)  # 100 + 100 is -56 in int8
     heights = _part(y, axis, slice(1, None)) + _part(y, axis, slice(None, -1))
     if x is None:
         return heights * (0.5 * dx)
@@ -280,6 +285,7 @@ def _trapezoids(y: Any, x: Any, dx: Any, axis: int) -> Any:
 # --- Statistics ----------------------------------------------------------------------------------
 
 
+@roomy
 def nansum(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The sum over `axis` with NaN counted as 0.
 
@@ -288,32 +294,37 @@ def nansum(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return red.sum(where(ew.isnan(x), 0, x), axis=axis, keepdims=keepdims)
 
 
+@roomy
 def nanmean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The mean over `axis` of what is not NaN; NaN where there is nothing else.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
+    x = red.floating(x)  # 300 is no int8
     count = red.count_nonzero(x == x, axis=axis, keepdims=keepdims)
     return nansum(x, axis=axis, keepdims=keepdims) / astype(count, x.dtype)
 
 
+@roomy
 def cov(x: Any, *, correction: float = 1, weights: Any = None) -> Any:
     """Covariances of the rows of `x` (variables, observations).
 
     Shapes: (n) -> (); (1, n) -> (); (m, n) -> (m, m).
+    Of complex variables the Hermitian matrix of E[x_i conj(x_j)], as in NumPy.
     `weights` (observations,) says how much each observation counts. The sum of products is divided
     by the observations minus `correction`; weighted as in NumPy's `aweights`.
     """
     x = atleast(x, 2)
     n = x.shape[1]
-    w = np.ones(n, x.dtype) if weights is None else weights
+    w = np.ones(n, real_dtype(x.dtype)) if weights is None else weights
     total = red.sum(w)
     centered = x - red.sum(x * w, axis=1, keepdims=True) / total
-    freedom = total - correction * red.sum(w * w) / total
-    c = matmul(centered * w, swapaxes(centered, 0, 1)) / freedom
+    freedom = ew.at_least(total - correction * red.sum(w * w) / total, 0)
+    c = matmul(centered * w, conj(swapaxes(centered, 0, 1))) / freedom
     return reshape(c, ()) if c.shape == (1, 1) else c
 
 
+@roomy
 def corrcoef(x: Any) -> Any:
     """Correlations of the rows of `x` (variables, observations).
 
@@ -322,10 +333,11 @@ def corrcoef(x: Any) -> Any:
     c = cov(x)
     if c.ndim == 0:
         return c / c
-    size = ew.sqrt(red.sum(where(np.eye(c.shape[0], dtype=bool), c, 0), axis=-1))
+    size = ew.sqrt(real(red.sum(where(np.eye(c.shape[0], dtype=bool), c, 0), axis=-1)))
     return c / expand_dims(size, 1) / expand_dims(size, 0)
 
 
+@roomy
 def vander(x: Any, columns: int | None = None, *, increasing: bool = True) -> Any:
     """Powers of each element along a new last axis, 0 first (last if not `increasing`).
 
@@ -333,4 +345,6 @@ def vander(x: Any, columns: int | None = None, *, increasing: bool = True) -> An
     """
     n = x.shape[-1] if columns is None else columns
     powers = np.arange(n) if increasing else np.arange(n)[::-1]
+    if x.dtype.kind in "biu":
+        x = astype(x, np.int64)  # as NumPy: powers soon leave a narrow dtype
     return expand_dims(x, -1) ** powers.astype(x.dtype)

@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import check_real
 from chainrule.errors import ConfigError, DtypeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.accident import same_shapes
 from chainrule.ops.activations import logsigmoid
-from chainrule.ops.common_losses import classes, reduce_loss
+from chainrule.ops.common_losses import classes, difference, reduce_loss
 from chainrule.ops.distances import cosine_similarity, pairwise_distance
 from chainrule.ops.selection import take, take_along_axis, where
-from chainrule.ops.shaping import astype, expand_dims, normalize_axis, squeeze
+from chainrule.ops.shaping import astype, expand_dims, normalize_axis, roomy, squeeze
 from chainrule.ops.special import xlogy
 
 
@@ -39,7 +40,7 @@ def l1_loss(x: Any, target: Any, *, reduction: str = "mean") -> Any:
     Shapes: (...), (...) -> () if reduction != "none"; (...), (...) -> (...).
     """
     same_shapes("l1_loss", x, target)
-    return reduce_loss(ew.abs(x - target), reduction)
+    return reduce_loss(ew.abs(difference(x, target)), reduction)
 
 
 def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mean") -> Any:
@@ -51,7 +52,7 @@ def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mea
     if delta <= 0:
         raise ConfigError(f"huber_loss: delta must be positive, not {delta}")
     same_shapes("huber_loss", x, target)
-    far = ew.abs(x - target)
+    far = ew.abs(difference(x, target))
     near = ew.at_most(far, delta)  # near (far - near / 2) is both branches
     return reduce_loss(near * (far - 0.5 * near), reduction)
 
@@ -81,6 +82,7 @@ def poisson_nll_loss(
     Without log(target!), unless `full`: then with Stirling's approximation of it for targets above
     1, as PyTorch has it. `eps` keeps the logarithm of a rate of 0 finite.
     """
+    check_real("poisson_nll_loss", x, target)
     same_shapes("poisson_nll_loss", x, target)
     loss = ew.exp(x) - target * x if log_input else x - target * ew.log(x + eps)
     if full:
@@ -106,9 +108,10 @@ def gaussian_nll_loss(
     the variance is that at max(variance, eps). Without log(2 pi) / 2 unless `full`. Nix & Weigend
     1994, doi:10.1109/ICNN.1994.374138.
     """
+    check_real("gaussian_nll_loss", x, target)
     same_shapes("gaussian_nll_loss", x, target)
     safe = variance + where(variance < eps, _known(eps - variance), 0)
-    loss = 0.5 * (ew.log(safe) + ew.square(x - target) / safe)
+    loss = 0.5 * (ew.log(safe) + ew.square(difference(x, target)) / safe)
     return reduce_loss(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
 
@@ -120,6 +123,7 @@ def _known(x: Any) -> Any:
 # --- Of probabilities ----------------------------------------------------------------------------
 
 
+@roomy
 def kl_div(x: Any, target: Any, *, log_target: bool = False, reduction: str = "mean") -> Any:
     """target (log(target) - x): x is log probabilities, the target probabilities or their logs.
 
@@ -127,10 +131,11 @@ def kl_div(x: Any, target: Any, *, log_target: bool = False, reduction: str = "m
     Summed over all, the Kullback-Leibler divergence; the reduction "batchmean" divides that by the
     size of the first axis.
     """
+    check_real("kl_div", x, target)
     same_shapes("kl_div", x, target)
     loss = ew.exp(target) * (target - x) if log_target else xlogy(target, target) - target * x
     if reduction == "batchmean":
-        return red.sum(loss) / x.shape[0]
+        return red.sum(loss) / (x.shape[0] if x.ndim else 1)
     return reduce_loss(loss, reduction)
 
 
@@ -143,12 +148,14 @@ def binary_cross_entropy(
         (...), (...), weight (...) -> (...).
     Better conditioned is `binary_cross_entropy_with_logits`.
     """
+    check_real("binary_cross_entropy", x, target)
     same_shapes("binary_cross_entropy", x, target)
     yes, no = ew.at_least(ew.log(x), -100), ew.at_least(ew.log1p(-x), -100)
     loss = -(target * yes + (1 - target) * no)
     return reduce_loss(loss if weight is None else loss * weight, reduction)
 
 
+@roomy
 def nll_loss(
     logp: Any,
     target: Any,
@@ -165,6 +172,7 @@ def nll_loss(
     `weight` (C,) multiplies each class, and the mean divides by the weights' sum. Positions whose
     index is `ignore_index` give 0 and do not count. Raises for an index outside 0..C-1.
     """
+    check_real("nll_loss", logp)
     if target.dtype.kind not in "iu":
         raise DtypeError(f"nll_loss: the target is class indices, not {target.dtype}")
     axis = normalize_axis(axis, logp.ndim)
@@ -177,6 +185,7 @@ def nll_loss(
     return reduce_loss(where(used, -picked * share, 0), reduction, red.sum(share))
 
 
+@roomy
 def multilabel_soft_margin_loss(
     x: Any, target: Any, *, weight: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -221,9 +230,10 @@ def margin_ranking_loss(
     Shapes: (...), (...), (...) -> () if reduction != "none"; (...), (...), (...) -> (...).
     """
     same_shapes("margin_ranking_loss", a, b)
-    return reduce_loss(ew.at_least(margin - _signs(target, a) * (a - b), 0), reduction)
+    return reduce_loss(ew.at_least(margin - _signs(target, a) * difference(a, b), 0), reduction)
 
 
+@roomy
 def multi_margin_loss(
     x: Any,
     target: Any,
@@ -249,6 +259,7 @@ def multi_margin_loss(
     )
 
 
+@roomy
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,
@@ -274,6 +285,7 @@ def triplet_margin_loss(
     return reduce_loss(ew.at_least(margin + near - far, 0), reduction)
 
 
+@roomy
 def cosine_embedding_loss(
     a: Any, b: Any, target: Any, *, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.graph import apply
 from chainrule.op import Detach
-from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
+from chainrule.ops.complex import squared_size
 from chainrule.ops.composite import standardized
 from chainrule.ops.shaping import reshape
 
@@ -80,7 +80,7 @@ def batch_norm(
     if count < 2:
         raise ShapeError(f"batch_norm: training needs 2 elements a channel; x is {tuple(x.shape)}")
     centered = x - red.mean(x, axis=axes, keepdims=True)
-    var = red.mean(ew.square(centered), axis=axes, keepdims=True)
+    var = red.mean(squared_size(centered), axis=axes, keepdims=True)
     moved = [
         _moved(running_mean, red.mean(x, axis=axes), momentum),
         _moved(running_var, reshape(var, (-1,)) * (count / (count - 1)), momentum),

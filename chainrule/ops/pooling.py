@@ -18,7 +18,7 @@ from chainrule.op import Need, Op, Spec
 from chainrule.ops import reduction as red
 from chainrule.ops.families import Linear
 from chainrule.ops.selection import take, where
-from chainrule.ops.shaping import moveaxis, reshape
+from chainrule.ops.shaping import moveaxis, reshape, roomy
 from chainrule.ops.windows import Sizes, Windows, sizes_of
 
 
@@ -144,7 +144,9 @@ def max_pool2d(
     return _max_pool(x, _windows("max_pool2d", 2, x, kernel, stride, padding, dilation))
 
 
+@roomy
 def _avg_pool(x: Any, windows: Windows, count_include_pad: bool) -> Any:
+    x = red.floating(x)
     total = apply(WindowSum(windows, False), x)
     if count_include_pad:
         return total / math.prod(windows.kernel)
@@ -188,6 +190,7 @@ def avg_pool2d(
     return _avg_pool(x, windows, count_include_pad)
 
 
+@roomy
 def adaptive_avg_pool(x: Any, output_size: Sizes) -> Any:
     """The means of x over a grid of `output_size` cells.
 
@@ -197,6 +200,7 @@ def adaptive_avg_pool(x: Any, output_size: Sizes) -> Any:
     """
     if x.ndim < 3:
         raise ShapeError(f"adaptive_avg_pool: x is (N, C, ...), not {tuple(x.shape)}")
+    x = red.floating(x)
     sizes = sizes_of("adaptive_avg_pool", "output_size", output_size, x.ndim - 2)
     for axis, m in enumerate(sizes, 2):
         x = _cell_means(x, axis, m)

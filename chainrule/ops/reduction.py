@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT, finfo, rounded_once
+from chainrule.dtypes import INEXACT, check_real, finfo, rounded_once
 from chainrule.errors import ShapeError
 from chainrule.graph import apply
 from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.accident import warn_if_paired
+from chainrule.ops.complex import complex_abs, squared_size
 from chainrule.ops.families import BroadcastTo, Linear, accumulator
 from chainrule.ops.selection import where
 from chainrule.ops.shaping import (
@@ -39,13 +40,21 @@ def _reduced(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
     return tuple([n for i, n in enumerate(shape) if i not in axes])
 
 
+def reduced_axes(axis: Axis, ndim: int) -> Shape:
+    """The axes that a reduction goes over. As in NumPy, a number is also reduced along axis 0 or
+    -1, as if along none."""
+    if ndim == 0 and isinstance(axis, int) and axis in (0, -1):
+        return ()
+    return normalize_axes(axis, ndim)
+
+
 def _total(x: Array, axes: Shape, keepdims: bool) -> Any:
     """NumPy's sum, in the dtype of `x`."""
     total = np.add.reduce(x, axis=axes, dtype=accumulator(x.dtype), keepdims=keepdims)
     return total.astype(x.dtype, copy=False)
 
 
-def _floating(x: Any) -> Any:
+def floating(x: Any) -> Any:
     """`x`, as float64 if it holds integers or bools."""
     return x if x.dtype.kind in INEXACT else astype(x, np.float64)
 
@@ -125,11 +134,13 @@ class Extremum(Op):
 
     def eval(self, *xs: Any) -> Any:
         """The extremum; NaN if there is one."""
+        check_real(self.name, xs[0])
         fn = np.maximum if self.largest else np.minimum
         return fn.reduce(xs[0], axis=self.axes, keepdims=self.keepdims)
 
     def spec(self, *xs: Any) -> Spec:
         """The shape without `axes`, which must not be empty."""
+        check_real(self.name, xs[0])
         _check_elements(self.name, xs[0].shape, self.axes)
         return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), xs[0].dtype)
 
@@ -138,17 +149,20 @@ class Extremum(Op):
         return (0, 1)
 
     def share(self, y: Any, x: Any) -> Any:
-        """1 / (number of ties) where `x` is the extremum, 0 elsewhere."""
-        tied = astype(x == spread(y, self.axes, x.shape), x.dtype)
+        """1 / (number of ties) where `x` is the extremum, 0 elsewhere; in a dtype that counts far
+        enough."""
+        tied = astype(x == spread(y, self.axes, x.shape), accumulator(x.dtype))
         return tied / apply(Sum(self.axes, True), tied)
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` to the extremum."""
-        return (spread(g, self.axes, xs[0].shape) * self.share(y, xs[0]),)
+        bar = spread(g, self.axes, xs[0].shape) * self.share(y, xs[0])
+        return (astype(bar, xs[0].dtype),)
 
     def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         """The tangent of the extremum."""
-        return apply(Sum(self.axes, self.keepdims), ts[0] * self.share(y, xs[0]))
+        total = apply(Sum(self.axes, self.keepdims), ts[0] * self.share(y, xs[0]))
+        return astype(total, xs[0].dtype)
 
 
 class Shift(Op):
@@ -278,12 +292,16 @@ class Found(Op):
 
     def eval(self, *xs: Any) -> Any:
         """NumPy's function of that name."""
-        axis = self.axes[0] if self.what.startswith("arg") else self.axes
+        axis: Any = self.axes
+        if self.what.startswith("arg"):
+            check_real(self.what, xs[0])
+            axis = self.axes[0]
         return np.asarray(getattr(np, self.what)(xs[0], axis=axis, keepdims=self.keepdims))
 
     def spec(self, *xs: Any) -> Spec:
         """The shape without `axes`, which must not be empty for a place; bool or int64."""
         if self.what.startswith("arg"):
+            check_real(self.what, xs[0])
             _check_elements(self.what, xs[0].shape, self.axes)
         dtype = np.dtype(bool if self.what in ("any", "all") else np.int64)
         return Spec(_reduced(xs[0].shape, self.axes, self.keepdims), dtype)
@@ -303,7 +321,7 @@ def sum(x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False)
     x = x if dtype is None else astype(x, dtype)
     if axis is None and x.ndim == 2 and x.shape[0] == x.shape[1] > 1:
         warn_if_paired(x)
-    return apply(Sum(normalize_axes(axis, x.ndim), keepdims), x)
+    return apply(Sum(reduced_axes(axis, x.ndim), keepdims), x)
 
 
 def _count(x: Any, axis: Axis) -> int:
@@ -316,7 +334,7 @@ def mean(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    return sum(_floating(x), axis=axis, keepdims=keepdims) / (_count(x, axis) or math.nan)
+    return sum(floating(x), axis=axis, keepdims=keepdims) / (_count(x, axis) or math.nan)
 
 
 def max(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
@@ -324,7 +342,7 @@ def max(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    return apply(Extremum(True, normalize_axes(axis, x.ndim), keepdims), x)
+    return apply(Extremum(True, reduced_axes(axis, x.ndim), keepdims), x)
 
 
 def min(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
@@ -332,7 +350,7 @@ def min(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    return apply(Extremum(False, normalize_axes(axis, x.ndim), keepdims), x)
+    return apply(Extremum(False, reduced_axes(axis, x.ndim), keepdims), x)
 
 
 @roomy
@@ -345,8 +363,8 @@ def prod(x: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
     if dtype is None and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
     x = x if dtype is None else astype(x, dtype)
-    shape = _reduced(x.shape, normalize_axes(axis, x.ndim), keepdims)
-    for a in normalize_axes(axis, x.ndim):
+    shape = _reduced(x.shape, reduced_axes(axis, x.ndim), keepdims)
+    for a in reduced_axes(axis, x.ndim):
         x = _prod_along(x, a)
     return reshape(x, shape)
 
@@ -369,19 +387,16 @@ def var(x: Any, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = 
     """The variance over `axis`: the sum of squared deviations divided by (count - correction).
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
+    Of complex numbers the squared absolute deviations, a real number. Where the correction is not
+    below the count the sum is divided by 0, as in NumPy: infinity, or NaN if nothing deviates.
     """
-    far = _size(x - mean(x, axis=axis, keepdims=True))
-    return sum(ew.square(far), axis=axis, keepdims=keepdims) / _freedom(x, axis, correction)
-
-
-def _size(x: Any) -> Any:
-    """The absolute value of complex numbers; real ones as they are."""
-    return ew.abs(x) if x.dtype.kind == "c" else x
+    far = x - mean(x, axis=axis, keepdims=True)
+    return sum(squared_size(far), axis=axis, keepdims=keepdims) / _freedom(x, axis, correction)
 
 
 def _freedom(x: Any, axis: Axis, correction: float) -> float:
     left = _count(x, axis) - correction
-    return left if left > 0 else math.nan
+    return left if left > 0 else 0.0
 
 
 @roomy
@@ -401,13 +416,10 @@ def logsumexp(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    _, total, shift = shifted(_floating(x), axis=axis)
+    axes = reduced_axes(axis, x.ndim)
+    _, total, shift = shifted(floating(x), axis=axes)
     y = total + shift
-    return (
-        y
-        if keepdims
-        else reshape(y, _reduced(x.shape, normalize_axes(axis, x.ndim), keepdims=False))
-    )
+    return y if keepdims else reshape(y, _reduced(x.shape, axes, keepdims=False))
 
 
 def shifted(x: Any, *, axis: Axis = None) -> tuple[Any, Any, Any]:
@@ -424,14 +436,18 @@ def shifted(x: Any, *, axis: Axis = None) -> tuple[Any, Any, Any]:
     return z, apply(LogSumExp(axes, True), z), shift
 
 
+@roomy
 def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Any:
     """The vector norm of order `ord` (any float, inf and -inf) over `axis`; norm'(0) = 0.
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
+    axis = normalize_axes(axis, x.ndim)
     if ord == 2:
-        return apply(Norm(normalize_axes(axis, x.ndim), keepdims), _floating(_size(x)))
-    size = ew.abs(_floating(x))
+        return apply(Norm(axis, keepdims), floating(complex_abs(x) if x.dtype.kind == "c" else x))
+    size = complex_abs(floating(x))
+    if ord == math.inf and 0 in [x.shape[a] for a in axis]:
+        return sum(size, axis=axis, keepdims=keepdims)  # 0: no element is above it
     if ord == math.inf:
         return max(size, axis=axis, keepdims=keepdims)
     if ord == -math.inf:
@@ -439,7 +455,7 @@ def norm(x: Any, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -
     if ord == 1:
         return sum(size, axis=axis, keepdims=keepdims)
     if ord == 0:
-        return astype(count_nonzero(x, axis=axis, keepdims=keepdims), x.dtype)
+        return astype(count_nonzero(x, axis=axis, keepdims=keepdims), size.dtype)
     if ord < 0:
         return sum(size**ord, axis=axis, keepdims=keepdims) ** (1 / ord)
     return _power(sum(_power(size, ord), axis=axis, keepdims=keepdims), 1 / ord)
@@ -456,7 +472,7 @@ def any(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    return apply(Found("any", normalize_axes(axis, x.ndim), keepdims), x)
+    return apply(Found("any", reduced_axes(axis, x.ndim), keepdims), x)
 
 
 def all(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
@@ -464,7 +480,7 @@ def all(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    return apply(Found("all", normalize_axes(axis, x.ndim), keepdims), x)
+    return apply(Found("all", reduced_axes(axis, x.ndim), keepdims), x)
 
 
 def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
@@ -472,7 +488,7 @@ def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
     Shapes: (*s, axis: n) -> (*s, axis: 1) if keepdims; (*s, axis: n) -> (*s).
     """
-    return apply(Found("count_nonzero", normalize_axes(axis, x.ndim), keepdims), x)
+    return apply(Found("count_nonzero", reduced_axes(axis, x.ndim), keepdims), x)
 
 
 def argmax(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
@@ -492,7 +508,7 @@ def argmin(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
 
 
 def _arg(what: str, x: Any, axis: int | None, keepdims: bool) -> Any:
-    if axis is not None:
+    if axis is not None and (x.ndim or axis not in (0, -1)):
         return apply(Found(what, (normalize_axis(axis, x.ndim),), keepdims), x)
     flat = apply(Found(what, (0,), False), reshape(x, (-1,)))
     return reshape(flat, (1,) * x.ndim) if keepdims else flat

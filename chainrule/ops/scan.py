@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import REAL, result_type, rounded_once
+from chainrule.dtypes import REAL, check_real, result_type, rounded_once
 from chainrule.errors import DtypeError, ShapeError
 from chainrule.graph import apply
 from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Linear, accumulator, sum_to
 from chainrule.ops.selection import take_along_axis
-from chainrule.ops.shaping import Slice, Unslice, astype, concat, normalize_axis, reshape
+from chainrule.ops.shaping import Slice, Unslice, astype, concat, normalize_axis, reshape, roomy
 
 _WHOLE = (None, None, None)
 
@@ -216,6 +216,7 @@ class RunningArg(Op):
 
     def eval(self, *xs: Any) -> Any:
         """Indices, int64."""
+        check_real(self.name, xs[0])
         x: Array = np.moveaxis(xs[0], self.axis, -1)
         fn = np.maximum if self.largest else np.minimum
         top = fn.accumulate(x, axis=-1)
@@ -227,6 +228,7 @@ class RunningArg(Op):
 
     def spec(self, *xs: Any) -> Spec:
         """The input's shape, int64."""
+        check_real(self.name, xs[0])
         return Spec(xs[0].shape, np.dtype(np.int64))
 
     def reads(self, i: int) -> None:
@@ -278,7 +280,9 @@ def _prepared(what: str, x: Any, axis: int | None, dtype: Any) -> tuple[Any, int
     if dtype is None and x.dtype.kind in "biu":
         dtype = np.uint64 if x.dtype.kind == "u" else np.int64
     x = x if x.ndim else reshape(x, (1,))
-    return (x if dtype is None else astype(x, dtype)), _from_end(axis or 0, x.ndim)
+    return (x if dtype is None else astype(x, dtype)), _from_end(
+        0 if axis is None else axis, x.ndim
+    )
 
 
 def _with_initial(y: Any, axis: int, value: int, wanted: bool) -> Any:
@@ -305,6 +309,7 @@ def cumprod(x: Any, axis: int | None = None) -> Any:
     return cumulative_prod(reshape(x, (-1,)) if axis is None else x, axis=axis)
 
 
+@roomy
 def logcumsumexp(x: Any, axis: int) -> Any:
     """log of the running sum of exp(x) along `axis`, without overflow.
 

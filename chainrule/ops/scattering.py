@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chainrule.dtypes import INEXACT, REAL
+from chainrule.dtypes import INEXACT, REAL, check_real
 from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError, TraceError
 from chainrule.graph import Variable, apply, value_of
 from chainrule.op import Need, Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
-from chainrule.ops.families import broadcast_to
+from chainrule.ops.families import accumulator, broadcast_to
 from chainrule.ops.padding import pad
 from chainrule.ops.selection import (
     Take,
@@ -36,6 +36,7 @@ from chainrule.ops.shaping import (
     flatten,
     normalize_axis,
     reshape,
+    roomy,
 )
 
 Reduction = Literal["sum", "prod", "mean", "amax", "amin"]
@@ -221,6 +222,7 @@ class ScatterExtremum(Op):
 
     def eval(self, *xs: Any) -> Any:
         """A new array; NaN where there is one."""
+        check_real(self.name, *xs)
         x, source, places = xs
         out = x.copy()
         (np.maximum if self.largest else np.minimum).at(out, places, source)
@@ -228,6 +230,7 @@ class ScatterExtremum(Op):
 
     def spec(self, *xs: Any) -> Spec:
         """As x."""
+        check_real(self.name, *xs)
         return Spec(xs[0].shape, xs[0].dtype)
 
     def reads(self, i: int) -> tuple[int, ...] | None:
@@ -237,11 +240,13 @@ class ScatterExtremum(Op):
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
         """`g` to those that are the extremum."""
         x, source, places = xs
-        own = astype(x == y, y.dtype)
-        tied = astype(source == apply(Take(0), y, places), y.dtype)
+        wide = accumulator(y.dtype)  # which counts far enough
+        own = astype(x == y, wide)
+        tied = astype(source == apply(Take(0), y, places), wide)
         count = own + apply(TakeAdd(0, tuple(x.shape)), tied, places)
         share = g / (count + (count == 0))
-        return share * own, apply(Take(0), share, places) * tied, None
+        bars = share * own, apply(Take(0), share, places) * tied
+        return *[astype(bar, y.dtype) for bar in bars], None
 
 
 def scatter_reduce(
@@ -265,6 +270,16 @@ def scatter_reduce(
         raise ConfigError(
             f"scatter_reduce: reduce is sum, prod, mean, amax or amin, not {reduce!r}"
         )
+    run = roomy(_reduced) if reduce in ("mean", "prod") else _reduced
+    return run(x, axis, indices, source, reduce, include_self)
+
+
+def _reduced(
+    x: Any, axis: int, indices: Any, source: Any, reduce: Reduction, include_self: bool
+) -> Any:
+    dtype = x.dtype
+    if reduce == "mean" and dtype.kind in "biu":
+        x = astype(x, np.int64)  # a sum may be larger than what its mean fits into
     places, source = _places("scatter_reduce", x, axis, indices, source)
     places, source, old = flatten(places), flatten(source), flatten(x)
     size = (math.prod(x.shape),)
@@ -280,7 +295,7 @@ def scatter_reduce(
         y = old + apply(TakeAdd(0, size), source, places)
         if reduce == "mean":
             y = _divided(y, count + 1 if include_self else where(count == 0, 1, count))
-    return reshape(y, tuple(x.shape))
+    return astype(reshape(y, tuple(x.shape)), dtype)
 
 
 def _divided(y: Any, count: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.dtypes import alike, weakly
+from chainrule.dtypes import alike, float64, weakly
 from chainrule.errors import DtypeError, ShapeError, TraceError, describe
 from chainrule.graph import Variable, apply, value_of
 from chainrule.op import Need, Spec
@@ -30,6 +30,7 @@ class Where(Linear):
     def eval(self, *xs: Any) -> Any:
         """The choice, element by element."""
         condition, a, b = xs
+        _check_holds(a, b)
         try:
             return cast(Any, np.where)(condition, a, b)
         except np.exceptions.DTypePromotionError:  # NumPy knows no such pair with bfloat16
@@ -39,6 +40,7 @@ class Where(Linear):
         """Broadcast shape, promoted dtype."""
         shape = np.broadcast_shapes(*[x.shape for x in xs if isinstance(x, Spec)])
         empty = empties(xs[1:])
+        _check_holds(*empty)
         return Spec(shape, weakly(empty, self.eval(np.empty(0, bool), *empty)).dtype)
 
     def vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
@@ -46,6 +48,14 @@ class Where(Linear):
         a = sum_to(where(xs[0], g, 0), xs[1].shape) if need[1] else None
         b = sum_to(where(xs[0], 0, g), xs[2].shape) if need[2] else None
         return None, a, b
+
+
+def _check_holds(a: Any, b: Any) -> None:
+    """Raise where a whole number beside integers is none of their dtype: NumPy's `where` cuts it to
+    its bits (300 beside uint8 is 44)."""
+    for n, x in ((a, b), (b, a)):
+        if n.__class__ is int and getattr(x, "dtype", float64).kind in "iu":
+            np.array(n, x.dtype)  # raises
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
@@ -132,7 +142,7 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Any:
 
     Shapes: (*s, axis: n), (*i) -> (*i) if axis is None; (*s, axis: n), (*i) -> (*s, axis: *i).
     """
-    if axis is None:
+    if axis is None or (x.ndim == 0 and axis in (0, -1)):  # NumPy takes a number for one element
         x, axis = flatten(x), 0
     return apply(Take(normalize_axis(axis, x.ndim)), x, _integers("take", indices))
 

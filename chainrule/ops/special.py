@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import finfo, rounded_once
+from chainrule.dtypes import check_real, finfo, rounded_once
 from chainrule.errors import ConfigError
 from chainrule.ops import elementwise as ew
+from chainrule.ops.complex import complex_, imag, real
 from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp, exp2, log, log1p, sign
 from chainrule.ops.families import elementwise as op
 from chainrule.ops.selection import where
@@ -45,7 +46,12 @@ def _scipy(name: str) -> Callable[..., Any]:
 
 def _ordered(name: str) -> Callable[..., Any]:
     f = _scipy(name)
-    return lambda n, x: f(np.rint(n) if hasattr(n, "dtype") else float(round(n)), x)
+
+    def fn(n: Any, x: Any) -> Any:
+        check_real(f"the order of {name}", n)
+        return f(np.rint(n) if hasattr(n, "dtype") else float(round(n)), x)
+
+    return fn
 
 
 def _both_zero(a: Any, b: Any) -> Any:
@@ -56,8 +62,8 @@ def _both_zero(a: Any, b: Any) -> Any:
 # fmt: off
 rsqrt    = op(rounded_once(lambda x: 1 / np.sqrt(x)), lambda y: -0.5 * y * y * y, name="rsqrt", singular=True)
 fmod     = op(np.fmod, lambda: 1, lambda a, b: -ew.trunc(a / b))
-fmax     = op(np.fmax, lambda a, b: (a > b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b > a) + 0.5 * (a == b) + ew.isnan(a))
-fmin     = op(np.fmin, lambda a, b: (a < b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b < a) + 0.5 * (a == b) + ew.isnan(a))
+fmax     = op(ew.ordered(np.fmax), lambda a, b: (a > b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b > a) + 0.5 * (a == b) + ew.isnan(a))
+fmin     = op(ew.ordered(np.fmin), lambda a, b: (a < b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b < a) + 0.5 * (a == b) + ew.isnan(a))
 
 lgamma   = op(_scipy("gammaln"), lambda x: digamma(x), name="lgamma", singular=True)
 digamma  = op(_scipy("psi"), lambda x: polygamma(1, x), name="digamma", singular=True)
@@ -169,6 +175,9 @@ def nan_to_num(
     Shapes: (*s) -> (*s).
     Any shape. What is replaced has gradient 0.
     """
+    if x.dtype.kind == "c":  # each part by itself
+        parts = [nan_to_num(part, nan, posinf, neginf) for part in (real(x), imag(x))]
+        return complex_(*parts)
     most = finfo(x.dtype).max
     x = where(ew.isnan(x), nan, x)
     x = where(x == math.inf, most if posinf is None else posinf, x)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import chainrule as cr
+from chainrule.ops.batching import no_examples
 from ops.sample import Array, Sample, apart
 
 X = apart(2, 3, 4)
@@ -322,6 +323,7 @@ COMPOSITE = [
         note="learned mask",
     ),
     case("astype", lambda x: cr.astype(x, np.float64) * 1, X),
+    case("no_examples", lambda x: no_examples((2, 3), x.dtype, [x]), X),
 ]
 
 SAMPLES = [*SHAPING, *SELECTION, *REDUCTION, *CONTRACTION, *COMPOSITE]

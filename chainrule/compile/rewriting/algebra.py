@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.compile.rewriting.rewriter import Rewriter, Rule, is_constant, uniform
+from chainrule.compile.rewriting.rewriter import Rewriter, Rule, is_constant, number, uniform
 from chainrule.compile.rewriting.softmaxes import softmax
 from chainrule.compile.terms.terms import Term
 from chainrule.ops import elementwise as ew
-from chainrule.ops.families import BroadcastTo, Elementwise
+from chainrule.ops.families import BroadcastTo, Elementwise, rows
 from chainrule.ops.selection import Where
 from chainrule.ops.shaping import Astype
 
@@ -126,7 +126,36 @@ def _strong(r: Rewriter, t: Term, xs: tuple[Term, ...]) -> Term | None:
     return r.op(ew.mul, g, d) if plain else None
 
 
+_BEYOND = {
+    "less": ("less_equal", "less"), "less_equal": ("less_equal", "less"),
+    "greater": ("greater", "greater_equal"), "greater_equal": ("greater", "greater_equal"),
+    "equal": ("greater", "less"), "not_equal": ("less_equal", "greater_equal"),
+}  # fmt: skip
+"""What a comparison with a whole number above (or below) all integers of x's dtype is: one with the
+largest (or smallest) of them that always has that answer."""
+_MIRRORED = {
+    "less": "greater", "less_equal": "greater_equal", "greater": "less",
+    "greater_equal": "less_equal", "equal": "equal", "not_equal": "not_equal",
+}  # fmt: skip
+
+
+def _compare(r: Rewriter, t: Term, xs: tuple[Term, ...]) -> Term | None:
+    """A number that x's dtype cannot hold would be cut to its bits: 200 is -56 as an int8."""
+    label = _label(t)
+    for x, c, name in ((*xs, label), (*xs[::-1], _MIRRORED[label])):
+        n = number(c)
+        if n.__class__ is not int or x.dtype.kind not in "iu":
+            continue
+        limits = np.iinfo(x.dtype)
+        if not limits.min <= n <= limits.max:
+            above = n > limits.max
+            edge = r.constant(int(limits.max if above else limits.min))
+            return r.op(rows[_BEYOND[name][not above]], x, edge)
+    return None
+
+
 LABELS: dict[str, Labelled] = {
+    **dict.fromkeys(_BEYOND, _compare),
     "neg": _neg, "positive": _same, "mul": _mul, "div": _div, "add": _add, "sub": _sub,
     "abs": _even, "square": _even, "logical_not": _not, "strong_mul": _strong,
     "exp_diff": softmax,

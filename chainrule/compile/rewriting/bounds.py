@@ -13,10 +13,12 @@ from typing import Any
 from chainrule.compile.loops.views import expanded
 from chainrule.compile.rewriting.rewriter import is_constant
 from chainrule.compile.terms.terms import Program, Term, Terms, in_order
+from chainrule.dtypes import int64
 from chainrule.errors import IndexingError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.reduction import Found
 from chainrule.ops.selection import Index, IndexAdd, Take, TakeAdd, TakeAlong, TakeAlongAdd, Where
+from chainrule.ops.shaping import Astype
 from chainrule.provenance import location
 
 MOST = 60
@@ -34,7 +36,8 @@ def checked(program: Program, terms: Terms) -> tuple[Program, list[str]]:
     if not pairs:
         return program, []
     total: Term | None = None
-    for bit, ((index, n), _) in enumerate(pairs):
+    for bit, ((narrow, n), _) in enumerate(pairs):
+        index = _widened(narrow, terms)
         outside = terms.op(ew.greater_equal, [index, terms.constant(n)])
         if index.dtype.kind == "i":
             low = terms.op(ew.less, [index, terms.constant(-n)])
@@ -45,6 +48,14 @@ def checked(program: Program, terms: Terms) -> tuple[Program, list[str]]:
     assert total is not None
     words = [_words(t, n) for (_, n), t in pairs]
     return Program(program.inputs, (*program.results, total), program.updates), words
+
+
+def _widened(index: Term, terms: Terms) -> Term:
+    """Indices in a dtype that holds every size: a size becomes what it is compared with, and 200
+    is -56 as an int8."""
+    if index.dtype.itemsize == 8:
+        return index
+    return terms.op(Astype(int64), [index])
 
 
 def _indexed(t: Term) -> list[tuple[Term, int]]:

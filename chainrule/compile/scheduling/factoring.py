@@ -195,7 +195,7 @@ def qr(s: Scheduler, t: Term) -> list[list[Stmt]]:
 
 
 def eigh(s: Scheduler, t: Term) -> list[list[Stmt]]:
-    """Eigenvalues and eigenvectors, from the lower triangle, by divide and conquer."""
+    """Eigenvalues and eigenvectors, from one triangle, by divide and conquer."""
     (x,), (w, v) = t.args, s.outputs[t]
     n = x.shape[-1]
     f = Factoring(s, t, v.shape[:-2], v.dtype)
@@ -205,7 +205,7 @@ def eigh(s: Scheduler, t: Term) -> list[list[Stmt]]:
     values = Span(w, whole(w).at((*f.lead, ZERO)), n, "out")
     return f.or_eager([
         f.columns(a, n, n, lambda at: f.element(x, at)),
-        f.call("syevd", "V", "L", n, entire(a, "inout"), n, values,
+        f.call("syevd", "V", "U" if t.op.upper else "L", n, entire(a, "inout"), n, values,  # type: ignore[union-attr]
                entire(work, "out"), work.size, entire(whole_, "out"), whole_.size),
         f.back(whole(v), a, n, n, n),
     ])  # fmt: skip

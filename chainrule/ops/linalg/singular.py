@@ -51,8 +51,10 @@ def _skew(x: Any) -> Any:
 
 
 class Eigh(Op):
-    """Eigenvalues w and eigenvectors V of Hermitian matrices: x = V diag(w) VH."""
+    """Eigenvalues w and eigenvectors V of Hermitian matrices: x = V diag(w) VH. LAPACK reads the
+    lower or the `upper` triangle, and the signs of V depend on which."""
 
+    upper: bool = False
     many = True
     states_jvp = False
 
@@ -62,9 +64,9 @@ class Eigh(Op):
         return "eigh"
 
     def eval(self, *xs: Any) -> Any:
-        """LAPACK's, from the lower triangle."""
+        """LAPACK's, from one triangle."""
         try:
-            return tuple(lapack.eigh(xs[0]))
+            return tuple(lapack.eigh(xs[0], "U" if self.upper else "L"))
         except np.linalg.LinAlgError as cause:
             raise _no_convergence(self.name, xs[0]) from cause
 
@@ -178,7 +180,12 @@ def eigh(x: Any, /) -> EighResult:
     (forward mode cannot tell, and takes the derivative of vectors within a subspace of equal values
     as 0). Seeger et al. 2017, arXiv:1710.08717.
     """
-    return EighResult(*apply(Eigh(), matrices("eigh", x, square=True)))
+    return eigh_of(x, upper=False)
+
+
+def eigh_of(x: Any, *, upper: bool) -> EighResult:
+    """`eigh`, with the triangle that LAPACK reads."""
+    return EighResult(*apply(Eigh(upper), matrices("eigh", x, square=True)))
 
 
 def eigvalsh(x: Any, /) -> Any:
