@@ -5,74 +5,159 @@ Inside, functions call each other without it: it costs a user's call a tenth of 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import wraps
 from importlib import import_module
-from inspect import isfunction, signature
+from inspect import Parameter, isfunction, signature
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakSet
 
+from chainrule.arguments import faults
 from chainrule.errors import ChainruleError, DtypeError, describe, explain
 from chainrule.provenance import is_inside
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_OURS = ("chainrule.ops.", "chainrule.creation", "chainrule.interop.standard")
+_OF_ARRAYS = ("chainrule.ops.", "chainrule.creation", "chainrule.interop.standard")
 """Where functions of arrays are written."""
 
 
-def border(f: Callable[_P, _R]) -> Callable[_P, _R]:
-    """`f` as a public function, whose errors are ours: a list or a number where an array belongs is
-    named as such, an unknown argument is answered with those that there are, or with what PyTorch's
-    is called here. What code of the user's raises is left as it is."""
+def border(
+    f: Callable[_P, _R], name: str | None = None, *, arrays: bool = True, early: bool = False
+) -> Callable[_P, _R]:
+    """`f` as a public function, whose errors are ours and name it (as `name`) and an argument.
+
+    A call that works is not looked at. When one fails, its arguments are compared with what the
+    signature declares: so one mechanism answers a wrong name, a wrong number and a wrong kind of
+    argument, of every function. What code of the user's raises is left as it is. `arrays`: whether
+    what is declared `Any` is an array. `early`: look before the call, where a wrong argument would
+    be noticed only later.
+    """
+    name = name or f.__name__
 
     @wraps(f)
     def bordered(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
+            if early:
+                _check(f, name, arrays, args, kwargs)
             return f(*args, **kwargs)
-        except ChainruleError:
-            raise
-        except (AttributeError, TypeError, ValueError, OverflowError) as cause:
-            error = _misuse(f, [*args, *kwargs.values()], cause)
+        except Exception as cause:
+            error = misuse(f, name, arrays, args, kwargs, cause)
             if error is None:
                 raise
             raise error from cause
 
+    _guarded.add(bordered)
     return bordered
 
 
+_guarded: WeakSet[Any] = WeakSet()
+"""The functions that have a border."""
+
+
 def with_border(namespace: dict[str, Any]) -> None:
-    """Put the border around the functions of ops that a module shows.
+    """Put the border around the functions and classes that a module shows.
 
     They say that they are the module's: `pickle` looks for a function where it says it is.
     """
     for name, f in namespace.items():
-        namespace[name] = public(f, namespace["__name__"])
+        if not name.startswith("_"):
+            namespace[name] = public(f, namespace["__name__"])
 
 
 def public(f: Any, module: str) -> Any:
-    """A function of ops with the border, as one of `module`'s; anything else as it is."""
-    if not (isfunction(f) and f.__module__.startswith(_OURS)):
+    """A function of ours with the border, as one of `module`'s; anything else as it is."""
+    if isinstance(f, type) and f.__module__.startswith("chainrule"):
+        _guard_class(f)
         return f
-    shown = border(f)
+    if not (isfunction(f) and f.__module__.startswith("chainrule")) or f in _guarded:
+        return f
+    arrays = f.__module__.startswith(_OF_ARRAYS)
+    shown = border(f, arrays=arrays, early=not arrays)
     shown.__module__ = module
     return shown
 
 
-def _misuse(f: Callable[..., Any], given: Sequence[Any], cause: Exception) -> Exception | None:
-    """The error for a call with an argument of the wrong kind; None if `cause` is another thing."""
-    error = _respelled(f, str(cause)) or _by_place(f, str(cause))
-    if error is not None or not _raised_inside(cause):
-        return error
-    if not isinstance(cause, AttributeError):
-        return explain(f.__name__, given, cause)
-    inside: list[Any] = [x for xs in given if type(xs) in (list, tuple) for x in xs]
-    for x in [*given, *inside]:
-        if f"'{type(x).__name__}' object" in str(cause) and not hasattr(x, "dtype"):
+_HOT = ("forward", "update", "check", "step", "zero_grad")
+"""Methods that are called in every step, with arguments that are not the user's."""
+
+
+def _guard_class(cls: Any) -> None:
+    """Put the border around what makes objects of a class, and around its methods, once."""
+    if cls.__name__ == "Value" or issubclass(cls, Exception | tuple):
+        return  # numbers are made in each step; what goes wrong there is told there
+    arrays = cls.__name__ == "Tensor"
+    for name, f in list(vars(cls).items()):
+        if not isfunction(f) or f in _guarded or len(signature(f).parameters) < 2:
+            continue
+        if name == "__init__":
+            setattr(cls, name, border(f, cls.__name__, arrays=arrays, early=not arrays))
+        elif not name.startswith("_") and name not in _HOT:
+            setattr(cls, name, border(f, arrays=arrays))
+
+
+def _check(
+    f: Callable[..., Any],
+    name: str,
+    arrays: bool,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> None:
+    """Raise for the first argument that is not of its declared kind."""
+    try:
+        given = signature(f).bind(*args, **kwargs).arguments
+    except TypeError:
+        raise DtypeError(_unbound(f, name, args, kwargs)) from None
+    fault = next(faults(f, given, arrays=arrays), None)
+    if fault is not None:
+        raise DtypeError(f"{name}: {fault[1]}{_instead(name, fault[0], given)}")
+
+
+def misuse(
+    f: Callable[..., Any],
+    name: str,
+    arrays: bool,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    cause: Exception,
+) -> Exception | None:
+    """The error for a call that failed because of its arguments; None if `cause` says it all."""
+    try:
+        given = signature(f).bind(*args, **kwargs).arguments
+    except TypeError:
+        return DtypeError(_unbound(f, name, args, kwargs))
+    if not _raised_inside(cause):
+        return None
+    if isinstance(cause, ChainruleError) and _names(cause, name):
+        return None
+    try:
+        _check(f, name, arrays, args, kwargs)
+    except DtypeError as error:
+        return type(cause)(*error.args) if isinstance(cause, ChainruleError) else error
+    if isinstance(cause, ChainruleError):
+        return _renamed(cause, name)
+    values = [x for k, x in given.items() if k != "self"]
+    if isinstance(cause, AttributeError):
+        plain = [k for k, x in given.items() if _lacks(x, cause.obj)]
+        if plain:
             return DtypeError(
-                f"{f.__name__} takes tensors and arrays, not {describe(x)}: use tensor(...)"
+                f"{name} takes tensors and arrays, not {describe(cause.obj)} as {plain[0]}: use "
+                "tensor(...)"
             )
-    return explain(f.__name__, given, TypeError(str(cause)))
+    return explain(name, values, cause)
+
+
+def _names(cause: ChainruleError, name: str) -> bool:
+    """Whether the error begins with that name."""
+    said = str(cause)
+    return said.startswith(name) and not said[len(name) :][:1].isidentifier()
+
+
+def _lacks(x: Any, plain: Any) -> bool:
+    """Whether `plain` is `x` or an element of it, and no array."""
+    inside = any(each is plain for each in x) if isinstance(x, list | tuple) else False
+    return not hasattr(plain, "dtype") and (x is plain or inside)
 
 
 def _raised_inside(cause: Exception) -> bool:
@@ -83,28 +168,68 @@ def _raised_inside(cause: Exception) -> bool:
     return at is None
 
 
-def _respelled(f: Callable[..., Any], said: str) -> DtypeError | None:
-    """The error for a call of `f` with an argument in another spelling, None if it is not that."""
-    found = re.search(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", said)
-    if found is None or found[1] != f.__name__:
-        return None
-    names = [name for name in signature(f).parameters if name != "self"]
-    ours, hint = ARGUMENTS.get(found[2], ("", ""))
-    advice = f"write {hint}" if ours in names else f"it takes {', '.join(names)}"
-    return DtypeError(f"{found[1]} has no argument '{found[2]}': {advice}")
+def _renamed(cause: ChainruleError, name: str) -> ChainruleError:
+    """An error of a function that another, called `name`, has called: under that one's name."""
+    head, _, rest = str(cause).partition(": ")
+    error = copy(cause)
+    error.args = (f"{name}: {rest if head.isidentifier() and rest else cause}",)
+    return error
 
 
-def _by_place(f: Callable[..., Any], said: str) -> DtypeError | None:
-    """The error for a call of `f` with more arguments than it takes by their place, None if it is
-    not that."""
-    found = re.search(r"(\w+)\(\) takes .*positional arguments? but \d+ (was|were) given", said)
-    if found is None or found[1] != f.__name__:
-        return None
+def _unbound(
+    f: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> str:
+    """What to say of a call whose arguments do not fit the signature of `f`."""
     named = [p for p in signature(f).parameters.values() if p.name != "self"]
-    settings = [f"{p.name}=" for p in named if p.kind is p.KEYWORD_ONLY]
-    places = [p.name for p in named if p.kind is not p.KEYWORD_ONLY]
-    advice = f"give the others by name: {', '.join(settings)}" if settings else "leave out the rest"
-    return DtypeError(f"{f.__name__} takes only {', '.join(places)} by place; {advice}")
+    places = [p for p in named if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    words = [p.name for p in named if p.kind is not p.POSITIONAL_ONLY]
+    for word in kwargs:
+        if word not in words:
+            return f"{name} has no argument '{word}': {_respelled(word, [p.name for p in named])}"
+    count = len(args) - ("self" in signature(f).parameters)
+    if count > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in named):
+        settings = [f"{p.name}=" for p in named if p.kind is p.KEYWORD_ONLY]
+        advice = "give the others by name: " + ", ".join(settings) if settings else "leave out the rest"
+        shape = "shape" in [p.name for p in places[:1]] and all(isinstance(x, int) for x in args)
+        if shape:
+            advice = f"a shape is one argument, {tuple(args)}"
+        taken = ", ".join(p.name for p in places) or "nothing"
+        return f"{name} takes only {taken} by place; {advice}"
+    twice = [p.name for p in places[:count] if p.name in kwargs]
+    if twice:
+        return f"{name} got its argument '{twice[0]}' twice, by place and by name"
+    missing = [p.name for p in [*places[count:], *named] if p.name not in kwargs and _needed(p)]
+    return f"{name} needs its argument '{missing[0]}': it takes {', '.join(p.name for p in named)}"
+
+
+def _needed(p: Parameter) -> bool:
+    return p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+
+
+def _respelled(word: str, names: Sequence[str]) -> str:
+    """What to write for an argument that a function with the arguments `names` lacks."""
+    ours, hint = ARGUMENTS.get(word, ("", ""))
+    if ours in names:
+        return f"write {hint}"
+    return LACKING.get(word, f"it takes {', '.join(names)}" if names else "it takes none")
+
+
+def _instead(name: str, argument: str, given: Mapping[str, Any]) -> str:
+    """What to write where a shape was given as several arguments."""
+    first = next(iter(given), None)
+    if argument != "dtype" or first != "shape" or not isinstance(given["dtype"], int):
+        return ""
+    return f"; a shape is one argument, as in {name}({(given['shape'], given['dtype'])})"
+
+
+def wrong_arguments(op: Any, count: int, words: Iterable[str]) -> DtypeError:
+    """The error for a call of an op, which takes arrays by place, with others."""
+    word = next(iter(words), None)
+    if word is None:
+        arrays = "1 array" if op.takes == 1 else f"{op.takes} arrays"
+        return DtypeError(f"{op} takes {arrays}, not {count}; nothing is written to an `out`")
+    hint = LACKING.get(word, "it takes arrays, by place")
+    return DtypeError(f"{op} has no argument '{word}': {hint}")
 
 
 # --- PyTorch's spellings -------------------------------------------------------------------------
@@ -160,10 +285,33 @@ ARGUMENTS: dict[str, tuple[str, str]] = {
     "ddof": ("correction", "correction="),
     "input": ("x", "x="), "kernel_size": ("kernel", "kernel="), "num_groups": ("groups", "groups="),
     "negative_slope": ("slope", "slope="), "min_val": ("low", "low="), "max_val": ("high", "high="),
-    "is_causal": ("causal", "causal="), "attn_mask": ("mask", "mask="),
+    "is_causal": (
+        "causal", "causal=, which looks back from the last key; PyTorch's looks back from the first "
+        "one, which differs where there are not as many queries as keys"
+    ),
+    "attn_mask": ("mask", "mask="), "p": ("ord", "ord="), "lambd": ("threshold", "threshold="),
+    "end": ("stop", "stop="), "steps": ("num", "num="), "index": ("indices", "indices="),
+    "src": ("source", "source="), "size": ("shape", "shape="), "other": ("b", "b="),
+    "num_classes": ("classes", "classes="), "chunks": ("count", "count="),
+    "maxnorm": ("limit", "limit="), "diagonal": ("k", "k="), "in_dims": ("in_axes", "in_axes="),
+    "out_dims": ("out_axes", "out_axes="), "var": ("variance", "variance="),
     "normalized_shape": ("weight", "nothing: it is the last axis, and weight= has its shape"),
 }
 """For an argument of PyTorch's (or NumPy's) functions: which it is here, and what to write."""
+LACKING: dict[str, str] = {
+    "inplace": "nothing is changed in place; use the result",
+    "out": "nothing is changed in place; use the result",
+    "requires_grad": "call requires_grad_() on the result",
+    "rounding_mode": "write cr.floor_divide(a, b), or cr.trunc(a / b)",
+    "alpha": "multiply first, as in a + alpha * b", "beta": "write cr.softplus(beta * x) / beta",
+    "start_dim": "write cr.reshape(x, shape)", "end_dim": "write cr.reshape(x, shape)",
+    "ceil_mode": "sizes are rounded down; pad first", "decimals": "write cr.round(x * 10**d) / 10**d",
+    "dtype": "use astype(dtype)", "padding_idx": "multiply by a mask",
+    "size_average": "write reduction=", "reduce": "write reduction=",
+    "foreach": "leave it out", "fused": "leave it out: compile the step with cr.jit",
+    "device_type": _NOWHERE, "device": _NOWHERE,
+}
+"""What to do about an argument of PyTorch's that has no counterpart."""
 _PARTS = ("nn.functional", "linalg", "fft", "special", "nn", "optim", "explain")
 """Parts of the package in which a name may stand that was looked for in the package itself."""
 # fmt: on

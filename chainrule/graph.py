@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from chainrule import watch
+from chainrule.border import wrong_arguments
 from chainrule.dtypes import INEXACT, weakly
 from chainrule.errors import explain
 from chainrule.node import Extra, Node, Variable
@@ -67,13 +68,15 @@ class _Quiet(threading.local):
 _quiet = _Quiet()
 
 
-def apply(op: Op, *xs: Any) -> Any:
+def apply(op: Op, *xs: Any, **unknown: Any) -> Any:
     """The one door: compute `op` on `xs`, and record it if one of them needs a gradient.
 
     Only arrays and numbers in: an array out. A variable among them: a variable out. A placeholder
     (a variable whose value is a `Spec`) among them: a placeholder out. A tuple of those where
     `op.many`. This is the path of every op: it is written out flat, because each call counts.
     """
+    if unknown or ((takes := op.takes) and takes != len(xs)):
+        raise wrong_arguments(op, len(xs), unknown)
     if (outer := around.get()) is not None:
         return _through(outer, op, xs)
     values: list[Any] = []

@@ -616,10 +616,8 @@ class Tensor(Variable):
         return selection.clip(self, min, max)
 
 
-for _name in ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var"):
-    setattr(Tensor, _name, border(getattr(Tensor, _name)))  # who writes dim= is told of axis=
-for _name in ("__matmul__", "__rmatmul__", "clip"):
-    setattr(Tensor, _name, border(getattr(Tensor, _name)))  # who gives a list, of tensor()
+for _name in ("__matmul__", "__rmatmul__"):
+    setattr(Tensor, _name, border(getattr(Tensor, _name), _name.strip("_")))
 bind(Tensor)
 _ALIAS = Alias()
 

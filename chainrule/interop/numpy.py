@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.border import misuse
 from chainrule.dtypes import holds_numbers
 from chainrule.errors import DtypeError, GradientError, describe
 from chainrule.graph import Variable, variable
@@ -140,12 +141,15 @@ def _called(what: str, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any
     """`call` on these arguments; an error that names the ones that it does not take."""
     try:
         return call(*args, **kwargs)
-    except TypeError as cause:
+    except Exception as cause:
         try:
             inspect.signature(call).bind(*args, **kwargs)
         except TypeError:
             raise _refused(what, call, args, kwargs) from cause
-        raise
+        error = misuse(call, what, True, args, kwargs, cause)
+        if error is None:
+            raise
+        raise error from cause
 
 
 def _refused(what: str, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> DtypeError:

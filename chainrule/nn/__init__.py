@@ -1,5 +1,6 @@
 """Modules: functions with parameters. PyTorch's names and defaults."""
 
+from chainrule.border import with_border as _with_border
 from chainrule.nn import functional, init
 from chainrule.nn.checkpointed import Checkpoint
 from chainrule.nn.layers import (
@@ -39,3 +40,5 @@ __all__ = [
     "functional",
     "init",
 ]
+
+_with_border(globals())

@@ -1,5 +1,6 @@
 """Optimizers, learning-rate schedules, clipping. PyTorch's words, defaults and numbers."""
 
+from chainrule.border import with_border as _with_border
 from chainrule.optim.accumulate import Accumulation, Micro, accumulate
 from chainrule.optim.clip import clip_grad_norm, clip_grad_value
 from chainrule.optim.optimizer import Optimizer
@@ -34,3 +35,5 @@ __all__ = [
     "clip_grad_norm",
     "clip_grad_value",
 ]
+
+_with_border(globals())
