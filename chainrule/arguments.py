@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
-from chainrule.errors import describe
+from chainrule.errors import describe, explain
 
 Kind = Any
 """An annotation: a class, a union, a generic alias, or `Array`."""
@@ -205,6 +205,24 @@ _WORDS: dict[Any, str] = {
     Dtype: "a dtype of numbers",
 }  # fmt: skip
 _MANY: dict[Any, str] = {int: "integers", float: "numbers", Array: "tensors or arrays"}
+
+
+def explain_arrays(op: Any, xs: Sequence[Any], cause: Exception) -> Exception:
+    """The error to raise when `op` failed on `xs`, which were to be arrays."""
+    for x in xs:
+        if not _is_array(x):
+            return explain(op, xs, cause, f"{describe(x)} is no tensor, array or number")
+        if isinstance(x, list | tuple) and _is_ragged(x):
+            return explain(op, xs, cause, f"the lists in {describe(x)} differ in length")
+    return explain(op, xs, cause)
+
+
+def _is_ragged(x: Sequence[Any]) -> bool:
+    try:
+        np.asarray(x, dtype=np.complex128)
+    except (TypeError, ValueError):
+        return True
+    return False
 
 
 def words(kind: Kind) -> str:

@@ -5,11 +5,14 @@ Inside, functions call each other without it: it costs a user's call a tenth of 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, isfunction, signature
+from os.path import dirname
+from types import CodeType
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakSet
 
@@ -129,14 +132,15 @@ def misuse(
         return DtypeError(_unbound(f, name, args, kwargs))
     if not _raised_inside(cause):
         return None
-    if isinstance(cause, ChainruleError) and _names(cause, name):
+    named = isinstance(cause, ChainruleError) and _names(cause, name)
+    if named and cause.__cause__ is None:
         return None
     try:
         _check(f, name, arrays, args, kwargs)
     except DtypeError as error:
         return type(cause)(*error.args) if isinstance(cause, ChainruleError) else error
     if isinstance(cause, ChainruleError):
-        return _renamed(cause, name)
+        return None if named else _renamed(cause, name)
     values = [x for k, x in given.items() if k != "self"]
     if isinstance(cause, AttributeError):
         plain = [k for k, x in given.items() if _lacks(x, cause.obj)]
@@ -161,11 +165,22 @@ def _lacks(x: Any, plain: Any) -> bool:
 
 
 def _raised_inside(cause: Exception) -> bool:
-    """Whether no code but ours and NumPy's ran, from the border's call on."""
+    """Whether no code but ours and that of what we call ran, from the border's call on."""
     at = cause.__traceback__
-    while at is not None and is_inside(at.tb_frame.f_code):
+    while at is not None and _is_library(at.tb_frame.f_code):
         at = at.tb_next
     return at is None
+
+
+def _is_library(code: CodeType) -> bool:
+    """Whether this is code of ours, of NumPy's, of SciPy's or of Python's own library."""
+    file = code.co_filename
+    if is_inside(code) or ".pyx" in file or "scipy" in file:
+        return True
+    return file.startswith(_PYTHON) and "-packages" not in file
+
+
+_PYTHON = ("<frozen", dirname(functools.__file__))
 
 
 def _renamed(cause: ChainruleError, name: str) -> ChainruleError:

@@ -85,21 +85,22 @@ _KINDS: tuple[tuple[type[Exception], type[ChainruleError]], ...] = (
     (OverflowError, DtypeError),
     (ValueError, ShapeError),
     (RecursionError, ShapeError),
+    (KeyError, ConfigError),
 )
 
 
-def explain(op: Any, xs: Sequence[Any], cause: Exception) -> Exception:
+def explain(op: Any, xs: Sequence[Any], cause: Exception, reason: str = "") -> Exception:
     """The error to raise when `op` failed on `xs`: names the op, its arguments and the reason.
 
     An error that is already one of ours, or of a kind that says nothing about the arguments
-    (out of memory, say), is returned as it is.
+    (out of memory, say), is returned as it is. `reason` stands in place of what `cause` says.
     """
     if isinstance(cause, ChainruleError):
         return cause
     for kind, ours in _KINDS:
         if isinstance(cause, kind):
             args = ", ".join(describe(x) for x in xs)
-            return ours(f"{op}: cannot be applied to {args}: {_reason(cause)}")
+            return ours(f"{op}: cannot be applied to {args}: {reason or _reason(cause)}")
     return cause
 
 
@@ -107,6 +108,8 @@ def _reason(cause: Exception) -> str:
     """NumPy's reason in one line, without its internal operand jargon."""
     if isinstance(cause, RecursionError):
         return "lists are nested deeper than an array can have axes"
+    if isinstance(cause, KeyError):
+        return f"there is nothing under {cause}"
     text = " ".join(str(cause).split())
     if "could not be broadcast together" in text or "cannot be broadcast to a single" in text:
         return "the shapes do not broadcast (compare them from the right; sizes must match or be 1)"

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from chainrule import watch
+from chainrule.arguments import explain_arrays
 from chainrule.border import wrong_arguments
 from chainrule.dtypes import INEXACT, weakly
-from chainrule.errors import explain
 from chainrule.node import Extra, Node, Variable
 from chainrule.op import Alias, Op, Pick, Spec, open_door
 from chainrule.provenance import user_line
@@ -182,7 +182,7 @@ def _constants(op: Op, xs: Sequence[Any], values: list[Any]) -> None:
         if any(isinstance(v, _ndarray) and v.dtype.kind in "OSU" for v in values):
             raise TypeError("only numbers can be computed with")
     except (TypeError, ValueError) as cause:
-        raise explain(op, xs, cause) from cause
+        raise explain_arrays(op, xs, cause) from cause
 
 
 def _failed(op: Op, values: Sequence[Any], cause: Exception) -> Any:
@@ -190,7 +190,7 @@ def _failed(op: Op, values: Sequence[Any], cause: Exception) -> Any:
     if isinstance(cause, RuntimeError) and "cannot enter context" in str(cause):
         with np.errstate(all="ignore"):  # a signal handler came in the middle of an op
             return op.eval(*values)
-    error = explain(op, values, cause)
+    error = explain_arrays(op, values, cause)
     if error is cause:
         raise cause
     raise error from cause
@@ -263,7 +263,7 @@ def trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
         if "ml_dtypes" in modules and not op.many:
             y = _weak_spec(values, y)
     except Exception as cause:
-        error = explain(op, values, cause)
+        error = explain_arrays(op, values, cause)
         if error is cause:
             raise
         raise error from cause

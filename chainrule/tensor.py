@@ -527,7 +527,15 @@ class Tensor(Variable):
         return shaping.flatten(self)
 
     def transpose(self, *axes: Any) -> Tensor:
-        """NumPy's `permute_dims`; without axes, all in reverse order."""
+        """NumPy's `permute_dims`; without axes, all in reverse order.
+
+        Raises for two axes in their order, which is nothing in NumPy and an exchange in PyTorch.
+        """
+        if axes in ((0, 1), (-2, -1)) and self.ndim == 2:
+            raise ConfigError(
+                f"transpose{axes} of a matrix: PyTorch exchanges the axes, NumPy does nothing; "
+                f"write swapaxes{axes}, or leave it out"
+            )
         return self.permute_dims(*axes) if axes else self.T
 
     def dot(self, b: Any) -> Tensor:
