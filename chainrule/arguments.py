@@ -89,7 +89,7 @@ def _with_arrays(name: str, kind: Kind) -> Kind:
 
 def fits(x: Any, kind: Kind) -> bool:
     """Whether `x` is of that kind. What cannot be decided counts as yes."""
-    if kind is Any or not isinstance(kind, type | UnionType) and get_origin(kind) is None:
+    if kind is Any or (not isinstance(kind, type | UnionType) and get_origin(kind) is None):
         return True
     if type(kind) is UnionType or get_origin(kind) is Union:
         return any(fits(x, k) for k in get_args(kind))
@@ -169,7 +169,8 @@ def _is_array(x: Any) -> bool:
         if isinstance(each, list | tuple):
             if depth == _DEEPEST:
                 return False
-            waiting += [(one, depth + 1) for one in dict(zip(map(id, each), each)).values()]
+            once = {id(one): one for one in each}  # a list that holds itself would not end
+            waiting += [(one, depth + 1) for one in once.values()]
         elif not _is_element(each):
             return False
     return True

@@ -1,4 +1,4 @@
-"""The border of the public functions: what a wrong call is told, PyTorch's spellings included.
+"""The border of the public functions: what a wrong call is told.
 
 Inside, functions call each other without it: it costs a user's call a tenth of a microsecond.
 """
@@ -9,8 +9,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import wraps
-from importlib import import_module
-from inspect import Parameter, isfunction, signature
+from inspect import Parameter, isfunction, ismodule, signature
 from os.path import dirname
 from types import CodeType
 from typing import Any, ParamSpec, TypeVar
@@ -19,6 +18,7 @@ from weakref import WeakSet
 from chainrule.arguments import faults
 from chainrule.errors import ChainruleError, DtypeError, describe, explain
 from chainrule.provenance import is_inside
+from chainrule.spellings import ARGUMENTS, LACKING
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -62,11 +62,16 @@ _guarded: WeakSet[Any] = WeakSet()
 def with_border(namespace: dict[str, Any]) -> None:
     """Put the border around the functions and classes that a module shows.
 
-    They say that they are the module's: `pickle` looks for a function where it says it is.
+    Completions show these, and no helpers. They say that they are the module's: `pickle` looks for a function where it says it is.
     """
     for name, f in namespace.items():
         if not name.startswith("_"):
             namespace[name] = public(f, namespace["__name__"])
+    shown = namespace.get("__all__") or [
+        n for n, x in namespace.items() if not (n.startswith("_") or ismodule(x))
+    ]
+    if "__dir__" not in namespace:
+        namespace["__dir__"] = lambda: sorted({*shown} - {"annotations"})
 
 
 def public(f: Any, module: str) -> Any:
@@ -204,7 +209,9 @@ def _unbound(
     count = len(args) - ("self" in signature(f).parameters)
     if count > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in named):
         settings = [f"{p.name}=" for p in named if p.kind is p.KEYWORD_ONLY]
-        advice = "give the others by name: " + ", ".join(settings) if settings else "leave out the rest"
+        advice = (
+            "give the others by name: " + ", ".join(settings) if settings else "leave out the rest"
+        )
         shape = "shape" in [p.name for p in places[:1]] and all(isinstance(x, int) for x in args)
         if shape:
             advice = f"a shape is one argument, {tuple(args)}"
@@ -245,160 +252,3 @@ def wrong_arguments(op: Any, count: int, words: Iterable[str]) -> DtypeError:
         return DtypeError(f"{op} takes {arrays}, not {count}; nothing is written to an `out`")
     hint = LACKING.get(word, "it takes arrays, by place")
     return DtypeError(f"{op} has no argument '{word}': {hint}")
-
-
-# --- PyTorch's spellings -------------------------------------------------------------------------
-
-_NOWHERE = "leave it out: everything is on the CPU"
-# fmt: off
-METHODS: dict[str, str] = {
-    "view": "x.reshape(shape)", "view_as": "x.reshape(y.shape)", "reshape_as": "x.reshape(y.shape)",
-    "permute": "x.permute_dims(axes)", "t": "x.T", "swapdims": "x.swapaxes(axis1, axis2)",
-    "movedim": "cr.moveaxis(x, source, destination)", "unsqueeze": "cr.expand_dims(x, axis)",
-    "expand": "cr.broadcast_to(x, shape)", "expand_as": "cr.broadcast_to(x, y.shape)",
-    "repeat": "cr.tile(x, counts)", "repeat_interleave": "cr.repeat(x, counts)",
-    "unbind": "cr.unstack(x, axis=axis)", "clone": "x.copy()", "clamp": "x.clip(min, max)",
-    "clamp_min": "x.clip(min)", "clamp_max": "x.clip(max=max)", "unique": "cr.unique_values(x)",
-    "mm": "x @ w", "mv": "x @ w", "bmm": "x @ w", "amax": "x.max(axis)", "amin": "x.min(axis)",
-    "eq": "x == y", "ne": "x != y", "lt": "x < y", "le": "x <= y", "gt": "x > y", "ge": "x >= y",
-    "true_divide": "x / y", "absolute": "cr.abs(x)", "inverse": "cr.linalg.inv(x)",
-    "pinverse": "cr.linalg.pinv(x)", "vdot": "cr.vecdot(x, y)",
-    "to": "x.astype(dtype)", "type": "x.astype(dtype)", "type_as": "x.astype(y.dtype)",
-    "half": "x.astype(cr.float16)", "float": "x.astype(cr.float32)",
-    "double": "x.astype(cr.float64)", "int": "x.astype(cr.int32)", "long": "x.astype(cr.int64)",
-    "bool": "x.astype(cr.bool)", "bfloat16": "x.astype(cr.bfloat16)",
-    "numel": "x.size", "nelement": "x.size", "dim": "x.ndim", "ndimension": "x.ndim",
-    "element_size": "x.dtype.itemsize", "is_floating_point": "x.dtype.kind == 'f'",
-    "is_complex": "x.dtype.kind == 'c'", "grad_fn": "x.node",
-    "new_zeros": "cr.zeros(shape, x.dtype)", "new_ones": "cr.ones(shape, x.dtype)",
-    "new_full": "cr.full(shape, value, x.dtype)", "new_tensor": "cr.tensor(data, x.dtype)",
-    "zero_": "x = cr.zeros_like(x)", "fill_": "x = cr.full_like(x, value)", "copy_": "x = y.copy()",
-}
-"""What to write for a method of PyTorch's tensors; a test runs each."""
-FUNCTIONS: dict[str, str] = {
-    "cat": "cr.concat(xs, axis=axis)", "concatenate": "cr.concat(xs, axis=axis)",
-    "array": "cr.tensor(data)", "as_tensor": "cr.asarray(data)", "from_numpy": "cr.asarray(data)",
-    "transpose": "cr.swapaxes(x, axis1, axis2)",
-    "rand": "cr.Generator(seed).uniform(shape)", "randn": "cr.Generator(seed).normal(shape)",
-    "randint": "cr.Generator(seed).integers(low, high, shape)",
-    "randperm": "cr.Generator(seed).permutation(n)",
-    "float": "cr.float32", "double": "cr.float64", "half": "cr.float16", "int": "cr.int32",
-    "long": "cr.int64", "arcsin": "cr.asin(x)", "arccos": "cr.acos(x)", "arctan": "cr.atan(x)",
-    "arctan2": "cr.atan2(y, x)", "power": "cr.pow(x, y)",
-}
-"""What to write for a function of PyTorch's or NumPy's, besides those above; a test runs each."""
-LEFT_OUT: dict[str, str] = {
-    "cuda": _NOWHERE, "cpu": _NOWHERE, "mps": _NOWHERE, "xpu": _NOWHERE, "pin_memory": _NOWHERE,
-    "is_cuda": "x.device is always 'cpu'", "get_device": "x.device is always 'cpu'",
-    "contiguous": "leave it out: no result depends on how an array lies in memory",
-    "is_contiguous": "leave it out: no result depends on how an array lies in memory",
-}
-"""What to do about those for which nothing is to be written."""
-ARGUMENTS: dict[str, tuple[str, str]] = {
-    "dim": ("axis", "axis="), "dims": ("axis", "axis="), "keepdim": ("keepdims", "keepdims="),
-    "unbiased": ("correction", "correction=1 for unbiased=True, correction=0 for False"),
-    "ddof": ("correction", "correction="),
-    "input": ("x", "x="), "kernel_size": ("kernel", "kernel="), "num_groups": ("groups", "groups="),
-    "negative_slope": ("slope", "slope="), "min_val": ("low", "low="), "max_val": ("high", "high="),
-    "is_causal": (
-        "causal", "causal=, which looks back from the last key; PyTorch's looks back from the first "
-        "one, which differs where there are not as many queries as keys"
-    ),
-    "attn_mask": ("mask", "mask="), "p": ("ord", "ord="), "lambd": ("threshold", "threshold="),
-    "end": ("stop", "stop="), "steps": ("num", "num="), "index": ("indices", "indices="),
-    "src": ("source", "source="), "size": ("shape", "shape="), "other": ("b", "b="),
-    "num_classes": ("classes", "classes="), "chunks": ("count", "count="),
-    "maxnorm": ("limit", "limit="), "diagonal": ("k", "k="), "in_dims": ("in_axes", "in_axes="),
-    "out_dims": ("out_axes", "out_axes="), "var": ("variance", "variance="),
-    "normalized_shape": ("weight", "nothing: it is the last axis, and weight= has its shape"),
-}
-"""For an argument of PyTorch's (or NumPy's) functions: which it is here, and what to write."""
-LACKING: dict[str, str] = {
-    "inplace": "nothing is changed in place; use the result",
-    "out": "nothing is changed in place; use the result",
-    "requires_grad": "call requires_grad_() on the result",
-    "rounding_mode": "write cr.floor_divide(a, b), or cr.trunc(a / b)",
-    "alpha": "multiply first, as in a + alpha * b", "beta": "write cr.softplus(beta * x) / beta",
-    "start_dim": "write cr.reshape(x, shape)", "end_dim": "write cr.reshape(x, shape)",
-    "ceil_mode": "sizes are rounded down; pad first", "decimals": "write cr.round(x * 10**d) / 10**d",
-    "dtype": "use astype(dtype)", "padding_idx": "multiply by a mask",
-    "size_average": "write reduction=", "reduce": "write reduction=",
-    "foreach": "leave it out", "fused": "leave it out: compile the step with cr.jit",
-    "device_type": _NOWHERE, "device": _NOWHERE,
-}
-"""What to do about an argument of PyTorch's that has no counterpart."""
-_PARTS = ("nn.functional", "linalg", "fft", "special", "nn", "optim", "explain")
-"""Parts of the package in which a name may stand that was looked for in the package itself."""
-# fmt: on
-
-
-def no_attribute(x: Any, name: str) -> AttributeError:
-    """The error for a method or attribute that a tensor lacks, with what to write if it is known.
-
-    Known are PyTorch's spellings, and functions of ours that are no methods.
-    """
-    said = f"'{type(x).__name__}' object has no attribute '{name}'"
-    hint = None if name.startswith("_") else _method(name)
-    if hint is None:
-        return AttributeError(said, name=name, obj=x)  # Python adds names that are similar
-    return AttributeError(f"{said}: {hint}")
-
-
-class Elsewhere:
-    """What a class holds under a name that it lacks: asking for it raises, with what to write.
-
-    A `__getattr__` would do the same for every name, and make each look at any attribute slower,
-    those that are there included.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, x: Any, cls: type) -> Any:
-        raise no_attribute(cls if x is None else x, self.name)
-
-
-def put_elsewhere(cls: type, names: Iterable[str]) -> None:
-    """Let `cls` say what to write for those of `names`, and for `name_`, that it does not have."""
-    for name in [*METHODS, *LEFT_OUT, *names]:
-        if name[0] == "_" or not name.isidentifier() or not name.islower():
-            continue  # a module or a class
-        for spelling in (name, f"{name}_"):
-            if not hasattr(cls, spelling):
-                setattr(cls, spelling, Elsewhere(spelling))
-
-
-def no_function(name: str) -> AttributeError:
-    """The error for a function that `chainrule` lacks, with what to write if it is known.
-
-    Known are PyTorch's and NumPy's spellings, and what stands in a part of the package.
-    """
-    said = f"module 'chainrule' has no attribute '{name}'"
-    hint = None if name.startswith("_") else _function(name)
-    return AttributeError(f"{said}: {hint}" if hint else said)
-
-
-def _function(name: str) -> str | None:
-    if name in LEFT_OUT:
-        return LEFT_OUT[name]
-    for table in (FUNCTIONS, METHODS):
-        if name in table:
-            return f"write {table[name]}"
-    for part in _PARTS:
-        found = vars(import_module(f"chainrule.{part}")).get(name)
-        if getattr(found, "__module__", "").startswith("chainrule"):
-            return f"write cr.{part}.{name}"
-    return None
-
-
-def _method(name: str) -> str | None:
-    if name in LEFT_OUT:
-        return LEFT_OUT[name]
-    if name in METHODS:
-        return f"write {METHODS[name]}"
-    for home, shown in (("chainrule", "cr"), ("chainrule.linalg", "cr.linalg")):
-        if name in import_module(home).__all__:
-            return f"it is a function: write {shown}.{name}(x, ...)"
-    if name.endswith("_") and (there := _method(name[:-1])) is not None:
-        return f"nothing is changed in place; {there}, and use the result"
-    return None

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from sys import getrefcount
 from typing import Any, TypeGuard, cast, final
 
 import numpy as np
 
 from chainrule import derive, graph, watch
-from chainrule.border import Elsewhere, border
+from chainrule.border import border
 from chainrule.dtypes import DEVICE, INEXACT, check_device, holds_numbers, result_type
 from chainrule.errors import (
     WITHOUT_NUMBERS,
@@ -32,6 +33,8 @@ from chainrule.ops import contraction, reduction, selection, shaping
 from chainrule.ops import elementwise as ew
 from chainrule.ops.scattering import index_put
 from chainrule.ops.shaping import Axis
+from chainrule.spellings import Elsewhere
+from chainrule.unheld import references_of_unheld
 
 FLOAT = np.dtype(np.float32)
 """The dtype of Python floats."""
@@ -45,8 +48,21 @@ _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 """Kinds of dtypes in the order in which each can hold those before it."""
 
 
+class _Shown(type):
+    """The class of `Tensor`, which shows in completions only what users may call."""
+
+    def __dir__(cls) -> list[str]:
+        return [n for n in super().__dir__() if _is_shown(cls, n)]
+
+
+def _is_shown(cls: type, name: str) -> bool:
+    """Whether a name of the class is neither private nor there for the sake of an error."""
+    private = name.startswith("_") and not name.startswith("__")
+    return not (private or isinstance(vars(cls).get(name), Elsewhere))
+
+
 @final
-class Tensor(Variable):
+class Tensor(Variable, metaclass=_Shown):
     """An n-dimensional array with a place in a graph.
 
     `Tensor(data, dtype=None, requires_grad=False)` copies `data` (a number, nested lists, an array,
@@ -111,6 +127,13 @@ class Tensor(Variable):
         """Whether a gradient flows to or through this tensor."""
         return self.node is not None and self.node.needs
 
+    @requires_grad.setter
+    def requires_grad(self, on: bool) -> None:
+        if not isinstance(cast(object, on), bool | np.bool_):
+            raise DtypeError(f"requires_grad is True or False, not {describe(on)}")
+        if bool(on) != self.requires_grad:
+            self.requires_grad_(bool(on))
+
     @property
     def is_leaf(self) -> bool:
         """Whether this was not computed by a recorded op."""
@@ -148,6 +171,10 @@ class Tensor(Variable):
 
     @grad.setter
     def grad(self, new: Tensor | None) -> None:
+        if new is not None and not isinstance(cast(object, new), Tensor):
+            if not isinstance(cast(object, new), np.ndarray):
+                raise DtypeError(f"grad is a tensor or None, not {describe(new)}")
+            new = asarray(new, self.dtype)
         if new is not None and new.shape != self.shape:
             raise ShapeError(f"grad: the gradient of {self.shape} cannot have shape {new.shape}")
         if new is not None and not self.requires_grad:
@@ -156,6 +183,10 @@ class Tensor(Variable):
             _touch(self)
         if self.node is not None and (new is not None or self.node.extra is not None):
             self._extra().grad = new
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
 
     def _extra(self) -> Extra:
         node = self._node("this")
@@ -299,7 +330,7 @@ class Tensor(Variable):
         return array.copy() if copy else array
 
     def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if not isinstance(vars(Tensor).get(n), Elsewhere)]
+        return [n for n in super().__dir__() if _is_shown(Tensor, n)]
 
     # --- other libraries, in the words of `chainrule.interop`
 
@@ -468,6 +499,12 @@ class Tensor(Variable):
     def __setitem__(self, key: Any, values: Any) -> None:
         """This tensor gets a new array and a new place in the graph; what was computed from the old
         one keeps that. The rest is `index_put`'s."""
+        if getrefcount(self) <= _UNHELD:
+            raise ConfigError(
+                "this assignment would be lost: it changes a new tensor that nothing holds, for "
+                "x.data, x.detach(), x[i] and x.T share no memory with x. Write x[i, j] = value, or "
+                "for a parameter, within no_grad(), p[i] = value"
+            )
         if self.requires_grad and self.is_leaf and is_recording():
             raise GradientError(
                 f"assigning to a part of a leaf that requires a gradient ({describe(self.value)}): "
@@ -627,6 +664,7 @@ class Tensor(Variable):
 for _name in ("__matmul__", "__rmatmul__"):
     setattr(Tensor, _name, border(getattr(Tensor, _name), _name.strip("_")))
 bind(Tensor)
+_UNHELD = references_of_unheld()
 _ALIAS = Alias()
 
 

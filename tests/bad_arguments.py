@@ -23,7 +23,6 @@ from ops.sample import apart
 
 import chainrule as cr
 from chainrule import amp, fft, linalg, nn, optim, special
-from chainrule.border import METHODS
 from chainrule.nn import functional, init
 from chainrule.op import Op
 
@@ -386,6 +385,3 @@ def complaint(wrong: Wrong) -> str | None:
     if private:
         return f"speaks of {private[0]}: {said}"
     return None if wrong.of.name.strip("_") in said else f"does not name the function: {said}"
-
-
-assert METHODS

@@ -16,7 +16,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
-from chainrule.border import ARGUMENTS
+from chainrule.spellings import ARGUMENTS
 from chainrule.graph import placeholder
 
 X = np.array([[0.7, -1.3, 0.4]], np.float32)

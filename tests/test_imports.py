@@ -15,7 +15,7 @@ import chainrule
 ROOT = Path(chainrule.__file__).parent
 
 LAYERS: list[set[str]] = [
-    {"errors", "provenance", "arguments", "border"},
+    {"errors", "provenance", "arguments", "spellings", "unheld", "border"},
     {"watch", "dtypes"},
     {"op"},
     {"node"},

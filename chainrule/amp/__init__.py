@@ -1,8 +1,8 @@
 """Mixed precision: half-size floats where they do, float32 where it matters. PyTorch's words."""
 
-from chainrule.border import with_border as _with_border
 from chainrule.amp.autocast import LOWERED, WIDENED, autocast
 from chainrule.amp.scaler import GradScaler
+from chainrule.border import with_border as _with_border
 
 __all__ = ["LOWERED", "WIDENED", "GradScaler", "autocast"]
 

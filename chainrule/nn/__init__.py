@@ -18,6 +18,7 @@ from chainrule.nn.layers import (
 )
 from chainrule.nn.module import Incompatible, Module
 from chainrule.nn.transformer import Block, CausalSelfAttention, FeedForward
+from chainrule.spellings import no_part as _no_part
 
 __all__ = [
     "GELU",
@@ -40,5 +41,5 @@ __all__ = [
     "functional",
     "init",
 ]
-
+__getattr__ = _no_part(__name__)
 _with_border(globals())

@@ -17,6 +17,18 @@ from chainrule.graph import variable
 from chainrule.random import Generator, default_generator
 from chainrule.tensor import Tensor
 
+__all__ = [
+    "constant_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
+
 
 def normal_(
     x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.dtypes import finfo
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red

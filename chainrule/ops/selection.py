@@ -12,7 +12,7 @@ from chainrule.errors import DtypeError, ShapeError, TraceError, describe
 from chainrule.graph import Variable, apply, value_of
 from chainrule.op import Need, Spec
 from chainrule.ops import elementwise as ew
-from chainrule.ops.families import Linear, accumulator, broadcast_to, empties, sum_to
+from chainrule.ops.families import Linear, accumulator, empties, sum_to
 from chainrule.ops.shaping import Shape, Slice, Unslice, flatten, normalize_axis, reshape
 from chainrule.provenance import location, user_line
 

@@ -15,6 +15,7 @@ from chainrule.optim.schedule import (
     Sequence,
     WarmUp,
 )
+from chainrule.spellings import no_part as _no_part
 
 __all__ = [
     "SGD",
@@ -35,5 +36,5 @@ __all__ = [
     "clip_grad_norm",
     "clip_grad_value",
 ]
-
+__getattr__ = _no_part(__name__)
 _with_border(globals())
