@@ -205,6 +205,7 @@ _WORDS: dict[Any, str] = {
     bool: "True or False", str: "a string", Array: "a tensor, an array or a number",
     Dtype: "a dtype of numbers",
 }  # fmt: skip
+_CLASSES = {"Variable": "a tensor", "Tensor": "a tensor", "ndarray": "an array"}
 _MANY: dict[Any, str] = {int: "integers", float: "numbers", Array: "tensors or arrays"}
 
 
@@ -239,6 +240,8 @@ def words(kind: Kind) -> str:
     if kind in _WORDS:
         return _WORDS[kind]
     origin = get_origin(kind)
+    if (named := getattr(origin or kind, "__name__", "")) in _CLASSES:
+        return _CLASSES[named]
     if origin is None or not issubclass(origin, (Callable, Iterable)):
         return f"a {(origin or kind).__name__}"
     if origin is Callable:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, isfunction, ismodule, signature
-from os.path import dirname
 from types import CodeType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from chainrule.arguments import faults
@@ -22,31 +22,52 @@ from chainrule.spellings import ARGUMENTS, LACKING
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+When = Literal["failed", "before", "after"]
 _OF_ARRAYS = ("chainrule.ops.", "chainrule.creation", "chainrule.interop.standard")
 """Where functions of arrays are written."""
 
 
+@dataclass(frozen=True)
+class Public:
+    """A function that users call, and what its errors are to say."""
+
+    f: Callable[..., Any]
+    name: str
+    arrays: bool = True
+    """Whether what is declared `Any` is an array."""
+    renames: bool = True
+    """Whether what functions that it calls say of shapes and dtypes is said under its name."""
+
+
 def border(
-    f: Callable[_P, _R], name: str | None = None, *, arrays: bool = True, early: bool = False
+    f: Callable[_P, _R],
+    name: str | None = None,
+    *,
+    arrays: bool = True,
+    renames: bool = True,
+    when: When = "failed",
 ) -> Callable[_P, _R]:
     """`f` as a public function, whose errors are ours and name it (as `name`) and an argument.
 
-    A call that works is not looked at. When one fails, its arguments are compared with what the
-    signature declares: so one mechanism answers a wrong name, a wrong number and a wrong kind of
-    argument, of every function. What code of the user's raises is left as it is. `arrays`: whether
-    what is declared `Any` is an array. `early`: look before the call, where a wrong argument would
-    be noticed only later.
+    When a call fails, its arguments are compared with what the signature declares: so one mechanism
+    answers a wrong name, a wrong number and a wrong kind of argument, of every function. What code
+    of the user's raises is left as it is. `when`: where a wrong argument would be noticed only
+    later, look at each call, too, before it or after it; functions of arrays are looked at when
+    they have failed, so that others cost nothing.
     """
-    name = name or f.__name__
+    public = Public(f, name or f.__name__, arrays, renames)
 
     @wraps(f)
     def bordered(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
-            if early:
-                _check(f, name, arrays, args, kwargs)
-            return f(*args, **kwargs)
+            if when == "before":
+                _check(public, args, kwargs)
+            y = f(*args, **kwargs)
+            if when == "after":
+                _check(public, args, kwargs)
+            return y
         except Exception as cause:
-            error = misuse(f, name, arrays, args, kwargs, cause)
+            error = misuse(public, args, kwargs, cause)
             if error is None:
                 raise
             raise error from cause
@@ -62,7 +83,8 @@ _guarded: WeakSet[Any] = WeakSet()
 def with_border(namespace: dict[str, Any]) -> None:
     """Put the border around the functions and classes that a module shows.
 
-    Completions show these, and no helpers. They say that they are the module's: `pickle` looks for a function where it says it is.
+    Completions show these, and no helpers. They say that they are the module's: `pickle` looks for
+    a function where it says it is.
     """
     for name, f in namespace.items():
         if not name.startswith("_"):
@@ -82,7 +104,8 @@ def public(f: Any, module: str) -> Any:
     if not (isfunction(f) and f.__module__.startswith("chainrule")) or f in _guarded:
         return f
     arrays = f.__module__.startswith(_OF_ARRAYS)
-    shown = border(f, arrays=arrays, early=not arrays)
+    when: When = "failed" if arrays else "before"
+    shown = border(f, arrays=arrays, renames=arrays, when=when)
     shown.__module__ = module
     return shown
 
@@ -100,61 +123,51 @@ def _guard_class(cls: Any) -> None:
         if not isfunction(f) or f in _guarded or len(signature(f).parameters) < 2:
             continue
         if name == "__init__":
-            setattr(cls, name, border(f, cls.__name__, arrays=arrays, early=not arrays))
+            if f.__code__.co_filename != "<string>":  # else a dataclass has made it
+                when: When = "failed" if arrays else "after"
+                shown = border(f, cls.__name__, arrays=arrays, renames=arrays, when=when)
+                setattr(cls, name, shown)
         elif not name.startswith("_") and name not in _HOT:
-            setattr(cls, name, border(f, arrays=arrays))
+            renames = arrays and name != "backward"  # which speaks of all ops
+            setattr(cls, name, border(f, arrays=arrays, renames=renames))
 
 
-def _check(
-    f: Callable[..., Any],
-    name: str,
-    arrays: bool,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-) -> None:
+def _check(public: Public, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raise for the first argument that is not of its declared kind."""
+    f, name = public.f, public.name
     try:
         given = signature(f).bind(*args, **kwargs).arguments
     except TypeError:
         raise DtypeError(_unbound(f, name, args, kwargs)) from None
-    fault = next(faults(f, given, arrays=arrays), None)
+    fault = next(faults(f, given, arrays=public.arrays), None)
     if fault is not None:
         raise DtypeError(f"{name}: {fault[1]}{_instead(name, fault[0], given)}")
 
 
 def misuse(
-    f: Callable[..., Any],
-    name: str,
-    arrays: bool,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    cause: Exception,
+    public: Public, args: Sequence[Any], kwargs: Mapping[str, Any], cause: Exception
 ) -> Exception | None:
     """The error for a call that failed because of its arguments; None if `cause` says it all."""
+    f, name = public.f, public.name
     try:
         given = signature(f).bind(*args, **kwargs).arguments
     except TypeError:
         return DtypeError(_unbound(f, name, args, kwargs))
-    if not _raised_inside(cause):
-        return None
-    named = isinstance(cause, ChainruleError) and _names(cause, name)
-    if named and cause.__cause__ is None:
+    ours = isinstance(cause, ChainruleError)
+    named = ours and _names(cause, name)
+    if not _raised_inside(cause) or (named and cause.__cause__ is None):
         return None
     try:
-        _check(f, name, arrays, args, kwargs)
+        _check(public, args, kwargs)
     except DtypeError as error:
-        return type(cause)(*error.args) if isinstance(cause, ChainruleError) else error
+        return type(cause)(*error.args) if ours else error
     if isinstance(cause, ChainruleError):
-        return None if named else _renamed(cause, name)
-    values = [x for k, x in given.items() if k != "self"]
-    if isinstance(cause, AttributeError):
-        plain = [k for k, x in given.items() if _lacks(x, cause.obj)]
-        if plain:
-            return DtypeError(
-                f"{name} takes tensors and arrays, not {describe(cause.obj)} as {plain[0]}: use "
-                "tensor(...)"
-            )
-    return explain(name, values, cause)
+        return _renamed(cause, name) if public.renames and not named else None
+    plain = [k for k, x in given.items() if _lacks(x, getattr(cause, "obj", given))]
+    if isinstance(cause, AttributeError) and plain:
+        said = f"{name} takes tensors and arrays, not {describe(cause.obj)} as {plain[0]}"
+        return DtypeError(f"{said}: use tensor(...)")
+    return explain(name, [x for k, x in given.items() if k != "self"], cause)
 
 
 def _names(cause: ChainruleError, name: str) -> bool:
@@ -185,7 +198,7 @@ def _is_library(code: CodeType) -> bool:
     return file.startswith(_PYTHON) and "-packages" not in file
 
 
-_PYTHON = ("<frozen", dirname(functools.__file__))
+_PYTHON = ("<frozen", functools.__file__.removesuffix("functools.py"))
 
 
 def _renamed(cause: ChainruleError, name: str) -> ChainruleError:
@@ -208,20 +221,25 @@ def _unbound(
             return f"{name} has no argument '{word}': {_respelled(word, [p.name for p in named])}"
     count = len(args) - ("self" in signature(f).parameters)
     if count > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in named):
-        settings = [f"{p.name}=" for p in named if p.kind is p.KEYWORD_ONLY]
-        advice = (
-            "give the others by name: " + ", ".join(settings) if settings else "leave out the rest"
-        )
-        shape = "shape" in [p.name for p in places[:1]] and all(isinstance(x, int) for x in args)
-        if shape:
-            advice = f"a shape is one argument, {tuple(args)}"
-        taken = ", ".join(p.name for p in places) or "nothing"
-        return f"{name} takes only {taken} by place; {advice}"
+        return _too_many(name, named, places, args)
     twice = [p.name for p in places[:count] if p.name in kwargs]
     if twice:
         return f"{name} got its argument '{twice[0]}' twice, by place and by name"
     missing = [p.name for p in [*places[count:], *named] if p.name not in kwargs and _needed(p)]
     return f"{name} needs its argument '{missing[0]}': it takes {', '.join(p.name for p in named)}"
+
+
+def _too_many(
+    name: str, named: Sequence[Parameter], places: Sequence[Parameter], args: Sequence[Any]
+) -> str:
+    """What to say of a call with more arguments by place than `places`."""
+    if not places:
+        return f"{name} takes no argument by place"
+    settings = [f"{p.name}=" for p in named if p.kind is p.KEYWORD_ONLY]
+    advice = f"give the others by name: {', '.join(settings)}" if settings else "leave out the rest"
+    if places[0].name == "shape" and all(isinstance(x, int) for x in args):
+        advice = f"a shape is one argument, {tuple(args)}"
+    return f"{name} takes only {', '.join([p.name for p in places])} by place; {advice}"
 
 
 def _needed(p: Parameter) -> bool:

@@ -101,7 +101,7 @@ class Iinfo:
 def _dtype(x: Any) -> Dtype:
     """The dtype of an array or tensor, or what names one."""
     try:
-        return np.dtype(getattr(x, "dtype", x))
+        return np.dtype(x if isinstance(x, type) else getattr(x, "dtype", x))
     except TypeError as cause:
         raise DtypeError(f"{x!r} is neither a dtype nor an array") from cause
 

@@ -57,15 +57,18 @@ LEFT_OUT: dict[str, str] = {
     "is_cuda": "x.device is always 'cpu'", "get_device": "x.device is always 'cpu'",
     "contiguous": "leave it out: no result depends on how an array lies in memory",
     "is_contiguous": "leave it out: no result depends on how an array lies in memory",
+}
+"""What to do about those for which nothing is to be written."""
+PACKAGE: dict[str, str] = {
     "device": _NOWHERE, "set_grad_enabled": "write with cr.no_grad(): or with cr.enable_grad():",
     "inference_mode": "write with cr.no_grad():", "is_grad_enabled": "there is no such question",
     "autograd": "write loss.backward(), cr.grad(f) or cr.vjp(f, *xs)",
     "save": "write cr.save_file(state, path)", "load": "write cr.load_file(path)",
-    "compile": "write cr.jit(step)", "is_tensor": "write isinstance(x, cr.Tensor)",
+    "is_tensor": "write isinstance(x, cr.Tensor)",
     "set_default_dtype": "say dtype= where arrays are made", "FloatTensor": "write cr.tensor(data)",
     "utils": "write cr.data, cr.checkpoint",
 }
-"""What to do about those for which nothing is to be written."""
+"""What to do about functions of PyTorch's package that have none here."""
 _WITH_DTYPE = "make the model with dtype=, as in nn.Linear(3, 2, dtype=cr.float64)"
 MODULES: dict[str, str] = {
     "to": _WITH_DTYPE, "type": _WITH_DTYPE, "float": _WITH_DTYPE, "double": _WITH_DTYPE,
@@ -99,8 +102,8 @@ ARGUMENTS: dict[str, tuple[str, str]] = {
     "input": ("x", "x="), "kernel_size": ("kernel", "kernel="), "num_groups": ("groups", "groups="),
     "negative_slope": ("slope", "slope="), "min_val": ("low", "low="), "max_val": ("high", "high="),
     "is_causal": (
-        "causal", "causal=, which looks back from the last key; PyTorch's looks back from the first "
-        "one, which differs where there are not as many queries as keys"
+        "causal", "causal=, which looks back from the last key; PyTorch's looks back from the "
+        "first one, which differs where there are not as many queries as keys"
     ),
     "attn_mask": ("mask", "mask="), "p": ("ord", "ord="), "lambd": ("threshold", "threshold="),
     "end": ("stop", "stop="), "steps": ("num", "num="), "index": ("indices", "indices="),
@@ -118,7 +121,8 @@ LACKING: dict[str, str] = {
     "rounding_mode": "write cr.floor_divide(a, b), or cr.trunc(a / b)",
     "alpha": "multiply first, as in a + alpha * b", "beta": "write cr.softplus(beta * x) / beta",
     "start_dim": "write cr.reshape(x, shape)", "end_dim": "write cr.reshape(x, shape)",
-    "ceil_mode": "sizes are rounded down; pad first", "decimals": "write cr.round(x * 10**d) / 10**d",
+    "ceil_mode": "sizes are rounded down; pad first",
+    "decimals": "write cr.round(x * 10**d) / 10**d",
     "dtype": "use astype(dtype)", "padding_idx": "multiply by a mask",
     "size_average": "write reduction=", "reduce": "write reduction=",
     "foreach": "leave it out", "fused": "leave it out: compile the step with cr.jit",
@@ -218,8 +222,8 @@ def no_function(name: str) -> AttributeError:
 
 
 def _function(name: str) -> str | None:
-    if name in LEFT_OUT:
-        return LEFT_OUT[name]
+    if name in LEFT_OUT or name in PACKAGE:
+        return LEFT_OUT.get(name) or PACKAGE[name]
     for table in (FUNCTIONS, METHODS):
         if name in table:
             return f"write {table[name]}"

@@ -499,12 +499,7 @@ class Tensor(Variable, metaclass=_Shown):
     def __setitem__(self, key: Any, values: Any) -> None:
         """This tensor gets a new array and a new place in the graph; what was computed from the old
         one keeps that. The rest is `index_put`'s."""
-        if getrefcount(self) <= _UNHELD:
-            raise ConfigError(
-                "this assignment would be lost: it changes a new tensor that nothing holds, for "
-                "x.data, x.detach(), x[i] and x.T share no memory with x. Write x[i, j] = value, or "
-                "for a parameter, within no_grad(), p[i] = value"
-            )
+        unheld = getrefcount(self) <= _UNHELD
         if self.requires_grad and self.is_leaf and is_recording():
             raise GradientError(
                 f"assigning to a part of a leaf that requires a gradient ({describe(self.value)}): "
@@ -518,6 +513,12 @@ class Tensor(Variable, metaclass=_Shown):
                 "with astype"
             )
         new = index_put(self, key, values)
+        if unheld:
+            raise ConfigError(
+                "this assignment would be lost: it changes a new tensor that nothing holds, for "
+                "x.data, x.detach(), x[i] and x.T share no memory with x. Write x[i, j] = value, "
+                "or for a parameter, within no_grad(), p[i] = value"
+            )
         if graph.tracers and (t := graph.tracer()) is not None:
             t.assign(self, new, graph=not (self.is_leaf and self.requires_grad))
             return

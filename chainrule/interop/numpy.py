@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.border import misuse
+from chainrule.border import Public, misuse
 from chainrule.dtypes import holds_numbers
 from chainrule.errors import DtypeError, GradientError, describe
 from chainrule.graph import Variable, variable
@@ -146,7 +146,7 @@ def _called(what: str, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any
             inspect.signature(call).bind(*args, **kwargs)
         except TypeError:
             raise _refused(what, call, args, kwargs) from cause
-        error = misuse(call, what, True, args, kwargs, cause)
+        error = misuse(Public(call, what), args, kwargs, cause)
         if error is None:
             raise
         raise error from cause

@@ -115,7 +115,8 @@ def rms_norm(x: Any, weight: Any = None, *, eps: float | None = None) -> Any:
     """x / sqrt(mean(x^2) + eps) over the last axis, times weight.
 
     Shapes: (*s, C), (C) -> (*s, C).
-    `eps` None stands for the spacing of the dtype at 1, as in PyTorch. Zhang & Sennrich 2019, arXiv:1910.07467, equation 4.
+    `eps` None stands for the spacing of the dtype at 1, as in PyTorch. Zhang & Sennrich 2019,
+    arXiv:1910.07467, equation 4.
     """
     _check("rms_norm", x, weight=weight)
     eps = float(finfo(x.dtype).eps) if eps is None else eps

@@ -104,9 +104,9 @@ def gaussian_nll_loss(
     Shapes: (*s), (*s), variance (*v) -> () if reduction != "none";
         (*s), (*s), variance (*v) -> (*s).
     The variance has the shape of `x`, but may have size 1 along one axis, or lack the last one; so
-    in PyTorch. A number stands for all. `eps` is a guard and has no gradient of its own: the derivative for
-    the variance is that at max(variance, eps). Without log(2 pi) / 2 unless `full`. Nix & Weigend
-    1994, doi:10.1109/ICNN.1994.374138.
+    in PyTorch. A number stands for all. `eps` is a guard and has no gradient of its own: the
+    derivative for the variance is that at max(variance, eps). Without log(2 pi) / 2 unless `full`.
+    Nix & Weigend 1994, doi:10.1109/ICNN.1994.374138.
     """
     same_shapes("gaussian_nll_loss", x, target)
     variance = _fitting_variance(variance, tuple(x.shape))
@@ -125,8 +125,8 @@ def _fitting_variance(variance: Any, shape: tuple[int, ...]) -> Any:
     differ = [m for m, n in zip(own, shape, strict=False) if m != n]
     if len(own) != len(shape) or differ != [1]:
         raise ShapeError(
-            f"gaussian_nll_loss: a variance for x {shape} has that shape, or {shape[:-1]}, or size 1 "
-            f"along one axis, not {own}"
+            f"gaussian_nll_loss: a variance for x {shape} has that shape, or {shape[:-1]}, or size "
+            f"1 along one axis, not {own}"
         )
     return variance
 
@@ -189,9 +189,10 @@ def nll_loss(
     axis = normalize_axis(axis, logp.ndim)
     rest = (*logp.shape[:axis], *logp.shape[axis + 1 :])
     if tuple(target.shape) != tuple(rest):
+        hint = pytorch_axis(logp.shape, target.shape)
         raise ShapeError(
-            f"nll_loss: logp {tuple(logp.shape)} with classes along axis {axis} needs class indices "
-            f"of shape {rest}, not {tuple(target.shape)}{pytorch_axis(logp.shape, target.shape)}"
+            f"nll_loss: logp {tuple(logp.shape)} with classes along axis {axis} needs class "
+            f"indices of shape {rest}, not {tuple(target.shape)}{hint}"
         )
     used = True if ignore_index is None else target != ignore_index
     index = target if ignore_index is None else where(used, target, 0)

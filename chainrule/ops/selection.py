@@ -236,7 +236,7 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
 
 
 def gather(x: Any, axis: int, indices: Any) -> Any:
-    """y[.., i, ..] = x[.., indices[.., i, ..], ..], as PyTorch has it: the indices' shape comes out.
+    """y[.., i, ..] = x[.., indices[.., i, ..], ..], as in PyTorch: the indices' shape comes out.
 
     Shapes: (*s), indices (*i) -> (*i) with len(i) == len(s).
     Along other axes the indices may be smaller than `x`, of which that part is taken; nothing
@@ -283,7 +283,7 @@ def scatter_add(x: Any, axis: int, indices: Any, source: Any) -> Any:
         )
     if given != sizes:
         source = apply(Slice(tuple([(None, m, None) for m in sizes])), source)
-    shape = tuple([n if a == axis else m for a, (m, n) in enumerate(zip(sizes, x.shape))])
+    shape = (*sizes[:axis], x.shape[axis], *sizes[axis + 1 :])
     added = apply(TakeAlongAdd(axis, shape), source, indices)
     return x + (added if part is None else apply(Unslice(part, tuple(x.shape)), added))
 
