@@ -16,14 +16,27 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from chainrule.arguments import faults
-from chainrule.errors import ChainruleError, DtypeError, describe, explain
+from chainrule.errors import (
+    ChainruleError,
+    DtypeError,
+    GradientError,
+    NonFiniteError,
+    TraceError,
+    describe,
+    explain,
+)
 from chainrule.provenance import is_inside
 from chainrule.spellings import ARGUMENTS, LACKING
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 When = Literal["failed", "before", "after"]
-_OF_ARRAYS = ("chainrule.ops.", "chainrule.creation", "chainrule.interop.standard")
+_OF_ARRAYS = (
+    "chainrule.ops.",
+    "chainrule.creation",
+    "chainrule.interop.standard",
+    "chainrule.tensor",
+)
 """Where functions of arrays are written."""
 
 
@@ -125,7 +138,7 @@ def _guard_class(cls: Any) -> None:
         if name == "__init__":
             if f.__code__.co_filename != "<string>":  # else a dataclass has made it
                 when: When = "failed" if arrays else "after"
-                shown = border(f, cls.__name__, arrays=arrays, renames=arrays, when=when)
+                shown = border(f, cls.__name__, arrays=arrays, when=when)
                 setattr(cls, name, shown)
         elif not name.startswith("_") and name not in _HOT:
             renames = arrays and name != "backward"  # which speaks of all ops
@@ -162,7 +175,8 @@ def misuse(
     except DtypeError as error:
         return type(cause)(*error.args) if ours else error
     if isinstance(cause, ChainruleError):
-        return _renamed(cause, name) if public.renames and not named else None
+        graph = isinstance(cause, GradientError | NonFiniteError | TraceError)
+        return None if graph or named or not public.renames else _renamed(cause, name)
     plain = [k for k, x in given.items() if _lacks(x, getattr(cause, "obj", given))]
     if isinstance(cause, AttributeError) and plain:
         said = f"{name} takes tensors and arrays, not {describe(cause.obj)} as {plain[0]}"
