@@ -12,7 +12,7 @@ from functools import cache
 from inspect import Parameter, signature
 from operator import index
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import numpy as np
 
@@ -102,7 +102,7 @@ def fits(x: Any, kind: Kind) -> bool:
     return isinstance(x, kind) if origin is None else _holds(x, origin, get_args(kind))
 
 
-def _holds(x: Any, origin: type, elements: Sequence[Kind]) -> bool:
+def _holds(x: Any, origin: Any, elements: Sequence[Kind]) -> bool:
     """Whether `x` is a collection of that kind, with such elements."""
     if origin is Callable:
         return callable(x)
@@ -118,7 +118,7 @@ def _holds(x: Any, origin: type, elements: Sequence[Kind]) -> bool:
         return False
     if not isinstance(x, Collection):
         return isinstance(x, Iterable) and not issubclass(origin, Sequence)
-    return not elements or all(fits(each, elements[0]) for each in x)
+    return not elements or all(fits(each, elements[0]) for each in cast("Iterable[Any]", x))
 
 
 def _is_integer(x: Any) -> bool:
@@ -167,6 +167,7 @@ def _is_array(x: Any) -> bool:
     while waiting:
         each, depth = waiting.pop()
         if isinstance(each, list | tuple):
+            each = cast("Sequence[Any]", each)
             if depth == _DEEPEST:
                 return False
             once = {id(one): one for one in each}  # a list that holds itself would not end
@@ -214,7 +215,7 @@ def explain_arrays(op: Any, xs: Sequence[Any], cause: Exception) -> Exception:
     for x in xs:
         if not _is_array(x):
             return explain(op, xs, cause, f"{describe(x)} is no tensor, array or number")
-        if isinstance(x, list | tuple) and _is_ragged(x):
+        if isinstance(x, list | tuple) and _is_ragged(cast("Sequence[Any]", x)):
             return explain(op, xs, cause, f"the lists in {describe(x)} differ in length")
     return explain(op, xs, cause)
 

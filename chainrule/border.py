@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, isfunction, ismodule, signature
 from types import CodeType
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 from weakref import WeakSet
 
 from chainrule.arguments import faults
@@ -132,7 +132,8 @@ def _guard_class(cls: Any) -> None:
     if cls.__name__ == "Value" or issubclass(cls, Exception | tuple):
         return  # numbers are made in each step; what goes wrong there is told there
     arrays = cls.__name__ == "Tensor"
-    for name, f in list(vars(cls).items()):
+    members: dict[str, Any] = dict(cast(Any, vars(cls)))
+    for name, f in members.items():
         if not isfunction(f) or f in _guarded or len(signature(f).parameters) < 2:
             continue
         if name == "__init__":
@@ -192,7 +193,8 @@ def _names(cause: ChainruleError, name: str) -> bool:
 
 def _lacks(x: Any, plain: Any) -> bool:
     """Whether `plain` is `x` or an element of it, and no array."""
-    inside = any(each is plain for each in x) if isinstance(x, list | tuple) else False
+    parts = cast("Sequence[Any]", x) if isinstance(x, list | tuple) else ()
+    inside = any(each is plain for each in parts)
     return not hasattr(plain, "dtype") and (x is plain or inside)
 
 

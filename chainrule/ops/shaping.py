@@ -45,12 +45,10 @@ def _axis_number(axis: Any) -> int:
         hint = "; of two arrays there are maximum and minimum"
     else:
         try:
-            return index(axis)
+            return index(cast(Any, axis))
         except TypeError:
             pass
-    raise DtypeError(
-        f"an axis is an integer (several are a tuple), not {describe(axis)}{hint}"
-    )
+    raise DtypeError(f"an axis is an integer (several are a tuple), not {describe(axis)}{hint}")
 
 
 def normalize_axes(axis: Axis, ndim: int) -> Shape:
