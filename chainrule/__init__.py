@@ -279,10 +279,12 @@ from chainrule.tensor import (
 from chainrule.tree import tree_map as tree_map
 from chainrule.vmap import vmap as vmap
 from chainrule.border import (
-    no_function as _no_function,
     public as _public,
-    put_elsewhere as _put_elsewhere,
     with_border as _with_border,
+)
+from chainrule.spellings import (
+    no_function as _no_function,
+    put_elsewhere as _put_elsewhere,
 )
 from chainrule.interop import standard as _standard
 from chainrule.ops.fusing import compiled_by as _compiled_by

@@ -70,32 +70,46 @@ def describe(x: Any) -> str:
     >>> describe(2.5)
     'float 2.5'
     """
+    if isinstance(x, type):
+        home = "" if x.__module__ == "builtins" else f"{x.__module__}."
+        return f"the class {home}{x.__qualname__}"
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-    if shape is not None and dtype is not None:
-        return f"{dtype} {tuple(shape)}"
-    text = repr(x)
+    if isinstance(shape, tuple) and dtype is not None:
+        return f"{dtype} {shape}"
+    text = _shown(x)
     return f"{type(x).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
+
+
+def _shown(x: Any) -> str:
+    """`x` in one line; lists that are nested too deep and numbers of too many digits included."""
+    try:
+        return " ".join(repr(x).split())
+    except Exception:  # of any class: an object's `__repr__` may raise what it likes
+        return "that cannot be shown"
 
 
 _KINDS: tuple[tuple[type[Exception], type[ChainruleError]], ...] = (
     (IndexError, IndexingError),
     (TypeError, DtypeError),
+    (AttributeError, DtypeError),
     (OverflowError, DtypeError),
     (ValueError, ShapeError),
+    (RecursionError, ShapeError),
+    (KeyError, ConfigError),
 )
 
 
-def explain(op: Any, xs: Sequence[Any], cause: Exception) -> Exception:
+def explain(op: Any, xs: Sequence[Any], cause: Exception, reason: str = "") -> Exception:
     """The error to raise when `op` failed on `xs`: names the op, its arguments and the reason.
 
     An error that is already one of ours, or of a kind that says nothing about the arguments
-    (out of memory, say), is returned as it is.
+    (out of memory, say), is returned as it is. `reason` stands in place of what `cause` says.
     """
     if isinstance(cause, ChainruleError):
         return cause
     for kind, ours in _KINDS:
         if isinstance(cause, kind):
-            return ours(f"{op}: cannot be applied to {listed(xs)}: {_reason(cause)}")
+            return ours(f"{op}: cannot be applied to {listed(xs)}: {reason or _reason(cause)}")
     return cause
 
 
@@ -106,6 +120,10 @@ def listed(xs: Sequence[Any]) -> str:
 
 def _reason(cause: Exception) -> str:
     """NumPy's reason in one line, without its internal operand jargon."""
+    if isinstance(cause, RecursionError):
+        return "lists are nested deeper than an array can have axes"
+    if isinstance(cause, KeyError):
+        return f"there is nothing under {cause}"
     text = " ".join(str(cause).split())
     if "could not be broadcast together" in text or "cannot be broadcast to a single" in text:
         return "the shapes do not broadcast (compare them from the right; sizes must match or be 1)"

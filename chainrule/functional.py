@@ -308,14 +308,14 @@ def _named(wrapper: Any, f: Callable[..., Any], what: str) -> Any:
     return wrapper
 
 
-def no_grad() -> Any:
+def no_grad(f: Callable[..., Any] | None = None) -> Any:
     """Within `with no_grad():` (or on a function, `@no_grad()`) nothing is recorded."""
-    return recording(False)
+    return recording(False) if f is None else recording(False)(f)
 
 
-def enable_grad() -> Any:
+def enable_grad(f: Callable[..., Any] | None = None) -> Any:
     """Within `with enable_grad():` ops are recorded again, inside a `no_grad`."""
-    return recording(True)
+    return recording(True) if f is None else recording(True)(f)
 
 
 def op_by_op() -> Any:

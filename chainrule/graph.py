@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from chainrule import arrays, watch
+from chainrule.arguments import explain_arrays
 from chainrule.arrays import is_fixed, kinds, operand
+from chainrule.border import wrong_arguments
 from chainrule.dtypes import INEXACT, weakly
-from chainrule.errors import ChainruleError, explain, listed
+from chainrule.errors import ChainruleError, listed
 from chainrule.node import Extra, Node, Variable
 from chainrule.op import Alias, Op, Pick, Spec, open_door
 from chainrule.provenance import user_line
@@ -69,13 +71,15 @@ class _Quiet(threading.local):
 _quiet = _Quiet()
 
 
-def apply(op: Op, *xs: Any) -> Any:
+def apply(op: Op, *xs: Any, **unknown: Any) -> Any:
     """The one door: compute `op` on `xs`, and record it if one of them needs a gradient.
 
     Only arrays and numbers in: an array out. A variable among them: a variable out. A placeholder
     (a variable whose value is a `Spec`) among them: a placeholder out. A tuple of those where
     `op.many`. This is the path of every op: it is written out flat, because each call counts.
     """
+    if unknown or ((takes := op.takes) and takes != len(xs)):
+        raise wrong_arguments(op, len(xs), unknown)
     if (outer := around.get()) is not None:
         return _through(outer, op, xs)
     values: list[Any] = []
@@ -187,7 +191,7 @@ def _failed(op: Op, values: Sequence[Any], cause: Exception) -> Any:
     if isinstance(cause, RuntimeError) and "cannot enter context" in str(cause):
         with np.errstate(all="ignore"):  # a signal handler came in the middle of an op
             return op.eval(*values)
-    error = explain(op, values, cause)
+    error = explain_arrays(op, values, cause)
     if error is cause:
         raise cause
     raise error from cause
@@ -260,7 +264,7 @@ def trace(op: Op, values: list[Any], nodes: list[Node | None]) -> Any:
         if "ml_dtypes" in modules and not op.many:
             y = _weak_spec(values, y)
     except Exception as cause:
-        error = explain(op, values, cause)
+        error = explain_arrays(op, values, cause)
         if error is cause:
             raise
         raise error from cause

@@ -59,6 +59,7 @@ def new_op(cls: type[_T], *args: Any) -> _T:
     for name in names:
         object.__setattr__(op, name, given[name] if name in given else getattr(cls, name))
     object.__setattr__(op, "plans", {})
+    object.__setattr__(op, "takes", 0)
     op.prepare()
     return op
 
@@ -111,6 +112,8 @@ class Op(metaclass=_Interned):
     """Whether `jvp` is stated; if not, it is derived by transposing `vjp`."""
     fields: ClassVar[tuple[str, ...]]
     """The names of its fields."""
+    takes: int = derived()
+    """How many arrays it takes; 0 if that depends."""
     plans: dict[int, tuple[Need, bool, tuple[int, ...]]] = derived()
     """By which inputs need a gradient (as bits, one more bit marking their number): to which it
     flows, () if to none; whether y is read; the places of the inputs that are not."""

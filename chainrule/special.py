@@ -2,7 +2,6 @@
 # ruff: noqa: I001  (one list of names for each module; `name as name` is what makes them public)
 
 from chainrule.border import with_border as _with_border
-from chainrule.ops import elementwise as _elementwise
 from chainrule.ops.elementwise import (
     erf as erf,
     erfc as erfc,
@@ -14,6 +13,7 @@ from chainrule.ops.special import (
     entr as entr,
     erfcx as erfcx,
     erfinv as erfinv,
+    expit as expit,
     fmax as fmax,
     fmin as fmin,
     fmod as fmod,
@@ -39,8 +39,5 @@ from chainrule.ops.special import (
     xlog1py as xlog1py,
     xlogy as xlogy,
 )
-
-expit = _elementwise.sigmoid
-"""SciPy's name for the sigmoid."""
 
 _with_border(globals())

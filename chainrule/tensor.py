@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any, TypeGuard, cast, final
 
 import numpy as np
 
 from chainrule import derive, graph, watch
 from chainrule.arrays import admit, admit_dtype, admit_values, operand, unreadable
-from chainrule.border import Elsewhere, border
 from chainrule.dtypes import DEVICE, INEXACT, check_device, result_type
 from chainrule.errors import (
     WITHOUT_NUMBERS,
@@ -34,6 +34,8 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction, selection, shaping
 from chainrule.ops.scattering import index_put
 from chainrule.ops.shaping import Axis
+from chainrule.spellings import Elsewhere
+from chainrule.unheld import references_of_unheld
 
 FLOAT = np.dtype(np.float32)
 """The dtype of Python floats."""
@@ -47,8 +49,21 @@ _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 """Kinds of dtypes in the order in which each can hold those before it."""
 
 
+class _Shown(type):
+    """The class of `Tensor`, which shows in completions only what users may call."""
+
+    def __dir__(cls) -> list[str]:
+        return [n for n in super().__dir__() if _is_shown(cls, n)]
+
+
+def _is_shown(cls: type, name: str) -> bool:
+    """Whether a name of the class is neither private nor there for the sake of an error."""
+    private = name.startswith("_") and not name.startswith("__")
+    return not (private or isinstance(vars(cls).get(name), Elsewhere))
+
+
 @final
-class Tensor(Variable):
+class Tensor(Variable, metaclass=_Shown):
     """An n-dimensional array with a place in a graph.
 
     `Tensor(data, dtype=None, requires_grad=False)` copies `data` (a number, nested lists, an array,
@@ -113,6 +128,13 @@ class Tensor(Variable):
         """Whether a gradient flows to or through this tensor."""
         return self.node is not None and self.node.needs
 
+    @requires_grad.setter
+    def requires_grad(self, on: bool) -> None:
+        if not isinstance(cast(object, on), bool | np.bool_):
+            raise DtypeError(f"requires_grad is True or False, not {describe(on)}")
+        if bool(on) != self.requires_grad:
+            self.requires_grad_(bool(on))
+
     @property
     def is_leaf(self) -> bool:
         """Whether this was not computed by a recorded op."""
@@ -150,7 +172,8 @@ class Tensor(Variable):
 
     @grad.setter
     def grad(self, new: Tensor | None) -> None:
-        new = None if new is None else asarray(new)
+        if new is not None and not isinstance(cast(object, new), Tensor):
+            new = asarray(new, self.dtype)
         if new is not None and new.shape != self.shape:
             raise ShapeError(f"grad: the gradient of {self.shape} cannot have shape {new.shape}")
         if new is not None and not self.requires_grad:
@@ -159,6 +182,10 @@ class Tensor(Variable):
             _touch(self)
         if self.node is not None and (new is not None or self.node.extra is not None):
             self._extra().grad = new
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
 
     def _extra(self) -> Extra:
         node = self._node("this")
@@ -302,7 +329,7 @@ class Tensor(Variable):
         return array.copy() if copy else array
 
     def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if not isinstance(vars(Tensor).get(n), Elsewhere)]
+        return [n for n in super().__dir__() if _is_shown(Tensor, n)]
 
     # --- other libraries, in the words of `chainrule.interop`
 
@@ -475,6 +502,7 @@ class Tensor(Variable):
     def __setitem__(self, key: Any, values: Any) -> None:
         """This tensor gets a new array and a new place in the graph; what was computed from the old
         one keeps that. The rest is `index_put`'s."""
+        unheld = getrefcount(self) <= _UNHELD
         if self.requires_grad and self.is_leaf and is_recording():
             raise GradientError(
                 f"assigning to a part of a leaf that requires a gradient ({describe(self.value)}): "
@@ -490,6 +518,12 @@ class Tensor(Variable):
                 "with astype"
             )
         new = index_put(self, key, given)
+        if unheld:
+            raise ConfigError(
+                "this assignment would be lost: it changes a new tensor that nothing holds, for "
+                "x.data, x.detach(), x[i] and x.T share no memory with x. Write x[i, j] = value, "
+                "or for a parameter, within no_grad(), p[i] = value"
+            )
         if graph.tracers and (t := graph.tracer()) is not None:
             t.assign(self, new, graph=not (self.is_leaf and self.requires_grad))
             return
@@ -536,7 +570,15 @@ class Tensor(Variable):
         return shaping.flatten(self)
 
     def transpose(self, *axes: Any) -> Tensor:
-        """NumPy's `permute_dims`; without axes, all in reverse order."""
+        """NumPy's `permute_dims`; without axes, all in reverse order.
+
+        Raises for two axes in their order, which is nothing in NumPy and an exchange in PyTorch.
+        """
+        if axes in ((0, 1), (-2, -1)) and self.ndim == 2:
+            raise ConfigError(
+                f"transpose{axes} of a matrix: PyTorch exchanges the axes, NumPy does nothing; "
+                f"write swapaxes{axes}, or leave it out"
+            )
         return self.permute_dims(*axes) if axes else self.T
 
     def dot(self, b: Any) -> Tensor:
@@ -625,12 +667,10 @@ class Tensor(Variable):
         return selection.clip(self, min, max)
 
 
-for _name in ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var"):
-    setattr(Tensor, _name, border(getattr(Tensor, _name)))  # who writes dim= is told of axis=
-Tensor.clip = border(Tensor.clip)
 for _name, _method in operators():
     setattr(Tensor, _name, _method)
 bind(Tensor)
+_UNHELD = references_of_unheld()
 _ALIAS = Alias()
 
 

@@ -15,7 +15,7 @@ import chainrule
 ROOT = Path(chainrule.__file__).parent
 
 LAYERS: list[set[str]] = [
-    {"errors", "provenance", "source_text", "page"},
+    {"errors", "provenance", "source_text", "page", "arguments", "spellings", "unheld"},
     {"watch", "dtypes"},
     {"arrays"},
     {"border"},

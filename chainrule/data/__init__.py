@@ -1,5 +1,6 @@
 """Data to train on: names, text files, digits; the tokenizer; batches of documents."""
 
+from chainrule.border import with_border as _with_border
 from chainrule.data.corpus import IGNORE, Batch, Corpus
 from chainrule.data.digits import Digits, load_digits
 from chainrule.data.text import load_names, read_documents
@@ -15,3 +16,5 @@ __all__ = [
     "load_names",
     "read_documents",
 ]
+
+_with_border(globals())

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import CellType, FrameType, FunctionType, ModuleType
 from typing import Any, cast
 
+from chainrule import border
 from chainrule.explain.keeps import of_nodes, size
 from chainrule.explain.words import every_node, plural, quote
 from chainrule.graph import leaf, order
@@ -187,7 +188,8 @@ def _locals(x: Any, path: str) -> Iterator[str]:
         frame: FrameType | None = top
         while frame is not None:
             code = frame.f_code
-            if code.co_name != "<module>" and frame.f_globals.get("__name__") != __name__:
+            home = frame.f_globals.get("__name__")
+            if code.co_name != "<module>" and home not in (__name__, border.__name__):
                 for name, value in frame.f_locals.items():
                     if value is x:
                         yield f"the local '{name}{path}' of {code.co_qualname}()"

@@ -15,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.arrays import admit, holds_numbers
+from chainrule.border import Public, misuse
 from chainrule.errors import DtypeError, ForeignArrayError, GradientError, describe
 from chainrule.graph import Variable, variable
 from chainrule.interop.numpy_rows import A
@@ -157,12 +158,15 @@ def _called(what: str, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any
     """`call` on these arguments; an error that names the ones that it does not take."""
     try:
         return call(*args, **kwargs)
-    except TypeError as cause:
+    except Exception as cause:
         try:
             inspect.signature(call).bind(*args, **kwargs)
         except TypeError:
             raise _refused(what, call, args, kwargs) from cause
-        raise
+        error = misuse(Public(call, what), args, kwargs, cause)
+        if error is None:
+            raise
+        raise error from cause
 
 
 def _refused(what: str, call: Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> DtypeError:

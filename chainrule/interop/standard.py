@@ -31,10 +31,37 @@ nan = math.nan
 pi = math.pi
 newaxis = None
 
-subtract = ew.sub
-multiply = ew.mul
-divide = ew.div
-negative = ew.neg
+
+def subtract(x1: Any, x2: Any, /) -> Any:
+    """The standard's name for `sub`.
+
+    Shapes: (...), (...) -> (...).
+    """
+    return ew.sub(x1, x2)
+
+
+def multiply(x1: Any, x2: Any, /) -> Any:
+    """The standard's name for `mul`.
+
+    Shapes: (...), (...) -> (...).
+    """
+    return ew.mul(x1, x2)
+
+
+def divide(x1: Any, x2: Any, /) -> Any:
+    """The standard's name for `div`.
+
+    Shapes: (...), (...) -> (...).
+    """
+    return ew.div(x1, x2)
+
+
+def negative(x: Any, /) -> Any:
+    """The standard's name for `neg`.
+
+    Shapes: (...) -> (...).
+    """
+    return ew.neg(x)
 
 
 def namespace(api_version: str | None) -> Any:

@@ -1,5 +1,6 @@
 """Modules: functions with parameters. PyTorch's names and defaults."""
 
+from chainrule.border import with_border as _with_border
 from chainrule.nn import functional, init
 from chainrule.nn.checkpointed import Checkpoint
 from chainrule.nn.layers import (
@@ -17,6 +18,7 @@ from chainrule.nn.layers import (
 )
 from chainrule.nn.module import Incompatible, Module
 from chainrule.nn.transformer import Block, CausalSelfAttention, FeedForward
+from chainrule.spellings import no_part as _no_part
 
 __all__ = [
     "GELU",
@@ -39,3 +41,5 @@ __all__ = [
     "functional",
     "init",
 ]
+__getattr__ = _no_part(__name__)
+_with_border(globals())

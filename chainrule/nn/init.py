@@ -11,10 +11,23 @@ import math
 
 import numpy as np
 
+from chainrule.border import with_border as _with_border
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.graph import variable
 from chainrule.random import Generator, default_generator
 from chainrule.tensor import Tensor
+
+__all__ = [
+    "constant_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
 
 
 def normal_(
@@ -130,3 +143,6 @@ def _fans(x: Tensor) -> tuple[int, int]:
         raise ShapeError(f"a fan needs a weight (n_out, n_in, ...), not shape {x.shape}")
     window = math.prod(x.shape[2:])
     return x.shape[1] * window, x.shape[0] * window
+
+
+_with_border(globals())

@@ -21,6 +21,7 @@ from chainrule.errors import ConfigError
 from chainrule.graph import _next as serial  # pyright: ignore[reportPrivateUsage]
 from chainrule.nn import hooks
 from chainrule.nn.hooks import Hooks
+from chainrule.spellings import MODULES, Hint
 from chainrule.tensor import Handle, Tensor, asarray
 
 
@@ -86,6 +87,14 @@ class Module(ABC):
         ran = list(self._ran or ())
         return list(zip(ran[::2], ran[1::2], strict=True))
 
+    def __dir__(self) -> list[str]:
+        mine = vars(self)
+        return [
+            n
+            for n in super().__dir__()
+            if n in mine or n.startswith("__") or not (n.startswith("_") or n in MODULES)
+        ]
+
     def __getstate__(self) -> dict[str, Any]:
         """What a copy or a pickle has of this module: all but its calls, which were not theirs."""
         return {name: value for name, value in vars(self).items() if name != "_ran"}
@@ -136,10 +145,10 @@ class Module(ABC):
         """Behave as in use: `train(False)`."""
         return self.train(False)
 
-    def zero_grad(self) -> None:
-        """Forget the gradients of all parameters."""
-        for parameter in self.parameters():
-            parameter.grad = None
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or make those that there are zeros."""
+        for p in self.parameters():
+            p.grad = None if set_to_none or p.grad is None else p.grad * 0
 
     def requires_grad_(self, on: bool = True) -> Self:
         """Train this module's tensors, or (False) freeze them: a frozen parameter is a buffer."""
@@ -235,6 +244,10 @@ class Module(ABC):
         rows = [f"{text:<{width}}  {n:>{count}}".rstrip() for text, n in lines[1:]]
         word = "parameter" if total == "1" else "parameters"
         return "\n".join([f"{head}  {total or 0} {word}", *rows])
+
+
+for _name, _hint in MODULES.items():
+    setattr(Module, _name, Hint(_name, _hint))
 
 
 def _members(module: Module) -> Iterator[tuple[str, Any]]:

@@ -45,13 +45,13 @@ def cross_entropy(
     logits: Any,
     target: Any,
     *,
-    axis: int = -1,
+    axis: int | None = None,
     weight: Any = None,
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
     reduction: str = "mean",
 ) -> Any:
-    """-log softmax(logits) at the target, along `axis` of size C.
+    """-log softmax(logits) at the target, along `axis` of size C, by default the last.
 
     Shapes: (*s, axis: C), (*s), weight (C) -> () if reduction != "none";
         (*s, axis: C), (*s, axis: C), weight (C) -> () if reduction != "none";
@@ -61,12 +61,18 @@ def cross_entropy(
     count in the mean. With label smoothing s the target is (1 - s) target + s / C. What a class
     costs is multiplied by its `weight`. The mean is over positions; for class indices with weights
     it is, as in PyTorch, the sum divided by the weights of the targets; NaN if all are ignored.
-    Raises for an index outside 0..C-1.
+    Raises for an index outside 0..C-1, and for probabilities with three axes or more if no `axis`
+    is given: PyTorch's classes are along axis 1.
     """
     if not 0 <= label_smoothing <= 1:
         raise ConfigError(f"label_smoothing is between 0 and 1, not {label_smoothing}")
     check_real("cross_entropy", logits)
-    axis = normalize_axis(axis, logits.ndim)
+    if axis is None and target.dtype.kind in REAL and logits.ndim > 2:
+        raise ConfigError(
+            f"cross_entropy: say along which axis of {tuple(logits.shape)} the classes lie: axis=1 "
+            "as in PyTorch, or axis=-1"
+        )
+    axis = normalize_axis(-1 if axis is None else axis, logits.ndim)
     if weight is not None and tuple(weight.shape) != (logits.shape[axis],):
         raise ShapeError(
             f"cross_entropy: logits {logits.shape} with classes along axis {axis} need weights of "
@@ -123,8 +129,14 @@ def _check_targets(logits: Any, target: Any, axis: int) -> None:
     if tuple(target.shape) != rest:
         raise ShapeError(
             f"cross_entropy: logits {logits.shape} with classes along axis {axis} need class "
-            f"indices of shape {rest}, not {target.shape}"
+            f"indices of shape {rest}, not {target.shape}{pytorch_axis(logits.shape, target.shape)}"
         )
+
+
+def pytorch_axis(shape: Any, target: Any) -> str:
+    """What to say where a target fits PyTorch's axis of classes, which is the second."""
+    fits = len(shape) > 2 and (*shape[:1], *shape[2:]) == tuple(target)
+    return "; for classes along axis 1, as in PyTorch, say axis=1" if fits else ""
 
 
 def classes(what: str, index: Any, count: int) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import check_real
+from chainrule.dtypes import check_real, finfo
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
@@ -113,13 +113,15 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-
 
 
 @fused("rms_norm", x="NC", weight="C", to="NC")
-def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-5) -> Any:
+def rms_norm(x: Any, weight: Any = None, *, eps: float | None = None) -> Any:
     """x / sqrt(mean(x^2) + eps) over the last axis, times weight.
 
     Shapes: (*s, C), (C) -> (*s, C).
-    Zhang & Sennrich 2019, arXiv:1910.07467, equation 4.
+    `eps` None stands for the spacing of the dtype at 1, as in PyTorch. Zhang & Sennrich 2019,
+    arXiv:1910.07467, equation 4.
     """
     _check("rms_norm", x, weight=weight)
+    eps = float(finfo(x.dtype).eps) if eps is None else eps
     return _affine(_rescaled(x, eps), weight, None)
 
 

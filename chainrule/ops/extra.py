@@ -78,8 +78,8 @@ def tensor_split(x: Any, where: int | Sequence[int], axis: int = 0) -> tuple[Any
     """
     n = x.shape[normalize_axis(axis, x.ndim)]
     if isinstance(where, int):
-        if where < 1:
-            raise ShapeError(f"tensor_split: the number of pieces is at least 1, not {where}")
+        if not 1 <= where <= max(n, 1 << 16):
+            raise ShapeError(f"tensor_split: {where} pieces cannot be made of {n} elements")
         cuts = [(n * i) // where if n % where == 0 else 0 for i in range(where + 1)]
         if n % where:
             sizes = [n // where + (i < n % where) for i in range(where)]

@@ -142,6 +142,7 @@ class Elementwise(Op):
     def prepare(self) -> None:
         """What the partials read, and the rules that they make."""
         object.__setattr__(self, "eval", self.fn)  # one call less on the way to the value
+        object.__setattr__(self, "takes", _arity(self.fn, len(self.partials)))
         object.__setattr__(self, "vjp", _vjp_of([p.rule() for p in self.partials]))
         object.__setattr__(self, "rules", tuple([p.rule() for p in self.partials]))
         object.__setattr__(self, "read", tuple([p.reads for p in self.partials]))
@@ -187,6 +188,11 @@ class Elementwise(Op):
 
     def __reduce__(self) -> Any:
         return _row, (self.label,)
+
+
+def _arity(fn: Any, partials: int) -> int:
+    """How many arrays a row takes: as many as it has partials, or as its function says."""
+    return partials or getattr(fn, "nin", 0) or len(inspect.signature(fn).parameters)
 
 
 rows: dict[str, Elementwise] = {}

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from chainrule.dtypes import check_real
-from chainrule.errors import ConfigError, DtypeError
+from chainrule.errors import ConfigError, DtypeError, ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
 from chainrule.ops.accident import same_shapes
 from chainrule.ops.activations import logsigmoid
-from chainrule.ops.common_losses import classes, difference, reduce_loss
+from chainrule.ops.common_losses import classes, difference, pytorch_axis, reduce_loss
 from chainrule.ops.distances import cosine_similarity, pairwise_distance
 from chainrule.ops.selection import take, take_along_axis, where
 from chainrule.ops.shaping import astype, expand_dims, normalize_axis, roomy, squeeze
@@ -103,16 +103,35 @@ def gaussian_nll_loss(
 ) -> Any:
     """-log of the normal density of `target` at mean `x` and `variance`, which is at least `eps`.
 
-    Shapes: (...), (...), (...) -> () if reduction != "none"; (...), (...), (...) -> (...).
-    The variance broadcasts. `eps` is a guard and has no gradient of its own: the derivative for
-    the variance is that at max(variance, eps). Without log(2 pi) / 2 unless `full`. Nix & Weigend
-    1994, doi:10.1109/ICNN.1994.374138.
+    Shapes: (*s), (*s), variance (*v) -> () if reduction != "none";
+        (*s), (*s), variance (*v) -> (*s).
+    The variance has the shape of `x`, but may have size 1 along one axis, or lack the last one; so
+    in PyTorch. A number stands for all. `eps` is a guard and has no gradient of its own: the
+    derivative for the variance is that at max(variance, eps). Without log(2 pi) / 2 unless `full`.
+    Nix & Weigend 1994, doi:10.1109/ICNN.1994.374138.
     """
     check_real("gaussian_nll_loss", x, target)
     same_shapes("gaussian_nll_loss", x, target)
+    variance = _fitting_variance(variance, tuple(x.shape))
     safe = variance + where(variance < eps, _known(eps - variance), 0)
     loss = 0.5 * (ew.log(safe) + ew.square(difference(x, target)) / safe)
     return reduce_loss(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+def _fitting_variance(variance: Any, shape: tuple[int, ...]) -> Any:
+    """The variance with the axis that it lacks; raises if it would broadcast in another way."""
+    own = tuple(getattr(variance, "shape", ()))
+    if own in ((), shape):
+        return variance
+    if own == shape[:-1]:
+        return expand_dims(variance, -1)
+    differ = [m for m, n in zip(own, shape, strict=False) if m != n]
+    if len(own) != len(shape) or differ != [1]:
+        raise ShapeError(
+            f"gaussian_nll_loss: a variance for x {shape} has that shape, or {shape[:-1]}, or size "
+            f"1 along one axis, not {own}"
+        )
+    return variance
 
 
 def _known(x: Any) -> Any:
@@ -176,6 +195,13 @@ def nll_loss(
     if target.dtype.kind not in "iu":
         raise DtypeError(f"nll_loss: the target is class indices, not {target.dtype}")
     axis = normalize_axis(axis, logp.ndim)
+    rest = (*logp.shape[:axis], *logp.shape[axis + 1 :])
+    if tuple(target.shape) != tuple(rest):
+        hint = pytorch_axis(logp.shape, target.shape)
+        raise ShapeError(
+            f"nll_loss: logp {tuple(logp.shape)} with classes along axis {axis} needs class "
+            f"indices of shape {rest}, not {tuple(target.shape)}{hint}"
+        )
     used = True if ignore_index is None else target != ignore_index
     index = target if ignore_index is None else where(used, target, 0)
     index = classes("nll_loss", index, logp.shape[axis])
@@ -248,6 +274,11 @@ def multi_margin_loss(
     Shapes: (*s, C), (*s), weight (C) -> () if reduction != "none";
         (*s, C), (*s), weight (C) -> (*s).
     """
+    if x.ndim == 0 or tuple(target.shape) != tuple(x.shape[:-1]):
+        raise ShapeError(
+            "multi_margin_loss: x has an axis of classes last, and target the others: not "
+            f"{tuple(x.shape)} and {tuple(target.shape)}"
+        )
     index = expand_dims(target, -1)
     index = classes("multi_margin_loss", index, x.shape[-1])
     gaps = ew.at_least(margin - take_along_axis(x, index, axis=-1) + x, 0)

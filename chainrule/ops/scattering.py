@@ -14,7 +14,14 @@ from typing import Any, Literal
 import numpy as np
 
 from chainrule.dtypes import INEXACT, REAL, check_real
-from chainrule.errors import ConfigError, DtypeError, IndexingError, ShapeError, TraceError
+from chainrule.errors import (
+    ConfigError,
+    DtypeError,
+    IndexingError,
+    ShapeError,
+    TraceError,
+    describe,
+)
 from chainrule.graph import Variable, apply, value_of
 from chainrule.op import Need, Op, Spec
 from chainrule.ops import elementwise as ew
@@ -362,8 +369,22 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
     """`x` with `value` (a number, or without axes) where the bool `mask` holds; both broadcast.
 
     Shapes: (...), (...) -> (...).
+    The dtype is that of `x`; a value that it cannot hold is refused.
     """
-    return where(_mask("masked_fill", mask), value, x)
+    return where(_mask("masked_fill", mask), _filling(value, x.dtype), x)
+
+
+_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
+
+
+def _filling(value: Any, dtype: Any) -> Any:
+    """`value` in that dtype; a number of Python's that fits takes it by itself."""
+    given = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    if _RANKS.get(given.kind, 4) > _RANKS[dtype.kind]:
+        raise DtypeError(
+            f"masked_fill: x is {dtype}, which cannot hold {describe(value)}; use astype first"
+        )
+    return astype(value, dtype) if hasattr(value, "dtype") else value
 
 
 def masked_select(x: Any, mask: Any) -> Any:
@@ -449,7 +470,7 @@ def diff(x: Any, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any
     parts = [part for part in (prepend, x, append) if part is not None]
     x = concat(parts, axis=axis) if len(parts) > 1 else x
     lead = ((None, None, None),) * axis
-    for _ in range(n):
+    for _ in range(min(n, x.shape[axis])):  # then nothing is left
         after = apply(Slice((*lead, (1, None, None))), x)
         before = apply(Slice((*lead, (None, -1, None))), x)
         x = ew.not_equal(after, before) if x.dtype.kind == "b" else after - before

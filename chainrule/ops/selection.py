@@ -12,8 +12,8 @@ from chainrule.errors import DtypeError, ShapeError, TraceError, describe
 from chainrule.graph import Variable, apply, value_of
 from chainrule.op import Need, Spec
 from chainrule.ops import elementwise as ew
-from chainrule.ops.families import Linear, accumulator, broadcast_to, empties, sum_to
-from chainrule.ops.shaping import Shape, Slice, flatten, normalize_axis, reshape
+from chainrule.ops.families import Linear, accumulator, empties, sum_to
+from chainrule.ops.shaping import Shape, Slice, Unslice, flatten, normalize_axis, reshape
 from chainrule.provenance import location, quoted, user_line
 
 
@@ -157,7 +157,9 @@ def _integers(what: str, indices: Any) -> Any:
 
 def _as_array(indices: Any) -> Any:
     """An array or variable itself; lists and numbers as an array (an empty list as integers)."""
-    if isinstance(indices, Variable) or hasattr(indices, "dtype"):
+    if isinstance(indices, Variable) or (
+        hasattr(indices, "dtype") and not isinstance(indices, type)
+    ):
         return indices
     array = np.asarray(indices)
     return array if array.size else array.astype(np.int64)
@@ -244,30 +246,56 @@ def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Any:
 
 
 def gather(x: Any, axis: int, indices: Any) -> Any:
-    """PyTorch's name and argument order for `take_along_axis`.
+    """y[.., i, ..] = x[.., indices[.., i, ..], ..], as in PyTorch: the indices' shape comes out.
 
-    Shapes: (..., axis: n), indices (..., axis: k) -> (..., axis: k).
+    Shapes: (*s), indices (*i) -> (*i) with len(i) == len(s).
+    Along other axes the indices may be smaller than `x`, of which that part is taken; nothing
+    broadcasts. In `take_along_axis` they broadcast.
     """
-    return take_along_axis(x, indices, axis=axis)
+    axis, indices = normalize_axis(axis, x.ndim), _integers("gather", indices)
+    part = _part("gather", x.shape, axis, indices)
+    x = x if part is None else apply(Slice(part), x)
+    return apply(TakeAlong(axis), x, indices)
+
+
+def _part(what: str, shape: Shape, axis: int, indices: Any) -> Any:
+    """The key of the part of an array of that shape which indices of this shape speak of; None if
+    it is all."""
+    sizes = tuple(indices.shape)
+    if len(sizes) != len(shape):
+        raise ShapeError(
+            f"{what}: x {tuple(shape)} and indices {sizes} need the same number of axes"
+        )
+    rest = [(m, n) for a, (m, n) in enumerate(zip(sizes, shape, strict=True)) if a != axis]
+    if any(m > n for m, n in rest):
+        raise ShapeError(
+            f"{what}: indices {sizes} are larger than x {tuple(shape)} outside axis {axis}"
+        )
+    if all(m == n for m, n in rest):
+        return None
+    return tuple([(None, None if a == axis else m, None) for a, m in enumerate(sizes)])
 
 
 def scatter_add(x: Any, axis: int, indices: Any, source: Any) -> Any:
     """`x` with the elements of `source` added at `indices` along `axis`; equal indices add up.
 
-    Shapes: (*s, axis: n), indices (..., axis: k) -> (*s, axis: n).
-    `indices` and `source` broadcast to the shape of `x`, but for `axis`, where they have a size of
-    their own.
+    Shapes: (*s), indices (*i), source (*j) -> (*s) with len(i) == len(s) and len(j) == len(s).
+    As in PyTorch nothing broadcasts: along other axes than `axis` the indices may be smaller than
+    `x`, and `source` larger than the indices, of which that part is taken.
     """
-    axis = normalize_axis(axis, x.ndim)
-    indices = _integers("scatter_add", indices)
-    if not x.ndim == indices.ndim == source.ndim:
+    axis, indices = normalize_axis(axis, x.ndim), _integers("scatter_add", indices)
+    part, sizes = _part("scatter_add", x.shape, axis, indices), tuple(indices.shape)
+    given = tuple(source.shape)
+    if len(given) != len(sizes) or any(m > n for m, n in zip(sizes, given, strict=True)):
         raise ShapeError(
-            f"scatter_add: x {x.shape}, indices {indices.shape} and source {source.shape} need the "
-            "same number of axes"
+            f"scatter_add: source {given} has not as many elements as the indices {sizes} name; "
+            "give both the same shape"
         )
-    size = indices.shape[axis]
-    source = broadcast_to(source, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
-    return x + apply(TakeAlongAdd(axis, x.shape), source, indices)
+    if given != sizes:
+        source = apply(Slice(tuple([(None, m, None) for m in sizes])), source)
+    shape = (*sizes[:axis], x.shape[axis], *sizes[axis + 1 :])
+    added = apply(TakeAlongAdd(axis, shape), source, indices)
+    return x + (added if part is None else apply(Unslice(part, tuple(x.shape)), added))
 
 
 # --- Indexing with arrays ------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.arrays import admit_dtype
 from chainrule.dtypes import NARROW, alike, result_type
-from chainrule.errors import DtypeError, ShapeError
+from chainrule.errors import DtypeError, ShapeError, describe
 from chainrule.graph import apply
 from chainrule.op import Need, Spec
 from chainrule.ops.families import Linear, broadcast_to, sum_to
@@ -31,13 +31,26 @@ def normalize_axis(axis: int, ndim: int) -> int:
     >>> normalize_axis(-1, 3)
     2
     """
-    try:
-        axis = index(axis)
-    except TypeError as cause:
-        raise DtypeError(f"an axis is an integer (several are a tuple), not {axis!r}") from cause
+    if type(axis) is not int:
+        axis = _axis_number(axis)
     if not -ndim <= axis < ndim:
         raise ShapeError(f"axis {axis} does not exist: the array has {ndim} axes")
     return axis % ndim
+
+
+def _axis_number(axis: Any) -> int:
+    """An axis that is no plain integer as one: neither True nor a tensor is meant as an axis."""
+    hint = ""
+    if isinstance(axis, bool | np.bool_):
+        hint = "; write a flag of PyTorch's by its name"
+    elif hasattr(axis, "dtype") and not isinstance(axis, np.generic):
+        hint = "; of two arrays there are maximum and minimum"
+    else:
+        try:
+            return index(cast(Any, axis))
+        except TypeError:
+            pass
+    raise DtypeError(f"an axis is an integer (several are a tuple), not {describe(axis)}{hint}")
 
 
 def normalize_axes(axis: Axis, ndim: int) -> Shape:

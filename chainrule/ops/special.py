@@ -115,14 +115,28 @@ def sinc(x: Any) -> Any:
     return spherical_jn(0, x * math.pi)
 
 
+_MOST_TERMS = 10_000
+"""Terms of a sum that is written out."""
+
+
+def expit(x: Any) -> Any:
+    """SciPy's name for `sigmoid`.
+
+    Shapes: (...) -> (...).
+    """
+    return ew.sigmoid(x)
+
+
 def multigammaln(x: Any, p: int) -> Any:
     """Logarithm of the multivariate gamma function of dimension p, for x > (p - 1) / 2, any shape.
 
     Shapes: (*s) -> (*s).
     DLMF 35.3.4: p (p - 1) / 4 log(pi) + the sum of lgamma(x - i / 2) over i < p.
     """
-    if p < 1:
-        raise ConfigError(f"multigammaln: the dimension is a whole number from 1, not {p}")
+    if not 1 <= p <= _MOST_TERMS:
+        raise ConfigError(
+            f"multigammaln: the dimension p is a whole number from 1 to {_MOST_TERMS}, not {p}"
+        )
     terms = [lgamma(x - 0.5 * i) for i in range(p)]
     return sum(terms[1:], terms[0]) + p * (p - 1) / 4 * math.log(math.pi)
 

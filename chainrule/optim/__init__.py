@@ -1,5 +1,6 @@
 """Optimizers, learning-rate schedules, clipping. PyTorch's words, defaults and numbers."""
 
+from chainrule.border import with_border as _with_border
 from chainrule.optim.accumulate import Accumulation, Micro, accumulate
 from chainrule.optim.clip import clip_grad_norm, clip_grad_value
 from chainrule.optim.optimizer import Optimizer
@@ -14,6 +15,7 @@ from chainrule.optim.schedule import (
     Sequence,
     WarmUp,
 )
+from chainrule.spellings import no_part as _no_part
 
 __all__ = [
     "SGD",
@@ -34,3 +36,5 @@ __all__ = [
     "clip_grad_norm",
     "clip_grad_value",
 ]
+__getattr__ = _no_part(__name__)
+_with_border(globals())

@@ -39,6 +39,8 @@ class Optimizer(ABC):
         self.param_groups: list[Group] = []
         self._defaults = dict(defaults)
         self._buckets: list[list[Bucket]] = []
+        if isinstance(cast(object, params), Tensor):
+            raise ConfigError(f"{type(self).__name__}: params are several tensors: write [p]")
         given = list(params)
         if not given:
             raise ConfigError(f"{type(self).__name__}: there are no parameters to optimize")
@@ -90,11 +92,11 @@ class Optimizer(ABC):
         self.param_groups.append(new)
         self._buckets.append(buckets_of(tensors, self.state_names))
 
-    def zero_grad(self) -> None:
-        """Forget the gradients of all parameters."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or make those that there are zeros."""
         for group in self.param_groups:
             for p in group["params"]:
-                p.grad = None
+                p.grad = None if set_to_none or p.grad is None else p.grad * 0
 
     def step(self) -> None:
         """Change every parameter that has a gradient."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from chainrule.border import with_border as _with_border
 from chainrule.errors import ConfigError, DtypeError, describe
 from chainrule.page.readable import Words
 from chainrule.page.svg import Svg
@@ -92,3 +93,6 @@ def _source(y: Any, others: list[Any], *, held: bool) -> Source:
         f"show: {describe(y)} is no part of a graph: give a tensor, a scalar Value, or a function "
         "and its arguments"
     )
+
+
+_with_border(globals())

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.border import FUNCTIONS, LEFT_OUT, METHODS
 from chainrule.errors import DtypeError
+from chainrule.spellings import FUNCTIONS, LEFT_OUT, METHODS
 
 SQUARE = np.array([[2.0, 0.5], [0.25, 3.0]], np.float32)
 

@@ -59,7 +59,7 @@ def test_an_array_of_somebody_else():
     y = x * array  # a copy is kept
     assert who_keeps(array).ops == ()
     assert y.shape == (3,)
-    with pytest.raises(DtypeError, match=r"who_keeps takes a tensor or an array, not float 2\.0"):
+    with pytest.raises(DtypeError, match=r"must be a tensor or an array, not float 2\.0"):
         who_keeps(2.0)  # type: ignore[arg-type]
 
 

@@ -110,8 +110,8 @@ def _refuse_own_changes(name: str, variant: Variant) -> None:
     if (change := variant.read.changed()) is not None:
         raise TraceError(
             f"jit: {name} changes {change[0].name}, which it reads at {change[0].line}; with sizes "
-            "that are dynamic it runs several times while it is traced. Change it outside, or leave "
-            "out `dynamic`"
+            "that are dynamic it runs several times while it is traced. Change it outside, or "
+            "leave out `dynamic`"
         )
 
 

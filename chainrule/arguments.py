@@ -1,0 +1,285 @@
+"""Is an argument of the kind that its function declares, and what to say if it is not.
+
+Signatures are the one statement of kinds: `axis: int | None`, `training: bool`, `x: Any`. They are
+read when a call has failed (by `border`) or when an object is made; a call that works pays nothing.
+In functions of arrays `Any` declares an array: a tensor, an array, a number, or nested lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from inspect import Parameter, signature
+from operator import index
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, cast, get_args, get_origin
+
+import numpy as np
+
+from chainrule.errors import describe, explain
+
+Kind = Any
+"""An annotation: a class, a union, a generic alias, or `Array`."""
+_DEEPEST = 64
+"""As many axes as an array of NumPy's can have."""
+
+
+class Array:
+    """The kind of whatever can become an array of numbers."""
+
+
+class Dtype:
+    """The kind of whatever names a dtype."""
+
+
+_BY_NAME: Mapping[str, Kind] = {
+    "dtype": Dtype,
+    "axis": int | tuple[int, ...] | None,
+    "axes": Any,
+    "key": Any,
+    "stream": Any,
+    "device": str | None,
+}
+"""The kinds of arguments that are declared `Any` although they are no arrays."""
+
+
+@cache
+def kinds(f: Callable[..., Any], *, arrays: bool) -> dict[str, Kind]:
+    """The declared kind of each parameter of `f`; `Any` where that is not known.
+
+    With `arrays`, what is declared `Any` is an array, unless its name says otherwise.
+    """
+    space = {**_TYPING, **getattr(f, "__globals__", {})}
+    found: dict[str, Kind] = {}
+    for name, p in signature(f).parameters.items():
+        kind = _evaluated(p.annotation, space)
+        if arrays:
+            kind = _with_arrays(name, kind)
+        if p.default is None and kind is not Any:
+            kind = kind | None
+        found[name] = kind
+    return found
+
+
+_TYPING: dict[str, Any] = {
+    "Any": Any, "Callable": Callable, "Iterable": Iterable, "Sequence": Sequence,
+    "Mapping": Mapping, "Literal": Literal,
+}  # fmt: skip
+
+
+def _evaluated(annotation: Any, space: dict[str, Any]) -> Kind:
+    """What an annotation means; `Any` if it names what is imported for type checkers alone."""
+    if annotation is Parameter.empty:
+        return Any
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, space)
+    except (NameError, TypeError, AttributeError):
+        return Any
+
+
+def _with_arrays(name: str, kind: Kind) -> Kind:
+    if kind is Any:
+        return _BY_NAME.get(name, Array)
+    if kind == Sequence[Any] and name != "widths":
+        return Sequence[Array]
+    return kind
+
+
+def fits(x: Any, kind: Kind) -> bool:
+    """Whether `x` is of that kind. What cannot be decided counts as yes."""
+    if kind is Any or (not isinstance(kind, type | UnionType) and get_origin(kind) is None):
+        return True
+    if type(kind) is UnionType or get_origin(kind) is Union:
+        return any(fits(x, k) for k in get_args(kind))
+    if get_origin(kind) is Literal:
+        return isinstance(x, str | int) and x in get_args(kind)
+    check = _CHECKS.get(kind)
+    if check is not None:
+        return check(x)
+    origin = get_origin(kind)
+    return isinstance(x, kind) if origin is None else _holds(x, origin, get_args(kind))
+
+
+def _holds(x: Any, origin: Any, elements: Sequence[Kind]) -> bool:
+    """Whether `x` is a collection of that kind, with such elements."""
+    if origin is Callable:
+        return callable(x)
+    if issubclass(origin, np.ndarray):
+        return isinstance(x, origin)
+    if not issubclass(origin, Iterable):
+        return isinstance(x, origin)
+    if isinstance(x, str | bytes) or isinstance(x, Mapping) != issubclass(origin, Mapping):
+        return False
+    if issubclass(origin, Mapping):
+        return True
+    if origin is tuple and not isinstance(x, tuple | list):
+        return False
+    if not isinstance(x, Collection):
+        return isinstance(x, Iterable) and not issubclass(origin, Sequence)
+    return not elements or all(fits(each, elements[0]) for each in cast("Iterable[Any]", x))
+
+
+def _is_integer(x: Any) -> bool:
+    if isinstance(x, bool | np.bool_ | type):
+        return False
+    try:
+        index(x)
+    except Exception:  # an error that tensors have, too: its number may not be known yet
+        return getattr(getattr(x, "dtype", None), "kind", "") in ("i", "u")
+    return True
+
+
+def _is_number(x: Any) -> bool:
+    if isinstance(x, int | float | np.number | np.bool_):
+        return not isinstance(x, np.complexfloating)
+    return _has_numbers(x) and len(x.shape) == 0
+
+
+def _is_complex(x: Any) -> bool:
+    return isinstance(x, complex | np.complexfloating) or _is_number(x)
+
+
+def _is_bool(x: Any) -> bool:
+    return isinstance(x, bool | np.bool_) or (type(x) is int and x in (0, 1))
+
+
+def _is_dtype(x: Any) -> bool:
+    if x is None or isinstance(x, int | float | complex | list | tuple | dict | np.ndarray):
+        return False
+    try:
+        return np.dtype(x).kind not in "OSUMm"
+    except Exception:
+        return False
+
+
+def _has_numbers(x: Any) -> bool:
+    """Whether `x` is an array, a tensor or the like of numbers."""
+    if isinstance(x, type) or not hasattr(x, "dtype") or not hasattr(x, "shape"):
+        return False
+    return getattr(x.dtype, "kind", "f") not in ("O", "S", "U", "M", "m")
+
+
+def _is_array(x: Any) -> bool:
+    """Whether `x` can become an array of numbers; walked with a list, so that depth is no risk."""
+    waiting: list[tuple[Any, int]] = [(x, 0)]
+    while waiting:
+        each, depth = waiting.pop()
+        if isinstance(each, list | tuple):
+            each = cast("Sequence[Any]", each)
+            if depth == _DEEPEST:
+                return False
+            once = {id(one): one for one in each}  # a list that holds itself would not end
+            waiting += [(one, depth + 1) for one in once.values()]
+        elif not _is_element(each):
+            return False
+    return True
+
+
+def _is_element(x: Any) -> bool:
+    if isinstance(x, type | str | bytes | Mapping):
+        return False
+    if isinstance(x, int | float | complex | np.bool_) or _has_numbers(x):
+        return True
+    holders = ("__array__", "__dlpack__", "__array_interface__", "__buffer__")
+    return not hasattr(x, "dtype") and (
+        any(hasattr(x, name) for name in holders)
+        or isinstance(x, memoryview | bytearray)
+        or type(x).__module__.startswith("chainrule")
+        or (hasattr(x, "__len__") and hasattr(x, "__getitem__"))
+    )
+
+
+_CHECKS: dict[Any, Callable[[Any], bool]] = {
+    NoneType: lambda x: x is None,
+    int: _is_integer,
+    float: _is_number,
+    complex: _is_complex,
+    bool: _is_bool,
+    str: lambda x: isinstance(x, str),
+    Array: _is_array,
+    Dtype: _is_dtype,
+}
+_WORDS: dict[Any, str] = {
+    NoneType: "None", int: "an integer", float: "a number", complex: "a number",
+    bool: "True or False", str: "a string", Array: "a tensor, an array or a number",
+    Dtype: "a dtype of numbers",
+}  # fmt: skip
+_CLASSES = {"Variable": "a tensor", "Tensor": "a tensor", "ndarray": "an array"}
+_MANY: dict[Any, str] = {int: "integers", float: "numbers", Array: "tensors or arrays"}
+
+
+def explain_arrays(op: Any, xs: Sequence[Any], cause: Exception) -> Exception:
+    """The error to raise when `op` failed on `xs`, which were to be arrays."""
+    for x in xs:
+        if not _is_array(x):
+            return explain(op, xs, cause, f"{describe(x)} is no tensor, array or number")
+        if isinstance(x, list | tuple) and _is_ragged(cast("Sequence[Any]", x)):
+            return explain(op, xs, cause, f"the lists in {describe(x)} differ in length")
+    return explain(op, xs, cause)
+
+
+def _is_ragged(x: Sequence[Any]) -> bool:
+    try:
+        np.asarray(x, dtype=np.complex128)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def words(kind: Kind) -> str:
+    """A kind in words.
+
+    >>> words(int | tuple[int, ...] | None)
+    'an integer, several integers or None'
+    """
+    if type(kind) is UnionType or get_origin(kind) is Union:
+        return _either([words(k) for k in get_args(kind)])
+    if get_origin(kind) is Literal:
+        return _either([repr(k) for k in get_args(kind)])
+    if kind in _WORDS:
+        return _WORDS[kind]
+    origin = get_origin(kind)
+    if (named := getattr(origin or kind, "__name__", "")) in _CLASSES:
+        return _CLASSES[named]
+    if origin is None or not issubclass(origin, (Callable, Iterable)):
+        return f"a {(origin or kind).__name__}"
+    if origin is Callable:
+        return "a function"
+    if issubclass(origin, Mapping):
+        return "a dict"
+    elements = get_args(kind)
+    return f"several {_MANY.get(elements[0] if elements else None, 'values')}"
+
+
+def _either(parts: Sequence[str]) -> str:
+    parts = list(dict.fromkeys(parts))
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
+
+
+def faults(
+    f: Callable[..., Any], given: Mapping[str, Any], *, arrays: bool
+) -> Iterator[tuple[str, str]]:
+    """Each argument that is not of its declared kind: its name, and the sentence about it."""
+    declared = kinds(f, arrays=arrays)
+    parameters = signature(f).parameters
+    for name, x in given.items():
+        kind, p = declared[name], parameters[name]
+        for each in _each(p, x):
+            if each is not p.default and not fits(each, kind):
+                yield name, f"{name} must be {words(kind)}, not {describe(each)}{_advice(each)}"
+                break
+
+
+def _each(p: Parameter, x: Any) -> Iterable[Any]:
+    """The arguments that a parameter stands for."""
+    if p.kind is Parameter.VAR_POSITIONAL:
+        return x
+    return x.values() if p.kind is Parameter.VAR_KEYWORD else (x,)
+
+
+def _advice(x: Any) -> str:
+    """What to do about an array that holds no numbers."""
+    kind = getattr(getattr(x, "dtype", None), "kind", None)
+    return "; convert it with astype first" if isinstance(kind, str) and kind in "OSUMm" else ""

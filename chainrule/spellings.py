@@ -1,0 +1,247 @@
+"""PyTorch's and NumPy's spellings that do not exist here: what to write instead.
+
+The hints are answers of errors: of a tensor, a module, the package and its parts that lack a name,
+and (in `border`) of a function that lacks an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any
+
+_NOWHERE = "leave it out: everything is on the CPU"
+# fmt: off
+METHODS: dict[str, str] = {
+    "view": "x.reshape(shape)", "view_as": "x.reshape(y.shape)", "reshape_as": "x.reshape(y.shape)",
+    "permute": "x.permute_dims(axes)", "t": "x.T", "swapdims": "x.swapaxes(axis1, axis2)",
+    "movedim": "cr.moveaxis(x, source, destination)", "unsqueeze": "cr.expand_dims(x, axis)",
+    "expand": "cr.broadcast_to(x, shape)", "expand_as": "cr.broadcast_to(x, y.shape)",
+    "repeat": "cr.tile(x, counts)", "repeat_interleave": "cr.repeat(x, counts)",
+    "unbind": "cr.unstack(x, axis=axis)", "clone": "x.copy()", "clamp": "x.clip(min, max)",
+    "clamp_min": "x.clip(min)", "clamp_max": "x.clip(max=max)", "unique": "cr.unique_values(x)",
+    "mm": "x @ w", "mv": "x @ w", "bmm": "x @ w", "amax": "x.max(axis)", "amin": "x.min(axis)",
+    "eq": "x == y", "ne": "x != y", "lt": "x < y", "le": "x <= y", "gt": "x > y", "ge": "x >= y",
+    "true_divide": "x / y", "absolute": "cr.abs(x)", "inverse": "cr.linalg.inv(x)",
+    "pinverse": "cr.linalg.pinv(x)", "vdot": "cr.vecdot(x, y)",
+    "to": "x.astype(dtype)", "type": "x.astype(dtype)", "type_as": "x.astype(y.dtype)",
+    "half": "x.astype(cr.float16)", "float": "x.astype(cr.float32)",
+    "double": "x.astype(cr.float64)", "int": "x.astype(cr.int32)", "long": "x.astype(cr.int64)",
+    "bool": "x.astype(cr.bool)", "bfloat16": "x.astype(cr.bfloat16)",
+    "numel": "x.size", "nelement": "x.size", "dim": "x.ndim", "ndimension": "x.ndim",
+    "element_size": "x.dtype.itemsize", "is_floating_point": "x.dtype.kind == 'f'",
+    "is_complex": "x.dtype.kind == 'c'", "grad_fn": "x.node",
+    "new_zeros": "cr.zeros(shape, x.dtype)", "new_ones": "cr.ones(shape, x.dtype)",
+    "new_full": "cr.full(shape, value, x.dtype)", "new_tensor": "cr.tensor(data, x.dtype)",
+    "zero_": "x.data = cr.zeros_like(x)", "fill_": "x.data = cr.full_like(x, value)",
+    "copy_": "x.data = y", "normal_": "cr.nn.init.normal_(x)",
+    "uniform_": "cr.nn.init.uniform_(x)", "detach_": "x = x.detach()",
+    "equal": "bool(cr.all(x == y))", "sort": "cr.sort(x), cr.argsort(x)",
+    "nonzero": "cr.stack(cr.nonzero(x), axis=1)",
+}
+"""What to write for a method of PyTorch's tensors; a test runs each."""
+FUNCTIONS: dict[str, str] = {
+    "cat": "cr.concat(xs, axis=axis)", "concatenate": "cr.concat(xs, axis=axis)",
+    "array": "cr.tensor(data)", "as_tensor": "cr.asarray(data)", "from_numpy": "cr.asarray(data)",
+    "transpose": "cr.swapaxes(x, axis1, axis2)",
+    "rand": "cr.Generator(seed).uniform(shape)", "randn": "cr.Generator(seed).normal(shape)",
+    "randint": "cr.Generator(seed).integers(low, high, shape)",
+    "randperm": "cr.Generator(seed).permutation(n)",
+    "float": "cr.float32", "double": "cr.float64", "half": "cr.float16", "int": "cr.int32",
+    "long": "cr.int64", "arcsin": "cr.asin(x)", "arccos": "cr.acos(x)", "arctan": "cr.atan(x)",
+    "arctan2": "cr.atan2(y, x)", "power": "cr.pow(x, y)",
+}
+"""What to write for a function of PyTorch's or NumPy's, besides those above; a test runs each."""
+LEFT_OUT: dict[str, str] = {
+    "cuda": _NOWHERE, "cpu": _NOWHERE, "mps": _NOWHERE, "xpu": _NOWHERE, "pin_memory": _NOWHERE,
+    "is_cuda": "x.device is always 'cpu'", "get_device": "x.device is always 'cpu'",
+    "contiguous": "leave it out: no result depends on how an array lies in memory",
+    "is_contiguous": "leave it out: no result depends on how an array lies in memory",
+}
+"""What to do about those for which nothing is to be written."""
+PACKAGE: dict[str, str] = {
+    "device": _NOWHERE, "set_grad_enabled": "write with cr.no_grad(): or with cr.enable_grad():",
+    "inference_mode": "write with cr.no_grad():", "is_grad_enabled": "there is no such question",
+    "autograd": "write loss.backward(), cr.grad(f) or cr.vjp(f, *xs)",
+    "save": "write cr.save_file(state, path)", "load": "write cr.load_file(path)",
+    "is_tensor": "write isinstance(x, cr.Tensor)",
+    "set_default_dtype": "say dtype= where arrays are made", "FloatTensor": "write cr.tensor(data)",
+    "utils": "write cr.data, cr.checkpoint",
+}
+"""What to do about functions of PyTorch's package that have none here."""
+_WITH_DTYPE = "make the model with dtype=, as in nn.Linear(3, 2, dtype=cr.float64)"
+MODULES: dict[str, str] = {
+    "to": _WITH_DTYPE, "type": _WITH_DTYPE, "float": _WITH_DTYPE, "double": _WITH_DTYPE,
+    "half": "write with cr.autocast():", "bfloat16": "write with cr.autocast(cr.bfloat16):",
+    "cuda": _NOWHERE, "cpu": _NOWHERE, "share_memory": "leave it out",
+    "modules": "write [m for _, m in model.named_modules()]",
+    "named_children": "write model.children(), which gives names and modules",
+    "apply": "write for _, m in model.named_modules(): f(m)",
+    "register_buffer": "write model.name = x: a tensor without requires_grad is a buffer",
+    "register_parameter": "write model.name = x: a tensor with requires_grad is a parameter",
+    "add_module": "write model.name = module", "register_module": "write model.name = module",
+    "get_submodule": "write dict(model.named_modules())[name]",
+    "get_parameter": "write dict(model.named_parameters())[name]",
+    "compile": "write cr.jit(step)",
+}
+"""What to do about methods of PyTorch's modules."""
+LAYERS: dict[str, str] = {
+    "Parameter": "write cr.tensor(data, requires_grad=True)",
+    "ModuleList": "write a list: modules in it are found", "ParameterList": "write a list",
+    "ModuleDict": "write a dict: modules in it are found", "ParameterDict": "write a dict",
+    "Flatten": "write x.reshape(shape) in forward", "Identity": "leave it out",
+    "MultiheadAttention": "write nn.CausalSelfAttention, or scaled_dot_product_attention",
+    "utils": "write cr.optim.clip_grad_norm(parameters, most)",
+    "lr_scheduler": "write optim.Scheduler(optimizer, schedule); schedules are Cosine, Linear, ...",
+}
+"""What to do about classes of PyTorch's `nn` and `optim`."""
+ARGUMENTS: dict[str, tuple[str, str]] = {
+    "dim": ("axis", "axis="), "dims": ("axis", "axis="), "keepdim": ("keepdims", "keepdims="),
+    "unbiased": ("correction", "correction=1 for unbiased=True, correction=0 for False"),
+    "ddof": ("correction", "correction="),
+    "input": ("x", "x="), "kernel_size": ("kernel", "kernel="), "num_groups": ("groups", "groups="),
+    "negative_slope": ("slope", "slope="), "min_val": ("low", "low="), "max_val": ("high", "high="),
+    "is_causal": (
+        "causal", "causal=, which looks back from the last key; PyTorch's looks back from the "
+        "first one, which differs where there are not as many queries as keys"
+    ),
+    "attn_mask": ("mask", "mask="), "p": ("ord", "ord="), "lambd": ("threshold", "threshold="),
+    "end": ("stop", "stop="), "steps": ("num", "num="), "index": ("indices", "indices="),
+    "src": ("source", "source="), "size": ("shape", "shape="), "other": ("b", "b="),
+    "num_classes": ("classes", "classes="), "chunks": ("count", "count="),
+    "maxnorm": ("limit", "limit="), "diagonal": ("k", "k="), "in_dims": ("in_axes", "in_axes="),
+    "out_dims": ("out_axes", "out_axes="), "var": ("variance", "variance="),
+    "normalized_shape": ("weight", "nothing: it is the last axis, and weight= has its shape"),
+}
+"""For an argument of PyTorch's (or NumPy's) functions: which it is here, and what to write."""
+LACKING: dict[str, str] = {
+    "inplace": "nothing is changed in place; use the result",
+    "out": "nothing is changed in place; use the result",
+    "requires_grad": "call requires_grad_() on the result",
+    "rounding_mode": "write cr.floor_divide(a, b), or cr.trunc(a / b)",
+    "alpha": "multiply first, as in a + alpha * b", "beta": "write cr.softplus(beta * x) / beta",
+    "start_dim": "write cr.reshape(x, shape)", "end_dim": "write cr.reshape(x, shape)",
+    "ceil_mode": "sizes are rounded down; pad first",
+    "decimals": "write cr.round(x * 10**d) / 10**d",
+    "dtype": "use astype(dtype)", "padding_idx": "multiply by a mask",
+    "size_average": "write reduction=", "reduce": "write reduction=",
+    "foreach": "leave it out", "fused": "leave it out: compile the step with cr.jit",
+    "device_type": _NOWHERE, "device": _NOWHERE,
+}
+"""What to do about an argument of PyTorch's that has no counterpart."""
+_PARTS = ("nn.functional", "linalg", "fft", "special", "nn", "optim", "explain")
+"""Parts of the package in which a name may stand that was looked for in the package itself."""
+# fmt: on
+
+
+def no_attribute(x: Any, name: str) -> AttributeError:
+    """The error for a method or attribute that a tensor lacks, with what to write if it is known.
+
+    Known are PyTorch's spellings, and functions of ours that are no methods.
+    """
+    said = f"'{type(x).__name__}' object has no attribute '{name}'"
+    hint = None if name.startswith("_") else _method(name)
+    if hint is None:
+        return AttributeError(said, name=name, obj=x)  # Python adds names that are similar
+    return AttributeError(f"{said}: {hint}")
+
+
+class Elsewhere:
+    """What a class holds under a name that it lacks: asking for it raises, with what to write.
+
+    A `__getattr__` would do the same for every name, and make each look at any attribute slower,
+    those that are there included.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, x: Any, cls: type) -> Any:
+        raise no_attribute(cls if x is None else x, self.name)
+
+
+class Hint:
+    """What a class holds under a name of PyTorch's: asking for it raises, with what to do."""
+
+    def __init__(self, name: str, hint: str) -> None:
+        self.name = name
+        self.hint = hint
+
+    def __get__(self, x: Any, cls: type) -> Any:
+        said = f"'{cls.__name__}' object has no attribute '{self.name}'"
+        raise AttributeError(f"{said}: {self.hint}")
+
+
+def no_part(module: str) -> Callable[[str], Any]:
+    """A `__getattr__` for a part of the package, such as `chainrule.nn`."""
+
+    def no_name(name: str) -> Any:
+        said = f"module '{module}' has no attribute '{name}'"
+        hint = None if name.startswith("_") else LAYERS.get(name) or _functional(name)
+        raise AttributeError(f"{said}: {hint}" if hint else said)
+
+    return no_name
+
+
+def _functional(name: str) -> str | None:
+    """The function that does what a class of PyTorch's does, found by the letters of its name."""
+    functions = import_module("chainrule.nn.functional")
+    letters = name.lower().removesuffix("loss") + "loss" * name.endswith("Loss")
+    same = {f.replace("_", ""): f for f in dir(functions)} | _LOSSES
+    for spelling in (letters, letters.rstrip("123d")):
+        if spelling in same:
+            return f"there is the function nn.functional.{same[spelling]}"
+    return None
+
+
+_LOSSES = {
+    "crossentropyloss": "cross_entropy", "bceloss": "binary_cross_entropy",
+    "bcewithlogitsloss": "binary_cross_entropy_with_logits", "kldivloss": "kl_div",
+    "adaptiveavgpool2d": "adaptive_avg_pool",
+}  # fmt: skip
+
+
+def put_elsewhere(cls: type, names: Iterable[str]) -> None:
+    """Let `cls` say what to write for those of `names`, and for `name_`, that it does not have."""
+    for name in [*METHODS, *LEFT_OUT, *names]:
+        if name[0] == "_" or not name.isidentifier() or not name.islower():
+            continue  # a module or a class
+        for spelling in (name, f"{name}_"):
+            if not hasattr(cls, spelling):
+                setattr(cls, spelling, Elsewhere(spelling))
+
+
+def no_function(name: str) -> AttributeError:
+    """The error for a function that `chainrule` lacks, with what to write if it is known.
+
+    Known are PyTorch's and NumPy's spellings, and what stands in a part of the package.
+    """
+    said = f"module 'chainrule' has no attribute '{name}'"
+    hint = None if name.startswith("_") else _function(name)
+    return AttributeError(f"{said}: {hint}" if hint else said)
+
+
+def _function(name: str) -> str | None:
+    if name in LEFT_OUT or name in PACKAGE:
+        return LEFT_OUT.get(name) or PACKAGE[name]
+    for table in (FUNCTIONS, METHODS):
+        if name in table:
+            return f"write {table[name]}"
+    for part in _PARTS:
+        found = vars(import_module(f"chainrule.{part}")).get(name)
+        if getattr(found, "__module__", "").startswith("chainrule"):
+            return f"write cr.{part}.{name}"
+    return None
+
+
+def _method(name: str) -> str | None:
+    if name in LEFT_OUT:
+        return LEFT_OUT[name]
+    if name in METHODS:
+        return f"write {METHODS[name]}"
+    for home, shown in (("chainrule", "cr"), ("chainrule.linalg", "cr.linalg")):
+        if name in import_module(home).__all__:
+            return f"it is a function: write {shown}.{name}(x, ...)"
+    if name.endswith("_") and (there := _method(name[:-1])) is not None:
+        return f"nothing is changed in place; {there}, and use the result"
+    return None
