@@ -15,7 +15,7 @@ import chainrule
 ROOT = Path(chainrule.__file__).parent
 
 LAYERS: list[set[str]] = [
-    {"errors", "provenance", "border"},
+    {"errors", "provenance", "border", "regular_files", "strict_json", "version"},
     {"watch", "dtypes"},
     {"op"},
     {"node"},

@@ -14,19 +14,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from chainrule.cli.files import CommandError, set_aside, write_folder
+from chainrule import strict_json
+from chainrule.cli.files import CommandError, remove_folder, set_aside, write_folder
+from chainrule.interop.safetensors_file import parse as parse_tensors
 from chainrule.op import Array
+from chainrule.regular_files import read_regular
 
 FORMAT = "chainrule training checkpoint 1"
 MODEL, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.json"
@@ -82,7 +82,7 @@ def write(run: Path, checkpoint: Checkpoint) -> Path:
     path = run / "checkpoints" / f"step-{checkpoint.step:06d}"
     write_folder(path, checkpoint.files())
     for _, old in _steps(run)[:-2]:
-        shutil.rmtree(old, ignore_errors=True)
+        remove_folder(old)
     return path
 
 
@@ -121,7 +121,10 @@ def load(path: Path) -> Checkpoint:
     if not (path / STATE).exists():
         raise _foreign(path)
     try:
-        raw = {name: (path / name).read_bytes() for name in (STATE, MODEL, TRAINING)}
+        raw = {
+            name: read_regular(path / name, strict_json.MOST if name == STATE else None)
+            for name in (STATE, MODEL, TRAINING)
+        }
     except OSError as cause:
         missing = Path(str(cause.filename)).name
         raise CommandError(
@@ -137,28 +140,31 @@ def load(path: Path) -> Checkpoint:
                 + _another(path)
             )
     try:
-        training, weights = load_tensors(raw[TRAINING]), load_tensors(raw[MODEL])
-        moments = {k.removeprefix(_MOMENT): v for k, v in training.items() if k.startswith(_MOMENT)}
-        return Checkpoint(
-            state["step"], state["settings"], state["tokenizer"], state["fingerprint"],
-            state["random"], weights, moments, training["losses"], training["held_out"],
-        )  # fmt: skip
-    except (SafetensorError, KeyError) as cause:
+        training, weights = parse_tensors(raw[TRAINING]), parse_tensors(raw[MODEL])
+        losses, held_out = training.pop("losses"), training.pop("held_out")
+    except (ValueError, KeyError) as cause:
         raise _foreign(path) from cause
+    if not all(name.startswith(_MOMENT) for name in training):
+        raise _foreign(path)
+    moments = {name.removeprefix(_MOMENT): x for name, x in training.items()}
+    return Checkpoint(
+        state["step"], state["settings"], state["tokenizer"], state["fingerprint"],
+        state["random"], weights, moments, losses, held_out,
+    )  # fmt: skip
 
 
 def _state(raw: bytes, path: Path) -> dict[str, Any]:
     """The JSON object of a checkpoint of this format."""
     try:
-        state = json.loads(raw)
+        state = strict_json.loads(raw)
     except ValueError as cause:
         raise CommandError(
-            f"the checkpoint {path} is damaged: {STATE} is not JSON" + _another(path)
+            f"the checkpoint {path} is damaged: of {STATE}, {cause}" + _another(path)
         ) from cause
     match state:
         case {
             "format": format_,
-            "step": int(),
+            "step": int(step),
             "sha256": {
                 "model.safetensors": str(),
                 "training.safetensors": str(),
@@ -168,7 +174,7 @@ def _state(raw: bytes, path: Path) -> dict[str, Any]:
             "tokenizer": dict(),
             "fingerprint": str(),
             "random": list(),
-        } if format_ == FORMAT:
+        } if format_ == FORMAT and type(step) is int and step >= 0:
             return state
         case _:
             raise _foreign(path)
@@ -201,7 +207,8 @@ def _plain(array: Array) -> Array:
 
 def _json(state: Mapping[str, Any]) -> bytes:
     """The same bytes for the same state, also when it has been read back."""
-    return json.dumps(state, ensure_ascii=False, allow_nan=False, indent=1).encode()
+    text = json.dumps(state, ensure_ascii=False, allow_nan=False, indent=1)
+    return text.encode("utf-8", "surrogatepass")  # names of files may hold any byte
 
 
 def _sha256(content: bytes) -> str:
