@@ -39,13 +39,20 @@ def open_regular(path: Path, flags: int = 0) -> tuple[int, os.stat_result]:
     return handle, stat
 
 
-def read_regular(path: Path, most: int | None = None) -> bytes:
+def read_regular(path: Path, most: int | None = None, *, stop: bytes = b"") -> bytes:
     """The content of a regular file, of at most `most` bytes.
 
-    Raises `OSError`, also for a larger file and for what is no regular file.
+    With `stop`, a byte, only as far as a mebibyte in which it stands: for files that must not hold
+    it, which may be large and have holes. Raises `OSError`, also for a larger file and for what is
+    no regular file.
     """
     handle, stat = open_regular(path)
     with os.fdopen(handle, "rb") as file:
         if most is not None and stat.st_size > most:
             raise OSError(errno.EFBIG, f"larger than {most:,} bytes", str(path))
-        return file.read(stat.st_size)
+        if not stop:
+            return file.read(stat.st_size)
+        parts: list[bytes] = []
+        while (not parts or stop not in parts[-1]) and (part := file.read(1 << 20)):
+            parts.append(part)
+        return b"".join(parts)

@@ -14,17 +14,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 from safetensors.numpy import save as save_tensors
 
 from chainrule import strict_json
 from chainrule.cli.files import CommandError, remove_folder, set_aside, write_folder
-from chainrule.interop.safetensors_file import parse as parse_tensors
+from chainrule.interop.safetensors_file import read as read_tensors
 from chainrule.op import Array
 from chainrule.regular_files import read_regular
 
@@ -32,6 +32,7 @@ FORMAT = "chainrule training checkpoint 1"
 MODEL, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.json"
 _STEP = re.compile(r"step-(\d{6,})")
 _MOMENT = "moment/"
+_T = TypeVar("_T")
 
 
 @final
@@ -120,29 +121,14 @@ def load(path: Path) -> Checkpoint:
     """Read the checkpoint in the folder `path`; `CommandError` says what is wrong with it."""
     if not (path / STATE).exists():
         raise _foreign(path)
-    try:
-        raw = {
-            name: read_regular(path / name, strict_json.MOST if name == STATE else None)
-            for name in (STATE, MODEL, TRAINING)
-        }
-    except OSError as cause:
-        missing = Path(str(cause.filename)).name
-        raise CommandError(
-            f"the checkpoint {path} is damaged: {missing} cannot be read ({cause.strerror})"
-            + _another(path)
-        ) from cause
-    state = _state(raw[STATE], path)
+    state = _state(_read(path, STATE, lambda p: read_regular(p, strict_json.MOST)), path)
     sums = state.pop("sha256")
-    for name, content in {**raw, STATE: _json(state)}.items():
-        if sums[name] != _sha256(content):
-            raise CommandError(
-                f"the checkpoint {path} is damaged: {name} is not the file that was saved with it"
-                + _another(path)
-            )
+    if sums[STATE] != _sha256(_json(state)):
+        raise _damaged(path, f"{STATE} is not the file that was saved with it")
+    weights, training = (_tensors(path, name, sums[name]) for name in (MODEL, TRAINING))
     try:
-        training, weights = parse_tensors(raw[TRAINING]), parse_tensors(raw[MODEL])
         losses, held_out = training.pop("losses"), training.pop("held_out")
-    except (ValueError, KeyError) as cause:
+    except KeyError as cause:
         raise _foreign(path) from cause
     if not all(name.startswith(_MOMENT) for name in training):
         raise _foreign(path)
@@ -153,14 +139,35 @@ def load(path: Path) -> Checkpoint:
     )  # fmt: skip
 
 
+def _tensors(path: Path, name: str, sha256: str) -> dict[str, Array]:
+    """The arrays of a file of the checkpoint that has this digest."""
+    digest = hashlib.sha256()
+    arrays = _read(path, name, lambda p: read_tensors(p, digest))
+    if digest.hexdigest() != sha256:
+        raise _damaged(path, f"{name} is not the file that was saved with it")
+    return arrays
+
+
+def _read(path: Path, name: str, read: Callable[[Path], _T]) -> _T:
+    """What `read` makes of a file of the checkpoint."""
+    try:
+        return read(path / name)
+    except OSError as cause:
+        raise _damaged(path, f"{name} cannot be read ({cause.strerror})") from cause
+    except ValueError as cause:
+        raise _damaged(path, f"{name} makes no sense, {cause}") from cause
+
+
+def _damaged(path: Path, reason: str) -> CommandError:
+    return CommandError(f"the checkpoint {path} is damaged: {reason}{_another(path)}")
+
+
 def _state(raw: bytes, path: Path) -> dict[str, Any]:
     """The JSON object of a checkpoint of this format."""
     try:
         state = strict_json.loads(raw)
     except ValueError as cause:
-        raise CommandError(
-            f"the checkpoint {path} is damaged: of {STATE}, {cause}" + _another(path)
-        ) from cause
+        raise _damaged(path, f"{STATE} makes no sense, {cause}") from cause
     match state:
         case {
             "format": format_,

@@ -40,7 +40,7 @@ def read_documents(path: str | Path) -> list[str]:
     if not path.is_file():
         raise ConfigError(f"{path} is not a regular file: give a text file, one document a line")
     try:
-        raw = read_regular(path)
+        raw = read_regular(path, stop=b"\0")
     except OSError as cause:
         raise ConfigError(f"{path} cannot be read: {cause.strerror}") from cause
     docs = documents_of(_decode(raw, path))

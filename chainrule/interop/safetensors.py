@@ -17,8 +17,7 @@ import numpy as np
 
 from chainrule.errors import ConfigError, ShapeError, describe
 from chainrule.graph import variable
-from chainrule.interop.safetensors_file import parse
-from chainrule.regular_files import read_regular
+from chainrule.interop.safetensors_file import read
 from chainrule.tensor import Tensor, to_array
 from chainrule.tree import Structure, flatten
 
@@ -51,7 +50,7 @@ def load_file(filename: StrPath, like: Any = None) -> Any:
     are missing or left over; `ShapeError` where shapes differ.
     """
     try:
-        found = parse(read_regular(Path(filename)))
+        found = read(Path(filename))
     except ValueError as cause:
         raise ConfigError(f"{os.fspath(filename)} is no safetensors file: {cause}") from cause
     tensors = {name: variable(np.array(x)) for name, x in found.items()}

@@ -10,13 +10,16 @@ it does not have. Format: https://huggingface.co/docs/safetensors, "Format".
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from chainrule import dtypes, strict_json
 from chainrule.op import Array
+from chainrule.regular_files import open_regular
 
 _LENGTH = 8
 _AXES, _ADDRESSES = 64, 1 << 62
@@ -26,30 +29,47 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def parse(raw: bytes) -> dict[str, Array]:
-    """The arrays of a file by name, as views of its bytes.
+def read(path: Path, digest: Any = None) -> dict[str, Array]:
+    """The arrays of a file by name, read-only. `digest`, of hashlib, is updated with the file.
 
-    Raises `ValueError` with what is wrong with the file.
+    Raises `ValueError` with what is wrong with the file, `OSError` where it cannot be read.
     """
-    length = int.from_bytes(raw[:_LENGTH], "little")
-    start = _LENGTH + length
-    if len(raw) < _LENGTH or start > len(raw):
-        raise ValueError("it ends before its header does")
-    try:
-        header = strict_json.loads(raw[_LENGTH:start])
-    except ValueError as cause:
-        raise ValueError(f"of its header, {cause}") from cause
-    if not isinstance(header, dict):
-        raise ValueError("its header is no JSON object")
-    entries = cast("dict[str, Any]", header)
-    _check_metadata(entries.pop("__metadata__", {}))
-    places = {name: _place(name, entry) for name, entry in entries.items()}
-    _check_cover(places, len(raw) - start)
-    return {name: _array(raw, start, *place) for name, place in places.items()}
+    handle, stat = open_regular(path)
+    with os.fdopen(handle, "rb") as file:
+        length = file.read(_LENGTH)
+        size = int.from_bytes(length, "little")
+        left = stat.st_size - _LENGTH - size
+        if left < 0:
+            raise ValueError("it ends before its header does")
+        if size > strict_json.MOST:
+            raise ValueError(f"its header is larger than {strict_json.MOST:,} bytes")
+        header = file.read(size)
+        places = _places(header)
+        _check_cover(places, left)
+        data = file.read(left)
+    if len(data) != left:
+        raise ValueError("it became shorter while it was read")
+    if digest is not None:
+        for part in (length, header, data):
+            digest.update(part)
+    return {name: _array(data, *place) for name, place in places.items()}
 
 
 _Place = tuple[np.dtype[Any], tuple[int, ...], int, int]
 """A dtype, a shape, where the bytes begin and end."""
+
+
+def _places(header: bytes) -> dict[str, _Place]:
+    """What the header says of each array."""
+    try:
+        entries: Any = strict_json.loads(header)
+    except ValueError as cause:
+        raise ValueError(f"of its header, {cause}") from cause
+    if not isinstance(entries, dict):
+        raise ValueError("its header is no JSON object")
+    named = cast("dict[str, Any]", entries)
+    _check_metadata(named.pop("__metadata__", {}))
+    return {name: _place(name, entry) for name, entry in named.items()}
 
 
 def _check_metadata(found: Any) -> None:
@@ -95,11 +115,8 @@ def _check_cover(places: Mapping[str, _Place], size: int) -> None:
         raise ValueError(f"its arrays take {at:,} bytes, of which it has {size:,}")
 
 
-def _array(
-    raw: bytes, data: int, dtype: Any, shape: tuple[int, ...], start: int, end: int
-) -> Array:
+def _array(data: bytes, dtype: Any, shape: tuple[int, ...], start: int, end: int) -> Array:
     if start == end:
         return np.empty(shape, dtype)
-    count = (end - start) // dtype.itemsize
-    array = np.frombuffer(raw, dtype, count, data + start).reshape(shape)
+    array = np.frombuffer(data, dtype, (end - start) // dtype.itemsize, start).reshape(shape)
     return np.require(array, dtype.newbyteorder("="), "A")

@@ -64,14 +64,12 @@ class Folder:
         handle, stat = open_regular(path, NO_LINK)
         with os.fdopen(handle, "rb") as file:
             refuse_foreign(path, stat)
-            if stat.st_size > self.limit:
+            if stat.st_size > self.limit or file.read(len(_MAGIC)) != _MAGIC:
                 return None
-            data = file.read(stat.st_size)
+            mac, body = file.read(_MAC), file.read(stat.st_size)
         with suppress(OSError):
             os.utime(path)  # used now: `_trim` goes by this
-        start = len(_MAGIC) + _MAC
-        magic, mac, body = data[: len(_MAGIC)], data[len(_MAGIC) : start], data[start:]
-        return body if magic == _MAGIC and compare_digest(_mac(secret, name, body), mac) else None
+        return body if compare_digest(_mac(secret, name, body), mac) else None
 
     def put(self, name: str, body: bytes) -> None:
         """Keep `body` under that name, if it can be kept."""
