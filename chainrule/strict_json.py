@@ -16,24 +16,27 @@ _DEEPEST = 32
 
 
 def loads(raw: bytes) -> Any:
-    """The value of a JSON text in UTF-8; `ValueError` says in words what is wrong with it."""
+    """The value of a JSON text in UTF-8.
+
+    Raises `ValueError` with the rest of a sentence that begins with the text's name.
+    """
     if len(raw) > MOST:
-        raise ValueError(f"it is larger than {MOST:,} bytes")
+        raise ValueError(f"is larger than {MOST:,} bytes")
     try:
         text = raw.decode("utf-8", "surrogatepass")  # names of files may hold any byte
         value = json.loads(
             text, parse_float=_finite, parse_constant=_constant, object_pairs_hook=_unique
         )
     except RecursionError:
-        raise ValueError(f"it is nested more than {_DEEPEST} deep") from None
+        raise ValueError(f"is nested more than {_DEEPEST} deep") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as cause:
-        raise ValueError("it is not JSON") from cause
+        raise ValueError("is not JSON") from cause
     level: list[Any] = [value]
     for _ in range(_DEEPEST):
         level = [inner for outer in level for inner in _inner(outer)]
         if not level:
             return value
-    raise ValueError(f"it is nested more than {_DEEPEST} deep")
+    raise ValueError(f"is nested more than {_DEEPEST} deep")
 
 
 def _inner(x: Any) -> list[Any]:
@@ -47,16 +50,16 @@ def _inner(x: Any) -> list[Any]:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text:.20} is no finite number")
+        raise ValueError(f"holds {text:.20}, which is no finite number")
     return number
 
 
 def _constant(text: str) -> float:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"holds {text}, which is no number of JSON")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("holds a key twice")
     return found

@@ -288,8 +288,8 @@ def test_bad_sampling() -> None:
 
 def _reference() -> tuple[dict[str, Any], list[list[int]], random.Random]:
     """The published figures, the shuffled documents as tokens, the state of the random numbers."""
-    reference = json.loads(_shared("microgpt_reference.json").read_text())
-    lines = _shared("names.txt").read_text().splitlines()
+    reference = json.loads(_shared("microgpt_reference.json").read_text(encoding="utf-8"))
+    lines = _shared("names.txt").read_text(encoding="utf-8").splitlines()
     docs = [line.strip() for line in lines if line.strip()]
     rng = random.Random(42)
     rng.shuffle(docs)

@@ -155,7 +155,7 @@ def _read(path: Path, name: str, read: Callable[[Path], _T]) -> _T:
     except OSError as cause:
         raise _damaged(path, f"{name} cannot be read ({cause.strerror})") from cause
     except ValueError as cause:
-        raise _damaged(path, f"{name} makes no sense, {cause}") from cause
+        raise _damaged(path, f"{name} makes no sense: {cause}") from cause
 
 
 def _damaged(path: Path, reason: str) -> CommandError:
@@ -167,7 +167,7 @@ def _state(raw: bytes, path: Path) -> dict[str, Any]:
     try:
         state = strict_json.loads(raw)
     except ValueError as cause:
-        raise _damaged(path, f"{STATE} makes no sense, {cause}") from cause
+        raise _damaged(path, f"{STATE} {cause}") from cause
     match state:
         case {
             "format": format_,

@@ -64,7 +64,7 @@ def _places(header: bytes) -> dict[str, _Place]:
     try:
         entries: Any = strict_json.loads(header)
     except ValueError as cause:
-        raise ValueError(f"of its header, {cause}") from cause
+        raise ValueError(f"its header {cause}") from cause
     if not isinstance(entries, dict):
         raise ValueError("its header is no JSON object")
     named = cast("dict[str, Any]", entries)
