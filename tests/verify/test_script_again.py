@@ -174,7 +174,8 @@ def test_the_changed_script_is_run_and_the_finding_gone(tmp_path, text, paramete
 
 def test_a_mistake_in_a_module_of_the_users_is_changed_there(tmp_path, monkeypatch):
     (tmp_path / "loop_of_a_user.py").write_text(
-        "def train(o, loss):\n    for i in range(4):\n        loss().backward()\n        o.step()\n",
+        "def train(o, loss):\n    for i in range(4):\n"
+        "        loss().backward()\n        o.step()\n",
         encoding="utf-8",
     )
     found, _, _ = observed(tmp_path, START + "from loop_of_a_user import train\ntrain(o, loss)\n")
