@@ -13,7 +13,7 @@ WORDS = ("pipe", "folder", "link to a device", "link to itself", "hole", "nobody
 def put(rng: random.Random, path: Path) -> str:
     """Put such a thing where a file is; in a word what it is."""
     word = rng.choice(WORDS)
-    if path.is_dir():
+    if word != "nobody may read" and path.is_dir():
         shutil.rmtree(path)
     elif word not in ("hole", "nobody may read"):
         path.unlink(missing_ok=True)

@@ -63,8 +63,11 @@ class Target(ABC):
 
     def copy(self) -> None:
         """Let `bad` be as `good` is."""
-        if self.bad.is_dir():
-            self.bad.chmod(0o700)
+        for folder in (self.bad, *self.bad.rglob("*")):
+            if folder.is_dir() and not folder.is_symlink():
+                folder.chmod(0o700)  # it may be one that nobody may read
+        if self.bad.is_symlink() or not self.bad.is_dir():
+            self.bad.unlink(missing_ok=True)
         shutil.rmtree(self.bad, ignore_errors=True)
         shutil.copytree(self.good, self.bad)
 
