@@ -6,7 +6,7 @@ PYTEST := $(RUN)/python -m pytest -q -n 2
 # Two workers on two cores: one thread of BLAS each, or they wait for each other.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: train test lint types unit package bench clean
+.PHONY: train test lint types unit package fuzz bench clean
 
 train: $(VENV)/run
 	$(RUN)/chainrule train $(ARGS)
@@ -25,6 +25,9 @@ unit: $(VENV)/dev
 
 package: $(VENV)/dev
 	$(RUN)/python tests/package.py
+
+fuzz: $(VENV)/dev
+	$(PYTEST) tests/attacks -m fuzz
 
 bench: $(VENV)/bench
 	$(RUN)/python -m bench
