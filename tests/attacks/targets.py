@@ -12,6 +12,7 @@ import os
 import pickle
 import random
 import shutil
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
@@ -312,7 +313,29 @@ class Data(Target):
         return flipped(rng, raw) if how == "bytes" else resized(rng, raw)
 
 
+# --- what must be noticed ------------------------------------------------------------------------
+
+
+class Planted(Target):
+    """What attacks look for, one after the other: so that it is known to be seen."""
+
+    def prepare(self) -> None:
+        self._left = [
+            ("it waits", lambda: (signal.alarm(1), signal.pause())),
+            ("it crashes", lambda: os.kill(os.getpid(), signal.SIGILL)),
+            ("a traceback", lambda: 1 // 0),
+            ("a gibibyte", lambda: [np.ones(1 << 27) for _ in range(2)]),
+            ("code ran", lambda: pickle.loads(self.hostile)),
+            ("another exit code", lambda: 3),
+            ("no sentence", lambda: os.write(2, b"chainrule: no.\nand more\n") and 2),
+        ]
+
+    def spoiled(self, rng: random.Random) -> tuple[str, Run]:
+        word, run = self._left.pop(0)
+        return word, lambda: int(run() or 0)  # type: ignore[arg-type, call-overload]
+
+
 TARGETS: dict[str, type[Target]] = {
     "checkpoints": Checkpoints, "cache": Cache, "signed": SignedEntries, "weights": Weights,
-    "data": Data,
+    "data": Data, "planted": Planted,
 }  # fmt: skip
