@@ -324,7 +324,7 @@ class Planted(Target):
             ("it waits", lambda: (signal.alarm(1), signal.pause())),
             ("it crashes", lambda: os.kill(os.getpid(), signal.SIGILL)),
             ("a traceback", lambda: 1 // 0),
-            ("a gibibyte", lambda: [np.ones(1 << 27) for _ in range(2)]),
+            ("a gibibyte", lambda: np.empty(1 << 30)),
             ("code ran", lambda: pickle.loads(self.hostile)),
             ("another exit code", lambda: 3),
             ("no sentence", lambda: os.write(2, b"chainrule: no.\nand more\n") and 2),

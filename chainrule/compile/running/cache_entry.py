@@ -92,7 +92,7 @@ def _ops(program: Program) -> list[Op]:
 class _Writer:
     def __init__(self, made: Made, program: Program) -> None:
         self._made = made
-        self._ops = {op: i for i, op in enumerate(_ops(program))}
+        self._ops = {op: i for i, op in enumerate(_ops(program) if made[1] else [])}
         self._buffers: dict[Buffer, int] = {}
         self._arrays: list[Any] = []
 
@@ -152,7 +152,7 @@ def _extents(sizes: Sequence[Extent]) -> list[Any]:
 class _Reader:
     def __init__(self, fields: dict[str, Any], raw: bytes, program: Program) -> None:
         self._fields, self._program = fields, program
-        self._ops = _ops(program)
+        self._ops = _ops(program) if fields["hosts"] else []
         symbols = tuple([_text(s) for s in _list(fields["symbols"])])
         if len(set(symbols)) != len(symbols):
             raise MalformedError("a symbol stands twice")
