@@ -12,7 +12,7 @@ from typing import Any, cast
 
 MOST = 8 << 20
 """Bytes of a text; what is made of it takes at most some 200 MB."""
-_DEEPEST = 32
+_DEEPEST, _DIGITS = 32, 400
 
 
 def loads(raw: bytes) -> Any:
@@ -25,8 +25,9 @@ def loads(raw: bytes) -> Any:
     try:
         text = raw.decode("utf-8", "surrogatepass")  # names of files may hold any byte
         value = json.loads(
-            text, parse_float=_finite, parse_constant=_constant, object_pairs_hook=_unique
-        )
+            text, parse_float=_finite, parse_int=_whole, parse_constant=_constant,
+            object_pairs_hook=_unique,
+        )  # fmt: skip
     except RecursionError:
         raise ValueError(f"is nested more than {_DEEPEST} deep") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as cause:
@@ -45,6 +46,12 @@ def _inner(x: Any) -> list[Any]:
     if isinstance(x, dict | list):
         parts = [*x.values()] if isinstance(x, dict) else cast("list[Any]", x)
     return [p for p in parts if isinstance(p, dict | list)]
+
+
+def _whole(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ValueError(f"holds a number of {len(text)} digits")
+    return int(text)
 
 
 def _finite(text: str) -> float:

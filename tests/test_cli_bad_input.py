@@ -96,6 +96,9 @@ def test_bad_paths(capsys: pytest.CaptureFixture[str], path: str, says: str):
     ("options", "says"),
     [
         (["--n-embd", "10", "--n-head", "4"], "--n-head 4 does not divide --n-embd 10"),
+        (["--n-layer", "1000000000000"], "at most 17,179,869,184 are trained here"),
+        (["--n-layer", "9" * 60], "--n-layer must be at most 9,007,199,254,740,992"),
+        (["--batch", "1000000000"], "more than the 16,777,216 that a step reads"),
         (["--n-layer", "0"], "--n-layer must be a whole number, at least 1, not 0"),
         (["--n-embd", "-16"], "--n-embd must be a whole number, at least 1, not -16"),
         (["--block-size", "-1"], "--block-size must be"),
