@@ -11,7 +11,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 SMOKE := tests/ops/test_generated.py tests/interop/test_numpy_protocol.py tests/test_random_programs.py \
 	tests/compile/test_jit.py tests/compile/test_random_programs.py tests/test_scalar.py tests/test_train.py
 
-.PHONY: train test lint types unit sweep package minimums bench clean
+.PHONY: train test lint types unit sweep package minimums fuzz bench clean
 
 train: $(VENV)/run
 	$(RUN)/chainrule train $(ARGS)
@@ -39,6 +39,9 @@ package: $(VENV)/dev
 minimums: $(MINIMUMS)/made
 	$(MINIMUMS)/bin/python -m pytest -q -n 2 $(SMOKE)
 	$(MINIMUMS)/bin/python -m pytest -q tests/test_docs.py -k readme
+
+fuzz: $(VENV)/dev
+	$(PYTEST) tests/attacks -m fuzz
 
 bench: $(VENV)/bench
 	$(RUN)/python -m bench

@@ -42,11 +42,13 @@ def section(name: str, rows: list[Row]) -> str:
 
 def write(name: str, text: str) -> None:
     """Put a section into the results, in place of an older one of the same name."""
-    old = RESULTS.read_text() if RESULTS.exists() else "# Results\n"
+    old = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else "# Results\n"
     head, *sections = old.split("\n## ")
     kept = [s for s in sections if not s.startswith(f"{name}\n")]
     parts = [*kept, text.removeprefix("## ").rstrip("\n")]
-    RESULTS.write_text(head.rstrip("\n") + "".join([f"\n\n## {p.strip()}" for p in parts]) + "\n")
+    RESULTS.write_text(
+        head.rstrip("\n") + "".join([f"\n\n## {p.strip()}" for p in parts]) + "\n", encoding="utf-8"
+    )
 
 
 def main() -> None:

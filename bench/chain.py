@@ -37,7 +37,7 @@ def value_chain(length: int) -> tuple[Any, Any]:
 
 def resident() -> int:
     """Bytes of memory that this process holds now."""
-    pages = Path("/proc/self/statm").read_text().split()[1]
+    pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]
     return int(pages) * resource.getpagesize()
 
 

@@ -277,6 +277,7 @@ from chainrule.tensor import (
     tensor as tensor,
 )
 from chainrule.tree import tree_map as tree_map
+from chainrule.version import __version__ as __version__
 from chainrule.vmap import vmap as vmap
 from chainrule.border import (
     public as _public,
@@ -405,8 +406,6 @@ if TYPE_CHECKING:  # what most programs do not need: imported when it is first a
     from chainrule.scalar import Value as Value
     from chainrule.scanning import scan as scan
     from chainrule.whiling import while_loop as while_loop
-
-__version__ = "0.1.0"
 
 newaxis = _standard.newaxis
 """The standard's name for None in an index: a new axis."""

@@ -64,6 +64,10 @@ class BroadcastWarning(UserWarning):
     """Two arrays in a loss were broadcast against each other, most likely by accident."""
 
 
+class CacheWarning(UserWarning):
+    """The cache of compiled code is not used, since somebody else could have written to it."""
+
+
 def describe(x: Any) -> str:
     """`float32 (3, 4)` for anything with a shape and a dtype, the type's name and value otherwise.
 

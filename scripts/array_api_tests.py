@@ -38,7 +38,7 @@ def run(folder: Path, module: str, examples: int) -> tuple[str, set[str]]:
 
 def known() -> list[str]:
     """The beginnings of the names of tests that are known to fail."""
-    lines = KNOWN.read_text().splitlines()
+    lines = KNOWN.read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 

@@ -380,7 +380,7 @@ def main(names: list[str]) -> None:
     text += f"INVERSE_TURN_BITS = {INVERSE_TURN_BITS}\nINVERSE_TURN = {inverse_turn():#x}\n\n"
     text += "".join(f"{name} = {tuple(parts(*what))!r}\n" for name, what in NUMBERS.items())
     if not names:
-        TARGET.write_text(text)
+        TARGET.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -216,7 +216,7 @@ def main(names: list[str]) -> None:
     text = HEAD + fitted(FITS, names) + "\n"
     text += "".join(f"{name} = {tuple(parts(*what))!r}\n" for name, what in NUMBERS.items())
     if not names:
-        TARGET.write_text(text)
+        TARGET.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """Settings of the suite: hypothesis runs small and repeatable unless HYPOTHESIS_PROFILE=dev;
-compiled code is cached in a folder of the run's own.
+compiled code is cached in a folder of the run's own, under a key of the run's own.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 _CACHE = tempfile.TemporaryDirectory(prefix="chainrule-tests-")
 atexit.register(_CACHE.cleanup)
 os.environ["CHAINRULE_CACHE_DIR"] = _CACHE.name
+os.environ["XDG_CONFIG_HOME"] = f"{_CACHE.name}/config"
 
 
 @pytest.hookimpl(tryfirst=True)

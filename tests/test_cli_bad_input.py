@@ -26,7 +26,7 @@ TRAIN = ["train", "--data", "names.txt", *SMALL]
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of its own with a good file in it."""
     monkeypatch.chdir(tmp_path)
-    Path("names.txt").write_text("ann\nbob\ncarla\ndan\n")
+    Path("names.txt").write_text("ann\nbob\ncarla\ndan\n", encoding="utf-8")
     return tmp_path
 
 
@@ -96,6 +96,9 @@ def test_bad_paths(capsys: pytest.CaptureFixture[str], path: str, says: str):
     ("options", "says"),
     [
         (["--n-embd", "10", "--n-head", "4"], "--n-head 4 does not divide --n-embd 10"),
+        (["--n-layer", "1000000000000"], "at most 17,179,869,184 are trained here"),
+        (["--n-layer", "9" * 60], "--n-layer must be at most 9,007,199,254,740,992"),
+        (["--batch", "1000000000"], "more than the 16,777,216 that a step reads"),
         (["--n-layer", "0"], "--n-layer must be a whole number, at least 1, not 0"),
         (["--n-embd", "-16"], "--n-embd must be a whole number, at least 1, not -16"),
         (["--block-size", "-1"], "--block-size must be"),
@@ -155,7 +158,7 @@ def test_folders_that_cannot_be_written(capsys: pytest.CaptureFixture[str], out:
 
 
 def test_a_default_folder_that_cannot_be_made(capsys: pytest.CaptureFixture[str]):
-    Path("runs").write_text("a file in the way")
+    Path("runs").write_text("a file in the way", encoding="utf-8")
     assert "--out" in refused(capsys, TRAIN)
 
 
@@ -173,7 +176,9 @@ def test_bad_checkpoints(capsys: pytest.CaptureFixture[str], run: str, command: 
     Path("empty").mkdir()
     assert "holds no checkpoint" in refused(capsys, [*command, "empty"])
     shutil.copytree("run/checkpoints/step-000006", "foreign/checkpoints/step-000001")
-    Path("foreign/checkpoints/step-000001/state.json").write_text('{"format": "other"}')
+    Path("foreign/checkpoints/step-000001/state.json").write_text(
+        '{"format": "other"}', encoding="utf-8"
+    )
     assert "not a checkpoint that this version" in refused(capsys, [*command, "foreign"])
     weights = Path(run, "checkpoints/step-000006/model.safetensors")
     weights.write_bytes(weights.read_bytes()[:-4])
@@ -196,7 +201,7 @@ def test_bad_checkpoints(capsys: pytest.CaptureFixture[str], run: str, command: 
 def test_bad_resumptions(
     capsys: pytest.CaptureFixture[str], run: str, options: list[str], says: str
 ):
-    Path("other.txt").write_text("ann\nbob\ncarla\neve\n")
+    Path("other.txt").write_text("ann\nbob\ncarla\neve\n", encoding="utf-8")
     assert says in refused(capsys, ["train", "--resume", run, *options])
 
 
@@ -260,7 +265,9 @@ def test_a_disk_that_fills_up(
         assert "chainrule train --resume part" in err
         assert main(["train", "--resume", "part"]) == 0
         assert main([*args, "whole"]) == 0
-        assert Path("part/losses.csv").read_text() == Path("whole/losses.csv").read_text()
+        assert Path("part/losses.csv").read_text(encoding="utf-8") == Path(
+            "whole/losses.csv"
+        ).read_text(encoding="utf-8")
 
 
 # --- in a process of its own
@@ -298,7 +305,7 @@ def test_files_that_may_not_grow():
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_an_output_that_takes_nothing(run: str):
-    with Path("/dev/full").open("w") as full:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
         process = start("sample", "--checkpoint", run, stdout=full)
         _, err = process.communicate(timeout=120)
     assert process.returncode == 2 and err == "chainrule: No space left on device.\n"
@@ -325,7 +332,7 @@ def test_a_signal_saves_and_says_how_to_go_on(sent: signal.Signals):
     taken = int(out.split("interrupted at step ")[1].split()[0])
     kept = sorted(p.name for p in Path("run/checkpoints").iterdir())
     assert taken > 1 and kept == ["step-000000", f"step-{taken:06d}"]
-    assert len(Path("run/losses.csv").read_text().splitlines()) == taken + 1
+    assert len(Path("run/losses.csv").read_text(encoding="utf-8").splitlines()) == taken + 1
     assert main(["sample", "--checkpoint", "run", "--count", "1"]) == 0
 
 

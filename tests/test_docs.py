@@ -10,6 +10,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +56,7 @@ EXAMPLES = [
 
 
 def run(
-    *command: str | Path, cwd: Path, path: Path = ROOT, ok: bool = True
+    *command: str | Path, cwd: Path, path: Path | str = ROOT, ok: bool = True
 ) -> subprocess.CompletedProcess[str]:
     """Run a Python command elsewhere, with the package that lies in `path`."""
     env = {**os.environ, "PYTHONPATH": str(path), "PYTHONIOENCODING": "utf-8"}
@@ -144,10 +145,44 @@ def test_adding_an_op_is_two_lines(tmp_path: Path):
 # --- Steps, pictures, doctests, links
 
 
+NEEDS = {"11_digits": "scikit-learn"}
+"""Steps that need what chainrule does not, and what that is."""
+IMPORTED = {"scikit-learn": "sklearn", "pytest-xdist": "xdist"}
+"""What a package is imported as, where that is not its name."""
+BLOCKED = """
+import sys
+sys.modules |= dict.fromkeys({names})
+"""
+
+
+@pytest.fixture(scope="session")
+def needed_only(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A path on which nothing is found but what chainrule needs: as after `make train`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = [*project["dependency-groups"].values()]
+    groups += [*project["project"]["optional-dependencies"].values()]
+    packages = [re.split(r"[^\w-]", p)[0] for group in groups for p in group]
+    names = sorted({IMPORTED.get(name, name) for name in packages})
+    assert {"torch", "sklearn", "mpmath", "jax"} <= set(names)
+    folder = tmp_path_factory.mktemp("path")
+    text = BLOCKED.format(names=names)
+    (folder / "sitecustomize.py").write_text(text, encoding="utf-8")
+    return os.pathsep.join([str(folder), str(ROOT)])
+
+
 @pytest.mark.parametrize("step", STEPS, ids=lambda p: p.stem)
-def test_step(step: Path, tmp_path: Path):
-    assert run("-W", "error", step, cwd=tmp_path).stdout.strip(), "a step shows its numbers"
+def test_step(step: Path, tmp_path: Path, needed_only: str):
+    path = str(ROOT) if step.stem in NEEDS else needed_only
+    done = run("-W", "error", step, cwd=tmp_path, path=path)
+    assert done.stdout.strip(), "a step shows its numbers"
     assert not list(tmp_path.iterdir()), "a step leaves nothing behind"
+
+
+@pytest.mark.parametrize("stem", NEEDS)
+def test_a_step_says_what_to_install(stem: str, tmp_path: Path, needed_only: str):
+    step = ROOT / "docs" / "steps" / f"{stem}.py"
+    err = run("-W", "error", step, cwd=tmp_path, path=needed_only, ok=False).stderr
+    assert err.count("\n") == 1 and f"pip install {NEEDS[stem]}" in err
 
 
 def test_a_step_with_a_wrong_number_fails(tmp_path: Path):

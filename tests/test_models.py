@@ -15,7 +15,14 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn, optim
-from chainrule.models.gpt import GPT, GPTConfig, generator_draw, python_draw, sample
+from chainrule.models.gpt import (
+    GPT,
+    GPTConfig,
+    generator_draw,
+    parameter_shapes,
+    python_draw,
+    sample,
+)
 from chainrule.models.mlp import MLP
 from chainrule.models.scalar_gpt import ScalarGPT
 
@@ -288,8 +295,8 @@ def test_bad_sampling() -> None:
 
 def _reference() -> tuple[dict[str, Any], list[list[int]], random.Random]:
     """The published figures, the shuffled documents as tokens, the state of the random numbers."""
-    reference = json.loads(_shared("microgpt_reference.json").read_text())
-    lines = _shared("names.txt").read_text().splitlines()
+    reference = json.loads(_shared("microgpt_reference.json").read_text(encoding="utf-8"))
+    lines = _shared("names.txt").read_text(encoding="utf-8").splitlines()
     docs = [line.strip() for line in lines if line.strip()]
     rng = random.Random(42)
     rng.shuffle(docs)
@@ -468,3 +475,12 @@ def test_mlp_settings() -> None:
         MLP([3])
     with pytest.raises(cr.ConfigError, match="activation is one of"):
         MLP([3, 2], "sin")
+
+
+@pytest.mark.parametrize("style", [GPTConfig.microgpt, GPTConfig.gpt2])
+@pytest.mark.parametrize("changes", [{}, {"norm_affine": True}, {"bias": True}, {"tied": True}])
+def test_shapes_of_parameters_are_known_without_a_model(style: Any, changes: Any):
+    config = style(11, 7, n_layer=2, n_head=2, n_embd=6, **changes)
+    model = GPT(config, draw=lambda shape, std: np.zeros(shape))
+    shapes = {name: p.shape for name, p in model.named_parameters()}
+    assert dict(parameter_shapes(config)) == shapes

@@ -185,8 +185,12 @@ def test_the_published_losses_of_microgpt():
         pytest.skip(
             "no shared/data beside the repository: the names and the reference run are there"
         )
-    reference = json.loads((folder / "microgpt_reference.json").read_text())
-    names = [n.strip() for n in (folder / "names.txt").read_text().splitlines() if n.strip()]
+    reference = json.loads((folder / "microgpt_reference.json").read_text(encoding="utf-8"))
+    names = [
+        n.strip()
+        for n in (folder / "names.txt").read_text(encoding="utf-8").splitlines()
+        if n.strip()
+    ]
     draw = random.Random(42)
     draw.shuffle(names)
     model = published(draw)

@@ -73,7 +73,7 @@ def trained(run: Run, until: int | None = None) -> Run:
      ("value", "float64", 30)],
 )  # fmt: skip
 def test_the_published_run(engine: str, dtype: str, steps: int):
-    reference = json.loads(shared("microgpt_reference.json").read_text())
+    reference = json.loads(shared("microgpt_reference.json").read_text(encoding="utf-8"))
     names = shared("names.txt")
     asked = {
         "preset": "microgpt", "seed": 42, "engine": engine, "dtype": dtype, "data": str(names),
@@ -86,7 +86,7 @@ def test_the_published_run(engine: str, dtype: str, steps: int):
 
 
 def test_the_preset_is_what_the_published_run_says():
-    told = json.loads(shared("microgpt_reference.json").read_text())["settings"]
+    told = json.loads(shared("microgpt_reference.json").read_text(encoding="utf-8"))["settings"]
     s = PRESETS["microgpt"]
     ours = {
         "n_layer": s.n_layer, "n_embd": s.n_embd, "n_head": s.n_head, "block_size": s.block_size,
@@ -254,12 +254,12 @@ ARGS = ["train", "--preset", "microgpt", "--n-embd", "4", "--n-head", "2", "--bl
 @pytest.fixture
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.txt").write_text("\n".join(DOCS))
+    (tmp_path / "mine.txt").write_text("\n".join(DOCS), encoding="utf-8")
     return tmp_path / "mine.txt"
 
 
 def rows(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
+    with path.open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
@@ -276,9 +276,9 @@ def test_a_run_leaves_numbers_picture_samples_and_checkpoints(
     assert [r["step"] for r in table if r["held_out_loss"]] == ["5", "10", "15", "20"]
     run = trained(Run.begin(planned(_asked(args)), DOCS))
     assert [float(r["loss"]) for r in table] == run.losses
-    samples = (folder / "samples.txt").read_text().splitlines()
+    samples = (folder / "samples.txt").read_text(encoding="utf-8").splitlines()
     assert samples == run.samples(20, 0.5)
-    assert "</svg>" in (folder / "losses.svg").read_text()
+    assert "</svg>" in (folder / "losses.svg").read_text(encoding="utf-8")
     kept = sorted(p.name for p in (folder / "checkpoints").iterdir())
     assert kept == ["step-000018", "step-000020"]
     assert err == "" and f"held-out loss {run.held_out[-1][1]:.4f}" in out and "\x1b" not in out
@@ -321,7 +321,9 @@ def test_interrupted_and_resumed_is_as_if_it_had_never_stopped(
     assert len(rows(Path("part/losses.csv"))) == 7
     assert main(["train", "--resume", "part"]) == 0
     for name in ("losses.csv", "samples.txt"):
-        assert Path("part", name).read_text() == Path("whole", name).read_text()
+        assert Path("part", name).read_text(encoding="utf-8") == Path("whole", name).read_text(
+            encoding="utf-8"
+        )
     for name in ("model.safetensors", "training.safetensors"):
         files = [Path(run, "checkpoints/step-000012", name) for run in ("part", "whole")]
         assert files[0].read_bytes() == files[1].read_bytes()
@@ -340,11 +342,11 @@ def test_a_finished_run_goes_on_for_more_steps():
 def test_resuming_from_an_earlier_checkpoint_sets_later_ones_aside():
     args = [*ARGS, "--data", "mine.txt", "--steps", "10", "--out", "r", "--save-every", "4"]
     assert main(args) == 0
-    whole = Path("r/losses.csv").read_text()
+    whole = Path("r/losses.csv").read_text(encoding="utf-8")
     assert main(["train", "--resume", "r/checkpoints/step-000008"]) == 0
     kept = sorted(p.name for p in Path("r/checkpoints").iterdir())
     assert kept == ["step-000008", "step-000010", "step-000010.aside"]
-    assert Path("r/losses.csv").read_text() == whole
+    assert Path("r/losses.csv").read_text(encoding="utf-8") == whole
     assert main(["train", "--resume", "r/checkpoints/step-000008", "--steps", "9"]) == 0
     assert checkpoints.find(Path("r")).name == "step-000009"  # not one that was left behind
 

@@ -48,7 +48,7 @@ def shared(name: str) -> Path:
 def reference(steps: int = 1000) -> Run:
     """The run, of at most 1,000 steps."""
     rng = random.Random(42)
-    names = [line.strip() for line in shared("names.txt").read_text().splitlines()]
+    names = [line.strip() for line in shared("names.txt").read_text(encoding="utf-8").splitlines()]
     names = [n for n in names if n]
     rng.shuffle(names)
     letters = {c: i for i, c in enumerate(sorted(set("".join(names))))}
@@ -57,7 +57,7 @@ def reference(steps: int = 1000) -> Run:
         drawn = [rng.gauss(0, 0.08) for _ in range(rows * columns)]
         weights[name] = np.array(drawn, np.float32).reshape(rows, columns)
     documents = [np.array([26, *[letters[c] for c in n], 26][: BLOCK + 1]) for n in names[:steps]]
-    losses = json.loads(shared("microgpt_reference.json").read_text())["losses"]
+    losses = json.loads(shared("microgpt_reference.json").read_text(encoding="utf-8"))["losses"]
     rates = [RATE * (1 - s / 1000) for s in range(steps)]
     return Run(documents, rates, weights, np.array(losses[:steps]))
 

@@ -26,7 +26,11 @@ def build(flags: tuple[str, ...]) -> Any:
     whole process.
     """
     cpu = Path("/proc/cpuinfo")
-    if shutil.which("gcc") is None or not cpu.exists() or "avx512dq" not in cpu.read_text():
+    if (
+        shutil.which("gcc") is None
+        or not cpu.exists()
+        or "avx512dq" not in cpu.read_text(encoding="utf-8")
+    ):
         return None
     folder = Path(tempfile.mkdtemp())
     made, library = folder / "microgpt.o", folder / "microgpt.so"

@@ -14,24 +14,25 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from chainrule.cli.files import CommandError, set_aside, write_folder
+from chainrule import strict_json
+from chainrule.cli.files import CommandError, remove_folder, set_aside, write_folder
+from chainrule.interop.safetensors_file import read as read_tensors
 from chainrule.op import Array
+from chainrule.regular_files import read_regular
 
 FORMAT = "chainrule training checkpoint 1"
 MODEL, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.json"
 _STEP = re.compile(r"step-(\d{6,})")
 _MOMENT = "moment/"
+_T = TypeVar("_T")
 
 
 @final
@@ -82,7 +83,7 @@ def write(run: Path, checkpoint: Checkpoint) -> Path:
     path = run / "checkpoints" / f"step-{checkpoint.step:06d}"
     write_folder(path, checkpoint.files())
     for _, old in _steps(run)[:-2]:
-        shutil.rmtree(old, ignore_errors=True)
+        remove_folder(old)
     return path
 
 
@@ -120,45 +121,57 @@ def load(path: Path) -> Checkpoint:
     """Read the checkpoint in the folder `path`; `CommandError` says what is wrong with it."""
     if not (path / STATE).exists():
         raise _foreign(path)
-    try:
-        raw = {name: (path / name).read_bytes() for name in (STATE, MODEL, TRAINING)}
-    except OSError as cause:
-        missing = Path(str(cause.filename)).name
-        raise CommandError(
-            f"the checkpoint {path} is damaged: {missing} cannot be read ({cause.strerror})"
-            + _another(path)
-        ) from cause
-    state = _state(raw[STATE], path)
+    state = _state(_read(path, STATE, lambda p: read_regular(p, strict_json.MOST)), path)
     sums = state.pop("sha256")
-    for name, content in {**raw, STATE: _json(state)}.items():
-        if sums[name] != _sha256(content):
-            raise CommandError(
-                f"the checkpoint {path} is damaged: {name} is not the file that was saved with it"
-                + _another(path)
-            )
+    if sums[STATE] != _sha256(_json(state)):
+        raise _damaged(path, f"{STATE} is not the file that was saved with it")
+    weights, training = (_tensors(path, name, sums[name]) for name in (MODEL, TRAINING))
     try:
-        training, weights = load_tensors(raw[TRAINING]), load_tensors(raw[MODEL])
-        moments = {k.removeprefix(_MOMENT): v for k, v in training.items() if k.startswith(_MOMENT)}
-        return Checkpoint(
-            state["step"], state["settings"], state["tokenizer"], state["fingerprint"],
-            state["random"], weights, moments, training["losses"], training["held_out"],
-        )  # fmt: skip
-    except (SafetensorError, KeyError) as cause:
+        losses, held_out = training.pop("losses"), training.pop("held_out")
+    except KeyError as cause:
         raise _foreign(path) from cause
+    if not all(name.startswith(_MOMENT) for name in training):
+        raise _foreign(path)
+    moments = {name.removeprefix(_MOMENT): x for name, x in training.items()}
+    return Checkpoint(
+        state["step"], state["settings"], state["tokenizer"], state["fingerprint"],
+        state["random"], weights, moments, losses, held_out,
+    )  # fmt: skip
+
+
+def _tensors(path: Path, name: str, sha256: str) -> dict[str, Array]:
+    """The arrays of a file of the checkpoint that has this digest."""
+    digest = hashlib.sha256()
+    arrays = _read(path, name, lambda p: read_tensors(p, digest))
+    if digest.hexdigest() != sha256:
+        raise _damaged(path, f"{name} is not the file that was saved with it")
+    return arrays
+
+
+def _read(path: Path, name: str, read: Callable[[Path], _T]) -> _T:
+    """What `read` makes of a file of the checkpoint."""
+    try:
+        return read(path / name)
+    except OSError as cause:
+        raise _damaged(path, f"{name} cannot be read ({cause.strerror})") from cause
+    except ValueError as cause:
+        raise _damaged(path, f"{name} makes no sense: {cause}") from cause
+
+
+def _damaged(path: Path, reason: str) -> CommandError:
+    return CommandError(f"the checkpoint {path} is damaged: {reason}{_another(path)}")
 
 
 def _state(raw: bytes, path: Path) -> dict[str, Any]:
     """The JSON object of a checkpoint of this format."""
     try:
-        state = json.loads(raw)
+        state = strict_json.loads(raw)
     except ValueError as cause:
-        raise CommandError(
-            f"the checkpoint {path} is damaged: {STATE} is not JSON" + _another(path)
-        ) from cause
+        raise _damaged(path, f"{STATE} {cause}") from cause
     match state:
         case {
             "format": format_,
-            "step": int(),
+            "step": int(step),
             "sha256": {
                 "model.safetensors": str(),
                 "training.safetensors": str(),
@@ -168,7 +181,7 @@ def _state(raw: bytes, path: Path) -> dict[str, Any]:
             "tokenizer": dict(),
             "fingerprint": str(),
             "random": list(),
-        } if format_ == FORMAT:
+        } if format_ == FORMAT and type(step) is int and step >= 0:
             return state
         case _:
             raise _foreign(path)
@@ -201,7 +214,8 @@ def _plain(array: Array) -> Array:
 
 def _json(state: Mapping[str, Any]) -> bytes:
     """The same bytes for the same state, also when it has been read back."""
-    return json.dumps(state, ensure_ascii=False, allow_nan=False, indent=1).encode()
+    text = json.dumps(state, ensure_ascii=False, allow_nan=False, indent=1)
+    return text.encode("utf-8", "surrogatepass")  # names of files may hold any byte
 
 
 def _sha256(content: bytes) -> str:

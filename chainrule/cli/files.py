@@ -7,12 +7,16 @@ on one file system a rename happens or does not happen.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 from chainrule.errors import ConfigError
+
+_TEMPORARY = re.compile(r"\..+\.([0-9]{1,18})\.tmp", re.DOTALL)
 
 
 class CommandError(ConfigError):
@@ -52,6 +56,47 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
     _flush(path.parent)
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder, at once for whoever looks: it loses its name first, then its files.
+
+    What a process that is stopped meanwhile leaves has a temporary name.
+    """
+    temporary = _temporary(path)
+    with suppress(OSError):
+        path.rename(temporary)
+        shutil.rmtree(temporary)
+
+
+def clean(folder: Path) -> None:
+    """Remove from a folder what processes that were killed left under temporary names."""
+    with suppress(OSError):
+        for path in list(folder.iterdir()):
+            found = _TEMPORARY.fullmatch(path.name)
+            if found and _is_gone(int(found[1])):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+
+
+def _is_gone(process: int) -> bool:
+    """Whether what a process with this number left is nobody's: it ended, or it is this one.
+
+    This one has written nothing yet: in a container each start has the same number.
+    """
+    if process == os.getpid():
+        return True
+    if os.name == "nt":
+        return False  # Windows has no question to a process that does not end it
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
 def set_aside(path: Path) -> Path:
     """Rename `path` to `path.aside` (or `.aside-2`, ..), so that nothing is lost; the new path."""
     names = (path.with_name(f"{path.name}.aside{'' if i == 1 else f'-{i}'}") for i in count(1))
@@ -69,6 +114,7 @@ def fresh_folder(wanted: Path) -> Path:
         try:
             _make(path, exist_ok=False)
         except FileExistsError:
+            clean(path / "checkpoints")
             continue
         return path
     raise AssertionError("counting does not end")
@@ -79,12 +125,21 @@ def empty_folder(path: Path) -> Path:
     if path.exists() and not path.is_dir():
         raise CommandError(f"{path} is a file: give another folder with --out")
     _make(path, exist_ok=True)
+    _clear_unbegun(path)
     if any(path.iterdir()):
         raise CommandError(
             f"the folder {path} is not empty and is not written over: give another one with --out, "
             f"or continue the run that is in it with --resume {path}"
         )
     return path
+
+
+def _clear_unbegun(run: Path) -> None:
+    """Empty the folder of a run that was killed before it was saved for the first time."""
+    for folder in (run / "checkpoints", run):
+        clean(folder)
+    with suppress(OSError):  # there is none, or something is in it
+        (run / "checkpoints").rmdir()
 
 
 def _make(path: Path, *, exist_ok: bool) -> None:

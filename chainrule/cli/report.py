@@ -84,7 +84,8 @@ def write(run: Run, folder: Path, samples: Sequence[str] = ()) -> Curve:
         files["samples.txt"] = "".join([f"{sample}\n" for sample in samples])
     for name, text in files.items():
         try:
-            write_file(folder / name, text.encode())
+            # the name of the data may hold bytes that are no letters
+            write_file(folder / name, text.encode("utf-8", "backslashreplace"))
         except OSError as cause:
             raise CommandError(
                 f"{folder / name} could not be written ({cause.strerror}); the model itself is "

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from importlib.util import find_spec
-from typing import Any, final
+from typing import Any, cast, final
 
 from chainrule.errors import ConfigError
 from chainrule.models.config import GPTConfig
@@ -29,20 +29,37 @@ def option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+_LARGEST = 1 << 53
+"""Whole numbers up to here are floats without rounding, which a schedule computes in."""
+_WEIGHTS, _POSITIONS = 1 << 34, 1 << 24
+"""The largest model and the largest step that this command makes."""
+
+
 def _at_least(least: int, name: str, value: Any) -> None:
     if type(value) is not int or value < least:
-        raise ConfigError(f"{option(name)} must be a whole number, at least {least}, not {value}")
+        raise ConfigError(
+            f"{option(name)} must be a whole number, at least {least}, not {value!s:.60}"
+        )
+    if value > _LARGEST:
+        raise ConfigError(f"{option(name)} must be at most {_LARGEST:,}, not {value!s:.60}")
 
 
 def _number(name: str, value: Any) -> float:
-    if not isinstance(value, int | float):
-        raise ConfigError(f"{option(name)} must be a number, not {value!r}")
+    if type(value) not in (int, float):
+        raise ConfigError(f"{option(name)} must be a number, not {value!r:.60}")
     return value
+
+
+def _within(name: str, value: Any, below: float) -> None:
+    """Raise unless 0 <= value < below."""
+    if not 0 <= _number(name, value) < below:
+        end = "" if below == math.inf else f" and below {below:g}"
+        raise ConfigError(f"{option(name)} must be at least 0{end}, not {value!s:.60}")
 
 
 def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise ConfigError(f"{option(name)} is one of {', '.join(choices)}, not {value!r}")
+        raise ConfigError(f"{option(name)} is one of {', '.join(choices)}, not {value!r:.60}")
 
 
 @final
@@ -87,9 +104,15 @@ class Settings:
         for name in ("seed", "warmup", "eval_every", "save_every"):
             _at_least(0, name, getattr(self, name))
         if not 0 < _number("lr", self.lr) < math.inf:
-            raise ConfigError(f"--lr must be a number above 0, not {self.lr}")
-        if not 0 <= _number("holdout", self.holdout) < 1:
-            raise ConfigError(f"--holdout must be at least 0 and below 1, not {self.holdout}")
+            raise ConfigError(f"--lr must be a number above 0, not {self.lr!s:.60}")
+        for name in ("holdout", "beta1", "beta2"):
+            _within(name, getattr(self, name), 1)
+        for name in ("eps", "weight_decay"):
+            _within(name, getattr(self, name), math.inf)
+        if not isinstance(cast("Any", self.data), str | None):
+            raise ConfigError(f"--data must be the name of a file, not {self.data!r:.60}")
+        if not isinstance(cast("Any", self.preset), str):
+            raise ConfigError(f"--preset must be a name, not {self.preset!r:.60}")
         _one_of("engine", self.engine, ENGINES)
         _one_of("dtype", self.dtype, DTYPES)
         _one_of("schedule", self.schedule, tuple(SCHEDULES))
@@ -103,6 +126,22 @@ class Settings:
             raise ConfigError(
                 f"{option('n_head')} {self.n_head} does not divide {option('n_embd')} "
                 f"{self.n_embd}: every head is equally wide"
+            )
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        """Refuse what no machine holds before anything of that size is made."""
+        weights = self.n_embd * (12 * self.n_layer * self.n_embd + self.block_size)
+        if weights > _WEIGHTS:
+            raise ConfigError(
+                f"{option('n_layer')} {self.n_layer}, {option('n_embd')} {self.n_embd} and "
+                f"{option('block_size')} {self.block_size} make a model of {weights:,} weights: "
+                f"at most {_WEIGHTS:,} are trained here"
+            )
+        if self.batch * self.block_size > _POSITIONS:
+            raise ConfigError(
+                f"--batch {self.batch} of {option('block_size')} {self.block_size} characters each "
+                f"are more than the {_POSITIONS:,} that a step reads: make one of them smaller"
             )
 
     def model(self, vocab_size: int) -> GPTConfig:
@@ -125,7 +164,7 @@ class Settings:
         names = {f.name for f in fields(cls)}
         if set(saved) != names:
             odd = ", ".join(sorted(set(saved) ^ names))
-            raise ConfigError(f"these are not the settings of a run, see: {odd}")
+            raise ConfigError(f"these are not the settings of a run, see: {odd:.200}")
         return cls(**saved)
 
 

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from chainrule.cli import checkpoint as checkpoints
 from chainrule.cli import report, threads
-from chainrule.cli.files import CommandError, empty_folder, fresh_folder
+from chainrule.cli.files import CommandError, clean, empty_folder, fresh_folder
 from chainrule.cli.options import number, whole
 from chainrule.cli.progress import progress
 from chainrule.cli.settings import DTYPES, ENGINES, PRESETS, Settings, option, planned
@@ -162,9 +162,11 @@ def _resumed(asked: dict[str, Any], given: Path) -> tuple[Run, Path]:
             f"the run in {given} has taken {saved.step} steps of {settings.steps}: to go on, "
             "ask for more with --steps"
         )
-    run = Run.resume(saved, _documents(settings), changes)
+    run, folder = Run.resume(saved, _documents(settings), changes), checkpoints.run_of(path)
+    for place in (folder, folder / "checkpoints"):
+        clean(place)
     checkpoints.put_later_aside(path)
-    return run, checkpoints.run_of(path)
+    return run, folder
 
 
 def _documents(settings: Settings) -> list[str]:

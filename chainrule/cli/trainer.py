@@ -17,12 +17,12 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.cli.checkpoint import Checkpoint
-from chainrule.cli.engine import Engine, State
+from chainrule.cli.engine import MOMENTS, Engine, State
 from chainrule.cli.files import CommandError
-from chainrule.cli.settings import Settings
+from chainrule.cli.settings import DTYPES, Settings
 from chainrule.data import CharTokenizer, Corpus
 from chainrule.errors import ConfigError
-from chainrule.models.gpt import Draw, GPTConfig, python_draw, sample
+from chainrule.models.gpt import Draw, GPTConfig, parameter_shapes, python_draw, sample
 
 EVALUATION = 256
 """Documents that are evaluated at a time."""
@@ -70,6 +70,7 @@ class Run:
                 "it cannot be continued: restore the file, give its copy with --data, or begin anew"
             )
         rng = restored_random(checkpoint)
+        check_history(checkpoint)
         run = cls(settings, corpus, restored_engine(settings, checkpoint), rng)
         run.losses = checkpoint.losses.tolist()
         run.held_out = [(int(step), loss) for step, loss in checkpoint.held_out.tolist()]
@@ -149,13 +150,18 @@ def make_engine(settings: Settings, config: GPTConfig, draw: Draw) -> Engine:
 
 
 def restored_engine(settings: Settings, checkpoint: Checkpoint) -> Engine:
-    """An engine with the weights and moments of a checkpoint."""
+    """An engine with the weights and moments of a checkpoint.
+
+    Nothing is made before the checkpoint's arrays are known to be those of its settings: so a
+    small file cannot ask for a large model.
+    """
     config = settings.model(CharTokenizer.from_dict(checkpoint.tokenizer).vocab_size)
+    check_arrays(config, checkpoint)
     engine = make_engine(settings, config, lambda shape, std: np.zeros(shape))
     try:
         engine.load(State(checkpoint.step, checkpoint.weights, checkpoint.moments))
     except (ConfigError, KeyError) as cause:
-        raise CommandError(f"the checkpoint does not fit its own settings: {cause}") from cause
+        raise _misfit(str(cause)) from cause
     return engine
 
 
@@ -164,10 +170,48 @@ def restored_random(checkpoint: Checkpoint) -> random.Random:
     rng = random.Random(0)
     try:
         version, numbers, gauss = checkpoint.random
+        if gauss is not None and type(gauss) is not float:
+            raise TypeError("a normal number that is none")
         rng.setstate((version, tuple(numbers), gauss))
-    except (TypeError, ValueError) as cause:
+    except (TypeError, ValueError, OverflowError) as cause:
         raise CommandError("the checkpoint's random state is not one of Python's") from cause
     return rng
+
+
+def check_arrays(config: GPTConfig, checkpoint: Checkpoint) -> None:
+    """Raise `CommandError` unless weights and moments have the names and shapes of `config`."""
+    weights, moments = checkpoint.weights, checkpoint.moments
+    count = 0
+    for name, shape in parameter_shapes(config):
+        for kind, arrays in ((name, weights), *[(f"{name}/{m}", moments) for m in MOMENTS]):
+            _check_array(kind, arrays.get(kind), shape)
+        count += 1
+    if len(weights) != count or len(moments) != count * len(MOMENTS):
+        raise _misfit("it holds arrays of another model besides")
+
+
+def check_history(checkpoint: Checkpoint) -> None:
+    """Raise `CommandError` unless there is a loss for each step, and held-out losses after some."""
+    step, held_out = checkpoint.step, checkpoint.held_out
+    _check_array("losses", checkpoint.losses, (step,))
+    _check_array("held_out", held_out, (len(held_out) if held_out.ndim else 0, 2))
+    after = held_out[:, 0]
+    finite = np.isfinite(checkpoint.losses).all() and np.isfinite(held_out).all()
+    if not finite or (after != np.clip(np.round(after), 1, step)).any():
+        raise _misfit("its losses are not those of its steps")
+
+
+def _check_array(name: str, array: Any, shape: tuple[int, ...]) -> None:
+    if array is None:
+        raise _misfit(f"{name} is missing")
+    if array.shape != shape:
+        raise _misfit(f"{name} has the shape {array.shape!s:.60}, not {shape}")
+    if array.dtype not in DTYPES:
+        raise _misfit(f"{name} is of {array.dtype}, not of {' or '.join(DTYPES)}")
+
+
+def _misfit(reason: str) -> CommandError:
+    return CommandError(f"the checkpoint does not fit its own settings: {reason:.200}")
 
 
 def draw_documents(

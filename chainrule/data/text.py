@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from chainrule.errors import ConfigError
+from chainrule.regular_files import read_regular
 
 NAMES_FILE = "us_census_1990_first_names.txt"
 
@@ -39,7 +40,7 @@ def read_documents(path: str | Path) -> list[str]:
     if not path.is_file():
         raise ConfigError(f"{path} is not a regular file: give a text file, one document a line")
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path, stop=b"\0")
     except OSError as cause:
         raise ConfigError(f"{path} cannot be read: {cause.strerror}") from cause
     docs = documents_of(_decode(raw, path))

@@ -17,6 +17,7 @@ import numpy as np
 
 from chainrule.errors import ConfigError, ShapeError, describe
 from chainrule.graph import variable
+from chainrule.interop.safetensors_file import read
 from chainrule.tensor import Tensor, to_array
 from chainrule.tree import Structure, flatten
 
@@ -49,8 +50,8 @@ def load_file(filename: StrPath, like: Any = None) -> Any:
     are missing or left over; `ShapeError` where shapes differ.
     """
     try:
-        found: dict[str, Any] = _package().load_file(filename)
-    except import_module("safetensors").SafetensorError as cause:
+        found = read(Path(filename))
+    except ValueError as cause:
         raise ConfigError(f"{os.fspath(filename)} is no safetensors file: {cause}") from cause
     tensors = {name: variable(np.array(x)) for name, x in found.items()}
     return tensors if like is None else _arranged(tensors, like)

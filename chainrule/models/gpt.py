@@ -11,7 +11,7 @@ Notation: V tokens, T positions, C channels, m the config's `mlp_ratio`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, cast, final
 
@@ -26,7 +26,16 @@ from chainrule.ops import common_losses, composite
 from chainrule.random import Generator
 from chainrule.tensor import Tensor
 
-__all__ = ["GPT", "Draw", "GPTConfig", "generator_draw", "initial_std", "python_draw", "sample"]
+__all__ = [
+    "GPT",
+    "Draw",
+    "GPTConfig",
+    "generator_draw",
+    "initial_std",
+    "parameter_shapes",
+    "python_draw",
+    "sample",
+]
 
 Draw = Callable[[tuple[int, ...], float], Any]
 """`draw(shape, std)`: an array of normally distributed numbers with mean 0."""
@@ -60,6 +69,39 @@ def initial_std(config: GPTConfig, name: str) -> float | None:
         return None
     branch_end = name.endswith(("attn.proj.weight", "mlp.fc2.weight"))
     return config.branch_std if branch_end else config.init_std
+
+
+def parameter_shapes(config: GPTConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The names and shapes of the parameters of `GPT(config)`, without making any.
+
+    >>> sum(math.prod(shape) for _, shape in parameter_shapes(GPTConfig.microgpt(27)))
+    4192
+    """
+    C, hidden = config.n_embd, config.mlp_ratio * config.n_embd
+    yield "wte.weight", (config.vocab_size, C)
+    yield "wpe.weight", (config.block_size, C)
+    if not config.tied:
+        yield "lm_head.weight", (config.vocab_size, C)
+    if config.embedding_norm:
+        yield from _norm_shapes(config, "embedding_norm")
+    for i in range(config.n_layer):
+        layers = {"attn.qkv": (3 * C, C), "attn.proj": (C, C)}
+        layers |= {"mlp.fc1": (hidden, C), "mlp.fc2": (C, hidden)}
+        for name, shape in layers.items():
+            yield f"blocks.{i}.{name}.weight", shape
+            if config.bias:
+                yield f"blocks.{i}.{name}.bias", shape[:1]
+        for name in ("norm_1", "norm_2"):
+            yield from _norm_shapes(config, f"blocks.{i}.{name}")
+    if config.final_norm:
+        yield from _norm_shapes(config, "final_norm")
+
+
+def _norm_shapes(config: GPTConfig, name: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    if config.norm_affine:
+        yield f"{name}.weight", (config.n_embd,)
+        if config.norm == "layer" and config.bias:
+            yield f"{name}.bias", (config.n_embd,)
 
 
 @final

@@ -2,7 +2,7 @@
 
 The same three lines as in step 7, on tensors: `backward()`, `step()`, `zero_grad()`. A fifth of the
 1,797 images is never trained on; what counts is how many of those are read correctly. The images
-come with scikit-learn.
+come with scikit-learn, which is not among what chainrule needs: `pip install scikit-learn`.
 """
 
 import numpy as np
@@ -12,7 +12,10 @@ from chainrule import optim
 from chainrule.data import load_digits
 from chainrule.models.mlp import MLP
 
-digits = load_digits()
+try:
+    digits = load_digits()
+except cr.ConfigError as error:
+    raise SystemExit(f"{error}") from None
 rng = np.random.default_rng(0)
 accuracies = {}
 for activation in ("relu", "tanh"):

@@ -38,7 +38,7 @@ def step(x, y):
 
 with tempfile.TemporaryDirectory() as folder:
     files = step.to_c(folder, x, y)
-    text = files.source.read_text()
+    text = files.source.read_text(encoding="utf-8")
     parts = [f"static void {part}(void)" for part in ("forward", "backward", "update")]
     for part in parts:
         print(text[text.index(part) :].partition("}\n")[0] + "}")

@@ -82,7 +82,7 @@ def test_large_products_are_a_function_of_their_own(tmp_path: Path) -> None:
     step, _ = training(GPTConfig.gpt2(27, 32, n_layer=1, n_head=2, n_embd=96), np.float64, 1e-3)
     batches = windows(10, 4, 32)
     files = step.to_c(tmp_path / "big.c", batches=batches)
-    assert files.source.read_text().count("matmul(128, ") >= 6
+    assert files.source.read_text(encoding="utf-8").count("matmul(128, ") >= 6
     want = [step(*b).item() for b in batches]
     np.testing.assert_allclose(losses(files.source, 10), want, rtol=0, atol=1e-12)
 
@@ -101,7 +101,7 @@ def test_attention_a_block_of_rows_at_a_time(tmp_path: Path) -> None:
 
     want = score(*args).item()
     files = score.to_c(tmp_path / "rows.c", *args)
-    assert "of_rows" in files.source.read_text()
+    assert "of_rows" in files.source.read_text(encoding="utf-8")
     np.testing.assert_allclose(losses(files.source, 1), [want], rtol=1e-12)
 
 
@@ -127,7 +127,7 @@ def test_one_program_for_every_length_and_a_rate_that_falls(tmp_path: Path) -> N
             yield batch.tokens, batch.targets
 
     files = compiled.to_c(tmp_path, batches=batches())
-    assert "int T" in files.source.read_text()
+    assert "int T" in files.source.read_text(encoding="utf-8")
     for p, was in zip(model.parameters(), before, strict=True):
         np.testing.assert_array_equal(p.detach().numpy(), was)  # to_c trains nothing
     want = [compiled(*b).item() for b in batches()]
@@ -210,7 +210,7 @@ def test_what_a_reader_finds(tmp_path: Path) -> None:
     cr.manual_seed(5)
     net = Net()
     step = stepping(net, optim.Adam(net.parameters()))
-    text = step.to_c(tmp_path / "net.c", *pairs(1)[0]).source.read_text()
+    text = step.to_c(tmp_path / "net.c", *pairs(1)[0]).source.read_text(encoding="utf-8")
     for line in (
         "static double w1[35];  /* float64 (5, 7); parameter */",
         "static double mean[7];  /* float64 (7); updated */",
@@ -240,7 +240,7 @@ def test_phases_without_gradients_that_stay(tmp_path: Path) -> None:
 
     x = cr.tensor(RNG.standard_normal((2, 4)))
     files = step.to_c(tmp_path, x)
-    text = files.source.read_text()
+    text = files.source.read_text(encoding="utf-8")
     assert "static void backward(" in text
     assert "w[" in text[text.index("/* ---- update") : text.index("static void update(")]
     want = [step(x).item() for _ in range(5)]
@@ -256,7 +256,9 @@ def test_without_arguments_it_takes_those_of_the_latest_trace(tmp_path: Path) ->
 
 def test_the_readme_shows_what_step_23_writes() -> None:
     root = Path(__file__).parents[2]
-    shown = re.search(r"```c\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)
+    shown = re.search(
+        r"```c\n(.*?)```", (root / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     assert shown is not None
     step = runpy.run_path(str(root / "docs" / "steps" / "23_the_same_in_c.py"))
     assert shown[1] in step["text"]

@@ -257,11 +257,11 @@ def test_a_damaged_entry_is_compiled_anew(damage: Any, folder: Path, made: list[
 def test_a_folder_that_cannot_be_written_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: list[str]
 ):
-    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(path))
         check(Native(waves()))
-    assert len(made) == 2 and (tmp_path / "file").read_text() == "in the way"
+    assert len(made) == 2 and (tmp_path / "file").read_text(encoding="utf-8") == "in the way"
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -307,7 +307,9 @@ def _aged(folder: Folder, names: str) -> None:
 
 def test_what_was_not_used_for_longest_goes(tmp_path: Path):
     folder = Folder(tmp_path, limit=400)
-    (tmp_path / "letter.txt").write_text("mine" * 1000)  # a stranger's file does not count
+    (tmp_path / "letter.txt").write_text(
+        "mine" * 1000, encoding="utf-8"
+    )  # a stranger's file does not count
     for name in "abc":
         folder.put(name, b"." * 68)  # and 32 of a checksum
     _aged(folder, "abc")

@@ -102,7 +102,7 @@ def test_dynamic_sizes_and_a_counter():
         s.n += 1
         return x * s.n
 
-    with pytest.raises(cr.TraceError, match=r"changes s\.n, which it reads at .*test_guards\.py:\d+"):
+    with pytest.raises(cr.TraceError, match=r"changes s\.n, .* at .*test_guards\.py:\d+"):
         cr.jit(f, dynamic={"x": ("B",)})(cr.tensor([1.0, 2.0, 3.0]))
 
 

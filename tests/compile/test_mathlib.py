@@ -143,7 +143,9 @@ def test_bounds_are_within_what_was_promised():
 def test_the_documented_bounds_are_the_bounds():
     page = Path(__file__).parents[2] / "docs" / "math.md"
     rows = re.findall(
-        r"^\| (\w+) \| (float\d+) \| .*? \| (\S+) \| (\S+) \|$", page.read_text(), re.M
+        r"^\| (\w+) \| (float\d+) \| .*? \| (\S+) \| (\S+) \|$",
+        page.read_text(encoding="utf-8"),
+        re.M,
     )
     assert {(name, dtype) for name, dtype, _, _ in rows} == {
         (name, np.dtype(d).name) for name in TABLE for d in DTYPES

@@ -19,7 +19,7 @@ def test_loops_in_loops(tmp_path: Path):
     f = cr.jit(nested)
     numbers = [cr.tensor(x) for x in (2.0, 0.5, 3.0)]
     files = f.to_c(tmp_path, batches=[(x,) for x in numbers])
-    assert files.source.read_text().count("while (") == 2
+    assert files.source.read_text(encoding="utf-8").count("while (") == 2
     np.testing.assert_allclose(losses(files.source, 3), [f(x).item() for x in numbers], rtol=1e-6)
 
 
@@ -46,7 +46,7 @@ def test_large_products_of_a_turn_are_calls_as_elsewhere(tmp_path: Path):
         return cr.while_loop(lambda s: (s * s).sum() > 1e-3, lambda s: s @ a, a).sum()
 
     files = power.to_c(tmp_path / "power.c", a)
-    assert "matmul(80, " in files.source.read_text()
+    assert "matmul(80, " in files.source.read_text(encoding="utf-8")
     np.testing.assert_allclose(losses(files.source, 1), [power(a).item()], rtol=1e-10)
 
 

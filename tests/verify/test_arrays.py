@@ -27,7 +27,7 @@ X, W, B = apart(3, 4), apart(4, 5, salt=1), apart(5, salt=2)
 
 def line_of(text: str) -> int:
     """The line of this file that begins with `text`."""
-    lines = Path(__file__).read_text().splitlines()
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     return next(i for i, line in enumerate(lines, 1) if line.strip().startswith(text))
 
 

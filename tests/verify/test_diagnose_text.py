@@ -132,7 +132,7 @@ def test_changes_after_keeping(
     text: str, found: list[tuple[str, int, int]], tmp_path: Path
 ) -> None:
     file = tmp_path / "f.py"
-    file.write_text(f"def forward(ctx, x, w):\n    {text}    return y\n")
+    file.write_text(f"def forward(ctx, x, w):\n    {text}    return y\n", encoding="utf-8")
     assert [(c.name, c.kept, c.line) for c in changes(Place(str(file), 1))] == found
 
 
@@ -163,20 +163,22 @@ def test_one_name_kept_and_another_read(
     kept: str, found: list[tuple[str, str, int]], tmp_path: Path
 ) -> None:
     file = tmp_path / "f.py"
-    file.write_text(SAVES.format(kept))
+    file.write_text(SAVES.format(kept), encoding="utf-8")
     place = Place(str(file), 1)
     assert [(m.kept, m.read, m.line) for m in mixups(place, source(READS))] == found
 
 
 def test_a_cache_by_another_name_is_no_mixup(tmp_path: Path) -> None:
     file = tmp_path / "f.py"
-    file.write_text("def f(x):\n    out = g(x)\n    cache = (out,)\n    return out, cache\n")
+    file.write_text(
+        "def f(x):\n    out = g(x)\n    cache = (out,)\n    return out, cache\n", encoding="utf-8"
+    )
     reads = source("def b(g, cache):\n    out, = cache\n    return g * out\n")
     assert mixups(Place(str(file), 1), reads) == []
 
 
 def test_a_name_that_the_forward_does_not_have_is_just_another_name(tmp_path: Path) -> None:
     file = tmp_path / "f.py"
-    file.write_text(SAVES.format("p, t"))
+    file.write_text(SAVES.format("p, t"), encoding="utf-8")
     renamed = source(READS.replace("p, t", "probabilities, t"))
     assert mixups(Place(str(file), 1), renamed) == []

@@ -28,7 +28,7 @@ X, W, ROWS = apart(3, 4), apart(4, 5, salt=1), np.array([0, 2])
 
 def line_of(text: str) -> int:
     """The line of this file that begins with `text`."""
-    lines = Path(__file__).read_text().splitlines()
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     return next(i for i, line in enumerate(lines, 1) if line.strip().startswith(text))
 
 
@@ -407,7 +407,7 @@ def test_a_cut_in_a_model_is_one_finding_at_its_line(how: str, line: str):
     assert len(report.findings) == 1, str(report)
     finding = report.findings[0]
     assert finding.name.code in ("detached", "partly_detached") and how in finding.name.because
-    lines = Path(__file__).read_text().splitlines()
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     assert finding.place is not None
     assert lines[finding.place.line - 1].strip() == line
 

@@ -78,7 +78,10 @@ class Copy:
             try:
                 for fd, path in enumerate(self.paths, 1):
                     os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), fd)
-                sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+                sys.stdout, sys.stderr = (
+                    os.fdopen(1, "w", encoding="utf-8"),
+                    os.fdopen(2, "w", encoding="utf-8"),
+                )
                 code = run()
             except BaseException:
                 traceback.print_exc()
@@ -91,7 +94,7 @@ class Copy:
         """Wait until it has printed a line."""
         end = time.monotonic() + patience
         while time.monotonic() < end:
-            if self.paths[0].exists() and line in self.paths[0].read_text():
+            if self.paths[0].exists() and line in self.paths[0].read_text(encoding="utf-8"):
                 return True
             time.sleep(0.02)
         return False
@@ -99,7 +102,9 @@ class Copy:
     def ended(self) -> subprocess.CompletedProcess[str]:
         """What it printed, and the code that it returned."""
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return subprocess.CompletedProcess([], code, *[p.read_text() for p in self.paths])
+        return subprocess.CompletedProcess(
+            [], code, *[p.read_text(encoding="utf-8") for p in self.paths]
+        )
 
 
 def forked(tmp_path: Path, run: Callable[[], int]) -> subprocess.CompletedProcess[str]:
@@ -195,8 +200,10 @@ sys.exit("the reason")
 def test_a_module_runs_as_with_python_m(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     package = tmp_path / "trained"
     package.mkdir()
-    (package / "__init__.py").write_text("value = 3\n")
-    (package / "__main__.py").write_text("from . import value\nprint(__package__, value)\n")
+    (package / "__init__.py").write_text("value = 3\n", encoding="utf-8")
+    (package / "__main__.py").write_text(
+        "from . import value\nprint(__package__, value)\n", encoding="utf-8"
+    )
     monkeypatch.chdir(tmp_path)
     out = io.StringIO()
     with redirect_stdout(out):
@@ -534,7 +541,7 @@ def test_values_that_change_behind_autograds_back(how: str, code: str, text: str
 def deliberate() -> list[str]:
     import ast
 
-    tree = ast.parse((SCRIPTS / "deliberate.py").read_text())
+    tree = ast.parse((SCRIPTS / "deliberate.py").read_text(encoding="utf-8"))
     names = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
     return [n for n in names if n != "mlp"]
 

@@ -174,7 +174,9 @@ def test_the_changed_script_is_run_and_the_finding_gone(tmp_path, text, paramete
 
 def test_a_mistake_in_a_module_of_the_users_is_changed_there(tmp_path, monkeypatch):
     (tmp_path / "loop_of_a_user.py").write_text(
-        "def train(o, loss):\n    for i in range(4):\n        loss().backward()\n        o.step()\n"
+        "def train(o, loss):\n    for i in range(4):\n"
+        "        loss().backward()\n        o.step()\n",
+        encoding="utf-8",
     )
     found, _, _ = observed(tmp_path, START + "from loop_of_a_user import train\ntrain(o, loss)\n")
     assert [(f.name.code, f.correction.rechecked) for f in found] == [("not_reset", True)]
@@ -193,7 +195,7 @@ def test_what_would_leave_a_trace_is_not_run_twice(tmp_path):
     found, code, skipped = observed(tmp_path, text + "log.write(' done')\nlog.close()\n")
     assert [(f.name.code, f.correction.rechecked) for f in found] == [("not_reset", False)]
     assert any("it would write to" in why and "log.txt" in why for why in skipped)
-    assert log.read_text() == "begun done"
+    assert log.read_text(encoding="utf-8") == "begun done"
     assert code == 0
 
 
@@ -248,10 +250,10 @@ def test_lines_that_are_others_by_now_are_not_changed(tmp_path):
 
 def test_a_confined_process_reads_and_does_nothing_else(tmp_path):
     kept = tmp_path / "kept.txt"
-    kept.write_text("kept")
+    kept.write_text("kept", encoding="utf-8")
     asked = {
-        "write": lambda: kept.open("w"),
-        "append": lambda: kept.open("a"),
+        "write": lambda: kept.open("w", encoding="utf-8"),
+        "append": lambda: kept.open("a", encoding="utf-8"),
         "remove": kept.unlink,
         "rename": lambda: kept.rename(tmp_path / "other"),
         "folder": lambda: (tmp_path / "new").mkdir(),
@@ -269,12 +271,12 @@ def test_a_confined_process_reads_and_does_nothing_else(tmp_path):
                 done.append(name)
             except PermissionError:
                 continue
-        return done, kept.read_text()
+        return done, kept.read_text(encoding="utf-8")
 
     assert apart(run) == ([], "kept")
     assert [p.name for p in tmp_path.iterdir()] == ["kept.txt"]
     with pytest.raises(LostError, match="it would write"):
-        apart(lambda: (confine(), kept.open("w")))
+        apart(lambda: (confine(), kept.open("w", encoding="utf-8")))
 
 
 GAN = """

@@ -323,7 +323,7 @@ def test_what_cannot_run_again_is_said(tmp_path):
     outcome, _ = run(tmp_path, START.replace(*WRONG) + writes + COMPILED)
     assert any("is compiled, and what it does was not looked at" in w for w in why_not(outcome))
     assert [f.subject for f in outcome.report.findings] == ["Softplus"]
-    assert log.read_text() == "begins"
+    assert log.read_text(encoding="utf-8") == "begins"
 
 
 def test_everything_is_put_back(tmp_path):

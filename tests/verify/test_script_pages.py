@@ -58,4 +58,4 @@ def test_no_page_is_added():
 
 
 def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1])
+    return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])

@@ -252,7 +252,7 @@ def test_the_correction_is_code(loop, code, before, after):
     change = only(getattr(training_wrong, loop), code).correction
     assert before in change.before
     assert change.after.strip().startswith(after)
-    lines = Path(change.place.file).read_text().splitlines()
+    lines = Path(change.place.file).read_text(encoding="utf-8").splitlines()
     count = len(change.before.splitlines())
     start = change.place.line - 1
     assert "\n".join(lines[start : start + count]) == change.before

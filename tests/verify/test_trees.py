@@ -24,6 +24,6 @@ def test_indented_code_is_read_as_it_stands() -> None:
 
 def test_a_file_is_read_once_and_one_that_is_not_there_is_empty(tmp_path: Path) -> None:
     file = tmp_path / "a.py"
-    file.write_text("x = 1\n")
+    file.write_text("x = 1\n", encoding="utf-8")
     assert tree_of_file(str(file)) is tree_of_file(str(file))
     assert tree_of_file(str(tmp_path / "b.py")).body == []

@@ -81,7 +81,7 @@ def export(
     steps = len(batches) if len(batches) > 1 else 100
     text = source.text(_title(f, file, program, source), data.name, steps)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
+    file.write_text(text, encoding="utf-8")
     with data.open("wb") as out:
         constants = [a.value for a in source.read_constants]
         write_data(out, [*state, *constants], [b.record(source.symbols) for b in batches])

@@ -6,20 +6,16 @@ compiler, LLVM, Python, NumPy, the processor. What is in an entry was made of ex
 never out of date; it can only be superfluous, and goes when the folder has grown too large.
 
 The folder is $CHAINRULE_CACHE_DIR, else `chainrule` in $XDG_CACHE_HOME or ~/.cache; where the first
-of these is set to nothing, there is no cache. Entries are trusted as code is: whoever can write to
-the folder decides what runs.
+of these is set to nothing, there is no cache. An entry is data and an object file (see
+`cache_entry.py`), signed with a key that only this user can read (see `cache_folder.py`).
 """
 
 from __future__ import annotations
 
-import io
 import os
-import pickle
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -30,14 +26,13 @@ import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 
 from chainrule.compile.llvm.machine import host
+from chainrule.compile.running import cache_entry
+from chainrule.compile.running.cache_entry import Made, MalformedError, UnwritableError
+from chainrule.compile.running.cache_folder import Folder
 from chainrule.compile.terms.terms import Program, in_order
 from chainrule.op import Op
 
 llvm: Any = llvmlite.binding
-LIMIT = 512 << 20
-"""Bytes that a folder may hold; beyond, what was not used for longest is removed."""
-
-_ENTRY, _PART = ".chainrule-code", ".chainrule-part"
 _DIGEST = 32
 
 
@@ -117,74 +112,18 @@ def surroundings() -> str:
 
 def name_of(program: Program) -> str | None:
     """The name of a program's entry here; None for one that another process cannot recognize."""
+    return _name(program, surroundings())
+
+
+def _name(program: Program, around: str) -> str | None:
     try:
-        text = f"{surroundings()}\n{word(program)}"
+        text = f"{around}\n{word(program)}"
     except NamelessError:
         return None
     return blake2b(text.encode(), digest_size=20).hexdigest()
 
 
-# --- the folder ----------------------------------------------------------------------------------
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """Entries by name, of `limit` bytes altogether at most. Any number of processes may use it.
-
-    A folder that cannot be read or written is an empty one; a damaged entry is none.
-    """
-
-    path: Path
-    limit: int = LIMIT
-
-    def get(self, name: str) -> bytes | None:
-        """What was put there under that name, None if nothing was."""
-        path = self.path / f"{name}{_ENTRY}"
-        try:
-            data = path.read_bytes()
-        except OSError:
-            return None
-        with suppress(OSError):
-            os.utime(path)  # used now: `_trim` goes by this
-        digest, body = data[:_DIGEST], data[_DIGEST:]
-        return body if _digest(body) == digest else None
-
-    def put(self, name: str, body: bytes) -> None:
-        """Keep `body` under that name."""
-        with suppress(OSError):
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, part = tempfile.mkstemp(_PART, dir=self.path)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(_digest(body) + body)
-                Path(part).replace(self.path / f"{name}{_ENTRY}")  # at once, for whoever reads
-            except BaseException:
-                Path(part).unlink(missing_ok=True)
-                raise
-            self._trim()
-
-    def _trim(self) -> None:
-        """Remove what was not used for longest, until the rest is within the limit."""
-        found = sorted(self._sizes(), reverse=True)
-        total = 0
-        for _, size, path in found:
-            total += size
-            if total > self.limit:
-                with suppress(OSError):
-                    path.unlink()
-
-    def _sizes(self) -> Iterable[tuple[int, int, Path]]:
-        """When each file of ours was last used, its size, its path; others are none of ours."""
-        for entry in os.scandir(self.path):
-            if entry.name.endswith((_ENTRY, _PART)):
-                with suppress(OSError):  # another process removed it
-                    stat = entry.stat()
-                    yield stat.st_mtime_ns, stat.st_size, Path(entry.path)
-
-
-def _digest(body: bytes) -> bytes:
-    return blake2b(body, digest_size=_DIGEST).digest()
+# --- a program's entry ---------------------------------------------------------------------------
 
 
 def folder() -> Folder | None:
@@ -199,55 +138,35 @@ def folder() -> Folder | None:
         return None
 
 
-# --- a program's entry ---------------------------------------------------------------------------
-
-
 @final
 class Entry:
-    """Where what was made of a program is kept: any value that can be pickled.
-
-    Its ops are not: of those that are in the program only their places are kept.
-    """
+    """Where what was made of a program is kept."""
 
     def __init__(self, program: Program) -> None:
-        self._folder = folder()
-        self._name = name_of(program) if self._folder is not None else None
-        self._ops = list(dict.fromkeys([t.op for t in in_order(program.roots) if t.op is not None]))
+        self._program, self._folder = program, folder()
+        self._name, self._label = None, ("", "")
+        if self._folder is not None:
+            around = surroundings()
+            self._name = _name(program, around)
+            digest = blake2b(around.encode(), digest_size=_DIGEST).hexdigest()
+            self._label = str(self._name), digest
 
-    def get(self) -> Any | None:
+    def get(self) -> Made | None:
         """What is kept, None if nothing is."""
         if self._folder is None or self._name is None:
             return None
-        data = self._folder.get(self._name)
-        return None if data is None else _Reader(data, self._ops).load()
+        body = self._folder.get(self._name)
+        try:
+            return None if body is None else cache_entry.read(body, self._program, self._label)
+        except MalformedError:
+            return None
 
-    def put(self, made: Any) -> None:
+    def put(self, made: Made) -> None:
         """Keep `made`, if it can be kept."""
         if self._folder is None or self._name is None:
             return
-        out = io.BytesIO()
         try:
-            _Writer(out, self._ops).dump(made)
-        except (pickle.PicklingError, TypeError, AttributeError):
-            return  # an op that the schedule brought in, and that has no value
-        self._folder.put(self._name, out.getvalue())
-
-
-@final
-class _Writer(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, ops: list[Op]) -> None:
-        super().__init__(file, protocol=5)
-        self._places = {op: i for i, op in enumerate(ops)}
-
-    def persistent_id(self, obj: Any) -> int | None:
-        return self._places.get(obj) if isinstance(obj, Op) else None
-
-
-@final
-class _Reader(pickle.Unpickler):
-    def __init__(self, data: bytes, ops: list[Op]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._ops: list[Any] = ops
-
-    def persistent_load(self, pid: Any) -> Op:
-        return self._ops[pid]
+            body = cache_entry.write(made, self._program, self._label)
+        except UnwritableError:
+            return  # an op that the schedule brought in
+        self._folder.put(self._name, body)

@@ -169,7 +169,9 @@ def unsuited(seconds: float) -> str:
         return "not tried: this process cannot be copied"
     if seconds > CHEAP:
         return f"not tried: the observed steps took {seconds:.0f} s, and would take that again"
-    held = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    held = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf(
+        "SC_PAGE_SIZE"
+    )
     return f"not tried: the script holds {held >> 30} GiB, and would again" if held > MOST else ""
 
 

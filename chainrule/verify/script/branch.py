@@ -96,7 +96,7 @@ def _others() -> set[threading.Thread | str]:
     others: set[threading.Thread | str] = set(threading.enumerate())
     for lists in Path("/proc/self/task").glob("*/children"):  # none but on Linux
         with suppress(OSError):  # a thread that has just ended
-            others.update(lists.read_text().split())
+            others.update(lists.read_text(encoding="utf-8").split())
     return others
 
 

@@ -42,7 +42,7 @@ def reclaim() -> None:
 def _writable() -> list[tuple[int, int]]:
     """First and last address of memory of its own that the process may write to."""
     found: list[tuple[int, int]] = []
-    for line in Path("/proc/self/maps").read_text().splitlines():
+    for line in Path("/proc/self/maps").read_text("utf-8", "surrogateescape").splitlines():
         span, rights, *_ = line.split()
         if rights.startswith("rw") and rights.endswith("p"):
             start, end = span.split("-")

@@ -1,0 +1,105 @@
+"""The secret that tells this user's cache entries from everybody else's.
+
+It lies outside of the cache, in `$XDG_CONFIG_HOME/chainrule` or `~/.config/chainrule`, readable by
+its owner alone. A folder of entries that was copied, unpacked or cloned from elsewhere, even one
+that now belongs to this user, was signed with another key, and holds nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from stat import S_ISLNK
+
+from chainrule.regular_files import NO_LINK, open_regular
+
+SIZE = 32
+_NAME = "cache.key"
+_known: dict[Path, bytes] = {}
+
+
+class ForeignError(Exception):
+    """A file or folder that somebody else controls, with the reason in words."""
+
+
+def refuse_foreign(path: Path, stat: os.stat_result, *, secret: bool = False) -> None:
+    """Raise `ForeignError` for what is not this user's alone.
+
+    That is what another user owns or can write, or, if `secret`, can read. Links count as foreign:
+    where they lead may change.
+    """
+    if S_ISLNK(stat.st_mode):
+        raise ForeignError(f"{path} is a symbolic link")
+    if not hasattr(os, "geteuid"):
+        return  # Windows keeps its permissions elsewhere; the key still decides
+    if stat.st_uid != os.geteuid():
+        raise ForeignError(f"{path} belongs to another user")
+    if stat.st_mode & (0o077 if secret else 0o022):
+        how = "read" if secret else "written"
+        raise ForeignError(f"{path} can be {how} by others (mode {stat.st_mode & 0o777:o})")
+
+
+def folder() -> Path:
+    """Where the key is; raises `RuntimeError` where nobody's home is known."""
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "chainrule"
+
+
+def key(*, make: bool) -> bytes | None:
+    """The key; None if there is none and none was made. With `make` a new one is made.
+
+    Raises `ForeignError` for one that others control, `OSError` where it can't be read or made.
+    """
+    path = folder() / _NAME
+    found = _known.get(path)
+    if found is None:
+        found = _read(path)
+        if found is None and make:
+            found = _make(path)
+        if found is not None:
+            _known[path] = found
+    return found
+
+
+def _read(path: Path) -> bytes | None:
+    """The key in a file; None if there is no file, or one that was not written to its end."""
+    try:
+        refuse_foreign(path.parent, path.parent.lstat())
+        handle, stat = open_regular(path, NO_LINK)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        refuse_foreign(path, stat, secret=True)
+        found = file.read(SIZE + 1)
+    return found if len(found) == SIZE else None
+
+
+def _make(path: Path) -> bytes | None:
+    """A new key in a file that appears whole. Of processes that make one at once, one succeeds."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    refuse_foreign(path.parent, path.parent.lstat())
+    handle, name = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(os.urandom(SIZE))
+            file.flush()
+            os.fsync(file.fileno())  # a file of zeros after a crash would be a key that all know
+        if path.exists():  # damaged: `_read` found no key in it
+            part.replace(path)
+        else:
+            _link(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    return _read(path)
+
+
+def _link(part: Path, path: Path) -> None:
+    """Give the file the name `path`, unless another process was quicker."""
+    try:
+        path.hardlink_to(part)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without links: the last of several keys stays
+        part.replace(path)
