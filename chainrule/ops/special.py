@@ -20,6 +20,7 @@ import numpy as np
 from chainrule.dtypes import finfo, rounded_once
 from chainrule.errors import ConfigError
 from chainrule.ops import elementwise as ew
+from chainrule.ops import values
 from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp, exp2, log, log1p, sign
 from chainrule.ops.families import elementwise as op
 from chainrule.ops.selection import where
@@ -54,7 +55,7 @@ def _both_zero(a: Any, b: Any) -> Any:
 
 
 # fmt: off
-rsqrt    = op(rounded_once(lambda x: 1 / np.sqrt(x)), lambda y: -0.5 * y * y * y, name="rsqrt", singular=True)
+rsqrt    = op(rounded_once(lambda x: 1 / np.sqrt(x)), lambda y, x: -0.5 * y / x, name="rsqrt", singular=True)
 fmod     = op(np.fmod, lambda: 1, lambda a, b: -ew.trunc(a / b))
 fmax     = op(np.fmax, lambda a, b: (a > b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b > a) + 0.5 * (a == b) + ew.isnan(a))
 fmin     = op(np.fmin, lambda a, b: (a < b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b < a) + 0.5 * (a == b) + ew.isnan(a))
@@ -64,12 +65,14 @@ digamma  = op(_scipy("psi"), lambda x: polygamma(1, x), name="digamma", singular
 
 erfinv   = op(_scipy("erfinv"), lambda y: SQRT_PI / 2 * exp(y * y), name="erfinv", singular=True)
 erfcx    = op(_scipy("erfcx"), lambda y, x: 2 * x * y - 2 / SQRT_PI, name="erfcx")
-ndtr     = op(_scipy("ndtr"), lambda x: exp(-0.5 * x * x) / math.sqrt(2 * math.pi), name="ndtr")
+ndtr     = op(values.ndtr, lambda x: ew.exp_product(-0.5 * x, x) / math.sqrt(2 * math.pi), name="ndtr")
 ndtri    = op(_scipy("ndtri"), lambda y: math.sqrt(2 * math.pi) * exp(0.5 * y * y), name="ndtri", singular=True)
 log_ndtr = op(_scipy("log_ndtr"), lambda x: SQRT_2_PI / erfcx(-x / SQRT_2), name="log_ndtr")
 
-logit    = op(_scipy("logit"), lambda x: 1 / (x * (1 - x)), name="logit", singular=True)
-entr     = op(_scipy("entr"), lambda x: -log(x) - 1, name="entr", singular=True)
+logit    = op(_scipy("logit"), lambda x: logit_slope(x), name="logit", singular=True)
+logit_slope = op(rounded_once(lambda x: 1 / x / (1 - x)), lambda y, x: y * y * (2 * (x - 0.5)), name="logit_slope", singular=True)
+entr     = op(_scipy("entr"), lambda x: entr_slope(x), name="entr", singular=True)
+entr_slope = op(values.entr_slope, lambda x: -1 / x, name="entr_slope", singular=True)
 xlogy    = op(_scipy("xlogy"), lambda a, b: log(b + _both_zero(a, b)), lambda a, b: a / (b + _both_zero(a, b)), name="xlogy", singular=True)
 xlog1py  = op(_scipy("xlog1py"), lambda a, b: log1p(b + _both_zero(a, 1 + b)), lambda a, b: a / (1 + b + _both_zero(a, 1 + b)), name="xlog1py", singular=True)
 

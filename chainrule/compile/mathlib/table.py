@@ -26,6 +26,7 @@ from chainrule.compile.mathlib import polygamma as po
 from chainrule.compile.mathlib import power as p
 from chainrule.compile.mathlib import quantile as q
 from chainrule.compile.mathlib import scaled as sc
+from chainrule.compile.mathlib import slopes as sl
 from chainrule.compile.mathlib import spherical as sp
 from chainrule.compile.mathlib import stepwise as s
 from chainrule.compile.mathlib import trigonometric as t
@@ -67,7 +68,14 @@ def _exact(fn: Fn) -> Function:
 TABLE: dict[str, Function] = {
     "exp": _both(x.exp), "exp2": _both(x.exp2), "expm1": _wide(x.expm1, x.expm1_f32),
     "exp_diff": _both(x.exp_diff), "sigmoid": _both(g.sigmoid), "silu": _both(g.silu),
+    "exp_product": _both(x.exp_product), "sigmoid_diff": _wide(sl.sigmoid_diff, sl.sigmoid_diff_f32),
+    "logistic_density": _both(sl.logistic_density), "sech_square": _both(sl.sech_square),
+    "sech": _both(sl.sech), "silu_slope": _both(sl.silu_slope), "entr_slope": _wide(sl.entr_slope),
     "gelu_tanh": _both(g.gelu_tanh), "gelu_gate": _both(g.gelu_gate),
+    "gelu_gate_slope": _both(sl.gelu_gate_slope), "gelu_gate_root": _both(sl.gelu_gate_root),
+    "gelu_tanh_slope": _both(sl.gelu_tanh_slope),
+    "gelu_erf_slope": Function(e.gelu_erf_slope, e.gelu_erf_slope_f32),
+    "ndtr": Function(e.ndtr, e.ndtr_f32),
     "log": _both(l.log), "log2": _wide(l.log2, l.log2_f32), "log10": _wide(l.log10, l.log10_f32),
     "log1p": _wide(l.log1p, l.log1p_f32), "logaddexp": _wide(l.logaddexp, l.logaddexp_f32),
     "softplus": _wide(l.softplus, l.softplus_f32),

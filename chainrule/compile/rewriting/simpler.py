@@ -237,15 +237,78 @@ def _logit(r: Rewriter, x: Term) -> Term:
     return where(r, r.op(ew.less, r.op(ew.abs, s), r.constant(0.5)), near, far)
 
 
-def _ndtr(r: Rewriter, x: Term) -> Term:
-    turned = r.op(ew.mul, x, r.constant(-math.sqrt(0.5)))
-    return r.op(ew.mul, r.constant(0.5), r.op(ew.erfc, turned))
+def _one_minus_square(r: Rewriter, x: Term) -> Term:
+    one = r.constant(1.0)
+    return r.op(ew.mul, r.op(ew.sub, one, x), r.op(ew.add, one, x))
+
+
+def _cos_atan(r: Rewriter, x: Term) -> Term:
+    return r.op(ew.div, r.constant(1.0), r.op(ew.hypot, x, r.constant(1.0)))
+
+
+def _length(r: Rewriter, a: Term, b: Term) -> Term:
+    """hypot(a, b), 1 in place of 0."""
+    size = r.op(ew.hypot, a, b)
+    return where(r, r.op(ew.equal, size, r.constant(0.0)), r.constant(1.0), size)
+
+
+def _cos_angle(r: Rewriter, a: Term, b: Term) -> Term:
+    return r.op(ew.div, a, _length(r, a, b))
+
+
+def _per_square(r: Rewriter, a: Term, b: Term) -> Term:
+    size = _length(r, a, b)
+    return r.op(ew.div, r.op(ew.div, a, size), size)
+
+
+def _softsign(r: Rewriter, x: Term) -> Term:
+    return r.op(ew.div, x, r.op(ew.add, r.constant(1.0), r.op(ew.abs, x)))
+
+
+def _mish_parts(r: Rewriter, x: Term) -> tuple[Term, Term, Term]:
+    """p^2, 1 + p and 1 + p^2 of p = sigmoid(-x)."""
+    one, p = r.constant(1.0), r.op(ew.sigmoid, r.op(ew.neg, x))
+    square = r.op(ew.square, p)
+    return square, r.op(ew.add, one, p), r.op(ew.add, one, square)
+
+
+def _mish(r: Rewriter, x: Term) -> Term:
+    _, above, below = _mish_parts(r, x)
+    return r.op(ew.div, r.op(ew.mul, r.op(ew.silu, x), above), below)
+
+
+def _mish_slope(r: Rewriter, x: Term) -> Term:
+    """(s (1 + p) + 4 x s p^2 / (1 + p^2)) / (1 + p^2), s = sigmoid(x)."""
+    square, above, below = _mish_parts(r, x)
+    gate = r.op(ew.mul, r.op(ew.sigmoid, x), above)
+    more = r.op(ew.div, r.op(ew.mul, r.constant(4.0), square), below)
+    return r.op(ew.div, r.op(ew.add, gate, r.op(ew.mul, r.op(ew.silu, x), more)), below)
+
+
+def _logit_slope(r: Rewriter, x: Term) -> Term:
+    one = r.constant(1.0)
+    return r.op(ew.div, r.op(ew.div, one, x), r.op(ew.sub, one, x))
+
+
+def _tanhshrink(r: Rewriter, x: Term) -> Term:
+    """x - tanh(x); where that cancels by the continued fraction of tanh."""
+    size = r.op(ew.abs, x)
+    z = r.op(ew.square, r.op(ew.at_most, size, r.constant(1.0)))
+    part = r.constant(17.0)
+    for n in (15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0):
+        part = r.op(ew.add, r.constant(n), r.op(ew.div, z, part))
+    part = r.op(ew.div, z, part)
+    near = r.op(ew.mul, x, r.op(ew.div, part, r.op(ew.add, r.constant(1.0), part)))
+    far = r.op(ew.sub, x, r.op(ew.tanh, x))
+    return where(r, r.op(ew.less, size, r.constant(1.0)), near, far)
 
 
 ROWS: dict[str, Callable[..., Term]] = {
     "rsqrt": _rsqrt, "fmax": _fmost(ew.maximum), "fmin": _fmost(ew.minimum),
     "xlogy": _xlog(ew.log), "xlog1py": _xlog(ew.log1p), "entr": _entr, "logit": _logit,
-    "ndtr": _ndtr,
+    "one_minus_square": _one_minus_square, "cos_atan": _cos_atan, "cos_angle": _cos_angle,
+    "per_square": _per_square, "softsign": _softsign, "logit_slope": _logit_slope,
+    "tanhshrink": _tanhshrink, "mish": _mish, "mish_slope": _mish_slope,
 }  # fmt: skip
 """By label: (rewriter, arguments) -> the same in simpler rows, for arguments of one dtype."""
 
