@@ -132,6 +132,27 @@ def power(a: Any, b: Any) -> Any:
     return exp(b * log(a))
 
 
+def atan2(a: Any, b: Any) -> Any:
+    """The angle of the point (b, a)."""
+    if not isinstance(a, Dual):
+        return mp.atan2(a, b)
+    square = a.v * a.v + b.v * b.v
+    return Dual(atan2(a.v, b.v), (b.v * a.d - a.v * b.d) / square)
+
+
+def erfcx(x: Any) -> Any:
+    """exp(x^2) erfc(x)."""
+    return exp(x * x) * erfc(x)
+
+
+def erfinv(x: Any) -> Any:
+    """The number whose erf is x."""
+    return _erfinv(x)
+
+
+_erfinv = lifted(mp.erfinv, lambda x: exp(_erfinv(x) * _erfinv(x)) * (mp.sqrt(mp.pi) / 2))
+
+
 def derivative(f: Callable[..., Any], xs: tuple[float, ...], places: tuple[int, ...]) -> Any:
     """The derivative of f at xs for the arguments at `places`, one after the other; or the value."""
     if not places:

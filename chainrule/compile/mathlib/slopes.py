@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import final
 
 from chainrule.compile.mathlib import coefficients as c
-from chainrule.compile.mathlib.evaluation import power_of_two
+from chainrule.compile.mathlib.evaluation import power_of_two, scale
 from chainrule.compile.mathlib.exponential import exp, exp_moderate, exp_near_0, exp_twofold
 from chainrule.compile.mathlib.gates import cubic, cubic_reduced_f32, gate
 from chainrule.compile.mathlib.logarithm import at_ends, log_twofold, split
@@ -131,8 +131,8 @@ def silu_slope(x: Real) -> Real:
     return _gated_slope(x.clamp(-most, most), Exponential.minus(abs(x)))
 
 
-def _gate_parts(x: Real) -> tuple[Real, Exponential, Real]:
-    """x where the gate of GELU's tanh form is not 0 or 1; e; v'."""
+def _gate_parts(x: Real) -> tuple[Real, Real, Bits, Real]:
+    """x where the gate of GELU's tanh form is not 0 or 1; y and k, e = y 2^k; v'."""
     end = GATE_END[x.at.bits]
     x = x.clamp(-end, end)
     if x.at.bits == 32:
@@ -141,27 +141,35 @@ def _gate_parts(x: Real) -> tuple[Real, Exponential, Real]:
     else:
         both, k = exp_twofold(-cubic(abs(x)))
         y = both.value()
-    least = round(LEAST[x.at.bits] / math.log(2))
-    k = k.less(least).choose(k.at.int(least), k)
     slope = (x * x).fma(6.0 * c.SQRT_2_PI[0] * c.GELU_CUBIC[0], 2.0 * c.SQRT_2_PI[0])
-    return x, Exponential.of(y, k), slope
+    return x, y, k, slope
+
+
+def _limited(y: Real, k: Bits) -> Exponential:
+    """y 2^k, or something as good as 0."""
+    least = round(LEAST[y.at.bits] / math.log(2))
+    return Exponential.of(y, k.less(least).choose(k.at.int(least), k))
 
 
 def gelu_gate_slope(x: Real) -> Real:
     """The derivative of `gelu_gate`."""
-    _, e, slope = _gate_parts(x)
+    _, y, k, slope = _gate_parts(x)
+    e = _limited(y, k)
     return _over_square(e.most * slope, e.value()) * e.rest
 
 
 def gelu_gate_root(x: Real) -> Real:
     """The root of e / (1 + e)^2, which is 1 / (2 cosh(v / 2))."""
-    _, e, _ = _gate_parts(x)
-    return _over_square(e.most, e.value()).intrinsic("sqrt") * math.sqrt(e.rest)
+    _, y, k, _ = _gate_parts(x)
+    odd = k & 1
+    square = _over_square(y * power_of_two(odd), _limited(y, k).value())
+    return scale(square.intrinsic("sqrt"), (k - odd).signed_shift(1))
 
 
 def gelu_tanh_slope(x: Real) -> Real:
     """The derivative of `gelu_tanh`."""
-    return _gated_slope(*_gate_parts(x))
+    x, y, k, slope = _gate_parts(x)
+    return _gated_slope(x, _limited(y, k), slope)
 
 
 # --- -x log(x) -----------------------------------------------------------------------------------
