@@ -211,11 +211,19 @@ def _exp2_slope(x: Any) -> Any:
 
 
 def _power_slope(a: Any, b: Any) -> Any:
-    """b a^(b - 1); where b - 1 is rounded, which the power would multiply by log(a), b a^b / a."""
-    if b.__class__ is int or b.__class__ is float:
-        return b * a ** (b - 1 + (b == 0)) if b - 1 + 1 == b else b * a**b / a
-    exact = b - 1 + 1 == b
-    return b * a ** (b - exact + (b == 0)) / a ** (exact == 0)
+    """b a^(b - 1); what the rounding of b - 1 loses (Knuth, TAOCP 2, 4.2.2) is an exponent too."""
+    less = b - 1
+    part = less - b
+    lost = (b - (less - part)) - (1 + part)
+    slope = b * a ** (less + (b == 0))
+    if lost.__class__ in (int, float) and lost == 0:
+        return slope
+    return slope * _known(1 + lost * log(abs(a) + (a == 0)))
+
+
+def _known(x: Any) -> Any:
+    """`x` without a derivative."""
+    return x.detach() if hasattr(x, "detach") else x
 
 
 def _cross(p: Any, q: Any, a: Any, b: Any) -> Any:

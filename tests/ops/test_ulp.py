@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -106,7 +107,7 @@ def worst(name: str, dtype: Any, count: int, compiled: bool, f: Any = None) -> t
     largest: tuple[float, Any] = (0.0, None)
     for places, ys, exacts in zip(PLACES[arity(row)], got, want, strict=True):
         for point, y, value in zip(zip(*xs, strict=True), ys.numpy().tolist(), exacts, strict=True):
-            size = row.size(float(point[0])) if row.size else 0
+            size = row.size(mp.mpf(float(point[0]))) if row.size else 0
             error = exact.error(y, value, dtype, size)
             if error > largest[0]:
                 largest = error, (places, [float(x) for x in point], y, float(value))
