@@ -208,6 +208,12 @@ def sigmoid_diff(a: Any, b: Any) -> Any:
     return np.where(np.equal(a, -np.inf), y.dtype.type(0), y)
 
 
+@floating
+def logistic_loss(a: Any, b: Any) -> Any:
+    """-b log(s) - (1 - b) log(1 - s), s = sigmoid(a): exact too where b is 0 or 1 and a is far out."""
+    return (np.maximum(a, 0) - a * b) + np.log1p(_decay(a))
+
+
 def _gated(x: Any, root: Any) -> Any:
     """x sigmoid(u), root = e^(-|u| / 2): on the left it is applied last, twice, since its square
     can have lost digits already where x times it has not."""

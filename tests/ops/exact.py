@@ -106,11 +106,15 @@ atan = lifted(mp.atan, lambda x: 1 / (1 + x * x))
 asinh = lifted(mp.asinh, lambda x: 1 / sqrt(1 + x * x))
 acosh = lifted(mp.acosh, lambda x: 1 / sqrt((x - 1) * (x + 1)))
 atanh = lifted(mp.atanh, lambda x: 1 / ((1 - x) * (1 + x)))
-cbrt = lifted(
-    lambda x: mp.sign(x) * mp.cbrt(abs(x)), lambda x: 1 / (3 * cbrt(x) * cbrt(x))
+cbrt = lifted(lambda x: mp.sign(x) * mp.cbrt(abs(x)), lambda x: 1 / (3 * cbrt(x) * cbrt(x)))
+erf = lifted(
+    lambda x: mp.erf(x) if abs(x) < 1e4 else mp.sign(x),
+    lambda x: exp(-x * x) * (2 / mp.sqrt(mp.pi)),
 )
-erf = lifted(lambda x: mp.erf(x) if abs(x) < 1e4 else mp.sign(x), lambda x: exp(-x * x) * (2 / mp.sqrt(mp.pi)))
-erfc = lifted(lambda x: mp.erfc(x) if abs(x) < 1e4 else 1 - mp.sign(x), lambda x: exp(-x * x) * (-2 / mp.sqrt(mp.pi)))
+erfc = lifted(
+    lambda x: mp.erfc(x) if abs(x) < 1e4 else 1 - mp.sign(x),
+    lambda x: exp(-x * x) * (-2 / mp.sqrt(mp.pi)),
+)
 lgamma = lifted(lambda x: mp.re(mp.loggamma(x)), lambda x: polygamma(0)(x))
 
 
@@ -159,9 +163,7 @@ def derivative(f: Callable[..., Any], xs: tuple[float, ...], places: tuple[int, 
         return f(*[mp.mpf(x) for x in xs])
     args: list[Any] = [mp.mpf(x) for x in xs]
     for depth, place in enumerate(places):
-        args = [
-            Dual(x, _constant(1 if i == place else 0, depth)) for i, x in enumerate(args)
-        ]
+        args = [Dual(x, _constant(1 if i == place else 0, depth)) for i, x in enumerate(args)]
     y = f(*args)
     for _ in places:
         y = y.d if isinstance(y, Dual) else mp.mpf(0)

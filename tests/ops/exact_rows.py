@@ -27,6 +27,12 @@ def exponents(rng: Any, count: int, top: float) -> tuple[Any, Any]:
     return a, a + rng.choice([-1, 1], count) * np.exp(rng.uniform(-7, math.log(top), count))
 
 
+def answers(rng: Any, count: int, top: float) -> tuple[Any, Any]:
+    """Logits of every size, and answers yes or no."""
+    a = np.exp(rng.uniform(-7, math.log(top), count)) * rng.choice([-1, 1], count)
+    return a, rng.choice([0.0, 1.0], count)
+
+
 @dataclass(frozen=True)
 class Row:
     """A function of exact numbers and where it is sampled.
@@ -83,6 +89,7 @@ def _elu(x: Any, alpha: Any = 1) -> Any:
 
 SELU = (mp.mpf(1.6732632423543772848170429916717), mp.mpf(1.0507009873554804934193349852946))
 
+
 def _pow(a: Any, b: Any) -> Any:
     return e.exp(b * e.log(a))
 
@@ -124,11 +131,14 @@ ROWS: dict[str, Row] = {
     "gelu_gate": Row(lambda x: sigmoid(_cubic(x)), reach=23, bound=8),
     "gelu_tanh": Row(lambda x: x * sigmoid(_cubic(x)), reach=23, size=_gate_size, bound=8),
     "elu": Row(_elu), "celu": Row(_elu), "selu": Row(lambda x: _elu(x, SELU[0]) * SELU[1]),
+    "logistic_loss": Row(lambda a, b: (1 - b) * softplus(a) + b * softplus(-a), pairs=answers),
     "logsigmoid": Row(lambda x: -softplus(-x)),
     # probabilities
     "ndtr": Row(_ndtr, reach=40, bound=6), "logit": Row(lambda x: e.log(x / (1 - x)), 0, 1, (0.5, 1)),
     "entr": Row(lambda x: -x * e.log(x), low=0, near=(1,)),
     "xlogy": Row(lambda a, b: a * e.log(b), low=0), "xlog1py": Row(lambda a, b: a * e.log1p(b), low=0),
+    "erfinv": Row(e.erfinv, -1, 1, (-1, 1), bound=8),
+    "ndtri": Row(lambda p: e.erfinv(2 * p - 1) * mp.sqrt(2), 1e-16, 1, (0.5, 1), 0.5, 8),
     # special functions
     "lgamma": Row(e.lgamma, low=0, near=(1, 2), reach=100, bound=6),
     "digamma": Row(e.polygamma(0), low=0, near=(1.4616321449683623,), reach=100, bound=8),
@@ -148,7 +158,7 @@ OTHERS: dict[str, str] = {
         ["one_minus_square", "cos_atan", "cos_angle", "per_square", "exp_product", "sigmoid_diff",
          "logistic_density", "sech_square", "sech", "gelu_erf_slope", "gelu_gate_slope",
          "gelu_gate_root", "gelu_tanh_slope", "silu_slope", "mish_slope", "logit_slope",
-         "entr_slope"],
+         "entr_slope", "erfinv_slope", "ndtri_slope"],
         "a slope of another row, whose second derivative it is tested by",
     ),
     "i1": "SciPy's Bessel functions of very small numbers are 0, and its second derivative a sum of them",
@@ -157,9 +167,6 @@ OTHERS: dict[str, str] = {
     **dict.fromkeys(
         ["erfcx", "log_ndtr", "i0e", "i1e", "iv", "ive", "polygamma", "spherical_jn"],
         "its second derivative, or its first, is a difference of values far out",
-    ),
-    **dict.fromkeys(
-        ["erfinv", "ndtri"], "the exponential of a rounded square: its error grows to 40 units"
     ),
 }  # fmt: skip
 """By row that has no bound: why."""

@@ -35,9 +35,7 @@ def function(name: str) -> Any:
 
 
 def arity(row: Row) -> int:
-    required = [
-        p for p in inspect.signature(row.f).parameters.values() if p.default is p.empty
-    ]
+    required = [p for p in inspect.signature(row.f).parameters.values() if p.default is p.empty]
     return len(required)
 
 

@@ -188,4 +188,6 @@ def gelu_erf_slope_f32(x: Real) -> Real:
     u = a * c.SQRT_HALF[0]
     scaled = polynomial((u - 4.0) / (u + 4.0), c.ERFC_F32) / a.fma(ROOT_2[0], 1.0)
     y = exp_near_0(r) * (-a).fma(s.INV_ROOT_2_PI[0], 0.5 * scaled)
-    return (x < 0.0).where(scale(y, k), 1.0 - y * power_of_two(k.less(-100).choose(k.at.int(-100), k)))
+    return (x < 0.0).where(
+        scale(y, k), 1.0 - y * power_of_two(k.less(-100).choose(k.at.int(-100), k))
+    )

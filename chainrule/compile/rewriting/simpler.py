@@ -23,6 +23,7 @@ import numpy as np
 from chainrule.compile.rewriting.rewriter import Rewriter, Rule
 from chainrule.compile.terms.terms import Term
 from chainrule.ops import elementwise as ew
+from chainrule.ops import special
 from chainrule.ops.complex import Real
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo, Conj, Elementwise, SumTo
@@ -265,6 +266,32 @@ def _softsign(r: Rewriter, x: Term) -> Term:
     return r.op(ew.div, x, r.op(ew.add, r.constant(1.0), r.op(ew.abs, x)))
 
 
+def _erfinv_slope(r: Rewriter, x: Term) -> Term:
+    """sqrt(pi) / 2 erfcx(erfinv(|x|)) / (1 - |x|), infinite at -1 and 1."""
+    size = r.op(ew.abs, x)
+    top = r.op(special.erfcx, r.op(special.erfinv, size))
+    return _steep(r, math.sqrt(math.pi) / 2, top, r.op(ew.sub, r.constant(1.0), size))
+
+
+def _ndtri_slope(r: Rewriter, x: Term) -> Term:
+    """sqrt(pi / 2) erfcx(|ndtri(x)| / sqrt(2)) over the smaller of x and 1 - x."""
+    y = r.op(ew.mul, r.op(ew.abs, r.op(special.ndtri, x)), r.constant(math.sqrt(0.5)))
+    below = r.op(ew.at_most, x, r.op(ew.sub, r.constant(1.0), x))
+    return _steep(r, math.sqrt(math.pi / 2), r.op(special.erfcx, y), below)
+
+
+def _steep(r: Rewriter, factor: float, top: Term, below: Term) -> Term:
+    y = r.op(ew.div, r.op(ew.mul, r.constant(factor), top), below)
+    end = r.op(ew.equal, below, r.constant(0.0))
+    return where(r, end, r.constant(math.inf), y)
+
+
+def _logistic_loss(r: Rewriter, a: Term, b: Term) -> Term:
+    """max(a, 0) - a b + log(1 + exp(-|a|))."""
+    line = r.op(ew.sub, r.op(ew.at_least, a, r.constant(0.0)), r.op(ew.mul, a, b))
+    return r.op(ew.add, line, r.op(ew.log1p, r.op(ew.exp, r.op(ew.neg, r.op(ew.abs, a)))))
+
+
 def _mish_parts(r: Rewriter, x: Term) -> tuple[Term, Term, Term]:
     """p^2, 1 + p and 1 + p^2 of p = sigmoid(-x)."""
     one, p = r.constant(1.0), r.op(ew.sigmoid, r.op(ew.neg, x))
@@ -309,6 +336,7 @@ ROWS: dict[str, Callable[..., Term]] = {
     "one_minus_square": _one_minus_square, "cos_atan": _cos_atan, "cos_angle": _cos_angle,
     "per_square": _per_square, "softsign": _softsign, "logit_slope": _logit_slope,
     "tanhshrink": _tanhshrink, "mish": _mish, "mish_slope": _mish_slope,
+    "logistic_loss": _logistic_loss, "erfinv_slope": _erfinv_slope, "ndtri_slope": _ndtri_slope,
 }  # fmt: skip
 """By label: (rewriter, arguments) -> the same in simpler rows, for arguments of one dtype."""
 
