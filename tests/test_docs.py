@@ -123,9 +123,7 @@ def test_adding_an_op_is_two_lines(tmp_path: Path):
         assert text.count(f"\n{place[2]}\n") == 1, f"{place[1]} has no line {place[2]!r}"
         file.write_text(text.replace(place[2], f"{place[2]}\n{block.text}", 1), encoding="utf-8")
     ours = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "tests/ops"]
-    said = run(
-        *ours, "-k", "bell or every_row_has_a_sample", cwd=tmp_path, path=tmp_path
-    ).stdout
+    said = run(*ours, "-k", "bell or every_row_has_a_sample", cwd=tmp_path, path=tmp_path).stdout
     passed = re.search(r"(\d+) passed", said)
     assert passed, said
     assert int(passed[1]) > 30, said

@@ -10,7 +10,9 @@ from typing import Any
 from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.composite import elu, softmax
-from chainrule.ops.elementwise import mish, softsign, tanhshrink
+from chainrule.ops.elementwise import mish as mish
+from chainrule.ops.elementwise import softsign as softsign
+from chainrule.ops.elementwise import tanhshrink as tanhshrink
 from chainrule.ops.selection import clip, where
 from chainrule.ops.shaping import normalize_axis, reshape, split
 

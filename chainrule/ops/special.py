@@ -21,7 +21,7 @@ from chainrule.dtypes import finfo, rounded_once
 from chainrule.errors import ConfigError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import values
-from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp, exp2, log, log1p, sign
+from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp2, log, log1p, sign
 from chainrule.ops.families import elementwise as op
 from chainrule.ops.selection import where
 

@@ -9,6 +9,9 @@ overflows or vanishes before the product does is applied last.
 Notation: `hi + lo` a number to twice the digits; `e` an exponential of at most 1.
 """
 
+# NumPy says little of what comes out of expressions of arrays of any dtype.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import importlib
@@ -31,6 +34,8 @@ E_REST = 1.4456468917292502e-16
 """What is missing in `math.e`."""
 GATE_END = 30.0
 """Beyond it the gate of GELU's tanh form is 0 or 1, and its slope 0, in every dtype."""
+_FAR = 1e3
+"""Beyond it e^-x is 0."""
 _BLOCK = 1 << 14
 """Elements of which several passes stay in the processor's cache."""
 
@@ -56,9 +61,8 @@ def _alike(fn: Fn, xs: Sequence[Any]) -> Any:
     if dtype.kind in "biu":
         dtype = float64
     arrays = [np.asarray(x, dtype) for x in xs]
-    if any(x.ndim for x in arrays):
-        return fn(*arrays)
-    return fn(*[x.reshape(1) for x in arrays])[0]
+    y = fn(*[x if x.ndim else x.reshape(1) for x in arrays])
+    return y if any(x.ndim for x in arrays) else y[0]
 
 
 def _in_blocks(fn: Fn, x: Any) -> Any:
@@ -72,7 +76,7 @@ def _in_blocks(fn: Fn, x: Any) -> Any:
 
 
 def special(name: str) -> Fn:
-    """SciPy's function of that name, imported when it is first needed: that takes four NumPy imports.
+    """SciPy's function of that name, imported when first needed: that takes four NumPy imports.
 
     It has no version for float16 and bfloat16: those compute in float32 and are rounded.
     """
@@ -130,10 +134,13 @@ def exp_product(a: Any, b: Any) -> Any:
     if a.dtype.kind == "c":
         return np.exp(a * b)
     hi, lo = _product(a, b)
-    far = ~(np.abs(hi) < 1e4)
-    if far.any():  # there lo can be NaN, and exp has no use for it
-        lo[far] = 0
-    return _exp(hi, lo)
+    y = np.exp(hi)
+    lo *= y
+    lost = ~np.isfinite(lo)
+    if lost.any():  # there y is 0 or infinite
+        lo[lost] = 0
+    y += lo
+    return y
 
 
 # --- the logistic function -----------------------------------------------------------------------
@@ -210,7 +217,7 @@ def sigmoid_diff(a: Any, b: Any) -> Any:
 
 @floating
 def logistic_loss(a: Any, b: Any) -> Any:
-    """-b log(s) - (1 - b) log(1 - s), s = sigmoid(a): exact too where b is 0 or 1 and a is far out."""
+    """-b log(s) - (1 - b) log(1 - s), s = sigmoid(a): exact far out too, if b is 0 or 1."""
     return (np.maximum(a, 0) - a * b) + np.log1p(_decay(a))
 
 
@@ -228,7 +235,7 @@ def _gated_slope(x: Any, root: Any, slope: Any = 1) -> Any:
     """The derivative of x sigmoid(u), `slope` that of u: m on the left, 1 - m on the right, where
     m = e (1 + e - |x| u') / (1 + e)^2, e = root^2."""
     e = root * root
-    m = (1 - np.abs(x) * slope) + e
+    m = (1 - np.minimum(np.abs(x), _FAR) * slope) + e
     e += 1
     e *= e
     m /= e
@@ -267,8 +274,9 @@ def mish(x: Any) -> Any:
 @floating
 def mish_slope(x: Any) -> Any:
     """The derivative of `mish`: s (1 + p + 4 x p^2 / (1 + p^2)) / (1 + p^2)."""
+    x = np.clip(x, -_FAR, _FAR)
     p, square, root, below = _mish_parts(x)
-    return (1 + p + 4 * (x * p) * p / square) / (square * below) * root * root
+    return (1 + p + 4 * (x * p) * p / square) / (square * below) * root * root + 0.0
 
 
 # --- the normal distribution ---------------------------------------------------------------------
@@ -320,9 +328,8 @@ def ndtr(x: Any) -> Any:
 @floating
 def gelu_erf(x: Any) -> Any:
     """x times the probability that a normal number is below x."""
-    _, e, c = _tail(x)
-    y = (x * c) * e
-    return (x * (x >= 0)) - np.abs(y)
+    a, e, c = _tail(x)
+    return x * (x >= 0) - (a * c) * e
 
 
 @floating
@@ -445,4 +452,4 @@ def cbrt(x: Any) -> Any:
     square, square_lo = _product(y, y)
     cube, cube_lo = _product(square, y)
     rest = (x - cube) - (cube_lo + square_lo * y)
-    return y + np.where(np.abs(rest) < np.abs(x), rest / (3 * square), 0)
+    return y + np.where(np.abs(rest) < np.abs(x), rest / (3 * square), -0.0)

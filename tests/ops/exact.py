@@ -158,7 +158,7 @@ _erfinv = lifted(mp.erfinv, lambda x: exp(_erfinv(x) * _erfinv(x)) * (mp.sqrt(mp
 
 
 def derivative(f: Callable[..., Any], xs: tuple[float, ...], places: tuple[int, ...]) -> Any:
-    """The derivative of f at xs for the arguments at `places`, one after the other; or the value."""
+    """The derivative of f at xs for the arguments at `places`, one after the other."""
     if not places:
         return f(*[mp.mpf(x) for x in xs])
     args: list[Any] = [mp.mpf(x) for x in xs]

@@ -1,5 +1,7 @@
 """The smooth ops in mpmath: one row each, what it is and where it is sampled."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import math
@@ -38,7 +40,8 @@ class Row:
     """A function of exact numbers and where it is sampled.
 
     `low` and `high` bound every argument; `near` are points next to which there are samples;
-    beyond `reach` an exponential in it is 0 or infinite. `pairs` makes samples of two arguments. `bound` is the largest error of its first
+    beyond `reach` an exponential in it is 0 or infinite. `pairs` makes
+    samples of two arguments. `bound` is the largest error of its first
     and second derivatives, in units in the last place. Where a derivative crosses 0 between parts
     that cancel, errors are in units of the parts' size, `size(x)`, if that is larger.
     """

@@ -42,7 +42,8 @@ DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
     # deep learning
     "relu": (WIDE,), "sigmoid": (WIDE,), "silu": (WIDE,), "softplus": (WIDE,), "erf": (WIDE,),
     "erfc": (WIDE,), "gelu_erf": (WIDE,), "gelu_tanh": (WIDE,), "gelu_gate": (WIDE,),
-    "logistic_loss": (WIDE, (0.1, 0.9)), "mish": (WIDE,), "softsign": (WIDE,), "tanhshrink": (WIDE,),
+    "logistic_loss": (WIDE, (0.1, 0.9)),
+    "mish": (WIDE,), "softsign": (WIDE,), "tanhshrink": (WIDE,),
     # slopes of other rows
     "one_minus_square": (UNIT,), "cos_atan": (WIDE,), "cos_angle": (WIDE, WIDE),
     "per_square": (WIDE, WIDE), "exp_product": (WIDE, (-1.1, 0.9)), "sigmoid_diff": (WIDE, WIDE),

@@ -58,10 +58,9 @@ _HELPERS: Final = {
     "gelu_erf": "x times the probability that a normal number is below x|REAL x"
     "|return x * (HALF * erfc#(-x * ROOT_HALF));",
     "gelu_tanh": "the tanh form of GELU: x / (1 + exp(-v)), v a cubic of x|REAL x"
-    "|REAL v = 2 * ROOT_2_PI * (x + CUBIC * x * x * x), e = exp#(-fabs#(v));\n"
-    "return x < 0 ? x * e / (1 + e) : x / (1 + e);",
+    "|double e = gate_decay#(x, 1);\nreturn x < 0 ? x * e / (1 + e) : x / (1 + e);",
     "gelu_gate": "what the tanh form of GELU multiplies x by|REAL x"
-    "|return 1 / (1 + exp#(-2 * ROOT_2_PI * (x + CUBIC * x * x * x)));",
+    "|double e = gate_decay#(x, 1);\nreturn x < 0 ? e / (1 + e) : 1 / (1 + e);",
     "exp_product": "exp(a * b); fma: what the product has lost, which exp would multiply"
     "|REAL a, REAL b|REAL p = a * b;\n"
     "return exp#(p) * (fabs#(p) < 1000 ? 1 + fma#(a, b, -p) : 1);",
@@ -78,14 +77,14 @@ _HELPERS: Final = {
     "|REAL a = fabs#(x), e = exp#(-a);\n"
     "REAL m = e == 0 ? 0 : (1 + e - a) / ((1 + e) * (1 + e)) * e;\nreturn x < 0 ? m : 1 - m;",
     "gelu_gate_slope": "the derivative of what the tanh form of GELU multiplies x by|REAL x"
-    "|REAL e = exp#(-fabs#(2 * ROOT_2_PI * (x + CUBIC * x * x * x)));\n"
-    "return e == 0 ? 0 : e * (2 * ROOT_2_PI * (1 + 3 * CUBIC * x * x)) / ((1 + e) * (1 + e));",
+    "|double e = gate_decay#(x, 1);\nif (e == 0) return 0;\n"
+    "return e * (2 * ROOT_2_PI * (1 + 3 * CUBIC * x * x)) / ((1 + e) * (1 + e));",
     "gelu_gate_root": "half of 1 / cosh(v / 2), v the exponent of GELU's tanh form|REAL x"
-    "|REAL e = exp#(-fabs#(ROOT_2_PI * (x + CUBIC * x * x * x)));\nreturn e / (1 + e * e);",
+    "|double e = gate_decay#(x, 0.5);\nreturn e / (1 + e * e);",
     "gelu_tanh_slope": "the derivative of the tanh form of GELU|REAL x"
-    "|REAL e = exp#(-fabs#(2 * ROOT_2_PI * (x + CUBIC * x * x * x)));\n"
-    "REAL t = fabs#(x) * (2 * ROOT_2_PI * (1 + 3 * CUBIC * x * x));\n"
-    "REAL m = e == 0 ? 0 : (1 + e - t) / ((1 + e) * (1 + e)) * e;\nreturn x < 0 ? m : 1 - m;",
+    "|double e = gate_decay#(x, 1), m = 0;\n"
+    "if (e != 0) m = (1 + e - fabs#(x) * (2 * ROOT_2_PI * (1 + 3 * CUBIC * x * x)))\n"
+    "    / ((1 + e) * (1 + e)) * e;\nreturn x < 0 ? m : 1 - m;",
     "gelu_erf_slope": "the derivative of GELU|REAL x"
     "|REAL p = exp#(-HALF * x * x);\n"
     "return HALF * erfc#(-x * ROOT_HALF) + (p == 0 ? 0 : x * p * (HALF * ROOT_2_PI));",

@@ -143,6 +143,7 @@ def _gated(x: Real, u: Two) -> Real:
 
 
 def gate(u: Two, x: Real | None = None) -> Real:
+    """sigmoid(u), times x if given (float64)."""
     negative = u.hi < 0.0
     e, k = exp_twofold(pick(negative, u, -u))
     down = k.less(-300).choose(u.hi.at.int(-300), k)

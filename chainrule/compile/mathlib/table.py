@@ -73,7 +73,8 @@ def _exact(fn: Fn) -> Function:
 TABLE: dict[str, Function] = {
     "exp": _both(x.exp), "exp2": _both(x.exp2), "expm1": _wide(x.expm1, x.expm1_f32),
     "exp_diff": _both(x.exp_diff), "sigmoid": _both(g.sigmoid), "silu": _both(g.silu),
-    "exp_product": _both(x.exp_product), "sigmoid_diff": _wide(sl.sigmoid_diff, sl.sigmoid_diff_f32),
+    "exp_product": _both(x.exp_product),
+    "sigmoid_diff": _wide(sl.sigmoid_diff, sl.sigmoid_diff_f32),
     "logistic_density": _both(sl.logistic_density), "sech_square": _both(sl.sech_square),
     "sech": _both(sl.sech), "silu_slope": _slope(sl.silu_slope), "entr_slope": _wide(sl.entr_slope),
     "gelu_tanh": _both(g.gelu_tanh), "gelu_gate": _both(g.gelu_gate),

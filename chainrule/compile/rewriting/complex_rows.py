@@ -103,7 +103,7 @@ def _squares(z: Pair, p: int) -> Pair:
 
 
 def _one_more(z: Pair) -> Pair:
-    return Pair(1.0 + z.re, z.im)
+    return Pair(z.re + 1.0, z.im)
 
 
 def _inverse(z: Pair) -> Pair:
@@ -124,7 +124,8 @@ ROWS: dict[str, Callable[..., Any]] = {
     "add": lambda z, w: z + w, "sub": lambda z, w: z - w, "mul": lambda z, w: z * w,
     "div": _divided, "pow": _power, "strong_mul": _strong, "positive": lambda z: z,
     "neg": lambda z: Pair(-z.re, -z.im), "square": lambda z: z * z, "reciprocal": _reciprocal,
-    "rsqrt": lambda z: _inverse(sqrt_of(z)), "cos_atan": lambda z: _inverse(sqrt_of(_one_more(z * z))),
+    "rsqrt": lambda z: _inverse(sqrt_of(z)),
+    "cos_atan": lambda z: _inverse(sqrt_of(_one_more(z * z))),
     "one_minus_square": lambda z: Pair(1.0 - z.re, -z.im) * _one_more(z),
     "sech_square": _sech_square,
     "equal": _same, "not_equal": lambda z, w: ~_same(z, w),
