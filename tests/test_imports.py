@@ -33,7 +33,7 @@ LAYERS: list[set[str]] = [
     {"op"},
     {"node"},
     {"graph"},
-    {"ops.families", "ops.accident"},
+    {"ops.families", "ops.accident", "ops.values"},
     {"ops.elementwise", "ops.shaping", "ops.selection", "ops.complex", "ops.reduction"},
     {"ops.contraction"},
     {"derive", "operators"},

@@ -11,6 +11,9 @@ from chainrule.dtypes import check_real
 from chainrule.errors import ShapeError
 from chainrule.ops import elementwise as ew
 from chainrule.ops.composite import elu, softmax
+from chainrule.ops.elementwise import mish as mish
+from chainrule.ops.elementwise import softsign as softsign
+from chainrule.ops.elementwise import tanhshrink as tanhshrink
 from chainrule.ops.selection import clip, where
 from chainrule.ops.shaping import normalize_axis, reshape, split
 
@@ -67,36 +70,12 @@ def softshrink(x: Any, threshold: float = 0.5) -> Any:
     return x - clip(x, -threshold, threshold)
 
 
-def tanhshrink(x: Any) -> Any:
-    """x - tanh(x).
-
-    Shapes: (*s) -> (*s).
-    """
-    return x - ew.tanh(x)
-
-
-def softsign(x: Any) -> Any:
-    """x / (1 + |x|).
-
-    Shapes: (*s) -> (*s).
-    """
-    return x / (1 + ew.abs(x))
-
-
 def logsigmoid(x: Any) -> Any:
     """log(sigmoid(x)), without overflow.
 
     Shapes: (*s) -> (*s).
     """
     return -ew.softplus(-x)
-
-
-def mish(x: Any) -> Any:
-    """x tanh(softplus(x)). Misra 2019, arXiv:1908.08681.
-
-    Shapes: (*s) -> (*s).
-    """
-    return x * ew.tanh(ew.softplus(x))
 
 
 def celu(x: Any, alpha: float = 1.0) -> Any:

@@ -190,9 +190,9 @@ def binary_cross_entropy_with_logits(
     """
     same_shapes("binary_cross_entropy_with_logits", x, target)
     if pos_weight is None:
-        loss = ew.softplus(x) - x * target
+        loss = ew.logistic_loss(x, target)
     else:
-        loss = (1 - target) * x + (1 + (pos_weight - 1) * target) * ew.softplus(-x)
+        loss = (1 - target) * ew.softplus(x) + pos_weight * target * ew.softplus(-x)
     return reduce_loss(loss if weight is None else loss * weight, reduction)
 
 

@@ -16,37 +16,21 @@ and 7 (error function), unless a row says otherwise.
 
 from __future__ import annotations
 
-import importlib
 import math
 from functools import wraps
 from typing import Any
 
 import numpy as np
 
-from chainrule.dtypes import NARROW, check_real, rounded_once
+from chainrule.dtypes import check_real, rounded_once
+from chainrule.ops import values
 from chainrule.ops.families import conj
 from chainrule.ops.families import elementwise as op
+from chainrule.ops.values import TANH_CUBIC
 
 SQRT_2 = math.sqrt(2)
 SQRT_2_PI = math.sqrt(2 / math.pi)
 LN_2, LN_10 = math.log(2), math.log(10)
-TANH_CUBIC = 0.044715  # Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2
-
-
-@rounded_once
-def _gelu(x: Any) -> Any:
-    return x * (0.5 * _erfc(-x / SQRT_2))
-
-
-@rounded_once
-def _gelu_tanh(x: Any) -> Any:
-    return 0.5 * x * (1 + np.tanh(SQRT_2_PI * (x + TANH_CUBIC * x * x * x)))
-
-
-@rounded_once
-def _gelu_gate(x: Any) -> Any:
-    """What the tanh form multiplies x by: (1 + tanh(u)) / 2 = sigmoid(2 u)."""
-    return _expit(2 * SQRT_2_PI * (x + TANH_CUBIC * x * x * x))
 
 
 @rounded_once
@@ -62,23 +46,7 @@ def _softplus(x: Any) -> Any:
     return np.logaddexp(x, np.zeros((), np.result_type(x)))
 
 
-def _special(name: str) -> Any:
-    """SciPy's function of that name, imported when it is first needed: that takes four NumPy imports.
-
-    It has no version for float16 and bfloat16: those compute in float32 and are rounded.
-    """
-    found: Any = None
-
-    def fn(x: Any) -> Any:
-        nonlocal found
-        if found is None:
-            found = getattr(importlib.import_module("scipy.special"), name)
-        dtype = getattr(x, "dtype", None)
-        if dtype is None or dtype.char not in NARROW:
-            return found(x)
-        return found(x.astype(np.float32)).astype(dtype)
-
-    return fn
+_erf = values.special("erf")
 
 
 def ordered(fn: Any) -> Any:
@@ -97,9 +65,29 @@ def ordered(fn: Any) -> Any:
 _maximum, _minimum = ordered(np.maximum), ordered(np.minimum)
 
 
-_expit = _special("expit")
-_erf = _special("erf")
-_erfc = _special("erfc")
+@rounded_once
+def _one_minus_square(x: Any) -> Any:
+    return (1 - x) * (1 + x)
+
+
+@rounded_once
+def _cos_atan(x: Any) -> Any:
+    if np.iscomplexobj(x):
+        return 1 / np.sqrt(1 + x * x)
+    return 1 / np.hypot(x, np.ones((), np.result_type(x)))
+
+
+@rounded_once
+def _cos_angle(a: Any, b: Any) -> Any:
+    size = np.hypot(a, b)
+    return a / (size + (size == 0))
+
+
+@rounded_once
+def _per_square(a: Any, b: Any) -> Any:
+    size = np.hypot(a, b)
+    size = size + (size == 0)
+    return a / size / size
 
 
 # fmt: off
@@ -108,7 +96,7 @@ add          = op(np.add,          lambda: 1, lambda: 1, scalar=lambda a, b: a +
 sub          = op(np.subtract,     lambda: 1, lambda: -1, name="sub", scalar=lambda a, b: a - b)
 mul          = op(np.multiply,     lambda b: b, lambda a: a, name="mul", scalar=lambda a, b: a * b)
 div          = op(np.divide,       lambda b: _inverse(b), lambda y, b: -y / b, name="div", singular=True, scalar=lambda a, b: a / b)
-pow          = op(np.power,        lambda a, b: b * a ** (b - 1 + (b == 0)), lambda y, a: y * log(a + (a == 0) * (y - y == 0)), name="pow", singular=True)
+pow          = op(np.power,        lambda a, b: _power_slope(a, b), lambda y, a: y * log(a + (a == 0) * (y - y == 0)), name="pow", singular=True)
 neg          = op(np.negative,     lambda: -1, name="neg", scalar=lambda x: -x)
 positive     = op(np.positive,     lambda: 1, scalar=lambda x: x)
 reciprocal   = op(np.reciprocal,   lambda y: -y * y, singular=True, scalar=lambda x: 1 / x)
@@ -118,15 +106,15 @@ remainder    = op(np.remainder,    lambda: 1, lambda a, b: -floor_divide(a, b), 
 
 # --- roots, exponentials, logarithms
 sqrt      = op(np.sqrt,      lambda y: 0.5 / y, singular=True)
-cbrt      = op(np.cbrt,      lambda y: 1 / (3 * y * y), singular=True)
+cbrt      = op(values.cbrt,  lambda y: 1 / (3 * y * y), name="cbrt", singular=True)
 exp       = op(np.exp,       lambda y: y)
-exp2      = op(np.exp2,      lambda y: y * LN_2)
-expm1     = op(np.expm1,     lambda y: y + 1)
+exp2      = op(np.exp2,      lambda x: _exp2_slope(x))
+expm1     = op(np.expm1,     lambda x: exp(x))
 log       = op(np.log,       lambda x: 1 / x, singular=True)
-log2      = op(np.log2,      lambda x: 1 / (x * LN_2), singular=True)
-log10     = op(np.log10,     lambda x: 1 / (x * LN_10), singular=True)
+log2      = op(np.log2,      lambda x: 1 / LN_2 / x, singular=True)
+log10     = op(np.log10,     lambda x: 1 / LN_10 / x, singular=True)
 log1p     = op(np.log1p,     lambda x: 1 / (1 + x), singular=True)
-logaddexp = op(np.logaddexp, lambda y, a: exp_diff(a, y), lambda y, b: exp_diff(b, y))
+logaddexp = op(np.logaddexp, lambda a, b: sigmoid_diff(a, b), lambda a, b: sigmoid_diff(b, a))
 
 exp_diff  = op(_exp_diff,    lambda y: y, lambda y: -y, name="exp_diff", scalar=lambda a, b: 0.0 if a == -math.inf else math.exp(a - b))
 
@@ -134,17 +122,17 @@ exp_diff  = op(_exp_diff,    lambda y: y, lambda y: -y, name="exp_diff", scalar=
 sin   = op(np.sin,     lambda x: cos(x))
 cos   = op(np.cos,     lambda x: -sin(x))
 tan   = op(np.tan,     lambda y: 1 + y * y)
-asin  = op(np.arcsin,  lambda x: 1 / sqrt(1 - x * x), name="asin", singular=True)
-acos  = op(np.arccos,  lambda x: -1 / sqrt(1 - x * x), name="acos", singular=True)
-atan  = op(np.arctan,  lambda x: 1 / (1 + x * x), name="atan")
+asin  = op(np.arcsin,  lambda x: 1 / sqrt(one_minus_square(x)), name="asin", singular=True)
+acos  = op(np.arccos,  lambda x: -1 / sqrt(one_minus_square(x)), name="acos", singular=True)
+atan  = op(np.arctan,  lambda x: square(cos_atan(x)), name="atan")
 sinh  = op(np.sinh,    lambda x: cosh(x))
 cosh  = op(np.cosh,    lambda x: sinh(x))
-tanh  = op(np.tanh,    lambda y: 1 - y * y)
-asinh = op(np.arcsinh, lambda x: 1 / sqrt(1 + x * x), name="asinh")
+tanh  = op(np.tanh,    lambda x: sech_square(x))
+asinh = op(np.arcsinh, lambda x: cos_atan(x), name="asinh")
 acosh = op(np.arccosh, lambda x: 1 / (sqrt(x - 1) * sqrt(x + 1)), name="acosh", singular=True)
-atanh = op(np.arctanh, lambda x: 1 / (1 - x * x), name="atanh", singular=True)
-atan2 = op(np.arctan2, lambda a, b: _per_square(b, a, b), lambda a, b: -_per_square(a, a, b), name="atan2", singular=True)
-hypot = op(np.hypot,   lambda y, a: a / _not_zero(y), lambda y, b: b / _not_zero(y))
+atanh = op(np.arctanh, lambda x: 1 / one_minus_square(x), name="atanh", singular=True)
+atan2 = op(np.arctan2, lambda a, b: per_square(b, a), lambda a, b: -per_square(a, b), name="atan2", singular=True)
+hypot = op(np.hypot,   lambda a, b: cos_angle(a, b), lambda a, b: cos_angle(b, a))
 
 # --- steps and kinks
 abs       = op(np.abs,      lambda x: _toward(x), name="abs", scalar=math.fabs)
@@ -162,14 +150,35 @@ nextafter = op(np.nextafter, lambda: 1, lambda: 0)
 
 # --- deep learning
 relu      = op(lambda x: _maximum(x, 0), lambda y: y > 0, name="relu", scalar=lambda x: x if x > 0 or x != x else 0.0)
-sigmoid   = op(_expit, lambda y: y * (1 - y), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x)))
-silu      = op(rounded_once(lambda x: x * _expit(x)), lambda x: sigmoid(x) * (1 + x * (1 - sigmoid(x))), name="silu")
+sigmoid   = op(values.sigmoid, lambda x: logistic_density(x), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x)))
+silu      = op(values.silu, lambda x: silu_slope(x), name="silu")
+mish      = op(values.mish, lambda x: mish_slope(x), name="mish")
+softsign  = op(rounded_once(lambda x: x / (1 + np.abs(x))), lambda x: square(1 / (1 + abs(x))), name="softsign")
+tanhshrink = op(values.tanhshrink, lambda x: square(tanh(x)), name="tanhshrink")
 softplus  = op(_softplus, lambda x: sigmoid(x), name="softplus")
-erf       = op(_erf,  lambda x: 2 / math.sqrt(math.pi) * exp(-x * x), name="erf")
-erfc      = op(_erfc, lambda x: -2 / math.sqrt(math.pi) * exp(-x * x), name="erfc")
-gelu_erf  = op(_gelu, lambda x: 0.5 * erfc(-x / SQRT_2) + x * exp(-0.5 * x * x) / math.sqrt(2 * math.pi), name="gelu_erf")
-gelu_gate = op(_gelu_gate, lambda y, x: y * (1 - y) * _gate_exponent_slope(x), name="gelu_gate")
-gelu_tanh = op(_gelu_tanh, lambda x: _gelu_tanh_slope(x, gelu_gate(x)), name="gelu_tanh")
+logistic_loss = op(values.logistic_loss, lambda a, b: (1 - b) * sigmoid(a) - b * sigmoid(-a), lambda a: -a, name="logistic_loss")
+erf       = op(_erf,  lambda x: 2 / math.sqrt(math.pi) * exp_product(-x, x), name="erf")
+erfc      = op(values.erfc, lambda x: -2 / math.sqrt(math.pi) * exp_product(-x, x), name="erfc")
+gelu_erf  = op(values.gelu_erf, lambda x: gelu_erf_slope(x), name="gelu_erf")
+gelu_gate = op(values.gelu_gate, lambda x: gelu_gate_slope(x), name="gelu_gate")
+gelu_tanh = op(values.gelu_tanh, lambda x: gelu_tanh_slope(x), name="gelu_tanh")
+
+# --- slopes of rows above, each with a derivative that does not cancel
+one_minus_square = op(_one_minus_square, lambda x: -2 * x, name="one_minus_square")
+cos_atan         = op(_cos_atan, lambda y, x: -(x * y) * (y * y), name="cos_atan")
+cos_angle        = op(_cos_angle, lambda a, b: _cross(b, b, a, b), lambda a, b: -_cross(a, b, a, b), name="cos_angle")
+per_square       = op(_per_square, lambda a, b: _less_squares(a, b), lambda a, b: -2 * per_square(a, b) * per_square(b, a), name="per_square")
+exp_product      = op(values.exp_product, lambda a, b: _rooted(b, exp_product(0.5 * a, b)), lambda a, b: _rooted(a, exp_product(0.5 * a, b)), name="exp_product")
+sigmoid_diff     = op(values.sigmoid_diff, lambda a, b: sigmoid_diff(a, b) * sigmoid_diff(b, a), lambda a, b: -sigmoid_diff(a, b) * sigmoid_diff(b, a), name="sigmoid_diff")
+logistic_density = op(values.logistic_density, lambda y, x: -y * tanh(0.5 * x), name="logistic_density")
+sech_square      = op(values.sech_square, lambda y, x: -2 * y * tanh(x), name="sech_square")
+gelu_erf_slope   = op(values.gelu_erf_slope, lambda x: _gelu_erf_bend(x), name="gelu_erf_slope")
+gelu_gate_slope  = op(values.gelu_gate_slope, lambda x: _gate_slope_slope(x), name="gelu_gate_slope")
+gelu_gate_root   = op(values.gelu_gate_root, lambda y, x: _gate_root_slope(y, x), name="gelu_gate_root")
+gelu_tanh_slope  = op(values.gelu_tanh_slope, lambda x: _gelu_tanh_bend(x), name="gelu_tanh_slope")
+silu_slope       = op(values.silu_slope, lambda x: _rooted(2 - x * tanh(0.5 * x), 0.5 * sech(0.5 * x)), name="silu_slope")
+mish_slope       = op(values.mish_slope, lambda x: _mish_bend(x), name="mish_slope")
+sech             = op(values.sech, lambda y, x: -y * tanh(x), name="sech")
 
 # --- comparisons, logic, bits, tests: no derivative
 equal, not_equal           = op(np.equal), op(np.not_equal)
@@ -210,17 +219,98 @@ def _not_zero(d: Any) -> Any:
     return d + (d == 0)
 
 
-def _per_square(p: Any, a: Any, b: Any) -> Any:
-    """p / (a^2 + b^2) without squaring, which could overflow; 0 where both are 0."""
-    length = _not_zero(hypot(a, b))
-    return p / length / length
+def _exp2_slope(x: Any) -> Any:
+    """2^x log(2), which is finite for some x for which 2^x is not; beyond 1 x - 1 is exact."""
+    if hasattr(x, "dtype") and x.dtype.kind == "c":
+        return exp2(x) * LN_2
+    beyond = x > 1
+    half = exp2(x - beyond) * LN_2
+    return half + half * beyond
+
+
+def _power_slope(a: Any, b: Any) -> Any:
+    """b a^(b - 1); what the rounding of b - 1 loses (Knuth, TAOCP 2, 4.2.2) is an exponent too."""
+    less = b - 1
+    part = less - b
+    lost = (b - (less - part)) - (1 + part)
+    slope = b * a ** (less + (b == 0))
+    if lost.__class__ in (int, float) and lost == 0:
+        return slope
+    return slope * _known(1 + lost * log(abs(a) + (a == 0)))
+
+
+def _known(x: Any) -> Any:
+    """`x` without a derivative."""
+    return x.detach() if hasattr(x, "detach") else x
+
+
+def _cross(p: Any, q: Any, a: Any, b: Any) -> Any:
+    """p q / (a^2 + b^2)^(3/2), smallest factors last."""
+    size = _not_zero(hypot(a, b))
+    return p / size * (q / size) / size
+
+
+def _less_squares(a: Any, b: Any) -> Any:
+    """(b^2 - a^2) / (a^2 + b^2)^2: the derivative of a / (a^2 + b^2)."""
+    size = _not_zero(hypot(a, b))
+    return (b - a) / size * ((a + b) / size) / size / size
+
+
+def _rooted(factor: Any, root: Any) -> Any:
+    """factor root^2, the root applied last, twice: where its square has lost digits already, or is
+    0, the product need not have."""
+    return factor * root * root
+
+
+def _gelu_erf_bend(x: Any) -> Any:
+    """(2 - x^2) exp(-x^2 / 2) / sqrt(2 pi)."""
+    root = exp_product(-0.25 * x, x)
+    return (2 * root - x * (x * root)) * (root / math.sqrt(2 * math.pi))
+
+
+def _mish_bend(x: Any) -> Any:
+    """4 s p^2 (2 + x q) / (1 + p^2)^2, q = 1 + s - 4 s / (1 + p^2), s p = root^2."""
+    s, p, root = sigmoid(x), sigmoid(-x), 0.5 * sech(0.5 * x)
+    below = 1 + p * p
+    return _rooted(4 * p * (2 + x * (1 + s - 4 * s / below)) / (below * below), root)
+
+
+# GELU's tanh form is x sigmoid(v), v = 2 sqrt(2 / pi) (x + 0.044715 x^3)
+
+
+def _where_gated(x: Any) -> Any:
+    """x where v changes the gate; what is beyond has the same gate, and a slope of 0."""
+    return at_least(at_most(x, values.GATE_END), -values.GATE_END)
 
 
 def _gate_exponent_slope(x: Any) -> Any:
-    """Derivative of 2 u, u = sqrt(2 / pi) (x + 0.044715 x^3)."""
-    return 2 * SQRT_2_PI + 6 * SQRT_2_PI * TANH_CUBIC * (x * x)
+    """Derivative of v, of an x that is `_where_gated`."""
+    return values.GATE_SCALE * (1 + 3 * TANH_CUBIC * (x * x))
 
 
-def _gelu_tanh_slope(x: Any, y: Any) -> Any:
-    """Derivative of x y, y the gate of GELU's tanh form."""
-    return y + x * y * (1 - y) * _gate_exponent_slope(x)  # x y first: 0 far to the left
+def _gate_tanh(x: Any) -> Any:
+    """tanh(v / 2)."""
+    return tanh(0.5 * values.GATE_SCALE * x * (1 + TANH_CUBIC * (x * x)))
+
+
+def _gate_root_slope(y: Any, x: Any) -> Any:
+    """Derivative of y = 1 / (2 cosh(v / 2))."""
+    x = _where_gated(x)
+    return -0.5 * y * _gate_tanh(x) * _gate_exponent_slope(x)
+
+
+def _gate_bend(x: Any) -> Any:
+    """v'' - v'^2 tanh(v / 2)."""
+    slope = _gate_exponent_slope(x)
+    return 6 * values.GATE_SCALE * TANH_CUBIC * x - slope * (slope * _gate_tanh(x))
+
+
+def _gate_slope_slope(x: Any) -> Any:
+    """Second derivative of the gate."""
+    return _rooted(_gate_bend(_where_gated(x)), gelu_gate_root(x))
+
+
+def _gelu_tanh_bend(x: Any) -> Any:
+    """Second derivative of x times the gate."""
+    x = _where_gated(x)
+    return _rooted(2 * _gate_exponent_slope(x) + x * _gate_bend(x), gelu_gate_root(x))

@@ -226,7 +226,7 @@ def elementwise(
 def _from_array(fn: Callable[..., Any]) -> Callable[..., float]:
     def plain(*xs: float) -> float:
         with np.errstate(all="ignore"):
-            return fn(*xs).item()
+            return np.asarray(fn(*xs)).item()
 
     return plain
 

@@ -20,8 +20,9 @@ import numpy as np
 from chainrule.dtypes import check_real, finfo, rounded_once
 from chainrule.errors import ConfigError
 from chainrule.ops import elementwise as ew
+from chainrule.ops import values
 from chainrule.ops.complex import complex_, imag, real
-from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp, exp2, log, log1p, sign
+from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp2, log, log1p, sign
 from chainrule.ops.families import elementwise as op
 from chainrule.ops.selection import where
 
@@ -59,8 +60,25 @@ def _both_zero(a: Any, b: Any) -> Any:
     return (a == 0) * (b == 0)
 
 
+@rounded_once
+def _erfinv_slope(x: Any) -> Any:
+    """sqrt(pi) / 2 exp(y^2), y = erfinv(x): far out that is erfcx(y) / erfc(y), erfc(y) = 1 - x."""
+    a = np.abs(x)
+    y = _scipy("erfinv")(a)
+    far = np.where(a == 1, math.inf, _scipy("erfcx")(y) / (1 - a))
+    return (SQRT_PI / 2 * np.where(a < 0.5, np.exp(y * y), far)).astype(y.dtype)
+
+
+@rounded_once
+def _ndtri_slope(x: Any) -> Any:
+    """sqrt(2 pi) exp(y^2 / 2), y = ndtri(x), in the same way."""
+    below = np.minimum(x, 1 - x)
+    y = math.sqrt(math.pi / 2) * _scipy("erfcx")(np.abs(_scipy("ndtri")(x)) / SQRT_2) / below
+    return np.where(below == 0, y.dtype.type(math.inf), y)
+
+
 # fmt: off
-rsqrt    = op(rounded_once(lambda x: 1 / np.sqrt(x)), lambda y: -0.5 * y * y * y, name="rsqrt", singular=True)
+rsqrt    = op(rounded_once(lambda x: 1 / np.sqrt(x)), lambda y, x: -0.5 * y / x, name="rsqrt", singular=True)
 fmod     = op(np.fmod, lambda: 1, lambda a, b: -ew.trunc(a / b))
 fmax     = op(ew.ordered(np.fmax), lambda a, b: (a > b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b > a) + 0.5 * (a == b) + ew.isnan(a))
 fmin     = op(ew.ordered(np.fmin), lambda a, b: (a < b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b < a) + 0.5 * (a == b) + ew.isnan(a))
@@ -68,14 +86,18 @@ fmin     = op(ew.ordered(np.fmin), lambda a, b: (a < b) + 0.5 * (a == b) + ew.is
 lgamma   = op(_scipy("gammaln"), lambda x: digamma(x), name="lgamma", singular=True)
 digamma  = op(_scipy("psi"), lambda x: polygamma(1, x), name="digamma", singular=True)
 
-erfinv   = op(_scipy("erfinv"), lambda y: SQRT_PI / 2 * exp(y * y), name="erfinv", singular=True)
+erfinv   = op(_scipy("erfinv"), lambda x: erfinv_slope(x), name="erfinv", singular=True)
 erfcx    = op(_scipy("erfcx"), lambda y, x: 2 * x * y - 2 / SQRT_PI, name="erfcx")
-ndtr     = op(_scipy("ndtr"), lambda x: exp(-0.5 * x * x) / math.sqrt(2 * math.pi), name="ndtr")
-ndtri    = op(_scipy("ndtri"), lambda y: math.sqrt(2 * math.pi) * exp(0.5 * y * y), name="ndtri", singular=True)
+ndtr     = op(values.ndtr, lambda x: ew.exp_product(-0.5 * x, x) / math.sqrt(2 * math.pi), name="ndtr")
+ndtri    = op(_scipy("ndtri"), lambda x: ndtri_slope(x), name="ndtri", singular=True)
+erfinv_slope = op(_erfinv_slope, lambda y, x: 2 * erfinv(x) * y * y, name="erfinv_slope", singular=True)
+ndtri_slope  = op(_ndtri_slope, lambda y, x: ndtri(x) * y * y, name="ndtri_slope", singular=True)
 log_ndtr = op(_scipy("log_ndtr"), lambda x: SQRT_2_PI / erfcx(-x / SQRT_2), name="log_ndtr")
 
-logit    = op(_scipy("logit"), lambda x: 1 / (x * (1 - x)), name="logit", singular=True)
-entr     = op(_scipy("entr"), lambda x: -log(x) - 1, name="entr", singular=True)
+logit    = op(_scipy("logit"), lambda x: logit_slope(x), name="logit", singular=True)
+logit_slope = op(rounded_once(lambda x: 1 / x / (1 - x)), lambda y, x: y * y * (2 * (x - 0.5)), name="logit_slope", singular=True)
+entr     = op(_scipy("entr"), lambda x: entr_slope(x), name="entr", singular=True)
+entr_slope = op(values.entr_slope, lambda x: -1 / x, name="entr_slope", singular=True)
 xlogy    = op(_scipy("xlogy"), lambda a, b: log(b + _both_zero(a, b)), lambda a, b: a / (b + _both_zero(a, b)), name="xlogy", singular=True)
 xlog1py  = op(_scipy("xlog1py"), lambda a, b: log1p(b + _both_zero(a, 1 + b)), lambda a, b: a / (1 + b + _both_zero(a, 1 + b)), name="xlog1py", singular=True)
 

@@ -142,7 +142,52 @@ def _spherical(n):
     return Case(exact, floor=lambda x: 1 / abs(x) if n and abs(x) > n + 2 else 0)
 
 
+def _density(x):
+    e = mp.exp(-abs(x))
+    return e / (1 + e) ** 2
+
+
+def _exponent(x):
+    """The exponent of GELU's tanh form, and its slope."""
+    c, scale = mp.mpf(0.044715), 2 * mp.sqrt(2 / mp.pi)
+    return scale * (x + c * x**3), scale * (1 + 3 * c * x * x)
+
+
+def _gate_slope(x):
+    v, slope = _exponent(x)
+    return _density(v) * slope
+
+
+def _gelu_tanh_slope(x):
+    v, slope = _exponent(x)
+    return _sigmoid(v) + x * _density(v) * slope
+
+
+def _ndtr(x):
+    return mp.erfc(-x / mp.sqrt(2)) / 2
+
+
+def _normal_part(x):
+    return mp.exp(-x * x / 2) / 2
+
+
+def _gelu_erf_slope(x):
+    return _ndtr(x) + x * mp.npdf(x)
+
+
 CASES = {
+    "exp_product": Case(lambda a, b: mp.exp(a * b), -60, 60),
+    "sigmoid_diff": Case(lambda a, b: _sigmoid(a - b), -1e30, 1e30),
+    "logistic_density": Case(_density, -760, 760),
+    "sech_square": Case(lambda x: mp.sech(x) ** 2, -380, 380),
+    "sech": Case(mp.sech, -760, 760),
+    "silu_slope": Case(lambda x: _sigmoid(x) + x * _density(x), -770, 1e30, floor=_density),
+    "gelu_gate_slope": Case(_gate_slope, -24, 24),
+    "gelu_gate_root": Case(lambda x: mp.sqrt(_density(_exponent(x)[0])), -12.4, 12.4),
+    "gelu_tanh_slope": Case(_gelu_tanh_slope, -24, 1e30, floor=lambda x: _gate_slope(x) * abs(x)),
+    "gelu_erf_slope": Case(_gelu_erf_slope, -40, 1e30, floor=_normal_part),
+    "ndtr": Case(_ndtr, -40, 1e30),
+    "entr_slope": Case(lambda x: -mp.log(x) - 1, 0),
     "exp": Case(mp.exp, -760, 720),
     "exp2": Case(lambda x: mp.mpf(2) ** x, -1100, 1030),
     "expm1": Case(mp.expm1, -760, 720),

@@ -38,7 +38,7 @@ THRESHOLDS = [
         2.0**-60,
     ),
 ]
-BINARY = {"exp_diff", "logaddexp", "pow", "hypot", "atan2"}
+BINARY = {"exp_diff", "exp_product", "sigmoid_diff", "logaddexp", "pow", "hypot", "atan2"}
 EXACT = sorted(name for name, f in TABLE.items() if not f.bound64)
 EXACT_BINARY = {"fmod", "remainder", "floor_divide", "copysign", "nextafter"}
 APPROXIMATE = sorted(CASES)

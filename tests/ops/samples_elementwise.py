@@ -42,6 +42,16 @@ DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
     # deep learning
     "relu": (WIDE,), "sigmoid": (WIDE,), "silu": (WIDE,), "softplus": (WIDE,), "erf": (WIDE,),
     "erfc": (WIDE,), "gelu_erf": (WIDE,), "gelu_tanh": (WIDE,), "gelu_gate": (WIDE,),
+    "logistic_loss": (WIDE, (0.1, 0.9)),
+    "mish": (WIDE,), "softsign": (WIDE,), "tanhshrink": (WIDE,),
+    # slopes of other rows
+    "one_minus_square": (UNIT,), "cos_atan": (WIDE,), "cos_angle": (WIDE, WIDE),
+    "per_square": (WIDE, WIDE), "exp_product": (WIDE, (-1.1, 0.9)), "sigmoid_diff": (WIDE, WIDE),
+    "logistic_density": (WIDE,), "sech_square": (WIDE,), "sech": (WIDE,),
+    "gelu_erf_slope": (WIDE,), "gelu_tanh_slope": (WIDE,), "gelu_gate_slope": (WIDE,),
+    "gelu_gate_root": (WIDE,), "silu_slope": (WIDE,), "mish_slope": (WIDE,),
+    "logit_slope": ((0.1, 0.9),), "erfinv_slope": (UNIT,), "ndtri_slope": ((0.1, 0.9),),
+    "entr_slope": (POSITIVE,),
     # special functions
     "rsqrt": (POSITIVE,), "fmod": ((6.8, 7.4), (2.5, 2.9)),
     "fmax": (WIDE, (-2.4, 2.2)), "fmin": (WIDE, (-2.4, 2.2)),

@@ -21,8 +21,10 @@ WIDE = 1 << 14
 """From how many columns on a product's row of sums is not kept on the stack."""
 _LIGHT = {"neg", "cast", "positive", "conj", "logical_not", "square"}
 _HEAVY = {*fn.LIBRARY, *special.TEXTS, "div", "reciprocal", "sigmoid", "silu", "gelu_tanh",
-          "gelu_gate", "gelu_erf", "softplus", "exp_diff", "logaddexp", "floor_divide",
-          "remainder"} - {"abs"}  # fmt: skip
+          "gelu_gate", "gelu_erf", "gelu_erf_slope", "gelu_tanh_slope", "gelu_gate_slope",
+          "gelu_gate_root", "silu_slope", "exp_product", "sigmoid_diff", "logistic_density",
+          "sech_square", "sech", "ndtr", "entr_slope", "softplus", "exp_diff",
+          "logaddexp", "floor_divide", "remainder"} - {"abs"}  # fmt: skip
 
 Cell = Buffer | Local
 Stamp = tuple[Expr, tuple[int, ...]]

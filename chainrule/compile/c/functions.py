@@ -57,10 +57,40 @@ _HELPERS: Final = {
     "return d > 0 ? a + log1p#(exp#(-d)) : d <= 0 ? b + log1p#(exp#(d)) : d;",
     "gelu_erf": "x times the probability that a normal number is below x|REAL x"
     "|return x * (HALF * erfc#(-x * ROOT_HALF));",
-    "gelu_tanh": "the tanh form of GELU|REAL x"
-    "|REAL inner = ROOT_2_PI * (x + CUBIC * x * x * x);\nreturn HALF * x * (1 + tanh#(inner));",
+    "gelu_tanh": "the tanh form of GELU: x / (1 + exp(-v)), v a cubic of x|REAL x"
+    "|double e = gate_decay#(x, 1);\nreturn x < 0 ? x * e / (1 + e) : x / (1 + e);",
     "gelu_gate": "what the tanh form of GELU multiplies x by|REAL x"
-    "|return 1 / (1 + exp#(-2 * ROOT_2_PI * (x + CUBIC * x * x * x)));",
+    "|double e = gate_decay#(x, 1);\nreturn x < 0 ? e / (1 + e) : 1 / (1 + e);",
+    "exp_product": "exp(a * b); fma: what the product has lost, which exp would multiply"
+    "|REAL a, REAL b|REAL p = a * b;\n"
+    "return exp#(p) * (fabs#(p) < 1000 ? 1 + fma#(a, b, -p) : 1);",
+    "sigmoid_diff": "1 / (1 + exp(b - a)), and 0 where a is -infinity|REAL a, REAL b"
+    "|if (a == -INFINITY) return 0;\nREAL d = a - b, e = exp#(-fabs#(d));\n"
+    "return d >= 0 ? 1 / (1 + e) : d < 0 ? e / (1 + e) : d;",
+    "logistic_density": "the derivative of 1 / (1 + exp(-x))|REAL x"
+    "|REAL e = exp#(-fabs#(x));\nreturn e / ((1 + e) * (1 + e));",
+    "sech_square": "1 / cosh(x)^2, the derivative of tanh|REAL x"
+    "|REAL e = exp#(-2 * fabs#(x));\nreturn 4 * e / ((1 + e) * (1 + e));",
+    "sech": "1 / cosh(x), without overflow|REAL x"
+    "|REAL e = exp#(-fabs#(x));\nreturn 2 * e / (1 + e * e);",
+    "silu_slope": "the derivative of x / (1 + exp(-x))|REAL x"
+    "|REAL a = fabs#(x), e = exp#(-a);\n"
+    "REAL m = e == 0 ? 0 : (1 + e - a) / ((1 + e) * (1 + e)) * e;\nreturn x < 0 ? m : 1 - m;",
+    "gelu_gate_slope": "the derivative of what the tanh form of GELU multiplies x by|REAL x"
+    "|double e = gate_decay#(x, 1);\nif (e == 0) return 0;\n"
+    "return e * (2 * ROOT_2_PI * (1 + 3 * CUBIC * x * x)) / ((1 + e) * (1 + e));",
+    "gelu_gate_root": "half of 1 / cosh(v / 2), v the exponent of GELU's tanh form|REAL x"
+    "|double e = gate_decay#(x, 0.5);\nreturn e / (1 + e * e);",
+    "gelu_tanh_slope": "the derivative of the tanh form of GELU|REAL x"
+    "|double e = gate_decay#(x, 1), m = 0;\n"
+    "if (e != 0) m = (1 + e - fabs#(x) * (2 * ROOT_2_PI * (1 + 3 * CUBIC * x * x)))\n"
+    "    / ((1 + e) * (1 + e)) * e;\nreturn x < 0 ? m : 1 - m;",
+    "gelu_erf_slope": "the derivative of GELU|REAL x"
+    "|REAL p = exp#(-HALF * x * x);\n"
+    "return HALF * erfc#(-x * ROOT_HALF) + (p == 0 ? 0 : x * p * (HALF * ROOT_2_PI));",
+    "ndtr": "the probability that a normal number is below x|REAL x"
+    "|return HALF * erfc#(-x * ROOT_HALF);",
+    "entr_slope": "the derivative of -x * log(x)|REAL x|return -log#(x) - 1;",
     "remainder": "what is left of a / b, with the sign of b|REAL a, REAL b"
     "|REAL r = fmod#(a, b);\nif (b == 0 || r != r) return r;\n"
     "return r == 0 ? copysign#(0, b) : (r < 0) != (b < 0) ? r + b : r;",

@@ -69,6 +69,16 @@ def _spherical(n: int) -> str:
 
 
 TEXTS: Final = {
+    "gate_decay": "exp(-rate * abs(v)), v the exponent of GELU's tanh form, s (x + c x^3);\n"
+    "   fma: what its products have lost, which exp would multiply|double x, double rate"
+    "|const double s = 1.5957691216057308, c = 0.044715, z = x * x;\n"
+    "const double w = 1 + c * z, p = s * x, v = p * w;\n"
+    "if (fabs(v) > 1000) return 0;\n"
+    "const double w_lost = fma(c, z, 1 - w) + c * fma(x, x, -z);\n"
+    "const double p_lost = fma(s, x, -p) - 9.96930880911092e-17 * x;\n"
+    "const double lost = fma(p, w, -v) + p * w_lost + p_lost * w;\n"
+    "const double e = exp(-rate * fabs(v));\n"
+    "return e - e * rate * (v < 0 ? -lost : lost);",
     "cotangent": "the cotangent of pi x, which is no whole number|double x"
     "|const double r = x - rint(x);\n"
     "if (fabs(r) <= 0.25) return 1 / tan(3.141592653589793 * r);\n"
@@ -156,6 +166,10 @@ TEXTS: Final = {
 }  # fmt: skip
 
 _BELOW: Final = {
+    **dict.fromkeys(
+        ["gelu_tanh", "gelu_gate", "gelu_gate_slope", "gelu_gate_root", "gelu_tanh_slope"],
+        ("gate_decay",),
+    ),
     **dict.fromkeys(["digamma", *[f"polygamma{n}" for n in ORDERS]], ("cotangent",)),
     "log_ndtr": ("erfcx",),
     "erfc_inverse": ("erfcx",),

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 
 from chainrule.compile.mathlib import coefficients as c
+from chainrule.compile.mathlib import special_coefficients as s
 from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
+    exp_near_0,
     exp_parts,
     exp_twofold,
     expm1_near_0_f32,
@@ -142,3 +144,50 @@ def gelu_erf_f32(x: Real) -> Real:
     near = even.fma(z.fma(polynomial(z * z, c.ERF_F32), z), even)
     y = (a < 0.5).where(near, (x < 0.0).where(-far, x - far))
     return _finite(x, y.copysign(x))
+
+
+def ndtr(x: Real) -> Real:
+    """erfc(-x / sqrt(2)) / 2 (float64)."""
+    a = abs(x).clamp(0.0, 39.0)
+    y, k = erfc_parts(constant(x, *c.SQRT_HALF) * a, product(a, a).times(0.5))
+    half = y.times(0.5)
+    return (x < 0.0).where(scale(half.value(), k), _less(half, k))
+
+
+def ndtr_f32(x: Real) -> Real:
+    """`ndtr` of float32."""
+    a = abs(x).clamp(0.0, 14.5)
+    half = product(a, a).times(0.5)
+    below = a.fma(ROOT_2[0], 1.0)
+    rest = a.fma(ROOT_2[1], a.fma(ROOT_2[0], 1.0 - below))
+    hi, lo, k = _tail_f32(a * c.SQRT_HALF[0], half, Two(below, rest))
+    tail = scale((hi + lo) * 0.5, k)
+    return (x < 0.0).where(tail, 1.0 - tail)
+
+
+def _less(y: Two, k: Bits) -> Real:
+    """1 - y 2^k."""
+    return (exactly(y.hi.lift(1.0)) - normal(y, k)).value()
+
+
+def gelu_erf_slope(x: Real) -> Real:
+    """The derivative of `gelu_erf`: e (erfcx(|x| / sqrt(2)) / 2 - |x| / sqrt(2 pi)) on the left,
+    e = exp(-x^2 / 2), 1 less that on the right (float64)."""
+    a = abs(x).clamp(0.0, 39.0)
+    e, k = exp_twofold(product(a, a).times(-0.5))
+    c_ = scaled_erfc(constant(x, *c.SQRT_HALF) * a).times(0.5)
+    y = e * (c_ - constant(x, *s.INV_ROOT_2_PI) * a)
+    return (x < 0.0).where(scale(y.value(), k), _less(y, k))
+
+
+def gelu_erf_slope_f32(x: Real) -> Real:
+    """`gelu_erf_slope` of float32."""
+    a = abs(x).clamp(0.0, 14.5)
+    half = product(a, a).times(0.5)
+    r, k = reduced_f32(half.hi, half.lo)
+    u = a * c.SQRT_HALF[0]
+    scaled = polynomial((u - 4.0) / (u + 4.0), c.ERFC_F32) / a.fma(ROOT_2[0], 1.0)
+    y = exp_near_0(r) * (-a).fma(s.INV_ROOT_2_PI[0], 0.5 * scaled)
+    return (x < 0.0).where(
+        scale(y, k), 1.0 - y * power_of_two(k.less(-100).choose(k.at.int(-100), k))
+    )

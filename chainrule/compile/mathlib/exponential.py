@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import nearest, polynomial, power_of_two, scale
 from chainrule.compile.mathlib.reals import Bits, Real
-from chainrule.compile.mathlib.twofold import Two, quick_total, total
+from chainrule.compile.mathlib.twofold import Two, product, quick_total, total
 
 # Beyond these exp is 0 or infinite, also when multiplied by a number of the same size.
 RANGE = {32: (-160.0, 100.0), 64: (-1100.0, 720.0)}
@@ -135,3 +135,15 @@ def expm1_f32(x: Real) -> Real:
 def exp_diff(a: Real, b: Real) -> Real:
     """e^(a - b), and 0 where a is -inf."""
     return a.same(-math.inf).where(a.at.real(0.0), exp(a - b))
+
+
+def exp_product(a: Real, b: Real) -> Real:
+    """e^(a b), the product to twice the digits."""
+    p = product(a, b)
+    if a.at.bits == 64:
+        y, k = exp_twofold(p)
+        return scale(y.value(), k)
+    low, high = RANGE[32]
+    lo = ((p.hi > low) & (p.hi < high)).where(p.lo, 0.0)
+    r, k = reduced_f32(-p.hi.clamp(low, high), -lo)
+    return scale(exp_near_0(r), k)

@@ -29,7 +29,7 @@ from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, prod
 def sigmoid(x: Real) -> Real:
     """1 / (1 + e^-x)."""
     if x.at.bits == 64:
-        return _gate(exactly(x))
+        return gate(exactly(x))
     one = x.lift(1.0)
     y = _gate_f32(one, *reduced_f32(x))  # as for silu, whose derivative needs both
     return _or_far_left(x, 80.0, lambda: exp(x), (x > 80.0).where(one, y))
@@ -45,21 +45,21 @@ def silu(x: Real) -> Real:
 def gelu_tanh(x: Real) -> Real:
     """x (1 + tanh(u)) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)."""
     if x.at.bits == 32:
-        return _gated_f32(x, _cubic_reduced_f32, 10.0, -12.5)
-    return _gated(x, _cubic(x))
+        return _gated_f32(x, cubic_reduced_f32, 10.0, -12.5)
+    return _gated(x, cubic(x))
 
 
 def gelu_gate(x: Real) -> Real:
     """sigmoid(2 u) of `gelu_tanh`: beside it, most of this has been computed."""
     if x.at.bits == 64:
-        return _gate(_cubic(x))
+        return gate(cubic(x))
 
     def deep() -> Real:
-        r, k = _cubic_reduced_f32((x.lift(-12.5) > x).where(x.lift(-12.5), x))
+        r, k = cubic_reduced_f32((x.lift(-12.5) > x).where(x.lift(-12.5), x))
         return scale(exp_near_0(-r), x.at.int(0) - k)
 
     one = x.lift(1.0)
-    y = _gate_f32(one, *_cubic_reduced_f32(x))
+    y = _gate_f32(one, *cubic_reduced_f32(x))
     return _or_far_left(x, 10.0, deep, (x > 10.0).where(one, y))
 
 
@@ -71,7 +71,7 @@ _LINEAR = halves(2 * c.SQRT_2_PI[0], 19)
 _CUBIC = halves(2 * c.SQRT_2_PI[0] * c.GELU_CUBIC[0], 27)
 
 
-def _cubic_reduced_f32(x: Real) -> tuple[Real, Bits]:
+def cubic_reduced_f32(x: Real) -> tuple[Real, Bits]:
     """`reduced_f32` of u = x w, w = 2 sqrt(2 / pi) (1 + 0.044715 x^2), |x| <= 12.5.
 
     A sigmoid far to the left multiplies the error of u by u: w is known to twice the digits.
@@ -124,7 +124,7 @@ def _finite(x: Real, y: Real) -> Real:
 # --- float64 -------------------------------------------------------------------------------------
 
 
-def _cubic(x: Real) -> Two:
+def cubic(x: Real) -> Two:
     """2 u of `gelu_tanh`."""
     factor = product(x, x) * constant(x, *c.GELU_CUBIC) + x.at.real(1.0)
     u = (factor * (constant(x, *c.SQRT_2_PI).times(2.0))) * x
@@ -138,11 +138,12 @@ def _gated(x: Real, u: Two) -> Real:
     finite = abs(x) < math.inf
     floor = RANGE[64][0]
     limited = (x.lift(floor) > x).where(x.lift(floor), x)
-    y = _gate(u, limited).copysign(x)
+    y = gate(u, limited).copysign(x)
     return finite.where(y, x * (x > 0.0).where(x.at.real(1.0), 0.0))
 
 
-def _gate(u: Two, x: Real | None = None) -> Real:
+def gate(u: Two, x: Real | None = None) -> Real:
+    """sigmoid(u), times x if given (float64)."""
     negative = u.hi < 0.0
     e, k = exp_twofold(pick(negative, u, -u))
     down = k.less(-300).choose(u.hi.at.int(-300), k)

@@ -89,7 +89,7 @@ def _log_f32(x: Real) -> Real:
     return n.fma(c.LN2_F32[0], f + z.fma(-0.5, y))
 
 
-def _at_ends(x: Real, y: Real) -> Real:
+def at_ends(x: Real, y: Real) -> Real:
     """y for positive finite x; -inf at 0, NaN below it, inf at inf."""
     end = x.same(0.0).where(x.lift(-math.inf), (x < 0.0).where(x.lift(math.nan), x))
     return ((x > 0.0) & (x < math.inf)).where(y, end)
@@ -97,21 +97,21 @@ def _at_ends(x: Real, y: Real) -> Real:
 
 def log(x: Real) -> Real:
     """The natural logarithm."""
-    return _at_ends(x, _log_f32(x) if x.at.bits == 32 else log_plain(*split(x)))
+    return at_ends(x, _log_f32(x) if x.at.bits == 32 else log_plain(*split(x)))
 
 
 def log2(x: Real) -> Real:
     """The logarithm to base 2; exact where x is a power of 2."""
     f, k = split(x)
     near = log_near_1(exactly(f)) * constant(x, *c.INV_LN2)
-    return _at_ends(x, (near + k.value()).value())
+    return at_ends(x, (near + k.value()).value())
 
 
 def log10(x: Real) -> Real:
     """The logarithm to base 10; exact where x is a power of 10."""
     f, k = split(x)
     near = log_near_1(exactly(f)) * constant(x, *c.INV_LN10)
-    return _at_ends(x, (near + constant(x, *c.LOG10_2) * k.value()).value())
+    return at_ends(x, (near + constant(x, *c.LOG10_2) * k.value()).value())
 
 
 def log1p(x: Real) -> Real:
@@ -131,13 +131,13 @@ def _log1p_short(e: Real) -> Real:
 def log2_f32(x: Real) -> Real:
     """`log2` of float32, computed in float64."""
     f, k = split(x.widened())
-    return _at_ends(x, log_plain(f, k.at.int(0)).fma(c.INV_LN2[0], k.value()).narrowed())
+    return at_ends(x, log_plain(f, k.at.int(0)).fma(c.INV_LN2[0], k.value()).narrowed())
 
 
 def log10_f32(x: Real) -> Real:
     """`log10` of float32, computed in float64."""
     y = log_plain(*split(x.widened())) * c.INV_LN10[0]
-    return _at_ends(x, y.narrowed())
+    return at_ends(x, y.narrowed())
 
 
 def log1p_wide(x: Real) -> Real:

@@ -26,6 +26,7 @@ from chainrule.compile.mathlib import polygamma as po
 from chainrule.compile.mathlib import power as p
 from chainrule.compile.mathlib import quantile as q
 from chainrule.compile.mathlib import scaled as sc
+from chainrule.compile.mathlib import slopes as sl
 from chainrule.compile.mathlib import spherical as sp
 from chainrule.compile.mathlib import stepwise as s
 from chainrule.compile.mathlib import trigonometric as t
@@ -59,6 +60,11 @@ def _wide(fn: Fn, f32: Fn | None = None) -> Function:
     return Function(fn, f32 or _rounded(fn), bound32=0.51)
 
 
+def _slope(fn: Fn, f32: Fn | None = None) -> Function:
+    """A product of several factors, each of them rounded."""
+    return Function(fn, f32 or fn, 4.0, 4.0)
+
+
 def _exact(fn: Fn) -> Function:
     return Function(fn, fn, 0.0, 0.0)
 
@@ -67,7 +73,15 @@ def _exact(fn: Fn) -> Function:
 TABLE: dict[str, Function] = {
     "exp": _both(x.exp), "exp2": _both(x.exp2), "expm1": _wide(x.expm1, x.expm1_f32),
     "exp_diff": _both(x.exp_diff), "sigmoid": _both(g.sigmoid), "silu": _both(g.silu),
+    "exp_product": _both(x.exp_product),
+    "sigmoid_diff": _wide(sl.sigmoid_diff, sl.sigmoid_diff_f32),
+    "logistic_density": _both(sl.logistic_density), "sech_square": _both(sl.sech_square),
+    "sech": _both(sl.sech), "silu_slope": _slope(sl.silu_slope), "entr_slope": _wide(sl.entr_slope),
     "gelu_tanh": _both(g.gelu_tanh), "gelu_gate": _both(g.gelu_gate),
+    "gelu_gate_slope": _slope(sl.gelu_gate_slope), "gelu_gate_root": _both(sl.gelu_gate_root),
+    "gelu_tanh_slope": _slope(sl.gelu_tanh_slope),
+    "gelu_erf_slope": _slope(e.gelu_erf_slope, e.gelu_erf_slope_f32),
+    "ndtr": _slope(e.ndtr, e.ndtr_f32),
     "log": _both(l.log), "log2": _wide(l.log2, l.log2_f32), "log10": _wide(l.log10, l.log10_f32),
     "log1p": _wide(l.log1p, l.log1p_f32), "logaddexp": _wide(l.logaddexp, l.logaddexp_f32),
     "softplus": _wide(l.softplus, l.softplus_f32),
@@ -96,9 +110,20 @@ TABLE: dict[str, Function] = {
 
 @cache
 def host() -> Target:
-    """What this machine has."""
-    features = binding.get_host_cpu_features()
-    return Target(fma=bool(features.get("fma")), scalef=bool(features.get("avx512f")))
+    """What this machine has. On x86 fused multiply-add is a feature, `fma`; on 64-bit ARM each
+    processor has it, and no feature is named so."""
+    features = dict(binding.get_host_cpu_features())
+    return Target(fma=has_fma(binding.get_process_triple(), features), scalef=has_scalef(features))
+
+
+def has_fma(triple: str, features: dict[str, bool]) -> bool:
+    """Whether processors of the target `triple` with these features multiply and add at once."""
+    return triple.startswith(("aarch64", "arm64")) or bool(features.get("fma"))
+
+
+def has_scalef(features: dict[str, bool]) -> bool:
+    """Whether 2^n y is one instruction, which AVX-512 has, of x86 alone."""
+    return bool(features.get("avx512f"))
 
 
 def emit(name: str, builder: Any, *xs: Any, target: Target | None = None) -> Any:

@@ -102,12 +102,32 @@ def _squares(z: Pair, p: int) -> Pair:
     return half * half * z if p % 2 else half * half
 
 
+def _one_more(z: Pair) -> Pair:
+    return Pair(z.re + 1.0, z.im)
+
+
+def _inverse(z: Pair) -> Pair:
+    return _divided(Pair(one_of(z.re), None), z)
+
+
+def _sech_square(z: Pair) -> Pair:
+    """4 e / (1 + e)^2, e = exp(-2 z) or exp(2 z), whichever is smaller."""
+    left = z.re < 0.0
+    e = exp_of(Pair(absolute(z.re) * -2.0, left.where(z.im, -z.im) * 2.0))
+    more = _one_more(e)
+    y = _divided(e, more * more)
+    return Pair(y.re * 4.0, y.im * 4.0)
+
+
 ROWS: dict[str, Callable[..., Any]] = {
     **FUNCTIONS,
     "add": lambda z, w: z + w, "sub": lambda z, w: z - w, "mul": lambda z, w: z * w,
     "div": _divided, "pow": _power, "strong_mul": _strong, "positive": lambda z: z,
     "neg": lambda z: Pair(-z.re, -z.im), "square": lambda z: z * z, "reciprocal": _reciprocal,
-    "rsqrt": lambda z: _divided(Pair(one_of(z.re), None), sqrt_of(z)),
+    "rsqrt": lambda z: _inverse(sqrt_of(z)),
+    "cos_atan": lambda z: _inverse(sqrt_of(_one_more(z * z))),
+    "one_minus_square": lambda z: Pair(1.0 - z.re, -z.im) * _one_more(z),
+    "sech_square": _sech_square,
     "equal": _same, "not_equal": lambda z, w: ~_same(z, w),
     "isnan": lambda z: isnan(z.re) | isnan(z.im), "isinf": lambda z: isinf(z.re) | isinf(z.im),
     "isfinite": lambda z: isfinite(z.re) & isfinite(z.im), "logical_not": lambda z: ~truth(z),

@@ -15,19 +15,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from chainrule.compile.rewriting.rewriter import Rewriter, Rule
+from chainrule.compile.rewriting.simpler_rows import ROWS, where
 from chainrule.compile.terms.terms import Term
 from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import Real
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo, Conj, Elementwise, SumTo
 from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Shift, Sum
-from chainrule.ops.selection import Where
 from chainrule.ops.shaping import Permute, Reshape
 
 F64 = np.dtype(np.float64)
@@ -39,11 +38,6 @@ def without(r: Rewriter, y: Term, axes: tuple[int, ...], *, keep: bool) -> Term:
     if keep:
         return y
     return r.op(Reshape(tuple([n for i, n in enumerate(y.shape) if i not in axes])), y)
-
-
-def where(r: Rewriter, c: Term, a: Term, b: Term) -> Term:
-    """`a` where `c` holds, `b` elsewhere."""
-    return r.op(Where(), c, a, b)
 
 
 # --- reductions ----------------------------------------------------------------------------------
@@ -196,58 +190,6 @@ def _real(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
 
 def _conj(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
     return None if args[0].dtype.kind == "c" else args[0]
-
-
-def _rsqrt(r: Rewriter, x: Term) -> Term:
-    return r.op(ew.div, r.constant(1), r.op(ew.sqrt, x))
-
-
-def _fmost(pick: Any) -> Callable[..., Term]:
-    def row(r: Rewriter, a: Term, b: Term) -> Term:
-        best = where(r, r.op(ew.isnan, b), a, r.op(pick, a, b))
-        return where(r, r.op(ew.isnan, a), b, best)
-
-    return row
-
-
-def _xlog(log: Any) -> Callable[..., Term]:
-    """0 where x is 0 and y is no NaN, whatever the logarithm is."""
-
-    def row(r: Rewriter, x: Term, y: Term) -> Term:
-        nothing = r.op(ew.equal, x, r.constant(0.0))
-        nothing = r.op(ew.logical_and, nothing, r.op(ew.logical_not, r.op(ew.isnan, y)))
-        return where(r, nothing, r.constant(0.0), r.op(ew.mul, x, r.op(log, y)))
-
-    return row
-
-
-def _entr(r: Rewriter, x: Term) -> Term:
-    """-x log x: 0 at 0, -inf below."""
-    inside = r.op(ew.neg, r.op(ew.mul, x, r.op(ew.log, x)))
-    zero, below = r.op(ew.equal, x, r.constant(0.0)), r.op(ew.less, x, r.constant(0.0))
-    edge = where(r, zero, r.constant(0.0), inside)
-    return where(r, below, r.constant(-math.inf), edge)
-
-
-def _logit(r: Rewriter, x: Term) -> Term:
-    """log(x / (1 - x)); near a half, where that is near 0, by what is left of 1."""
-    far = r.op(ew.log, r.op(ew.div, x, r.op(ew.sub, r.constant(1.0), x)))
-    s = r.op(ew.mul, r.constant(2.0), r.op(ew.sub, x, r.constant(0.5)))
-    near = r.op(ew.sub, r.op(ew.log1p, s), r.op(ew.log1p, r.op(ew.neg, s)))
-    return where(r, r.op(ew.less, r.op(ew.abs, s), r.constant(0.5)), near, far)
-
-
-def _ndtr(r: Rewriter, x: Term) -> Term:
-    turned = r.op(ew.mul, x, r.constant(-math.sqrt(0.5)))
-    return r.op(ew.mul, r.constant(0.5), r.op(ew.erfc, turned))
-
-
-ROWS: dict[str, Callable[..., Term]] = {
-    "rsqrt": _rsqrt, "fmax": _fmost(ew.maximum), "fmin": _fmost(ew.minimum),
-    "xlogy": _xlog(ew.log), "xlog1py": _xlog(ew.log1p), "entr": _entr, "logit": _logit,
-    "ndtr": _ndtr,
-}  # fmt: skip
-"""By label: (rewriter, arguments) -> the same in simpler rows, for arguments of one dtype."""
 
 
 def _row(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from chainrule.compile.rewriting.rewriter import Rewriter, Rule
-from chainrule.compile.rewriting.simpler import is_top, where
+from chainrule.compile.rewriting.simpler import is_top
+from chainrule.compile.rewriting.simpler_rows import where
 from chainrule.compile.terms.terms import Term
 from chainrule.op import Op, Spec
 from chainrule.ops import elementwise as ew

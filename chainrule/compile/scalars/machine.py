@@ -16,6 +16,7 @@ Notation: `x` the numbers by place, `g` their gradients, `a b` places of operand
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, final
@@ -101,7 +102,7 @@ class Emitted:
 
 @cache
 def _address(name: str) -> int:
-    f = getattr(ctypes.CDLL(None), name)
+    f = getattr(ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None), name)
     return int(ctypes.cast(f, ctypes.c_void_p).value or 0)
 
 

@@ -1,0 +1,182 @@
+"""First and second derivatives of smooth ops over the whole range, in units in the last place.
+
+The rows of `exact_rows` say what each op is; mpmath says what its derivatives are. Both dtypes,
+eager and compiled, numbers from the subnormal ones to where the result overflows.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.ops import activations, composite, special
+from chainrule.ops.families import Partial, elementwise, rows
+from ops import exact
+from ops.exact_rows import OTHERS, ROWS, Row
+
+assert special is not None  # reading the table is what fills `rows`
+
+DTYPES = (np.float64, np.float32)
+PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
+
+
+def function(name: str) -> Any:
+    """The row, or the composite, of that name."""
+    return rows.get(name) or getattr(activations, name, None) or getattr(composite, name)
+
+
+def arity(row: Row) -> int:
+    required = [p for p in inspect.signature(row.f).parameters.values() if p.default is p.empty]
+    return len(required)
+
+
+def samples(row: Row, dtype: Any, count: int, seed: int = 0) -> list[Any]:
+    """Numbers of every size, more where the function changes, and next to its special points."""
+    rng, info = np.random.default_rng(seed), np.finfo(dtype)
+    low, high = math.log(float(info.tiny) * 4), math.log(float(info.max) / 4)
+    if arity(row) == 2:
+        if row.pairs:
+            xs = row.pairs(rng, 2 * count, 0.98 * high)
+        else:
+            xs = np.exp(rng.uniform(0.45 * low, 0.45 * high, (2, count)))
+            near = np.exp(rng.uniform(-3, 3, count)) * xs[0]
+            xs = np.stack([np.tile(xs[0], 2), np.concatenate([xs[1], near])])
+            xs = xs * rng.choice([-1, 1], xs.shape) if row.low < 0 else xs
+        return [np.asarray(x).astype(dtype) for x in xs]
+    sizes = np.exp(rng.uniform(low, high, count))
+    reached = np.exp(rng.uniform(math.log(1e-3), math.log(row.reach), count))
+    parts = [sizes, -sizes, reached, -reached, rng.uniform(-3, 3, count)]
+    for point in row.near:
+        near = np.exp(rng.uniform(math.log(float(info.eps)), 0, count // 2))
+        parts += [point + near, point - near]
+    x = np.concatenate(parts).astype(dtype)
+    return [x[(x > row.low) & (x < row.high) & (x != 0)]]
+
+
+PLACES = {1: [(0,), (0, 0)], 2: [(0,), (1,), (0, 0), (0, 1), (1, 1)]}
+"""By number of arguments: for which of them, one after the other, it is differentiated."""
+
+
+def derivatives(f: Any, count: int) -> Any:
+    """The function of all of its first and second derivatives."""
+
+    def once(f: Any, place: int) -> Any:
+        return lambda *xs: cr.vjp(f, *xs)[1](cr.ones_like(xs[0]))[place]
+
+    def every(*xs: Any) -> Any:
+        out: list[Any] = []
+        for places in PLACES[count]:
+            g = f
+            for place in places:
+                g = once(g, place)
+            out.append(g(*xs))
+        return tuple(out)
+
+    return every
+
+
+@cache
+def wanted(name: str, dtype: Any, count: int) -> tuple[list[Any], list[list[Any]]]:
+    """Samples, and for each derivative its exact values."""
+    row = ROWS[name]
+    xs = samples(row, dtype, count)
+    points = list(zip(*[x.tolist() for x in xs], strict=True))
+    return xs, [
+        [exact.agreed(row.f, point, places) for point in points] for places in PLACES[arity(row)]
+    ]
+
+
+def worst(name: str, dtype: Any, count: int, compiled: bool, f: Any = None) -> tuple[float, Any]:
+    """The largest error of a derivative, and which one at which point."""
+    row = ROWS[name]
+    xs, want = wanted(name, dtype, count)
+    every = derivatives(f or function(name), arity(row))
+    with np.errstate(all="ignore"):
+        got = (cr.jit(every) if compiled else every)(*[cr.tensor(x) for x in xs])
+    largest: tuple[float, Any] = (0.0, None)
+    for places, ys, exacts in zip(PLACES[arity(row)], got, want, strict=True):
+        for point, y, value in zip(zip(*xs, strict=True), ys.numpy().tolist(), exacts, strict=True):
+            size = row.size(mp.mpf(float(point[0]))) if row.size else 0
+            error = exact.error(y, value, dtype, size)
+            if error > largest[0]:
+                largest = error, (places, [float(x) for x in point], y, float(value))
+    return largest
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ROWS)
+def test_eager_derivatives_are_within_the_bound(name: str, dtype: Any):
+    error, where = worst(name, dtype, 12, compiled=False)
+    assert error <= ROWS[name].bound, f"{name} off by {error:.3g} units: {where}"
+
+
+COMPILED = ("tanh", "sigmoid", "silu", "gelu_erf", "gelu_tanh", "exp2", "hypot", "logaddexp")
+"""Of these the compiled derivatives are tested always, of all the others in the long sweep."""
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_derivatives_are_within_the_bound(name: str):
+    error, where = worst(name, np.float32, 12, compiled=True)
+    assert error <= ROWS[name].bound, f"{name} off by {error:.3g} units: {where}"
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ROWS)
+def test_many_derivatives_are_within_the_bound(name: str, dtype: Any, compiled: bool):
+    error, where = worst(name, dtype, 60, compiled)
+    print(f"{name} {np.dtype(dtype)} {'compiled' if compiled else 'eager'}: {error:.2f}")
+    assert error <= ROWS[name].bound, f"{name} off by {error:.3g} units: {where}"
+
+
+def test_every_row_has_a_bound_or_a_reason():
+    differentiable = {name for name, row in rows.items() if row.partials}
+    assert differentiable <= ROWS.keys() | OTHERS.keys()
+    assert not ROWS.keys() & OTHERS.keys() and OTHERS.keys() <= differentiable
+
+
+def test_the_bounds_are_small():
+    bounds = sorted(row.bound for row in ROWS.values())
+    assert bounds[-1] <= 8 and bounds[len(bounds) // 2] <= 4
+
+
+def test_the_documented_bounds_are_the_bounds():
+    found = re.findall(r"^\| `(\w+)` \| (\d+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert {name: float(bound) for name, bound in found} == {n: r.bound for n, r in ROWS.items()}
+
+
+# --- What was wrong is caught --------------------------------------------------------------------
+
+LOST: dict[str, Any] = {
+    "tanh": lambda y: 1 - y * y,
+    "sigmoid": lambda y: y * (1 - y),
+    "exp2": lambda y: y * math.log(2),
+    "expm1": lambda y: y + 1,
+    "atan": lambda x: 1 / (1 + x * x),
+    "erf": lambda x: 2 / math.sqrt(math.pi) * cr.exp(-x * x),
+}
+"""By row: a partial that is right but for rounding."""
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_partial_that_loses_digits_is_caught(name: str):
+    row = rows[name]
+    before = dict(rows)
+    try:
+        other = elementwise(row.fn, LOST[name], name=f"{name}_that_loses_digits")
+    finally:
+        rows.clear()
+        rows.update(before)
+    assert other.partials == (Partial(LOST[name], False),)
+    for dtype in DTYPES:
+        assert worst(name, dtype, 12, False, other)[0] > ROWS[name].bound
