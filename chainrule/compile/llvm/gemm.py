@@ -26,7 +26,7 @@ SYMBOLS = {4: "chainrule_sgemm", 8: "chainrule_dgemm"}
 """BLAS's routine by the size of a number; `native` says where they are."""
 
 
-CALL = 5e7
+CALL = 3e7
 """Nanoseconds of a call, by an estimate, beyond which a product becomes several: none can be ended
 while it goes on."""
 SIDE = 1024

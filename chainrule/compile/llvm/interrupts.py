@@ -37,7 +37,7 @@ INTERVAL = 10
 """Milliseconds between two looks."""
 PATIENCE = 100
 """A look that had to wait is followed by so many times the pause..."""
-LATEST = 500
+LATEST = 200
 """... but never by more milliseconds than these."""
 STEP = 20_000.0
 """Nanoseconds of work, by an estimate, between two calls of `poll`, which takes some 30."""

@@ -27,7 +27,7 @@ SHORT = 1_000.0
 SMALL = 64
 """Of how many numbers a copy is kept at most."""
 _ALIGN = 64
-_MOST = 4096
+MOST = 4096
 """Turns between two looks for signals, at most."""
 
 
@@ -44,7 +44,7 @@ def turning(
 ) -> Generator[None]:
     """As long as the bool at `going` holds, and none of those at `failed`, which are false at
     first: what is emitted within. It `polls`; `each` is about how many nanoseconds a turn takes."""
-    often = min(_MOST, int(STEP / max(each, 1.0)) + 1)
+    often = min(MOST, int(STEP / max(each, 1.0)) + 1)
     left = b.alloca(I64)
     b.store(ir.Constant(I64, often), left)
     failed = list(failed)
