@@ -153,7 +153,7 @@ def step_after_step() -> tuple[Callable[[], Any], Callable[[], str]]:
 def scalars() -> tuple[Callable[[], Any], Callable[[], str]]:
     def long(x: Any) -> Any:
         y = x
-        for _ in range(4_000):
+        for _ in range(1_000):
             y = y * 0.999 + 0.001
         return y
 

@@ -20,7 +20,7 @@ from chainrule.compile.llvm import calls
 from chainrule.compile.running import making, program
 from chainrule.compile.running.cache import Entry
 
-STEPS = (16, 24, 32)
+STEPS = (16, 32, 64)
 RNG = np.random.default_rng(0)
 
 
