@@ -212,15 +212,16 @@ def test_iterations_said_to_be_apart_are(i: int, j: int, load: int, shift: int, 
 
 # --- the pool ------------------------------------------------------------------------------------
 
-Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 
 
 def run(task, n: int, least: int = 1) -> None:
     """Let the pool run a Python function."""
     threads.the_pool().run()
     address = llvm.address_of_symbol(pool.NAME)
-    call = ctypes.CFUNCTYPE(None, Task, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(address)
-    call(Task(task), None, n, least)
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    call = ctypes.CFUNCTYPE(None, Task, pointer, number, number, pointer)(address)
+    call(Task(lambda args, begin, end, me: task(args, begin, end)), None, n, least, None)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])

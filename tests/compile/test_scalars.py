@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import chainrule as cr
+from chainrule.compile.scalars import tape
 from chainrule.compile.scalars.machine import codes
 from chainrule.errors import TraceError
 from chainrule.models.config import GPTConfig
@@ -156,3 +157,20 @@ def test_what_cannot_be_compiled_is_said() -> None:
     with pytest.raises(TraceError, match="backward"):
         cr.jit(steps)(a)
     _W[2].grad = 0
+
+
+def test_a_tape_in_parts_is_the_tape(monkeypatch: pytest.MonkeyPatch):
+    def f(x: Any, y: Any) -> Any:
+        for _ in range(5):
+            x, y = x * y + 0.1, x - y * 0.5
+        return x * x + y
+
+    def slopes() -> list[float]:
+        x, y = Value(0.7), Value(-0.3)
+        z = cr.jit(f)(x, y)
+        z.backward()
+        return [z.data, x.grad, y.grad]
+
+    want = slopes()
+    monkeypatch.setattr(tape, "PART", 3)
+    assert slopes() == want

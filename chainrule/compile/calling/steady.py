@@ -57,7 +57,7 @@ class Steady:
         self._known = run.known if isinstance(run, Sized) else {(): True}
         self._sizes = [(i, a) for _, i, a in run.places] if isinstance(run, Sized) else []
         # of many calls as one, what an eager op raises would come too late
-        self.repeats = not self._native.hosts
+        self.repeats = not (self._native.hosts or self._native.code.undo)
         self.seen = Seen(variant, self._native.unchanged)
         self._reads = [n.read for n in variant.numbers]
         self._numbers, self._guards = variant.numbers, variant.guards

@@ -31,12 +31,15 @@ def independent(v: Var, body: Sequence[Stmt]) -> bool:
     window that moves with i: from c i on, less than c long, and perhaps again every c n.
     """
     written = {b for b, _, _ in _places(body, stores=True)}
-    places = [(b, at, sizes) for b, at, sizes in _places(body) if b in written]
+    places: dict[Buffer, list[Within]] = {b: [] for b in written}
+    for b, at, sizes in _places(body):
+        if b in written:
+            places[b].append((at, sizes))
     inner = _counters(body) - {v}
     return all(
         _windows(v, inner, part)
         for buffer in written
-        for part in _parts({v, *inner}, [(at, sizes) for b, at, sizes in places if b is buffer])
+        for part in _parts({v, *inner}, places[buffer])
     )
 
 

@@ -39,7 +39,7 @@ def _math(name: str, b: Builder, *xs: Value) -> Value:
     return mathlib.emit(name, b, *xs)
 
 
-def _names() -> set[str]:
+def _names() -> frozenset[str]:
     from chainrule.compile import mathlib
 
     return mathlib.names()

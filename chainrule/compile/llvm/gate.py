@@ -25,6 +25,7 @@ from llvmlite import ir
 
 from chainrule.compile.llvm.functions import I64, declare
 from chainrule.compile.llvm.guarded import LOOKUP, guarded
+from chainrule.compile.llvm.interrupts import Run
 from chainrule.compile.llvm.objects import ARRAY, ITEMS, KIND, LENGTH, READY
 
 PLAN = (
@@ -38,9 +39,7 @@ ARGUMENT = ("kind", "value", "node", "dtype", "axes", "place", *[f"n{a}" for a i
 """An argument's class; where in it are its value (0 if it is an array itself) and its node; of the
 array dtype, number of axes, place in the table (-1 if the program does not read it) and sizes. A
 size -1 - s is that of symbol s."""
-PYTHON = (
-    "PyLong_FromLongLong", "PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef", LOOKUP,
-)  # fmt: skip
+PYTHON = ("PyLong_FromLongLong", "Py_IncRef", LOOKUP)
 """Functions of CPython that are called."""
 SYMBOLS = 3
 BITS = 20
@@ -188,9 +187,9 @@ def _size(w: _Writer, n: Any, want: Any, found: Any) -> None:
     b.store(b.select(symbol, n, before), slot)
 
 
-def enter(module: Any, program: Any) -> None:
+def enter(run: Run, program: Any) -> None:
     """Add the function to a module that has `program`."""
-    f = ir.Function(module, ir.FunctionType(_PTR, [_PTR, _PTR, I64]), "enter")
+    f = ir.Function(run.module, ir.FunctionType(_PTR, [_PTR, _PTR, I64]), "enter")
     _, given, count = f.args
     b = ir.IRBuilder(f.append_basic_block("begin"))
     plan, args = [b.load(b.gep(given, [_word(i)], source_etype=_PTR), typ=_PTR) for i in (0, 1)]
@@ -208,10 +207,12 @@ def enter(module: Any, program: Any) -> None:
     place = b.add(w.word(PLAN.index("first")), k)
     b.store(result, b.gep(table, [place], source_etype=_PTR))
     end()
-    state = b.call(declare(b, PYTHON[1], _PTR, []), [])
+    run.begin(b)
     memory = [w.pointer(name) for name in ("scratch", "sizes", "host")]
     b.call(program, [table, *memory, ir.Constant(_PTR, None)])  # no clock
-    b.call(declare(b, PYTHON[2], ir.VoidType(), [_PTR]), [state])
+    run.end(b)
+    with b.if_then(run.is_stopped(b), likely=False):
+        b.ret(ir.Constant(_PTR, None))  # something was raised
     none = w.pointer("none")
-    b.call(declare(b, PYTHON[3], ir.VoidType(), [_PTR]), [none])
+    b.call(declare(b, PYTHON[1], ir.VoidType(), [_PTR]), [none])
     b.ret(none)

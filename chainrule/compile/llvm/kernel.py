@@ -12,8 +12,9 @@ Notation: W lanes of a vector; `b` the builder.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from math import inf, log2
 from typing import Any, final
 
 from llvmlite import ir
@@ -21,6 +22,8 @@ from llvmlite import ir
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm import places
+from chainrule.compile.llvm.calls import call, is_mathematics
+from chainrule.compile.llvm.interrupts import LONG, STEP, Polls
 from chainrule.compile.llvm.known import Known
 from chainrule.compile.llvm.lanes import Lanes, over_lanes
 from chainrule.compile.llvm.machine import Machine
@@ -39,6 +42,8 @@ class Emitter:
     `pointers`, `vars` and `locals` are what buffers, counters and locals are in the code: a local
     that is folded into is a slot on the stack, and has several, in `vectors`, while a loop over
     lanes folds into it. `lanes` is the vector that is being computed, `known` what has been.
+    `polls`, if there are any, is how long loops look for signals. Functions that are `called` are
+    not written in place.
     """
 
     def __init__(
@@ -48,6 +53,8 @@ class Emitter:
         symbols: dict[str, Value],
         machine: Machine,
         body: Sequence[Stmt],
+        polls: Polls | None = None,
+        called: Collection[str] = (),
     ) -> None:
         self.b = builder
         self.machine = machine
@@ -57,6 +64,9 @@ class Emitter:
         self.vectors: dict[Local, list[Value]] = {}
         self.lanes: Lanes | None = None
         self.known = Known()
+        self.polls = polls
+        self._called = called
+        self._polling = 0
         self._symbols = symbols
         self._sizes: dict[Size, Value] = {}
         self._entry = builder.block
@@ -119,7 +129,7 @@ class Emitter:
         if is_turn(s):
             turn(self, s)
             return
-        with self.counting(self.end(s), 1) as i:
+        with self.counting(self.end(s), 1, self.takes(s.body)) as i:
             self.vars[s.var] = i
             self.run(s.body)
 
@@ -127,9 +137,49 @@ class Emitter:
         """Where a loop ends."""
         return self.extent(s.var.extent) if s.upto is None else self.affine(s.upto)
 
+    def takes(self, body: Sequence[Stmt]) -> float:
+        """About how many nanoseconds `body` takes; 0 where nobody asks."""
+        if self.polls is None:
+            return 0.0
+        from chainrule.compile.llvm.parallel import nanoseconds
+
+        return nanoseconds(body)
+
     @contextmanager
-    def counting(self, n: Value, step: int) -> Generator[Value]:
-        """A loop: the counter is 0, step, 2 step, ... below n. Nothing runs if n is 0."""
+    def counting(self, n: Value, step: int, each: float = 0.0) -> Generator[Value]:
+        """A loop: the counter is 0, step, 2 step, ... below n. Nothing runs if n is 0. `each` is
+        about how many nanoseconds an iteration takes."""
+        long = inf if self._polling == 0 else each  # how long it takes; of one in another, its turn
+        if isinstance(n, ir.Constant):
+            long = each * n.constant / step if n.constant > step else 0.0
+        polls = self.polls if each and long >= LONG else None
+        if polls is None:
+            with self._counting(n, step) as i:
+                yield i
+            return
+        self._polling += 1
+        with self._polled(n, step, each, polls) as i:
+            yield i
+        self._polling -= 1
+
+    @contextmanager
+    def _polled(self, n: Value, step: int, each: float, polls: Polls) -> Generator[Value]:
+        """A long loop: one that looks for signals between iterations, or between some of them."""
+        several = step << max(0, int(log2(STEP / each))) if each < STEP else step
+        with self._counting(n, several, polls) as start:
+            if several == step:
+                yield start
+                return
+            left = self.b.sub(n, start, flags=("nsw",))
+            most = nums.intrinsic(self.b, "smin", left, ir.Constant(I64, several))
+            with self._counting(most, step, some=True) as i:
+                yield self.b.add(start, i, flags=("nsw",))
+
+    @contextmanager
+    def _counting(
+        self, n: Value, step: int, polls: Polls | None = None, *, some: bool = False
+    ) -> Generator[Value]:
+        """The loop itself, which `polls` between iterations; `some`: there is at least one."""
         b = self.b
         static = n.constant if isinstance(n, ir.Constant) else None
         zero, by = ir.Constant(I64, 0), ir.Constant(I64, step)
@@ -141,7 +191,7 @@ class Emitter:
             return
         before = b.block
         body, after = b.append_basic_block("for"), b.append_basic_block("after")
-        if static is None:
+        if static is None and not some:
             b.cbranch(b.icmp_signed(">", n, zero), body, after)
         else:
             b.branch(body)
@@ -151,8 +201,12 @@ class Emitter:
         with self.known.within():
             yield i
         following = b.add(i, by, flags=("nsw",))
+        more = b.icmp_signed("<", following, n)
+        if polls is None:
+            b.cbranch(more, body, after)
+        else:
+            polls.between(b, more, body, after)
         i.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, n), body, after)
         b.position_at_end(after)
 
     def _let(self, s: loops.Let) -> None:
@@ -218,6 +272,8 @@ class Emitter:
             return nums.cast(self.b, xs[0], args[0].dtype, e.dtype)
         if name == "where":
             return self.b.select(*xs)
+        if name in self._called and is_mathematics(e):
+            return call(self.b, name, xs)
         return fn.call(self.b, name, args[0].dtype, xs)
 
     # --- places, sizes, slots

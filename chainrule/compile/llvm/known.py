@@ -6,11 +6,11 @@ is written to memory makes unknown what was read there; a local that changes, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
-from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, within
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, in_offset
 from chainrule.compile.loops.statements import Into, Stmt, Store, statements, writes_of
 
 Value = Any
@@ -18,12 +18,18 @@ Value = Any
 
 @final
 class Known:
-    """The values of expressions, and what is in memory."""
+    """The values of expressions, and what is in memory.
+
+    What is to be forgotten is found by what it depends on, so that a body of many statements takes
+    no more time for each than one of few.
+    """
 
     def __init__(self) -> None:
         self._frames: list[dict[Expr, Value]] = [{}]
-        self._stored: list[dict[tuple[Buffer, Affine], Value]] = [{}]
+        self._stored: list[dict[Buffer, dict[Affine, Value]]] = [{}]
         self._reads: dict[Expr, frozenset[Buffer]] = {}
+        self._depend: dict[Buffer | Local, dict[Expr, None]] = {}
+        """By what is read, the expressions that were kept since it was changed last."""
 
     def find(self, e: Expr) -> Value | None:
         """The value of `e`, if it holds."""
@@ -35,6 +41,9 @@ class Known:
     def keep(self, e: Expr, value: Value) -> None:
         """From here on, and in what is within this block, `e` is `value`."""
         self._frames[-1][e] = value
+        for x in (*self._read_by(e), *e.free):
+            if not isinstance(x, Var):
+                self._depend.setdefault(x, {})[e] = None
 
     @contextmanager
     def within(self) -> Generator[None]:
@@ -49,7 +58,7 @@ class Known:
         """`value` is now where `s` puts it."""
         self.written([s.buffer])
         if not s.add:
-            self._stored[-1][s.buffer, s.at] = value
+            self._stored[-1].setdefault(s.buffer, {})[s.at] = value
 
     def begin(self, s: Stmt) -> None:
         """`s`, which is more than one number, begins. What it changes anywhere is unknown from its
@@ -61,29 +70,39 @@ class Known:
 
     def written(self, buffers: Collection[Buffer]) -> None:
         """Something was written there: what was read from it is forgotten, and what it held."""
-        self._forget(lambda e: not self._read_by(e).isdisjoint(buffers))
-        for frame in self._stored:
-            for buffer, at in [x for x in frame if x[0] in buffers]:
-                del frame[buffer, at]
+        for buffer in buffers:
+            self._forget(buffer)
+            for frame in self._stored:
+                frame.pop(buffer, None)
 
     def held(self, buffer: Buffer, at: Affine) -> Value | None:
         """What this block has stored there, if it is there still. A block around this one may be a
         loop that stores there later, before it comes back."""
-        return self._stored[-1].get((buffer, at))
+        return self._stored[-1].get(buffer, {}).get(at)
 
     def changed(self, local: Local) -> None:
         """Forget what depends on `local`."""
-        self._forget(lambda e: local in e.free)
+        self._forget(local)
 
-    def _forget(self, stale: Callable[[Expr], bool]) -> None:
-        for frame in self._frames:
-            for e in [e for e in frame if stale(e)]:
-                del frame[e]
+    def _forget(self, x: Buffer | Local) -> None:
+        for e in self._depend.pop(x, ()):
+            for frame in self._frames:
+                frame.pop(e, None)
 
     def _read_by(self, e: Expr) -> frozenset[Buffer]:
         """The buffers that `e` reads."""
         found = self._reads.get(e)
         if found is None:
-            found = frozenset([x.of[0] for x in within(e) if x.kind == "load"])
+            match e.kind:
+                case "fn":
+                    parts: Sequence[Expr] = e.of[1:]
+                case "load":
+                    parts = [*in_offset(e.of[1]), *([] if e.of[2] is None else [e.of[2]])]
+                case "index":
+                    parts = in_offset(e.of)
+                case _:
+                    parts = []
+            own = [e.of[0]] if e.kind == "load" else []
+            found = frozenset(own).union(*map(self._read_by, parts))
             self._reads[e] = found
         return found

@@ -94,7 +94,7 @@ def _dynamic(e: Emitter, s: For, width: int, copies: int) -> None:
     """A loop whose end is known when it runs."""
     b, end = e.b, e.end(s)
     plain = s.upto is not None and _divides(s.upto, copies * width)
-    with e.counting(end, copies * width) as i:
+    with e.counting(end, copies * width, e.takes(s.body) * copies * width) as i:
         for copy in range(copies):
             base = b.add(i, ir.Constant(I64, copy * width), flags=("nsw",)) if copy else i
             mask = None if plain else below(b, end, base, width)
@@ -106,7 +106,7 @@ def _long(e: Emitter, s: For, width: int, copies: int) -> None:
     """A loop whose end is known when it runs, and mostly far: full vectors, then what is left."""
     b, end = e.b, e.end(s)
     whole = b.and_(end, ir.Constant(I64, -copies * width))
-    with e.counting(whole, copies * width) as i:
+    with e.counting(whole, copies * width, e.takes(s.body) * copies * width) as i:
         for copy in range(copies):
             base = b.add(i, ir.Constant(I64, copy * width), flags=("nsw",)) if copy else i
             with e.known.within():
@@ -128,7 +128,8 @@ def _strip(e: Emitter, s: For, width: int, start: int, count: int, copies: int) 
     if not count:
         return
     b, first = e.b, ir.Constant(I64, start)
-    with e.counting(ir.Constant(I64, count * width), copies * width) as i:
+    each = e.takes(s.body) * copies * width
+    with e.counting(ir.Constant(I64, count * width), copies * width, each) as i:
         for copy in range(copies):
             shift = ir.Constant(I64, start + copy * width)
             base = b.add(i, shift, flags=("nsw",)) if start or copy else i

@@ -1,12 +1,19 @@
 """A whole program as one LLVM module: a function for each kernel, and one that calls them.
 
     void program(ptr objects, ptr scratch, ptr sizes, ptr host, ptr times)
+    void run(...)       the same, for who has the interpreter's lock, which is free meanwhile
 
 `objects` are the addresses of the caller's arrays and Python floats, as `id` gives them: what they
 hold begins with the same number of bytes of bookkeeping, then the address of the data or the
 number itself. `scratch` are addresses of memory for what lives in between, `sizes` the values of
-the symbols; `host` is a number by which Python knows the program, should a statement need it. If
-the module is `timed`, the cycles that kernel i takes are added to times[i].
+the symbols; `host` is the Python function that runs a statement by its number, should one need it.
+If the module is `timed`, the cycles that kernel i takes are added to times[i].
+
+A run can be ended (`interrupts.py`) until a kernel writes to the caller's state: from there on it
+goes on to its end, so that state is that after a whole number of runs. Where loops of unknown
+length, or statements of Python's, come after that, it can be ended everywhere, and the objects
+whose numbers are in `undo`, a count and so many words, are half written then: who called has to put
+back what was in them.
 """
 
 # llvmlite has no type annotations.
@@ -25,13 +32,15 @@ import numpy as np
 from llvmlite import ir
 
 from chainrule.compile.llvm import splitting
+from chainrule.compile.llvm.calls import called
 from chainrule.compile.llvm.gate import again, enter
+from chainrule.compile.llvm.interrupts import STEP, Polls, Run
 from chainrule.compile.llvm.kernel import Emitter, size_of
 from chainrule.compile.llvm.machine import Machine
-from chainrule.compile.llvm.numbers import I64, declare, in_memory
-from chainrule.compile.llvm.parallel import is_parallel, iterations, least
+from chainrule.compile.llvm.numbers import I64, in_memory
+from chainrule.compile.llvm.parallel import is_long, is_parallel, iterations, least, nanoseconds
 from chainrule.compile.llvm.repeating import repeat
-from chainrule.compile.llvm.symbols import HEADER, HOST, INLINE
+from chainrule.compile.llvm.symbols import HEADER, INLINE, UNDO
 from chainrule.compile.llvm.watchman import unchanged
 from chainrule.compile.llvm.whiles import is_short, kept_near, turning
 from chainrule.compile.loops.expressions import Buffer
@@ -56,6 +65,14 @@ class Module:
     symbols: list[str]
     hosts: list[Host] = field(default_factory=list[Host])
     functions: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    forms: dict[Kernel, tuple[Canonical, str]] = field(default_factory=dict[Any, Any])
+    """Each kernel in numbered names, and its text."""
+    called: dict[str, frozenset[str]] = field(default_factory=dict[Any, Any])
+    """Functions of mathematics that are called, by the kernel's text."""
+    run: Run = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.run = Run(self.ir)
 
 
 def emit(
@@ -84,19 +101,68 @@ def emit(
     }
     shared = _shared(program.kernels) | {x for x in program.buffers if x.role != "scratch"}
     clock = ir.Function(out.ir, ir.FunctionType(I64, []), "llvm.readcyclecounter")
+    polls, taken = Polls(out.run, main), 0.0
+    _read(out, program)
+    free, spoiled = _interruptible(program.kernels)
+    _words(out.ir, UNDO, [objects.index(x) for x in spoiled])
     for i, kernel in enumerate(program.kernels):
+        watched = polls if i < free else None
         start = b.call(clock, []) if timed else None
-        _call(out, b, kernel, pointers, symbols, host, shared)
+        _call(out, b, kernel, pointers, symbols, host, shared, watched)
         if start is not None:
             slot = b.gep(times, [ir.Constant(I64, i)], source_etype=I64)
             took = b.sub(b.call(clock, []), start)
             b.store(b.add(b.load(slot, typ=I64), took), slot)
+        taken += nanoseconds(kernel.body)
+        if watched is not None and taken >= STEP and i + 1 < len(program.kernels):
+            watched.look(b)
+            taken = 0.0
     b.ret_void()
     unchanged(out.ir)
-    repeat(out.ir, main)
+    _entry(out.run, main)
+    repeat(out.run, main)
     again(out.ir)
-    enter(out.ir, main)
+    enter(out.run, main)
     return out
+
+
+def _read(out: Module, program: Loops) -> None:
+    """Look at all kernels: what they are, and what they call."""
+    for k in single(program.kernels):
+        if not isinstance(k.body[0], Host):
+            form = canonical(k)
+            out.forms[k] = form, form.text
+    out.called = called({text: form.kernel for form, text in out.forms.values()})
+
+
+def _interruptible(kernels: Sequence[Kernel]) -> tuple[int, list[Buffer]]:
+    """The number of kernels after which a run can be ended, and the state that is half written if
+    it is."""
+    writes = [
+        [x for k in single([kernel]) for x in k.buffers()[1] if x.role == "state"]
+        for kernel in kernels
+    ]
+    first = next((i for i, found in enumerate(writes) if found), len(kernels))
+    if not any(isinstance(k.body[0], While | Host) for k in kernels[first:]):
+        return first, []
+    return len(kernels), list(dict.fromkeys([x for found in writes for x in found]))
+
+
+def _words(module: Any, name: str, words: Sequence[int]) -> None:
+    """Numbers that who loads the code can read: how many there are, then these."""
+    kind = ir.ArrayType(I64, len(words) + 1)
+    g: Any = ir.GlobalVariable(module, kind, name)
+    g.global_constant, g.initializer = True, ir.Constant(kind, [len(words), *words])
+
+
+def _entry(run: Run, program: Any) -> None:
+    """Add the function that runs the program without the interpreter's lock."""
+    f = ir.Function(run.module, program.ftype, "run")
+    b = ir.IRBuilder(f.append_basic_block())
+    run.begin(b)
+    b.call(program, f.args)
+    run.end(b)
+    b.ret_void()
 
 
 def _data(b: Any, given: Any, i: int, x: Buffer) -> Any:
@@ -128,34 +194,44 @@ def _call(
     symbols: dict[str, Any],
     host: Any,
     shared: set[Buffer],
+    polls: Polls | None,
     *,
     inline: bool = False,
 ) -> None:
     """Call the kernel's function; one that has the same text as an earlier one is that one. With
-    `inline` it becomes a part of whoever calls it. `shared` is memory of which others know."""
+    `inline` it becomes a part of whoever calls it. `shared` is memory of which others know. With
+    `polls` it can be left when the run is to end, as can its caller."""
     (first, *_) = kernel.body
     if isinstance(first, Host):
         with _if(b, first.when, pointers):
-            _host(b, host, len(out.hosts))
+            out.run.host(b, host, len(out.hosts))
+            if polls is not None:
+                polls.leave_if_stopped(b)
         out.hosts.append(first)
         return
     if isinstance(first, While):
         f = _while(out, kernel, first, shared)
         b.call(f, [*[pointers[x] for x in sorted_buffers(kernel)], *symbols.values(), host])
+        if polls is not None:
+            polls.leave_if_stopped(b)
         return
-    form = canonical(kernel)
-    f = out.functions.get((form.text, inline))
+    form, text = out.forms[kernel]
+    watched = polls is not None and is_long(kernel)
+    f = out.functions.get((text, inline, watched))
     if f is None:
-        f = _function(out, kernel.name, form, INLINE if inline else "noinline")
+        f = _function(out, kernel, INLINE if inline else "noinline", watched)
         if is_parallel(kernel):
             f = splitting.task(out.ir, f)
-        out.functions[form.text, inline] = f
+        out.functions[text, inline, watched] = f
     args = [_from(b, pointers[x], x, start, symbols) for x, start in form.args]
     args += symbols.values()
     if is_parallel(kernel):
-        splitting.run(b, f, args, size_of(b, iterations(kernel), symbols), least(kernel))
+        count, poll = size_of(b, iterations(kernel), symbols), out.run.poll if watched else None
+        splitting.run(b, f, args, count, least(kernel), poll)
     else:
         b.call(f, args)
+    if watched and polls is not None:
+        polls.leave_if_stopped(b)
 
 
 def _from(b: Any, pointer: Any, x: Buffer, start: Extent, symbols: dict[str, Any]) -> Any:
@@ -175,12 +251,6 @@ def _if(b: Any, when: Buffer | None, pointers: dict[Buffer, Any]) -> Generator[N
     flag = b.load(pointers[when], typ=ir.IntType(8))
     with b.if_then(b.icmp_unsigned("!=", flag, ir.Constant(flag.type, 0)), likely=False):
         yield
-
-
-def _host(b: Any, host: Any, number: int) -> None:
-    """Ask Python to run statement `number` of the program that `host` names."""
-    f = declare(b, HOST, ir.VoidType(), [I64, I64])
-    b.call(f, [b.ptrtoint(host, I64), ir.Constant(I64, number)])
 
 
 def _begun(out: Module, name: str, buffers: int, more: Sequence[Any], inlining: str) -> Any:
@@ -209,17 +279,20 @@ def _while(out: Module, kernel: Kernel, loop: While, shared: set[Buffer]) -> Any
     with ExitStack() as around:
         near = around.enter_context(kept_near(b, kernel, pointers, shared))
         failed = [near[s.when] for s in hosts if s.when is not None]
-        around.enter_context(turning(b, near[loop.going], failed))
+        polls = Polls(out.run, f)
+        each = nanoseconds([s for k in loop.kernels for s in k.body])
+        around.enter_context(turning(b, near[loop.going], failed, polls, each))
         for k in loop.kernels:
-            _call(out, b, k, near, symbols, f.args[-1], inner, inline=inline)
+            _call(out, b, k, near, symbols, f.args[-1], inner, polls, inline=inline)
     b.ret_void()
     return f
 
 
-def _function(out: Module, name: str, form: Canonical, inlining: str) -> Any:
+def _function(out: Module, kernel: Kernel, inlining: str, watched: bool) -> Any:
+    form, text = out.forms[kernel]
     buffers, symbols = sorted_buffers(form.kernel), out.symbols
     split = is_parallel(form.kernel)
-    f = _begun(out, name, len(buffers), [I64] * (2 * split), inlining)
+    f = _begun(out, kernel.name, len(buffers), [I64] * (3 * split), inlining)
     b = ir.IRBuilder(f.append_basic_block("entry"))
     body = f.append_basic_block("body")
     pointers = dict(zip(buffers, f.args, strict=False))
@@ -227,10 +300,13 @@ def _function(out: Module, name: str, form: Canonical, inlining: str) -> Any:
     b.branch(body)
     entry = b.block
     b.position_at_end(body)
-    emitter = Emitter(b, pointers, sizes, out.machine, form.kernel.body)
+    polls = Polls(out.run, f, f.args[-1] if split else None) if watched else None
+    emitter = Emitter(b, pointers, sizes, out.machine, form.kernel.body, polls, out.called[text])
     emitter.entry(entry)
     if split:
-        splitting.iterations(emitter, form.kernel, *f.args[-2:])
+        if polls is not None:
+            polls.look(b)
+        splitting.iterations(emitter, form.kernel, *f.args[-3:-1])
     else:
         emitter.run(form.kernel.body)
     b.ret_void()

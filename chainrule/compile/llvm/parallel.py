@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from chainrule.compile import mathlib
 from chainrule.compile.llvm.apart import independent
+from chainrule.compile.llvm.interrupts import LONG
 from chainrule.compile.llvm.turn import is_turn
 from chainrule.compile.loops.expressions import Affine, Var, within
 from chainrule.compile.loops.rewrite import Renaming
@@ -63,6 +64,14 @@ def is_parallel(k: Kernel) -> bool:
     """Whether it is split over cores."""
     (first, *_) = k.body
     return isinstance(first, For) and first.mode == "parallel"
+
+
+def is_long(k: Kernel) -> bool:
+    """Whether it may take so long that it looks for signals: by an estimate, or because sizes are
+    not known."""
+    reads, writes = k.buffers()
+    known = all(isinstance(n, int) for b in [*reads, *writes] for n in b.shape)
+    return not known or nanoseconds(k.body) >= LONG
 
 
 def nest(k: Kernel) -> tuple[list[Var], tuple[Stmt, ...]]:

@@ -1,11 +1,13 @@
-"""Threads that wait for work, in LLVM's words: `chainrule_parallel(task, args, n, least)`.
+"""Threads that wait for work, in LLVM's words: `chainrule_parallel(task, args, n, least, poll)`.
 
-    void task(ptr args, i64 begin, i64 end)
+    void task(ptr args, i64 begin, i64 end, i64 me)
+    i1 poll(i64 me)
 
 is called until 0, ..., n - 1 are done, in chunks of at least `least`, by the caller and by whoever
 of the workers is free. The caller never waits for a worker to begin: one that comes too late finds
 the gate closed, and the caller has done the work. So it also works where there are no workers, in a
-forked child say, and where another thread has the pool: then all is one chunk.
+forked child say, and where another thread has the pool: then all is one chunk. `me` is 0 for the
+caller, who calls `poll`, if it is not null, while it waits for others (see `interrupts.py`).
 
 A worker watches `epoch` for a while, which costs the caller nothing, then sleeps. Waking uses POSIX
 threads' mutex and condition, which Linux and macOS have; elsewhere there are no workers.
@@ -48,8 +50,8 @@ def _pause(triple: str) -> str:
 
 
 _ALONE = f"""
-define void @{NAME}(ptr %task, ptr %args, i64 %n, i64 %least) {{
-  call void %task(ptr %args, i64 0, i64 %n)
+define void @{NAME}(ptr %task, ptr %args, i64 %n, i64 %least, ptr %poll) {{
+  call void %task(ptr %args, i64 0, i64 %n, i64 0)
   ret void
 }}
 define void @{WORKER}(i64 %me) {{
@@ -118,7 +120,7 @@ take:
 run:
   %sum = add nsw i64 %begin, %chunk
   %end = call i64 @llvm.smin.i64(i64 %sum, i64 %stop)
-  call void %task(ptr %args, i64 %begin, i64 %end)
+  call void %task(ptr %args, i64 %begin, i64 %end, i64 %me)
   br label %take
 empty:
   %more = add i64 %done, 1
@@ -148,7 +150,7 @@ ready:
   ret void
 }}
 
-define void @{NAME}(ptr %task, ptr %args, i64 %n, i64 %least) {{
+define void @{NAME}(ptr %task, ptr %args, i64 %n, i64 %least, ptr %poll) {{
 entry:
   %workers = load atomic i64, ptr @workers monotonic, align 8
   %nobody = icmp eq i64 %workers, 0
@@ -160,7 +162,7 @@ claim:
   %mine = extractvalue {{ i64, i1 }} %claimed, 1
   br i1 %mine, label %open, label %alone
 alone:
-  call void %task(ptr %args, i64 0, i64 %n)
+  call void %task(ptr %args, i64 0, i64 %n, i64 0)
   ret void
 open:
   %threads = add i64 %workers, 1
@@ -190,7 +192,7 @@ work:
   %closed = atomicrmw and ptr @gate, i64 4294967295 acq_rel
   br label %wait
 wait:
-  %looks = phi i64 [ 0, %work ], [ %more, %idle ], [ %more, %yield ]
+  %looks = phi i64 [ 0, %work ], [ %more, %idle ], [ %more, %yield ], [ %more, %poll.it ]
   %inside = load atomic i64, ptr @gate acquire, align 8
   %ready = icmp eq i64 %inside, 0
   br i1 %ready, label %done, label %idle
@@ -201,6 +203,10 @@ idle:
   br i1 %long, label %yield, label %wait
 yield:
   %y = call i32 @sched_yield()
+  %polls = icmp ne ptr %poll, null
+  br i1 %polls, label %poll.it, label %wait
+poll.it:
+  %p = call i1 %poll(i64 0)
   br label %wait
 done:
   store atomic i64 0, ptr @busy release, align 8

@@ -2,6 +2,8 @@
 
     void repeat(ptr objects, ptr places, ptr rows, i64 moving, i64 turns, ptr host)
 
+It is called with the interpreter's lock, which it gives back meanwhile.
+
 Before each turn the words of its row are put where the program looks for them: `moving` objects at
 the `places` of the table, then the addresses of scratch memory and of the symbols' values.
 """
@@ -19,17 +21,21 @@ from typing import Any
 from llvmlite import ir
 
 from chainrule.compile.llvm.functions import I64
+from chainrule.compile.llvm.interrupts import Run
 
 NAME = "repeat"
 _PTR = ir.PointerType()
 
 
-def repeat(module: Any, program: Any) -> None:
-    """Add the function to a module that has `program`."""
+def repeat(run: Run, program: Any) -> None:
+    """Add the function to a module that has `program`. A run that is to end does so after a whole
+    number of turns."""
+    module = run.module
     kinds = [_PTR, _PTR, _PTR, I64, I64, _PTR]
     f = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), NAME)
     objects, places, rows, moving, turns, host = f.args
     b = ir.IRBuilder(f.append_basic_block("entry"))
+    run.begin(b)
     width = b.add(moving, ir.Constant(I64, 2))
     with _counting(b, turns) as turn:
         row = b.gep(rows, [b.mul(turn, width)], source_etype=I64)
@@ -40,6 +46,10 @@ def repeat(module: Any, program: Any) -> None:
         words = [b.add(moving, ir.Constant(I64, n)) for n in (0, 1)]
         scratch, sizes = [b.load(b.gep(row, [n], source_etype=I64), typ=_PTR) for n in words]
         b.call(program, [objects, scratch, sizes, host, ir.Constant(_PTR, None)])
+        with b.if_then(b.call(run.poll, [ir.Constant(I64, 0)]), likely=False):
+            run.end(b)
+            b.ret_void()
+    run.end(b)
     b.ret_void()
 
 

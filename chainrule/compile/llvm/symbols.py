@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-HOST = "chainrule_host"
-"""The symbol of a function of Python's: (number of the program, number of the statement)."""
+UNDO = "undo"
+"""The symbol of the numbers of those objects that a run which is ended may leave half written."""
 INLINE = "alwaysinline"
 """The attribute of functions that become parts of who calls them."""
 HEADER = object.__basicsize__

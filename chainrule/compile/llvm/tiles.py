@@ -26,6 +26,7 @@ from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.expressions import Var
 from chainrule.compile.loops.statements import Product
+from chainrule.compile.terms.sizes import typical
 
 
 def product(e: Emitter, s: Product) -> None:
@@ -37,7 +38,7 @@ def product(e: Emitter, s: Product) -> None:
     if not isinstance(n, int):
         width = max(width // 2, min(width, 4))
         end = e.extent(n)
-        with e.counting(end, width) as base:
+        with e.counting(end, width, _takes(e, s, width)) as base:
             mask = below(e.b, end, base, width)
             _panel(e, s, [Lanes(s.j, width, base, mask)])
         return
@@ -45,7 +46,8 @@ def product(e: Emitter, s: Product) -> None:
     wide = _wide(full + bool(rest))
     many = (full // wide) if full >= wide and full + bool(rest) > wide else 0
     if many:
-        with e.counting(ir.Constant(I64, many * wide * width), wide * width) as base:
+        columns = wide * width
+        with e.counting(ir.Constant(I64, many * columns), columns, _takes(e, s, columns)) as base:
             _panel(e, s, [_lanes(e, s, width, base, v) for v in range(wide)])
     left = list(range(many * wide, full + bool(rest)))
     if left:
@@ -55,6 +57,11 @@ def product(e: Emitter, s: Product) -> None:
             panel[-1].mask = first_lanes(rest, width)
         with e.fresh():
             _panel(e, s, panel)
+
+
+def _takes(e: Emitter, s: Product, columns: int) -> float:
+    """About how many nanoseconds so many columns take."""
+    return e.takes([s]) * columns / max(1, typical(s.j.extent))
 
 
 def _wide(vectors: int) -> int:
@@ -73,6 +80,7 @@ def _lanes(e: Emitter, s: Product, width: int, base: Value, v: int) -> Lanes:
 def _panel(e: Emitter, s: Product, panel: list[Lanes]) -> None:
     """All rows of a panel."""
     m = s.i.extent
+    each = _takes(e, s, len(panel) * panel[0].width) / max(1, typical(m))
     budget = 16 if e.machine.registers >= 32 else 8
     rows = max(1, min(8, budget // len(panel)))
     if isinstance(m, int):
@@ -81,7 +89,7 @@ def _panel(e: Emitter, s: Product, panel: list[Lanes]) -> None:
             tiles = -(-m // rows)
             rows = -(-m // tiles)
         whole = m - m % rows
-        with e.counting(ir.Constant(I64, whole), rows) as i:
+        with e.counting(ir.Constant(I64, whole), rows, each * rows) as i:
             _tile(e, s, panel, [_plus(e, i, r) for r in range(rows)])
         if m % rows:
             with e.fresh():
@@ -89,7 +97,7 @@ def _panel(e: Emitter, s: Product, panel: list[Lanes]) -> None:
         return
     rows = min(rows, 4) if _repeatable(s) else 1
     end = e.extent(m)
-    with e.counting(end, rows) as i:
+    with e.counting(end, rows, each * rows) as i:
         last = e.b.sub(end, ir.Constant(I64, 1))
         at = [i]
         for r in range(1, rows):

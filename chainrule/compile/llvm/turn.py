@@ -58,7 +58,7 @@ def turn(e: Emitter, s: loops.For) -> None:
         if start == end:
             continue
         with (
-            e.counting(ir.Constant(I64, end - start), step) as a,
+            e.counting(ir.Constant(I64, end - start), step, e.takes([inner]) * step) as a,
             e.counting(ir.Constant(I64, cols), SIDE) as b,
             e.counting(ir.Constant(I64, step), SIDE) as c,  # the same lines of memory
         ):

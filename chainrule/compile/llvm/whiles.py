@@ -17,6 +17,7 @@ from typing import Any
 from llvmlite import ir
 
 from chainrule.compile.llvm.functions import I8, I64, in_memory
+from chainrule.compile.llvm.interrupts import STEP, Polls
 from chainrule.compile.llvm.parallel import is_parallel, nanoseconds
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Gemm, Kernel, Product, Routine, single, statements
@@ -26,6 +27,8 @@ SHORT = 1_000.0
 SMALL = 64
 """Of how many numbers a copy is kept at most."""
 _ALIGN = 64
+MOST = 4096
+"""Turns between two looks for signals, at most."""
 
 
 def is_short(kernel: Kernel) -> bool:
@@ -36,9 +39,14 @@ def is_short(kernel: Kernel) -> bool:
 
 
 @contextmanager
-def turning(b: Any, going: Any, failed: Iterable[Any]) -> Generator[None]:
+def turning(
+    b: Any, going: Any, failed: Iterable[Any], polls: Polls, each: float
+) -> Generator[None]:
     """As long as the bool at `going` holds, and none of those at `failed`, which are false at
-    first: what is emitted within."""
+    first: what is emitted within. It `polls`; `each` is about how many nanoseconds a turn takes."""
+    often = min(MOST, int(STEP / max(each, 1.0)) + 1)
+    left = b.alloca(I64)
+    b.store(ir.Constant(I64, often), left)
     failed = list(failed)
     for at in failed:
         b.store(ir.Constant(I8, 0), at)
@@ -53,6 +61,11 @@ def turning(b: Any, going: Any, failed: Iterable[Any]) -> Generator[None]:
     b.cbranch(holds, turn, done)
     b.position_at_end(turn)
     yield
+    fewer = b.sub(b.load(left, typ=I64), ir.Constant(I64, 1))
+    b.store(fewer, left)
+    with b.if_then(b.icmp_signed("==", fewer, ir.Constant(I64, 0)), likely=False):
+        polls.look(b)
+        b.store(ir.Constant(I64, often), left)
     b.branch(head)
     b.position_at_end(done)
 

@@ -139,9 +139,10 @@ def emit(name: str, builder: Any, *xs: Any, target: Target | None = None) -> Any
     return fn(*(Real(at, v) for v in xs)).v
 
 
-def names(target: Target | None = None) -> set[str]:
+@cache
+def names(target: Target | None = None) -> frozenset[str]:
     """The functions that `emit` knows, by the op table's names; none if there is no FMA."""
-    return set(TABLE) if (target or host()).fma else set()
+    return frozenset(TABLE if (target or host()).fma else ())
 
 
 def bound(name: str, dtype: Any) -> float:

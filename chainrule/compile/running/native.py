@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cache
-from itertools import count
 from typing import Any, final
-from weakref import WeakValueDictionary
 
 import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
 
-from chainrule.compile.llvm.gate import PYTHON
+from chainrule.compile.llvm import gate
+from chainrule.compile.llvm.interrupts import CLOCK, PYTHON
 from chainrule.compile.llvm.machine import start, target
 from chainrule.compile.llvm.pool import NAME as PARALLEL
-from chainrule.compile.llvm.symbols import HOST, INLINE
+from chainrule.compile.llvm.symbols import INLINE, UNDO
 from chainrule.compile.running import blas
 from chainrule.compile.running.threads import Pool, the_pool
 
 llvm: Any = llvmlite.binding
-Entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
-"""void program(objects, scratch, sizes, host, times)."""
+# All are called with the interpreter's lock; what runs programs gives it back meanwhile. What their
+# signals' handlers raise is raised by the call.
+Entry = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 5)
+"""void run(objects, scratch, sizes, host, times)."""
 
 _P, _I = ctypes.c_void_p, ctypes.c_int64
-Repeat = ctypes.CFUNCTYPE(None, _P, _P, _P, _I, _I, _P)
+Repeat = ctypes.PYFUNCTYPE(None, _P, _P, _P, _I, _I, _P)
 """void repeat(objects, places, rows, moving, turns, host)."""
-# called with the lock of the interpreter, which keeps what it looks at as it is
 Unchanged = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 """int64 unchanged(rows, count)."""
 
@@ -36,11 +37,14 @@ class Code:
     def __init__(self, engine: Any, pool: Pool | None) -> None:
         self._engine = engine
         self.pool = pool
-        self.call = Entry(engine.get_function_address("program"))
+        self.call = Entry(engine.get_function_address("run"))
         self.repeat = Repeat(engine.get_function_address("repeat"))
         self.unchanged = Unchanged(engine.get_function_address("unchanged"))
         self.again: int = engine.get_function_address("again")
         self.enter: int = engine.get_function_address("enter")
+        undo = engine.get_global_value_address(UNDO)
+        count = _I.from_address(undo).value
+        self.undo: list[int] = list((_I * (count + 1)).from_address(undo))[1:]
 
 
 def compiled(text: str) -> bytes:
@@ -91,25 +95,11 @@ def loaded(code: bytes) -> Code:
     return Code(engine, pool)
 
 
-_programs: WeakValueDictionary[int, Any] = WeakValueDictionary()
-_numbers = count(1)
-
-
-def number_of(program: Any) -> int:
-    """A number by which machine code names `program`, whose `host(i)` it may call."""
-    number = next(_numbers)
-    _programs[number] = program
-    return number
-
-
-@ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
-def _host(program: int, statement: int) -> None:
-    _programs[program].host(statement)
-
-
 @cache
 def _link_python() -> None:
-    """Let machine code find Python."""
-    llvm.add_symbol(HOST, ctypes.cast(_host, ctypes.c_void_p).value)
-    for name in PYTHON:
-        llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
+    """Let machine code find Python, and a clock."""
+    found = [getattr(ctypes.pythonapi, name) for name in dict.fromkeys([*gate.PYTHON, *PYTHON])]
+    if os.name == "nt":
+        found.append(getattr(ctypes.windll.kernel32, CLOCK))  # pyright: ignore
+    for f in found:
+        llvm.add_symbol(f.__name__, ctypes.cast(f, ctypes.c_void_p).value)

@@ -53,8 +53,11 @@ class Prepared:
             for i, x in enumerate(results, self._first):
                 table[i] = id(x)
             program.now = table, block
-            program.run(self._address, block.scratch, block.sizes, program.number, None)
-            program.raise_failure()
+            if program.code.undo:
+                with program.undoing(table):
+                    program.run(self._address, block.scratch, block.sizes, program.number, None)
+            else:
+                program.run(self._address, block.scratch, block.sizes, program.number, None)
         if program.checks and (flags := results.pop().item()):
             refuse(int(flags), program.checks)
         return results
@@ -74,6 +77,7 @@ class Entered:
         shapes = block.shapes[:-1] if program.checks else block.shapes
         self._results = program.lender.maker(shapes)
         self._flags = [np.zeros((), np.int64)] if program.checks else []
+        self._undoes = bool(program.code.undo)
         self._kept = prepared, gate, block
 
     def run(self, args: tuple[Any, ...]) -> list[Any]:
@@ -84,8 +88,11 @@ class Entered:
         results = self._results()
         with program.lock:
             program.now = self._now
-            self._enter(self._plan, args, *results, *flags)
-            program.raise_failure()
+            if self._undoes:
+                with program.undoing(self._now[0]):
+                    self._enter(self._plan, args, *results, *flags)
+            else:
+                self._enter(self._plan, args, *results, *flags)
             bad = flags[0].item() if flags else 0
         if bad:
             refuse(bad, program.checks)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property, partial
 from typing import Any, final
+from weakref import ref
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -43,13 +45,13 @@ class Native:
         self._code = loaded(made[2])
         self._memory: dict[tuple[int, ...], Block] = {}
         self.lender = Lender()
-        self.failure: BaseException | None = None
         # where the objects of the running call are, and its scratch memory
         self.now: tuple[Any, Any] = (), None
         self.lock = threading.Lock()
         self.run, self.unchanged = self._code.call, self._code.unchanged
         self.repeat, self.pool, self.code = self._code.repeat, self._code.pool, self._code
-        self.number = native.number_of(self) if self.hosts else 0
+        self._hosted = partial(_run_host, ref(self))
+        self.number = id(self._hosted) if self.hosts else 0
 
     def _made(self, *, timed: bool = False) -> tuple[Layout, list[Host], bytes]:
         from chainrule.compile.running.making import emitted
@@ -94,7 +96,6 @@ class Native:
             for _ in range(-3, repeats):
                 ctypes.memset(times, 0, ctypes.sizeof(times))
                 code.call(table, block.scratch, block.sizes, self.number, times)
-                self.raise_failure()
                 runs.append(list(times))
             self.now = (), None
         quicker = np.sort(np.array(runs[3:]), axis=0)[: (repeats + 1) // 2]
@@ -126,22 +127,22 @@ class Native:
         self._memory.clear()
         self.now = (), None
 
-    def raise_failure(self) -> None:
-        """Raise what an eager op within the program raised."""
-        failure, self.failure = self.failure, None
-        if failure is not None:
-            raise failure
+    @contextmanager
+    def undoing(self, table: Any) -> Generator[None]:
+        """Within it the program runs on the objects in `table`. Where state may be half written
+        when something is raised, it is put back."""
+        arrays = [_held(table, i) for i in self._code.undo]
+        saved = [a.copy() for a in arrays]
+        try:
+            yield
+        except BaseException:
+            for a, old in zip(arrays, saved, strict=True):
+                a[...] = old
+            raise
 
     def host(self, number: int) -> None:
-        """Run statement `number` in Python; what that raises is raised when the code returned."""
-        if self.failure is not None:
-            return
-        try:
-            self._eager(self.hosts[number])
-        except BaseException as failure:
-            self.failure = failure
-
-    def _eager(self, s: Host) -> None:
+        """Run statement `number` in Python."""
+        s = self.hosts[number]
         table, block = self.now
         arrays, symbols = block.arrays, block.symbols
 
@@ -162,6 +163,11 @@ class Native:
             ys = s.op.eval(*[array(x) for x in s.inputs])
         for x, y in zip(s.outputs, ys if s.op.many else (ys,), strict=True):
             array(x)[...] = y
+
+
+def _run_host(program: Any, number: int) -> None:
+    """Run statement `number` of a program to which there is a weak reference."""
+    program().host(number)
 
 
 def _held(table: Any, i: int) -> Any:

@@ -22,6 +22,8 @@ from chainrule.scalar import Value
 from chainrule.scalar.rules import MARKS
 from chainrule.scalar.walk import SUMMED
 
+PART = 1 << 20
+"""Instructions that run at a time: Python looks for signals in between."""
 _LABELS = {MARKS.get(label, label): label for label in rows}
 
 
@@ -124,14 +126,23 @@ class Tape:
         g = np.empty(self.size)
         arrays = [a.ctypes.data for a in (self.code, self.need, self.left, self.right, x, g)]
         code = loops()
-        code.forward(*arrays, len(self.code), self.base)
+        parts = [(n, min(PART, len(self.code) - n)) for n in range(0, len(self.code), PART)]
+        for n, count in parts:
+            code.forward(*_from(arrays, n), count, self.base + n)
         slopes: list[list[float]] = []
         for place in self.results:
             g[:] = 0.0
             g[place] = 1.0
-            code.backward(*arrays, len(self.code), self.base)
+            for n, count in reversed(parts):
+                code.backward(*_from(arrays, n), count, self.base + n)
             slopes.append(g[: self.leaves].tolist())
         return x[self.results].tolist(), slopes
+
+
+def _from(arrays: Sequence[int], n: int) -> list[int]:
+    """The addresses of a tape from instruction `n` on; numbers and gradients are all there."""
+    *words, x, g = arrays
+    return [*[a + 4 * n for a in words], x, g]
 
 
 def _below(v: Value) -> list[Any]:

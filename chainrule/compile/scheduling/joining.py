@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from chainrule.compile.scheduling.schedule import Scheduler
 
 
+MOST = 64
+"""Terms in a kernel of rows: what LLVM does with one grows faster than the kernel."""
 NEAR = 32
 """How many kernels back a term looks for company."""
 
@@ -105,7 +107,7 @@ def _join(s: Scheduler, g: Group, m: Member) -> bool:
     """Whether `m` became a member of `g`."""
     if g.kind == "product":
         return _join_product(s, g, m)
-    if g.kind != "rows":
+    if g.kind != "rows" or len(g.members) >= MOST:
         return False
     axes, inside = kept_axes(m)
     own = [m.own[a].extent for a in axes]
@@ -132,9 +134,10 @@ def _join(s: Scheduler, g: Group, m: Member) -> bool:
     if not _aligned(s, g, m, along, common) or not _safe(s, g, m, along):
         return False
     m.along = along
-    g.rows = g.rows[:common]
-    for x in g.members:
-        x.along = {a: i for a, i in x.along.items() if i < common}
+    if common < len(g.rows):
+        g.rows = g.rows[:common]
+        for x in g.members:
+            x.along = {a: i for a, i in x.along.items() if i < common}
     g.inside = g.inside or (m.reduces is not None and inside)
     g.across = g.across or (m.reduces is not None and not inside)
     g.members.append(m)
@@ -144,11 +147,10 @@ def _join(s: Scheduler, g: Group, m: Member) -> bool:
 def _join_product(s: Scheduler, g: Group, m: Member) -> bool:
     if m.reduces is not None:
         return False
-    members = {x.term: x for x in g.members}
     along: dict[int, int] = {}
     for x, index in m.requests:
-        if x in members and index:
-            found = mapping(m, members[x], index)
+        if (member := g.find(x)) is not None and index:
+            found = mapping(m, member, index)
             if found is None:
                 return False
             along = found
@@ -168,7 +170,7 @@ def _aligned(s: Scheduler, g: Group, m: Member, along: dict[int, int], rows: int
     """Whether `m` reads the members of `g` only in its own row."""
     mine = {i: m.own[a] for a, i in along.items()}
     for x, index in m.requests:
-        member = next((y for y in g.members if y.term is x), None)
+        member = g.find(x)
         if member is None:
             if s.group_of.get(x) is g:
                 return False  # put together of members, each in a phase of its own
@@ -192,7 +194,7 @@ def _safe(s: Scheduler, g: Group, m: Member, along: dict[int, int]) -> bool:
     for x in s.before.get(m.term, []):
         if s.group_of.get(x) is not g:
             continue
-        other = next((y for y in g.members if y.term is x), None)
+        other = g.find(x)
         if other is None or other.reduces is not None or len(along) != len(g.rows):
             return False
         if is_product(x) or len(other.along) != len(along):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 from chainrule.compile.loops.expressions import Affine, Var
@@ -39,6 +39,13 @@ class Group:
     """Whether lanes run along inner axes, because a reduction there needs them."""
     across: bool = False
     """Whether a reduction over outer axes needs lanes along the rows."""
+    _known: dict[Term, Member] = field(default_factory=dict[Term, Member])
+
+    def find(self, t: Term) -> Member | None:
+        """The member that computes `t`, if one does; members are only ever added."""
+        for m in self.members[len(self._known) :]:
+            self._known[m.term] = m
+        return self._known.get(t)
 
 
 def kept_axes(m: Member) -> tuple[list[int], bool]:

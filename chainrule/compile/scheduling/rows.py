@@ -74,11 +74,10 @@ class Rows:
 
     def _phase(self, m: Member, inner: tuple[Extent, ...]) -> int:
         least = 0
-        terms = {x.term: x for x in self.g.members}
         for x, index in m.requests:
-            if x not in terms or x not in self.at:
+            other = self.g.find(x)
+            if other is None or x not in self.at:
                 continue
-            other = terms[x]
             same = other.reduces is None and self._same_place(m, other, index)
             same = same and self.phases[self.at[x]].inner == inner
             least = max(least, self.at[x] + (0 if same else 1))

@@ -22,6 +22,7 @@ from chainrule.compile.running.backend import Run
 from chainrule.graph import apply, variable
 from chainrule.node import Node
 from chainrule.op import Array, Spec
+from chainrule.random import noting
 from chainrule.tensor import Tensor
 
 MISFIT: Any = object()
@@ -182,13 +183,15 @@ class Variant:
             return MISFIT
         if self.fits is not None and not self.fits(inputs):
             return MISFIT
-        for draw in self.draws:
-            x = draw.take()
-            if draw.read:
-                put(_contiguous(x))
+        drawn = self._drawn(put) if self.draws else {}
         for _, place in self.changed:
             inputs[place] = inputs[place].copy()
-        results = self.run(inputs) if self.op is None else self._recorded(leaves, inputs)
+        try:
+            results = self.run(inputs) if self.op is None else self._recorded(leaves, inputs)
+        except BaseException:  # nothing of the call happened
+            for generator, state in drawn.items():
+                generator.state = state
+            raise
         for t, a in moved:
             t.value = a
         for extra, g in graded:
@@ -196,6 +199,15 @@ class Variant:
         for i, place in self.changed:
             _change(leaves[i], inputs[place])
         return self.finish(results)
+
+    def _drawn(self, put: Callable[[Any], None]) -> dict[Any, Any]:
+        """Draw what is to be drawn before the call; returns the generators' states before that."""
+        with noting() as states:
+            for draw in self.draws:
+                x = draw.take()
+                if draw.read:
+                    put(_contiguous(x))
+        return states
 
     def _state(self, put: Callable[[Any], None], moved: list[tuple[Any, Any]]) -> bool:
         """Whether the state tensors fit; notes in `moved` which get a new array afterwards."""

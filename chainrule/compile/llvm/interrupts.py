@@ -1,0 +1,186 @@
+"""Signals while machine code runs: a look for them now and then, and the way out of a program.
+
+Python runs handlers of signals between its own instructions, and machine code has none of these. So
+loops that go on for long call `poll`, which every 10 ms lets Python run what handlers are due. If
+one raises (KeyboardInterrupt, say), the loops end, the program returns, and who called it raises
+that. No handler is installed: what the user's do, they do here too.
+
+    i1 poll(i64 me)      whether to end; only the thread that called the program, 0, asks Python
+
+Another Python thread may hold the interpreter for long: the longer a look had to wait, the later is
+the next one, up to a fifth of a second, so that waiting takes little of the time.
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, final
+
+from llvmlite import ir
+
+from chainrule.compile.llvm.numbers import I1, I64, declare, intrinsic
+
+POLL = "poll"
+CLOCK = "GetTickCount64"
+"""The clock where there is no POSIX: milliseconds since the machine was started."""
+PYTHON = (
+    "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyLong_FromLongLong",
+    "PyObject_CallFunctionObjArgs", "Py_DecRef",
+)  # fmt: skip
+"""Functions of CPython that are called."""
+INTERVAL = 10
+"""Milliseconds between two looks."""
+PATIENCE = 100
+"""A look that had to wait is followed by so many times the pause..."""
+LATEST = 200
+"""... but never by more milliseconds than these."""
+STEP = 20_000.0
+"""Nanoseconds of work, by an estimate, between two calls of `poll`, which takes some 30."""
+LONG = 1e6
+"""Nanoseconds, by an estimate, from which on a loop polls."""
+
+_PTR, _VOID, _I32 = ir.PointerType(), ir.VoidType(), ir.IntType(32)
+_RELAXED = "monotonic"
+
+
+def _number(n: int) -> Any:
+    return ir.Constant(I64, n)
+
+
+@final
+class Run:
+    """What a module knows of the run that goes on: whether it is to end, when the next look is due,
+    also after the run, and Python's thread."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self._stopped = self._word("stopped", I64)
+        self._next = self._word("next_look", I64)
+        self._thread = self._word("thread", _PTR)
+        self.poll = ir.Function(module, ir.FunctionType(I1, [I64]), POLL)
+        self.poll.linkage = "internal"
+        self.poll.attributes.add("noinline")
+        self._write_poll()
+
+    def _word(self, name: str, kind: Any) -> Any:
+        g: Any = ir.GlobalVariable(self.module, kind, name)
+        g.linkage, g.initializer = "internal", ir.Constant(kind, None)
+        return g
+
+    def begin(self, b: Any) -> None:
+        """A run begins: the interpreter is free for others."""
+        b.store_atomic(_number(0), self._stopped, _RELAXED, 8)
+        self._release(b)
+
+    def end(self, b: Any) -> None:
+        """A run is over: this thread has the interpreter again."""
+        self._acquire(b)
+
+    def is_stopped(self, b: Any) -> Any:
+        """Whether the run is to end, or has ended, because something was raised."""
+        word = b.load_atomic(self._stopped, _RELAXED, 8, typ=I64)
+        return b.icmp_signed("!=", word, _number(0))
+
+    def host(self, b: Any, host: Any, number: int) -> None:
+        """Call the Python function `host` with `number`; the run is to end if it raises."""
+        self._acquire(b)
+        called = declare(b, "PyLong_FromLongLong", _PTR, [I64])
+        given = b.call(called, [_number(number)])
+        name, module = "PyObject_CallFunctionObjArgs", self.module
+        call = module.globals.get(name) or ir.Function(
+            module, ir.FunctionType(_PTR, [_PTR], var_arg=True), name
+        )
+        none = ir.Constant(_PTR, None)
+        result = b.call(call, [host, given, none])
+        release = declare(b, "Py_DecRef", _VOID, [_PTR])  # which takes no notice of a null
+        b.call(release, [given])
+        b.call(release, [result])
+        with b.if_then(b.icmp_unsigned("==", result, none), likely=False):
+            b.store_atomic(_number(1), self._stopped, _RELAXED, 8)
+        self._release(b)
+
+    def _release(self, b: Any) -> None:
+        b.store(b.call(declare(b, "PyEval_SaveThread", _PTR, []), []), self._thread)
+
+    def _acquire(self, b: Any) -> None:
+        thread = b.load(self._thread, typ=_PTR)
+        b.call(declare(b, "PyEval_RestoreThread", _VOID, [_PTR]), [thread])
+
+    def _write_poll(self) -> None:
+        f = self.poll
+        names = ("entry", "mine", "later", "look", "raised", "yes", "no")
+        entry, mine, later, look, raised, yes, no = map(f.append_basic_block, names)
+        b = ir.IRBuilder(entry)
+        with b.goto_block(yes):
+            b.ret(ir.Constant(I1, 1))
+        with b.goto_block(no):
+            b.ret(ir.Constant(I1, 0))
+        b.cbranch(self.is_stopped(b), yes, mine)
+        b.position_at_end(mine)
+        b.cbranch(b.icmp_signed("==", f.args[0], _number(0)), later, no)
+        b.position_at_end(later)
+        now, due = _milliseconds(b), b.load(self._next, typ=I64)
+        b.cbranch(b.icmp_signed("<", now, due), no, look)
+        b.position_at_end(look)
+        self._acquire(b)
+        waited = b.mul(b.sub(_milliseconds(b), now), _number(PATIENCE))
+        pause = intrinsic(b, "smax", waited, _number(INTERVAL))
+        pause = intrinsic(b, "smin", pause, _number(LATEST))
+        bad = b.call(declare(b, "PyErr_CheckSignals", _I32, []), [])
+        self._release(b)
+        b.store(b.add(_milliseconds(b), pause), self._next)
+        b.cbranch(b.icmp_signed("!=", bad, ir.Constant(_I32, 0)), raised, no)
+        b.position_at_end(raised)
+        b.store_atomic(_number(1), self._stopped, _RELAXED, 8)
+        b.branch(yes)
+
+
+@final
+class Polls:
+    """How the loops of one function look for signals: they leave it when the run is to end. `me`
+    is the number of the thread."""
+
+    def __init__(self, run: Run, function: Any, me: Any = None) -> None:
+        self._run = run
+        self._me = _number(0) if me is None else me
+        self._leave = function.append_basic_block("leave")
+        ir.IRBuilder(self._leave).ret_void()
+
+    def between(self, b: Any, more: Any, body: Any, after: Any) -> None:
+        """End an iteration: on to `body` if there is `more`, else to `after`."""
+        poll = b.append_basic_block("poll")
+        b.cbranch(more, poll, after)
+        b.position_at_end(poll)
+        b.cbranch(b.call(self._run.poll, [self._me]), self._leave, body)
+
+    def leave_if_stopped(self, b: Any) -> None:
+        """Go on, unless the run is to end."""
+        on = b.append_basic_block("on")
+        b.cbranch(self._run.is_stopped(b), self._leave, on)
+        b.position_at_end(on)
+
+    def look(self, b: Any) -> None:
+        """Poll, and go on unless the run is to end."""
+        on = b.append_basic_block("on")
+        b.cbranch(b.call(self._run.poll, [self._me]), self._leave, on)
+        b.position_at_end(on)
+
+
+def _milliseconds(b: Any) -> Any:
+    """A clock that only goes forward."""
+    if os.name != "posix":
+        return b.call(declare(b, CLOCK, I64, []), [])
+    with b.goto_entry_block():
+        spec = b.alloca(ir.ArrayType(I64, 2))
+    read = declare(b, "clock_gettime", _I32, [_I32, _PTR])
+    b.call(read, [ir.Constant(_I32, time.CLOCK_MONOTONIC), spec])
+    seconds, nanoseconds = [
+        b.load(b.gep(spec, [_number(i)], source_etype=I64), typ=I64) for i in (0, 1)
+    ]
+    whole = b.mul(seconds, _number(1000))
+    return b.add(whole, b.sdiv(nanoseconds, _number(1_000_000)))
