@@ -16,6 +16,7 @@ from chainrule.compile.calling.joined import Sized
 from chainrule.compile.running.backend import uncollected
 from chainrule.compile.running.prepared import Prepared
 from chainrule.compile.terms.sizes import about
+from chainrule.compile.tracing.assemble import Call
 from chainrule.dtypes import Dtype
 from chainrule.op import Array
 
@@ -42,7 +43,11 @@ def kernel(
 
     with uncollected():  # in a context of its own: who records or is handed ops here is not there
         variant = Context().run(
-            record_sized, "a composite", examples, [_named(axes) for axes in letters], call
+            record_sized,
+            "a composite",
+            examples,
+            [_named(axes) for axes in letters],
+            Call(call, ()),
         )
     run: Any = variant.run
     return EagerKernel(run, variant.args)
