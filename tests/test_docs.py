@@ -159,7 +159,8 @@ def needed_only(tmp_path_factory: pytest.TempPathFactory) -> str:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     groups = [*project["dependency-groups"].values()]
     groups += [*project["project"]["optional-dependencies"].values()]
-    packages = [re.split(r"[^\w-]", p)[0] for group in groups for p in group]
+    named = [p for group in groups for p in group if isinstance(p, str)]  # no groups in groups
+    packages = [re.split(r"[^\w-]", p)[0] for p in named]
     names = sorted({IMPORTED.get(name, name) for name in packages})
     assert {"torch", "sklearn", "mpmath", "jax"} <= set(names)
     folder = tmp_path_factory.mktemp("path")

@@ -26,7 +26,10 @@ def call(f: Frame, callee: Any, args: list[Any]) -> Any:
     _refuse_changing(f, callee, function, receiver, len(args))
     if isinstance(function, MethodType):
         function = function.__func__
-    f.observer.cells.learn(function)
+    if type(callee) is Method:  # a method's function belongs to its class
+        f.observer.cells.learn(function)
+    else:
+        f.observer.learn(function)
     if _runs_python(function):
         _add_defaults(f, function)
         return UNKNOWN
@@ -36,7 +39,7 @@ def call(f: Frame, callee: Any, args: list[Any]) -> Any:
     taken = [*args, *([receiver] if type(callee) is Method else [])]
     for x in taken:
         f.read_whole(x, deep=deep and not isinstance(x, FunctionType))
-        f.observer.cells.learn(x)
+        f.observer.learn(x)
     if type(callee) is Method and _is_module_method(function):
         f.observer.notes.public_contents(receiver)
     return f.derived(taken)

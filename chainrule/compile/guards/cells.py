@@ -23,7 +23,8 @@ class Cells:
         self._searched: set[CodeType] = set()
 
     def learn(self, f: Any, depth: int = _DEPTH) -> None:
-        """Remember the cells of a function, and those of functions that it has in them."""
+        """Remember the cells of a function that was there before the trace, and those of functions
+        that it has in them."""
         if isinstance(f, MethodType):
             f = f.__func__
         elif isinstance(f, partial):
@@ -34,7 +35,7 @@ class Cells:
             return
         cells = dict(zip(f.__code__.co_freevars, f.__closure__, strict=True))
         known = self._functions.setdefault(f.__code__, [])
-        if any(all(cells[n] is m[n] for n in cells) for m in known):
+        if any(all(cells[n] is m.get(n) for n in cells) for m in known):
             return
         known.append(cells)
         if depth:
@@ -42,10 +43,10 @@ class Cells:
                 self.learn(content(cell), depth - 1)
 
     def inherit(self, code: CodeType, cells: Mapping[str, CellType]) -> None:
-        """A function of `code` is made where the enclosing function's cells are `cells`."""
+        """A function of `code` is made where the enclosing function's cells are `cells`; others of
+        its variables are the function's that is traced."""
         mine = {n: cells[n] for n in code.co_freevars if n in cells}
-        if mine:
-            self._functions.setdefault(code, []).append(mine)
+        self._functions.setdefault(code, []).append(mine)
 
     def of(self, code: CodeType, values: Mapping[str, Any]) -> Mapping[str, CellType]:
         """The cells of the function that runs `code`, in which the variables have these values."""

@@ -42,7 +42,7 @@ def _load_global(f: Frame, i: Any) -> None:
     else:
         notes.entry(names, i.argval, i.argval)
         value = names.get(i.argval, getattr(builtins, i.argval, UNKNOWN))
-    f.observer.cells.learn(value)
+    f.observer.learn(value)
     if i.opname == "LOAD_GLOBAL" and i.arg & 1:
         f.push(NULL)
     f.push(value)
@@ -53,7 +53,7 @@ def _load_deref(f: Frame, i: Any) -> None:
     value = f.frame.f_locals.get(name, UNKNOWN)
     if name in f.frame.f_code.co_freevars and value is not UNKNOWN:
         f.observer.notes.cell(f.cells().get(name), name, value)
-        f.observer.cells.learn(value)
+        f.observer.learn(value)
     f.push(value)
 
 

@@ -105,6 +105,11 @@ class Observer:
 
     # --- what frames ask
 
+    def learn(self, f: Any) -> None:
+        """Remember where the variables of a function lie, if it was there before."""
+        if self.notes.is_outer(f):
+            self.cells.learn(f)
+
     def uses(self, array: Any) -> int:
         """How often an op was given an array."""
         return self.notes.uses.get(id(array), 0)

@@ -226,7 +226,7 @@ class Frame:
         if found.value is UNKNOWN and name[:2] != "__" and notes.is_outer(x):
             return Method(x, name, found.method)
         if isinstance(found.value, FunctionType):
-            self.observer.cells.learn(found.value)
+            self.observer.learn(found.value)
         return found.value
 
 
