@@ -90,6 +90,12 @@ def _per_square(a: Any, b: Any) -> Any:
     return a / size / size
 
 
+def _density_of_number(x: float, decay: int, scale: int) -> float:
+    """scale e / (1 + e)^2, e = e^(-decay |x|), of one number."""
+    e = math.exp(-decay * abs(x))
+    return scale * e / ((1 + e) * (1 + e))
+
+
 # fmt: off
 # --- arithmetic
 add          = op(np.add,          lambda: 1, lambda: 1, scalar=lambda a, b: a + b)
@@ -165,13 +171,13 @@ gelu_tanh = op(values.gelu_tanh, lambda x: gelu_tanh_slope(x), name="gelu_tanh")
 
 # --- slopes of rows above, each with a derivative that does not cancel
 one_minus_square = op(_one_minus_square, lambda x: -2 * x, name="one_minus_square")
-cos_atan         = op(_cos_atan, lambda y, x: -(x * y) * (y * y), name="cos_atan")
-cos_angle        = op(_cos_angle, lambda a, b: _cross(b, b, a, b), lambda a, b: -_cross(a, b, a, b), name="cos_angle")
-per_square       = op(_per_square, lambda a, b: _less_squares(a, b), lambda a, b: -2 * per_square(a, b) * per_square(b, a), name="per_square")
+cos_atan         = op(_cos_atan, lambda y, x: -(x * y) * (y * y), name="cos_atan", scalar=lambda x: 1 / math.hypot(x, 1))
+cos_angle        = op(_cos_angle, lambda a, b: _cross(b, b, a, b), lambda a, b: -_cross(a, b, a, b), name="cos_angle", scalar=lambda a, b: a / (math.hypot(a, b) or 1))
+per_square       = op(_per_square, lambda a, b: _less_squares(a, b), lambda a, b: -2 * per_square(a, b) * per_square(b, a), name="per_square", scalar=lambda a, b: a / (math.hypot(a, b) or 1) / (math.hypot(a, b) or 1))
 exp_product      = op(values.exp_product, lambda a, b: _rooted(b, exp_product(0.5 * a, b)), lambda a, b: _rooted(a, exp_product(0.5 * a, b)), name="exp_product")
 sigmoid_diff     = op(values.sigmoid_diff, lambda a, b: sigmoid_diff(a, b) * sigmoid_diff(b, a), lambda a, b: -sigmoid_diff(a, b) * sigmoid_diff(b, a), name="sigmoid_diff")
-logistic_density = op(values.logistic_density, lambda y, x: -y * tanh(0.5 * x), name="logistic_density")
-sech_square      = op(values.sech_square, lambda y, x: -2 * y * tanh(x), name="sech_square")
+logistic_density = op(values.logistic_density, lambda y, x: -y * tanh(0.5 * x), name="logistic_density", scalar=lambda x: _density_of_number(x, 1, 1))
+sech_square      = op(values.sech_square, lambda y, x: -2 * y * tanh(x), name="sech_square", scalar=lambda x: _density_of_number(x, 2, 4))
 gelu_erf_slope   = op(values.gelu_erf_slope, lambda x: _gelu_erf_bend(x), name="gelu_erf_slope")
 gelu_gate_slope  = op(values.gelu_gate_slope, lambda x: _gate_slope_slope(x), name="gelu_gate_slope")
 gelu_gate_root   = op(values.gelu_gate_root, lambda y, x: _gate_root_slope(y, x), name="gelu_gate_root")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 from chainrule.provenance import HERE
@@ -41,3 +41,9 @@ def _is_followed(file: str, module: str) -> bool:
     if file.startswith(HERE) or "site-packages" in file or "dist-packages" in file:
         return not _is_engine(module)
     return not file.startswith(_LIBRARY)
+
+
+def is_followed_file(module: ModuleType) -> bool:
+    """Whether the code of a module is followed."""
+    file = getattr(module, "__file__", None)
+    return file is not None and _is_followed(file, module.__name__)

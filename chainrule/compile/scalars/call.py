@@ -15,9 +15,10 @@ from typing import Any, cast, final
 import numpy as np
 
 from chainrule.compile.guards.guards import Guards
-from chainrule.compile.guards.notes import Notes
-from chainrule.compile.guards.observer import Observer
 from chainrule.compile.guards.random_state import refuse_draws
+from chainrule.compile.guards.reach import reached
+from chainrule.compile.guards.watcher import watcher
+from chainrule.compile.scalars.machine import loops
 from chainrule.compile.scalars.tape import Tape
 from chainrule.errors import TraceError
 from chainrule.replay import noted
@@ -74,7 +75,9 @@ class Variant:
     tape: Tape
     structure: Structure
     read: Guards
-    """What the function read beside Values."""
+    """What the function can read beside Values."""
+    stays: Callable[[], bool]
+    """Whether all of that is certainly as it was: asked by machine code."""
 
     def call(self, leaves: Sequence[Any]) -> Any:
         """The function's value for arguments with these leaves."""
@@ -110,7 +113,7 @@ class Scalars:
                 f"hashable ({cause})"
             ) from cause
         for variant in variants:
-            if variant.read.changed() is None:
+            if variant.stays() or variant.read.changed() is None:
                 return variant.call(leaves), False
         if variants and (change := variants[0].read.changed()) is not None:
             self._retraces.note_change(self._name, *change)
@@ -124,12 +127,11 @@ class Scalars:
             Value(x.data if isinstance(x, Value) else x) if _is_number(x) else x for x in leaves
         ]
         args, kwargs = structure.unflatten(given)
-        notes = Notes(lambda x: False)
-        observer = Observer(notes, [self._f, *[x for x in leaves if not _is_number(x)]])
-        with noted() as chance, observer.following():
+        notes = reached([self._f, *[x for x in leaves if not _is_number(x)]])
+        with noted() as chance:
             found = self._f(*args, **kwargs)
         refuse_draws(chance)
-        guards = observer.finish()
+        guards = notes.finish()
         results, shape = flatten(found)
         for y in results:
             if not isinstance(y, Value):
@@ -149,7 +151,7 @@ class Scalars:
         self._check(tape, numbers, results)
         for factor in _ELSEWHERE:
             self._check_elsewhere(tape, numbers, leaves, structure, factor)
-        return Variant(tape, shape, guards)
+        return Variant(tape, shape, guards, watcher(guards, loops().unchanged, loops().guarded))
 
     def _check_elsewhere(
         self,

@@ -12,6 +12,7 @@ Notation: `x` the numbers by place, `g` their gradients, `a b` places of operand
 # llvmlite has no type annotations.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from chainrule.arrays import kinds
+from chainrule.compile.llvm.guarded import LOOKUP, guarded
 from chainrule.compile.llvm.machine import target
+from chainrule.compile.llvm.watchman import unchanged
 from chainrule.compile.running.native import compiled
 from chainrule.op import Op
 from chainrule.ops import special as special  # its rows belong to the table too
@@ -132,7 +135,37 @@ def _larger(sign: str) -> Callable[[Emitted, Emitted], Emitted]:
     return lambda a, b: a.select(a.b.or_(a.is_(sign, b), a.is_("!=", a)), a, b)
 
 
+def _density(e: Emitted, scale: float) -> Emitted:
+    """scale e / (1 + e)^2."""
+    return scale * e / ((1.0 + e) * (1.0 + e))
+
+
+def _decay(x: Emitted, scale: float) -> Emitted:
+    """e^(-scale |x|)."""
+    return x.call("exp", -scale * x.call("fabs", x))
+
+
+def _size(a: Emitted, b: Any) -> Emitted:
+    """The length of (a, b), 1 where it is 0."""
+    size = a.call("hypot", a, b)
+    return size + (size == 0.0)
+
+
+def _exp_product(a: Emitted, b: Emitted) -> Emitted:
+    """e^(a b), what the product loses by rounding put back."""
+    hi = a * b
+    lo = a.call("fma", a, b, -hi)
+    e = a.call("exp", hi)
+    return hi.select(hi.call("fabs", hi).is_("<", 1e4), e + e * lo, e)
+
+
 _BRANCHING: dict[str, Callable[..., Emitted]] = {
+    "logistic_density": lambda x: _density(_decay(x, 1.0), 1.0),
+    "sech_square": lambda x: _density(_decay(x, 2.0), 4.0),
+    "cos_atan": lambda x: 1.0 / x.call("hypot", x, 1.0),
+    "cos_angle": lambda a, b: a / _size(a, b),
+    "per_square": lambda a, b: a / _size(a, b) / _size(a, b),
+    "exp_product": _exp_product,
     "div": _divide,
     "sigmoid": _sigmoid,
     "relu": _relu,
@@ -267,20 +300,33 @@ def _back(s: _Frame, row: Elementwise, i: Any) -> None:
 
 @final
 class Loops:
-    """The machine code of both loops: `forward` and `backward`, of addresses and two counts."""
+    """The machine code of both loops: `forward` and `backward`, of addresses and two counts; and of
+    the questions whether what a function read is as it was."""
 
     def __init__(self) -> None:
         module = ir.Module("scalars")
         module.triple = llvm.get_process_triple()
         _loop(module, "forward", _ahead)
         _loop(module, "backward", _back)
+        unchanged(module)
+        guarded(module)
         code = compiled(str(module))
+        llvm.add_symbol(LOOKUP, _address_in_python(LOOKUP))
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 6, ctypes.c_int64, ctypes.c_int64)
         self.forward = kind(self._engine.get_function_address("forward"))
         self.backward = kind(self._engine.get_function_address("backward"))
+        # called with the lock of the interpreter, which keeps what they look at as it is
+        asking = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+        self.unchanged = asking(self._engine.get_function_address("unchanged"))
+        asking = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+        self.guarded = asking(self._engine.get_function_address("guarded"))
+
+
+def _address_in_python(name: str) -> int:
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
 @cache
