@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import builtins
-import dis
 import operator
+import sys
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -79,7 +79,7 @@ def _load_attr(f: Frame, i: Any) -> None:
     f.push(value)
 
 
-_ATTR_CALLS = "LOAD_METHOD" not in dis.opmap
+_ATTR_CALLS = sys.version_info >= (3, 12)
 """Whether LOAD_ATTR looks methods up too (from Python 3.12 on)."""
 
 

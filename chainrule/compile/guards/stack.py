@@ -111,13 +111,11 @@ class Frame:
 
     # --- what the observer tells
 
-    def step(self) -> None:
-        """The instruction at `f_lasti` is about to run."""
-        frame, code = self.frame, self.code
-        at = frame.f_lasti
+    def step(self, at: int) -> None:
+        """The instruction at an offset is about to run."""
         self.settle(at)
         self._calls = False
-        i = code.at.get(at)
+        i = self.code.at.get(at)
         if i is None:
             self.stack.clear()
             return
