@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import (
     FunctionType,
@@ -57,9 +58,9 @@ def own_names(x: Any) -> dict[str, Any] | None:
     return found if type(found) is dict else None
 
 
-def _in_classes(cls: type, name: str, found: Found) -> Any:
-    """What the class or one of its bases has under the name; notes where it was looked for."""
-    for base in cls.__mro__:
+def _in_classes(classes: Sequence[type], name: str, found: Found) -> Any:
+    """What the first of the classes that has the name has there; notes where it was looked for."""
+    for base in classes:
         names = names_of(base)
         if names is None:
             value = vars(base).get(name, ABSENT)
@@ -89,8 +90,11 @@ def attribute(x: Any, name: str) -> Found:
             found.value = value
     elif name == "__dict__":
         found.value = own_names(x) or UNKNOWN
+    elif type(x) is super:
+        order = x.__self_class__.__mro__
+        _unbind(_in_classes(order[order.index(x.__thisclass__) + 1 :], name, found), found)
     elif isinstance(x, type):
-        value = _in_classes(x, name, found)
+        value = _in_classes(x.__mro__, name, found)
         _unbind(value, found)
     else:
         _of_object(x, name, found)
@@ -98,7 +102,7 @@ def attribute(x: Any, name: str) -> Found:
 
 
 def _of_object(x: Any, name: str, found: Found) -> None:
-    value = _in_classes(type(x), name, found)
+    value = _in_classes(type(x).__mro__, name, found)
     if isinstance(value, MemberDescriptorType | GetSetDescriptorType) and name != "__dict__":
         found.slot = True
         try:
