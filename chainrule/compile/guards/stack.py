@@ -39,17 +39,31 @@ _OPTIMIZED = 0x1
 """The flag of functions, whose `f_locals` have all variables; those of class bodies have not."""
 _SHAPES = frozenset(("shape", "dtype", "ndim", "size", "itemsize", "nbytes"))
 """Attributes of an array that its class, shape and dtype say."""
+PREFIXED: Any = object()
 
 
 @final
 class Code:
-    """The instructions of a code object by their offset."""
+    """The instructions of a code object by the offset where they begin: with their first prefix.
+
+    What follows a prefix is `PREFIXED`: not every version of Python reports it.
+    """
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
-        found = list(dis.get_instructions(code))
-        self.at = {i.offset: i for i in found}
-        self.following = {a.offset: b.offset for a, b in pairwise(found)}
+        self.at: dict[int, Any] = {}
+        starts: list[tuple[int, int]] = []
+        start: int | None = None
+        for i in dis.get_instructions(code):
+            if start is None:
+                start = i.offset
+            else:
+                self.at[i.offset] = PREFIXED
+            if i.opname != "EXTENDED_ARG":
+                self.at[start] = i
+                starts.append((start, i.offset))
+                start = None
+        self.following = {offset: after for (_, offset), (after, _) in pairwise(starts)}
         self.goes_on = bool(code.co_flags & _GENERATORS)
 
 
@@ -72,7 +86,7 @@ class Derived:
 
 
 _STACK_ONLY = frozenset((
-    "NOP", "RESUME", "CACHE", "MAKE_CELL", "COPY_FREE_VARS", "EXTENDED_ARG", "JUMP_FORWARD",
+    "NOP", "RESUME", "CACHE", "MAKE_CELL", "COPY_FREE_VARS", "JUMP_FORWARD",
     "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_GENERATOR", "LOAD_CLOSURE",
     "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_IF_NONE",
     "POP_JUMP_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE",
@@ -122,9 +136,11 @@ class Frame:
 
     def step(self, at: int) -> None:
         """The instruction at an offset is about to run."""
+        i = self.code.at.get(at)
+        if i is PREFIXED:
+            return
         self.settle(at)
         self._calls = False
-        i = self.code.at.get(at)
         if i is None:
             self.stack.clear()
             return
