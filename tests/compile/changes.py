@@ -794,7 +794,7 @@ def attribute_of_super_alone(wrap: Wrap) -> Any:
         k = 3.0
 
         def scale(self, x: Any) -> Any:
-            return x * super().k + super(S, self).k
+            return x * super().k + super(S, self).k  # noqa: UP008 - tested
 
     s = S()
 
@@ -894,8 +894,8 @@ def imports_in_the_function(wrap: Wrap) -> Any:
     sys.modules["settings_to_import"] = _MODULE
 
     def f(x: Any) -> Any:
-        import settings_to_import as settings  # noqa: PLC0415 - what is tested
-        from settings_to_import import k2  # noqa: PLC0415
+        import settings_to_import as settings
+        from settings_to_import import k2
 
         return x * settings.k1 + k2
 
@@ -949,7 +949,7 @@ def statements_of_many_kinds(wrap: Wrap) -> Any:
         finally:
             x = x * (len(rest) or 1)
         assert x is not None, "never"
-        return x * (s.k if s.name else 0.0) + max(1, *[2, 3], **{}) - s.table[s.name]
+        return x * (s.k if s.name else 0.0) + max(1, *[2, 3]) - s.table[s.name]
 
     def change(i: int) -> None:
         s.k, s.table["abc"] = float(i), 3.0 * i

@@ -105,10 +105,11 @@ def _super(f: Frame, args: list[Any]) -> Any:
 
 def super_of(f: Frame, args: list[Any]) -> Any:
     """What is known of `super(*args)`."""
-    if len(args) != 2 or not isinstance(args[0], type) or not f.known(args[1]):
+    cls, x = args if len(args) == 2 else (UNKNOWN, UNKNOWN)
+    if not isinstance(cls, type) or not f.known(x):
         return f.derived(args)
     try:
-        found = super(*args)
+        found: Any = super(cls, x)
     except TypeError:
         return UNKNOWN
     f.observer.notes.add(found, "super()")

@@ -6,9 +6,9 @@ import sys
 from typing import Any, final
 
 if sys.version_info >= (3, 12):
-    from chainrule.compile.guards.monitoring import reported as reported
+    from chainrule.compile.guards.monitoring import report_to as report_to
 else:
-    from chainrule.compile.guards.settrace import reported as reported
+    from chainrule.compile.guards.settrace import report_to as report_to
 
 _CHEAP = sys.version_info < (3, 12)
 """Whether a trace function is set, and costs little to switch. Later the engine's code runs without

@@ -20,6 +20,10 @@ from chainrule.compile.guards.stack import NULL, Derived, Frame
 from chainrule.node import Variable
 
 
+def _nothing(f: Frame, i: Any) -> None:
+    """A part of a call, which its last instruction stands for."""
+
+
 def _load_const(f: Frame, i: Any) -> None:
     f.push(i.argval)
 
@@ -177,10 +181,6 @@ def _store_global(f: Frame, i: Any) -> None:
     f.observer.notes.write(f.frame.f_globals, i.argval, i.argval)
 
 
-def _kw_names(f: Frame, i: Any) -> None:
-    return
-
-
 def _call(f: Frame, i: Any) -> None:
     if i.opname == "CALL_KW":
         f.pop()
@@ -297,7 +297,7 @@ RULES: dict[str, Any] = {
     "STORE_SUBSCR": _store_item, "DELETE_SUBSCR": _store_item,
     "STORE_GLOBAL": _store_global, "DELETE_GLOBAL": _store_global,
     "MAKE_FUNCTION": _make_function, "PUSH_NULL": _push_null, "POP_TOP": _drop,
-    "KW_NAMES": _kw_names, "PRECALL": _kw_names, "CALL": _call, "CALL_KW": _call,
+    "KW_NAMES": _nothing, "PRECALL": _nothing, "CALL": _call, "CALL_KW": _call,
     "CALL_FUNCTION_EX": _call_spread, "COPY": _copy, "SWAP": _swap, "BUILD_TUPLE": _build_tuple,
     "BUILD_LIST": _build, "BUILD_SET": _build, "BUILD_MAP": _build, "RETURN_VALUE": _drop,
     "IS_OP": _is, "BUILD_CONST_KEY_MAP": _build, "STORE_NAME": _drop,

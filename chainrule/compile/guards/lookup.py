@@ -75,6 +75,12 @@ def _in_classes(classes: Sequence[type], name: str, found: Found) -> Any:
     return ABSENT
 
 
+def _after(x: Any) -> Sequence[type]:
+    """The classes in which a `super()` looks attributes up."""
+    order: Sequence[type] = x.__self_class__.__mro__
+    return order[order.index(x.__thisclass__) + 1 :]
+
+
 _CHANGEABLE = 1 << 9
 """The flag of classes that are made by Python code, whose attributes can be assigned."""
 
@@ -91,8 +97,7 @@ def attribute(x: Any, name: str) -> Found:
     elif name == "__dict__":
         found.value = own_names(x) or UNKNOWN
     elif type(x) is super:
-        order = x.__self_class__.__mro__
-        _unbind(_in_classes(order[order.index(x.__thisclass__) + 1 :], name, found), found)
+        _unbind(_in_classes(_after(x), name, found), found)
     elif isinstance(x, type):
         value = _in_classes(x.__mro__, name, found)
         _unbind(value, found)

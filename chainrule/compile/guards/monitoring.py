@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _monitoring: Any = getattr(sys, "monitoring", None)
 _IDS = (4, 3, 5, 2)
 """Tool ids to try: the first two are nobody's by convention."""
-_EVERYWHERE = ("PY_START", "PY_RESUME", "PY_THROW", "PY_UNWIND", "RAISE", "RERAISE")
-_WHERE_FOLLOWED = ("INSTRUCTION", "PY_RETURN", "PY_YIELD")
+_GLOBAL_EVENTS = ("PY_START", "PY_RESUME", "PY_THROW", "PY_UNWIND", "RAISE", "RERAISE")
+_LOCAL_EVENTS = ("INSTRUCTION", "PY_RETURN", "PY_YIELD")
 _observers: dict[int, Observer] = {}
 """By thread: events come from all threads."""
 _instrumented: set[CodeType] = set()
@@ -36,14 +36,14 @@ _changes = Lock()
 
 
 @contextmanager
-def reported(observer: Observer) -> Generator[None]:
+def report_to(observer: Observer) -> Generator[None]:
     """Within it the observer gets the events of this thread. Raises `TraceError` if other tools
     have taken all ids."""
     thread, tool = get_ident(), _tool()
     with _changes:
         before = _observers.get(thread)
         _observers[thread] = observer
-        _monitoring.set_events(tool, _mask(_EVERYWHERE))
+        _monitoring.set_events(tool, _mask(_GLOBAL_EVENTS))
     try:
         yield
     finally:
@@ -82,7 +82,8 @@ def _claimed() -> int:
             "function cannot be followed: end one of these tools first"
         )
     _monitoring.use_tool_id(tool, __name__)
-    for name in (*_EVERYWHERE, *_WHERE_FOLLOWED):
+    _instrumented.clear()
+    for name in (*_GLOBAL_EVENTS, *_LOCAL_EVENTS):
         _monitoring.register_callback(tool, getattr(_monitoring.events, name), _CALLBACKS[name])
     return tool
 
@@ -103,7 +104,7 @@ def _begin(code: CodeType, offset: int) -> Any:
     if observer is not None:
         if code not in _instrumented:
             _instrumented.add(code)
-            _monitoring.set_local_events(_claimed(), code, _mask(_WHERE_FOLLOWED))
+            _monitoring.set_local_events(_claimed(), code, _mask(_LOCAL_EVENTS))
         observer.begin(frame)
     return None
 

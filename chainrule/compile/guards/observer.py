@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.compile.guards.cells import Cells
-from chainrule.compile.guards.following import reported
+from chainrule.compile.guards.following import report_to
 from chainrule.compile.guards.guards import Guards
 from chainrule.compile.guards.instructions import RULES
 from chainrule.compile.guards.notes import Notes, outer_parts
@@ -38,7 +38,7 @@ class Observer:
         self.rules = RULES
         self.frames: dict[FrameType, Frame] = {}
         self._codes: dict[CodeType, Code] = {}
-        self._lost = False
+        self._events_lost = False
         for root in roots:
             for part in outer_parts(root):
                 notes.add(part, getattr(part, "__name__", type(part).__name__))
@@ -75,12 +75,12 @@ class Observer:
     @contextmanager
     def following(self) -> Generator[None]:
         """Within it what runs in this thread is followed."""
-        with reported(self):
-            self._lost = not self._gets_events()
+        with report_to(self):
+            self._events_lost = not self._gets_events()
             try:
                 yield
             finally:
-                self._lost = self._lost or not self._gets_events()
+                self._events_lost = self._events_lost or not self._gets_events()
         for frame in self.frames.values():
             frame.settle()
         self.frames.clear()
@@ -100,7 +100,7 @@ class Observer:
                 f"a compiled function {self.refusal}: that would happen while it is traced, and "
                 "never again. Do it outside, and give the function what comes of it as an argument"
             )
-        if self._lost:
+        if self._events_lost:
             raise TraceError(
                 "a compiled function could not be followed to its end while it was traced: Python "
                 "stopped reporting its instructions, because a debugger or another tool took over "

@@ -48,7 +48,7 @@ class Tracing:
 
 
 @contextmanager
-def reported(observer: Observer) -> Generator[None]:
+def report_to(observer: Observer) -> Generator[None]:
     """Within it the observer gets the events of this thread. An earlier trace function is set
     again afterwards."""
     before = sys.gettrace()
