@@ -284,7 +284,8 @@ def functions(row: Elementwise, space: dict[str, Any]) -> Sequence[Callable[...,
     }
     free: dict[str, Any] = {label: r.scalar for label, r in rows.items()} | space
     free |= {"value": value_of(row), "new": object.__new__, "ROW": row, "NUMERIC": NUMERIC}
-    free |= {"ieee": ieee, "number": number, "unknown": unknown, "PRODUCT": PRODUCT, "MADE": made}
+    free |= {"__name__": __name__, "ieee": ieee, "number": number, "unknown": unknown}
+    free |= {"PRODUCT": PRODUCT, "MADE": made}
     free |= {"MIXED": Made(mark, singular), "TURNED": Made(mark, singular, turned=True)}
     sums = {"grow": _GROW, "start": _START} if row.label == "add" else {"grow": "", "start": ""}
     blocks = {"blank": _BLANK, "add": _ADD, **sums}

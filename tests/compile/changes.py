@@ -7,12 +7,14 @@ what to do between calls.
 from __future__ import annotations
 
 import collections
+import contextlib
 import contextvars
 import enum
 import functools
 import itertools
 import os
 import random
+import sys
 import threading
 import time
 import types
@@ -783,6 +785,178 @@ def subclass_that_asks_its_base(wrap: Wrap) -> Any:
     return wrap(lambda x: s.scale(x)), change
 
 
+@program
+def attribute_of_super_alone(wrap: Wrap) -> Any:
+    class Base:
+        k = 1.0
+
+    class S(Base):
+        k = 3.0
+
+        def scale(self, x: Any) -> Any:
+            return x * super().k + super(S, self).k  # noqa: UP008 - tested
+
+    s = S()
+
+    def change(i: int) -> None:
+        Base.k = float(i)
+
+    return wrap(lambda x: s.scale(x)), change
+
+
+@program
+def object_out_of_a_property(wrap: Wrap) -> Any:
+    class S:
+        def __init__(self) -> None:
+            self.inner = types.SimpleNamespace(k=1.0)
+
+        @property
+        def settings(self) -> Any:
+            return self.inner
+
+        def __getitem__(self, i: int) -> Any:
+            return self.inner
+
+    s = S()
+
+    def change(i: int) -> None:
+        s.inner.k = float(i)
+
+    return wrap(lambda x: x * s.settings.k + s[0].k), change
+
+
+@program
+def object_in_an_object_that_the_function_makes(wrap: Wrap) -> Any:
+    class Holder:
+        def __init__(self, settings: Any) -> None:
+            self.settings = settings
+
+    s = types.SimpleNamespace(k=1.0)
+
+    def change(i: int) -> None:
+        s.k = float(i)
+
+    return wrap(lambda x: x * Holder(s).settings.k), change
+
+
+@program
+def item_that_a_comparison_chooses(wrap: Wrap) -> Any:
+    ks, n = [1.0, 2.0, 3.0, 4.0], 3
+
+    def change(i: int) -> None:
+        ks[0] = float(i)
+
+    return wrap(lambda x: x * ks[(n == 2) * n]), change
+
+
+@program
+def item_that_a_sort_key_chooses(wrap: Wrap) -> Any:
+    ks = [1.0, 2.0, 3.0]
+
+    def change(i: int) -> None:
+        ks[0] = float(i)
+
+    return wrap(lambda x: x * ks[max(range(3), key=lambda i: -i)]), change
+
+
+@program
+def slices_of_lists(wrap: Wrap) -> Any:
+    ks = [types.SimpleNamespace(k=1.0), types.SimpleNamespace(k=2.0)]
+
+    def change(i: int) -> None:
+        ks[1].k = float(i)
+
+    return wrap(lambda x: x * ks[1:][0].k), change
+
+
+@program
+def names_in_a_class_body(wrap: Wrap) -> Any:
+    k = 1.0
+
+    def f(x: Any) -> Any:
+        class Local:
+            a = k
+            b = SCALE
+
+        return x * Local.a + Local.b
+
+    def change(i: int) -> None:
+        nonlocal k
+        global SCALE
+        k, SCALE = float(i), 2.0 * i
+
+    change(0)
+    return wrap(f), change
+
+
+@program
+def imports_in_the_function(wrap: Wrap) -> Any:
+    sys.modules["settings_to_import"] = _MODULE
+
+    def f(x: Any) -> Any:
+        import settings_to_import as settings
+        from settings_to_import import k2
+
+        return x * settings.k1 + k2
+
+    def change(i: int) -> None:
+        _MODULE.k1, _MODULE.k2 = float(i), 2.0 * i
+
+    change(0)
+    return wrap(f), change
+
+
+@program
+def patterns_of_classes(wrap: Wrap) -> Any:
+    s = types.SimpleNamespace(k=1, more={"b": [2.0]})
+
+    def f(x: Any) -> Any:
+        match s:
+            case types.SimpleNamespace(k=1, more={"b": [b, *_]}):
+                return x * b
+            case types.SimpleNamespace(k=k):
+                return x + k
+
+    def change(i: int) -> None:
+        s.k = i if i != 4 else 1
+
+    return wrap(f), change
+
+
+@program
+def statements_of_many_kinds(wrap: Wrap) -> Any:
+    """After each the stack must be known again: the last item read is an outer object's."""
+    s = types.SimpleNamespace(k=1.0, name="abc", sizes=[[1, 2], [3]], table={"abc": 2.0})
+
+    def pairs() -> Any:
+        yield from enumerate(s.sizes)
+
+    def f(x: Any) -> Any:
+        total = [n + m for n in [1, 2] for m in (3, 4) if n < m]
+        names = {f"{s.name!r:>5}{i}": v for i, v in enumerate(total)}
+        while (n := len(names)) > 3:
+            names.popitem()
+        for i, size in pairs():
+            if 0 < i < 5 and size is not None:
+                continue
+            with contextlib.suppress(KeyError):
+                x = x + s.table["none"]
+        else:
+            x = x + sum(v * 0 for v in total)
+        try:
+            first, *rest = (*total, n)
+            del first
+        finally:
+            x = x * (len(rest) or 1)
+        assert x is not None, "never"
+        return x * (s.k if s.name else 0.0) + max(1, *[2, 3]) - s.table[s.name]
+
+    def change(i: int) -> None:
+        s.k, s.table["abc"] = float(i), 3.0 * i
+
+    return wrap(f), change
+
+
 # --- Programs that are refused ------------------------------------------------------------------
 
 REFUSED: dict[str, Callable[[], Callable[[Any], Any]]] = {}
@@ -870,3 +1044,12 @@ def loop_over_a_generator() -> Any:
 def large_array_that_numpy_reads() -> Any:
     a = np.ones(100_000)
     return lambda x: x * a[::2].sum()
+
+
+@refused
+def trace_function() -> Any:
+    def f(x: Any) -> Any:
+        sys.settrace(None)
+        return x
+
+    return f

@@ -32,9 +32,13 @@ def call(f: Frame, callee: Any, args: list[Any]) -> Any:
         f.observer.learn(function)
     if _runs_python(function):
         _add_defaults(f, function)
-        return UNKNOWN
+        if not isinstance(function, type):  # a class gives another object than its __init__
+            f.begin_call()
+        return f.derived(args)
     if (rule := _ANSWERS.get(id(function))) is not None:
         return rule(f, args)
+    if not f.known(function):
+        f.begin_call()
     deep = f.known(function) and not _is_chainrule(function)
     taken = [*args, *([receiver] if type(callee) is Method else [])]
     for x in taken:
@@ -94,10 +98,31 @@ def _names_of(f: Frame, args: list[Any]) -> Any:
     return names
 
 
+def _super(f: Frame, args: list[Any]) -> Any:
+    """`super()`, which looks attributes up in the classes after its own."""
+    if not args:
+        local, names = f.frame.f_locals, f.frame.f_code.co_varnames
+        args = [local.get("__class__", UNKNOWN), local.get(names[0] if names else "", UNKNOWN)]
+    return super_of(f, args)
+
+
+def super_of(f: Frame, args: list[Any]) -> Any:
+    """What is known of `super(*args)`."""
+    cls, x = args if len(args) == 2 else (UNKNOWN, UNKNOWN)
+    if not isinstance(cls, type) or not f.known(x):
+        return f.derived(args)
+    try:
+        found: Any = super(cls, x)
+    except TypeError:
+        return UNKNOWN
+    f.observer.notes.add(found, "super()")
+    return found
+
+
 _ANSWERS: dict[int, Callable[[Frame, list[Any]], Any]] = {
-    **{id(g): _nothing for g in (isinstance, issubclass, type, id, callable, super, print)},
+    **{id(g): _nothing for g in (isinstance, issubclass, type, id, callable, print)},
     id(getattr): _attribute_of, id(hasattr): _attribute_of,
-    id(vars): _names_of, id(globals): _names_of,
+    id(vars): _names_of, id(globals): _names_of, id(super): _super,
 }  # fmt: skip
 """What is known of functions of Python's, by their address."""
 

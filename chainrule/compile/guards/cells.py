@@ -48,10 +48,13 @@ class Cells:
         mine = {n: cells[n] for n in code.co_freevars if n in cells}
         self._functions.setdefault(code, []).append(mine)
 
-    def of(self, code: CodeType, values: Mapping[str, Any]) -> Mapping[str, CellType]:
-        """The cells of the function that runs `code`, in which the variables have these values."""
+    def of(self, code: CodeType, values: Mapping[str, Any] | None) -> Mapping[str, CellType]:
+        """The cells of the function that runs `code`, in which the variables have these values.
+        None stands for a class body, which runs once it is made."""
         if not code.co_freevars:
             return {}
+        if values is None:
+            return (self._functions.get(code) or [{}])[-1]
         found = self._fitting(code, values)
         if found is None and code not in self._searched:
             self._searched.add(code)

@@ -1,17 +1,23 @@
-"""Which function Python tells of what runs in this thread (`sys.settrace`)."""
+"""How Python reports which instructions run in this thread: a mechanism for each version."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any, final
 
+if sys.version_info >= (3, 12):
+    from chainrule.compile.guards.monitoring import report_to as report_to
+else:
+    from chainrule.compile.guards.settrace import report_to as report_to
+
 _CHEAP = sys.version_info < (3, 12)
-"""Whether it costs little to switch: later interpreters change all code when they are told."""
+"""Whether a trace function is set, and costs little to switch. Later the engine's code runs without
+events anyway."""
 
 
 @final
 class unfollowed:  # noqa: N801 - a context manager, made once for each op
-    """Within it nobody is told: this package's own code runs, thousands of short functions."""
+    """Within it nothing is reported: this package's own code runs, thousands of short functions."""
 
     __slots__ = ("_before",)
 

@@ -7,16 +7,21 @@
 from __future__ import annotations
 
 import builtins
-import dis
 import operator
+import sys
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from chainrule.compile.guards.calls import call
+from chainrule.compile.guards.calls import call, super_of
+from chainrule.compile.guards.cells import content
 from chainrule.compile.guards.lookup import UNKNOWN
 from chainrule.compile.guards.stack import NULL, Derived, Frame
 from chainrule.node import Variable
+
+
+def _nothing(f: Frame, i: Any) -> None:
+    """A part of a call, which its last instruction stands for."""
 
 
 def _load_const(f: Frame, i: Any) -> None:
@@ -31,13 +36,14 @@ def _load_fast(f: Frame, i: Any) -> None:
 
 
 def _store_fast_load_fast(f: Frame, i: Any) -> None:
-    f.pop()
-    f.push(UNKNOWN)
+    stored, loaded = i.argval
+    value = f.pop()
+    f.push(value if stored == loaded else f.frame.f_locals.get(loaded, UNKNOWN))
 
 
 def _load_global(f: Frame, i: Any) -> None:
     names, notes = f.frame.f_globals, f.observer.notes
-    if i.opname == "LOAD_NAME" and i.argval in f.frame.f_locals:
+    if i.opname != "LOAD_GLOBAL" and i.argval in f.frame.f_locals:  # in a class body
         value = f.frame.f_locals[i.argval]
     else:
         notes.entry(names, i.argval, i.argval)
@@ -51,10 +57,20 @@ def _load_global(f: Frame, i: Any) -> None:
 def _load_deref(f: Frame, i: Any) -> None:
     name = i.argval
     value = f.frame.f_locals.get(name, UNKNOWN)
-    if name in f.frame.f_code.co_freevars and value is not UNKNOWN:
-        f.observer.notes.cell(f.cells().get(name), name, value)
-        f.observer.learn(value)
+    if name in f.frame.f_code.co_freevars:
+        cell = f.cells().get(name)
+        if value is UNKNOWN and cell is not None:  # in a class body
+            value = content(cell)
+        if value is not UNKNOWN:
+            f.observer.notes.cell(cell, name, value)
+            f.observer.learn(value)
     f.push(value)
+
+
+def _load_from_class(f: Frame, i: Any) -> None:
+    """A name in a class body: its own, which is on top, or one from outside."""
+    f.pop()
+    (_load_deref if i.opname.endswith("DEREF") else _load_global)(f, i)
 
 
 def _store_deref(f: Frame, i: Any) -> None:
@@ -73,13 +89,25 @@ def _make_function(f: Frame, i: Any) -> None:
 def _load_attr(f: Frame, i: Any) -> None:
     x = f.pop()
     value = f.look_up(x, i.argval)
-    method = i.opname == "LOAD_METHOD" or (_ATTR_CALLS and i.arg & 1)
+    method = i.opname == "LOAD_METHOD" or (_ATTR_CALLS and i.arg & _METHOD)
     if method:
         f.push(NULL)
     f.push(value)
 
 
-_ATTR_CALLS = "LOAD_METHOD" not in dis.opmap
+def _load_super_attr(f: Frame, i: Any) -> None:
+    function, *args = f.take(3)
+    if i.arg & _METHOD:
+        f.push(NULL)
+    if function is super:
+        f.push(f.look_up(super_of(f, args), i.argval))
+    else:
+        f.push(f.derived(args))
+
+
+_METHOD = 1
+"""The bit of an instruction's argument that says that what it looks up is called."""
+_ATTR_CALLS = sys.version_info >= (3, 12)
 """Whether LOAD_ATTR looks methods up too (from Python 3.12 on)."""
 
 
@@ -153,16 +181,11 @@ def _store_global(f: Frame, i: Any) -> None:
     f.observer.notes.write(f.frame.f_globals, i.argval, i.argval)
 
 
-def _kw_names(f: Frame, i: Any) -> None:
-    return
-
-
 def _call(f: Frame, i: Any) -> None:
     if i.opname == "CALL_KW":
         f.pop()
     args = f.take(i.arg)
     first, second = f.take(2)
-    f.begin_call()
     callee = first
     if first is NULL or (not f.known(first) and second is not NULL):
         callee = second
@@ -172,14 +195,37 @@ def _call(f: Frame, i: Any) -> None:
 
 
 def _call_spread(f: Frame, i: Any) -> None:
-    f.begin_call()
     if i.arg & 1:
         f.read_whole(f.pop())
     args = f.pop()
-    callee = f.pop()
-    if f.stack and f.stack[-1] is NULL:
-        f.pop()
+    first, second = f.take(2)  # one of them is NULL: the second from Python 3.13 on
+    callee = first if second is NULL else second
     f.push(call(f, callee, [args]))
+
+
+def _import_name(f: Frame, i: Any) -> None:
+    """The module is loaded here already, so that it is known."""
+    level, names = f.take(2)
+    try:
+        module = __import__(i.argval, f.frame.f_globals, None, names, level)
+    except Exception:  # the instruction itself will raise it
+        module = UNKNOWN
+    f.push(module)
+
+
+def _import_from(f: Frame, i: Any) -> None:
+    f.push(f.look_up(f.stack[-1], i.argval) if f.stack else UNKNOWN)
+
+
+def _match_class(f: Frame, i: Any) -> None:
+    xs = f.take(3)
+    f.read_whole(xs[0], deep=True)
+    f.push(f.derived(xs))
+
+
+def _set_function_attribute(f: Frame, i: Any) -> None:
+    f.take(2)
+    f.push(UNKNOWN)
 
 
 def _copy(f: Frame, i: Any) -> None:
@@ -228,7 +274,7 @@ def _is(f: Frame, i: Any) -> None:
 
 def _build(f: Frame, i: Any) -> None:
     """BUILD_LIST and the like: what goes in stays what it is."""
-    f.take(i.arg * (2 if i.opname == "BUILD_MAP" else 1))
+    f.take(i.arg * (2 if i.opname == "BUILD_MAP" else 1) + (i.opname == "BUILD_CONST_KEY_MAP"))
     f.push(UNKNOWN)
 
 
@@ -251,8 +297,12 @@ RULES: dict[str, Any] = {
     "STORE_SUBSCR": _store_item, "DELETE_SUBSCR": _store_item,
     "STORE_GLOBAL": _store_global, "DELETE_GLOBAL": _store_global,
     "MAKE_FUNCTION": _make_function, "PUSH_NULL": _push_null, "POP_TOP": _drop,
-    "KW_NAMES": _kw_names, "PRECALL": _kw_names, "CALL": _call, "CALL_KW": _call,
+    "KW_NAMES": _nothing, "PRECALL": _nothing, "CALL": _call, "CALL_KW": _call,
     "CALL_FUNCTION_EX": _call_spread, "COPY": _copy, "SWAP": _swap, "BUILD_TUPLE": _build_tuple,
     "BUILD_LIST": _build, "BUILD_SET": _build, "BUILD_MAP": _build, "RETURN_VALUE": _drop,
-    "IS_OP": _is,
+    "IS_OP": _is, "BUILD_CONST_KEY_MAP": _build, "STORE_NAME": _drop,
+    "LOAD_CLASSDEREF": _load_deref, "LOAD_FROM_DICT_OR_DEREF": _load_from_class,
+    "LOAD_FROM_DICT_OR_GLOBALS": _load_from_class, "LOAD_SUPER_ATTR": _load_super_attr,
+    "IMPORT_NAME": _import_name, "IMPORT_FROM": _import_from, "MATCH_CLASS": _match_class,
+    "SET_FUNCTION_ATTRIBUTE": _set_function_attribute,
 }  # fmt: skip

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import (
     FunctionType,
@@ -57,9 +58,9 @@ def own_names(x: Any) -> dict[str, Any] | None:
     return found if type(found) is dict else None
 
 
-def _in_classes(cls: type, name: str, found: Found) -> Any:
-    """What the class or one of its bases has under the name; notes where it was looked for."""
-    for base in cls.__mro__:
+def _in_classes(classes: Sequence[type], name: str, found: Found) -> Any:
+    """What the first of the classes that has the name has there; notes where it was looked for."""
+    for base in classes:
         names = names_of(base)
         if names is None:
             value = vars(base).get(name, ABSENT)
@@ -72,6 +73,12 @@ def _in_classes(cls: type, name: str, found: Found) -> Any:
         if value is not ABSENT:
             return value
     return ABSENT
+
+
+def _after(x: Any) -> Sequence[type]:
+    """The classes in which a `super()` looks attributes up."""
+    order: Sequence[type] = x.__self_class__.__mro__
+    return order[order.index(x.__thisclass__) + 1 :]
 
 
 _CHANGEABLE = 1 << 9
@@ -89,8 +96,10 @@ def attribute(x: Any, name: str) -> Found:
             found.value = value
     elif name == "__dict__":
         found.value = own_names(x) or UNKNOWN
+    elif type(x) is super:
+        _unbind(_in_classes(_after(x), name, found), found)
     elif isinstance(x, type):
-        value = _in_classes(x, name, found)
+        value = _in_classes(x.__mro__, name, found)
         _unbind(value, found)
     else:
         _of_object(x, name, found)
@@ -98,7 +107,7 @@ def attribute(x: Any, name: str) -> Found:
 
 
 def _of_object(x: Any, name: str, found: Found) -> None:
-    value = _in_classes(type(x), name, found)
+    value = _in_classes(type(x).__mro__, name, found)
     if isinstance(value, MemberDescriptorType | GetSetDescriptorType) and name != "__dict__":
         found.slot = True
         try:

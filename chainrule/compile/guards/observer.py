@@ -1,6 +1,6 @@
 """The observer: follows a function, instruction by instruction, while it is traced.
 
-Python tells it of every instruction of the user's code before it runs (`sys.settrace`). The
+Python reports every instruction of the user's code before it runs (see `following.py`). The
 observer keeps a stack beside each frame's own (see `stack.py`), so that it knows which objects an
 instruction is about to read, and notes them. Code of this package's engine, of NumPy and of
 Python's library is not followed: what is handed to it counts as read as a whole.
@@ -8,21 +8,23 @@ Python's library is not followed: what is handed to it counts as read as a whole
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, final
 
 import numpy as np
 
 from chainrule.compile.guards.cells import Cells
-from chainrule.compile.guards.followed import is_followed
+from chainrule.compile.guards.following import report_to
 from chainrule.compile.guards.guards import Guards
 from chainrule.compile.guards.instructions import RULES
 from chainrule.compile.guards.notes import Notes, outer_parts
 from chainrule.compile.guards.stack import Code, Frame
 from chainrule.errors import TraceError
+
+_probe = FunctionType(compile("None", "<probe>", "exec"), {})
+"""A function that is followed, and does nothing."""
 
 
 @final
@@ -34,8 +36,9 @@ class Observer:
         self.refusal: str | None = None
         self.cells = Cells()
         self.rules = RULES
-        self._frames: dict[FrameType, Frame] = {}
+        self.frames: dict[FrameType, Frame] = {}
         self._codes: dict[CodeType, Code] = {}
+        self._events_lost = False
         for root in roots:
             for part in outer_parts(root):
                 notes.add(part, getattr(part, "__name__", type(part).__name__))
@@ -46,53 +49,49 @@ class Observer:
         if self.refusal is None:
             self.refusal = f"{what} at {self.notes.line}"
 
-    # --- what Python calls
+    # --- what the interpreter reports
 
-    def enter(self, frame: FrameType, event: str, arg: Any) -> Callable[..., Any] | None:
+    def begin(self, frame: FrameType) -> None:
         """A frame begins, or goes on after a yield."""
-        if event != "call" or not is_followed(frame.f_code, frame.f_globals):
-            return None
-        frame.f_trace_lines = False
-        frame.f_trace_opcodes = True
-        if frame not in self._frames:
+        if frame not in self.frames:
             code = frame.f_code
             known = self._codes.get(code)
             if known is None:
                 known = self._codes[code] = Code(code)
-            self._frames[frame] = Frame(self, frame, known)
-        return self.follow
+            self.frames[frame] = Frame(self, frame, known)
 
-    def follow(self, frame: FrameType, event: str, arg: Any) -> Callable[..., Any]:
-        """An instruction is about to run, or the frame ends."""
-        mine = self._frames.get(frame)
+    def end(self, frame: FrameType, value: Any) -> None:
+        """A frame returns or yields a value."""
+        mine = self.frames.get(frame)
         if mine is None:
-            return self.follow
-        if event == "opcode":
-            self.notes.at = frame.f_code, frame.f_lasti
-            mine.step()
-        elif event == "exception":
-            mine.interrupted()
-        elif event == "return":
-            mine.settle()
-            above = self._frames.get(frame.f_back) if frame.f_back is not None else None
-            if not mine.code.goes_on:
-                del self._frames[frame]
-                if above is not None:
-                    above.returned(arg)
-        return self.follow
+            return
+        mine.settle()
+        if not mine.code.goes_on:
+            del self.frames[frame]
+            above = self.frames.get(frame.f_back) if frame.f_back is not None else None
+            if above is not None:
+                above.returned(value)
 
     @contextmanager
     def following(self) -> Generator[None]:
-        """Within it what runs in this thread is followed. Who traced before, does so afterwards."""
-        before = sys.gettrace()
-        sys.settrace(self.enter)
-        try:
-            yield
-        finally:
-            sys.settrace(before)
-            for frame in self._frames.values():
-                frame.settle()
-            self._frames.clear()
+        """Within it what runs in this thread is followed."""
+        with report_to(self):
+            self._events_lost = not self._gets_events()
+            try:
+                yield
+            finally:
+                self._events_lost = self._events_lost or not self._gets_events()
+        for frame in self.frames.values():
+            frame.settle()
+        self.frames.clear()
+
+    def _gets_events(self) -> bool:
+        """Whether the interpreter reports the instructions of a function that is followed: no
+        other tool has taken over."""
+        before, self.notes.at = self.notes.at, None
+        _probe()
+        reported, self.notes.at = self.notes.at is not None, before
+        return reported
 
     def finish(self) -> Guards:
         """The guards. Raises `TraceError` where a later call could not do what this one did."""
@@ -100,6 +99,13 @@ class Observer:
             raise TraceError(
                 f"a compiled function {self.refusal}: that would happen while it is traced, and "
                 "never again. Do it outside, and give the function what comes of it as an argument"
+            )
+        if self._events_lost:
+            raise TraceError(
+                "a compiled function could not be followed to its end while it was traced: Python "
+                "stopped reporting its instructions, because a debugger or another tool took over "
+                "(sys.settrace, sys.monitoring), and what it reads would go unnoticed. Start no "
+                "such tool inside it; to debug it, call it without jit"
             )
         return self.notes.finish()
 

@@ -24,6 +24,7 @@ _CHANGING: dict[str, tuple[str, ...]] = {
     "uuid": ("uuid1", "uuid4"),
     "secrets": ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "randbits", "choice"),
     "builtins": ("input", "open"),
+    "sys": ("settrace",),
 }  # fmt: skip
 """Functions that answer differently at every call, by module."""
 

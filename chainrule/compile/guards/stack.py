@@ -35,19 +35,35 @@ if TYPE_CHECKING:
 
 _GENERATORS = 0x20 | 0x80 | 0x200
 """The flags of generators and coroutines, whose frames go on after they have returned."""
+_OPTIMIZED = 0x1
+"""The flag of functions, whose `f_locals` have all variables; those of class bodies have not."""
 _SHAPES = frozenset(("shape", "dtype", "ndim", "size", "itemsize", "nbytes"))
 """Attributes of an array that its class, shape and dtype say."""
+PREFIXED: Any = object()
 
 
 @final
 class Code:
-    """The instructions of a code object by their offset."""
+    """The instructions of a code object by the offset where they begin: with their first prefix.
+
+    What follows a prefix is `PREFIXED`: not every version of Python reports it.
+    """
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
-        found = list(dis.get_instructions(code))
-        self.at = {i.offset: i for i in found}
-        self.following = {a.offset: b.offset for a, b in pairwise(found)}
+        self.at: dict[int, Any] = {}
+        starts: list[tuple[int, int]] = []
+        start: int | None = None
+        for i in dis.get_instructions(code):
+            if start is None:
+                start = i.offset
+            else:
+                self.at[i.offset] = PREFIXED
+            if i.opname != "EXTENDED_ARG":
+                self.at[start] = i
+                starts.append((start, i.offset))
+                start = None
+        self.following = {offset: after for (_, offset), (after, _) in pairwise(starts)}
         self.goes_on = bool(code.co_flags & _GENERATORS)
 
 
@@ -70,13 +86,20 @@ class Derived:
 
 
 _STACK_ONLY = frozenset((
-    "NOP", "RESUME", "CACHE", "MAKE_CELL", "COPY_FREE_VARS", "EXTENDED_ARG", "JUMP_FORWARD",
+    "NOP", "RESUME", "CACHE", "MAKE_CELL", "COPY_FREE_VARS", "JUMP_FORWARD",
     "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_GENERATOR", "LOAD_CLOSURE",
     "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_IF_NONE",
     "POP_JUMP_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE",
     "PUSH_EXC_INFO", "POP_EXCEPT", "RERAISE", "SETUP_ANNOTATIONS", "NOT_TAKEN", "END_FOR",
+    "DELETE_FAST", "DELETE_DEREF", "DELETE_NAME", "RETURN_CONST", "LOAD_LOCALS",
+    "LOAD_ASSERTION_ERROR", "LOAD_BUILD_CLASS", "LOAD_COMMON_CONSTANT",
 ))  # fmt: skip
 """Instructions that look at nothing on the stack."""
+_ONE_RESULT = frozenset((
+    "COMPARE_OP", "BUILD_SLICE", "BUILD_STRING", "BINARY_SLICE", "FORMAT_VALUE", "FORMAT_WITH_SPEC",
+    "CALL_INTRINSIC_2", "SEND", "END_SEND", "PREP_RERAISE_STAR",
+))  # fmt: skip
+"""Instructions that take one value or more and put one in their place."""
 NULL: Any = object()
 """What stands on the stack beside a function that is called without a receiver."""
 
@@ -111,13 +134,13 @@ class Frame:
 
     # --- what the observer tells
 
-    def step(self) -> None:
-        """The instruction at `f_lasti` is about to run."""
-        frame, code = self.frame, self.code
-        at = frame.f_lasti
+    def step(self, at: int) -> None:
+        """The instruction at an offset is about to run."""
+        i = self.code.at.get(at)
+        if i is PREFIXED:
+            return
         self.settle(at)
         self._calls = False
-        i = code.at.get(at)
         if i is None:
             self.stack.clear()
             return
@@ -136,21 +159,31 @@ class Frame:
         i, self._latest = self._latest, None
         if i is None:
             return
-        jumped = self.code.following.get(i.offset) != at
-        effect = dis.stack_effect(i.opcode, i.arg if i.opcode >= dis.HAVE_ARGUMENT else None,
-                                  jump=jumped)  # fmt: skip
+        effect = self._effect(i, at)
         if i.opname in _STACK_ONLY:
             touched = max(0, -effect)
+        elif i.opname in _ONE_RESULT:
+            touched = 1 - effect
         else:
             touched = max(1, -effect)
         taken = self.take(touched)
-        for x in taken:
-            self.read_whole(x)
+        if i.opname not in _STACK_ONLY:
+            for x in taken:
+                self.read_whole(x)
         for _ in range(touched + effect):
             self.push(self.derived(taken))
 
+    def _effect(self, i: Any, at: int) -> int:
+        """By how much instruction i has made the stack longer, `at` being the next one."""
+        jumped = self.code.following.get(i.offset) != at
+        if jumped and i.opname == "FOR_ITER":  # a loop has ended
+            after = self.code.at.get(at)  # Python 3.12 and later skip what clears the stack up
+            return 1 if after is not None and after.opname == "END_FOR" else -1
+        arg = i.arg if i.opcode >= dis.HAVE_ARGUMENT else None
+        return dis.stack_effect(i.opcode, arg, jump=jumped)
+
     def begin_call(self) -> None:
-        """A function that this instruction calls may be followed, too; then it tells its result."""
+        """This instruction calls a function that is followed, too; that reports its result."""
         self._calls = True
 
     def interrupted(self) -> None:
@@ -160,9 +193,14 @@ class Frame:
         self.stack.clear()
 
     def returned(self, value: Any) -> None:
-        """A function that this frame called has returned."""
-        if self.stack and self._calls:
+        """A function that this frame called has returned. Unless it was called by its name, the
+        value is only a part of what the instruction gives: a property's is, a sort key's is not."""
+        if not self.stack or self._latest is not None:
+            return
+        if self._calls:
             self.stack[-1] = value
+        elif not self.known(self.stack[-1]) and self.stack[-1] is not NULL:
+            self.stack[-1] = self.derived([self.stack[-1], value])
 
     # --- what is read
 
@@ -204,7 +242,8 @@ class Frame:
         """The cells of the enclosing functions' variables."""
         if self._cells is None:
             code = self.frame.f_code
-            self._cells = self.observer.cells.of(code, self.frame.f_locals)
+            optimized = code.co_flags & _OPTIMIZED
+            self._cells = self.observer.cells.of(code, self.frame.f_locals if optimized else None)
         return self._cells
 
     def look_up(self, x: Any, name: str) -> Any:

@@ -118,13 +118,35 @@ def holders() -> Holders | None:
 
 
 def _versions() -> bool:
-    """Whether a dictionary's fourth word is another one after each change, of its keys or not."""
+    """Whether a dictionary's fourth word is another one after each change, of its keys or not, and
+    of an attribute of the object that it belongs to."""
     names: dict[str, object] = {"a": object()}
     seen = [word(id(names) + 3 * _WORD)]
     for change in (_replace, _add, _remove, _replace):
         change(names)
         seen.append(word(id(names) + 3 * _WORD))
+    return len(set(seen)) == len(seen) and _versions_of_attributes()
+
+
+def _versions_of_attributes() -> bool:
+    """The same of an object's dictionary. From Python 3.13 on the values of attributes can lie in
+    the object itself, and code that has run often stores them there, past the dictionary."""
+    thing = _Thing()
+    names = thing.__dict__
+    seen = [word(id(names) + 3 * _WORD)]
+    for _ in range(_OFTEN):
+        thing.a = object()
+        seen.append(word(id(names) + 3 * _WORD))
     return len(set(seen)) == len(seen)
+
+
+class _Thing:
+    def __init__(self) -> None:
+        self.a = object()
+
+
+_OFTEN = 200
+"""More runs than an interpreter needs before it replaces an instruction by a faster one."""
 
 
 def _replace(names: dict[str, object]) -> None:
