@@ -804,25 +804,97 @@ def attribute_of_super_alone(wrap: Wrap) -> Any:
     return wrap(lambda x: s.scale(x)), change
 
 
-@program
-def object_out_of_a_property(wrap: Wrap) -> Any:
-    class S:
-        def __init__(self) -> None:
-            self.inner = types.SimpleNamespace(k=1.0)
+@dataclass
+class Outputs:
+    """Gives the same object in each way in which Python calls a method."""
 
-        @property
-        def settings(self) -> Any:
-            return self.inner
+    inner: Any
 
-        def __getitem__(self, i: int) -> Any:
-            return self.inner
+    @property
+    def settings(self) -> Any:
+        return self.inner
 
-    s = S()
+    @functools.cached_property
+    def kept(self) -> Any:
+        return self.inner
 
-    def change(i: int) -> None:
-        s.inner.k = float(i)
+    def method(self) -> Any:
+        return self.inner
 
-    return wrap(lambda x: x * s.settings.k + s[0].k), change
+    @classmethod
+    def made(cls, x: Any) -> Any:
+        return x.inner
+
+    @staticmethod
+    def given(x: Any) -> Any:
+        return x.inner
+
+    def __call__(self) -> Any:
+        return self.inner
+
+    def __getitem__(self, i: int) -> Any:
+        return self.inner
+
+    def __add__(self, other: Any) -> Any:
+        return self.inner
+
+    def __neg__(self) -> Any:
+        return self.inner
+
+    def __enter__(self) -> Any:
+        return self.inner
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+    def __iter__(self) -> Any:
+        yield self.inner
+
+    def __getattr__(self, name: str) -> Any:
+        if name[:2] == "__":
+            raise AttributeError(name)
+        return self.inner
+
+
+def _entered(s: Any) -> Any:
+    with s as inner:
+        return inner
+
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "property": lambda s: s.settings.k,
+    "property_by_getattr": lambda s: getattr(s, "settings").k,  # noqa: B009 - tested
+    "cached_property": lambda s: s.kept.k,
+    "missing_attribute": lambda s: s.no_such_name.k,
+    "method": lambda s: s.method().k,
+    "class_method": lambda s: s.made(s).k,
+    "static_method": lambda s: s.given(s).k,
+    "call": lambda s: s().k,
+    "item": lambda s: s[0].k,
+    "operator": lambda s: (s + 1).k,
+    "sign": lambda s: (-s).k,
+    "context": lambda s: _entered(s).k,
+    "iteration": lambda s: next(x.k for x in s),
+    "unpacking": lambda s: [*s][0].k,  # noqa: RUF015 - tested
+    "map": lambda s: next(map(lambda i: s.inner, [1])).k,  # noqa: C417 - tested
+    "spread_call": lambda s: (lambda *a, **k: s.inner)(*[1], **dict(k=2)).k,  # noqa: C408 - tested
+}
+"""How an object comes out of code that the user wrote, and an attribute of it is read."""
+
+
+def _object_out_of(way: Callable[[Any], Any]) -> Program:
+    def make(wrap: Wrap) -> Any:
+        s = Outputs(types.SimpleNamespace(k=1.0))
+
+        def change(i: int) -> None:
+            s.inner.k = float(i)
+
+        return wrap(lambda x: x * way(s)), change
+
+    return make
+
+
+PROGRAMS |= {f"object_out_of_{name}": _object_out_of(way) for name, way in WAYS.items()}
 
 
 @program

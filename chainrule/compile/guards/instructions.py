@@ -36,9 +36,9 @@ def _load_fast(f: Frame, i: Any) -> None:
 
 
 def _store_fast_load_fast(f: Frame, i: Any) -> None:
-    stored, loaded = i.argval
-    value = f.pop()
-    f.push(value if stored == loaded else f.frame.f_locals.get(loaded, UNKNOWN))
+    f.pop()
+    f.push(UNKNOWN)
+    f.loaded = i.argval[1]
 
 
 def _load_global(f: Frame, i: Any) -> None:
@@ -253,7 +253,7 @@ def _push_null(f: Frame, i: Any) -> None:
 
 def _build_tuple(f: Frame, i: Any) -> None:
     xs = f.take(i.arg)
-    f.push(tuple(xs) if all(map(f.known, xs)) else UNKNOWN)
+    f.push(tuple(xs) if all(map(f.known, xs)) else f.derived(xs))
 
 
 def _binary_op(f: Frame, i: Any) -> None:
@@ -274,8 +274,16 @@ def _is(f: Frame, i: Any) -> None:
 
 def _build(f: Frame, i: Any) -> None:
     """BUILD_LIST and the like: what goes in stays what it is."""
-    f.take(i.arg * (2 if i.opname == "BUILD_MAP" else 1) + (i.opname == "BUILD_CONST_KEY_MAP"))
-    f.push(UNKNOWN)
+    n = i.arg * (2 if i.opname == "BUILD_MAP" else 1) + (i.opname == "BUILD_CONST_KEY_MAP")
+    f.push(f.derived(f.take(n)))
+
+
+def _extend(f: Frame, i: Any) -> None:
+    """LIST_EXTEND and the like: the container lies `i.arg` below what goes in."""
+    x = f.pop()
+    f.read_whole(x)
+    if len(f.stack) >= i.arg:
+        f.stack[-i.arg] = f.derived([f.stack[-i.arg], x])
 
 
 _INTEGERS: dict[str, Callable[[int, int], int]] = {
@@ -300,6 +308,7 @@ RULES: dict[str, Any] = {
     "KW_NAMES": _nothing, "PRECALL": _nothing, "CALL": _call, "CALL_KW": _call,
     "CALL_FUNCTION_EX": _call_spread, "COPY": _copy, "SWAP": _swap, "BUILD_TUPLE": _build_tuple,
     "BUILD_LIST": _build, "BUILD_SET": _build, "BUILD_MAP": _build, "RETURN_VALUE": _drop,
+    "LIST_EXTEND": _extend, "SET_UPDATE": _extend, "DICT_UPDATE": _extend, "DICT_MERGE": _extend,
     "IS_OP": _is, "BUILD_CONST_KEY_MAP": _build, "STORE_NAME": _drop,
     "LOAD_CLASSDEREF": _load_deref, "LOAD_FROM_DICT_OR_DEREF": _load_from_class,
     "LOAD_FROM_DICT_OR_GLOBALS": _load_from_class, "LOAD_SUPER_ATTR": _load_super_attr,

@@ -117,6 +117,8 @@ class Frame:
         self._handed: list[tuple[Any, int]] = []
         self._calls = False
         """Whether the latest instruction is a call, whose result is on top."""
+        self.loaded: str | None = None
+        """The variable whose value is on top once the latest instruction has stored it."""
 
     # --- the stack
 
@@ -156,6 +158,10 @@ class Frame:
             if self.observer.uses(array) == uses:
                 self.observer.notes.contents(array)
         self._handed.clear()
+        if self.loaded is not None:
+            self.take(1)
+            self.push(self.frame.f_locals.get(self.loaded, UNKNOWN))
+            self.loaded = None
         i, self._latest = self._latest, None
         if i is None:
             return
@@ -193,11 +199,11 @@ class Frame:
         self.stack.clear()
 
     def returned(self, value: Any) -> None:
-        """A function that this frame called has returned. Unless it was called by its name, the
-        value is only a part of what the instruction gives: a property's is, a sort key's is not."""
+        """A function that this frame called has returned. Where other code may have called it, the
+        value may be a part of the result: an operator's is, a sort key's is not."""
         if not self.stack or self._latest is not None:
             return
-        if self._calls:
+        if self._calls or type(self.stack[-1]) is Method:  # a property, not a method
             self.stack[-1] = value
         elif not self.known(self.stack[-1]) and self.stack[-1] is not NULL:
             self.stack[-1] = self.derived([self.stack[-1], value])
@@ -250,7 +256,10 @@ class Frame:
         """What is known of `x.name`, which is read."""
         if type(x) is Derived:
             return self.read_parts(x)
-        if not self.known(x) or type(x) is Method:
+        if type(x) is Method:  # an attribute that code has computed, unseen
+            parts = self.derived([x])
+            return self.read_parts(parts) if type(parts) is Derived else UNKNOWN
+        if not self.known(x):
             return UNKNOWN
         notes = self.observer.notes
         if isinstance(x, Variable):
