@@ -39,6 +39,8 @@ _OF_ARRAYS = (
     "chainrule.tensor",
 )
 """Where functions of arrays are written."""
+_CONVERTING = ("chainrule.tensor",)
+"""Where functions are written that read the values of another library's arrays."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ def border(
     name: str | None = None,
     *,
     arrays: bool = True,
+    admits: bool = True,
     renames: bool = True,
     when: When = "failed",
 ) -> Callable[_P, _R]:
@@ -67,18 +70,15 @@ def border(
     answers a wrong name, a wrong number and a wrong kind of argument, of every function. What code
     of the user's raises is left as it is. `when`: where a wrong argument would be noticed only
     later, look at each call, too, before it or after it; functions of arrays are looked at when
-    they have failed, so that others cost nothing.
+    they have failed, so that others cost nothing. `admits`: it computes with arrays, so arrays of
+    other libraries are refused; conversions, and functions that make tensors of arrays, read them.
     """
     public = Public(f, name or f.__name__, arrays, renames)
 
     @wraps(f)
     def bordered(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        for x in args:
-            if x.__class__ not in passing:
-                args, kwargs = _admitted(public.name, args, kwargs)
-                break
-        else:
-            for x in kwargs.values():
+        if admits:
+            for x in (*args, *kwargs.values()) if kwargs else args:
                 if x.__class__ not in passing:
                     args, kwargs = _admitted(public.name, args, kwargs)
                     break
@@ -136,7 +136,8 @@ def public(f: Any, module: str) -> Any:
         return f
     arrays = f.__module__.startswith(_OF_ARRAYS)
     when: When = "failed" if arrays else "before"
-    shown = border(f, arrays=arrays, renames=arrays, when=when)
+    admits = arrays and not f.__module__.startswith(_CONVERTING)
+    shown = border(f, arrays=arrays, admits=admits, renames=arrays, when=when)
     shown.__module__ = module
     return shown
 
@@ -157,11 +158,12 @@ def _guard_class(cls: Any) -> None:
         if name == "__init__":
             if f.__code__.co_filename != "<string>":  # else a dataclass has made it
                 when: When = "failed" if arrays else "after"
-                shown = border(f, cls.__name__, arrays=arrays, when=when)
+                shown = border(f, cls.__name__, arrays=arrays, admits=False, when=when)
                 setattr(cls, name, shown)
         elif not name.startswith("_") and name not in _HOT:
-            renames = arrays and name != "backward"  # which speaks of all ops
-            setattr(cls, name, border(f, arrays=arrays, renames=renames))
+            # `backward` speaks of all ops, and makes tensors of the gradients it is given
+            own = arrays and name != "backward"
+            setattr(cls, name, border(f, arrays=arrays, admits=own, renames=own))
 
 
 def _check(public: Public, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
