@@ -15,6 +15,8 @@ from types import CodeType
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 from weakref import WeakSet
 
+from numpy.linalg import LinAlgError
+
 from chainrule.arguments import faults
 from chainrule.arrays import admit, named, passing
 from chainrule.errors import (
@@ -196,13 +198,17 @@ def misuse(
     except DtypeError as error:
         return type(cause)(*error.args) if ours else error
     if isinstance(cause, ChainruleError):
-        graph = isinstance(cause, GradientError | NonFiniteError | TraceError)
-        return None if graph or named or not public.renames else _renamed(cause, name)
+        mere = not public.renames and _head(cause)  # it names what it speaks of
+        return None if named or mere or isinstance(cause, _OF_VALUES) else _renamed(cause, name)
     plain = [k for k, x in given.items() if _lacks(x, getattr(cause, "obj", given))]
     if isinstance(cause, AttributeError) and plain:
         said = f"{name} takes tensors and arrays, not {describe(cause.obj)} as {plain[0]}"
         return DtypeError(f"{said}: use tensor(...)")
     return explain(name, [x for k, x in given.items() if k != "self"], cause)
+
+
+_OF_VALUES = (GradientError, NonFiniteError, TraceError, LinAlgError)
+"""Errors of graphs and of numbers: they name the op, as in compiled code."""
 
 
 def _names(cause: ChainruleError, name: str) -> bool:
@@ -239,10 +245,15 @@ _PYTHON = ("<frozen", functools.__file__.removesuffix("functools.py"))
 
 def _renamed(cause: ChainruleError, name: str) -> ChainruleError:
     """An error of a function that another, called `name`, has called: under that one's name."""
-    head, _, rest = str(cause).partition(": ")
     error = copy(cause)
-    error.args = (f"{name}: {rest if head.isidentifier() and rest else cause}",)
+    error.args = (f"{name}: {str(cause).removeprefix(_head(cause))}",)
     return error
+
+
+def _head(cause: ChainruleError) -> str:
+    """The name that the error begins with, and its colon."""
+    head, colon, rest = str(cause).partition(": ")
+    return head + colon if head.isidentifier() and rest else ""
 
 
 def _unbound(

@@ -232,6 +232,7 @@ OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
         for name in ("subtract", "multiply", "divide")
     },
     "cr.negative": _call(cr.tensor(X)),
+    "cr.sign": _call(cr.tensor(X)),
     "special.expit": _call(cr.tensor(X)),
     "cr.first_bad": _one(lambda: cr.sum(_leaf() * 2)),
     "cr.saved_bytes": _one(lambda: cr.sum(_leaf() * 2)),
@@ -391,7 +392,7 @@ def _users(error: BaseException, wrong: Wrong) -> bool:
     while at is not None:
         depth += at.tb_frame.f_code.co_filename == __file__ and at.tb_frame.f_code.co_name[0] == "_"
         at = at.tb_next
-    ours = depth > 1 and wrong.of.name in ("while_loop", "tree_map", "scan")
+    ours = depth and wrong.of.name in ("while_loop", "tree_map", "scan")
     endless = (wrong.of.name, wrong.what) in ENDLESS and isinstance(error, TimeoutError)
     return ours or endless or str(error).startswith(f"{wrong.of.name}.__init__() ")
 

@@ -181,9 +181,9 @@ def test_nobody_reads_source_by_another_way():
 
 def test_a_changed_file_is_read_again_and_a_deleted_one_remembered(tmp_path: Path):
     path = tmp_path / "f.py"
-    path.write_text("a = 1\n")
+    path.write_text("a = 1\n", encoding="utf-8")
     assert source_text.source_line(str(path), 1) == "a = 1"
-    path.write_text("a = 1 + 1\n")
+    path.write_text("a = 1 + 1\n", encoding="utf-8")
     assert source_text.source_line(str(path), 1) == "a = 1 + 1"
     path.unlink()
     assert source_text.source_line(str(path), 1) == "a = 1 + 1"
