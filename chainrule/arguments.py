@@ -269,16 +269,19 @@ def _either(parts: Sequence[str]) -> str:
 
 def faults(
     f: Callable[..., Any], given: Mapping[str, Any], *, arrays: bool
-) -> Iterator[tuple[str, str]]:
-    """Each argument that is not of its declared kind: its name, and the sentence about it."""
+) -> Iterator[tuple[str, str, bool]]:
+    """Each argument that is not of its declared kind: its name, the sentence about it, and whether
+    it is a word that is none of those that there are."""
     declared = kinds(f, arrays=arrays)
     parameters = signature(f).parameters
     for name, x in given.items():
         kind, p = declared[name], parameters[name]
         for each in _each(p, x):
             if each is not p.default and not fits(each, kind):
-                said = f"{name} must be {words(kind)}, not {describe(each)}{_advice(each)}"
-                yield name, _refusal(each, kind) or said
+                word = isinstance(each, str) and get_origin(kind) is Literal
+                is_not = repr(each) if word else f"{describe(each)}{_advice(each)}"
+                said = f"{name} must be {words(kind)}, not {is_not}"
+                yield name, _refusal(each, kind) or said, word
                 break
 
 

@@ -21,6 +21,7 @@ from chainrule.arguments import faults
 from chainrule.arrays import admit, named, passing
 from chainrule.errors import (
     ChainruleError,
+    ConfigError,
     DtypeError,
     GradientError,
     NonFiniteError,
@@ -177,7 +178,7 @@ def _check(public: Public, args: Sequence[Any], kwargs: Mapping[str, Any]) -> No
         raise DtypeError(_unbound(f, name, args, kwargs)) from None
     fault = next(faults(f, given, arrays=public.arrays), None)
     if fault is not None:
-        raise DtypeError(f"{name}: {fault[1]}{_instead(name, fault[0], given)}")
+        raise (ConfigError if fault[2] else DtypeError)(f"{name}: {fault[1]}{_instead(name, fault[0], given)}")
 
 
 def misuse(
@@ -195,11 +196,11 @@ def misuse(
         return None
     try:
         _check(public, args, kwargs)
-    except DtypeError as error:
+    except ChainruleError as error:
         return type(cause)(*error.args) if ours else error
     if isinstance(cause, ChainruleError):
-        mere = not public.renames and _head(cause)  # it names what it speaks of
-        return None if named or mere or isinstance(cause, _OF_VALUES) else _renamed(cause, name)
+        full = not public.renames and (public.arrays or _head(cause))  # it names what it is about
+        return None if named or full or isinstance(cause, _OF_VALUES) else _renamed(cause, name)
     plain = [k for k, x in given.items() if _lacks(x, getattr(cause, "obj", given))]
     if isinstance(cause, AttributeError) and plain:
         said = f"{name} takes tensors and arrays, not {describe(cause.obj)} as {plain[0]}"

@@ -409,7 +409,7 @@ def complaint(wrong: Wrong) -> str | None:
         with within(2):
             wrong.of.f(*wrong.args, **wrong.kwargs)
     except cr.ChainruleError as error:
-        said = str(error)
+        raised, said = error, str(error)
     except BaseException as error:
         return None if _users(error, wrong) else f"{type(error).__name__}: {error}"
     else:
@@ -417,4 +417,5 @@ def complaint(wrong: Wrong) -> str | None:
     private = [word for word in PRIVATE if word in said]
     if private:
         return f"speaks of {private[0]}: {said}"
-    return None if wrong.of.name.strip("_") in said else f"does not name the function: {said}"
+    named = wrong.of.name.strip("_") in said or _users(raised, wrong)
+    return None if named else f"does not name the function: {said}"
