@@ -178,7 +178,9 @@ def _check(public: Public, args: Sequence[Any], kwargs: Mapping[str, Any]) -> No
         raise DtypeError(_unbound(f, name, args, kwargs)) from None
     fault = next(faults(f, given, arrays=public.arrays), None)
     if fault is not None:
-        raise (ConfigError if fault[2] else DtypeError)(f"{name}: {fault[1]}{_instead(name, fault[0], given)}")
+        argument, said, is_word = fault
+        kind = ConfigError if is_word else DtypeError
+        raise kind(f"{name}: {said}{_instead(name, argument, given)}")
 
 
 def misuse(

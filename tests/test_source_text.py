@@ -215,7 +215,8 @@ def test_the_class_of_several_of_one_name():
 @pytest.mark.parametrize("f", [lambda: 1, source_text.definition, source_text.definition.__code__])
 def test_functions_and_code(f: Callable[..., Any]):
     text = source_text.definition_text(f)
-    assert text and text.splitlines()[0] in Path(getattr(f, "__code__", f).co_filename).read_text("utf-8")
+    file = Path(getattr(f, "__code__", f).co_filename)
+    assert text and text.splitlines()[0] in file.read_text("utf-8")
 
 
 def test_a_cell_has_its_number(monkeypatch: pytest.MonkeyPatch):
