@@ -16,7 +16,8 @@ from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import numpy as np
 
-from chainrule.errors import describe, explain
+from chainrule.arrays import admit, admit_dtype
+from chainrule.errors import ChainruleError, describe, explain
 
 Kind = Any
 """An annotation: a class, a union, a generic alias, or `Array`."""
@@ -116,6 +117,9 @@ def _holds(x: Any, origin: Any, elements: Sequence[Kind]) -> bool:
         return True
     if origin is tuple and not isinstance(x, tuple | list):
         return False
+    if origin is tuple and elements[1:] != (...,):  # each element has a kind of its own
+        x = cast("Sequence[Any]", x)
+        return len(x) == len(elements) and all(map(fits, x, elements))
     if not isinstance(x, Collection):
         return isinstance(x, Iterable) and not issubclass(origin, Sequence)
     return not elements or all(fits(each, elements[0]) for each in cast("Iterable[Any]", x))
@@ -148,10 +152,15 @@ def _is_bool(x: Any) -> bool:
 def _is_dtype(x: Any) -> bool:
     if x is None or isinstance(x, int | float | complex | list | tuple | dict | np.ndarray):
         return False
+    return _names_dtype(x) and np.dtype(x).kind not in "OSUMm"
+
+
+def _names_dtype(x: Any) -> bool:
     try:
-        return np.dtype(x).kind not in "OSUMm"
+        np.dtype(x)
     except Exception:
         return False
+    return True
 
 
 def _has_numbers(x: Any) -> bool:
@@ -260,16 +269,33 @@ def _either(parts: Sequence[str]) -> str:
 
 def faults(
     f: Callable[..., Any], given: Mapping[str, Any], *, arrays: bool
-) -> Iterator[tuple[str, str]]:
-    """Each argument that is not of its declared kind: its name, and the sentence about it."""
+) -> Iterator[tuple[str, str, bool]]:
+    """Each argument that is not of its declared kind: its name, the sentence about it, and whether
+    it is a word that is none of those that there are."""
     declared = kinds(f, arrays=arrays)
     parameters = signature(f).parameters
     for name, x in given.items():
         kind, p = declared[name], parameters[name]
         for each in _each(p, x):
             if each is not p.default and not fits(each, kind):
-                yield name, f"{name} must be {words(kind)}, not {describe(each)}{_advice(each)}"
+                word = isinstance(each, str) and get_origin(kind) is Literal
+                is_not = repr(each) if word else f"{describe(each)}{_advice(each)}"
+                said = f"{name} must be {words(kind)}, not {is_not}"
+                yield name, _refusal(each, kind) or said, word
                 break
+
+
+def _refusal(x: Any, kind: Kind) -> str:
+    """What the border for arrays says of a dtype or of an array that tensors do not have."""
+    meant = get_args(kind) or (kind,)
+    try:
+        if Dtype in meant and _names_dtype(x):
+            admit_dtype(x)
+        elif Array in meant:
+            admit(x)
+    except ChainruleError as error:
+        return str(error)
+    return ""
 
 
 def _each(p: Parameter, x: Any) -> Iterable[Any]:

@@ -61,6 +61,8 @@ _CLASSES: dict[type, tuple[str, str]] = {
     np.matrix: ("its * and ** are matrix products", "np.asarray(x), and @ for a matrix product"),
 }
 """Of subclasses that are known: why they are refused, what to write."""
+_DEEPEST = 64
+"""As many axes as an array of NumPy's can have."""
 _HELD = "; a tensor holds numbers or bools, of up to 64 bits a part: write"
 _UNKNOWN = "its own arithmetic would be lost", "np.asarray(x) for the plain numbers"
 _DTYPES: dict[str, tuple[str, str]] = {
@@ -122,12 +124,13 @@ def _reason(dtype: Dtype) -> tuple[str, str]:
 # --- Arrays --------------------------------------------------------------------------------------
 
 
-def admit(x: Any) -> Any:
+def admit(x: Any, depth: int = 0) -> Any:
     """`x` as chainrule computes with it, where it is an array; all else as it is.
 
     An array of NumPy's own class and of native byte order is returned itself. Another byte order is
     converted; subclasses that change no meaning (np.memmap) become views of NumPy's own class;
-    objects that only hold an array give that array. Lists and tuples are looked through.
+    objects that only hold an array give that array. Lists and tuples are looked through; `x` is in
+    `depth` of them.
 
     Raises `DtypeError` for dtypes that tensors do not have, for subclasses that change the meaning
     of an array (masked arrays, np.matrix), and `ForeignArrayError` for arrays of other libraries.
@@ -138,7 +141,7 @@ def admit(x: Any) -> Any:
     if kind in passing or kind in kinds:
         return x
     if kind is list or kind is tuple:
-        return _same_or(x, admit)
+        return _same_or(x, admit, depth)
     if isinstance(x, np.ndarray):
         return admit(_plain(cast(Array, x)))
     if isinstance(x, np.generic):
@@ -149,10 +152,10 @@ def admit(x: Any) -> Any:
     return read(x) if role == "holder" else x
 
 
-def admit_values(x: Any) -> Any:
+def admit_values(x: Any, depth: int = 0) -> Any:
     """`x` as a new tensor copies it: as `admit`, but arrays of other libraries pass."""
     if x.__class__ is list or x.__class__ is tuple:
-        return _same_or(x, admit_values)
+        return _same_or(x, admit_values, depth)
     return admit(x) if _is_numpys(x) else x
 
 
@@ -256,9 +259,14 @@ def _plain(x: Array) -> Array:
     raise DtypeError(f"{_named(x)}: {reason}; write {advice}")
 
 
-def _same_or(x: Any, admitted: Callable[[Any], Any]) -> Any:
+def _same_or(x: Any, admitted: Callable[[Any, int], Any], depth: int) -> Any:
     """The list or tuple `x` with its parts admitted; itself, if they are what they were."""
-    parts = [admitted(part) for part in x]
+    if depth == _DEEPEST:
+        raise DtypeError(
+            f"lists in more than {depth} lists: an array has no more axes than that; write them as "
+            "flat lists, and be sure that none holds itself"
+        )
+    parts = [admitted(part, depth + 1) for part in x]
     if all(map(is_, x, parts)):
         return x
     return parts if x.__class__ is list else tuple(parts)

@@ -15,10 +15,13 @@ from types import CodeType
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 from weakref import WeakSet
 
+from numpy.linalg import LinAlgError
+
 from chainrule.arguments import faults
 from chainrule.arrays import admit, named, passing
 from chainrule.errors import (
     ChainruleError,
+    ConfigError,
     DtypeError,
     GradientError,
     NonFiniteError,
@@ -39,6 +42,8 @@ _OF_ARRAYS = (
     "chainrule.tensor",
 )
 """Where functions of arrays are written."""
+_CONVERTING = ("chainrule.tensor",)
+"""Where functions are written that read the values of another library's arrays."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ def border(
     name: str | None = None,
     *,
     arrays: bool = True,
+    admits: bool = True,
     renames: bool = True,
     when: When = "failed",
 ) -> Callable[_P, _R]:
@@ -67,18 +73,15 @@ def border(
     answers a wrong name, a wrong number and a wrong kind of argument, of every function. What code
     of the user's raises is left as it is. `when`: where a wrong argument would be noticed only
     later, look at each call, too, before it or after it; functions of arrays are looked at when
-    they have failed, so that others cost nothing.
+    they have failed, so that others cost nothing. `admits`: it computes with arrays, so arrays of
+    other libraries are refused; conversions, and functions that make tensors of arrays, read them.
     """
     public = Public(f, name or f.__name__, arrays, renames)
 
     @wraps(f)
     def bordered(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        for x in args:
-            if x.__class__ not in passing:
-                args, kwargs = _admitted(public.name, args, kwargs)
-                break
-        else:
-            for x in kwargs.values():
+        if admits:
+            for x in (*args, *kwargs.values()) if kwargs else args:
                 if x.__class__ not in passing:
                     args, kwargs = _admitted(public.name, args, kwargs)
                     break
@@ -136,7 +139,8 @@ def public(f: Any, module: str) -> Any:
         return f
     arrays = f.__module__.startswith(_OF_ARRAYS)
     when: When = "failed" if arrays else "before"
-    shown = border(f, arrays=arrays, renames=arrays, when=when)
+    admits = arrays and not f.__module__.startswith(_CONVERTING)
+    shown = border(f, arrays=arrays, admits=admits, renames=arrays, when=when)
     shown.__module__ = module
     return shown
 
@@ -157,11 +161,12 @@ def _guard_class(cls: Any) -> None:
         if name == "__init__":
             if f.__code__.co_filename != "<string>":  # else a dataclass has made it
                 when: When = "failed" if arrays else "after"
-                shown = border(f, cls.__name__, arrays=arrays, when=when)
+                shown = border(f, cls.__name__, arrays=arrays, admits=False, when=when)
                 setattr(cls, name, shown)
         elif not name.startswith("_") and name not in _HOT:
-            renames = arrays and name != "backward"  # which speaks of all ops
-            setattr(cls, name, border(f, arrays=arrays, renames=renames))
+            # `backward` speaks of all ops, and makes tensors of the gradients it is given
+            own = arrays and name != "backward"
+            setattr(cls, name, border(f, arrays=arrays, admits=own, renames=own))
 
 
 def _check(public: Public, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -173,7 +178,9 @@ def _check(public: Public, args: Sequence[Any], kwargs: Mapping[str, Any]) -> No
         raise DtypeError(_unbound(f, name, args, kwargs)) from None
     fault = next(faults(f, given, arrays=public.arrays), None)
     if fault is not None:
-        raise DtypeError(f"{name}: {fault[1]}{_instead(name, fault[0], given)}")
+        argument, said, is_word = fault
+        kind = ConfigError if is_word else DtypeError
+        raise kind(f"{name}: {said}{_instead(name, argument, given)}")
 
 
 def misuse(
@@ -191,16 +198,20 @@ def misuse(
         return None
     try:
         _check(public, args, kwargs)
-    except DtypeError as error:
+    except ChainruleError as error:
         return type(cause)(*error.args) if ours else error
     if isinstance(cause, ChainruleError):
-        graph = isinstance(cause, GradientError | NonFiniteError | TraceError)
-        return None if graph or named or not public.renames else _renamed(cause, name)
+        full = not public.renames and (public.arrays or _head(cause))  # it names what it is about
+        return None if named or full or isinstance(cause, _OF_VALUES) else _renamed(cause, name)
     plain = [k for k, x in given.items() if _lacks(x, getattr(cause, "obj", given))]
     if isinstance(cause, AttributeError) and plain:
         said = f"{name} takes tensors and arrays, not {describe(cause.obj)} as {plain[0]}"
         return DtypeError(f"{said}: use tensor(...)")
     return explain(name, [x for k, x in given.items() if k != "self"], cause)
+
+
+_OF_VALUES = (GradientError, NonFiniteError, TraceError, LinAlgError)
+"""Errors of graphs and of numbers: they name the op, as in compiled code."""
 
 
 def _names(cause: ChainruleError, name: str) -> bool:
@@ -237,10 +248,15 @@ _PYTHON = ("<frozen", functools.__file__.removesuffix("functools.py"))
 
 def _renamed(cause: ChainruleError, name: str) -> ChainruleError:
     """An error of a function that another, called `name`, has called: under that one's name."""
-    head, _, rest = str(cause).partition(": ")
     error = copy(cause)
-    error.args = (f"{name}: {rest if head.isidentifier() and rest else cause}",)
+    error.args = (f"{name}: {str(cause).removeprefix(_head(cause))}",)
     return error
+
+
+def _head(cause: ChainruleError) -> str:
+    """The name that the error begins with, and its colon."""
+    head, colon, rest = str(cause).partition(": ")
+    return head + colon if head.isidentifier() and rest else ""
 
 
 def _unbound(

@@ -175,7 +175,10 @@ class Tensor(Variable, metaclass=_Shown):
         if new is not None and not isinstance(cast(object, new), Tensor):
             new = asarray(new, self.dtype)
         if new is not None and new.shape != self.shape:
-            raise ShapeError(f"grad: the gradient of {self.shape} cannot have shape {new.shape}")
+            raise ShapeError(
+                f"grad: the gradient of {self.shape} cannot have shape {new.shape}; "
+                "it is a tensor or None"
+            )
         if new is not None and not self.requires_grad:
             raise GradientError("grad: this tensor does not require a gradient")
         if graph.tracers:

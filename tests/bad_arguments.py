@@ -232,6 +232,7 @@ OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
         for name in ("subtract", "multiply", "divide")
     },
     "cr.negative": _call(cr.tensor(X)),
+    "cr.sign": _call(cr.tensor(X)),
     "special.expit": _call(cr.tensor(X)),
     "cr.first_bad": _one(lambda: cr.sum(_leaf() * 2)),
     "cr.saved_bytes": _one(lambda: cr.sum(_leaf() * 2)),
@@ -391,7 +392,7 @@ def _users(error: BaseException, wrong: Wrong) -> bool:
     while at is not None:
         depth += at.tb_frame.f_code.co_filename == __file__ and at.tb_frame.f_code.co_name[0] == "_"
         at = at.tb_next
-    ours = depth > 1 and wrong.of.name in ("while_loop", "tree_map", "scan")
+    ours = depth and wrong.of.name in ("while_loop", "tree_map", "scan")
     endless = (wrong.of.name, wrong.what) in ENDLESS and isinstance(error, TimeoutError)
     return ours or endless or str(error).startswith(f"{wrong.of.name}.__init__() ")
 
@@ -408,7 +409,7 @@ def complaint(wrong: Wrong) -> str | None:
         with within(2):
             wrong.of.f(*wrong.args, **wrong.kwargs)
     except cr.ChainruleError as error:
-        said = str(error)
+        raised, said = error, str(error)
     except BaseException as error:
         return None if _users(error, wrong) else f"{type(error).__name__}: {error}"
     else:
@@ -416,4 +417,5 @@ def complaint(wrong: Wrong) -> str | None:
     private = [word for word in PRIVATE if word in said]
     if private:
         return f"speaks of {private[0]}: {said}"
-    return None if wrong.of.name.strip("_") in said else f"does not name the function: {said}"
+    named = wrong.of.name.strip("_") in said or _users(raised, wrong)
+    return None if named else f"does not name the function: {said}"

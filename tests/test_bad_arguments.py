@@ -8,6 +8,7 @@ A selection of calls, drawn the same in each run; `make sweep` makes them all.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from bad_arguments import (
 
 import chainrule as cr
 from chainrule import nn
+from chainrule.arguments import fits
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SHARE = 12
@@ -99,6 +101,13 @@ SAID: dict[str, tuple[Any, list[str]]] = {
     "an optimizer": (lambda: cr.optim.SGD(cr.ones(2, requires_grad=True), 0.1), ["SGD", "[p]"]),
     "no function": (lambda: cr.grad(T), ["grad", "f must be a function"]),
 }  # fmt: skip
+
+
+def test_a_tuple_has_a_kind_for_each_place():
+    assert fits([("a", 1.5)], Sequence[tuple[str, Any]])
+    assert not fits([("a", 1.5)], Sequence[tuple[str, int]])
+    assert not fits([("a",)], Sequence[tuple[str, Any]])
+    assert fits((1, 2, 3), tuple[int, ...]) and not fits((1, "a"), tuple[int, ...])
 
 
 @pytest.mark.parametrize("what", SAID)

@@ -9,6 +9,7 @@ import pickle
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,13 @@ BUILTIN = {
 }
 
 
+def _quoted_line(sentence: str) -> list[str]:
+    """The lines of this file that the sentence names, as they are quoted below it."""
+    text = Path(__file__).read_text(encoding="utf-8").splitlines()
+    numbers = re.findall(rf"{re.escape(__file__)}:(\d+)", sentence)
+    return [f"{__file__}:{n}:  {text[int(n) - 1].strip()}" for n in numbers]
+
+
 @pytest.mark.parametrize(("make", "kind", "says"), ALL)
 def test_mistake(make: Callable[[], Any], kind: type[Exception], says: list[str]):
     with pytest.raises(kind) as caught:
@@ -196,7 +204,9 @@ def test_mistake(make: Callable[[], Any], kind: type[Exception], says: list[str]
     message = str(caught.value)
     missing = [part for part in says if part not in message]
     assert not missing, f"{missing} is not in: {message}"
-    assert len(message) < 700 and "\n" not in message
+    assert len(message) < 700
+    sentence, *below = message.split("\n")
+    assert not below or below == [f"    {place}" for place in _quoted_line(sentence)], message
     assert isinstance(caught.value, cr.ChainruleError) and isinstance(caught.value, BUILTIN[kind])  # type: ignore[index]
 
 

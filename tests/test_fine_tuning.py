@@ -155,7 +155,7 @@ def test_modules_show_what_users_may_call(space: Any):
 
 
 @pytest.mark.parametrize(
-    "x", [cr.Tensor, cr.ones(2), nn.Linear(3, 2)], ids=["class", "tensor", "layer"]
+    "x", [cr.Tensor, cr.ones((2, 2)), nn.Linear(3, 2)], ids=["class", "tensor", "layer"]
 )
 def test_classes_and_objects_show_what_users_may_call(x: Any):
     names = dir(x)

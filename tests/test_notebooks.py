@@ -119,8 +119,8 @@ def test_a_picture_is_a_string_and_a_picture(tmp_path: Path):
     assert shown["image/svg+xml"] == picture and picture in shown["text/html"]
     assert "a graph of 4 nodes" in shown["text/plain"] and "<svg" not in shown["text/plain"]
     path = tmp_path / "y.svg"
-    path.write_text(picture)
-    assert path.read_text() == picture == picture + ""
+    path.write_text(picture, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == picture == picture + ""
     assert isinstance(picture, str) and ET.fromstring(picture).tag.endswith("svg")
 
 

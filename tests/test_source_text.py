@@ -181,9 +181,9 @@ def test_nobody_reads_source_by_another_way():
 
 def test_a_changed_file_is_read_again_and_a_deleted_one_remembered(tmp_path: Path):
     path = tmp_path / "f.py"
-    path.write_text("a = 1\n")
+    path.write_text("a = 1\n", encoding="utf-8")
     assert source_text.source_line(str(path), 1) == "a = 1"
-    path.write_text("a = 1 + 1\n")
+    path.write_text("a = 1 + 1\n", encoding="utf-8")
     assert source_text.source_line(str(path), 1) == "a = 1 + 1"
     path.unlink()
     assert source_text.source_line(str(path), 1) == "a = 1 + 1"
@@ -215,7 +215,8 @@ def test_the_class_of_several_of_one_name():
 @pytest.mark.parametrize("f", [lambda: 1, source_text.definition, source_text.definition.__code__])
 def test_functions_and_code(f: Callable[..., Any]):
     text = source_text.definition_text(f)
-    assert text and text.splitlines()[0] in Path(getattr(f, "__code__", f).co_filename).read_text()
+    file = Path(getattr(f, "__code__", f).co_filename)
+    assert text and text.splitlines()[0] in file.read_text("utf-8")
 
 
 def test_a_cell_has_its_number(monkeypatch: pytest.MonkeyPatch):

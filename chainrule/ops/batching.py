@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from chainrule.arrays import admit_dtype
 from chainrule.dtypes import INEXACT
 from chainrule.graph import apply
 from chainrule.op import Alias, Detach, Need, Op, Spec
@@ -86,8 +87,8 @@ def no_examples(shape: Any, dtype: Any, xs: Sequence[Any]) -> Any:
     those of one example. No op runs: a convolution of no groups, say, is no convolution."""
     if isinstance(dtype, tuple):
         pairs = zip(shape, cast("Sequence[Any]", dtype), strict=True)
-        return tuple([apply(NoExamples(s, d), *xs) for s, d in pairs])
-    return apply(NoExamples(shape, dtype), *xs)
+        return tuple([apply(NoExamples(s, admit_dtype(d)), *xs) for s, d in pairs])
+    return apply(NoExamples(shape, admit_dtype(dtype)), *xs)
 
 
 def one_by_one(op: Op, xs: Sequence[Any], batched: Batched, size: int) -> Any:

@@ -242,7 +242,8 @@ def _power_slope(a: Any, b: Any) -> Any:
     slope = b * a ** (less + (b == 0))
     if lost.__class__ in (int, float) and lost == 0:
         return slope
-    return slope * _known(1 + lost * log(abs(a) + (a == 0)))
+    rest = _known(1 + lost * log(abs(a) + (a == 0)))
+    return slope * rest ** (rest - rest == 0)  # 1 where it is not finite: nothing was lost there
 
 
 def _known(x: Any) -> Any:

@@ -215,7 +215,7 @@ ZERO = {
     "matmul": (lambda w: (X * 0.0) @ w, "matmul", "whose other argument is 0 everywhere"),
     "clip below": (lambda w: (X @ w).clip(50, 60), "at_least", "beyond the lower bound"),
     "clip above": (lambda w: (X @ w).clip(None, -60), "at_most", "beyond the upper bound"),
-    "sigmoid": (lambda w: (X @ w + 1e3).sigmoid(), "sigmoid", "(float32 (1, 2): 1 everywhere)"),
+    "sigmoid": (lambda w: (X @ w + 1e3).sigmoid(), "sigmoid", "is saturated"),
     "tanh": (lambda w: (X @ w + 1e3).tanh(), "tanh", "is saturated"),
     "floor": (lambda w: cr.floor(X @ w), "floor", "constant in pieces"),
     "maximum": (lambda w: cr.maximum(X @ w, 100.0), "maximum", "never chose this argument"),

@@ -56,6 +56,7 @@ def case(fn: Any, f: Callable[..., Any], *args: Any) -> Case:
 
 REDUCTIONS = [np.sum, np.prod, np.mean, np.var, np.std, np.max, np.min, np.ptp, np.median]
 REDUCTIONS += [np.nansum]
+CHOOSING = (np.maximum, np.minimum, np.fmax, np.fmin, np.logaddexp2)
 REAL = [fn for fn in REDUCE if fn not in (np.logical_and, np.logical_or)]
 FOURIER = [np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft, np.fft.hfft, np.fft.ihfft]
 FOURIER_N = [np.fft.fftn, np.fft.ifftn, np.fft.rfftn, np.fft.irfftn]
@@ -220,12 +221,12 @@ CASES = [
     case(np.matmul, lambda a, b: np.matmul(a, b), T, N),
     case(np.vecdot, lambda a, b: np.vecdot(a, b), Z, Z * 1j + 2),
     *[case(f, lambda a, b, f=f: f(a, b), *args) for f, *args in NEWER_ARGUMENTS],
-    *[case(f, lambda a, b, f=f: f(a, b), M, M[::-1]) for f in (np.fmax, np.fmin, np.logaddexp2)],
+    *[case(f, lambda a, b, f=f: f(a, b), M, M[::-1]) for f in CHOOSING],
     *[case(f, lambda a, b, f=f: f(a, b), M, M[::-1] + 0.11) for f in (np.fmod, np.divmod)],
     case(np.float_power, lambda a, b: np.float_power(a, b), POSITIVE, W),
     case(np.heaviside, lambda a: np.heaviside(a, 0.5), M),
     *[case(f, lambda a, f=f: f(a), M) for f in (np.deg2rad, np.radians, np.rad2deg, np.degrees)],
-    *[case(f, lambda a, f=f: f(a), M) for f in (np.fabs, np.modf)],
+    *[case(f, lambda a, f=f: f(a), M) for f in (np.fabs, np.modf, np.sign)],
     case(np.conjugate, lambda a: np.conjugate(a), Z),
     *[case("reduce", lambda x, f=f: f.reduce(x), M) for f in REAL],
     *[case("reduce", lambda x, f=f: f.reduce(x, axis=1, keepdims=True), M) for f in REAL],

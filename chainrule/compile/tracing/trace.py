@@ -18,6 +18,7 @@ from weakref import ref
 
 import numpy as np
 
+from chainrule.arrays import native
 from chainrule.compile.guards.following import unfollowed
 from chainrule.compile.guards.notes import Notes
 from chainrule.compile.tracing.lift import GradSlot, Lift, Number
@@ -101,7 +102,7 @@ class Tracer:
         notes = self.notes
         if notes is None or x.__class__ is not np.ndarray or not notes.is_array(x):
             return x
-        if not (x.flags.aligned and x.dtype.isnative and x.dtype.kind in "biufc"):
+        if not (x.flags.aligned and x.dtype in native and x.dtype.kind in "biufc"):
             return x
         tensor = notes.op_takes(x)
         if tensor is None:
