@@ -148,7 +148,8 @@ def special(kind: Any) -> Any:
 def test_special_values_are_those_of_numpy(kind: Any):
     """Products are left out: whether theirs overflow depends on how NumPy's loop rounds them."""
     z = special(kind)
-    names = [n for n in rows_of(Z, W) if n not in ("mul", "strong_mul", "pow", "square")]
+    products = {"mul", "strong_mul", "pow", "square", "one_minus_square", "sech_square"}
+    names = [n for n in rows_of(Z, W) if n not in products]
 
     def every(z: Any, a: Any, b: Any) -> list[Any]:
         return [rows[n](a, b) if n in TWO else rows[n](z) for n in names]
