@@ -69,10 +69,11 @@ WHOLE: list[Callable[[], Any]] = [
     lambda: cr.unique_values(X),
     lambda: cr.searchsorted(np.sort(V), X),
     lambda: cr.one_hot(LABELS, 6),
-    *[lambda f=f: f(C) for f in (cr.real, cr.imag, cr.conj)],
+    *[lambda f=f: f(C) for f in (cr.real, cr.imag, cr.conj, cr.sign)],
 ]
 
 OTHERS: list[Callable[[], Any]] = [
+    lambda: cr.special.expit(X),
     lambda: cr.matmul(W, W),
     lambda: cr.matmul(apart(3), X),
     lambda: cr.matmul(X, W),

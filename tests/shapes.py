@@ -11,7 +11,8 @@ a full stop. Its grammar, which CONTRIBUTING explains:
     item        "..."                              any sizes; all such runs broadcast together
               | "*" run                            any sizes, under a name, exactly
               | size                               a number, a name or arithmetic
-              | parameter ":" item                 the size of the axis (axes) that it names
+              | parameter ["or" number] ":" item   the size of the axis (axes) that it names;
+                                                   the number stands for its default, None
 
 Names bind from left to right; a parameter (of a method: an attribute, too) stands for its value.
 A name ending in `_i` has a value for each member of a sequence: `sum(n_i)`. Conditions,
@@ -56,6 +57,7 @@ class Item:
     kind: str
     text: str
     inner: Item | None = None
+    default: int | None = None
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,8 @@ def _item(text: str) -> Item:
         return Item(text, text)
     if text.startswith("*"):
         return Item("run", text[1:])
-    if found := re.fullmatch(r"(\w+): (.+)", text):
-        return Item("axis", found[1], _item(found[2]))
+    if found := re.fullmatch(r"(\w+)(?: or (-?\d+))?: (.+)", text):
+        return Item("axis", found[1], _item(found[3]), int(found[2]) if found[2] else None)
     return Item("size", text)
 
 
@@ -220,6 +222,7 @@ def _named_axes(item: Item, shape: tuple[int, ...], sizes: Sizes) -> set[int]:
     """Compare the sizes of the axes that a parameter names; where these are."""
     assert item.inner is not None
     axis, inner = sizes.parameters[item.text], item.inner
+    axis = item.default if axis is None else axis
     if axis is None:
         places = tuple(range(len(shape)))
         sizes.agree(f"_{item.text}_count", len(shape))

@@ -107,6 +107,7 @@ DTYPES: dict[str, Mistake] = {
     "astype": (lambda: leaf().astype("blah"), cr.DtypeError, ["astype", "'blah'"]),
     "a mode where a value belongs": (lambda: cr.pad(leaf(), [(0, 0), (1, 1)], "edge"), cr.DtypeError, ["write mode='edge'"]),  # type: ignore[arg-type]
     "float indices": (lambda: cr.take(leaf(), cr.ones(2)), cr.DtypeError, ["take", "must be integers", "float32"]),
+    "one_hot of -1": (lambda: cr.one_hot([2], -1), cr.ConfigError, ["one_hot", "-1", "max"]),
     "one_hot": (lambda: cr.one_hot(cr.ones(3), 3), cr.DtypeError, ["one_hot", "integers"]),
     "a float as a key": (lambda: leaf()[1.5], cr.DtypeError, ["integers or bools"]),
     "a word as a key": (lambda: leaf()["a"], cr.DtypeError, ["integers or bools"]),

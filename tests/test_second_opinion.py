@@ -57,12 +57,41 @@ Q, K, U = apart(2, 3, 5), apart(2, 3, 5, salt=1), apart(2, 3, 6, salt=2)
 
 # --- The elementwise table -----------------------------------------------------------------------
 
+
+def _slope(f: Any) -> Any:
+    """PyTorch's derivative of its elementwise `f`, to be differentiated again."""
+    return lambda x: torch.autograd.grad(f(x).sum(), x, create_graph=True)[0]
+
+
+def _gelu_gate(x: Any) -> Any:
+    return torch.sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3))
+
+
 OTHER_NAMES: dict[str, Any] = {
-    "silu": F.silu,
-    "softplus": F.softplus,
+    **{name: getattr(F, name) for name in ["silu", "softplus", "mish", "softsign", "tanhshrink"]},
+    "logistic_loss": lambda a, b: F.softplus(a) - a * b,
     "gelu_erf": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "gelu_gate": lambda x: torch.sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)),
+    "gelu_gate": _gelu_gate,
+    "gelu_gate_root": lambda x: torch.sqrt(_gelu_gate(x) * _gelu_gate(-x)),
+    "one_minus_square": lambda x: 1 - x * x,
+    "cos_atan": lambda x: torch.cos(torch.atan(x)),
+    "cos_angle": lambda a, b: a / torch.hypot(a, b),
+    "per_square": lambda a, b: a / (a * a + b * b),
+    "exp_product": lambda a, b: torch.exp(a * b),
+    "sigmoid_diff": lambda a, b: torch.sigmoid(a - b),
+    "logistic_density": _slope(torch.sigmoid),
+    "sech_square": _slope(torch.tanh),
+    "sech": lambda x: 1 / torch.cosh(x),
+    "gelu_erf_slope": _slope(F.gelu),
+    "gelu_tanh_slope": _slope(lambda x: F.gelu(x, approximate="tanh")),
+    "gelu_gate_slope": _slope(_gelu_gate),
+    "silu_slope": _slope(F.silu),
+    "mish_slope": _slope(F.mish),
+    "logit_slope": _slope(torch.logit),
+    "erfinv_slope": _slope(torch.erfinv),
+    "ndtri_slope": _slope(torch.special.ndtri),
+    "entr_slope": _slope(torch.special.entr),
     "cbrt": lambda x: torch.sign(x) * torch.abs(x) ** (1 / 3),
     "exp_diff": lambda a, b: torch.exp(a - b),
     "strong_mul": torch.mul,
@@ -326,7 +355,7 @@ LAYERS = [
         apart(4),
         apart(4, salt=1),
     ),
-    case("rms_norm", cr.rms_norm, lambda x, w: F.rms_norm(x, (4,), w, 1e-5), X, apart(4)),
+    case("rms_norm", cr.rms_norm, lambda x, w: F.rms_norm(x, (4,), w), X, apart(4)),
     *[
         case(
             f"attention {note}",

@@ -53,9 +53,9 @@ def cross_entropy(
 ) -> Any:
     """-log softmax(logits) at the target, along `axis` of size C, by default the last.
 
-    Shapes: (*s, axis: C), (*s), weight (C) -> () if reduction != "none";
-        (*s, axis: C), (*s, axis: C), weight (C) -> () if reduction != "none";
-        (*s, axis: C), weight (C) -> (*s).
+    Shapes: (*s, axis or -1: C), (*s), weight (C) -> () if reduction != "none";
+        (*s, axis or -1: C), (*s, axis or -1: C), weight (C) -> () if reduction != "none";
+        (*s, axis or -1: C), weight (C) -> (*s).
     `target`: class indices (integers; the shape of `logits` without `axis`), or probabilities
     (floats; the shape of `logits`). Positions whose index is `ignore_index` give loss 0 and do not
     count in the mean. With label smoothing s the target is (1 - s) target + s / C. What a class

@@ -65,15 +65,24 @@ def ordered(fn: Any) -> Any:
 _maximum, _minimum = ordered(np.maximum), ordered(np.minimum)
 
 
+def _one_more(x: Any) -> Any:
+    """1 + x; of an imaginary part of -0.0 the sign stays, which says on which side of a cut it is."""
+    if not np.iscomplexobj(x):
+        return 1 + x
+    y = np.array(x)
+    y.real += 1
+    return y
+
+
 @rounded_once
 def _one_minus_square(x: Any) -> Any:
-    return (1 - x) * (1 + x)
+    return _one_more(-x) * _one_more(x)
 
 
 @rounded_once
 def _cos_atan(x: Any) -> Any:
     if np.iscomplexobj(x):
-        return 1 / np.sqrt(1 + x * x)
+        return 1 / np.sqrt(_one_more(x * x))
     return 1 / np.hypot(x, np.ones((), np.result_type(x)))
 
 

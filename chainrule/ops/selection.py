@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.dtypes import alike, float64, weakly
-from chainrule.errors import DtypeError, ShapeError, TraceError, describe
+from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError, describe
 from chainrule.graph import Variable, apply, value_of
 from chainrule.op import Need, Spec
 from chainrule.ops import elementwise as ew
@@ -436,6 +436,11 @@ def one_hot(indices: Any, classes: int, *, dtype: Any = np.float32) -> Any:
 
     Shapes: (*s) -> (*s, classes).
     """
+    if classes < 0:
+        raise ConfigError(
+            f"one_hot: there cannot be {classes} classes; where -1 stands for what the indices "
+            "need, as in PyTorch, say int(max(indices)) + 1"
+        )
     indices = _integers("one_hot", indices)
     rows = reshape(indices, (*indices.shape, 1)) == np.arange(classes)
     return rows.astype(dtype)

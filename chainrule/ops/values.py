@@ -192,7 +192,10 @@ def logistic_density(x: Any) -> Any:
 def sech_square(x: Any) -> Any:
     """1 / cosh(x)^2 = 4 e / (1 + e)^2 with e = e^(-2 |x|), the slope of tanh; of complex x too."""
     if x.dtype.kind == "c":
-        return _density(np.exp(np.where(x.real < 0, 2 * x, -2 * x)), 4)
+        e = np.where(x.real < 0, x, -x)
+        e.real *= 2  # by parts: twice a complex infinity is NaN
+        e.imag *= 2
+        return _density(np.exp(e), 4)
     return _density(_decay(x, 2), 4)
 
 

@@ -148,7 +148,8 @@ def special(kind: Any) -> Any:
 def test_special_values_are_those_of_numpy(kind: Any):
     """Products are left out: whether theirs overflow depends on how NumPy's loop rounds them."""
     z = special(kind)
-    names = [n for n in rows_of(Z, W) if n not in ("mul", "strong_mul", "pow", "square")]
+    products = {"mul", "strong_mul", "pow", "square", "one_minus_square", "sech_square"}
+    names = [n for n in rows_of(Z, W) if n not in products]
 
     def every(z: Any, a: Any, b: Any) -> list[Any]:
         return [rows[n](a, b) if n in TWO else rows[n](z) for n in names]
@@ -306,7 +307,7 @@ def test_what_has_no_rule_runs_in_its_eager_form_and_is_right():
     def f(z: Any, w: Any) -> list[Any]:
         a = z + 4 * cr.eye(4)
         return [cr.linalg.solve(a, w), cr.linalg.inv(a) * 2j, cr.linalg.det(a), cr.prod(z, axis=0),
-                cr.maximum(z, w)]  # fmt: skip
+                cr.cumulative_prod(w, axis=1)]  # fmt: skip
 
     args = [cr.asarray(SQUARE), cr.asarray(SQUARE.T.copy())]
     compiled = cr.jit(f)
@@ -321,7 +322,7 @@ def test_python_numbers_and_dtypes_promote_as_in_eager_mode():
 
     def f(half: Any, single: Any, double: Any) -> list[Any]:
         return [half * 1j, single * 1j, single + 2, single * double, double + 1j, 1j * single[0],
-                single * np.float32(2), cr.maximum(single, 1j)]  # fmt: skip
+                single * np.float32(2), cr.pow(single, 1j)]  # fmt: skip
 
     args = (half, single, double)
     for got, want in zip(cr.jit(f)(*args), f(*args), strict=True):

@@ -59,17 +59,6 @@ def angle_of(z: Pair) -> Num:
     return atan2(z.im, z.re)
 
 
-def sign_of(z: Pair) -> Pair:
-    """z / |z|; NumPy's of infinities: along the axis on which the only one is, else NaN."""
-    x, y = z.re, z.im
-    size, one = abs_of(z), one_of(z.re)
-    both = isinf(x) & isinf(y)
-    re = both.where(NAN, isinf(x).where(copysign(one, x), 0.0))
-    im = both.where(NAN, isinf(x).where(0.0, copysign(one, y)))
-    zero, far = same(size, 0.0), isinf(size)
-    return Pair(far.where(re, zero.where(0.0, x / size)), far.where(im, zero.where(0.0, y / size)))
-
-
 def _scaled(z: Pair) -> tuple[Pair, Num]:
     """z times 4^k, and 2^k, such that a square of a part neither overflows nor vanishes."""
     info = np.finfo(z.re.dtype)
@@ -242,7 +231,7 @@ def _atanh(z: Pair) -> Pair:
 
 
 FUNCTIONS: dict[str, Callable[[Pair], Any]] = {
-    "abs": abs_of, "angle": angle_of, "sign": sign_of, "sqrt": sqrt_of, "exp": exp_of,
+    "abs": abs_of, "angle": angle_of, "sqrt": sqrt_of, "exp": exp_of,
     "expm1": _expm1, "exp2": lambda z: exp_of(z * math.log(2)), "log": log_of,
     "log2": _times(log_of, 1 / math.log(2)), "log10": _times(log_of, 1 / math.log(10)),
     "log1p": _log1p, "sinh": _sinh, "cosh": _cosh, "tanh": _tanh, "sin": _round(_sinh),

@@ -70,6 +70,9 @@ class Num:
     def __sub__(self, other: Num | float) -> Num:
         return self.m.op(ew.sub, self, other)
 
+    def __rsub__(self, other: float) -> Num:
+        return self.m.op(ew.sub, other, self)
+
     def __mul__(self, other: Num | float) -> Num:
         return self.m.op(ew.mul, self, other)
 
