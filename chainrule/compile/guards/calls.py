@@ -12,6 +12,7 @@ from typing import Any
 
 from chainrule.compile.guards.followed import is_followed
 from chainrule.compile.guards.lookup import UNKNOWN, own_names
+from chainrule.compile.guards.notes import is_layer
 from chainrule.compile.guards.random_state import never_the_same
 from chainrule.compile.guards.stack import Frame, Method
 
@@ -91,6 +92,9 @@ def _names_of(f: Frame, args: list[Any]) -> Any:
         notes.add(names, "globals()")
         return names
     x = args[0]
+    if f.known(x) and is_layer(x):
+        notes.public_contents(x)
+        return f.derived(args)
     names = vars(x) if isinstance(x, ModuleType) else own_names(x) if f.known(x) else None
     if names is None or not notes.is_outer(x):
         return f.derived(args)

@@ -248,7 +248,7 @@ class Notes:
             part = names[name]
             self.contents(part)
             for layer in part if isinstance(part, list | tuple) else [part]:
-                if not isinstance(layer, Variable) and _is_layer(layer):
+                if not isinstance(layer, Variable) and is_layer(layer):
                     self.public_contents(layer)
 
     def answer(self, ask: Callable[[], Any], value: Any, name: str) -> None:
@@ -361,7 +361,8 @@ def _is_ours(x: Any) -> bool:
     return any(c.__module__.startswith("chainrule.") for c in type(x).__mro__[:-1])
 
 
-def _is_layer(x: Any) -> bool:
+def is_layer(x: Any) -> bool:
+    """Whether x is a `Module`, whose private attributes are its own."""
     return any(c.__module__ == "chainrule.nn.module" for c in type(x).__mro__[:-1])
 
 
