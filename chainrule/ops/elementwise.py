@@ -69,7 +69,7 @@ def _one_more(x: Any) -> Any:
     """1 + x; of an imaginary part of -0.0 the sign stays, which says on which side of a cut it is."""
     if not np.iscomplexobj(x):
         return 1 + x
-    y = np.array(x)
+    y: Any = np.array(x)
     y.real += 1
     return y
 

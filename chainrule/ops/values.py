@@ -18,7 +18,7 @@ import importlib
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -159,7 +159,7 @@ def _decay(x: Any, rate: float = 1.0) -> Any:
 
 def _complex_decay(x: Any, rate: float = 1.0) -> Any:
     """e^(-rate x), or e^(rate x) where that is the smaller one."""
-    e = np.where(x.real < 0, x, -x)
+    e = cast(Any, np.where(x.real < 0, x, -x))
     e.real *= rate  # by parts: a number times a complex infinity is NaN
     e.imag *= rate
     return np.exp(e)
