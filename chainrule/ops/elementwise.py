@@ -69,7 +69,7 @@ def _one_more(x: Any) -> Any:
     """1 + x; of an imaginary part of -0.0 the sign stays, which says on which side of a cut it is."""
     if not np.iscomplexobj(x):
         return 1 + x
-    y = np.array(x)
+    y: Any = np.array(x)
     y.real += 1
     return y
 
@@ -168,7 +168,7 @@ relu      = op(lambda x: _maximum(x, 0), lambda y: y > 0, name="relu", scalar=la
 sigmoid   = op(values.sigmoid, lambda x: logistic_density(x), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x)))
 silu      = op(values.silu, lambda x: silu_slope(x), name="silu")
 mish      = op(values.mish, lambda x: mish_slope(x), name="mish")
-softsign  = op(rounded_once(lambda x: x / (1 + np.abs(x))), lambda x: square(1 / (1 + abs(x))), name="softsign")
+softsign  = op(values.softsign, lambda x: square(1 / (1 + abs(x))), name="softsign")
 tanhshrink = op(values.tanhshrink, lambda x: square(tanh(x)), name="tanhshrink")
 softplus  = op(_softplus, lambda x: sigmoid(x), name="softplus")
 logistic_loss = op(values.logistic_loss, lambda a, b: (1 - b) * sigmoid(a) - b * sigmoid(-a), lambda a: -a, name="logistic_loss")

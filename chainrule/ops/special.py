@@ -63,6 +63,7 @@ def _both_zero(a: Any, b: Any) -> Any:
 @rounded_once
 def _erfinv_slope(x: Any) -> Any:
     """sqrt(pi) / 2 exp(y^2), y = erfinv(x): far out that is erfcx(y) / erfc(y), erfc(y) = 1 - x."""
+    check_real("erfinv_slope", x)
     a = np.abs(x)
     y = _scipy("erfinv")(a)
     far = np.where(a == 1, math.inf, _scipy("erfcx")(y) / (1 - a))
@@ -72,6 +73,7 @@ def _erfinv_slope(x: Any) -> Any:
 @rounded_once
 def _ndtri_slope(x: Any) -> Any:
     """sqrt(2 pi) exp(y^2 / 2), y = ndtri(x), in the same way."""
+    check_real("ndtri_slope", x)
     below = np.minimum(x, 1 - x)
     y = math.sqrt(math.pi / 2) * _scipy("erfcx")(np.abs(_scipy("ndtri")(x)) / SQRT_2) / below
     return np.where(below == 0, y.dtype.type(math.inf), y)

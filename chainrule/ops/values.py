@@ -18,11 +18,11 @@ import importlib
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from chainrule.dtypes import NARROW, float64, rounded_once
+from chainrule.dtypes import NARROW, check_real, float64, rounded_once
 
 ROOT_HALF = math.sqrt(0.5)
 INV_ROOT_2_PI = 1 / math.sqrt(2 * math.pi)
@@ -36,6 +36,8 @@ GATE_END = 30.0
 """Beyond it the gate of GELU's tanh form is 0 or 1, and its slope 0, in every dtype."""
 _FAR = 1e3
 """Beyond it e^-x is 0."""
+_COMPLEX = {"sigmoid", "logistic_density", "sech_square", "exp_product"}
+"""Functions here that take complex numbers; the others read |x| or an order and refuse them."""
 _BLOCK = 1 << 14
 """Elements of which several passes stay in the processor's cache."""
 
@@ -58,6 +60,8 @@ def floating(fn: Fn) -> Fn:
 
 def _alike(fn: Fn, xs: Sequence[Any]) -> Any:
     dtype = np.result_type(*xs)
+    if fn.__name__ not in _COMPLEX:
+        check_real(fn.__name__, *xs)
     if dtype.kind in "biu":
         dtype = float64
     arrays = [np.asarray(x, dtype) for x in xs]
@@ -153,6 +157,14 @@ def _decay(x: Any, rate: float = 1.0) -> Any:
     return np.exp(e, out=e)
 
 
+def _complex_decay(x: Any, rate: float = 1.0) -> Any:
+    """e^(-rate x), or e^(rate x) where that is the smaller one."""
+    e = cast(Any, np.where(x.real < 0, x, -x))
+    e.real *= rate  # by parts: a number times a complex infinity is NaN
+    e.imag *= rate
+    return np.exp(e)
+
+
 def _from_left(x: Any, m: Any) -> Any:
     """m where x is negative, elsewhere 1 - m."""
     right = (x >= 0).astype(x.dtype)
@@ -164,7 +176,10 @@ def _from_left(x: Any, m: Any) -> Any:
 
 @floating
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + e^-x)."""
+    """1 / (1 + e^-x); of complex x too."""
+    if x.dtype.kind == "c":
+        e = _complex_decay(x)
+        return np.where(x.real < 0, e, 1) / (1 + e)
     e = _decay(x)
     y = np.maximum(e, x >= 0)
     e += 1
@@ -184,18 +199,15 @@ def _density(e: Any, scale: float = 1) -> Any:
 
 @floating
 def logistic_density(x: Any) -> Any:
-    """e^-|x| / (1 + e^-|x|)^2, the slope of the sigmoid."""
-    return _density(_decay(x))
+    """e^-|x| / (1 + e^-|x|)^2, the slope of the sigmoid; of complex x too."""
+    return _density(_complex_decay(x) if x.dtype.kind == "c" else _decay(x))
 
 
 @floating
 def sech_square(x: Any) -> Any:
     """1 / cosh(x)^2 = 4 e / (1 + e)^2 with e = e^(-2 |x|), the slope of tanh; of complex x too."""
     if x.dtype.kind == "c":
-        e = np.where(x.real < 0, x, -x)
-        e.real *= 2  # by parts: twice a complex infinity is NaN
-        e.imag *= 2
-        return _density(np.exp(e), 4)
+        return _density(_complex_decay(x, 2), 4)
     return _density(_decay(x, 2), 4)
 
 
@@ -433,6 +445,12 @@ def entr_slope(x: Any) -> Any:
     more = (hi - 1) + (lo + rest * x)
     near = np.abs(more) < 0.5
     return -np.where(near, np.log1p(np.where(near, more, 0)), np.log(x) + 1)
+
+
+@floating
+def softsign(x: Any) -> Any:
+    """x / (1 + |x|)."""
+    return x / (1 + np.abs(x))
 
 
 @floating

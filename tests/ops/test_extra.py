@@ -16,7 +16,7 @@ X = cr.tensor(np.arange(12.0).reshape(3, 4))
 LABELS = cr.tensor(np.array([0, 1, 7]))
 
 REFUSED: list[tuple[Any, str]] = [
-    (lambda: special.multigammaln(X, 0), "from 1, not 0"),
+    (lambda: special.multigammaln(X, 0), "from 1 to 10000, not 0"),
     (lambda: activations.glu(X[:, :3]), "odd size"),
     (lambda: losses.l1_loss(X, X[0]), "shapes"),
     (lambda: losses.huber_loss(X, X, delta=-1.0), "positive, not -1.0"),
@@ -28,7 +28,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: distances.pdist(X[0]), r"rows \(n, d\), not \(4,\)"),
     (lambda: extra.narrow(X, 1, 2, 3), "3 elements from 2 on"),
     (lambda: extra.chunk(X, 0), "at least 1, not 0"),
-    (lambda: extra.tensor_split(X, 0), "at least 1, not 0"),
+    (lambda: extra.tensor_split(X, 0), "0 pieces cannot be made"),
     (lambda: extra.unflatten(X, 1, (3, 2)), r"not cut into \(3, 2\)"),
     (lambda: extra.unfold(X, 1, 5, 1), "no windows of 5"),
     (lambda: extra.rot90(X, 1, (0, -2)), "one axis twice"),
