@@ -96,6 +96,16 @@ def test_a_value_that_keeps_changing_is_named_once():
     assert "s.rate" in str(warning.message) and "test_guards.py:" in str(warning.message)
 
 
+def test_what_cannot_be_looked_at_is_refused_with_its_line():
+    class Odd(dict[str, float]):
+        def items(self) -> Any:
+            raise RuntimeError("no items")
+
+    odd = Odd(k=2.0)
+    with pytest.raises(cr.TraceError, match=r"test_guards\.py:\d+ .* RuntimeError: no items"):
+        cr.jit(lambda x: x * odd["k"])(cr.tensor([1.0]))
+
+
 def test_dynamic_sizes_and_a_counter():
     s = types.SimpleNamespace(n=0)
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from chainrule.compile.guards.contents import is_layer, public_contents
 from chainrule.compile.guards.followed import is_followed
 from chainrule.compile.guards.lookup import UNKNOWN, own_names
-from chainrule.compile.guards.notes import is_layer
 from chainrule.compile.guards.random_state import never_the_same
 from chainrule.compile.guards.stack import Frame, Method
 
@@ -46,7 +46,7 @@ def call(f: Frame, callee: Any, args: list[Any]) -> Any:
         f.read_whole(x, deep=deep and not isinstance(x, FunctionType))
         f.observer.learn(x)
     if type(callee) is Method and _is_module_method(function):
-        f.observer.notes.public_contents(receiver)
+        public_contents(f.observer.notes, receiver)
     return f.derived(taken)
 
 
@@ -93,7 +93,7 @@ def _names_of(f: Frame, args: list[Any]) -> Any:
         return names
     x = args[0]
     if f.known(x) and is_layer(x):
-        notes.public_contents(x)
+        public_contents(notes, x)
         return f.derived(args)
     names = vars(x) if isinstance(x, ModuleType) else own_names(x) if f.known(x) else None
     if names is None or not notes.is_outer(x):

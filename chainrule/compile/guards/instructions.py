@@ -15,6 +15,7 @@ from typing import Any
 
 from chainrule.compile.guards.calls import call, super_of
 from chainrule.compile.guards.cells import content
+from chainrule.compile.guards.contents import contents
 from chainrule.compile.guards.lookup import UNKNOWN
 from chainrule.compile.guards.stack import NULL, Derived, Frame
 from chainrule.node import Variable
@@ -172,7 +173,7 @@ def _store_item(f: Frame, i: Any) -> None:
     if type(x) in (dict, list) and f.known(key) and _is_key(key) and i.opname == "STORE_SUBSCR":
         notes.write(x, key, f"{notes.text(x)}[{key!r}]")
     else:
-        notes.contents(x)
+        contents(notes, x)
 
 
 def _store_global(f: Frame, i: Any) -> None:

@@ -10,9 +10,7 @@ read it from an outer one. What it makes by itself it would make again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from contextvars import ContextVar
-from dataclasses import is_dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, final
@@ -61,13 +59,13 @@ class Notes:
         self._inner = inner
         self._outer: dict[int, Any] = {}
         self._text: dict[int, str] = {}
-        self._names: dict[int, Names] = {}
+        self.names_at: dict[int, Names] = {}
         self._items: dict[int, Items] = {}
         self._cells: dict[int, CellType] = {}
-        self._whole: set[tuple[int, Any]] = set()
+        self.whole: set[tuple[int, Any]] = set()
         self._written: dict[tuple[int, Any], tuple[Any, Reading]] = {}
         self._slots: dict[int, list[Any]] = {}
-        self._inspected: dict[int, Reading] = {}
+        self.inspected: dict[int, Reading] = {}
         self._random: list[tuple[Any, Any, Reading]] = []
 
     @property
@@ -102,9 +100,10 @@ class Notes:
             for part in (x.func, *x.args, *x.keywords.values()):
                 self.add(part, text)
         elif (state := random_state(x)) is not None:
-            self._random.append((x, state, self._reading(x)))
+            self._random.append((x, state, self.reading(x)))
 
-    def _reading(self, holder: Any, rest: str = "") -> Reading:
+    def reading(self, holder: Any, rest: str = "") -> Reading:
+        """A reading of a holder that is done by the line that runs now."""
         return Reading(self.text(holder) + rest, self.line)
 
     # --- what is read
@@ -116,9 +115,9 @@ class Notes:
         value = holder.get(key, ABSENT)
         if not self._can_change(value):
             return
-        names = self._names.get(id(holder))
+        names = self.names_at.get(id(holder))
         if names is None:
-            names = self._names[id(holder)] = Names(holder)
+            names = self.names_at[id(holder)] = Names(holder)
             self.guards.places.append(names)
         if key not in names.entries:
             names.entries[key] = e = expected(value, Reading(name, self.line), self.guards.gone)
@@ -132,21 +131,22 @@ class Notes:
 
     def item(self, holder: list[Any], index: int) -> None:
         """`holder[index]` of a list is read."""
-        items = self._items_of(holder)
+        items = self.items_of(holder)
         i = index % len(holder) if holder else 0
         if i in items.entries or (id(holder), i) in self._written or i >= len(holder):
             return
         value = holder[i]
         if self._can_change(value):
-            e = expected(value, self._reading(holder, f"[{index}]"), self.guards.gone)
+            e = expected(value, self.reading(holder, f"[{index}]"), self.guards.gone)
             items.entries[i] = e
             self._slots.setdefault(id(value), []).append(e)
             self.add(value, e.reading.name)
 
-    def _items_of(self, holder: list[Any]) -> Items:
+    def items_of(self, holder: list[Any]) -> Items:
+        """The place for what is read of a list; its length is."""
         items = self._items.get(id(holder))
         if items is None:
-            items = Items(holder, len(holder), self._reading(holder))
+            items = Items(holder, len(holder), self.reading(holder))
             self._items[id(holder)] = items
             self.guards.places.append(items)
         return items
@@ -174,87 +174,19 @@ class Notes:
             self.entry(names, name, text)
         if found.slot and self._can_change(found.value):
             weak = kept(x, self.guards.gone)
-            self._ask(lambda: getattr(weak(), name, UNKNOWN), found.value, Reading(text, self.line))
+            self.ask(lambda: getattr(weak(), name, UNKNOWN), found.value, Reading(text, self.line))
         if found.value is not UNKNOWN:
             self.add(found.value, text)
         return found
 
-    def _ask(self, ask: Callable[[], Any], value: Any, reading: Reading) -> None:
+    def ask(self, ask: Callable[[], Any], value: Any, reading: Reading) -> None:
+        """`ask`, which has no effect, gave `value`: a later call must get the same."""
         self.guards.places.append(Answer(ask, value, reading))
-
-    def contents(self, x: Any, *, deep: bool = False) -> None:
-        """All that a container holds is read; of other objects, if `deep`, all attributes."""
-        if not self.is_outer(x) or (id(x), deep) in self._whole or (id(x), True) in self._whole:
-            return
-        if isinstance(x, np.ndarray):
-            self._inspected.setdefault(id(x), self._reading(x))
-        elif isinstance(x, tuple):
-            for part in x:
-                self.contents(part, deep=deep)
-        elif type(x) is dict:
-            self._whole.add((id(x), deep))
-            self._whole_names(x, self._text.get(id(x), "a dict"), deep)
-        elif isinstance(x, list):
-            self._whole.add((id(x), deep))
-            self._items_of(x)
-            for i, part in enumerate(x):
-                self.item(x, i)
-                self.contents(part, deep=deep)
-        elif not isinstance(x, ModuleType | type | FunctionType | MethodType | Variable):
-            self._whole.add((id(x), deep))
-            self._whole_object(x, deep)
-
-    def _whole_names(self, x: dict[Any, Any], text: str, deep: bool) -> None:
-        for key, value in list(x.items()):
-            self.entry(x, key, f"{text}[{key!r}]")
-            self.contents(value, deep=deep)
-        if (names := self._names.get(id(x))) is None:
-            names = self._names[id(x)] = Names(x)
-            self.guards.places.append(names)
-        names.whole = list(x), Reading(text, self.line)
-
-    def _whole_object(self, x: Any, deep: bool) -> None:
-        """All that an object holds that is no list and no plain dictionary."""
-        reading = self._reading(x)
-        if isinstance(x, ContextVar):
-            self.answer(lambda: x.get(ABSENT), x.get(ABSENT), reading.name)
-        elif isinstance(x, Set):
-            self._ask(lambda: frozenset(x), frozenset(x), reading)
-        elif isinstance(x, Mapping):
-            self._ask(lambda: _flat(x), _flat(x), reading)
-        elif isinstance(x, Sequence) and not isinstance(x, str | bytes):
-            self._ask(lambda: list(x), list(x), reading)
-            for part in x:
-                self.add(part, reading.name)
-        elif _is_ours(x):
-            return
-        elif (deep or is_dataclass(x)) and (names := own_names(x)) is not None:
-            self._whole_names(names, reading.name, deep)
-
-    def public_contents(self, x: Any) -> None:
-        """All attributes of a layer, and of layers in it, are read; private ones are its own."""
-        names = own_names(x)
-        if not self.is_outer(x) or (id(x), "public") in self._whole or names is None:
-            return
-        self._whole.add((id(x), "public"))
-        weak = kept(x, self.guards.gone)
-
-        def public() -> list[str]:
-            return [name for name in own_names(weak()) or () if name[0] != "_"]
-
-        self._ask(public, public(), self._reading(x))
-        for name in public():
-            self.entry(names, name, f"{self.text(x)}.{name}")
-            part = names[name]
-            self.contents(part)
-            for layer in part if isinstance(part, list | tuple) else [part]:
-                if not isinstance(layer, Variable) and is_layer(layer):
-                    self.public_contents(layer)
 
     def answer(self, ask: Callable[[], Any], value: Any, name: str) -> None:
         """Something without effect was asked: a context variable, say."""
         if self._can_change(value):
-            self._ask(ask, value, Reading(name, self.line))
+            self.ask(ask, value, Reading(name, self.line))
             self.add(value, name)
 
     # --- what is written
@@ -307,7 +239,7 @@ class Notes:
         return self.guards
 
     def _finish_arrays(self) -> None:
-        for address, reading in self._inspected.items():
+        for address, reading in self.inspected.items():
             array = self._outer[address]
             if array.nbytes > _LARGEST:
                 raise TraceError(
@@ -319,7 +251,7 @@ class Notes:
             self.guards.places.append(Elements(array, array.copy(), reading))
         for address, tensor in self.arrays.items():
             slots = self._slots.get(address, ())
-            if tensor is not None and len(slots) == 1 and address not in self._inspected:
+            if tensor is not None and len(slots) == 1 and address not in self.inspected:
                 slots[0].array = tensor
 
     def _after(self, holder: Any, key: Any, reading: Reading) -> None:
@@ -350,20 +282,6 @@ class Notes:
 
 def _name(x: Any) -> str:
     return getattr(x, "__name__", type(x).__name__)
-
-
-def _flat(x: Mapping[Any, Any]) -> list[Any]:
-    return [part for pair in x.items() for part in pair]
-
-
-def _is_ours(x: Any) -> bool:
-    """Whether an object is chainrule's own, of which the trace knows what it reads."""
-    return any(c.__module__.startswith("chainrule.") for c in type(x).__mro__[:-1])
-
-
-def is_layer(x: Any) -> bool:
-    """Whether x is a `Module`, whose private attributes are its own."""
-    return any(c.__module__ == "chainrule.nn.module" for c in type(x).__mro__[:-1])
 
 
 def _same_state(a: Any, b: Any) -> bool:

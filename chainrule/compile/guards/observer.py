@@ -34,6 +34,7 @@ class Observer:
     def __init__(self, notes: Notes, roots: Iterable[Any]) -> None:
         self.notes = notes
         self.refusal: str | None = None
+        self._failure: tuple[Exception, str] | None = None
         self.cells = Cells()
         self.rules = RULES
         self.frames: dict[FrameType, Frame] = {}
@@ -48,6 +49,11 @@ class Observer:
         """The first thing that no later call would find again."""
         if self.refusal is None:
             self.refusal = f"{what} at {self.notes.line}"
+
+    def fail(self, cause: Exception) -> None:
+        """What was read could not be looked at."""
+        if self._failure is None:
+            self._failure = cause, self.notes.line
 
     # --- what the interpreter reports
 
@@ -100,6 +106,13 @@ class Observer:
                 f"a compiled function {self.refusal}: that would happen while it is traced, and "
                 "never again. Do it outside, and give the function what comes of it as an argument"
             )
+        if self._failure is not None:
+            cause, line = self._failure
+            raise TraceError(
+                f"a compiled function reads something at {line} that cannot be compared at later "
+                f"calls: looking at it raised {type(cause).__name__}: {cause}. Read it outside, and "
+                "give the function what comes of it as an argument"
+            ) from cause
         if self._events_lost:
             raise TraceError(
                 "a compiled function could not be followed to its end while it was traced: Python "

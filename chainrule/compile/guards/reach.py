@@ -17,6 +17,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, final
 
 from chainrule.compile.guards.cells import content
+from chainrule.compile.guards.contents import contents
 from chainrule.compile.guards.followed import is_followed, is_followed_file
 from chainrule.compile.guards.lookup import names_of, own_names
 from chainrule.compile.guards.notes import Notes, outer_parts
@@ -74,7 +75,7 @@ class _Walk:
         if isinstance(x, ModuleType):
             return ()
         if isinstance(x, list | tuple | set | frozenset | dict):
-            self.notes.contents(x, deep=True)
+            contents(self.notes, x, deep=True)
             return list(x.values() if isinstance(x, dict) else x)
         if hasattr(type(x), "__next__") and not isinstance(type(x).__next__, FunctionType):
             raise TraceError(
@@ -82,7 +83,7 @@ class _Walk:
                 f"({type(x).__name__}): that would happen while it is traced, and never again. "
                 "Give what it yields as an argument"
             )
-        self.notes.contents(x, deep=True)
+        contents(self.notes, x, deep=True)
         if type(x).__module__.startswith("chainrule.scalar"):
             return ()
         return [*(own_names(x) or {}).values(), type(x)]

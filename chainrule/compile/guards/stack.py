@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from chainrule.compile.guards.contents import contents
 from chainrule.compile.guards.lookup import UNKNOWN
 from chainrule.node import Variable
 
@@ -137,7 +138,15 @@ class Frame:
     # --- what the observer tells
 
     def step(self, at: int) -> None:
-        """The instruction at an offset is about to run."""
+        """The instruction at an offset is about to run. What fails here, an object's own code among
+        it, is no business of the function that is followed."""
+        try:
+            self._step(at)
+        except Exception as cause:
+            self.stack.clear()
+            self.observer.fail(cause)
+
+    def _step(self, at: int) -> None:
         i = self.code.at.get(at)
         if i is PREFIXED:
             return
@@ -156,7 +165,7 @@ class Frame:
         """The latest instruction has run, and `at` is the next one."""
         for array, uses in self._handed:
             if self.observer.uses(array) == uses:
-                self.observer.notes.contents(array)
+                contents(self.observer.notes, array)
         self._handed.clear()
         if self.loaded is not None:
             self.take(1)
@@ -228,7 +237,7 @@ class Frame:
     def read_parts(self, x: Derived) -> Derived:
         """A part of x is looked at: nobody knows which."""
         for source in x.sources:
-            self.observer.notes.contents(source, deep=True)
+            contents(self.observer.notes, source, deep=True)
         return x
 
     def read_whole(self, x: Any, *, deep: bool = False) -> None:
@@ -242,7 +251,7 @@ class Frame:
             return
         if hasattr(type(x), "__next__") and not _is_python(getattr(type(x), "__next__", None)):
             self.observer.refuse(f"takes from an iterator, a {type(x).__name__},")
-        self.observer.notes.contents(x, deep=deep)
+        contents(self.observer.notes, x, deep=deep)
 
     def cells(self) -> Mapping[str, CellType]:
         """The cells of the enclosing functions' variables."""
