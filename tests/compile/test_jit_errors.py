@@ -176,7 +176,7 @@ def test_arguments_that_cannot_be():
         cr.jit(lambda x: x)(set[int]())
     with pytest.raises(cr.DtypeError, match="holds text; a tensor holds numbers"):
         cr.jit(lambda x: x)(np.array(["a"]))
-    with pytest.raises(cr.ConfigError, match="jit compiles functions, not int"):
+    with pytest.raises(cr.DtypeError, match="jit: f must be a function or None, not int 3"):
         cr.jit(3)  # type: ignore[arg-type]
 
 
