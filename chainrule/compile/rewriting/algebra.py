@@ -142,6 +142,8 @@ _MIRRORED = {
 def _compare(r: Rewriter, t: Term, xs: tuple[Term, ...]) -> Term | None:
     """A number that x's dtype cannot hold would be cut to its bits: 200 is -56 as an int8."""
     label = _label(t)
+    if label not in _MIRRORED:  # it is a constant already
+        return None
     for x, c, name in ((*xs, label), (*xs[::-1], _MIRRORED[label])):
         n = number(c)
         if n.__class__ is not int or x.dtype.kind not in "iu":
