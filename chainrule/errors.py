@@ -8,7 +8,7 @@ once and adds what was asked, the shapes and dtypes. Every error of this package
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 
 class ChainruleError(Exception):
@@ -79,7 +79,7 @@ def describe(x: Any) -> str:
         return f"the class {home}{x.__qualname__}"
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
     if isinstance(shape, tuple) and dtype is not None:
-        return f"{dtype} {shape}"
+        return f"{dtype} {tuple(cast(Any, shape))}"  # a subclass has a name of its own
     text = _shown(x)
     return f"{type(x).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
 
