@@ -183,7 +183,7 @@ CASES = {
     "sech": Case(mp.sech, -760, 760),
     "silu_slope": Case(lambda x: _sigmoid(x) + x * _density(x), -770, 1e30, floor=_density),
     "gelu_gate_slope": Case(_gate_slope, -24, 24),
-    "gelu_gate_root": Case(lambda x: mp.sqrt(_density(_exponent(x)[0])), -12.4, 12.4),
+    "gelu_gate_root": Case(lambda x: mp.sqrt(_density(_exponent(x)[0])), -28, 28),
     "gelu_tanh_slope": Case(_gelu_tanh_slope, -24, 1e30, floor=lambda x: _gate_slope(x) * abs(x)),
     "gelu_erf_slope": Case(_gelu_erf_slope, -40, 1e30, floor=_normal_part),
     "ndtr": Case(_ndtr, -40, 1e30),

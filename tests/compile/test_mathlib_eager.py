@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 
+import mpmath as mp
 import numpy as np
 import pytest
 
 from chainrule.compile.mathlib.table import TABLE
 from tests.compile.lanes import native
+from tests.compile.mathcases import CASES
 from tests.compile.mathsamples import (
     APPROXIMATE,
     DTYPES,
@@ -43,7 +45,7 @@ def eager(name, *xs):
 def outside_scipy(name, x, expected):
     """Where SciPy has another result than the nearest number: by log(1 / x) of the least numbers,
     where the routine for any order gives up or underflows, and half of the smallest number rounded
-    up."""
+    up (by the eager form of gelu_erf too)."""
     info = np.finfo(x.dtype)
     match name:
         case "lgamma":
@@ -53,7 +55,7 @@ def outside_scipy(name, x, expected):
         case _ if name.startswith("spherical"):
             lost = (name == "spherical_jn1") & (np.abs(x) <= info.tiny)
             return (np.isnan(expected) & ~np.isnan(x)) | lost
-        case "i1" | "i1e":
+        case "i1" | "i1e" | "gelu_erf":
             return np.abs(x) == info.smallest_subnormal
         case _:
             return np.zeros(x.shape, bool)
@@ -92,6 +94,16 @@ def test_exact_functions_agree_with_numpy_in_every_bit(name, dtype):
         np.testing.assert_array_equal(with_bits(y), with_bits(eager(name, *xs[: arity(name)])))
 
 
+CROSSING = {"silu_slope", "gelu_tanh_slope", "gelu_erf_slope"}
+"""Sums of parts of both signs: near where they are 0 an error is one of the parts."""
+
+
+def sizes_of_parts(name, x):
+    if name not in CROSSING:
+        return np.zeros(x.shape)
+    return np.array([float(CASES[name].floor(mp.mpf(v))) for v in x.tolist()])
+
+
 @pytest.mark.parametrize("name", APPROXIMATE)
 def test_float32_of_any_size_is_near_the_eager_result(name):
     """Another implementation of everything: NumPy's or SciPy's, itself right to some ulp."""
@@ -105,4 +117,6 @@ def test_float32_of_any_size_is_near_the_eager_result(name):
     expected = np.where(outside_scipy(name, xs[0], expected), y, expected)
     if name == "gelu_tanh":  # the eager form cancels far to the left
         expected = np.where(xs[0] < -1, y, expected)
-    np.testing.assert_allclose(y, expected, rtol=5e-7, atol=1e-44)
+    atol = np.maximum(1e-44, 5e-7 * sizes_of_parts(name, xs[0]))
+    different = ~np.isclose(y, expected, rtol=5e-7, atol=atol, equal_nan=True)
+    assert not different.any(), [(*(x[different][:3] for x in xs), y[different][:3])]

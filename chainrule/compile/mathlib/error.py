@@ -13,7 +13,6 @@ from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib import special_coefficients as s
 from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
-    exp_near_0,
     exp_parts,
     exp_twofold,
     expm1_near_0_f32,
@@ -177,17 +176,22 @@ def gelu_erf_slope(x: Real) -> Real:
     e, k = exp_twofold(product(a, a).times(-0.5))
     c_ = scaled_erfc(constant(x, *c.SQRT_HALF) * a).times(0.5)
     y = e * (c_ - constant(x, *s.INV_ROOT_2_PI) * a)
-    return (x < 0.0).where(scale(y.value(), k), _less(y, k))
+    return (x < 0.0).where(scale(y.value(), k) + 0.0, _less(y, k))  # 0 far out, not -0
 
 
 def gelu_erf_slope_f32(x: Real) -> Real:
     """`gelu_erf_slope` of float32."""
-    a = abs(x).clamp(0.0, 14.5)
+    a = abs(x).clamp(0.0, 15.0)
     half = product(a, a).times(0.5)
     r, k = reduced_f32(half.hi, half.lo)
     u = a * c.SQRT_HALF[0]
-    scaled = polynomial((u - 4.0) / (u + 4.0), c.ERFC_F32) / a.fma(ROOT_2[0], 1.0)
-    y = exp_near_0(r) * (-a).fma(s.INV_ROOT_2_PI[0], 0.5 * scaled)
+    p, below = polynomial((u - 4.0) / (u + 4.0), c.ERFC_F32), a.fma(ROOT_2[0], 1.0)
+    rest = a.fma(ROOT_2[1], a.fma(ROOT_2[0], 1.0 - below))
+    one = 1.0 / below
+    q = p * one
+    scaled = ((-q).fma(below, p) - q * rest).fma(one, q)
+    part = (-a).fma(s.INV_ROOT_2_PI[0], 0.5 * scaled)
+    y = expm1_near_0_f32(r).fma(part, part)
     return (x < 0.0).where(
-        scale(y, k), 1.0 - y * power_of_two(k.less(-100).choose(k.at.int(-100), k))
+        scale(y, k) + 0.0, 1.0 - y * power_of_two(k.less(-100).choose(k.at.int(-100), k))
     )

@@ -76,10 +76,11 @@ def _expm1_near_0(r: Two) -> Two:
     return Two(r.hi, tail)
 
 
-def exp_twofold(x: Two) -> tuple[Two, Bits]:
-    """y and k where exp(x) = y 2^k, y a little better than rounded (float64)."""
-    r, k = _reduced(x.hi.clamp(*RANGE[64]))
-    more = (abs(x.hi) < -RANGE[64][0]).where(x.lo, 0.0)
+def exp_twofold(x: Two, low: float = RANGE[64][0]) -> tuple[Two, Bits]:
+    """y and k where exp(x) = y 2^k, y a little better than rounded (float64); `low` as in
+    `RANGE`."""
+    r, k = _reduced(x.hi.clamp(low, RANGE[64][1]))
+    more = (abs(x.hi) < -low).where(x.lo, 0.0)
     e = _expm1_near_0(total(r.hi, r.lo + more))
     s = quick_total(r.hi.lift(1.0), e.hi)
     return quick_total(s.hi, s.lo + e.lo), k

@@ -72,7 +72,7 @@ _CUBIC = halves(2 * c.SQRT_2_PI[0] * c.GELU_CUBIC[0], 27)
 
 
 def cubic_reduced_f32(x: Real) -> tuple[Real, Bits]:
-    """`reduced_f32` of u = x w, w = 2 sqrt(2 / pi) (1 + 0.044715 x^2), |x| <= 12.5.
+    """`reduced_f32` of u = x w, w = 2 sqrt(2 / pi) (1 + 0.044715 x^2), |x| <= 14.1.
 
     A sigmoid far to the left multiplies the error of u by u: w is known to twice the digits.
     """

@@ -21,8 +21,10 @@ from chainrule.compile.mathlib.logarithm import at_ends, log_twofold, split
 from chainrule.compile.mathlib.reals import Bits, Real
 from chainrule.compile.mathlib.twofold import Two, exactly, product, quick_total, total
 
-GATE_END = {32: 12.5, 64: 30.0}
-"""Beyond it the gate of GELU's tanh form is 0 or 1."""
+GATE_END = {32: 14.1, 64: 30.0}
+"""Beyond it the gate of GELU's tanh form is 0 or 1, and the root of its slope 0."""
+DEEP = -2000.0
+"""Below all exponents that `GATE_END` leaves: the root is a number down to -1490."""
 
 
 LEAST = {32: -112.0, 64: -760.0}
@@ -122,7 +124,12 @@ def _gated_slope(x: Real, e: Exponential, slope: Real | None = None) -> Real:
     value, a = e.value(), abs(x)
     top = (1.0 - (a if slope is None else a * slope)) + value
     m = _over_square(e.most * top, value) * e.rest
-    return (x < 0.0).where(m, 1.0 - m)
+    return _from_left(x, m)
+
+
+def _from_left(x: Real, m: Real) -> Real:
+    """m where x is negative, elsewhere 1 - m; what vanishes is 0, not -0."""
+    return (x < 0.0).where(m + 0.0, 1.0 - m)
 
 
 def silu_slope(x: Real) -> Real:
@@ -139,7 +146,7 @@ def _gate_parts(x: Real) -> tuple[Real, Real, Bits, Real]:
         r, k = cubic_reduced_f32(abs(x))
         y = exp_near_0(r)
     else:
-        both, k = exp_twofold(-cubic(abs(x)))
+        both, k = exp_twofold(-cubic(abs(x)), DEEP)
         y = both.value()
     slope = (x * x).fma(6.0 * c.SQRT_2_PI[0] * c.GELU_CUBIC[0], 2.0 * c.SQRT_2_PI[0])
     return x, y, k, slope
