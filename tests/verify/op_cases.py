@@ -66,7 +66,8 @@ def cases() -> tuple[Case, ...]:
         kinds = tuple([v.dtype.kind if hasattr(v, "dtype") else type(v) for v in values])
         most = max([np.size(v) for v in values], default=0)
         y = apply(op, *xs)
-        if not op.passes and 2 <= most <= 400 and floats(op, values) and _differentiable(y):
+        fit = 2 <= most <= 400 and floats(op, values) and all(map(_moderate, values))
+        if not op.passes and fit and _differentiable(y) and kind(op) != "NoExamples":
             found.setdefault((kind(op), kinds), Case(op, values))
         return y
 
@@ -78,6 +79,12 @@ def cases() -> tuple[Case, ...]:
         for call in samples_shapes.CALLS:
             call()
     return tuple(found.values())
+
+
+def _moderate(value: Any) -> bool:
+    """Whether differences can tell of a value: what a partial loses by rounding is too small."""
+    size = np.abs(value) if hasattr(value, "dtype") and value.dtype.kind == "f" else np.ones(1)
+    return not size.size or bool(np.median(size) > 1e-6)
 
 
 def _differentiable(y: Any) -> bool:

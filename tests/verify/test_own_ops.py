@@ -49,6 +49,7 @@ PARTS = {
     "_Checked": "raises, or is the identity",
     "Apart": "raises, or is the identity",
     "Alike": "raises, or is the identity",
+    "NoExamples": "nothing is computed",
 }
 """Classes of ops that need no case, and why."""
 
