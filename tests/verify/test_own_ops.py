@@ -151,10 +151,10 @@ def slope(case: Case) -> bool:
 
 
 HOWS = ("thousandth", "one element", "sign")
-MEANT = ("Qr", "positive")
-"""Of which a wrong sign can be meant: QR's factors' signs jump from point to point, so that it passes
-for a straight-through gradient; the identity with a wrong sign is a reversed gradient."""
-SOME = [c for c in CASES if c.op.states_vjp and kind(c.op) not in MEANT and slope(c)]
+UNSEEN = ("Qr", "positive", "nextafter", "Astype")
+"""Of which a spoiled rule can pass: QR's factors' signs jump from point to point, the identity with
+a wrong sign is a reversed gradient, and of steps and casts one element is within the rounding."""
+SOME = [c for c in CASES if c.op.states_vjp and kind(c.op) not in UNSEEN and slope(c)]
 
 
 @pytest.mark.parametrize(
