@@ -110,8 +110,8 @@ class Observer:
             cause, line = self._failure
             raise TraceError(
                 f"a compiled function reads something at {line} that cannot be compared at later "
-                f"calls: looking at it raised {type(cause).__name__}: {cause}. Read it outside, and "
-                "give the function what comes of it as an argument"
+                f"calls: looking at it raised {type(cause).__name__}: {cause}. Read it outside, "
+                "and give the function what comes of it as an argument"
             ) from cause
         if self._events_lost:
             raise TraceError(
