@@ -94,7 +94,9 @@ def _holders(base: Any) -> tuple[list[Node], int]:
     """The nodes of the parameters with this memory, and how many other tensors have it."""
     # by the type: isinstance would ask objects of other packages for their class, which can warn
     tensors = [x for x in gc.get_objects() if Variable in type(x).__mro__]
-    mine = [x for x in tensors if is_array(x.value) and owner(x.value) is base]
+    # a tensor whose making failed has no value
+    values = [(x, getattr(x, "value", None)) for x in tensors]
+    mine = [x for x, value in values if is_array(value) and owner(value) is base]
     leaves = [x.node for x in mine if x.node is not None and x.node.op is None and x.node.needs]
     return sorted(set(leaves), key=lambda n: n.serial), len(mine) - len(leaves)
 
