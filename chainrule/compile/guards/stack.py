@@ -114,7 +114,6 @@ class Frame:
         self.stack: list[Any] = []
         self._cells: Mapping[str, CellType] | None = None
         self._latest: Any = None
-        self._keywords: int = 0
         self._handed: list[tuple[Any, int]] = []
         self._calls = False
         """Whether the latest instruction is a call, whose result is on top."""
