@@ -173,16 +173,42 @@ def test_a_damaged_key_is_made_anew(damage: bytes, folder: Path, monkeypatch: py
 
 
 MAKER = """
+import sys
 from chainrule.compile.running import cache_key
+
+made = cache_key._make
+
+def make_when_told(path):
+    print("no key yet", flush=True)
+    sys.stdin.readline()
+    return made(path)
+
+cache_key._make = make_when_told
 print(cache_key.key(make=True).hex())
 """
 
 
-def test_processes_that_make_a_key_at_once_agree(folder: Path):
+@pytest.mark.parametrize("before", [None, b"damaged"])
+def test_processes_that_make_a_key_at_once_agree(before: bytes | None, folder: Path):
+    """They wait where each has seen that there is no key, so that all of them make one."""
+    path = cache_key.folder() / "cache.key"
+    if before is not None:
+        cache_key.key(make=True)
+        path.write_bytes(before)
     started = [
-        subprocess.Popen([sys.executable, "-c", MAKER], stdout=subprocess.PIPE) for _ in range(4)
+        subprocess.Popen(
+            [sys.executable, "-c", MAKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        for _ in range(4)
     ]
-    assert len({p.communicate()[0] for p in started}) == 1
+    for each in started:
+        assert each.stdout is not None and each.stdout.readline() == b"no key yet\n"
+    for each in started:
+        assert each.stdin is not None
+        each.stdin.write(b"\n")
+        each.stdin.flush()
+    found = {each.communicate()[0] for each in started}
+    assert found == {path.read_bytes().hex().encode() + b"\n"}
 
 
 def test_without_a_place_for_a_key_there_is_no_cache(folder: Path, made: list[str]):

@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISLNK
 
 from chainrule.regular_files import NO_LINK, open_regular
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 SIZE = 32
 _NAME = "cache.key"
@@ -76,30 +83,42 @@ def _read(path: Path) -> bytes | None:
 
 
 def _make(path: Path) -> bytes | None:
-    """A new key in a file that appears whole. Of processes that make one at once, one succeeds."""
+    """A new key in a file that appears whole; of processes that make one at once, the first's.
+
+    Only the process that holds the folder looks whether there is a key and puts one there: a
+    damaged file is replaced, and nobody else's new key is taken for one.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     refuse_foreign(path.parent, path.parent.lstat())
-    handle, name = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(os.urandom(SIZE))
-            file.flush()
-            os.fsync(file.fileno())  # a file of zeros after a crash would be a key that all know
-        if path.exists():  # damaged: `_read` found no key in it
+    with _held(path.parent):
+        if (found := _read(path)) is not None:
+            return found
+        handle, name = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
+        part = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(os.urandom(SIZE))
+                file.flush()
+                os.fsync(file.fileno())  # zeros after a crash would be a key that all know
             part.replace(path)
-        else:
-            _link(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-    return _read(path)
+        finally:
+            part.unlink(missing_ok=True)
+        return _read(path)
 
 
-def _link(part: Path, path: Path) -> None:
-    """Give the file the name `path`, unless another process was quicker."""
-    try:
-        path.hardlink_to(part)
-    except FileExistsError:
+@contextmanager
+def _held(folder: Path) -> Generator[None]:
+    """While the block runs, other processes wait at their own.
+
+    Systems without `flock` (Windows) don't wait: of several keys the last one stays, and entries
+    that were signed with another are made again.
+    """
+    if fcntl is None:
+        yield
         return
-    except OSError:  # a file system without links: the last of several keys stays
-        part.replace(path)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
