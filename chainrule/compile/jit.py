@@ -8,7 +8,7 @@ every call, and updated where the function updates them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial, update_wrapper
 from operator import is_
@@ -296,7 +296,8 @@ class Jitted:
 
         Raises `TraceError` for an op that has no loops, `DtypeError` for numbers that C has not.
         """
-        from chainrule.compile.c.export import Call, export, spread_first
+        from chainrule.compile.c.export import export, spread_first
+        from chainrule.compile.export.given import Call
 
         if batches is None:
             args, kwargs = (args, kwargs) if args or kwargs else self._given or ((), {})
@@ -306,3 +307,41 @@ class Jitted:
         given = (self._arguments.given(batch, kwargs).leaves for batch in calls)
         call = Call(known.leaves, known.structure)
         return export(path, self._f, self._recorded(known), call, given)
+
+    def to_wasm(
+        self,
+        path: str | Path,
+        *args: Any,
+        largest: Mapping[str, int] | None = None,
+        loader: bool = False,
+        **kwargs: Any,
+    ) -> Path:
+        """Write what a call would run as one WebAssembly module that imports nothing.
+
+        `path` is the file, `step.wasm`, or the folder to write it to. The arguments are those of a
+        call; without any, those that the function was traced with last. The module has the state
+        (parameters, an optimizer's moments) and the arguments as they are now, and room for sizes
+        of dynamic axes up to `largest`, by name: {"B": 64}; those of the arguments, if nothing is
+        said.
+
+        It exports its memory and `init()`, which puts all that in its place, `step()`, a call, and
+        `steps(count, calls, results)`; its section `chainrule` says in JSON where state, inputs and
+        results are. With `loader` the file `chainrule.mjs` is written beside it, which reads that
+        and runs in browsers, workers and Node. A module computes with vectors of 128 bits, without
+        fused multiply-add, on one core.
+
+        Returns the module's path. Raises `TraceError` for an op that has no loops, or calls LAPACK,
+        and for random draws; `ConfigError` where the program needs more than 4 GiB.
+        """
+        from chainrule.compile.export.given import Call
+        from chainrule.compile.wasm.loader import write_loader
+        from chainrule.compile.wasm.writing import write
+
+        if not args and not kwargs:
+            args, kwargs = self._given or nothing(self._f, self._name)
+        given = self._arguments.given(args, kwargs)
+        call = Call(given.leaves, given.structure)
+        file = write(path, self._f, self._recorded(given), call, largest)
+        if loader:
+            write_loader(file.parent)
+        return file

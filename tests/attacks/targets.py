@@ -25,6 +25,7 @@ from attacks import odd_files
 from attacks.mutations import changed, flipped, replaced, resized, tensors, text_of
 from chainrule.cli import checkpoint as checkpoints
 from chainrule.cli.main import main
+from chainrule.compile.llvm.machine import host
 from chainrule.compile.running import cache, cache_entry
 from chainrule.compile.running.program import Native
 from chainrule.compile.terms.terms import Program, Terms
@@ -169,7 +170,7 @@ class Cache(Target):
         for shift in (2.5, 3.5):
             Native(program(shift))
         assert len(list(self.good.iterdir())) == 2
-        self.name = str(cache.name_of(program(2.5)))
+        self.name = str(cache.name_of(program(2.5), host()))
 
     def spoiled(self, rng: random.Random) -> tuple[str, Run]:
         self.copy()
@@ -210,7 +211,7 @@ class SignedEntries(Cache):
     """Entries that are signed with the user's key and hold something else: they are only read."""
 
     def spoiled(self, rng: random.Random) -> tuple[str, Run]:
-        entry = cache.Entry(program(2.5))
+        entry = cache.Entry(program(2.5), host())
         label = vars(entry)["_label"]
         body = cache.Folder(self.good).get(self.name)
         assert body is not None

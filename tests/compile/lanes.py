@@ -9,6 +9,7 @@ import numpy as np
 from llvmlite import binding, ir
 
 from chainrule.compile import mathlib
+from chainrule.compile.llvm.machine import TargetModule, host
 
 
 def machine():
@@ -25,7 +26,8 @@ def loop(name, dtype, arity, width, target=None):
     """The module: `f(out, xs..., n)` works off n numbers, n a multiple of the width."""
     element = ir.FloatType() if dtype == np.float32 else ir.DoubleType()
     kind = ir.VectorType(element, width) if width > 1 else element
-    module, size = ir.Module("lanes"), ir.IntType(64)
+    target = target or host()
+    module, size = TargetModule("lanes", target), ir.IntType(64)
     pointer = ir.PointerType()
     function = ir.Function(
         module, ir.FunctionType(ir.VoidType(), [pointer] * (1 + arity) + [size]), "f"

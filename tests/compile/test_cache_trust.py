@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chainrule.compile.llvm.machine import host
 from chainrule.compile.running import cache, cache_entry, cache_folder, cache_key, program
 from chainrule.compile.running.cache_folder import Folder
 from chainrule.compile.running.program import Native
@@ -257,7 +258,7 @@ def test_an_entry_of_another_program_is_malformed():
     for label, whose in ((["other"], p), (["name", "digest"], p), (["name"], waves())):
         with pytest.raises(cache_entry.MalformedError):
             cache_entry.read(body, whose, label)
-    assert cache.name_of(p) != cache.name_of(other)
+    assert cache.name_of(p, host()) != cache.name_of(other, host())
 
 
 def test_nothing_that_reads_files_can_run_what_they_hold():

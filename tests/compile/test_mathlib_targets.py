@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 from llvmlite import binding
 
-from chainrule.compile import mathlib
 from chainrule.compile.llvm import machine
-from chainrule.compile.mathlib import table
 from chainrule.compile.mathlib.table import TABLE
 from tests.compile.lanes import loop
 from tests.compile.mathsamples import DTYPES, arity
@@ -35,7 +34,7 @@ def arm():
 def test_arm_code_fuses_and_calls_nothing(name, dtype):
     """What the instructions say is one multiply-add is one there, not a call of `fma`."""
     width = 16 // np.dtype(dtype).itemsize
-    target = mathlib.Target(fma=True, scalef=False)
+    target = replace(machine.host(), triple=ARM, fma=True, scalef=False)
     module = str(loop(name, dtype, arity(name), width, target))
     code = binding.parse_assembly(module)
     code.triple = ARM
@@ -46,8 +45,7 @@ def test_arm_code_fuses_and_calls_nothing(name, dtype):
 
 
 def test_which_processors_fuse():
-    assert table.has_fma("x86_64-unknown-linux-gnu", {"fma": True})
-    assert not table.has_fma("x86_64-unknown-linux-gnu", {"fma": False, "avx2": True})
+    assert machine.has_fma("x86_64-unknown-linux-gnu", {"fma": True})
+    assert not machine.has_fma("x86_64-unknown-linux-gnu", {"fma": False, "avx2": True})
     for triple in (ARM, "arm64-apple-darwin23.0.0"):
-        assert table.has_fma(triple, {"neon": True})
-    assert table.host().fma == machine.host().fma
+        assert machine.has_fma(triple, {"neon": True})

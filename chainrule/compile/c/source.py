@@ -13,6 +13,8 @@ from chainrule.compile.c.main import Reading, main_text
 from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_own_results
 from chainrule.compile.c.statements import Function, Helpers, function, mentions
+from chainrule.compile.export.given import Given
+from chainrule.compile.llvm.machine import host
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Host, Kernel, Loops, Routine, loop_of, statements
 from chainrule.compile.scheduling.products import is_large
@@ -23,19 +25,6 @@ from chainrule.compile.terms.terms import Program, Term, in_order
 from chainrule.errors import TraceError
 
 _HEADERS = ("math", "stdbool", "stdint", "stdio", "stdlib")
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Given:
-    """An input of a program: what the user calls it, what it is, and whether every step has its
-    own; what is not `read` is only written. A `gradient` holds one after the step."""
-
-    path: str
-    about: str
-    each_step: bool
-    gradient: bool = False
-    read: bool = True
 
 
 @final
@@ -136,7 +125,7 @@ class Source:
     # --- kernels
 
     def _write(self, p: Phase) -> None:
-        scheduler = Scheduler(p.program, called=is_large)
+        scheduler = Scheduler(p.program, host(), called=is_large)
         program = scheduler.run()
         self.symbols = tuple(sorted({*self.symbols, *program.symbols}))
         arrays = self._arrays(p, scheduler, program)

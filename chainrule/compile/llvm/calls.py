@@ -67,5 +67,5 @@ def call(b: Builder, name: str, xs: Sequence[Value]) -> Value:
         f.attributes.add("noinline")
         f.attributes.add("nounwind")
         inner = ir.IRBuilder(f.append_basic_block())
-        inner.ret(mathlib.emit(name, inner, *f.args))
+        inner.ret(mathlib.emit(name, inner, *f.args, target=b.module.target))
     return b.call(f, xs)

@@ -36,7 +36,7 @@ __all__ = ["I8", "I64", "ROWS", "Row", "call", "declare", "in_memory", "known", 
 def _math(name: str, b: Builder, *xs: Value) -> Value:
     from chainrule.compile import mathlib
 
-    return mathlib.emit(name, b, *xs)
+    return mathlib.emit(name, b, *xs, target=b.module.target)
 
 
 def _names() -> frozenset[str]:

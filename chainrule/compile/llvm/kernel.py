@@ -26,12 +26,12 @@ from chainrule.compile.llvm.calls import call, is_mathematics
 from chainrule.compile.llvm.interrupts import LONG, STEP, Polls
 from chainrule.compile.llvm.known import Known
 from chainrule.compile.llvm.lanes import Lanes, over_lanes
-from chainrule.compile.llvm.machine import Machine
 from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.llvm.rows import row_of
 from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
 from chainrule.compile.loops.statements import Stmt
+from chainrule.compile.target import Target
 from chainrule.compile.terms.sizes import Extent, Size
 
 
@@ -51,13 +51,13 @@ class Emitter:
         builder: Any,
         pointers: dict[Buffer, Value],
         symbols: dict[str, Value],
-        machine: Machine,
+        target: Target,
         body: Sequence[Stmt],
         polls: Polls | None = None,
         called: Collection[str] = (),
     ) -> None:
         self.b = builder
-        self.machine = machine
+        self.target = target
         self.pointers = pointers
         self.vars: dict[Var, Value] = {}
         self.locals: dict[Local, Value] = {}

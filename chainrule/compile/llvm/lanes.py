@@ -21,11 +21,11 @@ from llvmlite import ir
 
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm import numbers as nums
-from chainrule.compile.llvm.machine import Machine
 from chainrule.compile.llvm.numbers import I1, I64, Value
 from chainrule.compile.loops.expressions import Affine, Local, Var, within
 from chainrule.compile.loops.folds import identity
 from chainrule.compile.loops.statements import Fold, For, Into, Stmt, Store, exprs_of, statements
+from chainrule.compile.target import Target
 from chainrule.compile.terms.sizes import Extent, typical
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Lanes:
 def over_lanes(e: Emitter, s: For) -> None:
     """Emit the loop `s`."""
     n = s.var.extent
-    width = width_of(e.machine, s.body, n)
+    width = width_of(e.target, s.body, n)
     full = typical(n) // width
     full = full if isinstance(n, int) or full >= LONG else 0
     copies = 4 if full >= 8 and _folds(e, s.body) else 1
@@ -191,15 +191,15 @@ def _across(b: Any, v: Value, fold: Fold, dtype: Any) -> Value:
     return b.extract_element(v, ir.Constant(i32, 0))
 
 
-def width_of(machine: Machine, body: Sequence[Stmt], n: Extent) -> int:
+def width_of(target: Target, body: Sequence[Stmt], n: Extent) -> int:
     """How many lanes suit the numbers that `body` computes with, and a loop to `n`."""
-    width = widest(machine, body, n)
+    width = widest(target, body, n)
     if not isinstance(n, int) and width > 4 and typical(n) < LONG * width:
         width //= 2  # such loops are often short: half a vector wastes less of the last one
     return width
 
 
-def widest(machine: Machine, body: Sequence[Stmt], n: Extent) -> int:
+def widest(target: Target, body: Sequence[Stmt], n: Extent) -> int:
     """The same where nothing is wasted: what a register has, or less if `n` needs no more."""
     sizes = {1}
     for s in statements(body):
@@ -208,7 +208,7 @@ def widest(machine: Machine, body: Sequence[Stmt], n: Extent) -> int:
             sizes |= {x.dtype.itemsize for x in (e,)}
         if isinstance(s, Store):
             sizes.add(s.buffer.dtype.itemsize)
-    width = machine.lanes(max(sizes))
+    width = target.lanes(max(sizes))
     while isinstance(n, int) and width // 2 >= n and width > 1:
         width //= 2
     return width

@@ -1,4 +1,4 @@
-"""What the processor here can do."""
+"""The processor here as a target, and modules that know what they are for."""
 
 # llvmlite has no type annotations.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
@@ -6,41 +6,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, final
 
 import llvmlite.binding as llvm
+from llvmlite import ir
+
+from chainrule.compile.target import Target
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """`vector` bytes in a register, `registers` of them; `cpu` and `features` in LLVM's words."""
+class TargetModule(ir.Module):
+    """A module in LLVM's language that is written for one target."""
 
-    cpu: str
-    features: str
-    vector: int
-    registers: int
-    fma: bool
-
-    def lanes(self, itemsize: int) -> int:
-        """How many numbers of that size fit into a register."""
-        return max(1, self.vector // itemsize)
+    def __init__(self, name: str, target: Target) -> None:
+        super().__init__(name)
+        self.target = target
+        self.triple = target.triple
 
 
 @cache
-def host() -> Machine:
+def host() -> Target:
     """This machine."""
     start()
-    has: dict[str, bool] = dict(llvm.get_host_cpu_features())
+    features = llvm.get_host_cpu_features()
+    has: dict[str, bool] = dict(features)
     vector = 64 if has.get("avx512f") else 32 if has.get("avx2") else 16
     triple = llvm.get_process_triple()
-    arm = "aarch64" in triple or "arm64" in triple
-    registers = 32 if vector == 64 or arm else 16
-    fma = bool(has.get("fma")) or arm
-    features = llvm.get_host_cpu_features().flatten()
-    return Machine(llvm.get_host_cpu_name(), features, vector, registers, fma)
+    return Target(
+        triple=triple,
+        cpu=llvm.get_host_cpu_name(),
+        features=features.flatten(),
+        vector=vector,
+        registers=32 if vector == 64 or _is_arm(triple) else 16,
+        fma=has_fma(triple, has),
+        scalef=bool(has.get("avx512f")),
+        pointer=8,
+        threads=True,
+        libraries=True,
+    )
+
+
+def has_fma(triple: str, features: dict[str, bool]) -> bool:
+    """Whether processors of `triple` with these features multiply and add at once. On x86 that is
+    a feature, `fma`; on 64-bit ARM each processor does it, and no feature is named so."""
+    return _is_arm(triple) or bool(features.get("fma"))
+
+
+def _is_arm(triple: str) -> bool:
+    return triple.startswith(("aarch64", "arm64"))
 
 
 @cache

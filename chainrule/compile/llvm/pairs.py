@@ -16,17 +16,17 @@ from typing import Any
 from llvmlite import ir
 
 from chainrule.compile.llvm import numbers as nums
-from chainrule.compile.llvm.machine import Machine
 from chainrule.compile.llvm.numbers import I1, Value
+from chainrule.compile.target import Target
 
 WIDE = 64
 """Bytes of a register from which on there are such masks: AVX-512."""
 _I32 = ir.IntType(32)
 
 
-def pay(machine: Machine, dtype: Any) -> bool:
+def pay(target: Target, dtype: Any) -> bool:
     """Whether that is faster than number by number: with masks that are registers of their own."""
-    return machine.vector >= WIDE and dtype.kind == "f"
+    return target.vector >= WIDE and dtype.kind == "f"
 
 
 def load(b: Any, at: Value, dtype: Any, width: int) -> Value:

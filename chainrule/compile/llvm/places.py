@@ -111,7 +111,7 @@ def load(e: Emitter, x: Expr) -> Value:
         mask = on if mask is None else b.and_(mask, on)
     if along == 1 and not indexed:
         return _load_vector(b, place(e, buffer, at), buffer.dtype, lanes.width, mask)
-    if along == 2 and mask is None and not indexed and pairs.pay(e.machine, buffer.dtype):
+    if along == 2 and mask is None and not indexed and pairs.pay(e.target, buffer.dtype):
         return pairs.load(b, place(e, buffer, at), buffer.dtype, lanes.width)
     return _gather(e, buffer, offsets(e, at, lanes), lanes.width, mask)
 
@@ -183,7 +183,7 @@ def store(e: Emitter, s: Store) -> None:
         alone = lanes.mask is None and not s.add
         if along == 1:
             _store_vector(e, s, value, lanes)
-        elif along == 2 and alone and pairs.pay(e.machine, dtype):
+        elif along == 2 and alone and pairs.pay(e.target, dtype):
             pairs.store(b, place(e, s.buffer, s.at), value, dtype)
         else:
             _scatter(e, s, value, lanes)

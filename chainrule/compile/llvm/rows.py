@@ -45,7 +45,7 @@ class Row:
         self._e, self._body = e, body
         self._vars = [s.var for s in loops]
         self._n: Extent = loops[0].var.extent
-        self._width = lanes.widest(e.machine, [x for s in loops for x in s.body], self._n)
+        self._width = lanes.widest(e.target, [x for s in loops for x in s.body], self._n)
 
     @property
     def is_short(self) -> bool:

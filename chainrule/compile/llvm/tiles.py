@@ -32,7 +32,7 @@ from chainrule.compile.terms.sizes import typical
 def product(e: Emitter, s: Product) -> None:
     """Emit `s`: panels of NB vectors, in them tiles of MR rows."""
     n = s.j.extent
-    width = e.machine.lanes(s.acc.dtype.itemsize)
+    width = e.target.lanes(s.acc.dtype.itemsize)
     while isinstance(n, int) and width // 2 >= n and width > 1:
         width //= 2
     if not isinstance(n, int):
@@ -81,7 +81,7 @@ def _panel(e: Emitter, s: Product, panel: list[Lanes]) -> None:
     """All rows of a panel."""
     m = s.i.extent
     each = _takes(e, s, len(panel) * panel[0].width) / max(1, typical(m))
-    budget = 16 if e.machine.registers >= 32 else 8
+    budget = 16 if e.target.registers >= 32 else 8
     rows = max(1, min(8, budget // len(panel)))
     if isinstance(m, int):
         rows = min(rows, m)
@@ -197,6 +197,6 @@ def _along_k(
 
 def multiply_add(e: Emitter, x: Value, y: Value, z: Value) -> Value:
     """x y + z, rounded once where the processor can."""
-    if e.machine.fma:
+    if e.target.fma:
         return nums.intrinsic(e.b, "fma", x, y, z)
     return e.b.fadd(e.b.fmul(x, y), z)

@@ -40,13 +40,11 @@ def is_short(kernel: Kernel) -> bool:
 
 @contextmanager
 def turning(
-    b: Any, going: Any, failed: Iterable[Any], polls: Polls, each: float
+    b: Any, going: Any, failed: Iterable[Any], polls: Polls | None, each: float
 ) -> Generator[None]:
     """As long as the bool at `going` holds, and none of those at `failed`, which are false at
-    first: what is emitted within. It `polls`; `each` is about how many nanoseconds a turn takes."""
-    often = min(MOST, int(STEP / max(each, 1.0)) + 1)
-    left = b.alloca(I64)
-    b.store(ir.Constant(I64, often), left)
+    first: what is emitted within. It `polls`, if it can be ended; `each` is about how many
+    nanoseconds a turn takes."""
     failed = list(failed)
     for at in failed:
         b.store(ir.Constant(I8, 0), at)
@@ -61,13 +59,23 @@ def turning(
     b.cbranch(holds, turn, done)
     b.position_at_end(turn)
     yield
+    if polls is not None:
+        _look_sometimes(b, polls, each)
+    b.branch(head)
+    b.position_at_end(done)
+
+
+def _look_sometimes(b: Any, polls: Polls, each: float) -> None:
+    """Poll after some of the turns, which take `each` nanoseconds."""
+    often = ir.Constant(I64, min(MOST, int(STEP / max(each, 1.0)) + 1))
+    with b.goto_entry_block():
+        left = b.alloca(I64)
+        b.store(often, left)
     fewer = b.sub(b.load(left, typ=I64), ir.Constant(I64, 1))
     b.store(fewer, left)
     with b.if_then(b.icmp_signed("==", fewer, ir.Constant(I64, 0)), likely=False):
         polls.look(b)
-        b.store(ir.Constant(I64, often), left)
-    b.branch(head)
-    b.position_at_end(done)
+        b.store(often, left)
 
 
 @contextmanager

@@ -7,12 +7,12 @@ the eager engine. `bound` says how far a result can be from the exact value, in 
 place: tests/compile/test_mathlib.py measures it, docs/math.md lists it. A float32 function without
 a form of its own is the float64 one, rounded.
 
-All of it needs fused multiply-add; where the machine has none, `names` is empty.
+Where the target has no fused multiply-add, steps that count on its one rounding are made of more
+instructions, and polynomials round twice a step.
 """
 
 from __future__ import annotations
 
-from chainrule.compile.mathlib.lanes import Target
 from chainrule.compile.mathlib.table import Function, bound, emit, names
 
-__all__ = ["Function", "Target", "bound", "emit", "names"]
+__all__ = ["Function", "bound", "emit", "names"]

@@ -18,8 +18,12 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from chainrule.compile.mathlib.lanes import Target
 from chainrule.compile.mathlib.table import TABLE, emit
+from chainrule.compile.target import Target
+
+_FUSED = Target(
+    "", "", "", 16, 16, fma=True, scalef=False, pointer=8, threads=False, libraries=False
+)
 
 
 @cache
@@ -32,7 +36,7 @@ def operations(name: str, dtype: Any) -> int:
     arguments = [kind] * len(inspect.signature(TABLE[name].f64).parameters)
     written = ir.Function(ir.Module(), ir.FunctionType(kind, arguments), name)
     builder = ir.IRBuilder(written.append_basic_block())
-    builder.ret(emit(name, builder, *written.args, target=Target(fma=True, scalef=False)))
+    builder.ret(emit(name, builder, *written.args, target=_FUSED))
     return max(2 * _longest(written), 1)
 
 

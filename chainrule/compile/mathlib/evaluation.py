@@ -50,5 +50,5 @@ def polynomial(z: Real, coefficients: Sequence[float]) -> Real:
     """c[0] + c[1] z + c[2] z^2 + ..., by Horner's rule."""
     y = z.at.real(coefficients[-1])
     for c in reversed(coefficients[:-1]):
-        y = y.fma(z, c)
+        y = y.multiply_add(z, c)
     return y

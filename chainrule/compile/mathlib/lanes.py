@@ -7,22 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
 from llvmlite import ir
 
 from chainrule.compile.mathlib.reals import Bits, Mask, Real
-
-
-@final
-@dataclass(frozen=True)
-class Target:
-    """What the machine has: `fma` is needed; `scalef` (AVX-512) is 2^n in one instruction."""
-
-    fma: bool
-    scalef: bool
+from chainrule.compile.target import Target
 
 
 @final

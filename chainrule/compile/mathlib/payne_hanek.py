@@ -17,9 +17,10 @@ from typing import Any
 from llvmlite import ir
 
 from chainrule.compile.mathlib import coefficients as c
-from chainrule.compile.mathlib.lanes import Lanes, Target
+from chainrule.compile.mathlib.lanes import Lanes
 from chainrule.compile.mathlib.reals import Real
 from chainrule.compile.mathlib.twofold import Two, constant
+from chainrule.compile.target import Target
 
 I64, I256, DOUBLE = ir.IntType(64), ir.IntType(256), ir.DoubleType()
 NAME = "chainrule.remainder_of_turn"
@@ -34,15 +35,15 @@ def _i256(n: int) -> Any:
     return ir.Constant(I256, n)
 
 
-def remainder_of_turn(builder: Any, x: Any) -> tuple[Any, Any]:
+def remainder_of_turn(builder: Any, x: Any, target: Target) -> tuple[Any, Any]:
     """Writes a call: x (a double) less a multiple of 2 pi, as the sum of two doubles."""
     module = builder.module
-    function = module.globals.get(NAME) or _define(module)
+    function = module.globals.get(NAME) or _define(module, target)
     pair = builder.call(function, [x])
     return builder.extract_value(pair, 0), builder.extract_value(pair, 1)
 
 
-def _define(module: Any) -> Any:
+def _define(module: Any, target: Target) -> Any:
     pair = ir.LiteralStructType([DOUBLE, DOUBLE])
     function = ir.Function(module, ir.FunctionType(pair, [DOUBLE]), NAME)
     function.linkage = "internal"
@@ -50,7 +51,7 @@ def _define(module: Any) -> Any:
     builder = ir.IRBuilder(function.append_basic_block())
     (x,) = function.args
     turns = _fraction(builder, x)
-    at = Lanes(builder, DOUBLE, Target(fma=True, scalef=False))
+    at = Lanes(builder, DOUBLE, target)
     pi = constant(Real(at, x), c.PI[0] * 2, c.PI[1] * 2)
     rest = Two(*(Real(at, v) for v in turns)) * pi
     # An infinite x has no remainder; a NaN stays one.

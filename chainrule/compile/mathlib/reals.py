@@ -156,8 +156,18 @@ class Real:
         return Real(self.at, self.at.call(name, self.v, *(self.lift(x).v for x in others)))
 
     def fma(self, b: Real | float, c: Real | float) -> Real:
-        """This times b plus c, rounded once."""
-        return self.intrinsic("fma", b, c)
+        """This times b plus c, rounded once, or to within an ulp where no instruction does it; so
+        that what cancels is left to full precision."""
+        if self.at.target.fma:
+            return self.intrinsic("fma", b, c)
+        b, c = self.lift(b), self.lift(c)
+        if self.at.bits == 32:  # the product of two float32 is a float64
+            return (self.widened() * b.widened() + c.widened()).narrowed()
+        return _unfused(self, b, c)
+
+    def multiply_add(self, b: Real | float, c: Real | float) -> Real:
+        """This times b plus c, as the target does it fastest: rounded once or twice."""
+        return self.intrinsic("fma", b, c) if self.at.target.fma else self * b + c
 
     def copysign(self, other: Real | float) -> Real:
         """This with the sign of the other."""
@@ -202,3 +212,23 @@ class Real:
     def narrowed(self) -> Real:
         """The nearest float32."""
         return Real(self.at.half, self.at.builder.fptrunc(self.v, self.at.half.kind))
+
+
+def _unfused(a: Real, b: Real, c: Real) -> Real:
+    """a b + c in float64, to within an ulp: the product exactly, as the sum of two numbers (Dekker,
+    Numer. Math. 18, 1971), and the error of its sum with c (Knuth, TAOCP 2, 4.2.2, theorem B)."""
+    p = a * b
+    (a_hi, a_lo), (b_hi, b_lo) = _halves(a), _halves(b)
+    below = ((a_hi * b_hi - p) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo
+    s = p + c
+    d = s - p
+    error = (p - (s - d)) + (c - d)
+    y = s + (error + below)
+    return y.is_nan().where(s, y)  # an infinite product, or one whose halves would be
+
+
+def _halves(x: Real) -> tuple[Real, Real]:
+    """x as the sum of two numbers of 26 bits."""
+    shifted = x * (2.0**27 + 1)
+    hi = shifted - (shifted - x)
+    return hi, x - hi

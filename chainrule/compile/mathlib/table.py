@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any, final
 
 import numpy as np
-from llvmlite import binding
 
 from chainrule.compile.mathlib import bessel as b
 from chainrule.compile.mathlib import error as e
@@ -30,8 +29,9 @@ from chainrule.compile.mathlib import slopes as sl
 from chainrule.compile.mathlib import spherical as sp
 from chainrule.compile.mathlib import stepwise as s
 from chainrule.compile.mathlib import trigonometric as t
-from chainrule.compile.mathlib.lanes import Lanes, Target
+from chainrule.compile.mathlib.lanes import Lanes
 from chainrule.compile.mathlib.reals import Real
+from chainrule.compile.target import Target
 
 Fn = Callable[..., Real]
 
@@ -108,41 +108,22 @@ TABLE: dict[str, Function] = {
 # fmt: on
 
 
-@cache
-def host() -> Target:
-    """What this machine has. On x86 fused multiply-add is a feature, `fma`; on 64-bit ARM each
-    processor has it, and no feature is named so."""
-    features = dict(binding.get_host_cpu_features())
-    return Target(fma=has_fma(binding.get_process_triple(), features), scalef=has_scalef(features))
-
-
-def has_fma(triple: str, features: dict[str, bool]) -> bool:
-    """Whether processors of the target `triple` with these features multiply and add at once."""
-    return triple.startswith(("aarch64", "arm64")) or bool(features.get("fma"))
-
-
-def has_scalef(features: dict[str, bool]) -> bool:
-    """Whether 2^n y is one instruction, which AVX-512 has, of x86 alone."""
-    return bool(features.get("avx512f"))
-
-
-def emit(name: str, builder: Any, *xs: Any, target: Target | None = None) -> Any:
+def emit(name: str, builder: Any, *xs: Any, target: Target) -> Any:
     """Writes the instructions of the function `name` of `xs`; returns the value.
 
     `xs` are float or double, or vectors of one of them of any width; all of one type, which is the
-    type of the result. `target` is the machine, this one if not given. Raises KeyError for a name
-    that is not in `names()`.
+    type of the result. Raises KeyError for a name that is not in `names()`.
     """
     function = TABLE[name]
-    at = Lanes(builder, xs[0].type, target or host())
+    at = Lanes(builder, xs[0].type, target)
     fn = function.f64 if at.bits == 64 else function.f32
     return fn(*(Real(at, v) for v in xs)).v
 
 
 @cache
-def names(target: Target | None = None) -> frozenset[str]:
-    """The functions that `emit` knows, by the op table's names; none if there is no FMA."""
-    return frozenset(TABLE if (target or host()).fma else ())
+def names() -> frozenset[str]:
+    """The functions that `emit` knows, by the op table's names."""
+    return frozenset(TABLE)
 
 
 def bound(name: str, dtype: Any) -> float:

@@ -135,11 +135,11 @@ def _tamed(x: Real) -> Two:
     """x less a multiple of 2 pi, for every lane (float64)."""
     at, builder = x.at, x.at.builder
     if not at.width:
-        return Two(*(Real(at, v) for v in remainder_of_turn(builder, x.v)))
+        return Two(*(Real(at, v) for v in remainder_of_turn(builder, x.v, at.target)))
     hi, lo = x.v, at.real(0.0).v
     for i in range(at.width):
         place = ir.Constant(ir.IntType(32), i)
-        parts = remainder_of_turn(builder, builder.extract_element(x.v, place))
+        parts = remainder_of_turn(builder, builder.extract_element(x.v, place), at.target)
         hi = builder.insert_element(hi, parts[0], place)
         lo = builder.insert_element(lo, parts[1], place)
     return Two(Real(at, hi), Real(at, lo))

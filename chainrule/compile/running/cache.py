@@ -25,10 +25,10 @@ from typing import Any, final
 import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 
-from chainrule.compile.llvm.machine import host
 from chainrule.compile.running import cache_entry
 from chainrule.compile.running.cache_entry import Made, MalformedError, UnwritableError
 from chainrule.compile.running.cache_folder import Folder
+from chainrule.compile.target import Target
 from chainrule.compile.terms.terms import Program, in_order
 from chainrule.op import Op
 
@@ -103,16 +103,16 @@ def _sources() -> str:
     return digest.hexdigest()
 
 
-def surroundings() -> str:
+def surroundings(target: Target) -> str:
     """All that code depends on besides its program."""
     python = (sys.implementation.cache_tag, sys.abiflags, object.__basicsize__)
     versions = (llvmlite.__version__, llvm.llvm_version_info, np.__version__)
-    return word((_sources(), python, versions, llvm.get_process_triple(), host()))
+    return word((_sources(), python, versions, target))
 
 
-def name_of(program: Program) -> str | None:
+def name_of(program: Program, target: Target) -> str | None:
     """The name of a program's entry here; None for one that another process cannot recognize."""
-    return _name(program, surroundings())
+    return _name(program, surroundings(target))
 
 
 def _name(program: Program, around: str) -> str | None:
@@ -142,11 +142,11 @@ def folder() -> Folder | None:
 class Entry:
     """Where what was made of a program is kept."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, target: Target) -> None:
         self._program, self._folder = program, folder()
         self._name, self._label = None, ("", "")
         if self._folder is not None:
-            around = surroundings()
+            around = surroundings(target)
             self._name = _name(program, around)
             digest = blake2b(around.encode(), digest_size=_DIGEST).hexdigest()
             self._label = str(self._name), digest

@@ -6,23 +6,23 @@ Imported only when something is compiled: a program that comes from the cache ne
 from __future__ import annotations
 
 from chainrule.compile.checking.spec import check
-from chainrule.compile.llvm.machine import host
 from chainrule.compile.llvm.module import Module, emit
 from chainrule.compile.llvm.parallel import split
 from chainrule.compile.loops import memory
 from chainrule.compile.loops.statements import Loops
 from chainrule.compile.running.block import Layout
 from chainrule.compile.scheduling.schedule import Scheduler
+from chainrule.compile.target import Target
 from chainrule.compile.terms.terms import Program
 
 CHECKING = False
 """Whether loops are checked as soon as they are made: in tests they are."""
 
 
-def scheduled(program: Program) -> tuple[Loops, Layout]:
-    """Loops, split over cores, and the memory that they want."""
-    scheduler = Scheduler(program)
-    loops = split(scheduler.run())
+def scheduled(program: Program, target: Target) -> tuple[Loops, Layout]:
+    """Loops, split over cores where there are several, and the memory that they want."""
+    scheduler = Scheduler(program, target)
+    loops = split(scheduler.run()) if target.threads else scheduler.run()
     objects = [*[scheduler.views[t].buffer for t in program.inputs], *scheduler.results]
     scratch = [b for b in loops.buffers if b.role == "scratch"]
     lives = memory.lifetimes(loops, scratch)
@@ -33,6 +33,6 @@ def scheduled(program: Program) -> tuple[Loops, Layout]:
     return loops, layout
 
 
-def emitted(loops: Loops, layout: Layout, *, timed: bool = False) -> Module:
+def emitted(loops: Loops, layout: Layout, target: Target, *, timed: bool = False) -> Module:
     """The module of loops; if `timed` it counts each kernel's cycles."""
-    return emit(loops, layout.objects, layout.scratch, host(), timed=timed)
+    return emit(loops, layout.objects, layout.scratch, target, timed=timed)

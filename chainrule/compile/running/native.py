@@ -12,8 +12,9 @@ import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
 from chainrule.compile.llvm import gate
 from chainrule.compile.llvm.interrupts import CLOCK, PYTHON
 from chainrule.compile.llvm.machine import start, target
+from chainrule.compile.llvm.passes import run_passes
 from chainrule.compile.llvm.pool import NAME as PARALLEL
-from chainrule.compile.llvm.symbols import INLINE, UNDO
+from chainrule.compile.llvm.symbols import UNDO
 from chainrule.compile.running import blas
 from chainrule.compile.running.threads import Pool, the_pool
 
@@ -57,29 +58,10 @@ def compiled(text: str) -> bytes:
 
 
 def optimized(text: str) -> tuple[Any, Any]:
-    """A module in LLVM's language as it is before it becomes machine code, and the machine.
-
-    Kernels come vectorized, unrolled and without duplicates, and call nothing that could be
-    inlined: so it takes LLVM's passes over functions, once, and none of those over modules. Only
-    kernels of short loops become parts of these, which then are worth more.
-    """
+    """A module in LLVM's language as it is before it becomes machine code, and the machine."""
     start()
-    module = llvm.parse_assembly(text)
-    module.verify()
     machine = target()
-    inlining = INLINE in text
-    options = llvm.create_pipeline_tuning_options(speed_level=2 if inlining else 1)
-    options.loop_vectorization = False
-    options.slp_vectorization = False
-    builder = llvm.create_pass_builder(machine, options)
-    if inlining:
-        builder.getModulePassManager().run(module, builder)
-        return module, machine
-    passes = builder.getFunctionPassManager()
-    for function in module.functions:
-        if not function.is_declaration:
-            passes.run(function, builder)
-    return module, machine
+    return run_passes(text, machine), machine
 
 
 def loaded(code: bytes) -> Code:

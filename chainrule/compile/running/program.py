@@ -13,6 +13,7 @@ from weakref import ref
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from chainrule.compile.llvm.machine import host
 from chainrule.compile.loops.statements import Host, Loops, Strided
 from chainrule.compile.running import native
 from chainrule.compile.running.block import Block, Layout
@@ -20,6 +21,7 @@ from chainrule.compile.running.cache import Entry
 from chainrule.compile.running.lending import Lender
 from chainrule.compile.running.native import compiled, loaded
 from chainrule.compile.running.prepared import Prepared
+from chainrule.compile.target import Target
 from chainrule.compile.terms.sizes import bound
 from chainrule.compile.terms.terms import Program
 
@@ -31,11 +33,15 @@ class Native:
     Kernels' scratch memory belongs to it, so that one thread runs it at a time.
     """
 
-    def __init__(self, program: Program, checks: Sequence[str] = ()) -> None:
-        """`checks` are what the bits of the last result say of indices; see `bounds`."""
+    def __init__(
+        self, program: Program, checks: Sequence[str] = (), target: Target | None = None
+    ) -> None:
+        """`checks` are what the bits of the last result say of indices; see `bounds`. `target` is
+        this machine, or less of it than there is."""
         self.program = program
+        self.target = target or host()
         self.checks = list(checks)
-        entry = Entry(program)
+        entry = Entry(program, self.target)
         made = entry.get()
         if made is None:
             made = self._made()
@@ -57,14 +63,14 @@ class Native:
         from chainrule.compile.running.making import emitted
 
         loops, layout = self._scheduled
-        module = emitted(loops, layout, timed=timed)
+        module = emitted(loops, layout, self.target, timed=timed)
         return layout, module.hosts, compiled(str(module.ir))
 
     @cached_property
     def _scheduled(self) -> tuple[Loops, Layout]:
         from chainrule.compile.running.making import scheduled
 
-        return scheduled(self.program)
+        return scheduled(self.program, self.target)
 
     @property
     def loops(self) -> Loops:

@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
-from chainrule.compile.llvm.machine import host
 from chainrule.compile.loops.expressions import Affine, Local, Var
 from chainrule.compile.loops.statements import Ahead, For, Let, Product, Stmt, Store
 from chainrule.compile.scheduling import strips, tall
@@ -36,6 +35,7 @@ from chainrule.compile.scheduling.copying import (
     times,
 )
 from chainrule.compile.scheduling.strips import Rows
+from chainrule.compile.target import Target
 from chainrule.compile.terms.sizes import Extent, typical
 
 if TYPE_CHECKING:
@@ -53,24 +53,24 @@ TURNS = 8
 """Of so many turns, about, each has memory of its own, so that cores can share them."""
 
 
-def pays(sizes: Sequence[Extent], itemsize: int, *, across: bool) -> bool:
+def pays(sizes: Sequence[Extent], itemsize: int, target: Target, *, across: bool) -> bool:
     """Whether panels are faster for m, n and k; `across` says that columns do not lie together."""
     m, n, k = sizes
     if not isinstance(n, int) or not isinstance(k, int):
         return False
-    if typical(m) < ROWS or n < 2 * _width(itemsize) or k < ROWS:
+    if typical(m) < ROWS or n < 2 * _width(itemsize, target) or k < ROWS:
         return False
     return across or n * k * itemsize > NEAR
 
 
-def _width(itemsize: int) -> int:
+def _width(itemsize: int, target: Target) -> int:
     """P."""
-    return VECTORS * host().lanes(itemsize)
+    return VECTORS * target.lanes(itemsize)
 
 
 def panelled(s: Scheduler, p: Product) -> list[Stmt]:
     """`p`, which need not have right's columns side by side, in panels."""
-    n, width = known(p.j.extent), _width(p.acc.dtype.itemsize)
+    n, width = known(p.j.extent), _width(p.acc.dtype.itemsize, s.target)
     count = n // width
     if tall.suits(p):
         out, rows = tall.in_rows(s, p, width, count), [Rows(0, 1, p.i.extent)]

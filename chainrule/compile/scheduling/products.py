@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chainrule.compile.llvm.machine import host
 from chainrule.compile.loops import views
 from chainrule.compile.loops.expressions import Affine, Expr, Var
 from chainrule.compile.loops.statements import For, Gemm, Kernel, Let, Matrix, Product, Stmt, Store
 from chainrule.compile.loops.views import ZERO, Index, View, whole
 from chainrule.compile.scheduling import lower, panels
+from chainrule.compile.target import Target
 from chainrule.compile.terms.sizes import Extent, product, typical
 from chainrule.compile.terms.terms import Term
 
@@ -47,20 +47,20 @@ def is_large(t: Term) -> bool:
     return t.dtype.itemsize in (4, 8) and min(m, n, k) >= 8 and m * n * k >= BLAS_FROM
 
 
-def for_blas(t: Term) -> bool:
+def for_blas(t: Term, target: Target) -> bool:
     """Whether BLAS does it faster, or as a part of a band: products of many pairs of matrices are
     what attention is made of, unless what is read again and again, or added up, is small."""
     m, n, k = map(typical, sizes(t))
     large = max(m * n, n * k if t.op.turn_b else 0) * t.dtype.itemsize > LARGE
-    in_place = host().vector >= WIDE and (in_panels(t) or (k <= DEEP and not large))
+    fast = target.vector >= WIDE and (in_panels(t, target) or (k <= DEEP and not large))
     many = typical(product(t.shape[:-2])) > 1 and max(n, min(m, k)) > FEW
-    return is_large(t) and (not in_place or many)
+    return target.libraries and is_large(t) and (not fast or many)
 
 
-def in_panels(t: Term) -> bool:
+def in_panels(t: Term, target: Target) -> bool:
     """Whether it is faster with copies of parts of its right matrix, if it is computed in place."""
     single = typical(product(t.shape[:-2])) == 1
-    return single and panels.pays(sizes(t), t.dtype.itemsize, across=t.op.turn_b)
+    return single and panels.pays(sizes(t), t.dtype.itemsize, target, across=t.op.turn_b)
 
 
 def schedule(s: Scheduler, t: Term) -> None:
@@ -98,7 +98,7 @@ def build(s: Scheduler, g: Group) -> list[Stmt]:
     right_at = (*at[:-2], ck, at[-1])
     right = operand(s, b, op.turn_b, right_at)
     across = n != 1 and not _along(right, j)
-    paneled = len(g.rows) == 2 and panels.pays(sizes(t), t.dtype.itemsize, across=across)
+    paneled = len(g.rows) == 2 and panels.pays(sizes(t), t.dtype.itemsize, s.target, across=across)
     if across and not paneled:
         packed = pack(s, b, op.turn_b)
         right = s.exprs.load(

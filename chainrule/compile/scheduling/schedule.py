@@ -15,6 +15,7 @@ Notation: `rows` the counters of the shared axes; `inner` the sizes of a member'
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, final
 
 from chainrule.compile.banding.bands import banded
@@ -47,6 +48,7 @@ from chainrule.compile.scheduling.products import for_blas
 from chainrule.compile.scheduling.prune import pruned
 from chainrule.compile.scheduling.realize import is_product
 from chainrule.compile.scheduling.turned import turned
+from chainrule.compile.target import Target
 from chainrule.compile.terms.patterns import Pattern
 from chainrule.compile.terms.sizes import Extent, product
 from chainrule.compile.terms.terms import Program, Term
@@ -58,9 +60,13 @@ from chainrule.ops.shaping import Astype, Concat
 class Scheduler:
     """Turns a program into loops."""
 
-    def __init__(self, program: Program, called: Callable[[Term], bool] = for_blas) -> None:
-        """`called` says which products are calls, of BLAS, instead of being computed in place."""
-        self.called = called
+    def __init__(
+        self, program: Program, target: Target, called: Callable[[Term], bool] | None = None
+    ) -> None:
+        """`called` says which products are calls instead of being computed in place: those that
+        are faster by BLAS, if nothing else is said."""
+        self.target = target
+        self.called = called or partial(for_blas, target=target)
         self.apart: set[Term] = set()
         program = accumulated(gathered(recomputed(turned(program))))
         while True:

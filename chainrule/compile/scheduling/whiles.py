@@ -29,7 +29,7 @@ def is_native(s: Scheduler, t: Term) -> bool:
         return False
     from chainrule.compile.scheduling.schedule import Scheduler
 
-    scheduler = Scheduler(turns.simple(turn_simplified), s.called)
+    scheduler = Scheduler(turns.simple(turn_simplified), s.target, s.called)
     loops = scheduler.run()
     s.turns[t] = scheduler, loops
     hosts = [x for k in single(loops.kernels) for x in k.body if isinstance(x, Host)]

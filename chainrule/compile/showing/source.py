@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from chainrule.compile.llvm.machine import host
 from chainrule.compile.llvm.module import emit
 from chainrule.compile.loops.statements import Host, Kernel, Loops
 from chainrule.compile.running.native import optimized
@@ -27,7 +26,7 @@ def source_of(native: Native, name: str, language: Language) -> str:
     loops = native.loops
     alone = Loops(loops.buffers, [kernel], loops.symbols)
     objects = [b for b in loops.buffers if b.role != "constant"]
-    module, machine = optimized(str(emit(alone, objects, [], host()).ir))
+    module, machine = optimized(str(emit(alone, objects, [], native.target).ir))
     if language == "llvm":
         return str(module.get_function(name)).strip() + "\n"
     return _cut(machine.emit_assembly(module), name)

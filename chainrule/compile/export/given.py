@@ -1,0 +1,180 @@
+"""A compiled function's inputs and results: their names, their values now, the data of calls.
+
+Notation: a batch is what one call is given: its arguments, and the numbers that it reads. `what` is
+the method that asks, for errors: "to_c".
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from chainrule.compile.calling.joined import Sized
+from chainrule.compile.export.names import called
+from chainrule.compile.terms.sizes import bound
+from chainrule.compile.terms.terms import Program
+from chainrule.compile.tracing.state import Variant
+from chainrule.errors import ConfigError, TraceError, describe
+from chainrule.op import Array
+from chainrule.source_text import definition_text
+from chainrule.tensor import Tensor
+from chainrule.tree import Structure
+
+Place = tuple[str, int, int]
+"""A symbol, and the input and axis whose size it is."""
+
+
+class Call(NamedTuple):
+    """One call: the leaves of its arguments, and the structure that they came from."""
+
+    leaves: Sequence[Any]
+    structure: Structure
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An input of a program: what the user calls it, what it is, and whether every step has its
+    own; what is not `read` is only written. A `gradient` holds one after the step."""
+
+    path: str
+    about: str
+    each_step: bool
+    gradient: bool = False
+    read: bool = True
+
+
+class Batch(NamedTuple):
+    """Values of the symbols, and arrays in the order of those inputs that every step has anew."""
+
+    sizes: dict[str, int]
+    arrays: list[Array]
+
+    def record(self, symbols: Sequence[str]) -> list[Array]:
+        """What a file holds of it: the sizes that the program asks for, then the arrays."""
+        return [np.array([self.sizes[s] for s in symbols], np.int64), *self.arrays]
+
+
+def program_of(variant: Variant) -> tuple[Any, list[Place]]:
+    """What runs the program of `variant`, and where its symbols come from."""
+    run = variant.run
+    return (run.run, run.places) if isinstance(run, Sized) else (run, [])
+
+
+def state_of(variant: Variant, what: str) -> list[Array]:
+    """The state as it is now: tensors, then gradients that are read."""
+    return [_array(t.value) for t in _tensors(variant, what)] + _gradients(variant)
+
+
+def _tensors(variant: Variant, what: str) -> list[Any]:
+    """The state's tensors."""
+    found = [h.tensor() for h in variant.held]
+    if any(t is None for t in found):
+        raise TraceError(f"{what}: a tensor that the function changes does not exist any more")
+    return found
+
+
+def _gradients(variant: Variant) -> list[Array]:
+    """The gradients that are read, as they are now; zeros where there is none yet."""
+    out: list[Array] = []
+    for h in [h for h in variant.grads if h.read]:
+        tensor = h.tensor()
+        grad = None if tensor is None else tensor.grad
+        zeros = np.zeros(h.spec.shape, h.spec.dtype)
+        out.append(zeros if grad is None else _array(grad.value))
+    return out
+
+
+def batch_of(variant: Variant, leaves: Sequence[Any], what: str) -> Batch:
+    """What one call is given: random numbers are drawn, settings read."""
+    native, places = program_of(variant)
+    program: Program = native.program
+    given = [_array(x.value if isinstance(x, Tensor) else x)
+             for x in [leaves[i] for i in variant.args]]  # fmt: skip
+    sizes = {s: given[i].shape[a] for s, i, a in places}
+    for x, t in zip(given, program.inputs, strict=False):
+        wanted = tuple([bound(n, sizes) for n in t.shape])
+        if x.shape != wanted or x.dtype != t.dtype:
+            raise ConfigError(
+                f"{what}: a batch has {describe(x)} in the place of {t.dtype} {wanted}: "
+                "fill it up, or declare the axis with jit(dynamic=...)"
+            )
+    numbers = [np.float64(n.read()) for n in variant.numbers]
+    drawn = [(draw.take(), draw.read) for draw in variant.draws]
+    arrays = [*given, *numbers, *[x for x, read in drawn if read]]
+    return Batch(sizes, [_array(x) for x in arrays])
+
+
+def _array(x: Any) -> Array:
+    return np.asarray(x)
+
+
+def refuse_changing(variant: Variant, what: str) -> None:
+    """An error where the second call would not be like the first."""
+    for h in variant.grads:
+        if h.first is not None and h.last is not None and h.first is not h.last:
+            raise TraceError(
+                f"{what}: the next call finds gradients that this one does not find, so it is "
+                "another program: call the function once before, or begin it with zero_grad()"
+            )
+
+
+def given_of(f: Callable[..., Any], variant: Variant, first: Call, what: str) -> list[Given]:
+    """The inputs of the program, in its order."""
+    tensors = _tensors(variant, what)
+    known = called(f, tensors)
+    argument = _argument_names(f, first.structure)
+    out = [Given(argument[i], "argument", True) for i in variant.args]
+    for h, t in zip(variant.held, tensors, strict=True):
+        about = "parameter" if t.requires_grad else "updated" if h.updated else "read only"
+        out.append(Given(known.get(id(t), "state"), about, False))
+    for h in [h for h in variant.grads if h.read or h.written]:
+        of = known.get(id(h.tensor()), "parameter")
+        out.append(Given(f"{of}.grad", "its gradient", False, gradient=True, read=h.read))
+    out += [Given(n.name, "a setting, read at every step", True) for n in variant.numbers]
+    return out + [Given("drawn", "random numbers", True) for d in variant.draws if d.read]
+
+
+def _argument_names(f: Callable[..., Any], structure: Structure) -> list[str]:
+    """By leaf of the arguments: `x`, or `batch.images` within a container."""
+    positional, named = structure.children
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names = [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
+    out: list[str] = []
+    for i, child in enumerate(positional.children):
+        out += _leaf_paths(names[i] if i < len(names) else f"argument{i}", child)
+    for key, child in zip(named.keys, named.children, strict=True):
+        out += _leaf_paths(str(key), child)
+    return out
+
+
+def _leaf_paths(path: str, s: Structure) -> Iterator[str]:
+    if s.kind is None:
+        yield path
+    keys = s.keys or range(len(s.children))
+    for key, child in zip(keys, s.children, strict=True):
+        yield from _leaf_paths(f"{path}.{key}", child)
+
+
+def result_names(f: Callable[..., Any], count: int) -> list[str]:
+    """The names in the function's one `return`, where it has them."""
+    found: list[list[str]] = []
+    try:
+        tree = ast.parse(textwrap.dedent(definition_text(f)))
+    except SyntaxError:
+        tree = ast.Module([], [])
+    for x in ast.walk(tree):
+        if isinstance(x, ast.Return) and x.value is not None:
+            parts = x.value.elts if isinstance(x.value, ast.Tuple) else [x.value]
+            found.append([p.id if isinstance(p, ast.Name) else "" for p in parts])
+    names = found[0] if len(found) == 1 and len(found[0]) == count else [""] * count
+    return [n or ("result" if count == 1 else f"result{i}") for i, n in enumerate(names)]

@@ -1,0 +1,221 @@
+"""Functions of kernels, and calls of these: what all targets that LLVM writes code for share.
+
+Kernels with the same text are one function. A loop of unknown length is a function that calls those
+of its kernels.
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from llvmlite import ir
+
+from chainrule.compile.llvm import splitting
+from chainrule.compile.llvm.calls import called
+from chainrule.compile.llvm.interrupts import Polls, Run
+from chainrule.compile.llvm.kernel import Emitter, size_of
+from chainrule.compile.llvm.machine import TargetModule
+from chainrule.compile.llvm.numbers import I64, in_memory
+from chainrule.compile.llvm.parallel import is_long, is_parallel, iterations, least, nanoseconds
+from chainrule.compile.llvm.symbols import INLINE
+from chainrule.compile.llvm.whiles import is_short, kept_near, turning
+from chainrule.compile.loops.expressions import Buffer
+from chainrule.compile.loops.rewrite import Canonical, canonical, sorted_buffers
+from chainrule.compile.loops.statements import Host, Kernel, Loops, While, single
+from chainrule.compile.target import Target
+from chainrule.compile.terms.sizes import Extent
+
+PTR = ir.PointerType()
+
+
+@final
+@dataclass(slots=True)
+class Module:
+    """The code of a program's kernels, and the statements that Python must run, by number.
+
+    `functions` are those of kernels by what they do. `run` is what there is to know of the run that
+    goes on, where it can be ended.
+    """
+
+    ir: Any
+    symbols: list[str]
+    run: Run | None
+    hosts: list[Host] = field(default_factory=list[Host])
+    functions: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    forms: dict[Kernel, tuple[Canonical, str]] = field(default_factory=dict[Any, Any])
+    """Each kernel in numbered names, and its text."""
+    called: dict[str, frozenset[str]] = field(default_factory=dict[Any, Any])
+    """Functions of mathematics that are called, by the kernel's text."""
+
+    @staticmethod
+    def of(program: Loops, target: Target, *, endable: bool) -> Module:
+        """The module of `program`, without code yet. With `endable` a run can be ended."""
+        made = TargetModule("chainrule", target)
+        out = Module(made, list(program.symbols), Run(made) if endable else None)
+        for k in single(program.kernels):
+            if not isinstance(k.body[0], Host):
+                form = canonical(k)
+                out.forms[k] = form, form.text
+        out.called = called({text: form.kernel for form, text in out.forms.values()})
+        return out
+
+
+def constant(module: Any, x: Buffer) -> Any:
+    """The memory of a constant, which belongs to the module."""
+    data = np.ascontiguousarray(x.value).tobytes()
+    kind = ir.ArrayType(ir.IntType(8), len(data))
+    g: Any = ir.GlobalVariable(module, kind, x.name)
+    g.linkage, g.global_constant, g.align = "internal", True, 64
+    g.initializer = ir.Constant(kind, bytearray(data))
+    return g
+
+
+def shared_buffers(program: Loops) -> set[Buffer]:
+    """Memory that more than one kernel uses, or others than kernels."""
+    return _shared(program.kernels) | {x for x in program.buffers if x.role != "scratch"}
+
+
+def _shared(kernels: Sequence[Kernel]) -> set[Buffer]:
+    """Memory that several of the kernels use."""
+    uses = Counter([b for k in kernels for b in sorted_buffers(k)])
+    return {b for b, n in uses.items() if n > 1}
+
+
+def call_kernel(
+    out: Module,
+    b: Any,
+    kernel: Kernel,
+    pointers: dict[Buffer, Any],
+    symbols: dict[str, Any],
+    host: Any,
+    shared: set[Buffer],
+    polls: Polls | None,
+    *,
+    inline: bool = False,
+) -> None:
+    """Call the kernel's function; one that has the same text as an earlier one is that one. With
+    `inline` it becomes a part of whoever calls it. `shared` is memory of which others know. With
+    `polls` it can be left when the run is to end, as can its caller."""
+    (first, *_) = kernel.body
+    if isinstance(first, Host):
+        assert out.run is not None, "nobody is there to run a statement in Python"
+        with _if(b, first.when, pointers):
+            out.run.host(b, host, len(out.hosts))
+            if polls is not None:
+                polls.leave_if_stopped(b)
+        out.hosts.append(first)
+        return
+    if isinstance(first, While):
+        f = _while(out, kernel, first, shared)
+        b.call(f, [*[pointers[x] for x in sorted_buffers(kernel)], *symbols.values(), host])
+        if polls is not None:
+            polls.leave_if_stopped(b)
+        return
+    form, text = out.forms[kernel]
+    watched = polls is not None and is_long(kernel)
+    f = out.functions.get((text, inline, watched))
+    if f is None:
+        f = _function(out, kernel, INLINE if inline else "noinline", watched)
+        if is_parallel(kernel):
+            f = splitting.task(out.ir, f)
+        out.functions[text, inline, watched] = f
+    args = [_from(b, pointers[x], x, start, symbols) for x, start in form.args]
+    args += symbols.values()
+    if is_parallel(kernel):
+        count = size_of(b, iterations(kernel), symbols)
+        poll = out.run.poll if watched and out.run is not None else None
+        splitting.run(b, f, args, count, least(kernel), poll)
+    else:
+        b.call(f, args)
+    if watched and polls is not None:
+        polls.leave_if_stopped(b)
+
+
+def _from(b: Any, pointer: Any, x: Buffer, start: Extent, symbols: dict[str, Any]) -> Any:
+    """The address of element `start` of a buffer."""
+    if start == 0:
+        return pointer
+    offset = size_of(b, start, symbols)
+    return b.gep(pointer, [offset], source_etype=in_memory(x.dtype))
+
+
+@contextmanager
+def _if(b: Any, when: Buffer | None, pointers: dict[Buffer, Any]) -> Generator[None]:
+    """What is emitted within is run only if the bool `when`, if there is one, holds."""
+    if when is None:
+        yield
+        return
+    flag = b.load(pointers[when], typ=ir.IntType(8))
+    with b.if_then(b.icmp_unsigned("!=", flag, ir.Constant(flag.type, 0)), likely=False):
+        yield
+
+
+def _begun(out: Module, name: str, buffers: int, more: Sequence[Any], inlining: str) -> Any:
+    """A function of so many addresses of memory, the symbols, and `more`."""
+    kinds = [*[PTR] * buffers, *[I64] * len(out.symbols), *more]
+    f = ir.Function(out.ir, ir.FunctionType(ir.VoidType(), kinds), name)
+    f.linkage = "internal"
+    f.attributes.add(inlining)
+    f.attributes.add("nounwind")
+    for arg in f.args[:buffers]:
+        arg.add_attribute("noalias")
+        arg.add_attribute("nonnull")
+    return f
+
+
+def _while(out: Module, kernel: Kernel, loop: While, shared: set[Buffer]) -> Any:
+    """The function of a loop of unknown length, whose numbers are in registers if they are few."""
+    buffers = sorted_buffers(kernel)
+    inline = is_short(kernel)
+    f = _begun(out, kernel.name, len(buffers), [PTR], INLINE if inline else "noinline")
+    b = ir.IRBuilder(f.append_basic_block("entry"))
+    pointers = dict(zip(buffers, f.args, strict=False))
+    symbols = dict(zip(out.symbols, f.args[len(buffers) :], strict=False))
+    inner = _shared(loop.kernels) | {loop.going}
+    hosts = [s for k in single(loop.kernels) for s in k.body if isinstance(s, Host)]
+    with ExitStack() as around:
+        near = around.enter_context(kept_near(b, kernel, pointers, shared))
+        failed = [near[s.when] for s in hosts if s.when is not None]
+        polls = None if out.run is None else Polls(out.run, f)
+        each = nanoseconds([s for k in loop.kernels for s in k.body])
+        around.enter_context(turning(b, near[loop.going], failed, polls, each))
+        for k in loop.kernels:
+            call_kernel(out, b, k, near, symbols, f.args[-1], inner, polls, inline=inline)
+    b.ret_void()
+    return f
+
+
+def _function(out: Module, kernel: Kernel, inlining: str, watched: bool) -> Any:
+    form, text = out.forms[kernel]
+    buffers, symbols = sorted_buffers(form.kernel), out.symbols
+    split = is_parallel(form.kernel)
+    f = _begun(out, kernel.name, len(buffers), [I64] * (3 * split), inlining)
+    b = ir.IRBuilder(f.append_basic_block("entry"))
+    body = f.append_basic_block("body")
+    pointers = dict(zip(buffers, f.args, strict=False))
+    sizes = dict(zip(symbols, f.args[len(buffers) :], strict=False))
+    b.branch(body)
+    entry = b.block
+    b.position_at_end(body)
+    polls = None
+    if watched and out.run is not None:
+        polls = Polls(out.run, f, f.args[-1] if split else None)
+    emitter = Emitter(b, pointers, sizes, out.ir.target, form.kernel.body, polls, out.called[text])
+    emitter.entry(entry)
+    if split:
+        if polls is not None:
+            polls.look(b)
+        splitting.iterations(emitter, form.kernel, *f.args[-3:-1])
+    else:
+        emitter.run(form.kernel.body)
+    b.ret_void()
+    return f

@@ -1,0 +1,82 @@
+"""A program in LLVM's language, in which all memory but that of constants has a fixed address.
+
+void step()                           one call, on what lies in memory
+void steps(i32 count, ptr calls, ptr results)
+                                      one call after the other: each finds its sizes and inputs
+                                      at `calls` and leaves its results at `results`
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from chainrule.compile.llvm.kernels import PTR, Module, call_kernel, constant, shared_buffers
+from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.loops.statements import Loops
+from chainrule.compile.wasm.layout import Addresses, Region
+from chainrule.compile.wasm.target import WASM
+
+STEP, STEPS = "step", "steps"
+"""The functions that it has for others."""
+_I1, _I32, _VOID = ir.IntType(1), ir.IntType(32), ir.VoidType()
+
+
+def emit(program: Loops, addresses: Addresses) -> str:
+    """The module of `program`, as text."""
+    out = Module.of(program, WASM, endable=False)
+    step = ir.Function(out.ir, ir.FunctionType(_VOID, []), STEP)
+    b = ir.IRBuilder(step.append_basic_block())
+    pointers = {x: _address(at) for x, at in addresses.buffers.items()}
+    for x in program.buffers:
+        if x.role == "constant":
+            pointers[x] = constant(out.ir, x)
+    symbols = {s: b.load(_address(addresses.sizes[s]), typ=I64) for s in program.symbols}
+    shared, nobody = shared_buffers(program), ir.Constant(PTR, None)
+    for kernel in program.kernels:
+        call_kernel(out, b, kernel, pointers, symbols, nobody, shared, None)
+    b.ret_void()
+    _write_steps(out.ir, step, addresses)
+    return str(out.ir)
+
+
+def _address(at: int) -> Any:
+    return ir.Constant(_I32, at).inttoptr(PTR)
+
+
+def _write_steps(module: Any, step: Any, addresses: Addresses) -> None:
+    f = ir.Function(module, ir.FunctionType(_VOID, [_I32, PTR, PTR]), STEPS)
+    count, calls, results = f.args
+    entry, body, done = (f.append_basic_block(s) for s in ("entry", "call", "done"))
+    b = ir.IRBuilder(entry)
+    b.cbranch(b.icmp_signed(">", count, ir.Constant(_I32, 0)), body, done)
+    b.position_at_end(body)
+    i = b.phi(_I32)
+    i.add_incoming(ir.Constant(_I32, 0), entry)
+    _copy(b, _address(addresses.call.begin), _part(b, calls, i, addresses.call), addresses.call)
+    b.call(step, [])
+    returned = _address(addresses.results.begin)
+    _copy(b, _part(b, results, i, addresses.results), returned, addresses.results)
+    following = b.add(i, ir.Constant(_I32, 1))
+    i.add_incoming(following, body)
+    b.cbranch(b.icmp_signed("<", following, count), body, done)
+    b.position_at_end(done)
+    b.ret_void()
+
+
+def _part(b: Any, start: Any, i: Any, region: Region) -> Any:
+    """The address of the i-th copy of a region from `start` on."""
+    at = b.mul(i, ir.Constant(_I32, region.size))
+    return b.gep(start, [at], source_etype=ir.IntType(8))
+
+
+def _copy(b: Any, to: Any, source: Any, region: Region) -> None:
+    name = "llvm.memcpy.p0.p0.i32"
+    kinds = [PTR, PTR, _I32, _I1]
+    f = b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(_VOID, kinds), name)
+    b.call(f, [to, source, ir.Constant(_I32, region.size), ir.Constant(_I1, 0)])

@@ -1,0 +1,100 @@
+"""Where everything lies in a module's memory.
+
+    stack | state | sizes, inputs | results | scratch | constants
+
+State, sizes and inputs have values from the start. Sizes and inputs are what a call is given, and
+lie together, so that one copy puts those of another call in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, final
+
+from chainrule.compile.export.given import Given
+from chainrule.compile.loops import memory
+from chainrule.compile.loops.expressions import Buffer
+from chainrule.compile.running.block import Layout
+from chainrule.compile.terms.sizes import bound
+
+STACK: Final = 1 << 17
+"""Bytes of the stack: kernels keep few numbers on it, and none that they have many of."""
+ALIGN: Final = 16
+"""Bytes of a vector."""
+WORD: Final = 8
+"""Bytes of a size."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Memory from `begin` to `end`."""
+
+    begin: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - self.begin
+
+
+@final
+@dataclass(slots=True)
+class Addresses:
+    """The addresses of buffers and of sizes, and of all that belongs together."""
+
+    buffers: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
+    state: Region = field(default=Region(STACK, STACK))
+    call: Region = field(default=Region(STACK, STACK))
+    results: Region = field(default=Region(STACK, STACK))
+    end: int = STACK
+
+
+def placed(layout: Layout, given: Sequence[Given], largest: Mapping[str, int]) -> Addresses:
+    """Addresses for all memory of a program but its constants, with room for the `largest` sizes.
+    `given` are its inputs, in order."""
+    out = Addresses()
+    inputs, results = layout.objects[: len(given)], layout.objects[len(given) :]
+    pairs = list(zip(inputs, given, strict=True))
+    out.state = _region(out, [b for b, g in pairs if not g.each_step], largest)
+    sizes = out.end
+    for s in layout.symbols:
+        out.sizes[s] = out.end
+        out.end += WORD
+    called = _region(out, [b for b, g in pairs if g.each_step], largest)
+    out.call = Region(sizes, called.end)
+    out.results = _region(out, results, largest)
+    scratch = memory.plan(layout.scratch, layout.lives, largest)
+    out.end = _aligned(out.end)
+    for b, offset in zip(layout.scratch, scratch.offsets, strict=True):
+        out.buffers[b] = out.end + offset
+    out.end += scratch.size
+    return out
+
+
+def _region(out: Addresses, buffers: Iterable[Buffer], largest: Mapping[str, int]) -> Region:
+    """Memory for `buffers`, one after the other; for each once."""
+    begin = out.end = _aligned(out.end)
+    for b in buffers:
+        if b not in out.buffers:
+            out.buffers[b] = out.end
+            out.end = _aligned(out.end + room(b, largest))
+    return Region(begin, out.end)
+
+
+def room(b: Buffer, largest: Mapping[str, int]) -> int:
+    """Bytes that a buffer has at most."""
+    return bound(b.size, largest) * b.dtype.itemsize
+
+
+def _aligned(n: int) -> int:
+    return -(-n // ALIGN) * ALIGN
+
+
+def put(into: bytearray, region: Region, address: int, value: Any) -> None:
+    """Write an array at `address` into the bytes of a region."""
+    at, data = address - region.begin, value.tobytes()
+    into[at : at + len(data)] = data

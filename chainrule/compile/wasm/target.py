@@ -1,0 +1,49 @@
+"""WebAssembly as a target: 128-bit vectors, no fused multiply-add, no libraries, one thread."""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from chainrule.compile.target import Target
+from chainrule.errors import ConfigError
+
+WASM = Target(
+    triple="wasm32-unknown-unknown",
+    cpu="",
+    features="+simd128,+bulk-memory,+sign-ext,+nontrapping-fptoint,+mutable-globals",
+    vector=16,
+    registers=16,
+    fma=False,
+    scalef=False,
+    pointer=4,
+    threads=False,
+    libraries=False,
+)
+
+
+def like_wasm(here: Target) -> Target:
+    """The processor `here`, used as if it were this target: the same loops, over as many lanes,
+    rounded in the same places, so that both compute the same bits."""
+    return replace(WASM, triple=here.triple, cpu=here.cpu, features=here.features, pointer=8)
+
+
+@cache
+def machine() -> Any:
+    """LLVM's target machine; raises `ConfigError` where LLVM was built without it."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    try:
+        found = llvm.Target.from_triple(WASM.triple)
+    except RuntimeError as e:
+        raise ConfigError(
+            "to_wasm: this LLVM was built without WebAssembly; llvmlite's wheels from PyPI have it"
+        ) from e
+    return found.create_target_machine(opt=3, features=WASM.features, reloc="static")
