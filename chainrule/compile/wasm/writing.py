@@ -155,9 +155,13 @@ def _about(
 
     def entry(name: str, about: str, b: Buffer, shape: Sequence[Extent], dtype: Any) -> Any:
         return {
-            "name": name, "about": about, "dtype": _dtype(dtype), "shape": [_extent(n) for n in shape],
-            "address": addresses.buffers[b], "bytes": room(b, sizes),
-        }  # fmt: skip
+            "name": name,
+            "about": about,
+            "dtype": _dtype(dtype),
+            "shape": [_extent(n) for n in shape],
+            "address": addresses.buffers[b],
+            "bytes": room(b, sizes),
+        }
 
     read = [
         (g.each_step, entry(g.path, g.about, b, b.shape, b.dtype))
@@ -169,16 +173,30 @@ def _about(
         "sizes": [
             {"name": s, "address": at, "largest": sizes[s]} for s, at in addresses.sizes.items()
         ],
-        "inputs": [e for each, e in read if each],
-        "state": [e for each, e in read if not each],
-        "results": [
-            entry(name, "result", b, shape, dtype)
-            for name, b, (shape, dtype) in zip(names, results, specs, strict=True)
-        ],
+        "inputs": _named([e for each, e in read if each]),
+        "state": _named([e for each, e in read if not each]),
+        "results": _named(
+            [
+                entry(name, "result", b, shape, dtype)
+                for name, b, (shape, dtype) in zip(names, results, specs, strict=True)
+            ]
+        ),
         "call": [addresses.call.begin, addresses.call.size],
         "returned": [addresses.results.begin, addresses.results.size],
         "outside": None if outside is None else {"address": outside, "words": list(checks)},
     }
+
+
+def _named(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries, each under a name of its own: `x`, then `x_2`, `x_3`."""
+    taken: set[str] = set()
+    for e in entries:
+        name, n = e["name"], 1
+        while e["name"] in taken:
+            n += 1
+            e["name"] = f"{name}_{n}"
+        taken.add(e["name"])
+    return entries
 
 
 def _dtype(dtype: Any) -> str:
