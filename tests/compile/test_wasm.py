@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import random
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,11 @@ from chainrule.compile.calling.inputs import inputs
 from chainrule.compile.export.given import program_of
 from chainrule.compile.llvm.machine import host
 from chainrule.compile.running.program import Native
+from chainrule.compile.wasm.loader import script
 from chainrule.compile.wasm.target import like_wasm
 from chainrule.errors import ConfigError, TraceError
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
-from tests.compile.node import left, needs_node, ran
+from tests.compile.node import needs_node, ran
 from tests.compile.test_c import corpus
 
 STEPS = 200
@@ -44,7 +48,9 @@ class Training:
 
         self.step = cr.jit(step, dynamic={"tokens": (None, "T"), "targets": (None, "T")})
         names = corpus()
-        self.batches = [(b.tokens, b.targets) for b in (names.batch(n, 1, 16) for n in range(STEPS))]
+        self.batches = [
+            (b.tokens, b.targets) for b in (names.batch(n, 1, 16) for n in range(STEPS))
+        ]
 
     def rate(self, n: int) -> float:
         return 0.01 * (1 - n / STEPS)
@@ -96,3 +102,165 @@ def test_a_gpt_trains_to_the_same_bits(dtype: Any, tmp_path: Path):
     losses = json.loads(ran(module, TRAIN, calls=t.told(), rate="lr"))
     assert losses == t.narrow()
     assert np.mean(losses[-20:]) < np.mean(losses[:20]) - 0.3
+
+
+# --- where it runs -------------------------------------------------------------------------------
+
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval' blob:; worker-src blob:; "
+    "style-src 'unsafe-inline'; img-src data:"
+)
+PAGE = """<!doctype html>
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<body><script type="module" id="loader">
+{loader}
+const bytes = Uint8Array.from(atob("{module}"), (c) => c.charCodeAt(0));
+const run = async (bytes) => {{
+  const step = await load(bytes), found = [];
+  for (let i = 0; i < 3; i++) found.push(step.call().loss[0]);
+  return found;
+}};
+const source = document.getElementById("loader").textContent.split("const bytes")[0];
+const text = `${{source}}\nconst run = ${{run}};
+  onmessage = async (e) => postMessage(await run(e.data));`;
+const code = URL.createObjectURL(new Blob([text], {{type: "text/javascript"}}));
+const here = await run(bytes), worker = new Worker(code);
+worker.onmessage = (e) => {{
+  document.body.textContent = JSON.stringify([here, e.data]);
+}};
+worker.postMessage(bytes);
+</script>"""
+
+
+def descent() -> tuple[Any, Any]:
+    """A compiled step of gradient descent, and what it is given."""
+    w = cr.tensor(np.array([[0.3, -0.2], [0.1, 0.4]]), requires_grad=True)
+    optimizer = optim.SGD([w], lr=0.1)
+
+    @cr.jit
+    def step(x: Any) -> Any:
+        loss = cr.mean(cr.tanh(x @ w) ** 2)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step, cr.tensor(np.array([[1.0, 2.0], [3.0, -1.0]]))
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
+def test_it_runs_in_a_page_without_a_server_and_in_a_worker(tmp_path: Path):
+    step, x = descent()
+    module = step.to_wasm(tmp_path, x)
+    page = PAGE.format(
+        policy=POLICY, loader=script(), module=base64.b64encode(module.read_bytes()).decode()
+    )
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+               "--virtual-time-budget=20000", f"--user-data-dir={tmp_path / 'profile'}",
+               (tmp_path / "page.html").as_uri()]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    here, worker = json.loads(re.findall(r"<body>(.*?)</body>", done.stdout)[0])
+    want = [step(x).item() for _ in range(3)]
+    np.testing.assert_allclose(here, want, rtol=1e-14)
+    assert worker == here and here[2] < here[0]
+
+
+# --- what lies where -----------------------------------------------------------------------------
+
+
+@needs_node
+def test_state_inputs_sizes_and_results_are_views_of_memory(tmp_path: Path):
+    total = cr.tensor(np.zeros(3))
+
+    @cr.jit(dynamic={"x": ("B", None)})
+    def step(x: Any) -> Any:
+        total.data = total + x.sum(axis=0)
+        return total * 2.0, x + 1.0
+
+    x = np.arange(6.0).reshape(2, 3)
+    module = step.to_wasm(tmp_path / "of" / "rows.wasm", x, largest={"B": 5}, loader=True)
+    assert module.name == "rows.wasm" and (module.parent / "chainrule.mjs").exists()
+    printed = ran(module, """
+      step.call();
+      step.resize({B: 5});
+      const ones = new Array(15).fill(1);
+      const first = step.loop([{x: ones}, {x: ones}]);
+      console.log(JSON.stringify([step.sizes, Object.keys(step.inputs), Object.keys(step.state),
+        first.result0.length, [...step.results.result0], step.results.result1.length]));
+      step.reset();
+      console.log(JSON.stringify([step.sizes, [...Object.values(step.state)[0]]]));
+    """)  # fmt: skip
+    first, second = map(json.loads, printed.splitlines())
+    assert first == [{"B": 5}, ["x"], ["total"], 6, [26.0, 30.0, 34.0], 15]
+    assert second == [{"B": 2}, [0.0, 0.0, 0.0]]
+
+
+@needs_node
+def test_many_calls_in_one(tmp_path: Path):
+    """`steps` goes through calls that lie one after the other, and leaves result after result."""
+    step = cr.jit(lambda x: (x * x).sum())
+    module = step.to_wasm(tmp_path, np.zeros(3))
+    printed = ran(module, """
+      const [, bytes] = step.about.call, [, each] = step.about.returned;
+      const memory = step.code.memory, from = memory.buffer.byteLength;
+      memory.grow(1);
+      const calls = new DataView(memory.buffer);
+      for (let i = 0; i < 4; i++)
+        for (let j = 0; j < 3; j++) calls.setFloat64(from + i * bytes + j * 8, i + j, true);
+      step.code.steps(4, from, from + 4 * bytes);
+      const got = [0, 1, 2, 3].map((i) => calls.getFloat64(from + 4 * bytes + i * each, true));
+      console.log(JSON.stringify(got));
+    """)  # fmt: skip
+    assert json.loads(printed) == [5.0, 14.0, 29.0, 50.0]
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+MISTAKES = {
+    "step.resize({B: 9})": "B is a whole number up to 4, not 9: write the module with largest",
+    "step.resize({C: 1})": "there is no size C in rows",
+    "step.loop([{y: [1]}])": "rows has no input y; it has i",
+    "step.loop([{i: [1n]}])": "i has 2 elements, not 1",
+    "step.inputs.i.set([1n, 7n]); step.call()": "Error: an index of 'take' at test_wasm.py:",
+    "await load(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]))": "was not written by chainrule",
+    "await load(fs.readFileSync('broken.wasm'))": "WebAssembly",
+}
+
+
+@needs_node
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_in_javascript_are_told(mistake: str, tmp_path: Path):
+    table = cr.tensor([1.0, 2.0, 3.0])
+
+    def rows(i: Any) -> Any:
+        return cr.take(table, i, axis=0).sum()
+
+    step = cr.jit(rows, dynamic={"i": ("B",)})
+    module = step.to_wasm(tmp_path, np.array([0, 1]), largest={"B": 4})
+    (tmp_path / "broken.wasm").write_bytes(module.read_bytes()[:-900])
+    told = ran(module, f"process.chdir({json.dumps(str(tmp_path))}); {mistake}", fails=True)
+    assert re.search(MISTAKES[mistake], told), told
+
+
+def test_an_op_without_loops_is_named_with_its_line(tmp_path: Path):
+    f = cr.jit(lambda x: cr.linalg.inv(x).sum())
+    with pytest.raises(TraceError, match=r"to_wasm: inv has no loops .*test_wasm\.py:\d+"):
+        f.to_wasm(tmp_path, cr.tensor([[2.0, 1.0], [0.5, 3.0]]))
+    assert not list(tmp_path.iterdir())
+
+
+def test_random_draws_are_refused(tmp_path: Path):
+    f = cr.jit(lambda x: x + cr.Generator(0).normal((3,)))
+    with pytest.raises(TraceError, match="to_wasm: the function draws random numbers"):
+        f.to_wasm(tmp_path, np.zeros(3))
+
+
+def test_too_much_memory_and_sizes_that_are_not_there(tmp_path: Path):
+    f = cr.jit(lambda x: (x * 2.0).sum(), dynamic={"x": ("B",)})
+    with pytest.raises(ConfigError, match="bytes, and a module has at most"):
+        f.to_wasm(tmp_path, np.ones(3), largest={"B": 1 << 30})
+    with pytest.raises(ConfigError, match="largest names 'C', which is no dynamic size"):
+        f.to_wasm(tmp_path, np.ones(3), largest={"C": 2})
+    with pytest.raises(ConfigError, match="has not been called yet"):
+        cr.jit(lambda x: x).to_wasm(tmp_path)

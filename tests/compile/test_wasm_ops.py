@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compile.test_ops import EAGER, GROUPS, case, compare
 
 import chainrule as cr
 from chainrule.compile.export.given import program_of
@@ -17,6 +16,7 @@ from chainrule.compile.running.program import Native
 from chainrule.compile.wasm.target import like_wasm
 from chainrule.errors import TraceError
 from tests.compile.node import left, needs_node
+from tests.compile.test_ops import GROUPS, case, compare
 from tests.sampling import sampled
 
 pytestmark = needs_node
@@ -24,7 +24,7 @@ LAPACK = "calls LAPACK"
 
 
 def narrow(compiled: Any, *args: Any) -> list[Any]:
-    """What the program of a compiled function gives here, on a processor used like WebAssembly's."""
+    """What the program gives here, on a processor that is used like WebAssembly."""
     variant, given = compiled._variant(args, {})
     native, _ = program_of(variant)
     twin = Native(native.program, native.checks, like_wasm(host()))

@@ -6,12 +6,12 @@ batches there are), the state, and the batches, each array as it lies in memory.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 from chainrule.compile.c.arrays import Array
+from chainrule.compile.export.given import without_folders
 
 MAGIC = int.from_bytes(b"chainrul", "little")
 
@@ -105,7 +105,7 @@ def _refusal(checks: Sequence[str]) -> str:
 
 def _quoted(words: str) -> str:
     """What a check says in a string of C, with the name of the file alone."""
-    plain = re.sub(r" at \S*[/\\]", " at ", words).encode("ascii", "replace").decode()
+    plain = without_folders(words).encode("ascii", "replace").decode()
     return plain.replace("\\", "/").replace('"', "'").replace("?", ".")
 
 

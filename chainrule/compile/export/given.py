@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -178,3 +179,8 @@ def result_names(f: Callable[..., Any], count: int) -> list[str]:
             found.append([p.id if isinstance(p, ast.Name) else "" for p in parts])
     names = found[0] if len(found) == 1 and len(found[0]) == count else [""] * count
     return [n or ("result" if count == 1 else f"result{i}") for i, n in enumerate(names)]
+
+
+def without_folders(words: str) -> str:
+    """What a check says, with the name of the file alone: a file for others names no folder."""
+    return re.sub(r" at \S*[/\\]", " at ", words)

@@ -9,8 +9,13 @@ from typing import Final
 NAME: Final = "chainrule.mjs"
 
 
+def script() -> str:
+    """The loader for a page that holds it, and for its workers: a script that defines `load`."""
+    return text().rpartition("export ")[0]
+
+
 def text() -> str:
-    """The loader: a JavaScript module without imports, which a page can also hold as a script."""
+    """The loader: a JavaScript module without imports."""
     return files("chainrule.compile.wasm").joinpath(NAME).read_text(encoding="utf-8")
 
 

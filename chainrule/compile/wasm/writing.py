@@ -22,6 +22,7 @@ from chainrule.compile.export.given import (
     refuse_changing,
     result_names,
     state_of,
+    without_folders,
 )
 from chainrule.compile.llvm.passes import run_passes
 from chainrule.compile.loops.expressions import Buffer
@@ -68,6 +69,7 @@ def module_of(
 ) -> bytes:
     """The bytes of the module."""
     refuse_changing(variant, "to_wasm")
+    _refuse_draws(variant)
     native, _ = program_of(variant)
     given = given_of(f, variant, call, "to_wasm")
     batch, state = batch_of(variant, call.leaves, "to_wasm"), state_of(variant, "to_wasm")
@@ -183,7 +185,9 @@ def _about(
         ),
         "call": [addresses.call.begin, addresses.call.size],
         "returned": [addresses.results.begin, addresses.results.size],
-        "outside": None if outside is None else {"address": outside, "words": list(checks)},
+        "outside": None
+        if outside is None
+        else {"address": outside, "words": [*map(without_folders, checks)]},
     }
 
 
@@ -209,6 +213,15 @@ def _extent(n: Extent) -> Any:
 
 
 # --- what cannot be ------------------------------------------------------------------------------
+
+
+def _refuse_draws(variant: Variant) -> None:
+    """An error for random numbers: a module has no generator."""
+    if variant.draws:
+        raise TraceError(
+            "to_wasm: the function draws random numbers, which a module cannot: draw them outside "
+            "and hand them to it as an argument (dropout: model.eval() switches it off)"
+        )
 
 
 def _refuse_eager(kernels: Sequence[Kernel]) -> None:
