@@ -6,12 +6,13 @@ machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from collections.abc import Generator as Iteration
+from collections.abc import Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -35,6 +36,30 @@ def noting() -> Iteration[dict[Generator, dict[str, Any]]]:
         yield noted
     finally:
         _notes.reset(token)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Random numbers that a call takes from a generator: which, how many, of which dtype."""
+
+    generator: Generator
+    kind: str
+    parameters: tuple[Any, ...]
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def __call__(self) -> Any:
+        """The next ones, an array."""
+        rng: Any = self.generator._rng  # pyright: ignore[reportPrivateUsage]
+        match self.kind:
+            case "permutation":
+                found = rng.permutation(self.shape[0])
+            case "bernoulli":
+                found = rng.random(self.shape) < self.parameters[0]
+            case method:
+                found = getattr(rng, method)(*self.parameters, self.shape)
+        return np.asarray(found).astype(self.dtype)
 
 
 class Generator:
@@ -82,33 +107,33 @@ class Generator:
         self, shape: Sizes = (), *, mean: float = 0.0, std: float = 1.0, dtype: Any = np.float32
     ) -> Any:
         """A tensor of normally distributed numbers."""
-        return self._draw(lambda rng: rng.normal(mean, std, shape), shape, dtype)
+        return self._draw("normal", (mean, std), shape, dtype)
 
     def uniform(
         self, shape: Sizes = (), *, low: float = 0.0, high: float = 1.0, dtype: Any = np.float32
     ) -> Any:
         """A tensor of numbers spread evenly over [low, high)."""
-        return self._draw(lambda rng: rng.uniform(low, high, shape), shape, dtype)
+        return self._draw("uniform", (low, high), shape, dtype)
 
     def integers(self, low: int, high: int, shape: Sizes = ()) -> Any:
         """A tensor of integers (int64) from low to high - 1, each equally likely."""
-        return self._draw(lambda rng: rng.integers(low, high, shape), shape, np.int64)
+        return self._draw("integers", (low, high), shape, np.int64)
 
     def permutation(self, n: int) -> Any:
         """A tensor of 0..n-1 (int64) in random order."""
-        return self._draw(lambda rng: rng.permutation(n), n, np.int64)
+        return self._draw("permutation", (), n, np.int64)
 
     def bernoulli(self, p: float, shape: Sizes = ()) -> Any:
         """A tensor of bools, each True with probability p."""
-        return self._draw(lambda rng: rng.random(shape) < p, shape, np.bool_)
+        return self._draw("bernoulli", (p,), shape, np.bool_)
 
-    def _draw(self, draw: Callable[[Any], Any], shape: Sizes, dtype: Any) -> Any:
-        """A tensor of what `draw` takes from NumPy's generator: now, or, traced, at every call."""
-        dtype = admit_dtype(dtype)
+    def _draw(self, kind: str, parameters: tuple[Any, ...], shape: Sizes, dtype: Any) -> Any:
+        """A tensor of what is drawn: now, or, traced, at every call."""
+        sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+        draw = Draw(self, kind, parameters, sizes, admit_dtype(dtype))
         if (t := graph.tracer()) is not None:
-            sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-            return t.draw(lambda: np.asarray(draw(self._rng)).astype(dtype), sizes, dtype)
-        return variable(np.asarray(draw(self._rng)).astype(dtype))
+            return t.draw(draw, sizes, draw.dtype)
+        return variable(draw())
 
     def choice(self, weights: Any) -> int:
         """One index, drawn with probability proportional to its weight."""

@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,17 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule import optim
+from chainrule import nn, optim
 from chainrule.compile.calling.inputs import inputs
 from chainrule.compile.export.given import program_of
 from chainrule.compile.llvm.machine import host
 from chainrule.compile.running.program import Native
+from chainrule.compile.wasm.draws import words_of
 from chainrule.compile.wasm.loader import script
 from chainrule.compile.wasm.target import like_wasm
 from chainrule.errors import ConfigError, TraceError
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
-from tests.compile.node import needs_node, ran
+from tests.compile.node import left, needs_node, ran
 from tests.compile.test_c import corpus
 
 STEPS = 200
@@ -218,6 +220,49 @@ def test_many_calls_in_one(tmp_path: Path):
     assert json.loads(printed) == [5.0, 14.0, 29.0, 50.0]
 
 
+# --- random numbers ------------------------------------------------------------------------------
+
+DRAWS: dict[str, Callable[[Any], Any]] = {
+    "uniform": lambda g: g.uniform((500,), low=-2.0, high=3.0, dtype=np.float64),
+    "uniform, float32": lambda g: g.uniform((500,)),
+    "bernoulli": lambda g: g.bernoulli(0.3, (500,)),
+    "normal": lambda g: g.normal((40, 500), mean=1.0, std=2.0, dtype=np.float64),
+    "few integers": lambda g: g.integers(-3, 7, (501,)),
+    "many integers": lambda g: g.integers(0, 3 * 2**30, (501,)),
+    "all halves": lambda g: g.integers(-5, 2**32 - 5, (501,)),
+    "large integers": lambda g: g.integers(-(2**62), 2**61, (500,)),
+    "one integer": lambda g: g.integers(4, 5, (3,)),
+    "several": lambda g: (g.integers(0, 9, (3,)), g.normal((2,)), g.integers(0, 9, (2,)))[2],
+}
+
+
+@needs_node
+@pytest.mark.parametrize("draw", DRAWS)
+def test_draws_are_those_of_python(draw: str, tmp_path: Path):
+    """Several calls give what the generator gives, bit for bit, and leave it where it is then."""
+    generator = cr.Generator(7)
+    f = cr.jit(lambda x: DRAWS[draw](generator) * x)
+    module = f.to_wasm(tmp_path, np.ones((), np.float32))
+    assert generator.state == cr.Generator(7).state
+    (got, *_), state = left(module, 3)
+    for _ in range(3):
+        want = f(np.ones((), np.float32))
+    np.testing.assert_array_equal(got, want.numpy())
+    np.testing.assert_array_equal(state["generator"], words_of(generator))
+
+
+@needs_node
+def test_dropout_drops_the_same(tmp_path: Path):
+    generator = cr.Generator(3)
+    drop = nn.Dropout(0.4, generator=generator)
+    f = cr.jit(lambda x: drop(x).sum())
+    x = np.arange(100.0)
+    module = f.to_wasm(tmp_path, x)
+    sums = "for (let i = 0; i < 4; i++) console.log(step.call().result[0]);"
+    got = [float(line) for line in ran(module, sums).splitlines()]
+    assert got == [f(x).item() for _ in range(4)]
+
+
 # --- what is refused -----------------------------------------------------------------------------
 
 MISTAKES = {
@@ -253,10 +298,14 @@ def test_an_op_without_loops_is_named_with_its_line(tmp_path: Path):
     assert not list(tmp_path.iterdir())
 
 
-def test_random_draws_are_refused(tmp_path: Path):
-    f = cr.jit(lambda x: x + cr.Generator(0).normal((3,)))
-    with pytest.raises(TraceError, match="to_wasm: the function draws random numbers"):
-        f.to_wasm(tmp_path, np.zeros(3))
+def test_a_draw_that_a_module_cannot_make_is_named(tmp_path: Path):
+    generator = cr.Generator(0)
+    shuffled = cr.jit(lambda x: x[generator.permutation(3)])
+    with pytest.raises(TraceError, match="to_wasm: permutation has no code"):
+        shuffled.to_wasm(tmp_path, np.zeros(3))
+    within = cr.jit(lambda x: cr.scan(lambda c, i: (c + generator.normal(()), i), x, cr.zeros(40)))
+    with pytest.raises(TraceError, match="to_wasm: a draw within a scan has no code"):
+        within.to_wasm(tmp_path, np.float32(0))
 
 
 def test_too_much_memory_and_sizes_that_are_not_there(tmp_path: Path):

@@ -92,8 +92,8 @@ def _gradients(variant: Variant) -> list[Array]:
     return out
 
 
-def batch_of(variant: Variant, leaves: Sequence[Any], what: str) -> Batch:
-    """What one call is given: random numbers are drawn, settings read."""
+def batch_of(variant: Variant, leaves: Sequence[Any], what: str, *, drawn: bool = True) -> Batch:
+    """What one call is given: settings are read, and random numbers `drawn`."""
     native, places = program_of(variant)
     program: Program = native.program
     given = [_array(x.value if isinstance(x, Tensor) else x)
@@ -107,8 +107,8 @@ def batch_of(variant: Variant, leaves: Sequence[Any], what: str) -> Batch:
                 "fill it up, or declare the axis with jit(dynamic=...)"
             )
     numbers = [np.float64(n.read()) for n in variant.numbers]
-    drawn = [(draw.take(), draw.read) for draw in variant.draws]
-    arrays = [*given, *numbers, *[x for x, read in drawn if read]]
+    found = [(draw.take(), draw.read) for draw in variant.draws] if drawn else []
+    arrays = [*given, *numbers, *[x for x, read in found if read]]
     return Batch(sizes, [_array(x) for x in arrays])
 
 

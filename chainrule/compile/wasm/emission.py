@@ -12,23 +12,31 @@ void steps(i32 count, ptr calls, ptr results)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
 
+from chainrule.compile.llvm.kernel import size_of
 from chainrule.compile.llvm.kernels import PTR, Module, call_kernel, constant, shared_buffers
 from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Loops
+from chainrule.compile.terms.sizes import Extent
+from chainrule.compile.wasm.draws import fill
 from chainrule.compile.wasm.layout import Addresses, Region
 from chainrule.compile.wasm.target import WASM
+from chainrule.random import Draw
 
 STEP, STEPS = "step", "steps"
 """The functions that it has for others."""
+Drawing = tuple[Draw, Buffer | None, Extent]
+"""Random numbers, where they belong, if they are read, and how many there are."""
 _I1, _I32, _VOID = ir.IntType(1), ir.IntType(32), ir.VoidType()
 
 
-def emit(program: Loops, addresses: Addresses) -> str:
-    """The module of `program`, as text."""
+def emit(program: Loops, addresses: Addresses, draws: Sequence[Drawing]) -> str:
+    """The module of `program`, as text, which begins with its `draws`."""
     out = Module.of(program, WASM, endable=False)
     step = ir.Function(out.ir, ir.FunctionType(_VOID, []), STEP)
     b = ir.IRBuilder(step.append_basic_block())
@@ -38,6 +46,9 @@ def emit(program: Loops, addresses: Addresses) -> str:
             pointers[x] = constant(out.ir, x)
     symbols = {s: b.load(_address(addresses.sizes[s]), typ=I64) for s in program.symbols}
     shared, nobody = shared_buffers(program), ir.Constant(PTR, None)
+    for draw, to, count in draws:
+        g = _address(addresses.generators[draw.generator])
+        fill(b, draw, g, None if to is None else pointers[to], size_of(b, count, symbols))
     for kernel in program.kernels:
         call_kernel(out, b, kernel, pointers, symbols, nobody, shared, None)
     b.ret_void()

@@ -1,6 +1,6 @@
 """Where everything lies in a module's memory.
 
-    stack | state | sizes, inputs | results | scratch | constants
+    stack | state, generators | sizes, inputs | results | drawn | scratch | constants
 
 State, sizes and inputs have values from the start. Sizes and inputs are what a call is given, and
 lie together, so that one copy puts those of another call in their place.
@@ -17,6 +17,7 @@ from chainrule.compile.loops import memory
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.running.block import Layout
 from chainrule.compile.terms.sizes import bound
+from chainrule.compile.wasm.draws import WORDS
 
 STACK: Final = 1 << 17
 """Bytes of the stack: kernels keep few numbers on it, and none that they have many of."""
@@ -41,32 +42,62 @@ class Region:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """A program's objects: what lives on, what a call is given, what it draws, what it returns."""
+
+    state: Sequence[Buffer]
+    call: Sequence[Buffer]
+    drawn: Sequence[Buffer]
+    results: Sequence[Buffer]
+
+    @staticmethod
+    def of(layout: Layout, given: Sequence[Given], drawn: int) -> Inputs:
+        """By what the inputs are; the last ones are `drawn`."""
+        count = len(given)
+        pairs = list(zip(layout.objects, given[: count - drawn], strict=False))
+        return Inputs(
+            [b for b, g in pairs if not g.each_step],
+            [b for b, g in pairs if g.each_step],
+            layout.objects[count - drawn : count],
+            layout.objects[count:],
+        )
+
+
+@final
 @dataclass(slots=True)
 class Addresses:
     """The addresses of buffers and of sizes, and of all that belongs together."""
 
     buffers: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
     sizes: dict[str, int] = field(default_factory=dict[str, int])
+    generators: dict[Any, int] = field(default_factory=dict[Any, int])
     state: Region = field(default=Region(STACK, STACK))
     call: Region = field(default=Region(STACK, STACK))
     results: Region = field(default=Region(STACK, STACK))
     end: int = STACK
 
 
-def placed(layout: Layout, given: Sequence[Given], largest: Mapping[str, int]) -> Addresses:
+def placed(
+    layout: Layout, inputs: Inputs, generators: Iterable[Any], largest: Mapping[str, int]
+) -> Addresses:
     """Addresses for all memory of a program but its constants, with room for the `largest` sizes.
-    `given` are its inputs, in order."""
+    The state of `generators` is a part of its own."""
     out = Addresses()
-    inputs, results = layout.objects[: len(given)], layout.objects[len(given) :]
-    pairs = list(zip(inputs, given, strict=True))
-    out.state = _region(out, [b for b, g in pairs if not g.each_step], largest)
+    state = _region(out, inputs.state, largest)
+    for each in generators:
+        out.generators.setdefault(each, out.end + len(out.generators) * WORD * WORDS)
+    out.end += len(out.generators) * WORD * WORDS
+    out.state = Region(state.begin, out.end)
+    out.end = _aligned(out.end)
     sizes = out.end
     for s in layout.symbols:
         out.sizes[s] = out.end
         out.end += WORD
-    called = _region(out, [b for b, g in pairs if g.each_step], largest)
+    called = _region(out, inputs.call, largest)
     out.call = Region(sizes, called.end)
-    out.results = _region(out, results, largest)
+    out.results = _region(out, inputs.results, largest)
+    _region(out, inputs.drawn, largest)
     scratch = memory.plan(layout.scratch, layout.lives, largest)
     out.end = _aligned(out.end)
     for b, offset in zip(layout.scratch, scratch.offsets, strict=True):

@@ -7,6 +7,7 @@ The module imports nothing. It has its state and its inputs as they are now, and
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
 
 from chainrule.compile.export.given import (
+    Batch,
     Call,
     Given,
     batch_of,
@@ -31,13 +33,15 @@ from chainrule.compile.running.block import Layout
 from chainrule.compile.running.making import scheduled
 from chainrule.compile.terms.sizes import Extent
 from chainrule.compile.tracing.state import Variant
-from chainrule.compile.wasm.emission import STEP, STEPS, emit
-from chainrule.compile.wasm.layout import STACK, Addresses, Region, placed, put, room
+from chainrule.compile.wasm.draws import KINDS, WORDS, words_of
+from chainrule.compile.wasm.emission import STEP, STEPS, Drawing, emit
+from chainrule.compile.wasm.layout import STACK, WORD, Addresses, Inputs, Region, placed, put, room
 from chainrule.compile.wasm.linking import Start, linked
 from chainrule.compile.wasm.object_file import ObjectFile, read
 from chainrule.compile.wasm.support import definitions
 from chainrule.compile.wasm.target import WASM, machine
 from chainrule.errors import ConfigError, TraceError
+from chainrule.random import Draw
 
 llvm: Any = llvmlite.binding
 SECTION: Final = "chainrule"
@@ -69,23 +73,28 @@ def module_of(
 ) -> bytes:
     """The bytes of the module."""
     refuse_changing(variant, "to_wasm")
-    _refuse_draws(variant)
     native, _ = program_of(variant)
-    given = given_of(f, variant, call, "to_wasm")
-    batch, state = batch_of(variant, call.leaves, "to_wasm"), state_of(variant, "to_wasm")
+    given, draws = given_of(f, variant, call, "to_wasm"), _draws(variant)
+    batch = batch_of(variant, call.leaves, "to_wasm", drawn=False)
     loops, layout = scheduled(native.program, WASM)
     _refuse_eager(loops.kernels)
     sizes = _largest(batch.sizes, largest)
-    addresses = placed(layout, given, sizes)
+    inputs = Inputs.of(layout, given, sum([d.read for d in variant.draws]))
+    addresses = placed(layout, inputs, [d.generator for d in draws], sizes)
     if addresses.end >= MOST:
         raise ConfigError(
             f"to_wasm: the program needs {addresses.end:,} bytes, and a module has at most "
             f"{MOST:,}: make the batch smaller"
         )
-    start = _start(layout, addresses, given, [*state], [*batch.record(layout.symbols)])
-    about = _about(f, layout, addresses, given, list(native.checks), sizes)
+    read, rest = [d.read for d in variant.draws], iter(inputs.drawn)
+    drawings: list[Drawing] = []
+    for draw, is_read in zip(draws, read, strict=True):
+        to = next(rest) if is_read else None
+        drawings.append((draw, to, math.prod(draw.shape) if to is None else to.size))
+    start = _start(addresses, inputs, given, state_of(variant, "to_wasm"), batch, layout.symbols)
+    about = _about(f, layout, addresses, inputs, given, list(native.checks), sizes)
     return linked(
-        _object(emit(loops, addresses)),
+        _object(emit(loops, addresses, drawings)),
         {STEP: STEP, STEPS: STEPS},
         stack=STACK,
         data=addresses.end,
@@ -116,23 +125,27 @@ def _largest(now: Mapping[str, int], largest: Mapping[str, int]) -> dict[str, in
 
 
 def _start(
-    layout: Layout,
     addresses: Addresses,
+    inputs: Inputs,
     given: Sequence[Given],
-    state: list[Any],
-    record: list[Any],
+    state: Sequence[Any],
+    batch: Batch,
+    symbols: Sequence[str],
 ) -> Start:
     """Memory as it is before the first call: the state, and what the call is given."""
     region = Region(addresses.state.begin, addresses.call.end)
     data = bytearray(region.size)
-    sizes, *arrays = record
+    sizes, *arrays = batch.record(symbols)
+    kept = iter(state)
+    for b, g in zip(inputs.state, [g for g in given if not g.each_step], strict=True):
+        if g.read:
+            put(data, region, addresses.buffers[b], next(kept))
+    for generator, address in addresses.generators.items():
+        put(data, region, address, words_of(generator))
     for address, n in zip(addresses.sizes.values(), sizes, strict=True):
         put(data, region, address, n)
-    for b, g in zip(layout.objects, given, strict=False):
-        if g.read:
-            value = arrays.pop(0) if g.each_step else state.pop(0)
-            put(data, region, addresses.buffers[b], value)
-    assert not arrays and not state
+    for b, array in zip(inputs.call, arrays, strict=True):
+        put(data, region, addresses.buffers[b], array)
     return Start(region.begin, bytes(data))
 
 
@@ -143,17 +156,14 @@ def _about(
     f: Callable[..., Any],
     layout: Layout,
     addresses: Addresses,
+    inputs: Inputs,
     given: Sequence[Given],
     checks: Sequence[str],
     sizes: Mapping[str, int],
 ) -> dict[str, Any]:
     """What the loader reads."""
-    inputs, results = layout.objects[: len(given)], layout.objects[len(given) :]
-    specs = [(s.shape, s.dtype) for s in layout.results]
-    outside = addresses.buffers[results[-1]] if checks else None
-    if checks:
-        results, specs = results[:-1], specs[:-1]
-    names = result_names(f, len(results))
+    results, specs = list(inputs.results), [(s.shape, s.dtype) for s in layout.results]
+    outside = addresses.buffers[results.pop()] if checks else None
 
     def entry(name: str, about: str, b: Buffer, shape: Sequence[Extent], dtype: Any) -> Any:
         return {
@@ -165,30 +175,41 @@ def _about(
             "bytes": room(b, sizes),
         }
 
-    read = [
-        (g.each_step, entry(g.path, g.about, b, b.shape, b.dtype))
-        for g, b in zip(given, inputs, strict=True)
-    ]
+    def entries(buffers: Sequence[Buffer], each_step: bool) -> list[dict[str, Any]]:
+        told = [g for g in given if g.each_step is each_step]
+        return [
+            entry(g.path, g.about, b, b.shape, b.dtype) for b, g in zip(buffers, told, strict=False)
+        ]
+
+    names = result_names(f, len(results))
     return {
         "version": VERSION,
         "name": getattr(f, "__name__", "step"),
         "sizes": [
             {"name": s, "address": at, "largest": sizes[s]} for s, at in addresses.sizes.items()
         ],
-        "inputs": _named([e for each, e in read if each]),
-        "state": _named([e for each, e in read if not each]),
+        "inputs": _named(entries(inputs.call, True)),
+        "state": _named([*entries(inputs.state, False), *_generators(addresses)]),
         "results": _named(
             [
                 entry(name, "result", b, shape, dtype)
-                for name, b, (shape, dtype) in zip(names, results, specs, strict=True)
+                for name, b, (shape, dtype) in zip(names, results, specs, strict=False)
             ]
         ),
         "call": [addresses.call.begin, addresses.call.size],
         "returned": [addresses.results.begin, addresses.results.size],
-        "outside": None
-        if outside is None
-        else {"address": outside, "words": [*map(without_folders, checks)]},
+        "outside": outside and {"address": outside, "words": [*map(without_folders, checks)]},
     }
+
+
+def _generators(addresses: Addresses) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": "generator", "about": "random numbers", "dtype": "uint64", "shape": [WORDS],
+            "address": address, "bytes": WORDS * WORD,
+        }
+        for address in addresses.generators.values()
+    ]  # fmt: skip
 
 
 def _named(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -215,13 +236,18 @@ def _extent(n: Extent) -> Any:
 # --- what cannot be ------------------------------------------------------------------------------
 
 
-def _refuse_draws(variant: Variant) -> None:
-    """An error for random numbers: a module has no generator."""
-    if variant.draws:
-        raise TraceError(
-            "to_wasm: the function draws random numbers, which a module cannot: draw them outside "
-            "and hand them to it as an argument (dropout: model.eval() switches it off)"
-        )
+def _draws(variant: Variant) -> list[Draw]:
+    """What a call draws, in order; an error for a draw that a module cannot make."""
+    out: list[Draw] = []
+    for d in variant.draws:
+        if not isinstance(d.take, Draw) or d.take.kind not in KINDS:
+            kind = d.take.kind if isinstance(d.take, Draw) else "a draw within a scan"
+            raise TraceError(
+                f"to_wasm: {kind} has no code in WebAssembly; there is {', '.join(KINDS)}. Draw it "
+                "outside, and hand it to the function as an argument"
+            )
+        out.append(d.take)
+    return out
 
 
 def _refuse_eager(kernels: Sequence[Kernel]) -> None:
