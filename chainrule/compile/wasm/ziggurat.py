@@ -45,8 +45,8 @@ def tables() -> tuple[Any, Any, Any]:
 def _width(i: int) -> float:
     """w[i]: what NumPy makes of n = 2^38 in strip i, less that power."""
     wanted = i | 1 << (9 + 38)
-    bits = np.random.PCG64(0)
-    state = dict(bits.state)
+    bits: Any = np.random.PCG64(0)
+    state: Any = dict(bits.state)
     inc, inverse = state["state"]["inc"], pow(0x2360ED051FC65DA44385DF649FCCF645, -1, 2**128)
     # the step that follows gives a state of high half `wanted`, low half 0, which is not rotated
     state["state"] = {"state": ((wanted << 64) - inc) * inverse % 2**128, "inc": inc}
