@@ -9,7 +9,8 @@
 | `count_nonzero` | a sum of whole numbers |
 | `einsum` | sums, products, matrix products |
 | `matmul` of integers | a sum of products |
-| `rsqrt`, `fmax`, `xlogy`, `ndtr`, .. | arithmetic on rows of the op table |
+| `fmax`, `xlogy`, .. | arithmetic on rows of the op table |
+| rows whose value is a formula | that formula (`formulas.py`) |
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.compile.llvm.functions import known as is_known
+from chainrule.compile.rewriting.formulas import formula
 from chainrule.compile.rewriting.rewriter import Rewriter, Rule
 from chainrule.compile.rewriting.simpler_rows import ROWS, where
 from chainrule.compile.terms.terms import Term
@@ -193,13 +196,12 @@ def _conj(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
 
 
 def _row(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
-    row = ROWS.get(op.label)
-    if row is None:
-        return None
     dtype = r.plain(op, *args).dtype
-    if dtype.kind != "f":
+    if dtype.kind != "f" or is_known(op.label, dtype):
         return None
-    return row(r, *[r.cast(x, dtype) for x in args])
+    xs = [r.cast(x, dtype) for x in args]
+    row = ROWS.get(op.label)
+    return formula(r, op, xs) if row is None else row(r, *xs)
 
 
 SIMPLER: dict[type, Rule] = {
