@@ -26,6 +26,7 @@ from chainrule.dtypes import check_real, rounded_once
 from chainrule.ops import values
 from chainrule.ops.families import conj
 from chainrule.ops.families import elementwise as op
+from chainrule.ops.special_values import special
 from chainrule.ops.values import TANH_CUBIC
 
 SQRT_2 = math.sqrt(2)
@@ -46,7 +47,7 @@ def _softplus(x: Any) -> Any:
     return np.logaddexp(x, np.zeros((), np.result_type(x)))
 
 
-_erf = values.special("erf")
+_erf = special("erf")
 
 
 def ordered(fn: Any) -> Any:

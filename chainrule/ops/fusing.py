@@ -3,8 +3,9 @@
 `@fused` marks a composite. Where its first argument is large, a call runs its value, and later its
 derivative, as one compiled kernel each; they are made of the composite itself, once for all sizes.
 Whether a call does depends on shapes and dtypes alone, so that equal calls give equal bits, watched
-or not. None does where the parts are wanted: while ops are traced or handed to somebody, and within
-`op_by_op`. Derivatives beyond the first, and tangents, are those of the composite op by op.
+or not. None does where the compiler's packages are not installed, or where the parts are wanted:
+while ops are traced or handed to somebody, and within `op_by_op`. Derivatives beyond the first, and
+tangents, are those of the composite op by op.
 
 The kernels come from the compiler, which stands above this file and is named by `compiled_by`.
 """
@@ -37,6 +38,7 @@ from chainrule.graph import (
     variable,
 )
 from chainrule.op import Array, Need, Op
+from chainrule.optional import installed
 
 LEAST = 1 << 17
 """Elements of a first argument from which on kernels are used: there they gain 0.3 to 4 ms a call,
@@ -90,7 +92,7 @@ def _fuses() -> bool:
         f, outer = outer
         if not isinstance(f, PassesOn):
             return False
-    return _on.get()
+    return _on.get() and installed("llvmlite", "scipy")
 
 
 # --- Which ---------------------------------------------------------------------------------------
