@@ -24,13 +24,12 @@ from chainrule.errors import (
     ShapeError,
     describe,
 )
+from chainrule.op import kinds as kinds
 
 Array = np.ndarray[Any, Dtype]
 
 native: dict[Dtype, Dtype] = {d: d for d in (*STANDARD.values(), float16)}
 """The dtypes that tensors have, in native byte order; bfloat16 joins them when it is first met."""
-kinds: dict[type, Callable[..., Any]] = {}
-"""How other kinds of numbers (scalars, symbols) apply an op: `kinds[type](op, *xs)`."""
 _NUMBERS = frozenset({bool, int, float, complex})
 passing: set[type] = {*_NUMBERS, str, type(None)}
 """Classes that `admit` need not look at: chainrule's own that speak NumPy's protocols, too."""

@@ -39,10 +39,10 @@ _OF_ARRAYS = (
     "chainrule.ops.",
     "chainrule.creation",
     "chainrule.interop.standard",
-    "chainrule.tensor",
+    "chainrule.tensors",
 )
 """Where functions of arrays are written."""
-_CONVERTING = ("chainrule.tensor",)
+_CONVERTING = ("chainrule.tensors",)
 """Where functions are written that read the values of another library's arrays."""
 
 

@@ -18,7 +18,7 @@ from chainrule.errors import ConfigError, ShapeError, describe
 from chainrule.graph import variable
 from chainrule.interop.safetensors_file import read
 from chainrule.optional import require
-from chainrule.tensor import Tensor, to_array
+from chainrule.tensors import Tensor, to_array
 from chainrule.tree import Structure, flatten
 
 StrPath = str | os.PathLike[str]

@@ -23,6 +23,7 @@ from chainrule.ops import values
 from chainrule.ops.complex import complex_, imag, real
 from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp2, log, log1p, sign
 from chainrule.ops.families import elementwise as op
+from chainrule.ops.plain_values import ordered
 from chainrule.ops.selection import where
 from chainrule.ops.special_values import special_function
 
@@ -50,7 +51,7 @@ def _ordered(name: str) -> Callable[..., Any]:
 
     def fn(n: Any, x: Any) -> Any:
         check_real(f"the order of {name}", n)
-        return f(np.rint(n) if hasattr(n, "dtype") else float(round(n)), x)
+        return f(np.rint(n) if hasattr(n, "dtype") else float(np.rint(n)), x)
 
     return fn
 
@@ -82,8 +83,8 @@ def _ndtri_slope(x: Any) -> Any:
 # fmt: off
 rsqrt    = op(rounded_once(lambda x: 1 / np.sqrt(x)), lambda y, x: -0.5 * y / x, name="rsqrt", singular=True)
 fmod     = op(np.fmod, lambda: 1, lambda a, b: -ew.trunc(a / b))
-fmax     = op(ew.ordered(np.fmax), lambda a, b: (a > b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b > a) + 0.5 * (a == b) + ew.isnan(a))
-fmin     = op(ew.ordered(np.fmin), lambda a, b: (a < b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b < a) + 0.5 * (a == b) + ew.isnan(a))
+fmax     = op(ordered(np.fmax), lambda a, b: (a > b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b > a) + 0.5 * (a == b) + ew.isnan(a))
+fmin     = op(ordered(np.fmin), lambda a, b: (a < b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b < a) + 0.5 * (a == b) + ew.isnan(a))
 
 lgamma   = op(_scipy("gammaln", "lgamma"), lambda x: digamma(x), name="lgamma", singular=True)
 digamma  = op(_scipy("psi", "digamma"), lambda x: polygamma(1, x), name="digamma", singular=True)

@@ -22,19 +22,14 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.dtypes import check_real, float64, rounded_once
+from chainrule.ops.constants import GATE_END, GATE_SCALE, GATE_SCALE_REST, TANH_CUBIC
 from chainrule.ops.double_digits import exp_of_sum, product, split
 from chainrule.ops.special_values import special
 
 ROOT_HALF = math.sqrt(0.5)
 INV_ROOT_2_PI = 1 / math.sqrt(2 * math.pi)
-GATE_SCALE = 2 * math.sqrt(2 / math.pi)
-GATE_SCALE_REST = -9.96930880911092e-17
-"""What is missing in `GATE_SCALE`."""
-TANH_CUBIC = 0.044715  # Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2
 E_REST = 1.4456468917292502e-16
 """What is missing in `math.e`."""
-GATE_END = 30.0
-"""Beyond it the gate of GELU's tanh form is 0 or 1, and its slope 0, in every dtype."""
 _FAR = 1e3
 """Beyond it e^-x is 0."""
 _COMPLEX = {"sigmoid", "logistic_density", "sech_square", "exp_product"}

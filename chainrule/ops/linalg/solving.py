@@ -15,7 +15,7 @@ import numpy as np
 from chainrule import optional
 from chainrule.errors import ShapeError, describe
 from chainrule.graph import apply
-from chainrule.op import Need, Op, Spec
+from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops.contraction import matmul
 from chainrule.ops.families import conj, sum_to
 from chainrule.ops.linalg.base import (
@@ -143,17 +143,15 @@ class SolveTriangular(Solve):
         except np.linalg.LinAlgError as cause:
             raise singular(self.name, self.masked(a)) from cause
 
-    def substituted(self, a: Any, b: Any) -> Any:
+    def substituted(self, a: Array, b: Array) -> Array:
         """The same without SciPy: LAPACK's general solver of an upper triangle, whose rows it need
         not exchange; a lower one is turned into that by the order of its rows and columns."""
-        upward: Any = np.triu(a) if self.up else np.tril(a)[..., ::-1, ::-1]
+        triangle = np.triu(a) if self.up else np.tril(a)
         if self.unit:
-            upward = np.where(np.eye(a.shape[-1], dtype=bool), a.dtype.type(1), upward)
-        return (
-            np.linalg.solve(upward, b)
-            if self.up
-            else np.linalg.solve(upward, b[..., ::-1, :])[..., ::-1, :]
-        )
+            triangle = np.where(np.eye(a.shape[-1], dtype=bool), a.dtype.type(1), triangle)
+        if self.up:
+            return np.linalg.solve(triangle, b)
+        return np.linalg.solve(triangle[..., ::-1, ::-1], b[..., ::-1, :])[..., ::-1, :]
 
     def transposed(self, a: Any, g: Any) -> Any:
         """The transpose's triangle is the other one."""

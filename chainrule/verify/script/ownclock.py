@@ -24,7 +24,7 @@ from chainrule.graph import tracer
 from chainrule.node import Node
 from chainrule.op import Array, Spec
 from chainrule.optim.optimizer import Optimizer
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.tree import flatten
 from chainrule.verify.patches import Patches
 from chainrule.verify.script.clock import Steps, before, scaled, stepping

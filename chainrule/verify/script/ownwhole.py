@@ -23,7 +23,7 @@ from chainrule.graph import Around, around, order, tracer
 from chainrule.nn.module import Module
 from chainrule.node import Node
 from chainrule.optim.optimizer import Optimizer
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.verify.own.call import paths
 from chainrule.verify.patches import Patches
 from chainrule.verify.reading import argument_names

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from chainrule.compile.calling.many import looped
 from chainrule.node import Node
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.verify.place import Place
 from chainrule.verify.training.handed import handed
 from chainrule.verify.trees import tree_of_file

@@ -20,7 +20,7 @@ from chainrule.compile.jit import Jitted
 from chainrule.graph import is_recording, order, tracer
 from chainrule.nn.module import Module
 from chainrule.optim.optimizer import Optimizer
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.verify.patches import Patches
 from chainrule.verify.training import events, owngraph
 from chainrule.verify.training.bus import Bus, Tap
