@@ -49,7 +49,7 @@ sign, maximum, minimum = ordered(np.sign), ordered(np.maximum), ordered(np.minim
 
 
 def _one_more(x: Any) -> Any:
-    """1 + x; of an imaginary part of -0.0 the sign stays, which says on which side of a cut it lies."""
+    """1 + x; an imaginary part of -0.0 keeps its sign, which says on which side of a cut x lies."""
     if not np.iscomplexobj(x):
         return 1 + x
     y: Any = np.array(x)

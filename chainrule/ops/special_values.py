@@ -97,9 +97,8 @@ def _scaled(x: Any) -> Any:
 
 def _erfcx(x: Any) -> Any:
     """exp(x^2) erfc(x); of x < 0 it is 2 exp(x^2) - erfcx(-x)."""
-    x = np.atleast_1d(x)
     y = _scaled(np.abs(x))
-    left = np.clip(x, -27, 0)  # beyond it is infinite
+    left = np.clip(x, -26.63, 0)  # there twice the exponential overflows, not yet itself
     return np.where(x < 0, 2 * exp_of_sum(*product(left, left)) - y, y)
 
 
@@ -130,7 +129,7 @@ def _xlog1py(x: Any, y: Any) -> Any:
 
 def _lgamma(x: float) -> float:
     try:
-        return math.lgamma(x)
+        return math.lgamma(x) if x > -math.inf else x
     except (ValueError, OverflowError):  # a pole, or too large
         return math.inf
 
