@@ -24,8 +24,8 @@ LIGHT = (
     "chainrule.version",
 )
 """Modules that need no NumPy."""
-_NEEDS = {"chainrule.compile": "llvmlite", "bfloat16": "ml_dtypes"}
-"""Names, or modules where names are, that another package must be installed for."""
+_NEEDS = {"chainrule.compile.": "llvmlite", "chainrule.dtypes.bfloat16": "ml_dtypes"}
+"""Beginnings of the full names that another package must be installed for."""
 
 
 @cache
@@ -86,14 +86,7 @@ def names(package: str) -> Sequence[str]:
 
 def star(package: str) -> Sequence[str]:
     """What `from package import *` brings: what can be loaded with the packages installed here."""
-    return [n for n in names(package) if _is_there(n, imports_of(package)[n])]
-
-
-def _is_there(name: str, home: str) -> bool:
-    if home not in LIGHT and not installed("numpy"):
-        return False
-    return all(
-        installed(needed)
-        for which, needed in _NEEDS.items()
-        if name == which or f"{home}.".startswith(f"{which}.")
-    )
+    if not installed("numpy"):
+        return [n for n in names(package) if imports_of(package)[n] in LIGHT]
+    lacking = tuple([where for where, needed in _NEEDS.items() if not installed(needed)])
+    return [n for n in names(package) if not f"{imports_of(package)[n]}.{n}".startswith(lacking)]

@@ -211,7 +211,7 @@ def put_elsewhere(cls: type) -> None:
         if name[0] == "_" or not name.isidentifier() or not name.islower():
             continue  # a module or a class
         for spelling in (name, f"{name}_"):
-            if not hasattr(cls, spelling):
+            if not any(spelling in vars(c) for c in cls.__mro__):
                 setattr(cls, spelling, Elsewhere(spelling))
 
 
@@ -244,7 +244,7 @@ def _method(name: str) -> str | None:
     if name in METHODS:
         return f"write {METHODS[name]}"
     for home, shown in (("chainrule", "cr"), ("chainrule.linalg", "cr.linalg")):
-        if name in import_module(home).__all__:
+        if name in dir(import_module(home)):
             return f"it is a function: write {shown}.{name}(x, ...)"
     if name.endswith("_") and (there := _method(name[:-1])) is not None:
         return f"nothing is changed in place; {there}, and use the result"
