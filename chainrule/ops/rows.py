@@ -38,6 +38,10 @@ class Named:
         """The function; `wanted` is what needs it, for the error where a package is missing."""
         return getattr(require(self.module, wanted), self.__name__)
 
+    def __call__(self, *args: Any) -> Any:
+        """Call it: for values that a row writes out, `lambda x: np.cos(x) * x`."""
+        return self.found(self.__name__)(*args)
+
 
 @final
 class Functions:
