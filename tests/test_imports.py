@@ -29,6 +29,7 @@ LAYERS: list[set[str]] = [
     {"op", "public_names"},
     {"spellings"},
     {"watch", "dtypes", "ops.rows", "ops.constants"},
+    {"ops.numbers"},
     {"arrays"},
     {"arguments"},
     {"border"},

@@ -272,6 +272,52 @@ def test_value_needs_the_standard_library_only_and_computes_the_same():
     assert "nan" in alone
 
 
+ROWS = """
+import chainrule as cr
+from chainrule.ops import elementwise
+from chainrule.ops.rows import rows
+from chainrule.scalar import Value
+UNARY = ("logical_not", "bitwise_invert", "signbit", "isnan", "isinf", "isfinite")
+for label, row in sorted(rows.items()):
+    count = 1 if label in UNARY else 2
+    if label == "strong_mul":  # no row of the table
+        continue
+    if row.partials:
+        xs = [Value(0.3 + 0.4 * i) for i in range(len(row.partials))]
+        y = row(*xs)
+        y.backward()
+        print(label, y, [x.grad for x in xs], row(*[Value(-x.data) for x in xs]))
+    else:
+        print(label, row(*[Value(5 - 3 * i) for i in range(count)]))
+"""
+
+
+def test_every_row_of_the_table_takes_values_without_numpy():
+    alone = run_blocked(ROWS, ("numpy", *OPTIONAL))
+    assert len(alone.splitlines()) > 85
+    assert alone == run_blocked(f"import numpy, chainrule.tensors\n{ROWS}", ())
+
+
+@pytest.mark.parametrize(
+    "label", [n for n, r in rows.items() if r.scalar.__module__ == "chainrule.ops.numbers"]
+)
+def test_values_of_numbers_are_those_of_arrays(label: str):
+    row = rows[label]
+    rng = np.random.default_rng(0)
+    sizes = np.exp(rng.uniform(-30, 3.3, 400))
+    xs = [
+        rng.permutation([*sizes, *-sizes, *rng.normal(size=400), 0.0, 500.0, -500.0])
+        for _ in range(row.takes)
+    ]
+    with np.errstate(all="ignore"):
+        want = row.fn(*xs)
+    for y, *given in zip(want.tolist(), *[x.tolist() for x in xs], strict=True):
+        if math.isfinite(y):  # else Python may raise
+            assert row.scalar(*given) == pytest.approx(y, rel=4e-15, abs=2e-16 * (abs(y) < 0.1)), (
+                given
+            )
+
+
 def test_names_without_numpy():
     code = """
 from chainrule import *

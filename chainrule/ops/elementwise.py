@@ -17,8 +17,10 @@ and 7 (error function), unless a row says otherwise.
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any
 
+from chainrule.ops import numbers
 from chainrule.ops.constants import GATE_END, GATE_SCALE, TANH_CUBIC
 from chainrule.ops.rows import Functions
 from chainrule.ops.rows import elementwise as op
@@ -69,7 +71,7 @@ log       = op(np.log,       lambda x: 1 / x, singular=True)
 log2      = op(np.log2,      lambda x: 1 / LN_2 / x, singular=True)
 log10     = op(np.log10,     lambda x: 1 / LN_10 / x, singular=True)
 log1p     = op(np.log1p,     lambda x: 1 / (1 + x), singular=True)
-logaddexp = op(np.logaddexp, lambda a, b: sigmoid_diff(a, b), lambda a, b: sigmoid_diff(b, a))
+logaddexp = op(np.logaddexp, lambda a, b: sigmoid_diff(a, b), lambda a, b: sigmoid_diff(b, a), scalar=numbers.logaddexp)
 
 exp_diff  = op(plain_values.exp_diff,    lambda y: y, lambda y: -y, name="exp_diff", scalar=lambda a, b: 0.0 if a == -math.inf else math.exp(a - b))
 
@@ -106,47 +108,54 @@ nextafter = op(np.nextafter, lambda: 1, lambda: 0)
 # --- deep learning
 relu      = op(plain_values.relu, lambda y: y > 0, name="relu", scalar=lambda x: x if x > 0 or x != x else 0.0)
 sigmoid   = op(values.sigmoid, lambda x: logistic_density(x), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x)))
-silu      = op(values.silu, lambda x: silu_slope(x), name="silu")
-mish      = op(values.mish, lambda x: mish_slope(x), name="mish")
-softsign  = op(values.softsign, lambda x: square(1 / (1 + abs(x))), name="softsign")
-tanhshrink = op(values.tanhshrink, lambda x: square(tanh(x)), name="tanhshrink")
-softplus  = op(plain_values.softplus, lambda x: sigmoid(x), name="softplus")
-logistic_loss = op(values.logistic_loss, lambda a, b: (1 - b) * sigmoid(a) - b * sigmoid(-a), lambda a: -a, name="logistic_loss")
+silu      = op(values.silu, lambda x: silu_slope(x), name="silu", scalar=numbers.silu)
+mish      = op(values.mish, lambda x: mish_slope(x), name="mish", scalar=numbers.mish)
+softsign  = op(values.softsign, lambda x: square(1 / (1 + abs(x))), name="softsign", scalar=numbers.softsign)
+tanhshrink = op(values.tanhshrink, lambda x: square(tanh(x)), name="tanhshrink", scalar=numbers.tanhshrink)
+softplus  = op(plain_values.softplus, lambda x: sigmoid(x), name="softplus", scalar=numbers.softplus)
+logistic_loss = op(values.logistic_loss, lambda a, b: (1 - b) * sigmoid(a) - b * sigmoid(-a), lambda a: -a, name="logistic_loss", scalar=numbers.logistic_loss)
 erf       = op(plain_values.erf,  lambda x: 2 / math.sqrt(math.pi) * exp_product(-x, x), name="erf")
 erfc      = op(values.erfc, lambda x: -2 / math.sqrt(math.pi) * exp_product(-x, x), name="erfc")
-gelu_erf  = op(values.gelu_erf, lambda x: gelu_erf_slope(x), name="gelu_erf")
-gelu_gate = op(values.gelu_gate, lambda x: gelu_gate_slope(x), name="gelu_gate")
-gelu_tanh = op(values.gelu_tanh, lambda x: gelu_tanh_slope(x), name="gelu_tanh")
+gelu_erf  = op(values.gelu_erf, lambda x: gelu_erf_slope(x), name="gelu_erf", scalar=numbers.gelu_erf)
+gelu_gate = op(values.gelu_gate, lambda x: gelu_gate_slope(x), name="gelu_gate", scalar=numbers.gelu_gate)
+gelu_tanh = op(values.gelu_tanh, lambda x: gelu_tanh_slope(x), name="gelu_tanh", scalar=numbers.gelu_tanh)
 
 # --- slopes of rows above, each with a derivative that does not cancel
-one_minus_square = op(plain_values.one_minus_square, lambda x: -2 * x, name="one_minus_square")
+one_minus_square = op(plain_values.one_minus_square, lambda x: -2 * x, name="one_minus_square", scalar=lambda x: (1 - x) * (1 + x))
 cos_atan         = op(plain_values.cos_atan, lambda y, x: -(x * y) * (y * y), name="cos_atan", scalar=lambda x: 1 / math.hypot(x, 1))
 cos_angle        = op(plain_values.cos_angle, lambda a, b: _cross(b, b, a, b), lambda a, b: -_cross(a, b, a, b), name="cos_angle", scalar=lambda a, b: a / (math.hypot(a, b) or 1))
 per_square       = op(plain_values.per_square, lambda a, b: _less_squares(a, b), lambda a, b: -2 * per_square(a, b) * per_square(b, a), name="per_square", scalar=lambda a, b: a / (math.hypot(a, b) or 1) / (math.hypot(a, b) or 1))
-exp_product      = op(values.exp_product, lambda a, b: _rooted(b, exp_product(0.5 * a, b)), lambda a, b: _rooted(a, exp_product(0.5 * a, b)), name="exp_product")
-sigmoid_diff     = op(values.sigmoid_diff, lambda a, b: sigmoid_diff(a, b) * sigmoid_diff(b, a), lambda a, b: -sigmoid_diff(a, b) * sigmoid_diff(b, a), name="sigmoid_diff")
+exp_product      = op(values.exp_product, lambda a, b: _rooted(b, exp_product(0.5 * a, b)), lambda a, b: _rooted(a, exp_product(0.5 * a, b)), name="exp_product", scalar=numbers.exp_product)
+sigmoid_diff     = op(values.sigmoid_diff, lambda a, b: sigmoid_diff(a, b) * sigmoid_diff(b, a), lambda a, b: -sigmoid_diff(a, b) * sigmoid_diff(b, a), name="sigmoid_diff", scalar=numbers.sigmoid_diff)
 logistic_density = op(values.logistic_density, lambda y, x: -y * tanh(0.5 * x), name="logistic_density", scalar=lambda x: _density_of_number(x, 1, 1))
 sech_square      = op(values.sech_square, lambda y, x: -2 * y * tanh(x), name="sech_square", scalar=lambda x: _density_of_number(x, 2, 4))
-gelu_erf_slope   = op(values.gelu_erf_slope, lambda x: _gelu_erf_bend(x), name="gelu_erf_slope")
-gelu_gate_slope  = op(values.gelu_gate_slope, lambda x: _gate_slope_slope(x), name="gelu_gate_slope")
-gelu_gate_root   = op(values.gelu_gate_root, lambda y, x: _gate_root_slope(y, x), name="gelu_gate_root")
-gelu_tanh_slope  = op(values.gelu_tanh_slope, lambda x: _gelu_tanh_bend(x), name="gelu_tanh_slope")
-silu_slope       = op(values.silu_slope, lambda x: _rooted(2 - x * tanh(0.5 * x), 0.5 * sech(0.5 * x)), name="silu_slope")
-mish_slope       = op(values.mish_slope, lambda x: _mish_bend(x), name="mish_slope")
-sech             = op(values.sech, lambda y, x: -y * tanh(x), name="sech")
+gelu_erf_slope   = op(values.gelu_erf_slope, lambda x: _gelu_erf_bend(x), name="gelu_erf_slope", scalar=numbers.gelu_erf_slope)
+gelu_gate_slope  = op(values.gelu_gate_slope, lambda x: _gate_slope_slope(x), name="gelu_gate_slope", scalar=numbers.gelu_gate_slope)
+gelu_gate_root   = op(values.gelu_gate_root, lambda y, x: _gate_root_slope(y, x), name="gelu_gate_root", scalar=numbers.gelu_gate_root)
+gelu_tanh_slope  = op(values.gelu_tanh_slope, lambda x: _gelu_tanh_bend(x), name="gelu_tanh_slope", scalar=numbers.gelu_tanh_slope)
+silu_slope       = op(values.silu_slope, lambda x: _rooted(2 - x * tanh(0.5 * x), 0.5 * sech(0.5 * x)), name="silu_slope", scalar=numbers.silu_slope)
+mish_slope       = op(values.mish_slope, lambda x: _mish_bend(x), name="mish_slope", scalar=numbers.mish_slope)
+sech             = op(values.sech, lambda y, x: -y * tanh(x), name="sech", scalar=numbers.sech)
 
 # --- comparisons, logic, bits, tests: no derivative
-equal, not_equal           = op(np.equal), op(np.not_equal)
-less, less_equal           = op(np.less), op(np.less_equal)
-greater, greater_equal     = op(np.greater), op(np.greater_equal)
-logical_and, logical_or    = op(np.logical_and), op(np.logical_or)
-logical_xor, logical_not   = op(np.logical_xor), op(np.logical_not)
-bitwise_and, bitwise_or    = op(np.bitwise_and), op(np.bitwise_or)
-bitwise_xor, bitwise_invert = op(np.bitwise_xor), op(np.invert, name="bitwise_invert")
-bitwise_left_shift         = op(np.left_shift, name="bitwise_left_shift")
-bitwise_right_shift        = op(np.right_shift, name="bitwise_right_shift")
+equal               = op(np.equal,         scalar=operator.eq)
+not_equal           = op(np.not_equal,     scalar=operator.ne)
+less                = op(np.less,          scalar=operator.lt)
+less_equal          = op(np.less_equal,    scalar=operator.le)
+greater             = op(np.greater,       scalar=operator.gt)
+greater_equal       = op(np.greater_equal, scalar=operator.ge)
+logical_and         = op(np.logical_and,   scalar=lambda a, b: bool(a and b))
+logical_or          = op(np.logical_or,    scalar=lambda a, b: bool(a or b))
+logical_xor         = op(np.logical_xor,   scalar=lambda a, b: bool(a) != bool(b))
+logical_not         = op(np.logical_not,   scalar=operator.not_)
+bitwise_and         = op(np.bitwise_and,   scalar=operator.and_)
+bitwise_or          = op(np.bitwise_or,    scalar=operator.or_)
+bitwise_xor         = op(np.bitwise_xor,   scalar=operator.xor)
+bitwise_invert      = op(np.invert,        name="bitwise_invert", scalar=lambda x: ~x)
+bitwise_left_shift  = op(np.left_shift,    name="bitwise_left_shift", scalar=operator.lshift)
+bitwise_right_shift = op(np.right_shift,   name="bitwise_right_shift", scalar=operator.rshift)
 isnan, isinf, isfinite     = op(np.isnan), op(np.isinf), op(np.isfinite)
-signbit                    = op(np.signbit)
+signbit                    = op(np.signbit, scalar=lambda x: math.copysign(1.0, x) < 0)
 # fmt: on
 
 
