@@ -182,6 +182,33 @@ def test_training_and_the_verifier_need_numpy_only():
     assert run_blocked(TRAIN, OPTIONAL, *OPTIONAL) == "[]\n"
 
 
+COMMANDS = """
+import sys
+from pathlib import Path
+from chainrule.cli.main import main
+folder = Path(sys.argv[1])
+(folder / "train.py").write_text(sys.argv[2])
+assert main(["verify", str(folder / "train.py")]) == 0
+small = ["--steps", "3", "--n-embd", "8", "--n-head", "2", "--block-size", "8"]
+assert main(["train", *small, "--out", str(folder / "run")]) == 0
+"""
+SCRIPT = """
+import chainrule as cr
+from chainrule import nn, optim
+layer = nn.Linear(2, 1, generator=cr.Generator(0))
+optimizer = optim.SGD(layer.parameters(), lr=0.1)
+for _ in range(5):
+    optimizer.zero_grad()
+    cr.mse_loss(layer(cr.ones((3, 2))), cr.ones((3, 1))).backward()
+    optimizer.step()
+"""
+
+
+def test_the_command_needs_no_compiler(tmp_path: Path):
+    blocked = set(OPTIONAL) - {"rich", "safetensors"}
+    assert "losses.csv" in run_blocked(COMMANDS, blocked, str(tmp_path), SCRIPT)
+
+
 ASK = """
 import tempfile
 from pathlib import Path
