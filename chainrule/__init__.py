@@ -166,6 +166,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         DtypeError as DtypeError,
         GradientError as GradientError,
         IndexingError as IndexingError,
+        MissingPackageError as MissingPackageError,
         ShapeError as ShapeError,
         TraceError as TraceError,
     )
