@@ -4,293 +4,13 @@ An op states its derivative once; everything else is derived from that statement
 """
 # ruff: noqa: I001  (one list of names for each module; `name as name` is what makes them public)
 
-from dis import get_instructions
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
-from sys import _getframe  # pyright: ignore[reportPrivateUsage]
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
-from chainrule.creation import (
-    arange as arange,
-    empty as empty,
-    empty_like as empty_like,
-    eye as eye,
-    full as full,
-    full_like as full_like,
-    linspace as linspace,
-    ones as ones,
-    ones_like as ones_like,
-    zeros as zeros,
-    zeros_like as zeros_like,
-)
-from chainrule.dtypes import (
-    bool as bool,
-    can_cast as can_cast,
-    complex64 as complex64,
-    complex128 as complex128,
-    finfo as finfo,
-    float16 as float16,
-    float32 as float32,
-    float64 as float64,
-    iinfo as iinfo,
-    int8 as int8,
-    int16 as int16,
-    int32 as int32,
-    int64 as int64,
-    isdtype as isdtype,
-    result_type as result_type,
-    uint8 as uint8,
-    uint16 as uint16,
-    uint32 as uint32,
-    uint64 as uint64,
-)
-from chainrule.errors import (
-    ChainruleError as ChainruleError,
-    ConfigError as ConfigError,
-    DtypeError as DtypeError,
-    GradientError as GradientError,
-    IndexingError as IndexingError,
-    ShapeError as ShapeError,
-    TraceError as TraceError,
-)
-from chainrule.function import Function as Function
-from chainrule.functional import (
-    enable_grad as enable_grad,
-    grad as grad,
-    hessian as hessian,
-    hvp as hvp,
-    jacobian as jacobian,
-    jvp as jvp,
-    no_grad as no_grad,
-    op_by_op as op_by_op,
-    value_and_grad as value_and_grad,
-    vjp as vjp,
-)
-from chainrule.interop.dlpack import from_dlpack as from_dlpack
-from chainrule.interop.safetensors import (
-    load_file as load_file,
-    save_file as save_file,
-)
-from chainrule.interop.standard import (
-    __array_api_version__ as __array_api_version__,
-    __array_namespace_info__ as __array_namespace_info__,
-    astype as astype,
-    divide as divide,
-    e as e,
-    inf as inf,
-    meshgrid as meshgrid,
-    multiply as multiply,
-    nan as nan,
-    negative as negative,
-    pi as pi,
-    repeat as repeat,
-    round as round,
-    subtract as subtract,
-)
-from chainrule.ops.complex import (
-    conj as conj,
-    imag as imag,
-    real as real,
-    sign as sign,
-)
-from chainrule.ops.common_losses import (
-    binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
-    cross_entropy as cross_entropy,
-    mse_loss as mse_loss,
-)
-from chainrule.ops.composite import (
-    dropout as dropout,
-    elu as elu,
-    embedding as embedding,
-    gelu as gelu,
-    layer_norm as layer_norm,
-    leaky_relu as leaky_relu,
-    linear as linear,
-    log_softmax as log_softmax,
-    rms_norm as rms_norm,
-    scaled_dot_product_attention as scaled_dot_product_attention,
-    silu as silu,
-    softmax as softmax,
-)
-from chainrule.ops.contraction import (
-    einsum as einsum,
-    matmul as matmul,
-    outer as outer,
-    tensordot as tensordot,
-    vecdot as vecdot,
-)
-from chainrule.ops.elementwise import (
-    abs as abs,
-    acos as acos,
-    acosh as acosh,
-    add as add,
-    asin as asin,
-    asinh as asinh,
-    at_least as at_least,
-    at_most as at_most,
-    atan as atan,
-    atan2 as atan2,
-    atanh as atanh,
-    bitwise_and as bitwise_and,
-    bitwise_invert as bitwise_invert,
-    bitwise_left_shift as bitwise_left_shift,
-    bitwise_or as bitwise_or,
-    bitwise_right_shift as bitwise_right_shift,
-    bitwise_xor as bitwise_xor,
-    cbrt as cbrt,
-    ceil as ceil,
-    copysign as copysign,
-    cos as cos,
-    cosh as cosh,
-    div as div,
-    equal as equal,
-    erf as erf,
-    erfc as erfc,
-    exp as exp,
-    exp2 as exp2,
-    expm1 as expm1,
-    floor as floor,
-    floor_divide as floor_divide,
-    gelu_erf as gelu_erf,
-    gelu_tanh as gelu_tanh,
-    greater as greater,
-    greater_equal as greater_equal,
-    hypot as hypot,
-    isfinite as isfinite,
-    isinf as isinf,
-    isnan as isnan,
-    less as less,
-    less_equal as less_equal,
-    log as log,
-    log1p as log1p,
-    log2 as log2,
-    log10 as log10,
-    logaddexp as logaddexp,
-    logical_and as logical_and,
-    logical_not as logical_not,
-    logical_or as logical_or,
-    logical_xor as logical_xor,
-    maximum as maximum,
-    minimum as minimum,
-    mul as mul,
-    neg as neg,
-    nextafter as nextafter,
-    not_equal as not_equal,
-    positive as positive,
-    pow as pow,
-    reciprocal as reciprocal,
-    relu as relu,
-    remainder as remainder,
-    sigmoid as sigmoid,
-    signbit as signbit,
-    sin as sin,
-    sinh as sinh,
-    softplus as softplus,
-    sqrt as sqrt,
-    square as square,
-    sub as sub,
-    tan as tan,
-    tanh as tanh,
-    trunc as trunc,
-)
-from chainrule.ops.padding import pad as pad
-from chainrule.ops.reduction import (
-    all as all,
-    any as any,
-    argmax as argmax,
-    argmin as argmin,
-    count_nonzero as count_nonzero,
-    logsumexp as logsumexp,
-    max as max,
-    mean as mean,
-    min as min,
-    norm as norm,
-    prod as prod,
-    std as std,
-    sum as sum,
-    var as var,
-)
-from chainrule.ops.scan import (
-    cummax as cummax,
-    cummin as cummin,
-    cumprod as cumprod,
-    cumsum as cumsum,
-    cumulative_prod as cumulative_prod,
-    cumulative_sum as cumulative_sum,
-    logcumsumexp as logcumsumexp,
-)
-from chainrule.ops.scattering import (
-    diff as diff,
-    tril as tril,
-    triu as triu,
-)
-from chainrule.ops.selection import (
-    clip as clip,
-    gather as gather,
-    nonzero as nonzero,
-    one_hot as one_hot,
-    scatter_add as scatter_add,
-    take as take,
-    take_along_axis as take_along_axis,
-    where as where,
-)
-from chainrule.ops.shaping import (
-    broadcast_arrays as broadcast_arrays,
-    broadcast_to as broadcast_to,
-    concat as concat,
-    expand_dims as expand_dims,
-    flatten as flatten,
-    flip as flip,
-    matrix_transpose as matrix_transpose,
-    moveaxis as moveaxis,
-    permute_dims as permute_dims,
-    reshape as reshape,
-    roll as roll,
-    split as split,
-    squeeze as squeeze,
-    stack as stack,
-    swapaxes as swapaxes,
-    tile as tile,
-    unstack as unstack,
-)
-from chainrule.ops.sorting import (
-    argsort as argsort,
-    kthvalue as kthvalue,
-    median as median,
-    quantile as quantile,
-    searchsorted as searchsorted,
-    sort as sort,
-    topk as topk,
-    unique_all as unique_all,
-    unique_counts as unique_counts,
-    unique_inverse as unique_inverse,
-    unique_values as unique_values,
-)
-from chainrule.random import (
-    Generator as Generator,
-    manual_seed as manual_seed,
-)
-from chainrule.tensor import (
-    Tensor as Tensor,
-    asarray as asarray,
-    tensor as tensor,
-)
-from chainrule.tree import tree_map as tree_map
-from chainrule.version import __version__ as __version__
-from chainrule.vmap import vmap as vmap
-from chainrule.border import (
-    public as _public,
-    with_border as _with_border,
-)
-from chainrule.spellings import (
-    no_function as _no_function,
-    put_elsewhere as _put_elsewhere,
-)
-from chainrule.interop import standard as _standard
-from chainrule.ops.fusing import compiled_by as _compiled_by
+from chainrule import public_names as _public_names
+from chainrule.spellings import no_function as _no_function
 
-if TYPE_CHECKING:  # what most programs do not need: imported when it is first asked for
+if TYPE_CHECKING:  # the table of public names: each is imported when it is first asked for
     from chainrule import (
         amp as amp,
         data as data,
@@ -406,51 +126,290 @@ if TYPE_CHECKING:  # what most programs do not need: imported when it is first a
     from chainrule.scalar import Value as Value
     from chainrule.scanning import scan as scan
     from chainrule.whiling import while_loop as while_loop
+    from chainrule.creation import (
+        arange as arange,
+        empty as empty,
+        empty_like as empty_like,
+        eye as eye,
+        full as full,
+        full_like as full_like,
+        linspace as linspace,
+        ones as ones,
+        ones_like as ones_like,
+        zeros as zeros,
+        zeros_like as zeros_like,
+    )
+    from chainrule.dtypes import (
+        bool as bool,
+        can_cast as can_cast,
+        complex64 as complex64,
+        complex128 as complex128,
+        finfo as finfo,
+        float16 as float16,
+        float32 as float32,
+        float64 as float64,
+        iinfo as iinfo,
+        int8 as int8,
+        int16 as int16,
+        int32 as int32,
+        int64 as int64,
+        isdtype as isdtype,
+        result_type as result_type,
+        uint8 as uint8,
+        uint16 as uint16,
+        uint32 as uint32,
+        uint64 as uint64,
+    )
+    from chainrule.errors import (
+        ChainruleError as ChainruleError,
+        ConfigError as ConfigError,
+        DtypeError as DtypeError,
+        GradientError as GradientError,
+        IndexingError as IndexingError,
+        MissingPackageError as MissingPackageError,
+        ShapeError as ShapeError,
+        TraceError as TraceError,
+    )
+    from chainrule.function import Function as Function
+    from chainrule.functional import (
+        enable_grad as enable_grad,
+        grad as grad,
+        hessian as hessian,
+        hvp as hvp,
+        jacobian as jacobian,
+        jvp as jvp,
+        no_grad as no_grad,
+        op_by_op as op_by_op,
+        value_and_grad as value_and_grad,
+        vjp as vjp,
+    )
+    from chainrule.interop.dlpack import from_dlpack as from_dlpack
+    from chainrule.interop.safetensors import (
+        load_file as load_file,
+        save_file as save_file,
+    )
+    from chainrule.interop.standard import (
+        __array_api_version__ as __array_api_version__,
+        __array_namespace_info__ as __array_namespace_info__,
+        astype as astype,
+        divide as divide,
+        e as e,
+        inf as inf,
+        meshgrid as meshgrid,
+        multiply as multiply,
+        nan as nan,
+        negative as negative,
+        pi as pi,
+        repeat as repeat,
+        round as round,
+        subtract as subtract,
+    )
+    from chainrule.ops.complex import (
+        conj as conj,
+        imag as imag,
+        real as real,
+        sign as sign,
+    )
+    from chainrule.ops.common_losses import (
+        binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
+        cross_entropy as cross_entropy,
+        mse_loss as mse_loss,
+    )
+    from chainrule.ops.composite import (
+        dropout as dropout,
+        elu as elu,
+        embedding as embedding,
+        gelu as gelu,
+        layer_norm as layer_norm,
+        leaky_relu as leaky_relu,
+        linear as linear,
+        log_softmax as log_softmax,
+        rms_norm as rms_norm,
+        scaled_dot_product_attention as scaled_dot_product_attention,
+        silu as silu,
+        softmax as softmax,
+    )
+    from chainrule.ops.contraction import (
+        einsum as einsum,
+        matmul as matmul,
+        outer as outer,
+        tensordot as tensordot,
+        vecdot as vecdot,
+    )
+    from chainrule.ops.elementwise import (
+        abs as abs,
+        acos as acos,
+        acosh as acosh,
+        add as add,
+        asin as asin,
+        asinh as asinh,
+        at_least as at_least,
+        at_most as at_most,
+        atan as atan,
+        atan2 as atan2,
+        atanh as atanh,
+        bitwise_and as bitwise_and,
+        bitwise_invert as bitwise_invert,
+        bitwise_left_shift as bitwise_left_shift,
+        bitwise_or as bitwise_or,
+        bitwise_right_shift as bitwise_right_shift,
+        bitwise_xor as bitwise_xor,
+        cbrt as cbrt,
+        ceil as ceil,
+        copysign as copysign,
+        cos as cos,
+        cosh as cosh,
+        div as div,
+        equal as equal,
+        erf as erf,
+        erfc as erfc,
+        exp as exp,
+        exp2 as exp2,
+        expm1 as expm1,
+        floor as floor,
+        floor_divide as floor_divide,
+        gelu_erf as gelu_erf,
+        gelu_tanh as gelu_tanh,
+        greater as greater,
+        greater_equal as greater_equal,
+        hypot as hypot,
+        isfinite as isfinite,
+        isinf as isinf,
+        isnan as isnan,
+        less as less,
+        less_equal as less_equal,
+        log as log,
+        log1p as log1p,
+        log2 as log2,
+        log10 as log10,
+        logaddexp as logaddexp,
+        logical_and as logical_and,
+        logical_not as logical_not,
+        logical_or as logical_or,
+        logical_xor as logical_xor,
+        maximum as maximum,
+        minimum as minimum,
+        mul as mul,
+        neg as neg,
+        nextafter as nextafter,
+        not_equal as not_equal,
+        positive as positive,
+        pow as pow,
+        reciprocal as reciprocal,
+        relu as relu,
+        remainder as remainder,
+        sigmoid as sigmoid,
+        signbit as signbit,
+        sin as sin,
+        sinh as sinh,
+        softplus as softplus,
+        sqrt as sqrt,
+        square as square,
+        sub as sub,
+        tan as tan,
+        tanh as tanh,
+        trunc as trunc,
+    )
+    from chainrule.ops.padding import pad as pad
+    from chainrule.ops.reduction import (
+        all as all,
+        any as any,
+        argmax as argmax,
+        argmin as argmin,
+        count_nonzero as count_nonzero,
+        logsumexp as logsumexp,
+        max as max,
+        mean as mean,
+        min as min,
+        norm as norm,
+        prod as prod,
+        std as std,
+        sum as sum,
+        var as var,
+    )
+    from chainrule.ops.scan import (
+        cummax as cummax,
+        cummin as cummin,
+        cumprod as cumprod,
+        cumsum as cumsum,
+        cumulative_prod as cumulative_prod,
+        cumulative_sum as cumulative_sum,
+        logcumsumexp as logcumsumexp,
+    )
+    from chainrule.ops.scattering import (
+        diff as diff,
+        tril as tril,
+        triu as triu,
+    )
+    from chainrule.ops.selection import (
+        clip as clip,
+        gather as gather,
+        nonzero as nonzero,
+        one_hot as one_hot,
+        scatter_add as scatter_add,
+        take as take,
+        take_along_axis as take_along_axis,
+        where as where,
+    )
+    from chainrule.ops.shaping import (
+        broadcast_arrays as broadcast_arrays,
+        broadcast_to as broadcast_to,
+        concat as concat,
+        expand_dims as expand_dims,
+        flatten as flatten,
+        flip as flip,
+        matrix_transpose as matrix_transpose,
+        moveaxis as moveaxis,
+        permute_dims as permute_dims,
+        reshape as reshape,
+        roll as roll,
+        split as split,
+        squeeze as squeeze,
+        stack as stack,
+        swapaxes as swapaxes,
+        tile as tile,
+        unstack as unstack,
+    )
+    from chainrule.ops.sorting import (
+        argsort as argsort,
+        kthvalue as kthvalue,
+        median as median,
+        quantile as quantile,
+        searchsorted as searchsorted,
+        sort as sort,
+        topk as topk,
+        unique_all as unique_all,
+        unique_counts as unique_counts,
+        unique_inverse as unique_inverse,
+        unique_values as unique_values,
+    )
+    from chainrule.random import (
+        Generator as Generator,
+        manual_seed as manual_seed,
+    )
+    from chainrule.tensors import (
+        Tensor as Tensor,
+        asarray as asarray,
+        tensor as tensor,
+    )
+    from chainrule.tree import tree_map as tree_map
+    from chainrule.version import __version__ as __version__
+    from chainrule.vectorize import vmap as vmap
 
-newaxis = _standard.newaxis
+newaxis = None
 """The standard's name for None in an index: a new axis."""
-
-
-@cache
-def _homes() -> dict[str, str]:
-    """The module of each public name: of what the statements above import, now or later.
-
-    They are read from this file's compiled form, in which those for type checkers stand as well;
-    so no name is written down a second time.
-    """
-    loader: Any = __spec__.loader
-    homes: dict[str, str] = {}
-    home = name = ""
-    for step in get_instructions(loader.get_code(__name__)):
-        if step.opname == "IMPORT_NAME":
-            home, name = step.argval, ""
-        elif step.opname == "IMPORT_FROM":
-            name = step.argval
-        elif step.opname == "STORE_NAME" and step.argval == name and home.startswith("chainrule"):
-            homes[name] = home
-    return homes
 
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
-        return __dir__()
-    home = _homes().get(name)
-    if home is None:
-        raise _no_function(name)
-    if home == "chainrule":  # a part of the package
-        return import_module(f"chainrule.{name}")
-    found = globals()[name] = _public(getattr(import_module(home), name), __name__)
-    return found
+        return _public_names.star(__name__)
+    if name in _public_names.imports_of(__name__):
+        found = globals()[name] = _public_names.load(__name__, name)
+        return found
+    if _public_names.is_module(__name__, name):
+        return _import_module(f"{__name__}.{name}")
+    raise _no_function(name)
 
 
 def __dir__() -> list[str]:
-    return sorted(_homes())
-
-
-_compiled_by(lambda: import_module("chainrule.compile.eager").kernel)
-
-_linalg: Any = find_spec("chainrule.linalg")
-for _code in (_getframe().f_code, _linalg.loader.get_code("chainrule.linalg")):
-    _put_elsewhere(Tensor, _code.co_names)  # what is a function here is a method there
-
-_with_border(globals())
+    return [*_public_names.names(__name__)]

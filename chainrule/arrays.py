@@ -24,13 +24,12 @@ from chainrule.errors import (
     ShapeError,
     describe,
 )
+from chainrule.op import kinds as kinds
 
 Array = np.ndarray[Any, Dtype]
 
 native: dict[Dtype, Dtype] = {d: d for d in (*STANDARD.values(), float16)}
 """The dtypes that tensors have, in native byte order; bfloat16 joins them when it is first met."""
-kinds: dict[type, Callable[..., Any]] = {}
-"""How other kinds of numbers (scalars, symbols) apply an op: `kinds[type](op, *xs)`."""
 _NUMBERS = frozenset({bool, int, float, complex})
 passing: set[type] = {*_NUMBERS, str, type(None)}
 """Classes that `admit` need not look at: chainrule's own that speak NumPy's protocols, too."""
@@ -53,14 +52,14 @@ _OVERRIDDEN = frozenset(
 )
 """What a subclass of NumPy's array overrides if its numbers mean something else."""
 # fmt: off
-_CLASSES: dict[type, tuple[str, str]] = {
-    np.ma.MaskedArray: (
+_CLASSES: dict[str, tuple[str, str]] = {
+    "MaskedArray": (
         "its mask would be lost",
         "x.filled(value) for numbers in the masked places, or np.asarray(x) and weights of 0 there",
     ),
-    np.matrix: ("its * and ** are matrix products", "np.asarray(x), and @ for a matrix product"),
+    "matrix": ("its * and ** are matrix products", "np.asarray(x), and @ for a matrix product"),
 }
-"""Of subclasses that are known: why they are refused, what to write."""
+"""Of NumPy's subclasses, by name (`np.ma` takes long to load): why refused, what to write."""
 _DEEPEST = 64
 """As many axes as an array of NumPy's can have."""
 _HELD = "; a tensor holds numbers or bools, of up to 64 bits a part: write"
@@ -254,7 +253,8 @@ def _plain(x: Array) -> Array:
     """An array of a subclass as one of NumPy's own class, in the same memory."""
     if not _changes_meaning(type(x)):
         return np.asarray(x)
-    known = [said for cls, said in _CLASSES.items() if isinstance(x, cls)]
+    numpys = [c.__name__ for c in type(x).__mro__ if c.__module__.partition(".")[0] == "numpy"]
+    known = [said for name, said in _CLASSES.items() if name in numpys]
     reason, advice = known[0] if known else _UNKNOWN
     raise DtypeError(f"{_named(x)}: {reason}; write {advice}")
 

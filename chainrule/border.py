@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import wraps
-from inspect import Parameter, isfunction, ismodule, signature
+from inspect import (
+    CO_VARARGS,
+    CO_VARKEYWORDS,
+    Parameter,
+    isfunction,
+    ismodule,
+    signature,
+    unwrap,
+)
 from types import CodeType
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 from weakref import WeakSet
@@ -39,10 +47,10 @@ _OF_ARRAYS = (
     "chainrule.ops.",
     "chainrule.creation",
     "chainrule.interop.standard",
-    "chainrule.tensor",
+    "chainrule.tensors",
 )
 """Where functions of arrays are written."""
-_CONVERTING = ("chainrule.tensor",)
+_CONVERTING = ("chainrule.tensors",)
 """Where functions are written that read the values of another library's arrays."""
 
 
@@ -156,7 +164,7 @@ def _guard_class(cls: Any) -> None:
     arrays = cls.__name__ == "Tensor"
     members: dict[str, Any] = dict(cast(Any, vars(cls)))
     for name, f in members.items():
-        if not isfunction(f) or f in _guarded or len(signature(f).parameters) < 2:
+        if not isfunction(f) or f in _guarded or not _takes_more(f):
             continue
         if name == "__init__":
             if f.__code__.co_filename != "<string>":  # else a dataclass has made it
@@ -167,6 +175,13 @@ def _guard_class(cls: Any) -> None:
             # `backward` speaks of all ops, and makes tensors of the gradients it is given
             own = arrays and name != "backward"
             setattr(cls, name, border(f, arrays=arrays, admits=own, renames=own))
+
+
+def _takes_more(f: Any) -> bool:
+    """Whether a method takes anything beside its object. (`signature` takes long, for so many.)"""
+    code: CodeType = unwrap(f).__code__
+    stars = bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+    return code.co_argcount + code.co_kwonlyargcount + stars > 1
 
 
 def _check(public: Public, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ from chainrule.nn import hooks
 from chainrule.nn.module import Module
 from chainrule.op import Array
 from chainrule.ops.families import conj
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from chainrule.dtypes import Dtype, check_device
 from chainrule.errors import ShapeError
 from chainrule.graph import Variable, variable
 from chainrule.ops.families import broadcast_to
-from chainrule.tensor import FLOAT, Tensor, asarray, to_array
+from chainrule.tensors import FLOAT, Tensor, asarray, to_array
 
 Sizes = int | Sequence[int]
 

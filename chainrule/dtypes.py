@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, wraps
-from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
 
+from chainrule import optional
 from chainrule.errors import ConfigError, DtypeError
 
 Dtype = np.dtype[Any]
@@ -58,7 +58,7 @@ DEVICE = "cpu"
 def __getattr__(name: str) -> Any:
     if name != "bfloat16":
         raise AttributeError(f"module 'chainrule.dtypes' has no attribute {name!r}")
-    found = globals()[name] = np.dtype(import_module("ml_dtypes").bfloat16)
+    found = globals()[name] = np.dtype(optional.require("ml_dtypes", "bfloat16").bfloat16)
     return found
 
 
@@ -126,7 +126,7 @@ def finfo(type: Any, /) -> Finfo:
 
 @cache
 def _finfo(dtype: Dtype) -> Finfo:
-    known: Any = import_module("ml_dtypes") if dtype.kind == "V" else np
+    known: Any = optional.require("ml_dtypes", "bfloat16") if dtype.kind == "V" else np
     info = known.finfo(dtype)
     numbers = [float(n) for n in (info.eps, info.max, info.min, info.smallest_normal)]
     return Finfo(int(info.bits), *numbers, dtype=np.dtype(info.dtype))

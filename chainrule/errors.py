@@ -60,6 +60,10 @@ class ConfigError(ChainruleError, ValueError):
     """A setting that makes no sense, with the sentence that a user should read."""
 
 
+class MissingPackageError(ChainruleError, ImportError):
+    """A package is not installed that what was asked for needs; says how to install it."""
+
+
 class BroadcastWarning(UserWarning):
     """Two arrays in a loss were broadcast against each other, most likely by accident."""
 

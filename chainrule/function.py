@@ -18,7 +18,7 @@ import numpy as np
 from chainrule.errors import DtypeError, GradientError, ShapeError, describe
 from chainrule.graph import Node, Variable, apply, is_recording, placeholder, recording, variable
 from chainrule.op import Need, Op, Spec, Unchanged, new_op
-from chainrule.tensor import Tensor, asarray
+from chainrule.tensors import Tensor, asarray
 from chainrule.watch import Watch, watching
 
 

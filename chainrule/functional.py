@@ -23,9 +23,9 @@ from chainrule.graph import Node, Variable, alias, order, recording, variable
 from chainrule.op import Spec
 from chainrule.ops.fusing import fusing
 from chainrule.ops.shaping import reshape
-from chainrule.tensor import Tensor, asarray
+from chainrule.tensors import Tensor, asarray
 from chainrule.tree import Structure, flatten
-from chainrule.vmap import vmap
+from chainrule.vectorize import vmap
 
 Argnums = int | tuple[int, ...]
 

@@ -11,12 +11,28 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, TypeVar, dataclass_transform, final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, final
 
-import numpy as np
+from chainrule.optional import require
 
-Array = np.ndarray[Any, np.dtype[Any]]
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+else:
+
+    def __getattr__(name):
+        if name != "Array":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        np = import_module("numpy")
+        found = globals()[name] = np.ndarray[Any, np.dtype[Any]]
+        return found
+
+
 Need = tuple[bool, ...]
+kinds: dict[type, Callable[..., Any]] = {}
+"""How other kinds of numbers (scalars, symbols) apply an op: `kinds[type](op, *xs)`."""
 _T = TypeVar("_T")
 
 
@@ -159,9 +175,14 @@ class Op(metaclass=_Interned):
     def __str__(self) -> str:
         return self.name
 
-    def __call__(self, *xs: Any) -> Any:
+    def __call__(self, *xs: Any, **unknown: Any) -> Any:
         """Apply to variables (recorded), arrays or numbers (computed)."""
-        raise NotImplementedError  # `open_door` puts graph.apply here
+        for x in xs:  # until `open_door` puts graph.apply here
+            if x.__class__ in kinds:
+                return kinds[x.__class__](self, *xs)
+        require("numpy", str(self))
+        import_module("chainrule.tensors")
+        return self(*xs, **unknown)
 
     def __reduce__(self) -> Any:
         return type(self), tuple([getattr(self, name) for name in self.fields])

@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.errors import DtypeError, ShapeError, TraceError, describe
 from chainrule.graph import placeholder, recording, tracer, variable
 from chainrule.ops.shaping import stack
-from chainrule.tensor import Tensor, asarray
+from chainrule.tensors import Tensor, asarray
 from chainrule.tree import Structure, flatten
 
 SHORT, LONG = 4, 256

@@ -6,9 +6,12 @@ and (in `border`) of a function that lacks an argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
+
+from chainrule.optional import installed
+from chainrule.public_names import imports_of
 
 _NOWHERE = "leave it out: everything is on the CPU"
 # fmt: off
@@ -201,13 +204,14 @@ _LOSSES = {
 }  # fmt: skip
 
 
-def put_elsewhere(cls: type, names: Iterable[str]) -> None:
-    """Let `cls` say what to write for those of `names`, and for `name_`, that it does not have."""
-    for name in [*METHODS, *LEFT_OUT, *names]:
+def put_elsewhere(cls: type) -> None:
+    """Let `cls` say what to write for the names of functions, and for `name_`, that it lacks."""
+    functions = [n for module in ("chainrule", "chainrule.linalg") for n in imports_of(module)]
+    for name in [*METHODS, *LEFT_OUT, *functions]:
         if name[0] == "_" or not name.isidentifier() or not name.islower():
             continue  # a module or a class
         for spelling in (name, f"{name}_"):
-            if not hasattr(cls, spelling):
+            if not any(spelling in vars(c) for c in cls.__mro__):
                 setattr(cls, spelling, Elsewhere(spelling))
 
 
@@ -227,7 +231,7 @@ def _function(name: str) -> str | None:
     for table in (FUNCTIONS, METHODS):
         if name in table:
             return f"write {table[name]}"
-    for part in _PARTS:
+    for part in _PARTS if installed("numpy") else ():
         found = vars(import_module(f"chainrule.{part}")).get(name)
         if getattr(found, "__module__", "").startswith("chainrule"):
             return f"write cr.{part}.{name}"
@@ -240,7 +244,7 @@ def _method(name: str) -> str | None:
     if name in METHODS:
         return f"write {METHODS[name]}"
     for home, shown in (("chainrule", "cr"), ("chainrule.linalg", "cr.linalg")):
-        if name in import_module(home).__all__:
+        if name in dir(import_module(home)):
             return f"it is a function: write {shown}.{name}(x, ...)"
     if name.endswith("_") and (there := _method(name[:-1])) is not None:
         return f"nothing is changed in place; {there}, and use the result"

@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.errors import ConfigError, DtypeError, ShapeError, TraceError, describe
 from chainrule.graph import tracer
 from chainrule.op import Spec
-from chainrule.tensor import Tensor, asarray
+from chainrule.tensors import Tensor, asarray
 from chainrule.tree import Structure, flatten
 
 BOOL = np.dtype(bool)

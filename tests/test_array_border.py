@@ -595,7 +595,7 @@ BYPASSES: list[tuple[str, str, str, Callable[[Array], Any], str | None]] = [
     ("chainrule.compile.calling.arguments", "admit", "compiled", _swapped, None),
     ("chainrule.graph", "operand", "compiled, captured", _swapped, None),
     ("chainrule.graph", "operand", "op", np.ma.array, "MaskedArray"),
-    ("chainrule.tensor", "admit_values", "grad", np.matrix, "numpy.matrix"),
+    ("chainrule.tensors", "admit_values", "grad", np.matrix, "numpy.matrix"),
     ("chainrule.graph", "operand", "op beside a tensor", Labelled, "Labelled"),
 ]
 """A module, the function of the border that it asks, and what goes wrong without it."""

@@ -19,7 +19,7 @@ from chainrule.data import (
     load_names,
     read_documents,
 )
-from chainrule.errors import ConfigError
+from chainrule.errors import ConfigError, MissingPackageError
 
 DOCS = ["anna", "bo", "carl", "dee", "ed", "fay", "gus"]
 
@@ -219,7 +219,7 @@ def test_digits():
 
 def test_digits_without_scikit_learn_say_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ConfigError, match="pip install scikit-learn"):
+    with pytest.raises(MissingPackageError, match="pip install scikit-learn"):
         load_digits()
 
 

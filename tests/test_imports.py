@@ -20,32 +20,36 @@ LAYERS: list[set[str]] = [
         "provenance",
         "source_text",
         "page",
-        "spellings",
         "unheld",
         "regular_files",
         "strict_json",
         "version",
     },
-    {"watch", "dtypes"},
+    {"optional"},
+    {"op", "public_names"},
+    {"spellings"},
+    {"watch", "dtypes", "ops.rows", "ops.constants"},
+    {"ops.numbers"},
     {"arrays"},
     {"arguments"},
     {"border"},
-    {"op"},
     {"node"},
     {"graph"},
-    {"ops.families", "ops.accident", "ops.values"},
+    {"ops.families", "ops.accident", "ops.double_digits"},
+    {"ops.special_values"},
+    {"ops.values", "ops.plain_values"},
     {"ops.elementwise", "ops.shaping", "ops.selection", "ops.complex", "ops.reduction"},
     {"ops.contraction"},
     {"derive", "operators"},
     {"ops.fusing"},
     {"random", "ops.composite", "ops"},
-    {"tensor", "tree", "interop"},
+    {"tensors", "tree", "interop"},
     {"replay", "checkpointing"},
     {
         "functional",
         "scanning",
         "whiling",
-        "vmap",
+        "vectorize",
         "creation",
         "function",
         "scalar",
@@ -71,7 +75,20 @@ LAYERS: list[set[str]] = [
 ]
 """What stands on what (docs/design.md): a module sees its own layer and those before it."""
 
-HEAVY = ["torch", "rich", "sklearn", "llvmlite", "pandas", "matplotlib", "safetensors", "asyncio"]
+LATE: dict[tuple[str, str], str] = {
+    ("op", "tensors"): "the first op on arrays loads the engine",
+    ("public_names", "tensors"): "so does the first public name that needs it",
+    ("public_names", "border"): "what users call has the border",
+    ("spellings", ""): "an error tells what stands in the package under another name",
+    ("spellings", "nn.functional"): "the same",
+    ("ops.fusing", "compile.eager"): "composites of many elements run as kernels",
+}
+"""Modules above that are named as text, and loaded when first needed: (who, what): why."""
+
+HEAVY = [
+    *["torch", "rich", "sklearn", "llvmlite", "pandas", "matplotlib", "safetensors", "asyncio"],
+    *["scipy", "ml_dtypes"],
+]
 
 
 def module_of(path: Path) -> str:
@@ -107,6 +124,22 @@ def imported(tree: ast.AST) -> list[str]:
     return out
 
 
+def named(tree: ast.AST) -> list[str]:
+    """The modules of this package that a file imports by a text that is written out."""
+    out: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            ("import_module", "require")
+        ):
+            text = (
+                node.args[0].values[0] if isinstance(node.args[0], ast.JoinedStr) else node.args[0]
+            )
+            name = str(text.value) if isinstance(text, ast.Constant) else ""
+            if name.split(".")[0] == "chainrule":
+                out.append(_module_named(name.removeprefix("chainrule").strip(".")))
+    return out
+
+
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:
     """All nodes but those under `if TYPE_CHECKING:`, in the order of the file."""
     for node in ast.iter_child_nodes(tree):
@@ -136,14 +169,23 @@ def test_nobody_imports_upward(path: Path):
     assert not upward, f"{mine or 'chainrule'} (layer {layer(mine)}) imports {upward}"
 
 
+def test_modules_above_are_loaded_late_only_where_the_table_says_so():
+    found: set[tuple[str, str]] = set()
+    for path in FILES:
+        mine = module_of(path)
+        names = named(ast.parse(path.read_text(encoding="utf-8")))
+        found |= {(mine, m) for m in names if mine and layer(m) > layer(mine)}
+    assert found == LATE.keys()
+
+
 def test_an_upward_import_is_seen():
     source = (
-        "from chainrule.graph import apply\ndef f():\n    from chainrule import tensor, zeros\n"
+        "from chainrule.graph import apply\ndef f():\n    from chainrule import tensors, zeros\n"
     )
     source += "if TYPE_CHECKING:\n    import chainrule.cli\n"
     found = imported(ast.parse(source))
-    assert found == ["graph", "tensor", ""]
-    assert [m for m in found if layer(m) > layer("ops.shaping")] == ["tensor", ""]
+    assert found == ["graph", "tensors", ""]
+    assert [m for m in found if layer(m) > layer("ops.shaping")] == ["tensors", ""]
     with pytest.raises(LookupError):
         layer("nowhere")
 
@@ -153,10 +195,31 @@ def test_every_layer_exists():
     assert {m for names in LAYERS for m in names} <= known | {m.rpartition(".")[0] for m in known}
 
 
-def test_importing_the_package_imports_nothing_heavy():
-    code = f"import sys, chainrule; print([m for m in {HEAVY!r} if m in sys.modules])"
+@pytest.mark.parametrize(
+    ("program", "heavy"),
+    [
+        ("import chainrule", [*HEAVY, "numpy"]),
+        ("from chainrule.scalar import Value; Value(2.0).exp().backward()", [*HEAVY, "numpy"]),
+        ("import chainrule; chainrule.tensor([1.0]).exp()", HEAVY),
+        ("from chainrule import nn, optim, verify; nn.Linear(3, 2)", HEAVY),
+    ],
+)
+def test_programs_import_nothing_heavy(program: str, heavy: list[str]):
+    code = f"{program}\nimport sys; print([m for m in {heavy!r} if m in sys.modules])"
     got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert got.stdout.strip() == "[]"
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_module_can_be_the_first_that_is_imported(path: Path):
+    name = f"chainrule.{module_of(path)}".rstrip(".")
+    if name.endswith("__main__"):
+        return
+    code = (
+        f"import {name}, chainrule; assert callable(chainrule.tensor) and callable(chainrule.vmap)"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
 
 def test_every_public_name_is_there_once_and_documented():

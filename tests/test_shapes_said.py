@@ -308,7 +308,7 @@ ELSEWHERE = {
     "chainrule.functional": "takes functions, and gives what they give",
     "chainrule.scanning": "takes functions, and gives what they give",
     "chainrule.creation": "makes arrays: `shape`, or that of its argument",
-    "chainrule.tensor": "numbers enter with the shape that they have",
+    "chainrule.tensors": "numbers enter with the shape that they have",
     "chainrule.explain.writing": "tells who keeps an array, whatever its shape",
     "chainrule.interop.standard": "the standard's own signatures of ops that stand above",
     "chainrule.interop.dlpack": "an array of another library, as it is",

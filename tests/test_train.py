@@ -29,7 +29,7 @@ from chainrule.data import load_names, read_documents
 from chainrule.errors import ConfigError
 from chainrule.models.config import GPTConfig
 from chainrule.scalar import Value
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 ENGINES = ("tensor", "compiled", "value")
 TINY: dict[str, Any] = {"n_layer": 1, "n_head": 2, "n_embd": 4, "block_size": 9}

@@ -26,7 +26,7 @@ from chainrule.errors import ConfigError, DtypeError, GradientError, TraceError
 from chainrule.graph import Node, order, tracer, variable
 from chainrule.optim.clip import scalers
 from chainrule.optim.optimizer import Optimizer
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 _LOG = logging.getLogger("chainrule.amp")
 

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, TypeVar, final
 
 import numpy as np
-from safetensors.numpy import save as save_tensors
 
 from chainrule import strict_json
 from chainrule.cli.files import CommandError, remove_folder, set_aside, write_folder
 from chainrule.interop.safetensors_file import read as read_tensors
 from chainrule.op import Array
+from chainrule.optional import require
 from chainrule.regular_files import read_regular
 
 FORMAT = "chainrule training checkpoint 1"
@@ -61,8 +61,9 @@ class Checkpoint:
         training = {_MOMENT + k: _plain(v) for k, v in self.moments.items()}
         training |= {"losses": _plain(self.losses), "held_out": _plain(self.held_out)}
         weights = {k: _plain(v) for k, v in self.weights.items()}
-        model = save_tensors(weights)
-        rest = save_tensors(training)
+        save = require("safetensors.numpy", "a checkpoint").save
+        model = save(weights)
+        rest = save(training)
         state: dict[str, Any] = {
             "format": FORMAT,
             "step": self.step,

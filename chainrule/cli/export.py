@@ -17,7 +17,6 @@ from chainrule.cli.files import CommandError, empty_folder, fresh_folder
 from chainrule.cli.settings import Settings, planned
 from chainrule.cli.tensor_engine import TensorEngine
 from chainrule.cli.trainer import Run
-from chainrule.compile.jit import jit
 from chainrule.data import IGNORE, load_names, read_documents
 
 HELP = "write a training run as a program in C that needs only the C library"
@@ -72,6 +71,8 @@ def _write(run: Run, folder: Path, console: Console) -> None:
     # traced at a length at which no axis is a whole one by chance
     like = np.zeros((run.settings.batch, run.settings.block_size // 2 + 1), np.int64)
     batches = _batches(run, engine)
+    from chainrule.compile.jit import jit  # the other commands run without llvmlite
+
     files = jit(step, dynamic=lengths).to_c(folder, like, like, batches=batches)
     size = files.source.stat().st_size + files.data.stat().st_size
     where = shlex.quote(str(folder))

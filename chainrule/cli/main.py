@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Any
 
-from rich.console import Console
-
 import chainrule
 from chainrule.cli.options import Parser
 from chainrule.errors import ChainruleError
+from chainrule.optional import require
 
 COMMANDS = {
     "train": "chainrule.cli.train",
@@ -54,13 +53,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    require("rich", "the command chainrule")
     asked = vars(_parser().parse_args(argv))
     name: str = asked.pop("subcommand")
     if name not in FOREIGN:
         _show_any_letter()
     module = importlib.import_module(COMMANDS[name])
+    console = importlib.import_module("chainrule.cli.console")
     # In a notebook, too, lines of text: rich makes an output of each otherwise.
-    return module.command(asked, _Console(force_jupyter=False))
+    return module.command(asked, console.PipedConsole(force_jupyter=False))
 
 
 def _show_any_letter() -> None:
@@ -68,14 +69,6 @@ def _show_any_letter() -> None:
     out: Any = sys.stdout
     if type(out) is TextIOWrapper:
         out.reconfigure(errors="backslashreplace")
-
-
-class _Console(Console):
-    """Rich's console; a reader that goes away is left to `main`."""
-
-    def on_broken_pipe(self) -> None:
-        """Rich calls this while it handles the error, and offers it to be overridden."""
-        raise BrokenPipeError
 
 
 def _parser() -> argparse.ArgumentParser:

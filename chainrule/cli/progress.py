@@ -4,7 +4,6 @@ lines in a log or a pipe.
 
 from __future__ import annotations
 
-import importlib
 import time
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -19,6 +18,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.progress import Progress as RichProgress
+
+from chainrule.optional import require
 
 LINES = 20
 """About how many plain lines a run prints."""
@@ -172,7 +173,7 @@ class LiveLine(Progress):
     def _write(self) -> None:
         shown = {"text/plain": _said(self._step, self._steps, self._recent) + self._held}
         if self._output is None:
-            display: Any = importlib.import_module("IPython.display").display
+            display: Any = require("IPython.display", "a progress bar in a notebook").display
             self._output = display(shown, raw=True, display_id=True)
         else:
             self._output.update(shown, raw=True)

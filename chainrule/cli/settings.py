@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from importlib.util import find_spec
 from typing import Any, cast, final
 
 from chainrule.errors import ConfigError
 from chainrule.models.config import GPTConfig
 from chainrule.optim import Cosine, Linear, WarmUp
+from chainrule.optional import installed
 
 ENGINES = ("compiled", "tensor", "value")
 DTYPES = ("float32", "float64")
@@ -187,7 +187,7 @@ PRESETS = {
 
 def best_engine() -> str:
     """The fastest engine that runs here: the compiled one needs LLVM."""
-    return "compiled" if find_spec("llvmlite") else "tensor"
+    return "compiled" if installed("llvmlite") else "tensor"
 
 
 def planned(asked: Mapping[str, Any]) -> Settings:

@@ -4,3 +4,7 @@
 it into kernels, written in the language of `loops`; `llvm` and `c` say those loops in the words of
 their machine; `running` has the machine code, `calling` what a call does; `jit` is the door.
 """
+
+from chainrule.optional import require
+
+require("llvmlite", "compiled code")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from chainrule.errors import ConfigError
 from chainrule.op import Array
+from chainrule.optional import require
 
 
 @final
@@ -27,16 +27,11 @@ def load_digits(*, test: float = 0.2, seed: int = 0, dtype: Any = np.float32) ->
     """The 1,797 handwritten digits of the UCI repository, shuffled, the last `test` of them apart.
 
     Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits (1998), as
-    distributed with scikit-learn. Raises `ConfigError` if scikit-learn is not installed.
+    distributed with scikit-learn. Raises `MissingPackageError` without it.
     """
     if not 0 < test < 1:
         raise ConfigError(f"the test fraction is between 0 and 1, not {test}")
-    try:
-        datasets: Any = importlib.import_module("sklearn.datasets")
-    except ImportError as cause:
-        raise ConfigError(
-            "the digits come with scikit-learn, which is not installed: pip install scikit-learn"
-        ) from cause
+    datasets: Any = require("sklearn.datasets", "load_digits")
     x, y = datasets.load_digits(return_X_y=True)
     order = np.random.Generator(np.random.PCG64(seed)).permutation(len(y))
     x, y = (x[order] / 16).astype(dtype), y[order].astype(np.int64)

@@ -19,7 +19,7 @@ from chainrule.explain.words import every_node
 from chainrule.explain.zero import explain_flow
 from chainrule.graph import order
 from chainrule.node import Freed, Node, Variable
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.watch import Cut, cuts
 
 _RERUN = (

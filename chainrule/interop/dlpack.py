@@ -18,7 +18,7 @@ from chainrule.errors import ConfigError, describe
 from chainrule.graph import variable
 from chainrule.interop import bfloat16
 from chainrule.op import Array
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 CPU = (1, 0)
 """kDLCPU, and the number of the device of that type."""

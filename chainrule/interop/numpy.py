@@ -30,7 +30,7 @@ from chainrule.interop.numpy_table import (
 )
 from chainrule.op import Spec
 from chainrule.ops.shaping import astype, reshape
-from chainrule.tensor import Tensor, asarray
+from chainrule.tensors import Tensor, asarray
 
 Call = Callable[..., Any]
 

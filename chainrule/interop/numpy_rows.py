@@ -28,7 +28,7 @@ from chainrule.ops import padding, scattering, selection, shaping, sorting, spec
 from chainrule.ops import reduction as red
 from chainrule.ops.linalg.singular import eigh_of
 from chainrule.ops.shaping import Axis
-from chainrule.tensor import asarray, holds_tensors
+from chainrule.tensors import asarray, holds_tensors
 
 
 def A(x: Any) -> Any:  # noqa: N802 (short, because the table is full of it)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,8 @@ import numpy as np
 from chainrule.errors import ConfigError, ShapeError, describe
 from chainrule.graph import variable
 from chainrule.interop.safetensors_file import read
-from chainrule.tensor import Tensor, to_array
+from chainrule.optional import require
+from chainrule.tensors import Tensor, to_array
 from chainrule.tree import Structure, flatten
 
 StrPath = str | os.PathLike[str]
@@ -59,7 +59,7 @@ def load_file(filename: StrPath, like: Any = None) -> Any:
 
 def _package() -> Any:
     """Imported when it is first needed."""
-    return import_module("safetensors.numpy")
+    return require("safetensors.numpy", "a .safetensors file")
 
 
 def _paths(structure: Structure, path: str = "") -> list[str]:

@@ -24,7 +24,7 @@ from chainrule.models.config import GPTConfig
 from chainrule.op import Array
 from chainrule.ops import common_losses, composite
 from chainrule.random import Generator
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 __all__ = [
     "GPT",

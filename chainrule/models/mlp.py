@@ -11,7 +11,7 @@ import numpy as np
 from chainrule import nn
 from chainrule.errors import ConfigError
 from chainrule.random import Generator
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,

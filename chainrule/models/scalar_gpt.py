@@ -25,7 +25,7 @@ from chainrule.models.config import GPTConfig
 from chainrule.models.gpt import GPT, Draw
 from chainrule.ops.elementwise import SQRT_2_PI, TANH_CUBIC
 from chainrule.scalar import Value
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 Numbers = list[Any]
 State = dict[str, Any]

@@ -19,7 +19,7 @@ from chainrule.errors import GradientError, ShapeError
 from chainrule.graph import Variable, apply, is_recording, tracer, variable
 from chainrule.op import Need, Op, Spec, new_op
 from chainrule.ops.families import conj
-from chainrule.tensor import Handle
+from chainrule.tensors import Handle
 from chainrule.tree import flatten
 
 if TYPE_CHECKING:

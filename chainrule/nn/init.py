@@ -15,7 +15,7 @@ from chainrule.border import with_border as _with_border
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.graph import variable
 from chainrule.random import Generator, default_generator
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 __all__ = [
     "constant_",

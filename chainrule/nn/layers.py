@@ -20,7 +20,7 @@ from chainrule.nn.init import normal_, uniform_
 from chainrule.nn.module import Module
 from chainrule.ops import elementwise as ew
 from chainrule.random import Generator
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 Init = Callable[[Tensor], Any]
 """Gives a tensor its initial values: a function of `nn.init`, say."""

@@ -22,7 +22,7 @@ from chainrule.graph import _next as serial  # pyright: ignore[reportPrivateUsag
 from chainrule.nn import hooks
 from chainrule.nn.hooks import Hooks
 from chainrule.spellings import MODULES, Hint
-from chainrule.tensor import Handle, Tensor, asarray
+from chainrule.tensors import Handle, Tensor, asarray
 
 
 class Incompatible(NamedTuple):

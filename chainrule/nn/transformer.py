@@ -18,7 +18,7 @@ from chainrule.nn.module import Module
 from chainrule.ops.composite import scaled_dot_product_attention
 from chainrule.ops.shaping import permute_dims, reshape, unstack
 from chainrule.random import Generator
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 
 @final

@@ -17,91 +17,33 @@ and 7 (error function), unless a row says otherwise.
 from __future__ import annotations
 
 import math
-from functools import wraps
-from typing import Any
+import operator
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from chainrule.ops import numbers
+from chainrule.ops.constants import GATE_END, GATE_SCALE, TANH_CUBIC
+from chainrule.ops.rows import Functions
+from chainrule.ops.rows import elementwise as op
 
-from chainrule.dtypes import check_real, rounded_once
-from chainrule.ops import values
-from chainrule.ops.families import conj
-from chainrule.ops.families import elementwise as op
-from chainrule.ops.values import TANH_CUBIC
+if TYPE_CHECKING:
+    import numpy as np
+
+    from chainrule.ops import plain_values, values
+else:  # names of functions: NumPy is loaded when the first of them is needed
+    np = Functions("numpy")
+    values, plain_values = (
+        Functions("chainrule.ops.values"),
+        Functions("chainrule.ops.plain_values"),
+    )
 
 SQRT_2 = math.sqrt(2)
 SQRT_2_PI = math.sqrt(2 / math.pi)
 LN_2, LN_10 = math.log(2), math.log(10)
 
 
-@rounded_once
-def _exp_diff(a: Any, b: Any) -> Any:
-    """exp(a - b), and 0 where a is -inf, whatever b is: what a sum of exponentials shares out."""
-    y = np.exp(np.subtract(a, b))
-    if np.isnan(y).any():
-        return np.where(np.equal(a, -np.inf), np.zeros((), y.dtype), y)
-    return y
-
-
-def _softplus(x: Any) -> Any:
-    return np.logaddexp(x, np.zeros((), np.result_type(x)))
-
-
-_erf = values.special("erf")
-
-
-def ordered(fn: Any) -> Any:
-    """`fn`, which picks by size, for real numbers: NumPy orders complex numbers, too."""
-
-    @wraps(fn, updated=())
-    def picked(*xs: Any) -> Any:
-        y = fn(*xs)
-        if y.dtype.char in "FD":
-            check_real(fn.__name__, y)
-        return y
-
-    return picked
-
-
-_maximum, _minimum = ordered(np.maximum), ordered(np.minimum)
-
-
-def _one_more(x: Any) -> Any:
-    """1 + x; of an imaginary part of -0.0 the sign stays, which says on which side of a cut it is."""
-    if not np.iscomplexobj(x):
-        return 1 + x
-    y: Any = np.array(x)
-    y.real += 1
-    return y
-
-
-@rounded_once
-def _one_minus_square(x: Any) -> Any:
-    return _one_more(-x) * _one_more(x)
-
-
-@rounded_once
-def _cos_atan(x: Any) -> Any:
-    if np.iscomplexobj(x):
-        return 1 / np.sqrt(_one_more(x * x))
-    return 1 / np.hypot(x, np.ones((), np.result_type(x)))
-
-
-@rounded_once
-def _cos_angle(a: Any, b: Any) -> Any:
-    size = np.hypot(a, b)
-    return a / (size + (size == 0))
-
-
-@rounded_once
-def _per_square(a: Any, b: Any) -> Any:
-    size = np.hypot(a, b)
-    size = size + (size == 0)
-    return a / size / size
-
-
 def _density_of_number(x: float, decay: int, scale: int) -> float:
     """scale e / (1 + e)^2, e = e^(-decay |x|), of one number."""
-    e = math.exp(-decay * abs(x))
+    e = math.exp(-decay * math.fabs(x))
     return scale * e / ((1 + e) * (1 + e))
 
 
@@ -129,9 +71,9 @@ log       = op(np.log,       lambda x: 1 / x, singular=True)
 log2      = op(np.log2,      lambda x: 1 / LN_2 / x, singular=True)
 log10     = op(np.log10,     lambda x: 1 / LN_10 / x, singular=True)
 log1p     = op(np.log1p,     lambda x: 1 / (1 + x), singular=True)
-logaddexp = op(np.logaddexp, lambda a, b: sigmoid_diff(a, b), lambda a, b: sigmoid_diff(b, a))
+logaddexp = op(np.logaddexp, lambda a, b: sigmoid_diff(a, b), lambda a, b: sigmoid_diff(b, a), scalar=numbers.logaddexp)
 
-exp_diff  = op(_exp_diff,    lambda y: y, lambda y: -y, name="exp_diff", scalar=lambda a, b: 0.0 if a == -math.inf else math.exp(a - b))
+exp_diff  = op(plain_values.exp_diff,    lambda y: y, lambda y: -y, name="exp_diff", scalar=lambda a, b: 0.0 if a == -math.inf else math.exp(a - b))
 
 # --- trigonometric and hyperbolic
 sin   = op(np.sin,     lambda x: cos(x))
@@ -151,62 +93,69 @@ hypot = op(np.hypot,   lambda a, b: cos_angle(a, b), lambda a, b: cos_angle(b, a
 
 # --- steps and kinks
 abs       = op(np.abs,      lambda x: _toward(x), name="abs", scalar=math.fabs)
-sign      = op(ordered(np.sign), lambda: 0, scalar=lambda x: (x > 0) - (x < 0) if x == x else x)
+sign      = op(plain_values.sign, lambda: 0, scalar=lambda x: (x > 0) - (x < 0) if x == x else x)
 floor     = op(np.floor,    lambda: 0, scalar=lambda x: float(math.floor(x)))
 ceil      = op(np.ceil,     lambda: 0, scalar=lambda x: float(math.ceil(x)))
 trunc     = op(np.trunc,    lambda: 0, scalar=lambda x: float(math.trunc(x)))
 round     = op(np.rint,     lambda: 0, name="round", scalar=lambda x: float(x.__round__()))
-maximum   = op(_maximum,    lambda a, b: (a > b) + 0.5 * (a == b), lambda a, b: (b > a) + 0.5 * (a == b), scalar=lambda a, b: a if a >= b or a != a else b)
-minimum   = op(_minimum,    lambda a, b: (a < b) + 0.5 * (a == b), lambda a, b: (b < a) + 0.5 * (a == b), scalar=lambda a, b: a if a <= b or a != a else b)
-at_least  = op(lambda a, b: _maximum(a, b), lambda a, b: a >= b, lambda a, b: a < b, name="at_least", scalar=lambda a, b: a if a >= b or a != a else b)
-at_most   = op(lambda a, b: _minimum(a, b), lambda a, b: a <= b, lambda a, b: a > b, name="at_most", scalar=lambda a, b: a if a <= b or a != a else b)
+maximum   = op(plain_values.maximum,    lambda a, b: (a > b) + 0.5 * (a == b), lambda a, b: (b > a) + 0.5 * (a == b), scalar=lambda a, b: a if a >= b or a != a else b)
+minimum   = op(plain_values.minimum,    lambda a, b: (a < b) + 0.5 * (a == b), lambda a, b: (b < a) + 0.5 * (a == b), scalar=lambda a, b: a if a <= b or a != a else b)
+at_least  = op(plain_values.at_least, lambda a, b: a >= b, lambda a, b: a < b, name="at_least", scalar=lambda a, b: a if a >= b or a != a else b)
+at_most   = op(plain_values.at_most, lambda a, b: a <= b, lambda a, b: a > b, name="at_most", scalar=lambda a, b: a if a <= b or a != a else b)
 copysign  = op(np.copysign, lambda a, b: sign(a) * copysign(1.0, b), lambda: 0)
 nextafter = op(np.nextafter, lambda: 1, lambda: 0)
 
 # --- deep learning
-relu      = op(lambda x: _maximum(x, 0), lambda y: y > 0, name="relu", scalar=lambda x: x if x > 0 or x != x else 0.0)
+relu      = op(plain_values.relu, lambda y: y > 0, name="relu", scalar=lambda x: x if x > 0 or x != x else 0.0)
 sigmoid   = op(values.sigmoid, lambda x: logistic_density(x), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x)))
-silu      = op(values.silu, lambda x: silu_slope(x), name="silu")
-mish      = op(values.mish, lambda x: mish_slope(x), name="mish")
-softsign  = op(values.softsign, lambda x: square(1 / (1 + abs(x))), name="softsign")
-tanhshrink = op(values.tanhshrink, lambda x: square(tanh(x)), name="tanhshrink")
-softplus  = op(_softplus, lambda x: sigmoid(x), name="softplus")
-logistic_loss = op(values.logistic_loss, lambda a, b: (1 - b) * sigmoid(a) - b * sigmoid(-a), lambda a: -a, name="logistic_loss")
-erf       = op(_erf,  lambda x: 2 / math.sqrt(math.pi) * exp_product(-x, x), name="erf")
+silu      = op(values.silu, lambda x: silu_slope(x), name="silu", scalar=numbers.silu)
+mish      = op(values.mish, lambda x: mish_slope(x), name="mish", scalar=numbers.mish)
+softsign  = op(values.softsign, lambda x: square(1 / (1 + abs(x))), name="softsign", scalar=numbers.softsign)
+tanhshrink = op(values.tanhshrink, lambda x: square(tanh(x)), name="tanhshrink", scalar=numbers.tanhshrink)
+softplus  = op(plain_values.softplus, lambda x: sigmoid(x), name="softplus", scalar=numbers.softplus)
+logistic_loss = op(values.logistic_loss, lambda a, b: (1 - b) * sigmoid(a) - b * sigmoid(-a), lambda a: -a, name="logistic_loss", scalar=numbers.logistic_loss)
+erf       = op(plain_values.erf,  lambda x: 2 / math.sqrt(math.pi) * exp_product(-x, x), name="erf")
 erfc      = op(values.erfc, lambda x: -2 / math.sqrt(math.pi) * exp_product(-x, x), name="erfc")
-gelu_erf  = op(values.gelu_erf, lambda x: gelu_erf_slope(x), name="gelu_erf")
-gelu_gate = op(values.gelu_gate, lambda x: gelu_gate_slope(x), name="gelu_gate")
-gelu_tanh = op(values.gelu_tanh, lambda x: gelu_tanh_slope(x), name="gelu_tanh")
+gelu_erf  = op(values.gelu_erf, lambda x: gelu_erf_slope(x), name="gelu_erf", scalar=numbers.gelu_erf)
+gelu_gate = op(values.gelu_gate, lambda x: gelu_gate_slope(x), name="gelu_gate", scalar=numbers.gelu_gate)
+gelu_tanh = op(values.gelu_tanh, lambda x: gelu_tanh_slope(x), name="gelu_tanh", scalar=numbers.gelu_tanh)
 
 # --- slopes of rows above, each with a derivative that does not cancel
-one_minus_square = op(_one_minus_square, lambda x: -2 * x, name="one_minus_square")
-cos_atan         = op(_cos_atan, lambda y, x: -(x * y) * (y * y), name="cos_atan", scalar=lambda x: 1 / math.hypot(x, 1))
-cos_angle        = op(_cos_angle, lambda a, b: _cross(b, b, a, b), lambda a, b: -_cross(a, b, a, b), name="cos_angle", scalar=lambda a, b: a / (math.hypot(a, b) or 1))
-per_square       = op(_per_square, lambda a, b: _less_squares(a, b), lambda a, b: -2 * per_square(a, b) * per_square(b, a), name="per_square", scalar=lambda a, b: a / (math.hypot(a, b) or 1) / (math.hypot(a, b) or 1))
-exp_product      = op(values.exp_product, lambda a, b: _rooted(b, exp_product(0.5 * a, b)), lambda a, b: _rooted(a, exp_product(0.5 * a, b)), name="exp_product")
-sigmoid_diff     = op(values.sigmoid_diff, lambda a, b: sigmoid_diff(a, b) * sigmoid_diff(b, a), lambda a, b: -sigmoid_diff(a, b) * sigmoid_diff(b, a), name="sigmoid_diff")
+one_minus_square = op(plain_values.one_minus_square, lambda x: -2 * x, name="one_minus_square", scalar=lambda x: (1 - x) * (1 + x))
+cos_atan         = op(plain_values.cos_atan, lambda y, x: -(x * y) * (y * y), name="cos_atan", scalar=lambda x: 1 / math.hypot(x, 1))
+cos_angle        = op(plain_values.cos_angle, lambda a, b: _cross(b, b, a, b), lambda a, b: -_cross(a, b, a, b), name="cos_angle", scalar=lambda a, b: a / (math.hypot(a, b) or 1))
+per_square       = op(plain_values.per_square, lambda a, b: _less_squares(a, b), lambda a, b: -2 * per_square(a, b) * per_square(b, a), name="per_square", scalar=lambda a, b: a / (math.hypot(a, b) or 1) / (math.hypot(a, b) or 1))
+exp_product      = op(values.exp_product, lambda a, b: _rooted(b, exp_product(0.5 * a, b)), lambda a, b: _rooted(a, exp_product(0.5 * a, b)), name="exp_product", scalar=numbers.exp_product)
+sigmoid_diff     = op(values.sigmoid_diff, lambda a, b: sigmoid_diff(a, b) * sigmoid_diff(b, a), lambda a, b: -sigmoid_diff(a, b) * sigmoid_diff(b, a), name="sigmoid_diff", scalar=numbers.sigmoid_diff)
 logistic_density = op(values.logistic_density, lambda y, x: -y * tanh(0.5 * x), name="logistic_density", scalar=lambda x: _density_of_number(x, 1, 1))
 sech_square      = op(values.sech_square, lambda y, x: -2 * y * tanh(x), name="sech_square", scalar=lambda x: _density_of_number(x, 2, 4))
-gelu_erf_slope   = op(values.gelu_erf_slope, lambda x: _gelu_erf_bend(x), name="gelu_erf_slope")
-gelu_gate_slope  = op(values.gelu_gate_slope, lambda x: _gate_slope_slope(x), name="gelu_gate_slope")
-gelu_gate_root   = op(values.gelu_gate_root, lambda y, x: _gate_root_slope(y, x), name="gelu_gate_root")
-gelu_tanh_slope  = op(values.gelu_tanh_slope, lambda x: _gelu_tanh_bend(x), name="gelu_tanh_slope")
-silu_slope       = op(values.silu_slope, lambda x: _rooted(2 - x * tanh(0.5 * x), 0.5 * sech(0.5 * x)), name="silu_slope")
-mish_slope       = op(values.mish_slope, lambda x: _mish_bend(x), name="mish_slope")
-sech             = op(values.sech, lambda y, x: -y * tanh(x), name="sech")
+gelu_erf_slope   = op(values.gelu_erf_slope, lambda x: _gelu_erf_bend(x), name="gelu_erf_slope", scalar=numbers.gelu_erf_slope)
+gelu_gate_slope  = op(values.gelu_gate_slope, lambda x: _gate_slope_slope(x), name="gelu_gate_slope", scalar=numbers.gelu_gate_slope)
+gelu_gate_root   = op(values.gelu_gate_root, lambda y, x: _gate_root_slope(y, x), name="gelu_gate_root", scalar=numbers.gelu_gate_root)
+gelu_tanh_slope  = op(values.gelu_tanh_slope, lambda x: _gelu_tanh_bend(x), name="gelu_tanh_slope", scalar=numbers.gelu_tanh_slope)
+silu_slope       = op(values.silu_slope, lambda x: _rooted(2 - x * tanh(0.5 * x), 0.5 * sech(0.5 * x)), name="silu_slope", scalar=numbers.silu_slope)
+mish_slope       = op(values.mish_slope, lambda x: _mish_bend(x), name="mish_slope", scalar=numbers.mish_slope)
+sech             = op(values.sech, lambda y, x: -y * tanh(x), name="sech", scalar=numbers.sech)
 
 # --- comparisons, logic, bits, tests: no derivative
-equal, not_equal           = op(np.equal), op(np.not_equal)
-less, less_equal           = op(np.less), op(np.less_equal)
-greater, greater_equal     = op(np.greater), op(np.greater_equal)
-logical_and, logical_or    = op(np.logical_and), op(np.logical_or)
-logical_xor, logical_not   = op(np.logical_xor), op(np.logical_not)
-bitwise_and, bitwise_or    = op(np.bitwise_and), op(np.bitwise_or)
-bitwise_xor, bitwise_invert = op(np.bitwise_xor), op(np.invert, name="bitwise_invert")
-bitwise_left_shift         = op(np.left_shift, name="bitwise_left_shift")
-bitwise_right_shift        = op(np.right_shift, name="bitwise_right_shift")
+equal               = op(np.equal,         scalar=operator.eq)
+not_equal           = op(np.not_equal,     scalar=operator.ne)
+less                = op(np.less,          scalar=operator.lt)
+less_equal          = op(np.less_equal,    scalar=operator.le)
+greater             = op(np.greater,       scalar=operator.gt)
+greater_equal       = op(np.greater_equal, scalar=operator.ge)
+logical_and         = op(np.logical_and,   scalar=lambda a, b: bool(a and b))
+logical_or          = op(np.logical_or,    scalar=lambda a, b: bool(a or b))
+logical_xor         = op(np.logical_xor,   scalar=lambda a, b: bool(a) != bool(b))
+logical_not         = op(np.logical_not,   scalar=operator.not_)
+bitwise_and         = op(np.bitwise_and,   scalar=operator.and_)
+bitwise_or          = op(np.bitwise_or,    scalar=operator.or_)
+bitwise_xor         = op(np.bitwise_xor,   scalar=operator.xor)
+bitwise_invert      = op(np.invert,        name="bitwise_invert", scalar=lambda x: ~x)
+bitwise_left_shift  = op(np.left_shift,    name="bitwise_left_shift", scalar=operator.lshift)
+bitwise_right_shift = op(np.right_shift,   name="bitwise_right_shift", scalar=operator.rshift)
 isnan, isinf, isfinite     = op(np.isnan), op(np.isinf), op(np.isfinite)
-signbit                    = op(np.signbit)
+signbit                    = op(np.signbit, scalar=lambda x: math.copysign(1.0, x) < 0)
 # fmt: on
 
 
@@ -225,6 +174,8 @@ def _inverse(b: Any) -> Any:
 def _toward(x: Any) -> Any:
     """Where |x| grows: the sign of x, for complex numbers the conjugate of x / |x|."""
     if hasattr(x, "dtype") and x.dtype.kind == "c":
+        from chainrule.ops.families import conj  # needs NumPy
+
         return conj(x) / _not_zero(abs(x))
     return sign(x)
 
@@ -296,17 +247,17 @@ def _mish_bend(x: Any) -> Any:
 
 def _where_gated(x: Any) -> Any:
     """x where v changes the gate; what is beyond has the same gate, and a slope of 0."""
-    return at_least(at_most(x, values.GATE_END), -values.GATE_END)
+    return at_least(at_most(x, GATE_END), -GATE_END)
 
 
 def _gate_exponent_slope(x: Any) -> Any:
     """Derivative of v, of an x that is `_where_gated`."""
-    return values.GATE_SCALE * (1 + 3 * TANH_CUBIC * (x * x))
+    return GATE_SCALE * (1 + 3 * TANH_CUBIC * (x * x))
 
 
 def _gate_tanh(x: Any) -> Any:
     """tanh(v / 2)."""
-    return tanh(0.5 * values.GATE_SCALE * x * (1 + TANH_CUBIC * (x * x)))
+    return tanh(0.5 * GATE_SCALE * x * (1 + TANH_CUBIC * (x * x)))
 
 
 def _gate_root_slope(y: Any, x: Any) -> Any:
@@ -318,7 +269,7 @@ def _gate_root_slope(y: Any, x: Any) -> Any:
 def _gate_bend(x: Any) -> Any:
     """v'' - v'^2 tanh(v / 2)."""
     slope = _gate_exponent_slope(x)
-    return 6 * values.GATE_SCALE * TANH_CUBIC * x - slope * (slope * _gate_tanh(x))
+    return 6 * GATE_SCALE * TANH_CUBIC * x - slope * (slope * _gate_tanh(x))
 
 
 def _gate_slope_slope(x: Any) -> Any:

@@ -6,6 +6,8 @@
 | `Linear` | value, shape, vjp | jvp: the op on the tangents |
 | `Multilinear` | value, shape, vjp | jvp: the sum of the op with one argument replaced |
 
+What rows of the elementwise table state is in `rows.py`; here each is given its rules for arrays.
+
 Notation: `d` a partial derivative; `y`, `x` or `a b c` the output and the inputs that it reads.
 """
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from types import MethodType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,47 +24,28 @@ import numpy as np
 from chainrule.dtypes import NARROW, float32, number_of, weakly
 from chainrule.graph import apply
 from chainrule.op import Need, Op, Spec, derived
+from chainrule.ops.rows import Elementwise as Elementwise
+from chainrule.ops.rows import Named, Rule, equip_with
+from chainrule.ops.rows import Partial as Partial
+from chainrule.ops.rows import elementwise as elementwise
+from chainrule.ops.rows import rows as rows
 
-Rule = Callable[[Any, Any, Sequence[Any]], Any]
-"""`(g, y, xs) -> g * d`."""
-
-
-@dataclass(frozen=True)
-class Partial:
-    """One partial derivative, and which of (y, *xs) its parameters name.
-
-    Where it is `singular`, that is, can be infinite or NaN at a finite point, a cotangent that is
-    exactly 0 contributes exactly 0 (the strong zero).
-    """
-
-    formula: Callable[..., Any]
-    singular: bool
-
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """Places in (y, *xs)."""
-        return tuple([_PLACES[name] for name in inspect.signature(self.formula).parameters])
-
-    def value(self, y: Any, xs: Sequence[Any]) -> Any:
-        """The partial derivative itself."""
-        return self.formula(*[xs[i - 1] if i else y for i in self.reads])
-
-    def rule(self) -> Rule:
-        """`(g, y, xs) -> g * d`, in the shortest form for what the partial reads."""
-        d, at = self.formula, self.reads
-        if not at:
-            return _constant_rule(d())
-        if self.singular:
-            return lambda g, y, xs: _strong(g, d(*[xs[i - 1] if i else y for i in at]))
-        if at == (0,):
-            return lambda g, y, xs: g * d(y)
-        if len(at) == 1:
-            i = at[0] - 1
-            return lambda g, y, xs: g * d(xs[i])
-        return lambda g, y, xs: g * d(*[xs[i - 1] if i else y for i in at])
+# --- Elementwise ---------------------------------------------------------------------------------
 
 
-_PLACES = {"y": 0, "x": 1, "a": 1, "b": 2, "c": 3}
+def _rule_of(partial: Partial) -> Rule:
+    """`(g, y, xs) -> g * d`, in the shortest form for what the partial reads."""
+    d, at = partial.formula, partial.reads
+    if not at:
+        return _constant_rule(d())
+    if partial.singular:
+        return lambda g, y, xs: _strong(g, d(*[xs[i - 1] if i else y for i in at]))
+    if at == (0,):
+        return lambda g, y, xs: g * d(y)
+    if len(at) == 1:
+        i = at[0] - 1
+        return lambda g, y, xs: g * d(xs[i])
+    return lambda g, y, xs: g * d(*[xs[i - 1] if i else y for i in at])
 
 
 def _constant_rule(d: float) -> Rule:
@@ -123,55 +106,15 @@ def _vjp_of(rules: Sequence[Rule]) -> Callable[..., Sequence[Any]]:
     return several
 
 
-class Elementwise(Op):
-    """An op that computes each element of its result from the elements at the same place.
+def _spec(row: Elementwise, *xs: Any) -> Spec:
+    shape = np.broadcast_shapes(*[x.shape for x in xs if isinstance(x, Spec)])
+    empty = empties(xs)
+    return Spec(shape, weakly(empty, row.fn(*empty)).dtype)
 
-    Shapes: [(...)] -> (...).
-    `scalar` is the value on Python floats.
-    """
 
-    label: str
-    fn: Callable[..., Any]
-    partials: tuple[Partial, ...]
-    scalar: Callable[..., float]
-    forward: tuple[Rule, ...]
-    """Rules for tangents, where they are not those for cotangents; else empty."""
-    rules: tuple[Rule, ...] = derived()
-    read: tuple[tuple[int, ...], ...] = derived()
-
-    def prepare(self) -> None:
-        """What the partials read, and the rules that they make."""
-        object.__setattr__(self, "eval", self.fn)  # one call less on the way to the value
-        object.__setattr__(self, "takes", _arity(self.fn, len(self.partials)))
-        object.__setattr__(self, "vjp", _vjp_of([p.rule() for p in self.partials]))
-        object.__setattr__(self, "rules", tuple([p.rule() for p in self.partials]))
-        object.__setattr__(self, "read", tuple([p.reads for p in self.partials]))
-
-    @property
-    def name(self) -> str:
-        """The name of its row in the table."""
-        return self.label
-
-    def eval(self, *xs: Any) -> Any:
-        """The value, with NumPy's broadcasting and dtypes."""
-        return self.fn(*xs)
-
-    def spec(self, *xs: Any) -> Spec:
-        """Broadcast shape; the dtype that NumPy gives, bfloat16 beside Python numbers itself."""
-        shape = np.broadcast_shapes(*[x.shape for x in xs if isinstance(x, Spec)])
-        empty = empties(xs)
-        return Spec(shape, weakly(empty, self.fn(*empty)).dtype)
-
-    def reads(self, i: int) -> tuple[int, ...] | None:
-        """What the partial's parameters name; None where there is no partial."""
-        return self.read[i] if self.read else None
-
-    def strong_vjp(self, need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
-        """The vjp where a cotangent of 0 meets, or may meet, an infinity: it contributes exactly 0.
-
-        A partial that is a number is multiplied as ever.
-        """
-        parts = zip(self.partials, self.rules, self.read, need, xs, strict=True)
+def _strong_vjp_of(row: Elementwise, rules: Sequence[Rule]) -> Callable[..., Sequence[Any]]:
+    def strong(need: Need, g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+        parts = zip(row.partials, rules, row.read, need, xs, strict=True)
         return [
             sum_to(_strong(g, p.value(y, xs)) if read else rule(g, y, xs), x.shape)
             if needed
@@ -179,15 +122,18 @@ class Elementwise(Op):
             for p, rule, read, needed, x in parts
         ]
 
-    def jvp(self, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
-        """The sum of `t * d` over the inputs that have a tangent."""
-        rules = self.forward or self.rules
+    return strong
+
+
+def _jvp_of(rules: Sequence[Rule]) -> Callable[..., Any]:
+    """The sum of `t * d` over the inputs that have a tangent."""
+
+    def jvp(ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
         parts = [rule(t, y, xs) for t, rule in zip(ts, rules, strict=True) if t is not None]
         total: Any = sum(parts[1:], parts[0])
         return total if total.shape == y.shape else broadcast_to(total, y.shape)
 
-    def __reduce__(self) -> Any:
-        return _row, (self.label,)
+    return jvp
 
 
 def _arity(fn: Any, partials: int) -> int:
@@ -195,40 +141,29 @@ def _arity(fn: Any, partials: int) -> int:
     return partials or getattr(fn, "nin", 0) or len(inspect.signature(fn).parameters)
 
 
-rows: dict[str, Elementwise] = {}
-"""Every elementwise op by name: the table in `elementwise.py`, as it is read."""
+def _equip(row: Elementwise) -> None:
+    """Put into `row` what computes with arrays."""
+    fn: Any = row.fn
+    if isinstance(fn, Named):
+        fn = fn.found(row.label)
+    rules = [_rule_of(p) for p in row.partials]
+    parts: dict[str, Any] = {
+        "fn": fn,
+        "takes": _arity(fn, len(rules)),
+        "eval": fn,  # one call less on the way to the value
+        "spec": MethodType(_spec, row),
+        "vjp": _vjp_of(rules),
+        "strong_vjp": _strong_vjp_of(row, rules),
+        "jvp": _jvp_of(row.forward or rules),
+    }
+    for name, part in parts.items():
+        object.__setattr__(row, name, part)
 
 
-def _row(name: str) -> Elementwise:
-    return rows[name]
+equip_with(_equip)
 
 
-def elementwise(
-    fn: Callable[..., Any],
-    *partials: Callable[..., Any],
-    name: str | None = None,
-    singular: bool = False,
-    scalar: Callable[..., float] | None = None,
-    forward: tuple[Rule, ...] = (),
-) -> Elementwise:
-    """A row of the table: a value, and one partial for each argument (none: no derivative).
-
-    `scalar` is the value on Python floats; by default the function of the same name in `math`, or
-    else `fn` itself. `forward` are rules for tangents that are not those for cotangents.
-    """
-    label = name or fn.__name__
-    plain: Any = scalar or getattr(math, label, None) or _from_array(fn)
-    row = Elementwise(label, fn, tuple([Partial(p, singular) for p in partials]), plain, forward)
-    rows[label] = row
-    return row
-
-
-def _from_array(fn: Callable[..., Any]) -> Callable[..., float]:
-    def plain(*xs: float) -> float:
-        with np.errstate(all="ignore"):
-            return np.asarray(fn(*xs)).item()
-
-    return plain
+# --- Other families ------------------------------------------------------------------------------
 
 
 class Linear(Op):

@@ -3,10 +3,11 @@
 `@fused` marks a composite. Where its first argument is large, a call runs its value, and later its
 derivative, as one compiled kernel each; they are made of the composite itself, once for all sizes.
 Whether a call does depends on shapes and dtypes alone, so that equal calls give equal bits, watched
-or not. None does where the parts are wanted: while ops are traced or handed to somebody, and within
-`op_by_op`. Derivatives beyond the first, and tangents, are those of the composite op by op.
+or not. None does where the compiler's packages are not installed, or where the parts are wanted:
+while ops are traced or handed to somebody, and within `op_by_op`. Derivatives beyond the first, and
+tangents, are those of the composite op by op.
 
-The kernels come from the compiler, which stands above this file and is named by `compiled_by`.
+The kernels come from the compiler, which stands above this file and is loaded when it is needed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, wraps
+from importlib import import_module
 from inspect import Signature, signature
 from typing import Any, ClassVar, TypeVar, cast, final
 
@@ -37,6 +39,7 @@ from chainrule.graph import (
     variable,
 )
 from chainrule.op import Array, Need, Op
+from chainrule.optional import installed
 
 LEAST = 1 << 17
 """Elements of a first argument from which on kernels are used: there they gain 0.3 to 4 ms a call,
@@ -48,12 +51,10 @@ Maker = Callable[[Callable[[Sequence[Any]], Any], Sequence[str], Sequence[Dtype]
 """Makes a kernel of a function of a list of tensors, of all sizes: a letter names each axis."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_compiler: list[Callable[[], Maker]] = []
 
 
-def compiled_by(compiler: Callable[[], Maker]) -> None:
-    """Say where what makes kernels is to be had, when the first is needed."""
-    _compiler[:] = [compiler]
+def _maker() -> Maker:
+    return import_module("chainrule.compile.eager").kernel
 
 
 # --- Whether -------------------------------------------------------------------------------------
@@ -90,7 +91,7 @@ def _fuses() -> bool:
         f, outer = outer
         if not isinstance(f, PassesOn):
             return False
-    return _on.get()
+    return _on.get() and installed("llvmlite", "scipy")
 
 
 # --- Which ---------------------------------------------------------------------------------------
@@ -301,7 +302,7 @@ def result_letters(op: Fused, dtypes: tuple[Dtype, ...]) -> str:
 @cache
 def value_kernel(op: Fused, dtypes: tuple[Dtype, ...]) -> Kernel:
     """What computes the value."""
-    return _compiler[0]()(op.plain, op.letters, dtypes)
+    return _maker()(op.plain, op.letters, dtypes)
 
 
 @cache
@@ -309,4 +310,4 @@ def pull_kernel(op: Fused, dtypes: tuple[Dtype, ...], need: Need) -> Kernel:
     """What computes the cotangents of those inputs that need one, from the inputs and that of y."""
     letters = [*op.letters, result_letters(op, dtypes)]
     of = next(d for d, n in zip(dtypes, need, strict=True) if n)
-    return _compiler[0]()(lambda xs: _pulled(op, need, xs), letters, (*dtypes, of))
+    return _maker()(lambda xs: _pulled(op, need, xs), letters, (*dtypes, of))

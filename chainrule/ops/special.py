@@ -10,7 +10,6 @@ Formulas: NIST Digital Library of Mathematical Functions (dlmf.nist.gov), chapte
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -24,21 +23,23 @@ from chainrule.ops import values
 from chainrule.ops.complex import complex_, imag, real
 from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp2, log, log1p, sign
 from chainrule.ops.families import elementwise as op
+from chainrule.ops.plain_values import ordered
 from chainrule.ops.selection import where
+from chainrule.ops.special_values import special_function
 
 SQRT_PI = math.sqrt(math.pi)
 
 
-def _scipy(name: str) -> Callable[..., Any]:
-    """SciPy's function of that name, imported when first called, in the dtype of its arguments.
+def _scipy(name: str, label: str = "") -> Callable[..., Any]:
+    """SciPy's function of that name, or ours without SciPy, in the dtype of its arguments.
 
-    It has none for float16 and bfloat16, and some have none for float32: those compute in a wider
-    one.
+    There is none for float16 and bfloat16, and some have none for float32: those compute in a
+    wider one. `label` is the row's name, where that is another one.
     """
 
     @rounded_once
     def fn(*xs: Any) -> Any:
-        y = getattr(importlib.import_module("scipy.special"), name)(*xs)
+        y = special_function(name, label or name)(*xs)
         dtype = np.result_type(*xs)
         return y.astype(dtype) if dtype.kind == "f" and y.dtype != dtype else y
 
@@ -50,7 +51,7 @@ def _ordered(name: str) -> Callable[..., Any]:
 
     def fn(n: Any, x: Any) -> Any:
         check_real(f"the order of {name}", n)
-        return f(np.rint(n) if hasattr(n, "dtype") else float(round(n)), x)
+        return f(np.rint(n) if hasattr(n, "dtype") else float(np.rint(n)), x)
 
     return fn
 
@@ -82,11 +83,11 @@ def _ndtri_slope(x: Any) -> Any:
 # fmt: off
 rsqrt    = op(rounded_once(lambda x: 1 / np.sqrt(x)), lambda y, x: -0.5 * y / x, name="rsqrt", singular=True)
 fmod     = op(np.fmod, lambda: 1, lambda a, b: -ew.trunc(a / b))
-fmax     = op(ew.ordered(np.fmax), lambda a, b: (a > b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b > a) + 0.5 * (a == b) + ew.isnan(a))
-fmin     = op(ew.ordered(np.fmin), lambda a, b: (a < b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b < a) + 0.5 * (a == b) + ew.isnan(a))
+fmax     = op(ordered(np.fmax), lambda a, b: (a > b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b > a) + 0.5 * (a == b) + ew.isnan(a))
+fmin     = op(ordered(np.fmin), lambda a, b: (a < b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b < a) + 0.5 * (a == b) + ew.isnan(a))
 
-lgamma   = op(_scipy("gammaln"), lambda x: digamma(x), name="lgamma", singular=True)
-digamma  = op(_scipy("psi"), lambda x: polygamma(1, x), name="digamma", singular=True)
+lgamma   = op(_scipy("gammaln", "lgamma"), lambda x: digamma(x), name="lgamma", singular=True)
+digamma  = op(_scipy("psi", "digamma"), lambda x: polygamma(1, x), name="digamma", singular=True)
 
 erfinv   = op(_scipy("erfinv"), lambda x: erfinv_slope(x), name="erfinv", singular=True)
 erfcx    = op(_scipy("erfcx"), lambda y, x: 2 * x * y - 2 / SQRT_PI, name="erfcx")

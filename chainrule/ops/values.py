@@ -14,7 +14,6 @@ Notation: `hi + lo` a number to twice the digits; `e` an exponential of at most 
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
@@ -22,18 +21,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.dtypes import NARROW, check_real, float64, rounded_once
+from chainrule.dtypes import check_real, float64, rounded_once
+from chainrule.ops.constants import GATE_END, GATE_SCALE, GATE_SCALE_REST, TANH_CUBIC
+from chainrule.ops.double_digits import exp_of_sum, product, split
+from chainrule.ops.special_values import special
 
 ROOT_HALF = math.sqrt(0.5)
 INV_ROOT_2_PI = 1 / math.sqrt(2 * math.pi)
-GATE_SCALE = 2 * math.sqrt(2 / math.pi)
-GATE_SCALE_REST = -9.96930880911092e-17
-"""What is missing in `GATE_SCALE`."""
-TANH_CUBIC = 0.044715  # Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2
 E_REST = 1.4456468917292502e-16
 """What is missing in `math.e`."""
-GATE_END = 30.0
-"""Beyond it the gate of GELU's tanh form is 0 or 1, and its slope 0, in every dtype."""
 _FAR = 1e3
 """Beyond it e^-x is 0."""
 _COMPLEX = {"sigmoid", "logistic_density", "sech_square", "exp_product"}
@@ -79,57 +75,10 @@ def _in_blocks(fn: Fn, x: Any) -> Any:
     return out
 
 
-def special(name: str) -> Fn:
-    """SciPy's function of that name, imported when first needed: that takes four NumPy imports.
-
-    It has no version for float16 and bfloat16: those compute in float32 and are rounded.
-    """
-    found: Any = None
-
-    def fn(x: Any) -> Any:
-        nonlocal found
-        if found is None:
-            found = getattr(importlib.import_module("scipy.special"), name)
-        dtype = getattr(x, "dtype", None)
-        if dtype is None or dtype.char not in NARROW:
-            return found(x)
-        return found(x.astype(np.float32)).astype(dtype)
-
-    return fn
-
-
 _erfc, _erfcx = special("erfc"), special("erfcx")
 
 
 # --- twice the digits ----------------------------------------------------------------------------
-
-
-def _half_of(x: Any) -> Any:
-    """The upper 26 bits of float64 numbers: products of two such are exact."""
-    return (np.array(x, copy=None, order="C").view(np.int64) & ~0x7FFFFFF).view(float64)
-
-
-def _split(wide: Any, dtype: Any) -> tuple[Any, Any]:
-    """Numbers of float64 as sums of two of a narrower dtype."""
-    hi = wide.astype(dtype)
-    return hi, (wide - hi).astype(dtype)
-
-
-def _product(a: Any, b: Any) -> tuple[Any, Any]:
-    """a b as hi + lo."""
-    if a.dtype != float64:
-        return _split(a.astype(float64) * b, a.dtype)
-    hi = a * b
-    p, q = _half_of(a), _half_of(b)
-    return hi, ((p * q - hi) + p * (b - q) + (a - p) * q) + (a - p) * (b - q)
-
-
-def _exp(hi: Any, lo: Any) -> Any:
-    """exp(hi + lo), lo at most an ulp of hi."""
-    y = np.exp(hi)
-    lo *= y
-    y += lo
-    return y
 
 
 @floating
@@ -137,7 +86,7 @@ def exp_product(a: Any, b: Any) -> Any:
     """exp(a b), the product to twice the digits."""
     if a.dtype.kind == "c":
         return np.exp(a * b)
-    hi, lo = _product(a, b)
+    hi, lo = product(a, b)
     y = np.exp(hi)
     lo *= y
     lost = ~np.isfinite(lo)
@@ -329,8 +278,8 @@ def _tail(x: Any) -> tuple[Any, Any, Any]:
     """a = |x| up to where all that is left is 0; e and c: e c is the probability beyond a, e =
     exp(-a^2 / 2)."""
     a = np.minimum(np.abs(x), x.dtype.type(40))
-    hi, lo = _product(a, a)
-    return a, _exp(-0.5 * hi, -0.5 * lo), _half_erfcx(a * ROOT_HALF)
+    hi, lo = product(a, a)
+    return a, exp_of_sum(-0.5 * hi, -0.5 * lo), _half_erfcx(a * ROOT_HALF)
 
 
 @floating
@@ -371,14 +320,14 @@ def _cubic(x: Any) -> tuple[Any, Any]:
     """v = 2 sqrt(2 / pi) (x + 0.044715 x^3) as hi + lo; x within `GATE_END`."""
     if x.dtype != float64:
         wide = x.astype(float64)
-        return _split(GATE_SCALE * (wide + TANH_CUBIC * (wide * wide * wide)), x.dtype)
-    z, z_lo = _product(x, x)
-    w, w_lo = _product(np.full_like(x, TANH_CUBIC), z)
+        return split(GATE_SCALE * (wide + TANH_CUBIC * (wide * wide * wide)), x.dtype)
+    z, z_lo = product(x, x)
+    w, w_lo = product(np.full_like(x, TANH_CUBIC), z)
     one = w + 1
     one_lo = ((1 - one) + w) + (w_lo + TANH_CUBIC * z_lo)
-    s, s_lo = _product(np.full_like(x, GATE_SCALE), one)
+    s, s_lo = product(np.full_like(x, GATE_SCALE), one)
     s_lo += GATE_SCALE * one_lo + GATE_SCALE_REST * one
-    v, v_lo = _product(x, s)
+    v, v_lo = product(x, s)
     return v, v_lo + x * s_lo
 
 
@@ -388,7 +337,7 @@ def _gate_parts(x: Any) -> tuple[Any, Any]:
     v, lo = _cubic(x)
     v *= 0.5
     lo *= -np.copysign(x.dtype.type(0.5), v)
-    return x, _exp(np.copysign(v, -1.0), lo)
+    return x, exp_of_sum(np.copysign(v, -1.0), lo)
 
 
 def _gate_exponent_slope(x: Any) -> Any:
@@ -440,7 +389,7 @@ def gelu_tanh_slope(x: Any) -> Any:
 @floating
 def entr_slope(x: Any) -> Any:
     """-log(x) - 1 = -log(e x): near its zero by what e x is more than 1."""
-    hi, lo = _product(x, np.full_like(x, math.e))
+    hi, lo = product(x, np.full_like(x, math.e))
     rest = E_REST if x.dtype == float64 else math.e - float(x.dtype.type(math.e))
     more = (hi - 1) + (lo + rest * x)
     near = np.abs(more) < 0.5
@@ -470,7 +419,7 @@ def cbrt(x: Any) -> Any:
     y = np.cbrt(x)
     if x.dtype != float64:
         return y
-    square, square_lo = _product(y, y)
-    cube, cube_lo = _product(square, y)
+    square, square_lo = product(y, y)
+    cube, cube_lo = product(square, y)
     rest = (x - cube) - (cube_lo + square_lo * y)
     return y + np.where(np.abs(rest) < np.abs(x), rest / (3 * square), -0.0)

@@ -15,7 +15,7 @@ import numpy as np
 from chainrule.arrays import operand
 from chainrule.errors import ConfigError, GradientError
 from chainrule.graph import tracer
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.tree import flatten
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from chainrule.dtypes import finfo
 from chainrule.errors import TraceError
 from chainrule.graph import tracer, variable
 from chainrule.op import Array, Spec
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 BLOCK = 1 << 16
 """Numbers that are updated at a time: the vectors' parts stay in the processor's cache."""

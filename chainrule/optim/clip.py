@@ -20,7 +20,7 @@ from chainrule.ops import reduction as red
 from chainrule.ops.contraction import matmul
 from chainrule.ops.selection import clip, where
 from chainrule.ops.shaping import astype, reshape
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 scalers: WeakSet[Any] = WeakSet()
 """Every `GradScaler`: each is asked for parameters that are `still_scaled`."""

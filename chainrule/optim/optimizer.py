@@ -16,7 +16,7 @@ from chainrule.graph import tracer
 from chainrule.op import Array
 from chainrule.optim.bucket import Bucket, buckets_of
 from chainrule.optim.traced import traced_step
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 Group = dict[str, Any]
 _FLUSH_EVERY = 16

@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.errors import ConfigError
 from chainrule.op import Array
 from chainrule.optim.optimizer import Group, Optimizer, check_range
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 Params = Iterable[Tensor] | Iterable[Mapping[str, Any]]
 

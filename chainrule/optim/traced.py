@@ -17,7 +17,7 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops.selection import where
 from chainrule.ops.shaping import astype, concat, reshape
 from chainrule.optim.bucket import Bucket
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 
 @final

@@ -1,8 +1,7 @@
 """Scalars: the chain rule on single numbers (`value`), its functions written from the op table
-(`rules`), its two walks (`walk`).
+(`rules`), its two walks (`walk`). It needs nothing but Python's standard library.
 """
 
-from chainrule.ops import special as special  # its rows belong to the table too
 from chainrule.scalar.value import Value
 
 __all__ = ["Value"]

@@ -11,17 +11,16 @@ numbers, `y` the result's number, `d_a d_b` the partial derivatives.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import indent
 from typing import Any, final
 
-import numpy as np
-
-from chainrule.arrays import kinds, native
 from chainrule.errors import DtypeError, describe
-from chainrule.op import Op
-from chainrule.ops.families import Elementwise, rows
+from chainrule.op import Op, kinds
+from chainrule.ops.rows import Elementwise, rows
+from chainrule.scalar.ieee import NUMERIC, ieee, limit
 
 
 def _power(a: Any, b: Any) -> Any:
@@ -131,7 +130,7 @@ def of(a):
         y = {y}
         d_a = {d_a}
     except NUMERIC:
-        y, (d_a,) = ieee(ROW, x_a)
+        y, (d_a,) = beyond(ROW, x_a)
     @blank
     v._made = MADE; v._a = a; v._b = None; v._d_a = d_a; v._d_b = None
     return v
@@ -147,7 +146,7 @@ def of(a, b):
             d_a = {d_a}
             d_b = {d_b}
         except NUMERIC:
-            y, (d_a, d_b) = ieee(ROW, x_a, x_b)
+            y, (d_a, d_b) = beyond(ROW, x_a, x_b)
         @blank
         @grow
         v._made = MADE; v._a = a; v._b = b; v._d_a = d_a; v._d_b = d_b
@@ -160,7 +159,7 @@ def of(a, b):
         y = {y}
         d_a = {d_a}
     except NUMERIC:
-        y, (d_a, _) = ieee(ROW, x_a, x_b)
+        y, (d_a, _) = beyond(ROW, x_a, x_b)
     @blank
     v._made = MIXED; v._a = a; v._b = x_b; v._d_a = d_a; v._d_b = None
     return v
@@ -175,7 +174,7 @@ def turned(b, a):
         y = {y}
         d_b = {d_b}
     except NUMERIC:
-        y, (_, d_b) = ieee(ROW, x_a, x_b)
+        y, (_, d_b) = beyond(ROW, x_a, x_b)
     @blank
     @start
     v._made = TURNED; v._a = b; v._b = x_a; v._d_a = d_b; v._d_b = None
@@ -221,17 +220,23 @@ def _paste(text: str, blocks: dict[str, str]) -> str:
 
 def number(x: Any) -> float | None:
     """A Python number from one or from NumPy's scalars; None for what is no real number."""
-    if isinstance(x, bool) or x.__class__ is np.bool_:
+    if isinstance(x, bool):
         return int(x)
     if isinstance(x, int | float):
         return x if x.__class__ is int or x.__class__ is float else x.__float__()
-    known = isinstance(x, np.integer | np.floating) and x.dtype in native  # pyright: ignore
+    np: Any = sys.modules.get("numpy")  # not loaded, it has made no number
+    if np is None:
+        return None
+    if x.__class__ is np.bool_:
+        return int(x)
+    known = isinstance(x, np.number) and x.dtype.kind in "iuf" and x.dtype.itemsize <= 8
     return x.item() if known else None
 
 
 def unknown(x: Any) -> Any:
     """NotImplemented, which lets Python ask `x`; for an array, which refuses Values, an error."""
-    if isinstance(x, np.ndarray | np.generic):
+    np: Any = sys.modules.get("numpy")
+    if np is not None and isinstance(x, np.ndarray | np.generic):
         raise DtypeError(
             f"a Value meets Values and numbers, not {describe(x)}: write float(x) for one element, "
             "or use tensors"
@@ -244,27 +249,21 @@ def value_of(row: Elementwise) -> Callable[..., Any]:
     return VALUES.get(row.label, row.scalar)
 
 
-def ieee(row: Elementwise, *xs: float) -> tuple[float, list[float]]:
-    """Value and partials where Python raises (1 / 0, log 0, overflow): what IEEE 754 says.
-
-    Done by NumPy's float64, whose arithmetic does not raise; slow, but rare.
-    """
-    with np.errstate(all="ignore"):
-        floats = [np.float64(x) for x in xs]
-        try:
-            y = value_of(row)(*xs)
-        except NUMERIC:
-            y = row.fn(*floats)
-        known: tuple[Any, ...] = (np.float64(y), *floats)
-        partials = [float(p.formula(*[known[i] for i in p.reads])) for p in row.partials]
-    return float(known[0]), partials
+def beyond(row: Elementwise, *xs: float) -> tuple[float, list[float]]:
+    """Value and partials where Python raises (1 / 0, log 0, overflow): what IEEE 754 says."""
+    numbers = [ieee(x) for x in xs]
+    try:
+        y = ieee(value_of(row)(*xs))
+    except NUMERIC:
+        y = limit(row, *numbers)
+    known: tuple[Any, ...] = (y, *numbers)
+    partials = [float(p.formula(*[known[i] for i in p.reads])) for p in row.partials]
+    return float(y), partials
 
 
-NUMERIC = (ArithmeticError, ValueError)
-"""What Python raises where IEEE 754 has an infinity or NaN for an answer."""
-
-
-def functions(row: Elementwise, space: dict[str, Any]) -> Sequence[Callable[..., Any]]:
+def functions(
+    row: Elementwise, space: dict[str, Any]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """`of(a[, b])` for a Value `a`, and `turned(b, a)` for a Value `b` after a number `a`.
 
     `space` has the names that stand free in the templates and belong to `Value`.
@@ -284,7 +283,7 @@ def functions(row: Elementwise, space: dict[str, Any]) -> Sequence[Callable[...,
     }
     free: dict[str, Any] = {label: r.scalar for label, r in rows.items()} | space
     free |= {"value": value_of(row), "new": object.__new__, "ROW": row, "NUMERIC": NUMERIC}
-    free |= {"__name__": __name__, "ieee": ieee, "number": number, "unknown": unknown}
+    free |= {"__name__": __name__, "beyond": beyond, "number": number, "unknown": unknown}
     free |= {"PRODUCT": PRODUCT, "MADE": made}
     free |= {"MIXED": Made(mark, singular), "TURNED": Made(mark, singular, turned=True)}
     sums = {"grow": _GROW, "start": _START} if row.label == "add" else {"grow": "", "start": ""}

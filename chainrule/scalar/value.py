@@ -15,10 +15,10 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
-from chainrule.arrays import kinds
 from chainrule.errors import DtypeError, GradientError, describe
-from chainrule.op import Op
-from chainrule.ops.families import Elementwise, rows
+from chainrule.op import Op, kinds
+from chainrule.ops import elementwise as table
+from chainrule.ops.rows import Elementwise, rows
 from chainrule.scalar.rules import Made, functions, number
 from chainrule.scalar.views import NOTHING, Step, by_hand, last_two, step
 from chainrule.scalar.walk import SUMMED, Sum, count, forget, sum_of, sweep
@@ -258,8 +258,18 @@ def _data(x: Value | float) -> Any:
 
 # --- From the table ------------------------------------------------------------------------------
 
-_of: dict[str, Callable[..., Any]] = {}
-_turned: dict[str, Callable[..., Any]] = {}
+
+@final
+class _Written(dict[str, tuple[Callable[..., Any], Callable[..., Any]]]):
+    """By row, its functions of a Value and of a number before one; written when first needed."""
+
+    def __missing__(self, label: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        space = {"Value": Value, "SUMMED": SUMMED, "sum_of": sum_of}
+        made = self[label] = functions(rows[label], space)
+        return made
+
+
+_written = _Written()
 
 
 def _apply(op: Op, *xs: Any) -> Any:
@@ -268,10 +278,8 @@ def _apply(op: Op, *xs: Any) -> Any:
         raise DtypeError(f"{op} takes tensors, not Values: only elementwise functions take both")
     if not op.partials:
         return op.scalar(*map(_data, xs))
-    if isinstance(xs[0], Value):
-        v = _of[op.label](*xs)
-    else:
-        v = _turned[op.label](xs[1], xs[0])
+    of, turned = _written[op.label]
+    v = of(*xs) if isinstance(xs[0], Value) else turned(xs[1], xs[0])
     if v is NotImplemented:
         args = ", ".join("a Value" if isinstance(x, Value) else describe(x) for x in xs)
         raise DtypeError(f"{op}: cannot be applied to {args}: a Value meets Values and numbers")
@@ -279,18 +287,19 @@ def _apply(op: Op, *xs: Any) -> Any:
 
 
 def _install() -> None:
-    space = {"Value": Value, "SUMMED": SUMMED, "sum_of": sum_of}
-    for label, row in rows.items():
-        if row.partials:
-            _of[label], _turned[label] = functions(row, space)
-    for name, label in {"truediv": "div"}.items() | {(n, n) for n in ("add", "sub", "mul", "pow")}:
-        setattr(Value, f"__{name}__", _of[label])
-        setattr(Value, f"__r{name}__", _turned[label])
-    for name in ("relu", "tanh", "exp", "log", "sigmoid"):
-        setattr(Value, name, _of[name])
-    for name in ("neg", "abs"):
-        setattr(Value, f"__{name}__", _of[name])
+    for name, row in _OPERATORS.items():
+        of, turned = _written[row.label]
+        setattr(Value, f"__{name}__", of)
+        if len(row.partials) == 2:
+            setattr(Value, f"__r{name}__", turned)
+    for row in _METHODS:
+        setattr(Value, row.label, _written[row.label][0])
     kinds[Value] = _apply
 
 
+_OPERATORS = {
+    "add": table.add, "sub": table.sub, "mul": table.mul, "truediv": table.div, "pow": table.pow,
+    "neg": table.neg, "abs": table.abs,
+}  # fmt: skip
+_METHODS = (table.relu, table.tanh, table.exp, table.log, table.sigmoid)
 _install()

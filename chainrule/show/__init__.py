@@ -23,7 +23,7 @@ from chainrule.show.drawing import Direction, Drawing
 from chainrule.show.picture import Card, Edge, Facts, Picture, Source, build
 from chainrule.show.scalars import ScalarSource
 from chainrule.show.tensors import TensorSource, observed
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 __all__ = ["Card", "Direction", "Drawing", "Edge", "Facts", "Picture", "graph", "svg", "text"]
 

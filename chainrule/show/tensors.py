@@ -21,7 +21,7 @@ from chainrule.node import Freed, Node, Variable
 from chainrule.op import Spec
 from chainrule.show.picture import Constant, Facts, Source, number
 from chainrule.source_text import short_line
-from chainrule.tensor import Tensor, asarray
+from chainrule.tensors import Tensor, asarray
 from chainrule.tree import flatten
 
 SMALL = 6

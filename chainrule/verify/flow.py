@@ -21,7 +21,7 @@ from chainrule.function import Context
 from chainrule.graph import Node, Variable, apply, interposed, order, recording, variable
 from chainrule.op import Detach, Need, Op, Unchanged, new_op
 from chainrule.ops.families import Elementwise, zeros_like
-from chainrule.tensor import asarray
+from chainrule.tensors import asarray
 from chainrule.verify.reading import place_at
 from chainrule.verify.subject import Array, Edge, Flow
 from chainrule.watch import Watch, watching

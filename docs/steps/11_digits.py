@@ -14,7 +14,7 @@ from chainrule.models.mlp import MLP
 
 try:
     digits = load_digits()
-except cr.ConfigError as error:
+except cr.MissingPackageError as error:
     raise SystemExit(f"{error}") from None
 rng = np.random.default_rng(0)
 accuracies = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from chainrule.graph import around
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.verify.script.apart import can_fork
 from tests.verify.test_script import plain, written
 from tests.verify.test_script_functional import run

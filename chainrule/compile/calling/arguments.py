@@ -22,7 +22,7 @@ from chainrule.compile.tracing.state import MISFIT, Variant
 from chainrule.errors import ChainruleError, ConfigError, DtypeError
 from chainrule.graph import around, is_recording
 from chainrule.op import Spec
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.tree import flatten
 
 

@@ -35,7 +35,7 @@ from chainrule.compile.tracing.state import Variant
 from chainrule.errors import ChainruleError, TraceError
 from chainrule.graph import leaf, variable
 from chainrule.op import Spec, new_op
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 # --- What is traced ------------------------------------------------------------------------------
 

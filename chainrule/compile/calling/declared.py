@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.errors import ConfigError, ShapeError
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.tree import flatten
 
 Axes = Mapping[int, str]

@@ -16,7 +16,7 @@ from chainrule.compile.terms.sizes import bound
 from chainrule.compile.tracing.state import HeldGrad, Variant
 from chainrule.errors import ConfigError
 from chainrule.op import Array
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 
 @final

@@ -9,7 +9,7 @@ from chainrule.compile.calling.steady import Steady
 from chainrule.errors import ConfigError, ShapeError
 from chainrule.graph import around, variable
 from chainrule.ops.shaping import concat, stack
-from chainrule.tensor import Tensor, asarray
+from chainrule.tensors import Tensor, asarray
 from chainrule.tree import flatten
 
 

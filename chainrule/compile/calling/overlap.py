@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.arrays import may_overlap_itself
 from chainrule.errors import ConfigError, describe
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 _WORK = 1 << 16
 """Steps in which it must be found out whether two arrays overlap; else they may."""

@@ -27,7 +27,7 @@ from chainrule.compile.running.prepared import Entered
 from chainrule.compile.running.program import Native
 from chainrule.compile.tracing.state import MISFIT, HeldGrad, Variant
 from chainrule.graph import is_recording
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 _NO_NAMES: Axes = {}
 

@@ -24,7 +24,7 @@ from chainrule.compile.tracing.state import Variant
 from chainrule.errors import ConfigError, TraceError, describe
 from chainrule.op import Array
 from chainrule.source_text import definition_text
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.tree import Structure
 
 Place = tuple[str, int, int]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from sys import modules
 from types import (
     FunctionType,
     GetSetDescriptorType,
@@ -91,6 +92,9 @@ def attribute(x: Any, name: str) -> Found:
     if isinstance(x, ModuleType):
         names = vars(x)
         value = names.get(name, ABSENT)
+        if value is ABSENT and x is modules.get("chainrule"):
+            getattr(x, name, None)  # its names become globals when they are first asked for
+            value = names.get(name, ABSENT)
         if value is not ABSENT:
             found.dicts.append((names, value))
             found.value = value

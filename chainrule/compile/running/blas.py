@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,13 @@ import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
 
 from chainrule.compile.llvm.symbols import LAPACK, LETTERS, lapack
 from chainrule.compile.running.threads import single
+from chainrule.optional import require
 
 llvm: Any = llvmlite.binding
 _GEMM = {"chainrule_sgemm": "sgemm", "chainrule_dgemm": "dgemm"}
 _LAPACK = {lapack(name, size): letter + name for name in LAPACK for size, letter in LETTERS.items()}
 _ROUTINES = _GEMM | _LAPACK
+_WANTED = "compiled code that multiplies large matrices"
 
 
 def is_called(code: bytes) -> bool:
@@ -39,7 +40,7 @@ def link() -> None:
 
 def _of_wheel() -> dict[str, int] | None:
     """The addresses of a wheel's routines; None if this is no wheel."""
-    folder = Path(str(import_module("scipy").__file__)).parent / "linalg"
+    folder = Path(str(require("scipy", _WANTED).__file__)).parent / "linalg"
     paths = [folder / f"cython_blas{suffix}" for suffix in EXTENSION_SUFFIXES]
     path = next((str(p) for p in paths if p.exists()), None)
     if path is None:
@@ -54,7 +55,7 @@ def _of_wheel() -> dict[str, int] | None:
 
 def _of_scipy() -> dict[str, int]:
     """The addresses that SciPy gives to Cython."""
-    blas, factors = (import_module(f"scipy.linalg.cython_{x}") for x in ("blas", "lapack"))
+    blas, factors = (require(f"scipy.linalg.cython_{x}", _WANTED) for x in ("blas", "lapack"))
     single(str(blas.__file__))
     name_of = ctypes.pythonapi.PyCapsule_GetName
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]

@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.compile.llvm.gate import ARGUMENT, AXES, PLAN, SYMBOLS
 from chainrule.compile.llvm.objects import arrays_are_known, slots
 from chainrule.compile.running.native import Code
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 _ONE, _MANY = 0x8, 0x80
 """How a built-in function is called: with one argument, with an array of them."""

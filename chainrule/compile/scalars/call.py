@@ -24,7 +24,7 @@ from chainrule.errors import TraceError
 from chainrule.replay import noted
 from chainrule.scalar import Value
 from chainrule.scalar.rules import Made
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.tree import Structure, flatten
 
 _MADE = "jit"

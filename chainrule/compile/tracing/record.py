@@ -31,7 +31,7 @@ from chainrule.graph import constant, is_recording, placeholder, traced
 from chainrule.node import Node
 from chainrule.op import Spec
 from chainrule.replay import noted
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.tree import flatten
 
 _training = attrgetter("training")

@@ -23,7 +23,7 @@ from chainrule.graph import apply, variable
 from chainrule.node import Node
 from chainrule.op import Array, Spec
 from chainrule.random import noting
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 
 MISFIT: Any = object()
 """What a call gives where the state is not as it was when the variant was traced."""

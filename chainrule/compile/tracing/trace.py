@@ -30,7 +30,7 @@ from chainrule.node import Node, Variable
 from chainrule.op import Detach, Op, Pick, Spec
 from chainrule.ops.shaping import astype
 from chainrule.provenance import location, quoted, user_line
-from chainrule.tensor import Tensor, asarray, to_array
+from chainrule.tensors import Tensor, asarray, to_array
 
 _DETACH = Detach()
 

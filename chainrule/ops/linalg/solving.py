@@ -7,15 +7,15 @@ section 3 (Cholesky).
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from chainrule import optional
 from chainrule.errors import ShapeError, describe
 from chainrule.graph import apply
-from chainrule.op import Need, Op, Spec
+from chainrule.op import Array, Need, Op, Spec
 from chainrule.ops.contraction import matmul
 from chainrule.ops.families import conj, sum_to
 from chainrule.ops.linalg.base import (
@@ -133,13 +133,25 @@ class SolveTriangular(Solve):
         if 0 in a.shape or 0 in b.shape:
             spec = self.spec(*xs)
             return np.zeros(spec.shape, spec.dtype)
-        scipy: Any = importlib.import_module("scipy.linalg")  # 35 ms that few programs need
+        scipy = optional.find("scipy.linalg")  # 35 ms that few programs need
         try:
+            if scipy is None:
+                return self.substituted(a, b)
             return scipy.solve_triangular(
                 a, b, lower=not self.up, unit_diagonal=self.unit, check_finite=False
             )
         except np.linalg.LinAlgError as cause:
             raise singular(self.name, self.masked(a)) from cause
+
+    def substituted(self, a: Array, b: Array) -> Array:
+        """The same without SciPy: LAPACK's general solver of an upper triangle, whose rows it need
+        not exchange; a lower one is turned into that by the order of its rows and columns."""
+        triangle = np.triu(a) if self.up else np.tril(a)
+        if self.unit:
+            triangle = np.where(np.eye(a.shape[-1], dtype=bool), a.dtype.type(1), triangle)
+        if self.up:
+            return np.linalg.solve(triangle, b)
+        return np.linalg.solve(triangle[..., ::-1, ::-1], b[..., ::-1, :])[..., ::-1, :]
 
     def transposed(self, a: Any, g: Any) -> Any:
         """The transpose's triangle is the other one."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from chainrule.graph import variable
 from chainrule.interop.numpy_rows import array
-from chainrule.tensor import Tensor, holds_tensors
+from chainrule.tensors import Tensor, holds_tensors
 from chainrule.verify.flow import Traced, trace
 from chainrule.verify.reading import function_of
 from chainrule.verify.subject import Array, Flow

@@ -13,7 +13,7 @@ from chainrule.dtypes import INEXACT
 from chainrule.errors import GradientError, describe
 from chainrule.graph import Node, Variable, order, recording, variable
 from chainrule.ops.families import zeros_like
-from chainrule.tensor import Tensor, asarray
+from chainrule.tensors import Tensor, asarray
 from chainrule.tree import flatten
 from chainrule.verify.copies import twin
 from chainrule.verify.flow import trace

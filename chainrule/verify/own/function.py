@@ -21,7 +21,7 @@ from chainrule.function import Call as UserCall
 from chainrule.function import Context, Function
 from chainrule.graph import Variable, recording, variable
 from chainrule.op import new_op
-from chainrule.tensor import Tensor, asarray
+from chainrule.tensors import Tensor, asarray
 from chainrule.verify.arrays.convention import listed
 from chainrule.verify.arrays.standin import follow
 from chainrule.verify.copies import twin

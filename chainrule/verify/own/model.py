@@ -20,7 +20,7 @@ from chainrule.function import Call as UserCall
 from chainrule.graph import Variable, apply, interposed, order, recording
 from chainrule.nn.module import Module
 from chainrule.op import Op, Spec
-from chainrule.tensor import Tensor, asarray
+from chainrule.tensors import Tensor, asarray
 from chainrule.verify.alike import certified_after, merged
 from chainrule.verify.certify import certify
 from chainrule.verify.finding import Finding, Name

@@ -13,7 +13,7 @@ from typing import Any
 
 from chainrule.graph import Variable
 from chainrule.nn.module import Module
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.verify.own.call import Call, leaves_of, on_leaves, value_of
 from chainrule.verify.reading import argument_names, place_of
 from chainrule.verify.streams import drawn

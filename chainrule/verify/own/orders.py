@@ -16,7 +16,7 @@ from chainrule.dtypes import INEXACT
 from chainrule.errors import GradientError
 from chainrule.functional import vjp
 from chainrule.graph import variable
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.verify.own.call import Call, Leaves
 from chainrule.verify.own.forward_mode import sixteenths
 from chainrule.verify.subject import values

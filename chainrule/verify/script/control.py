@@ -14,7 +14,7 @@ _SEED = 5
 def planted() -> Planted:
     """Whether a spoiled gradient of `exp(a) * b` is caught, here and now."""
     from chainrule.ops.elementwise import exp
-    from chainrule.tensor import Tensor, tensor
+    from chainrule.tensors import Tensor, tensor
     from chainrule.verify.measure import plant
     from chainrule.verify.own.call import subject_of_call
 

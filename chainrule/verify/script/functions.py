@@ -176,7 +176,7 @@ class OwnFunctions(FunctionsObserver):
 
 def _value(arg: Any) -> Any:
     """The array behind a tensor, or its shape and dtype while it is traced."""
-    from chainrule.tensor import Tensor
+    from chainrule.tensors import Tensor
 
     return arg.value if isinstance(arg, Tensor) else arg
 

@@ -13,21 +13,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from chainrule.amp import GradScaler
-from chainrule.compile.jit import Jitted
 from chainrule.functional import _Run
 from chainrule.graph import tracer
 from chainrule.node import Node
 from chainrule.op import Array, Spec
 from chainrule.optim.optimizer import Optimizer
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.tree import flatten
+from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.patches import Patches
 from chainrule.verify.script.clock import Steps, before, scaled, stepping
+
+if TYPE_CHECKING:
+    from chainrule.compile.jit import Jitted
 
 
 def watch_own(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
@@ -44,8 +47,9 @@ def watch_own(steps: Steps, patches: Patches) -> Callable[[Patches], None]:
     patches.put(_Run, "__init__", lambda f: own.untraced(f, own.running(f)))
     for name in ("pull", "push"):
         patches.before(_Run, name, own.derived)
-    patches.put(Jitted, "__call__", own.compiled)
-    patches.put(Jitted, "loop", own.compiled)
+    for cls in compiled_classes():
+        patches.put(cls, "__call__", own.compiled)
+        patches.put(cls, "loop", own.compiled)
 
     def watch_steps(outer: Patches) -> None:
         outer.put(Optimizer, "step", lambda f: own.untraced(f, stepping(f, steps)))

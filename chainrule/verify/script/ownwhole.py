@@ -17,13 +17,13 @@ from typing import Any, cast, final
 import numpy as np
 
 from chainrule import watch
-from chainrule.compile.jit import Jitted
 from chainrule.functional import _Run
 from chainrule.graph import Around, around, order, tracer
 from chainrule.nn.module import Module
 from chainrule.node import Node
 from chainrule.optim.optimizer import Optimizer
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
+from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.own.call import paths
 from chainrule.verify.patches import Patches
 from chainrule.verify.reading import argument_names
@@ -81,7 +81,8 @@ class OwnWhole(OneStep):
         put(_Run, "pull", self._pulls)
         put(Optimizer, "step", self._steps)
         for name in ("__call__", "loop"):
-            put(Jitted, name, self._compiled)
+            for cls in compiled_classes():
+                put(cls, name, self._compiled)
 
     def _end(self) -> None:
         if self._tape is None or not self._patches.on:

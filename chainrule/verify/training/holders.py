@@ -11,9 +11,9 @@ from itertools import islice, pairwise
 from types import FrameType
 from typing import Any, NamedTuple, cast
 
-from chainrule.compile.calling.many import looped
 from chainrule.node import Node
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
+from chainrule.verify.compiled import loop_code
 from chainrule.verify.place import Place
 from chainrule.verify.training.handed import handed
 from chainrule.verify.trees import tree_of_file
@@ -115,8 +115,9 @@ def holder(over: int) -> tuple[str, Place | None] | None:
 
 def is_collecting() -> bool:
     """Whether chainrule itself collects the results of steps, for who has asked for all of them."""
-    frame = user_frame()
-    while frame is not None and frame.f_code is not looped.__code__:
+    looped = loop_code()
+    frame = user_frame() if looped else None
+    while frame is not None and frame.f_code is not looped:
         frame = frame.f_back
     return frame is not None
 

@@ -10,7 +10,7 @@ from chainrule.amp import GradScaler
 from chainrule.graph import tracer
 from chainrule.optim import clip
 from chainrule.optim.schedule import Scheduler
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.verify.patches import Patches
 from chainrule.verify.training import events
 from chainrule.verify.training.bus import Bus, Tap

@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.graph import serial
 from chainrule.op import Array
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
 from chainrule.verify.training.engine import Engine
 
 

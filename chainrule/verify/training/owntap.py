@@ -16,11 +16,11 @@ from typing import Any, final
 import numpy as np
 
 from chainrule import watch
-from chainrule.compile.jit import Jitted
 from chainrule.graph import is_recording, order, tracer
 from chainrule.nn.module import Module
 from chainrule.optim.optimizer import Optimizer
-from chainrule.tensor import Tensor
+from chainrule.tensors import Tensor
+from chainrule.verify.compiled import compiled_classes
 from chainrule.verify.patches import Patches
 from chainrule.verify.training import events, owngraph
 from chainrule.verify.training.bus import Bus, Tap
@@ -57,7 +57,8 @@ class OwnTap(Tap):
         self._patched.put(Module, "__call__", self._calling)
         self._patched.after(Tensor, "detach", self._cut)
         for name in ("__call__", "loop"):
-            self._patched.before(Jitted, name, self._compiles)
+            for cls in compiled_classes():
+                self._patched.before(cls, name, self._compiles)
         seen = watch.Watch(ran=self._ran, pulled=self._pulled, left=self._escaped)
         self._rules.enter_context(watch.watching(seen))
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from chainrule import derive, graph, watch
 from chainrule.arrays import admit, admit_dtype, admit_values, operand, unreadable
+from chainrule.border import public
 from chainrule.dtypes import DEVICE, INEXACT, check_device, result_type
 from chainrule.errors import (
     WITHOUT_NUMBERS,
@@ -34,7 +35,7 @@ from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction, selection, shaping
 from chainrule.ops.scattering import index_put
 from chainrule.ops.shaping import Axis
-from chainrule.spellings import Elsewhere
+from chainrule.spellings import Elsewhere, put_elsewhere
 from chainrule.unheld import references_of_unheld
 
 FLOAT = np.dtype(np.float32)
@@ -805,3 +806,7 @@ def asarray(x: Any, dtype: Any = None, *, device: Any = None, copy: bool | None 
     if graph.tracers and (t := graph.tracer()) is not None and (y := t.standing_for(x)) is not x:
         return asarray(y, dtype)
     return variable(to_array(x, dtype, copy=True))
+
+
+put_elsewhere(Tensor)  # what is a function here is a method there
+public(Tensor, __name__)

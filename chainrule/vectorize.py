@@ -18,7 +18,7 @@ from chainrule.ops import batching_places as _rules_of_places  # noqa: F401 # py
 from chainrule.ops.batching import batch, no_examples
 from chainrule.ops.families import broadcast_to
 from chainrule.ops.shaping import moveaxis, normalize_axis, stack
-from chainrule.tensor import asarray
+from chainrule.tensors import asarray
 from chainrule.tree import flatten
 
 Axes = Any
