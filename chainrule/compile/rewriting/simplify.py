@@ -16,10 +16,11 @@ from chainrule.compile.rewriting.reshaping import RESHAPING, TOGETHER
 from chainrule.compile.rewriting.rewriter import Rewriter, joined
 from chainrule.compile.rewriting.simpler import SIMPLER
 from chainrule.compile.rewriting.windowing import WINDOWING
+from chainrule.compile.rewriting.writing import WRITING
 from chainrule.compile.terms.terms import Program, Terms, in_order
 from chainrule.compile.terms.turns import turns_of
 
-RULES = joined(SIMPLER, ALGEBRA, EINSUMS, WINDOWING, MATRICES, RESHAPING, TOGETHER)
+RULES = joined(SIMPLER, WRITING, ALGEBRA, EINSUMS, WINDOWING, MATRICES, RESHAPING, TOGETHER)
 """All rules, by class of op, in the order in which they are tried."""
 
 

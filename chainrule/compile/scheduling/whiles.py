@@ -6,6 +6,7 @@ them in place.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,32 @@ def build(s: Scheduler, t: Term) -> list[Stmt]:
     for b in loops.buffers:
         if b not in inside:
             inside[b] = s.memory(b.dtype, b.shape, b.label, b.role, b.value)
-    return [While(carries[0], _renamed(loops, inside, number))]
+    once, each = _invariant(_renamed(loops, inside, number), carries)
+    s.kernels += once
+    return [While(carries[0], each)]
+
+
+def _invariant(
+    kernels: Sequence[Kernel], carries: Sequence[Buffer]
+) -> tuple[list[Kernel], tuple[Kernel, ...]]:
+    """The kernels of a turn that compute the same in each, which run before the loop; the rest.
+
+    Such a kernel reads only what no turn writes, and alone writes its memory.
+    """
+    writers = Counter([b for k in kernels for b in k.buffers()[1]])
+    same = {b for k in kernels for b in k.buffers()[0] if not writers[b]} - {*carries}
+    once: list[Kernel] = []
+    each: list[Kernel] = []
+    for k in kernels:
+        reads, writes = k.buffers()
+        plain = not any(isinstance(x, Host | While) for x in k.body)
+        alone = all(writers[b] == 1 and b.role == "scratch" for b in writes)
+        if plain and alone and same.issuperset(reads) and not {*carries} & {*writes}:
+            once.append(k)
+            same.update(writes)
+        else:
+            each.append(k)
+    return once, tuple(each)
 
 
 def _renamed(loops: Loops, inside: dict[Buffer, Buffer], number: int) -> tuple[Kernel, ...]:
