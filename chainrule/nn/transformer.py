@@ -2,11 +2,16 @@
 
 Vaswani et al. 2017, arXiv:1706.03762, normalised before each part (Radford et al. 2019).
 
-Notation: T positions, C channels, H heads of width d = C / H.
+`step` computes one more position of sequences whose earlier ones are known, from their keys and
+values, which are kept. It is what generating text is made of, and has no dropout.
+
+Notation: T positions, C channels, H heads of width d = C / H; G sequences, of which at most W
+positions are kept.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, final
 
@@ -15,10 +20,18 @@ import numpy as np
 from chainrule.errors import ConfigError
 from chainrule.nn.layers import GELU, Dropout, Init, LayerNorm, Linear, check_sizes
 from chainrule.nn.module import Module
+from chainrule.ops import elementwise as ew
+from chainrule.ops import reduction as red
 from chainrule.ops.composite import scaled_dot_product_attention
+from chainrule.ops.scattering import index_put
+from chainrule.ops.selection import where
 from chainrule.ops.shaping import permute_dims, reshape, unstack
 from chainrule.random import Generator
 from chainrule.tensor import Tensor
+
+Kept = tuple[Any, Any]
+"""Keys (G, C, W) and values (G, W, C) of the positions of G sequences: both are read along their
+last axis."""
 
 
 @final
@@ -64,6 +77,30 @@ class CausalSelfAttention(Module):
         # (.., H, T, d) -> (.., T, H, d) -> (.., T, C)
         y = permute_dims(y, (*range(n), n + 1, n, n + 2))
         return self.proj(reshape(y, (*lead, T, C)))
+
+    def step(self, x: Any, at: Any, kept: Kept) -> tuple[Tensor, Kept]:
+        """Position `at` (G) of G sequences, (G, C) -> (G, C), and what is kept with it.
+
+        Of positions after `at` nothing is read.
+        """
+        keys, values = kept
+        (G, C), W, H = x.shape, values.shape[1], self.n_head
+        d = C // H
+        q, k, v = unstack(reshape(self.qkv(x), (G, 3, C)), axis=1)
+        column = np.arange(G * C).reshape(G, C) * W + reshape(at, (G, 1))
+        keys = reshape(index_put(reshape(keys, (G * C * W,)), column, k), (G, C, W))
+        row = np.arange(G) * W + at
+        values = reshape(index_put(reshape(values, (G * W, C)), row, v), (G, W, C))
+        # (G, H, d, 1) * (G, H, d, W) -> (G, H, W)
+        scores = red.sum(reshape(q, (G, H, d, 1)) * reshape(keys, (G, H, d, W)), axis=2)
+        seen = np.arange(W) <= reshape(at, (G, 1, 1))
+        scores = where(seen, scores / math.sqrt(d), -math.inf)
+        weights = ew.exp(scores - red.max(scores, axis=2, keepdims=True))
+        # (G, H, W, 1) * (G, W, H, d) -> (G, H, d)
+        by_head = permute_dims(reshape(values, (G, W, H, d)), (0, 2, 1, 3))
+        y = red.sum(reshape(weights, (G, H, W, 1)) * by_head, axis=2)
+        y = y / red.sum(weights, axis=2, keepdims=True)
+        return self.proj(reshape(y, (G, C))), (keys, values)
 
 
 @final
@@ -125,3 +162,9 @@ class Block(Module):
         """Shapes: (..., T, C) -> (..., T, C)."""
         x = x + self.drop(self.attn(self.norm_1(x)))
         return x + self.drop(self.mlp(self.norm_2(x)))
+
+    def step(self, x: Any, at: Any, kept: Kept) -> tuple[Tensor, Kept]:
+        """Position `at` (G) of G sequences, (G, C) -> (G, C), and what is kept with it."""
+        y, kept = self.attn.step(self.norm_1(x), at, kept)
+        x = x + y
+        return x + self.mlp(self.norm_2(x)), kept

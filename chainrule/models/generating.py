@@ -1,0 +1,243 @@
+"""`GPT.generate`: what it is asked, cut into pieces of work for the loop of `generation.py`.
+
+Compiled code is made for sizes. So that it is made once, memory has a size of its own, `ROOM`, and
+more documents than fit are done one piece after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import chain
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
+
+import numpy as np
+
+from chainrule.errors import ConfigError, DtypeError, IndexingError, NonFiniteError, describe
+from chainrule.models.generation import Done, Work, loop
+from chainrule.models.uniforms import Uniforms, uniforms
+from chainrule.op import Array
+from chainrule.random import Generator
+
+if TYPE_CHECKING:
+    from chainrule.models.gpt import GPT
+
+LANES = 16
+"""How many documents are worked on at a time, at most: more need more memory, near the core."""
+ROOM = 4096
+"""Tokens of memory, unless a single document is longer."""
+POSITIONS = 64
+"""The fewest positions for which there is room, unless the model has fewer."""
+LONGEST = 1 << 24
+"""Tokens of one document."""
+KEPT = 1 << 28
+"""Bytes of keys and values of all lanes, unless one has more."""
+NOT_FINITE = (
+    "the model's logits are not finite numbers: look for NaN and infinities in its weights, which "
+    "come of a training that has diverged"
+)
+"""What to say of logits that nothing can be drawn from."""
+
+
+@final
+class Loops:
+    """The compiled loops of a model, by lanes and positions. A copy of a model has none yet."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, int], tuple[GPT, Callable[..., Done]]] = {}
+
+    def __deepcopy__(self, memo: Any) -> Loops:
+        return Loops()
+
+    def __reduce__(self) -> Any:
+        return Loops, ()
+
+    def get(self, model: GPT, lanes: int, positions: int) -> Callable[..., Done]:
+        """The loop of `model`, traced when it is first called."""
+        from chainrule.compile.jit import jit
+
+        made = self._made.get((lanes, positions))
+        if made is None or made[0] is not model:
+            made = model, jit(loop(model, lanes, positions))
+            self._made[lanes, positions] = made
+        return made[1]
+
+
+class Request(NamedTuple):
+    """What `generate` was asked, checked."""
+
+    prompts: list[list[int]]
+    new: int
+    stop: int | None
+    temperature: float
+    in_order: bool
+
+
+def generate(
+    model: GPT,
+    loops: Loops | None,
+    request: Request,
+    generator: Generator | Random | None,
+) -> list[list[int]]:
+    """What is drawn after each prompt, compiled if there are `loops`."""
+    warm = request.temperature > 0
+    stream = uniforms(generator, len(request.prompts) * request.new * warm)
+    if not request.new or not request.prompts:
+        return [[] for _ in request.prompts]
+    # each prompt takes as many numbers as it may, unless only those that were used are to be taken
+    spared = request.in_order and request.stop is not None and warm
+    longest = max(map(len, request.prompts)) + request.new
+    positions = min(model.config.block_size, max(POSITIONS, _power(longest)))
+    lanes = 1 if spared else _lanes(model, len(request.prompts), positions)
+    room = max(ROOM, _power(2 * longest))
+    run = loop(model, lanes, positions) if loops is None else loops.get(model, lanes, positions)
+    count = room // longest - 1  # and a row for lanes without work
+    out: list[list[int]] = []
+    try:
+        for i in range(0, len(request.prompts), count):
+            piece = request._replace(prompts=request.prompts[i : i + count])
+            out += _piece(run, model.config.block_size, room, piece, stream, spared)
+    finally:
+        stream.end()
+    return out
+
+
+def _piece(
+    run: Callable[..., Done], block_size: int, room: int, request: Request, stream: Uniforms,
+    spared: bool,
+) -> list[list[int]]:  # fmt: skip
+    """As many documents as there is room for."""
+    prompts, new = request.prompts, request.new
+    lengths = np.array([len(p) for p in prompts])
+    count, width = len(prompts), int(lengths.max()) + new
+    rows = room // 2 + 1
+    tokens, numbers = np.zeros(room, np.int64), np.zeros(room)
+    ends = np.cumsum(lengths)
+    first = np.repeat(np.arange(count) * width - (ends - lengths), lengths)
+    tokens[first + np.arange(ends[-1])] = list(chain.from_iterable(prompts))
+    if request.temperature > 0:
+        numbers[: count * new] = stream.take(count * new)
+    work = Work(
+        tokens, _padded(lengths, rows, 1), _padded(np.maximum(lengths - block_size, 0), rows, 0),
+        _padded(lengths + new, rows, 0), numbers, np.array(count), np.array(width),
+        np.array(0 if spared else new), np.array(-1 if request.stop is None else request.stop),
+        np.array(request.temperature, np.float64),
+    )  # fmt: skip
+    done = run(*work)
+    if not done.finite.item():
+        raise NonFiniteError(NOT_FINITE)
+    if spared:
+        stream.give_back(int(done.used.numpy()[0]))
+    drawn = done.tokens.numpy()[: count * width].tolist()
+    stops = done.lengths.numpy()[:count].tolist()
+    starts = range(0, count * width, width)
+    return [drawn[i + n : i + m] for i, n, m in zip(starts, lengths.tolist(), stops, strict=True)]
+
+
+def _padded(values: Array, size: int, rest: int) -> Array:
+    out = np.full(size, rest, np.int64)
+    out[: len(values)] = values
+    return out
+
+
+def _power(n: int) -> int:
+    """The power of two that is n or more."""
+    return 1 << (n - 1).bit_length()
+
+
+def _lanes(model: GPT, prompts: int, positions: int) -> int:
+    c = model.config
+    one = 2 * c.n_layer * positions * c.n_embd * model.wte.weight.dtype.itemsize
+    lanes = min(LANES, _power(prompts))
+    while lanes > 1 and lanes * one > KEPT:
+        lanes //= 2
+    return lanes
+
+
+# --- what is asked -------------------------------------------------------------------------------
+
+
+def checked(
+    vocabulary: int,
+    prompts: Any,
+    max_new_tokens: Any,
+    stop: Any,
+    temperature: Any,
+    in_order: bool,
+) -> tuple[Request, bool]:
+    """The request, and whether it is for one prompt; errors name the argument."""
+    rows, single = _prompts(prompts, vocabulary)
+    new = _whole("max_new_tokens", max_new_tokens)
+    if new < 0 or new + max(map(len, rows), default=0) > LONGEST:
+        raise ConfigError(
+            f"generate: max_new_tokens={new}: say 0 or more, and at most {LONGEST:,} with the "
+            "prompt; what is longer goes on from the end of what was drawn"
+        )
+    if stop is not None and not 0 <= _whole("stop", stop) < vocabulary:
+        raise IndexingError(
+            f"generate: stop={stop} is none of the model's tokens, which are 0 to {vocabulary - 1}"
+        )
+    number = isinstance(temperature, int | float | np.integer | np.floating)
+    if not number or isinstance(temperature, bool):
+        raise DtypeError(f"generate: temperature is a number, not {describe(temperature)}")
+    if not 0 <= temperature < math.inf:
+        raise ConfigError(
+            f"generate: temperature={temperature}: say 0 for the most probable token, or a number "
+            "above 0"
+        )
+    stop = None if stop is None else _whole("stop", stop)
+    return Request(rows, new, stop, float(temperature), in_order), single
+
+
+def _whole(name: str, value: Any) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise DtypeError(f"generate: {name} is a whole number, not {describe(value)}")
+    return int(value)
+
+
+def _prompts(prompts: Any, vocabulary: int) -> tuple[list[list[int]], bool]:
+    """Prompts as lists, and whether it was one."""
+    given = _listed(prompts)
+    if not given and not getattr(prompts, "ndim", 1) == 2:
+        raise ConfigError(
+            "generate: prompts is empty: a prompt has at least one token, such as that which "
+            "begins a document"
+        )
+    single = bool(given) and not any(map(_is_listed, given))
+    rows: list[list[Any]] = [given] if single else [_listed(p) for p in given]
+    if not all(rows):
+        raise ConfigError(
+            f"generate: prompt {rows.index([])} is empty: a prompt has at least one token, such as "
+            "that which begins a document"
+        )
+    tokens = list(chain.from_iterable(rows))
+    strange = [k for k in {*map(type, tokens)} if not issubclass(k, int | np.integer) or k is bool]
+    if strange:
+        wrong = next(x for x in tokens if type(x) in strange)
+        raise DtypeError(f"generate: tokens are whole numbers, not {describe(wrong)}")
+    if tokens and not (0 <= min(tokens) and max(tokens) < vocabulary):
+        i, wrong = next((i, x) for i, row in enumerate(rows) for x in row if not 0 <= x < vocabulary)
+        raise IndexingError(
+            f"generate: token {wrong} of prompt {i} is none of the model's, which are 0 to "
+            f"{vocabulary - 1}"
+        )
+    return rows, single
+
+
+def _is_listed(x: Any) -> bool:
+    return type(x) is list or isinstance(x, Sequence) or getattr(x, "ndim", 0) > 0
+
+
+def _listed(x: Any) -> list[Any]:
+    """A list of what a list, tuple, array or tensor holds."""
+    if type(x) is list:
+        return cast("list[Any]", x)
+    if hasattr(x, "tolist") and getattr(x, "ndim", 0):
+        return list(x.tolist())
+    if isinstance(x, Sequence) and not isinstance(x, str | bytes):
+        return list(cast("Sequence[Any]", x))
+    raise DtypeError(
+        f"generate: a prompt is a list of tokens, whole numbers, not {describe(x)}: encode text "
+        "with the model's tokenizer"
+    )
