@@ -6,12 +6,11 @@ compiled, once for all lengths of documents.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, final
 
-from chainrule.cli.engine import Engine, State
+from chainrule.cli.engine import Engine, Prompts, State
 from chainrule.cli.settings import Settings
 from chainrule.cli.tensor_engine import TensorEngine
 from chainrule.compile.jit import jit
@@ -65,7 +64,7 @@ class CompiledEngine(Engine):
         return float(self._loss(batch.tokens, batch.targets).item())
 
     def generate(
-        self, prompts: Sequence[list[int]], rng: Random, *, stop: int, limit: int, temperature: float
+        self, prompts: Prompts, rng: Random, *, stop: int, limit: int, temperature: float
     ) -> list[list[int]]:
         """The model's own, compiled where that pays."""
         return self._eager.model.generate(

@@ -29,6 +29,10 @@ class State:
     moments: Mapping[str, Array]
 
 
+Prompts = Sequence[list[int]]
+"""Lists of tokens, each to be continued."""
+
+
 class Engine(ABC):
     """A model and its optimizer."""
 
@@ -45,7 +49,7 @@ class Engine(ABC):
 
     @abstractmethod
     def generate(
-        self, prompts: Sequence[list[int]], rng: Random, *, stop: int, limit: int, temperature: float
+        self, prompts: Prompts, rng: Random, *, stop: int, limit: int, temperature: float
     ) -> list[list[int]]:
         """What is drawn after each prompt, as `models.gpt.sample` draws it, one after the other."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from random import Random
 from typing import final
 
 import numpy as np
 
 from chainrule import optim
-from chainrule.cli.engine import MOMENTS, Engine, State, decays, ignored
+from chainrule.cli.engine import MOMENTS, Engine, Prompts, State, decays, ignored
 from chainrule.cli.settings import Settings
 from chainrule.data import Batch
 from chainrule.functional import no_grad
@@ -67,7 +66,7 @@ class TensorEngine(Engine):
         return float(loss.item())
 
     def generate(
-        self, prompts: Sequence[list[int]], rng: Random, *, stop: int, limit: int, temperature: float
+        self, prompts: Prompts, rng: Random, *, stop: int, limit: int, temperature: float
     ) -> list[list[int]]:
         """The model's own, op by op."""
         return self._model.generate(

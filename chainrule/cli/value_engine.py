@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from chainrule.cli.engine import MOMENTS, Engine, State, decays, ignored
+from chainrule.cli.engine import MOMENTS, Engine, Prompts, State, decays, ignored
 from chainrule.cli.settings import Settings
 from chainrule.data import Batch
 from chainrule.functional import no_grad
@@ -59,7 +59,7 @@ class ValueEngine(Engine):
         return float(loss.item())
 
     def generate(
-        self, prompts: Sequence[list[int]], rng: Random, *, stop: int, limit: int, temperature: float
+        self, prompts: Prompts, rng: Random, *, stop: int, limit: int, temperature: float
     ) -> list[list[int]]:
         """From the scalar model's own logits."""
         return [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import chain
+from numbers import Integral, Real
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
 
@@ -171,15 +172,14 @@ def checked(
     new = _whole("max_new_tokens", max_new_tokens)
     if new < 0 or new + max(map(len, rows), default=0) > LONGEST:
         raise ConfigError(
-            f"generate: max_new_tokens={new}: say 0 or more, and at most {LONGEST:,} with the "
-            "prompt; what is longer goes on from the end of what was drawn"
+            f"generate: max_new_tokens={new}: say 0 or more, and with the prompt at most "
+            f"{LONGEST:,} tokens"
         )
     if stop is not None and not 0 <= _whole("stop", stop) < vocabulary:
         raise IndexingError(
             f"generate: stop={stop} is none of the model's tokens, which are 0 to {vocabulary - 1}"
         )
-    number = isinstance(temperature, int | float | np.integer | np.floating)
-    if not number or isinstance(temperature, bool):
+    if not _is_a(Real, type(temperature)):
         raise DtypeError(f"generate: temperature is a number, not {describe(temperature)}")
     if not 0 <= temperature < math.inf:
         raise ConfigError(
@@ -190,8 +190,13 @@ def checked(
     return Request(rows, new, stop, float(temperature), in_order), single
 
 
+def _is_a(number: type, kind: type) -> bool:
+    """Whether a class is one of such numbers; bools are none here."""
+    return issubclass(kind, number) and not issubclass(kind, bool)
+
+
 def _whole(name: str, value: Any) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+    if not _is_a(Integral, type(value)):
         raise DtypeError(f"generate: {name} is a whole number, not {describe(value)}")
     return int(value)
 
@@ -212,12 +217,15 @@ def _prompts(prompts: Any, vocabulary: int) -> tuple[list[list[int]], bool]:
             "that which begins a document"
         )
     tokens = list(chain.from_iterable(rows))
-    strange = [k for k in {*map(type, tokens)} if not issubclass(k, int | np.integer) or k is bool]
+    kinds: set[type] = {*map(type, tokens)}
+    strange: list[type] = [k for k in kinds if not _is_a(Integral, k)]
     if strange:
         wrong = next(x for x in tokens if type(x) in strange)
         raise DtypeError(f"generate: tokens are whole numbers, not {describe(wrong)}")
-    if tokens and not (0 <= min(tokens) and max(tokens) < vocabulary):
-        i, wrong = next((i, x) for i, row in enumerate(rows) for x in row if not 0 <= x < vocabulary)
+    if tokens and not (min(tokens) >= 0 and max(tokens) < vocabulary):
+        i, wrong = next(
+            (i, x) for i, row in enumerate(rows) for x in row if not 0 <= x < vocabulary
+        )
         raise IndexingError(
             f"generate: token {wrong} of prompt {i} is none of the model's, which are 0 to "
             f"{vocabulary - 1}"

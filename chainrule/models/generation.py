@@ -165,4 +165,4 @@ def _chosen(logits: Any, numbers: Any, temperature: Any) -> tuple[Any, Any]:
     total = sums[:, -1]
     aim = where(warm, numbers, 0.0) * total
     below = sums[:, :-1] <= reshape(aim, (-1, 1))
-    return red.sum(astype(below, np.int64), axis=-1), (total > 0) & ew.isfinite(top[:, 0])
+    return red.sum(astype(below, np.int64), axis=-1), red.all(ew.isfinite(logits), axis=-1)

@@ -16,7 +16,6 @@ from chainrule.errors import DtypeError, describe
 from chainrule.op import Array
 from chainrule.random import Generator, default_generator
 
-
 MANY = 4096
 """From so many numbers on NumPy makes those of Python's generator sooner than Python."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -84,19 +84,19 @@ class CausalSelfAttention(Module):
         Of positions after `at` nothing is read.
         """
         keys, values = kept
-        (G, C), W, H = x.shape, values.shape[1], self.n_head
-        d = C // H
+        G, W, C = cast("tuple[int, int, int]", values.shape)
+        H, d = self.n_head, C // self.n_head
         q, k, v = unstack(reshape(self.qkv(x), (G, 3, C)), axis=1)
-        column = np.arange(G * C).reshape(G, C) * W + reshape(at, (G, 1))
-        keys = reshape(index_put(reshape(keys, (G * C * W,)), column, k), (G, C, W))
-        row = np.arange(G) * W + at
-        values = reshape(index_put(reshape(values, (G * W, C)), row, v), (G, W, C))
+        places = np.arange(G * C).reshape(G, C) * W + reshape(at, (G, 1))
+        keys = reshape(index_put(reshape(keys, (G * C * W,)), places, k), (G, C, W))
+        values = reshape(values, (G * W, C))
+        values = reshape(index_put(values, np.arange(G) * W + at, v), (G, W, C))
         # (G, H, d, 1) * (G, H, d, W) -> (G, H, W)
         scores = red.sum(reshape(q, (G, H, d, 1)) * reshape(keys, (G, H, d, W)), axis=2)
-        seen = np.arange(W) <= reshape(at, (G, 1, 1))
-        scores = where(seen, scores / math.sqrt(d), -math.inf)
+        read = ew.less_equal(np.arange(W), reshape(at, (G, 1, 1)))
+        scores = where(read, scores / math.sqrt(d), -math.inf)
         weights = ew.exp(scores - red.max(scores, axis=2, keepdims=True))
-        # (G, H, W, 1) * (G, W, H, d) -> (G, H, d)
+        # (G, H, W, 1) * (G, H, W, d) -> (G, H, d)
         by_head = permute_dims(reshape(values, (G, W, H, d)), (0, 2, 1, 3))
         y = red.sum(reshape(weights, (G, H, W, 1)) * by_head, axis=2)
         y = y / red.sum(weights, axis=2, keepdims=True)

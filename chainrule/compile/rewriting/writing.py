@@ -12,20 +12,19 @@ a loop writes one row of a large array each time, such arrays would be most of i
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from chainrule.compile.loops.views import expanded
 from chainrule.compile.rewriting.rewriter import Rewriter, Rule, is_constant, number
-from chainrule.compile.terms.sizes import product
 from chainrule.compile.terms.terms import Term
 from chainrule.compile.terms.turns import Keep
 from chainrule.ops import elementwise as ew
 from chainrule.ops.scattering import LastWriter
 from chainrule.ops.selection import Index, Take, Where
 from chainrule.ops.shaping import Reshape
-
 
 _ALL = (None, None, None)
 """A slice of everything."""
@@ -55,7 +54,7 @@ def _writer(holds: Term) -> Term | None:
     return writer if isinstance(writer.op, LastWriter) else None
 
 
-def _rows(r: Rewriter, places: Term) -> tuple[Term, tuple[Any, Any]] | None:
+def _rows(r: Rewriter, places: Term) -> tuple[Term, tuple[int, int]] | None:
     """The numbers of the rows, how many there are and how long they are, if `places` are all those
     of some rows: what arrays of integers along the first axes select from 0, 1, 2, ..."""
     if isinstance(places.op, Take) and places.op.axis == 0:
@@ -72,13 +71,13 @@ def _rows(r: Rewriter, places: Term) -> tuple[Term, tuple[Any, Any]] | None:
     known = is_constant(numbers) and all(x.dtype.kind in "iu" for x in indices)
     if not known or lead == len(numbers.shape):
         return None
-    size = product(numbers.shape)
+    shape = np.shape(numbers.value)
+    size, count = math.prod(shape), math.prod(shape[:lead])
     if not np.array_equal(np.ravel(numbers.value), np.arange(size)):
         return None
-    count = product(numbers.shape[:lead])
     at = indices[0]
     if lead > 1:
-        first = r.constant(np.arange(count).reshape(numbers.shape[:lead]))
+        first = r.constant(np.arange(count).reshape(shape[:lead]))
         at = r.op(Index(("index array",) * lead), first, *indices)
     return at, (count, size // count)
 
