@@ -1,6 +1,6 @@
 """`GPT.generate`: what it is asked, cut into pieces of work for the loop of `generation.py`.
 
-Compiled code is made for sizes. So that it is made once, memory has a size of its own, `ROOM`, and
+Compiled code is made for sizes. So that it is made once, memory has one of few sizes, `ROOMS`, and
 more documents than fit are done one piece after the other.
 """
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 LANES = 16
 """How many documents are worked on at a time, at most: more need more memory, near the core."""
-ROOM = 4096
-"""Tokens of memory, unless a single document is longer."""
+ROOMS = 512, 16_384
+"""Tokens of memory: the first size if all documents fit, the second unless a single one does not.
+"""
 POSITIONS = 64
 """The fewest positions for which there is room, unless the model has fewer."""
 LONGEST = 1 << 24
@@ -91,9 +92,9 @@ def generate(
     longest = max(map(len, request.prompts)) + request.new
     positions = min(model.config.block_size, max(POSITIONS, _power(longest)))
     lanes = 1 if spared else _lanes(model, len(request.prompts), positions)
-    room = max(ROOM, _power(2 * longest))
+    room = _room(len(request.prompts), longest)
     run = loop(model, lanes, positions) if loops is None else loops.get(model, lanes, positions)
-    count = room // longest - 1  # and a row for lanes without work
+    count = room // longest - 1
     out: list[list[int]] = []
     try:
         for i in range(0, len(request.prompts), count):
@@ -147,6 +148,13 @@ def _power(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
+def _room(prompts: int, longest: int) -> int:
+    """Tokens of memory for the documents, and a row for lanes without work."""
+    few, many = ROOMS
+    fits = (prompts + 1) * longest <= few
+    return few if fits else max(many, _power(2 * longest))
+
+
 def _lanes(model: GPT, prompts: int, positions: int) -> int:
     c = model.config
     one = 2 * c.n_layer * positions * c.n_embd * model.wte.weight.dtype.itemsize
@@ -179,7 +187,7 @@ def checked(
         raise IndexingError(
             f"generate: stop={stop} is none of the model's tokens, which are 0 to {vocabulary - 1}"
         )
-    if not _is_a(Real, type(temperature)):
+    if not _is_a(Real, temperature.__class__):
         raise DtypeError(f"generate: temperature is a number, not {describe(temperature)}")
     if not 0 <= temperature < math.inf:
         raise ConfigError(
@@ -196,7 +204,7 @@ def _is_a(number: type, kind: type) -> bool:
 
 
 def _whole(name: str, value: Any) -> int:
-    if not _is_a(Integral, type(value)):
+    if not _is_a(Integral, value.__class__):
         raise DtypeError(f"generate: {name} is a whole number, not {describe(value)}")
     return int(value)
 

@@ -16,7 +16,7 @@ from chainrule.errors import DtypeError, describe
 from chainrule.op import Array
 from chainrule.random import Generator, default_generator
 
-MANY = 4096
+MANY = 16_384
 """From so many numbers on NumPy makes those of Python's generator sooner than Python."""
 
 

@@ -70,17 +70,21 @@ def _invariant(
 ) -> tuple[list[Kernel], tuple[Kernel, ...]]:
     """The kernels of a turn that compute the same in each, which run before the loop; the rest.
 
-    Such a kernel reads only what no turn writes, and alone writes its memory.
+    Such a kernel reads only what no turn writes, and alone writes its memory. One that says whether
+    it failed is asked in each turn.
     """
+    hosts = [s for k in single(kernels) for s in k.body if isinstance(s, Host)]
+    asked = {*carries, *[s.when for s in hosts if s.when is not None]}
     writers = Counter([b for k in kernels for b in k.buffers()[1]])
-    same = {b for k in kernels for b in k.buffers()[0] if not writers[b]} - {*carries}
+    same = {b for k in kernels for b in k.buffers()[0] if not writers[b]}.difference(carries)
     once: list[Kernel] = []
     each: list[Kernel] = []
     for k in kernels:
         reads, writes = k.buffers()
         plain = not any(isinstance(x, Host | While) for x in k.body)
         alone = all(writers[b] == 1 and b.role == "scratch" for b in writes)
-        if plain and alone and same.issuperset(reads) and not {*carries} & {*writes}:
+        known = same.issuperset({*reads} - {*writes}) and asked.isdisjoint(writes)
+        if plain and alone and known:
             once.append(k)
             same.update(writes)
         else:
