@@ -14,6 +14,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.errors import NonFiniteError
+from chainrule.models import generation
 from chainrule.models.gpt import GPT, GPTConfig, python_draw, sample
 from tests.sampling import sampled
 from tests.test_models import SMALL
@@ -88,8 +89,8 @@ def test_a_planted_mistake_is_found(model: GPT, monkeypatch: pytest.MonkeyPatch)
     expected = by_sample(model, PROMPTS, random.Random(5))
     right = model.step
 
-    def wrong(tokens: Any, at: Any, kept: Any) -> Any:
-        return right(tokens, cr.minimum(at, 3), kept)  # later positions are taken for the fourth
+    def wrong(tokens: Any, at: Any, cache: Any) -> Any:
+        return right(tokens, cr.minimum(at, 3), cache)  # later positions are taken for the fourth
 
     monkeypatch.setattr(GPT, "step", staticmethod(wrong))
     found = by_generate(model, PROMPTS, random.Random(5), one_by_one=True, compiled=False)
@@ -127,6 +128,21 @@ def test_more_prompts_than_there_is_room_for(model: GPT, one_by_one: bool):
     parts = [by_generate(model, PROMPTS * 125, theirs, one_by_one=one_by_one) for _ in range(2)]
     assert whole == [row for part in parts for row in part]
     assert ours.getstate() == theirs.getstate()
+
+
+def test_room_for_positions_grows_with_the_documents():
+    model = model_of(GPTConfig.microgpt(V, 150, n_embd=4, n_head=2))
+    for length, new in ((3, 5), (60, 6), (120, 9)):  # of 150 positions 64, 128, all
+        prompt = random.Random(length).choices(range(V), k=length)
+        expected = by_sample(model, [prompt], random.Random(1), stop=None, limit=new)
+        asked = {"stop": None, "max_new_tokens": new, "compiled": False}
+        assert by_generate(model, [prompt], random.Random(1), **asked) == expected
+
+
+def test_large_caches_have_fewer_lanes(model: GPT, monkeypatch: pytest.MonkeyPatch):
+    expected = by_generate(model, PROMPTS, random.Random(1))
+    monkeypatch.setattr(generation, "CACHE", 1)
+    assert by_generate(model, PROMPTS, random.Random(1)) == expected
 
 
 def test_arrays_and_tensors_are_prompts(model: GPT):
@@ -224,9 +240,9 @@ def test_dropout_plays_no_part_and_no_mode_changes():
 
 def test_a_step_gives_the_logits_of_the_whole_sequence(model: GPT):
     tokens = np.array([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8]])
-    kept = model.kept_nothing(2, BLOCK)
+    cache = model.empty_cache(2, BLOCK)
     for t in range(BLOCK):
-        logits, kept = model.step(tokens[:, t], np.array([t, t]), kept)
+        logits, cache = model.step(tokens[:, t], np.array([t, t]), cache)
         whole = model(tokens[:, : t + 1]).detach().numpy()[:, -1]
         np.testing.assert_allclose(logits.detach().numpy(), whole, rtol=1e-12, atol=1e-13)
 

@@ -371,6 +371,7 @@ def test_sample_draws_what_is_asked(capsys: pytest.CaptureFixture[str]):
     assert len(with_prompt) == 7 and all(n.startswith("jo") for n in with_prompt)
     assert all(len(n) <= 6 for n in with_prompt)
     assert drawn("--seed", "5") == drawn("--seed", "5") != drawn("--seed", "6")
+    assert drawn("--seed", "5", "--count", "300")[:20] == drawn("--seed", "5")  # compiled
     assert len(set(drawn("--temperature", "0"))) == 1
     assert len(set(drawn("--temperature", "2"))) > 10
 

@@ -1,168 +1,258 @@
-"""Generating text: one loop in which several sequences at a time go on, each token from the last.
+"""`GPT.generate`: what it is asked, cut into pieces of work for the loop of `generation_loop.py`.
 
-The work is a list of documents, each a prompt and what is drawn after it. G of them are worked on
-at a time, each in a lane. A turn of the loop reads one token of each lane and gives the logits of
-the next; where the next one is known, as within a prompt, these are not used. A lane whose document
-ends begins the next document. The model keeps keys and values, so that no position is computed
-twice; past `block_size` positions, where they all change with each token, a lane begins to read at
-the first token of its window again.
-
-Nothing in it knows whether it is compiled: eager ops run the same loop.
-
-Notation: G lanes; V tokens; W positions that are kept; A tokens of memory; R rows, of which the
-last that is used belongs to no document: lanes without work are there.
+Compiled code is made for sizes. So that it is made once, memory has one of few sizes, `ROOMS`, and
+more documents than fit are done one piece after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math
+from collections.abc import Callable, Sequence
+from itertools import chain
+from numbers import Integral, Real
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
 
 import numpy as np
 
-from chainrule.functional import no_grad
-from chainrule.ops import elementwise as ew
-from chainrule.ops import reduction as red
-from chainrule.ops.scan import cumsum
-from chainrule.ops.scattering import index_put
-from chainrule.ops.selection import take, where
-from chainrule.ops.shaping import astype, reshape
-from chainrule.whiling import while_loop
+from chainrule.errors import ConfigError, DtypeError, IndexingError, NonFiniteError, describe
+from chainrule.models.generation_loop import Done, Work, loop
+from chainrule.models.uniforms import Uniforms, uniforms
+from chainrule.op import Array
+from chainrule.random import Generator
 
 if TYPE_CHECKING:
     from chainrule.models.gpt import GPT
 
-
-class Work(NamedTuple):
-    """Documents, as arrays whose sizes do not depend on them.
-
-    `tokens` (A) holds a row of `width` tokens for each of `count` documents, which begins with its
-    prompt. By document, (R): `lengths` of prompts, `starts`, where reading begins, `limits`, the
-    length at which it ends. `numbers` (A) are drawn from; a document's begin `draws` after those
-    of the one before it, or, with 0, where those end. `stop` is -1 if there is none.
-    """
-
-    tokens: Any
-    lengths: Any
-    starts: Any
-    limits: Any
-    numbers: Any
-    count: Any
-    width: Any
-    draws: Any
-    stop: Any
-    temperature: Any
+LANES = 16
+"""How many documents are worked on at a time, at most: more need more memory, near the core."""
+ROOMS = 512, 16_384
+"""Tokens of memory: the first size if all documents fit, else the second, unless one is longer."""
+POSITIONS = 64
+"""The fewest positions for which there is room, unless the model has fewer."""
+LONGEST = 1 << 24
+"""Tokens of one document."""
+CACHE = 1 << 28
+"""Bytes of keys and values of all lanes, unless one has more."""
+NOT_FINITE = (
+    "the model's logits are not finite numbers: look for NaN and infinities in its weights, which "
+    "come of a training that has diverged"
+)
+"""What to say of logits that nothing can be drawn from."""
 
 
-class State(NamedTuple):
-    """Where the loop is; by lane, (G): the document, the place `at` in it of the token that is
-    read, its `position` in the window, the document's `length`, the place of the next number."""
+@final
+class CompiledLoops:
+    """The compiled loops of a model, by lanes and positions. A copy of the model has none yet."""
 
-    tokens: Any
-    lengths: Any
-    document: Any
-    at: Any
-    position: Any
-    length: Any
-    used: Any
-    following: Any
-    finite: Any
-    kept: Any
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, int], tuple[GPT, Callable[..., Done]]] = {}
 
+    def __deepcopy__(self, memo: Any) -> CompiledLoops:
+        return CompiledLoops()
 
-class Done(NamedTuple):
-    """Rows of tokens and their lengths; numbers that were used; whether all logits were finite."""
+    def __reduce__(self) -> Any:
+        return CompiledLoops, ()
 
-    tokens: Any
-    lengths: Any
-    used: Any
-    finite: Any
+    def get(self, model: GPT, lanes: int, positions: int) -> Callable[..., Done]:
+        """The loop of `model`, traced when it is first called."""
+        from chainrule.compile.jit import jit
 
-
-def loop(model: GPT, lanes: int, positions: int) -> Callable[..., Done]:
-    """The function that does all the work, whose arguments are the fields of a `Work`, with room
-    for so many positions of each lane."""
-
-    def run(*fields: Any) -> Done:
-        work = Work(*fields)
-        with no_grad():
-            s: State = while_loop(
-                lambda s: s.finite & red.any(s.document < work.count),
-                lambda s: _turn(model, work, s),
-                _begin(model, work, lanes, positions),
-            )
-        return Done(s.tokens, s.lengths, s.used, s.finite)
-
-    return run
+        made = self._made.get((lanes, positions))
+        if made is None or made[0] is not model:
+            made = model, jit(loop(model, lanes, positions))
+            self._made[lanes, positions] = made
+        return made[1]
 
 
-def _begin(model: GPT, work: Work, lanes: int, positions: int) -> State:
-    """The first documents, none of whose tokens was read."""
-    document = ew.minimum(np.arange(lanes), work.count)
-    return State(
-        tokens=work.tokens,
-        lengths=work.lengths,
-        document=document,
-        at=take(work.starts, document),
-        position=np.zeros(lanes, np.int64),
-        length=take(work.lengths, document),
-        used=document * work.draws,
-        following=np.array(lanes),
-        finite=np.array(True),
-        kept=model.kept_nothing(lanes, positions),
+class Request(NamedTuple):
+    """What `generate` was asked, checked."""
+
+    prompts: list[list[int]]
+    new: int
+    stop: int | None
+    temperature: float
+    one_by_one: bool
+
+
+def generate(
+    model: GPT,
+    loops: CompiledLoops | None,
+    request: Request,
+    generator: Generator | Random | None,
+) -> list[list[int]]:
+    """What is drawn after each prompt, compiled if there are `loops`."""
+    warm = request.temperature > 0
+    stream = uniforms(generator, len(request.prompts) * request.new * warm)
+    if not request.new or not request.prompts:
+        return [[] for _ in request.prompts]
+    # each prompt takes as many numbers as it may, unless only those that were used are to be taken
+    as_used = request.one_by_one and request.stop is not None and warm
+    longest = max(map(len, request.prompts)) + request.new
+    positions = min(model.config.block_size, max(POSITIONS, _power(longest)))
+    lanes = 1 if as_used else _count_lanes(model, len(request.prompts), positions)
+    room = _room(len(request.prompts), longest)
+    run = loop(model, lanes, positions) if loops is None else loops.get(model, lanes, positions)
+    count = room // longest - 1
+    out: list[list[int]] = []
+    try:
+        for i in range(0, len(request.prompts), count):
+            piece = request._replace(prompts=request.prompts[i : i + count])
+            out += _run_piece(run, model.config.block_size, room, piece, stream, as_used)
+    finally:
+        stream.end()
+    return out
+
+
+def _run_piece(
+    run: Callable[..., Done], block_size: int, room: int, request: Request, stream: Uniforms,
+    as_used: bool,
+) -> list[list[int]]:  # fmt: skip
+    """As many documents as there is room for."""
+    prompts, new = request.prompts, request.new
+    lengths = np.array([len(p) for p in prompts])
+    count, width = len(prompts), int(lengths.max()) + new
+    rows = room // 2 + 1
+    tokens, numbers = np.zeros(room, np.int64), np.zeros(room)
+    ends = np.cumsum(lengths)
+    first = np.repeat(np.arange(count) * width - (ends - lengths), lengths)
+    tokens[first + np.arange(ends[-1])] = list(chain.from_iterable(prompts))
+    if request.temperature > 0:
+        numbers[: count * new] = stream.take(count * new)
+    work = Work(
+        tokens, _pad(lengths, rows, 1), _pad(np.maximum(lengths - block_size, 0), rows, 0),
+        _pad(lengths + new, rows, 0), numbers, np.array(count), np.array(width),
+        np.array(0 if as_used else new), np.array(-1 if request.stop is None else request.stop),
+        np.array(request.temperature, np.float64),
+    )  # fmt: skip
+    done = run(*work)
+    if as_used:
+        stream.give_back(int(done.used.numpy()[0]))
+    if not done.finite.item():
+        raise NonFiniteError(NOT_FINITE)
+    drawn = done.tokens.numpy()[: count * width].tolist()
+    stops = done.lengths.numpy()[:count].tolist()
+    starts = range(0, count * width, width)
+    return [drawn[i + n : i + m] for i, n, m in zip(starts, lengths.tolist(), stops, strict=True)]
+
+
+def _pad(values: Array, size: int, rest: int) -> Array:
+    out = np.full(size, rest, np.int64)
+    out[: len(values)] = values
+    return out
+
+
+def _power(n: int) -> int:
+    """The power of two that is n or more."""
+    return 1 << (n - 1).bit_length()
+
+
+def _room(prompts: int, longest: int) -> int:
+    """Tokens of memory for the documents, and a row for lanes without work."""
+    few, many = ROOMS
+    fits = (prompts + 1) * longest <= few
+    return few if fits else max(many, _power(2 * longest))
+
+
+def _count_lanes(model: GPT, prompts: int, positions: int) -> int:
+    c = model.config
+    one = 2 * c.n_layer * positions * c.n_embd * model.wte.weight.dtype.itemsize
+    lanes = min(LANES, _power(prompts))
+    while lanes > 1 and lanes * one > CACHE:
+        lanes //= 2
+    return lanes
+
+
+# --- what is asked -------------------------------------------------------------------------------
+
+
+def check_request(
+    vocabulary: int,
+    prompts: Any,
+    max_new_tokens: Any,
+    stop: Any,
+    temperature: Any,
+    one_by_one: bool,
+) -> tuple[Request, bool]:
+    """The request, and whether it is for one prompt; errors name the argument."""
+    rows, single = _check_prompts(prompts, vocabulary)
+    new = _check_whole("max_new_tokens", max_new_tokens)
+    if new < 0 or new + max(map(len, rows), default=0) > LONGEST:
+        raise ConfigError(
+            f"generate: max_new_tokens={new}: say 0 or more, and with the prompt at most "
+            f"{LONGEST:,} tokens"
+        )
+    if stop is not None and not 0 <= _check_whole("stop", stop) < vocabulary:
+        raise IndexingError(
+            f"generate: stop={stop} is none of the model's tokens, which are 0 to {vocabulary - 1}"
+        )
+    if not _is_a(Real, temperature.__class__):
+        raise DtypeError(f"generate: temperature is a number, not {describe(temperature)}")
+    if not 0 <= temperature < math.inf:
+        raise ConfigError(
+            f"generate: temperature={temperature}: say 0 for the most probable token, or a number "
+            "above 0"
+        )
+    stop = None if stop is None else _check_whole("stop", stop)
+    return Request(rows, new, stop, float(temperature), one_by_one), single
+
+
+def _is_a(number: type, kind: type) -> bool:
+    """Whether a class is one of such numbers; bools are none here."""
+    return issubclass(kind, number) and not issubclass(kind, bool)
+
+
+def _check_whole(name: str, value: Any) -> int:
+    if not _is_a(Integral, value.__class__):
+        raise DtypeError(f"generate: {name} is a whole number, not {describe(value)}")
+    return int(value)
+
+
+def _check_prompts(prompts: Any, vocabulary: int) -> tuple[list[list[int]], bool]:
+    """Prompts as lists, and whether it was one."""
+    given = _as_list(prompts)
+    if not given and not getattr(prompts, "ndim", 1) == 2:
+        raise ConfigError(
+            "generate: prompts is empty: a prompt has at least one token, such as that which "
+            "begins a document"
+        )
+    single = bool(given) and not any(map(_is_sequence, given))
+    rows: list[list[Any]] = [given] if single else [_as_list(p) for p in given]
+    if not all(rows):
+        raise ConfigError(
+            f"generate: prompt {rows.index([])} is empty: a prompt has at least one token, such as "
+            "that which begins a document"
+        )
+    tokens = list(chain.from_iterable(rows))
+    kinds: set[type] = {*map(type, tokens)}
+    strange: list[type] = [k for k in kinds if not _is_a(Integral, k)]
+    if strange:
+        wrong = next(x for x in tokens if type(x) in strange)
+        raise DtypeError(f"generate: tokens are whole numbers, not {describe(wrong)}")
+    if tokens and not (min(tokens) >= 0 and max(tokens) < vocabulary):
+        i, wrong = next(
+            (i, x) for i, row in enumerate(rows) for x in row if not 0 <= x < vocabulary
+        )
+        raise IndexingError(
+            f"generate: token {wrong} of prompt {i} is none of the model's, which are 0 to "
+            f"{vocabulary - 1}"
+        )
+    return rows, single
+
+
+def _is_sequence(x: Any) -> bool:
+    return type(x) is list or isinstance(x, Sequence) or getattr(x, "ndim", 0) > 0
+
+
+def _as_list(x: Any) -> list[Any]:
+    """A list of what a list, tuple, array or tensor holds."""
+    if type(x) is list:
+        return cast("list[Any]", x)
+    if hasattr(x, "tolist") and getattr(x, "ndim", 0):
+        return list(x.tolist())
+    if isinstance(x, Sequence) and not isinstance(x, str | bytes):
+        return list(cast("Sequence[Any]", x))
+    raise DtypeError(
+        f"generate: a prompt is a list of tokens, whole numbers, not {describe(x)}: encode text "
+        "with the model's tokenizer"
     )
-
-
-def _turn(model: GPT, work: Work, s: State) -> State:
-    """One token of each lane is read; one is drawn where the next is not known."""
-    here = s.document * work.width + s.at
-    logits, kept = model.step(take(s.tokens, here), s.position, s.kept)
-    token, finite = _chosen(logits, take(work.numbers, s.used), work.temperature)
-    busy = s.document < work.count
-    drawing = s.at + 1 >= s.length
-    stopped = drawing & (token == work.stop)
-    new = drawing & ~stopped & busy
-    following = take(s.tokens, here + 1)
-    length = s.length + astype(new, np.int64)
-    ended = stopped | (drawing & (length >= take(work.limits, s.document)))
-    return _moved(work, model.config.block_size, drawing, ended, s._replace(
-        tokens=index_put(s.tokens, here + 1, where(new, token, following)),
-        lengths=index_put(s.lengths, s.document, length),
-        length=length,
-        finite=red.all(finite | ~busy),
-        kept=kept,
-    ))  # fmt: skip
-
-
-def _moved(work: Work, block_size: int, drawing: Any, ended: Any, s: State) -> State:
-    """Each lane at the token that it reads next: lanes whose document has `ended` in others."""
-    count = astype(ended, np.int64)
-    next_one = s.following + cumsum(count) - count
-    document = where(ended, ew.minimum(next_one, work.count), s.document)
-    begun = ew.minimum(document, work.count - 1) * work.draws
-    full = drawing & (s.position + 1 >= block_size)  # the window moves on, and is read anew
-    onward = where(full, s.at + (2 - block_size), s.at + 1)
-    return s._replace(
-        document=document,
-        at=where(ended, take(work.starts, document), onward),
-        position=where(ended | full, 0, s.position + 1),
-        length=where(ended, take(s.lengths, document), s.length),
-        used=where(ended & (work.draws > 0), begun, s.used + astype(drawing, np.int64)),
-        following=s.following + red.sum(count),
-    )
-
-
-def _chosen(logits: Any, numbers: Any, temperature: Any) -> tuple[Any, Any]:
-    """A token for each row of logits, as `random.choices` draws it with weights softmax(logits /
-    temperature) and these numbers; at temperature 0 the first of the most probable. And whether the
-    logits are finite."""
-    x = astype(logits, np.float64)
-    top = red.max(x, axis=-1, keepdims=True)
-    warm = temperature > 0
-    drawn = ew.exp((x - top) / where(warm, temperature, 1.0))
-    weights = where(warm, drawn, astype(x == top, np.float64))
-    sums = cumsum(weights, axis=-1)
-    total = sums[:, -1]
-    aim = where(warm, numbers, 0.0) * total
-    below = sums[:, :-1] <= reshape(aim, (-1, 1))
-    return red.sum(astype(below, np.int64), axis=-1), red.all(ew.isfinite(logits), axis=-1)

@@ -22,8 +22,8 @@ from chainrule.creation import zeros
 from chainrule.errors import ConfigError, NonFiniteError, ShapeError
 from chainrule.functional import no_grad
 from chainrule.models.config import GPTConfig
-from chainrule.models.generating import NOT_FINITE, Loops, checked, generate
-from chainrule.nn.transformer import Kept
+from chainrule.models.generation import NOT_FINITE, CompiledLoops, check_request, generate
+from chainrule.nn.transformer import Cache
 from chainrule.op import Array
 from chainrule.ops import common_losses, composite
 from chainrule.random import Generator
@@ -120,7 +120,7 @@ class GPT(nn.Module):
         # zeros, because `draw` replaces what the layers would take from the user's random numbers
         make: dict[str, Any] = {"dtype": dtype, "init": nn.init.zeros_}
         self.config = c
-        self._loops = Loops()
+        self._loops = CompiledLoops()
         self.wte = nn.Embedding(c.vocab_size, c.n_embd, **make)
         self.wpe = nn.Embedding(c.block_size, c.n_embd, **make)
         self.lm_head = None if c.tied else nn.Linear(c.n_embd, c.vocab_size, False, **make)
@@ -166,19 +166,19 @@ class GPT(nn.Module):
             x = block(x)
         return self._logits(x)
 
-    def step(self, tokens: Any, at: Any, kept: Sequence[Kept]) -> tuple[Tensor, list[Kept]]:
-        """Integers (G), each position `at` (G) of its sequence -> logits (G, V), and what is kept
-        of each layer with it; begin with `kept_nothing`. Without dropout."""
+    def step(self, tokens: Any, at: Any, cache: Sequence[Cache]) -> tuple[Tensor, list[Cache]]:
+        """Integers (G), each at position `at` (G) of its sequence -> logits (G, V), and the cache
+        of each layer with them; the first is `empty_cache`. Without dropout."""
         x = self.wte(tokens) + self.wpe(at)
         if self.embedding_norm is not None:
             x = self.embedding_norm(x)
-        now: list[Kept] = []
-        for block, before in zip(self.blocks, kept, strict=True):
+        now: list[Cache] = []
+        for block, before in zip(self.blocks, cache, strict=True):
             x, after = block.step(x, at, before)
             now.append(after)
         return self._logits(x), now
 
-    def kept_nothing(self, sequences: int, positions: int) -> list[Kept]:
+    def empty_cache(self, sequences: int, positions: int) -> list[Cache]:
         """Room for the keys and values of so many sequences of so many positions."""
         C, dtype = self.config.n_embd, self.wte.weight.dtype
         shapes = (sequences, C, positions), (sequences, positions, C)
@@ -214,8 +214,8 @@ class GPT(nn.Module):
         before the first `stop`. Each token is drawn with probabilities softmax(logits /
         temperature), as `random.choices` does it; at temperature 0 it is the first of the most
         probable. The logits are those of `next_logits`, to rounding: past `block_size` tokens the
-        last `block_size` are read. Keys and values are kept, so that a token costs one position;
-        past `block_size` it costs `block_size` of them, since the positions of all have changed.
+        last `block_size` are read. Keys and values are kept, so that a token costs one position, also
+        one of a prompt; past `block_size` it costs `block_size`, for all positions have changed.
         Dropout plays no part, also in training.
 
         `generator` is a `chainrule.Generator`, by default that of `manual_seed`, or a
@@ -228,7 +228,7 @@ class GPT(nn.Module):
         same tokens. Weights that change between calls count. Raises `NonFiniteError` where logits
         are NaN or infinite.
         """
-        request, single = checked(
+        request, single = check_request(
             self.config.vocab_size, prompts, max_new_tokens, stop, temperature, one_by_one
         )
         loops = self._loops if compiled else None

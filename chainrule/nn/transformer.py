@@ -2,11 +2,11 @@
 
 Vaswani et al. 2017, arXiv:1706.03762, normalised before each part (Radford et al. 2019).
 
-`step` computes one more position of sequences whose earlier ones are known, from their keys and
-values, which are kept. It is what generating text is made of, and has no dropout.
+`step` computes one more position of each of several sequences, from the keys and values of earlier
+ones, the cache. It is what generating text is made of, and has no dropout.
 
-Notation: T positions, C channels, H heads of width d = C / H; G sequences, of which at most W
-positions are kept.
+Notation: T positions, C channels, H heads of width d = C / H; G sequences, and a cache of W
+positions for each.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from chainrule.ops.shaping import permute_dims, reshape, unstack
 from chainrule.random import Generator
 from chainrule.tensor import Tensor
 
-Kept = tuple[Any, Any]
-"""Keys (G, C, W) and values (G, W, C) of the positions of G sequences: both are read along their
-last axis."""
+Cache = tuple[Any, Any]
+"""Keys (G, C, W) and values (G, W, C) of G sequences: both are read along their last axis."""
 
 
 @final
@@ -78,12 +77,12 @@ class CausalSelfAttention(Module):
         y = permute_dims(y, (*range(n), n + 1, n, n + 2))
         return self.proj(reshape(y, (*lead, T, C)))
 
-    def step(self, x: Any, at: Any, kept: Kept) -> tuple[Tensor, Kept]:
-        """Position `at` (G) of G sequences, (G, C) -> (G, C), and what is kept with it.
+    def step(self, x: Any, at: Any, cache: Cache) -> tuple[Tensor, Cache]:
+        """Position `at` (G) of G sequences, (G, C) -> (G, C), and the cache with it.
 
         Of positions after `at` nothing is read.
         """
-        keys, values = kept
+        keys, values = cache
         G, W, C = cast("tuple[int, int, int]", values.shape)
         H, d = self.n_head, C // self.n_head
         q, k, v = unstack(reshape(self.qkv(x), (G, 3, C)), axis=1)
@@ -163,8 +162,8 @@ class Block(Module):
         x = x + self.drop(self.attn(self.norm_1(x)))
         return x + self.drop(self.mlp(self.norm_2(x)))
 
-    def step(self, x: Any, at: Any, kept: Kept) -> tuple[Tensor, Kept]:
-        """Position `at` (G) of G sequences, (G, C) -> (G, C), and what is kept with it."""
-        y, kept = self.attn.step(self.norm_1(x), at, kept)
+    def step(self, x: Any, at: Any, cache: Cache) -> tuple[Tensor, Cache]:
+        """Position `at` (G) of G sequences, (G, C) -> (G, C), and the cache with it."""
+        y, cache = self.attn.step(self.norm_1(x), at, cache)
         x = x + y
-        return x + self.mlp(self.norm_2(x)), kept
+        return x + self.mlp(self.norm_2(x)), cache

@@ -60,12 +60,12 @@ def build(s: Scheduler, t: Term) -> list[Stmt]:
     for b in loops.buffers:
         if b not in inside:
             inside[b] = s.memory(b.dtype, b.shape, b.label, b.role, b.value)
-    once, each = _invariant(_renamed(loops, inside, number), carries)
+    once, each = _hoist(_renamed(loops, inside, number), carries)
     s.kernels += once
     return [While(carries[0], each)]
 
 
-def _invariant(
+def _hoist(
     kernels: Sequence[Kernel], carries: Sequence[Buffer]
 ) -> tuple[list[Kernel], tuple[Kernel, ...]]:
     """The kernels of a turn that compute the same in each, which run before the loop; the rest.

@@ -82,5 +82,5 @@ def _rows(r: Rewriter, places: Term) -> tuple[Term, tuple[int, int]] | None:
     return at, (count, size // count)
 
 
-WRITING: dict[type, Rule] = {Where: _where}
+INDEX_ASSIGNMENT: dict[type, Rule] = {Where: _where}
 """The rules, by class of op."""
