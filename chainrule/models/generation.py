@@ -110,7 +110,7 @@ def _run_piece(
 ) -> list[list[int]]:  # fmt: skip
     """As many documents as there is room for."""
     prompts, new = request.prompts, request.new
-    lengths = np.array([len(p) for p in prompts])
+    lengths = np.array([*map(len, prompts)])
     count, width = len(prompts), int(lengths.max()) + new
     rows = room // 2 + 1
     tokens, numbers = np.zeros(room, np.int64), np.zeros(room)
@@ -216,8 +216,9 @@ def _check_prompts(prompts: Any, vocabulary: int) -> tuple[list[list[int]], bool
             "generate: prompts is empty: a prompt has at least one token, such as that which "
             "begins a document"
         )
-    single = bool(given) and not any(map(_is_sequence, given))
-    rows: list[list[Any]] = [given] if single else [_as_list(p) for p in given]
+    plain = {*map(type, given)} == {list}
+    single = bool(given) and not plain and not any(map(_is_sequence, given))
+    rows: list[list[Any]] = [given] if single else given if plain else [*map(_as_list, given)]
     if not all(rows):
         raise ConfigError(
             f"generate: prompt {rows.index([])} is empty: a prompt has at least one token, such as "
@@ -241,13 +242,11 @@ def _check_prompts(prompts: Any, vocabulary: int) -> tuple[list[list[int]], bool
 
 
 def _is_sequence(x: Any) -> bool:
-    return type(x) is list or isinstance(x, Sequence) or getattr(x, "ndim", 0) > 0
+    return isinstance(x, Sequence) or getattr(x, "ndim", 0) > 0
 
 
 def _as_list(x: Any) -> list[Any]:
     """A list of what a list, tuple, array or tensor holds."""
-    if type(x) is list:
-        return cast("list[Any]", x)
     if hasattr(x, "tolist") and getattr(x, "ndim", 0):
         return list(x.tolist())
     if isinstance(x, Sequence) and not isinstance(x, str | bytes):

@@ -214,9 +214,9 @@ class GPT(nn.Module):
         before the first `stop`. Each token is drawn with probabilities softmax(logits /
         temperature), as `random.choices` does it; at temperature 0 it is the first of the most
         probable. The logits are those of `next_logits`, to rounding: past `block_size` tokens the
-        last `block_size` are read. Keys and values are kept, so that a token costs one position, also
-        one of a prompt; past `block_size` it costs `block_size`, for all positions have changed.
-        Dropout plays no part, also in training.
+        last `block_size` are read. Keys and values are kept, so that a token costs one position;
+        past `block_size` it costs `block_size` of them, for all positions have changed. Dropout
+        plays no part, also in training.
 
         `generator` is a `chainrule.Generator`, by default that of `manual_seed`, or a
         `random.Random`. Each prompt takes `max_new_tokens` numbers from it, used or not: so a batch
