@@ -85,6 +85,24 @@ def test_the_smallest_sizes(changes: dict[str, Any]):
         assert found == expected
 
 
+@pytest.mark.parametrize("name", ["microgpt", "gpt2", "biases"])
+def test_prompts_read_in_one_pass(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(generation, "PREFILL", 0)
+    model = model_of(SMALL[name])
+    assert_same(model, compiled=False)
+    together = by_generate(model, PROMPTS, random.Random(3), compiled=False)
+    monkeypatch.undo()
+    assert together == by_generate(model, PROMPTS, random.Random(3), compiled=False)
+    assert generation._choose_sizes(model, 5, 9, 20).prefill == 0
+
+
+def test_prompts_read_in_one_pass_compiled(model: GPT, monkeypatch: pytest.MonkeyPatch):
+    expected = by_generate(model, PROMPTS, random.Random(3))
+    monkeypatch.setattr(generation, "PREFILL", 0)
+    assert by_generate(model, PROMPTS * 4, random.Random(3))[: len(PROMPTS)] == expected
+    assert {s.prefill for s in model._loops._made} == {0, BLOCK}
+
+
 def test_a_planted_mistake_is_found(model: GPT, monkeypatch: pytest.MonkeyPatch):
     expected = by_sample(model, PROMPTS, random.Random(5))
     right = model.step

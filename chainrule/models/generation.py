@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, final
 import numpy as np
 
 from chainrule.errors import ConfigError, DtypeError, IndexingError, NonFiniteError, describe
-from chainrule.models.generation_loop import Done, Work, loop
+from chainrule.models.generation_loop import Done, Sizes, Work, loop
 from chainrule.models.uniforms import Uniforms, uniforms
 from chainrule.op import Array
 from chainrule.random import Generator
@@ -34,6 +34,8 @@ LONGEST = 1 << 24
 """Tokens of one document."""
 CACHE = 1 << 28
 """Bytes of keys and values of all lanes, unless one has more."""
+PREFILL = 100_000_000
+"""Products of numbers from which on a prompt is read in one pass, which is compiled by itself."""
 NOT_FINITE = (
     "the model's logits are not finite numbers: look for NaN and infinities in its weights, which "
     "come of a training that has diverged"
@@ -43,10 +45,10 @@ NOT_FINITE = (
 
 @final
 class CompiledLoops:
-    """The compiled loops of a model, by lanes and positions. A copy of the model has none yet."""
+    """The compiled loops of a model, by their sizes. A copy of the model has none yet."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[int, int], tuple[GPT, Callable[..., Done]]] = {}
+        self._made: dict[Sizes, tuple[GPT, Callable[..., Done]]] = {}
 
     def __deepcopy__(self, memo: Any) -> CompiledLoops:
         return CompiledLoops()
@@ -54,14 +56,13 @@ class CompiledLoops:
     def __reduce__(self) -> Any:
         return CompiledLoops, ()
 
-    def get(self, model: GPT, lanes: int, positions: int) -> Callable[..., Done]:
+    def get(self, model: GPT, sizes: Sizes) -> Callable[..., Done]:
         """The loop of `model`, traced when it is first called."""
         from chainrule.compile.jit import jit
 
-        made = self._made.get((lanes, positions))
+        made = self._made.get(sizes)
         if made is None or made[0] is not model:
-            made = model, jit(loop(model, lanes, positions))
-            self._made[lanes, positions] = made
+            self._made[sizes] = made = model, jit(loop(model, sizes))
         return made[1]
 
 
@@ -88,17 +89,19 @@ def generate(
         return [[] for _ in request.prompts]
     # each prompt takes as many numbers as it may, unless only those that were used are to be taken
     as_used = request.one_by_one and request.stop is not None and warm
-    longest = max(map(len, request.prompts)) + request.new
-    positions = min(model.config.block_size, max(POSITIONS, _power(longest)))
-    lanes = 1 if as_used else _count_lanes(model, len(request.prompts), positions)
+    prompt, block_size = max(map(len, request.prompts)), model.config.block_size
+    longest = prompt + request.new
+    sizes = _choose_sizes(model, 1 if as_used else len(request.prompts), prompt, longest)
+    run = loop(model, sizes) if loops is None else loops.get(model, sizes)
     room = _room(len(request.prompts), longest)
-    run = loop(model, lanes, positions) if loops is None else loops.get(model, lanes, positions)
     count = room // longest - 1
+    if sizes.prefill:  # of which a lane can do one
+        count = min(count, sizes.lanes)
     out: list[list[int]] = []
     try:
         for i in range(0, len(request.prompts), count):
             piece = request._replace(prompts=request.prompts[i : i + count])
-            out += _run_piece(run, model.config.block_size, room, piece, stream, as_used)
+            out += _run_piece(run, block_size, room, piece, stream, as_used)
     finally:
         stream.end()
     return out
@@ -154,13 +157,17 @@ def _room(prompts: int, longest: int) -> int:
     return few if fits else max(many, _power(2 * longest))
 
 
-def _count_lanes(model: GPT, prompts: int, positions: int) -> int:
+def _choose_sizes(model: GPT, prompts: int, prompt: int, longest: int) -> Sizes:
+    """For so many prompts of at most `prompt` tokens, which become at most `longest`."""
     c = model.config
+    positions = min(c.block_size, max(POSITIONS, _power(longest)))
     one = 2 * c.n_layer * positions * c.n_embd * model.wte.weight.dtype.itemsize
     lanes = min(LANES, _power(prompts))
     while lanes > 1 and lanes * one > CACHE:
         lanes //= 2
-    return lanes
+    products = c.n_layer * (4 + 2 * c.mlp_ratio) * c.n_embd**2 * prompt
+    pays = prompt > 1 and products >= PREFILL
+    return Sizes(lanes, positions, min(c.block_size, _power(prompt)) if pays else 0)
 
 
 # --- what is asked -------------------------------------------------------------------------------

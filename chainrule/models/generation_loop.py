@@ -5,7 +5,8 @@ at a time, each in a lane. An iteration reads one token of each lane and gives t
 next; where the next one is known, as within a prompt, these are not used. A lane whose document
 ends begins the next document. Keys and values are kept, the cache, so that no position is computed
 twice; past `block_size` positions, where they all change with each token, a lane begins to read at
-the first token of its window again.
+the first token of its window again. The prompts of the first documents may be read before the loop,
+in one pass: prefill.
 
 Nothing in it knows whether it is compiled: eager ops run the same loop.
 
@@ -79,9 +80,17 @@ class Done(NamedTuple):
     finite: Any
 
 
-def loop(model: GPT, lanes: int, positions: int) -> Callable[..., Done]:
-    """The function that does all the work, whose arguments are the fields of a `Work`, with room
-    for so many positions of each lane."""
+class Sizes(NamedTuple):
+    """What a loop is made for: how many lanes; how many positions each has room for; of how many
+    tokens its first document's prompt is read in one pass, at most: 0 if in the loop."""
+
+    lanes: int
+    positions: int
+    prefill: int
+
+
+def loop(model: GPT, sizes: Sizes) -> Callable[..., Done]:
+    """The function that does all the work, whose arguments are the fields of a `Work`."""
 
     def run(*fields: Any) -> Done:
         work = Work(*fields)
@@ -89,27 +98,36 @@ def loop(model: GPT, lanes: int, positions: int) -> Callable[..., Done]:
             s: State = while_loop(
                 lambda s: s.finite & red.any(s.document < work.count),
                 lambda s: _advance(model, work, s),
-                _begin(model, work, lanes, positions),
+                _begin(model, work, sizes),
             )
         return Done(s.tokens, s.lengths, s.used, s.finite)
 
     return run
 
 
-def _begin(model: GPT, work: Work, lanes: int, positions: int) -> State:
-    """The first documents, none of whose tokens was read."""
+def _begin(model: GPT, work: Work, sizes: Sizes) -> State:
+    """The first documents, none of whose tokens was read, or all but the last of their prompts."""
+    lanes, positions, prefill = sizes
     document = ew.minimum(np.arange(lanes), work.count)
+    start, length = take(work.starts, document), take(work.lengths, document)
+    at = length - 1 if prefill else start
+    if prefill:
+        first = reshape(document * work.width + start, (lanes, 1))
+        within = ew.minimum(first + np.arange(prefill), work.tokens.shape[0] - 1)
+        cache = model.prefill(take(work.tokens, within), positions)
+    else:
+        cache = model.empty_cache(lanes, positions)
     return State(
         tokens=work.tokens,
         lengths=work.lengths,
         document=document,
-        at=take(work.starts, document),
-        position=np.zeros(lanes, np.int64),
-        length=take(work.lengths, document),
+        at=at,
+        position=at - start,
+        length=length,
         used=document * work.draws,
         following=np.array(lanes),
         finite=np.array(True),
-        cache=model.empty_cache(lanes, positions),
+        cache=cache,
     )
 
 

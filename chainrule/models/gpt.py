@@ -26,6 +26,7 @@ from chainrule.models.generation import NOT_FINITE, CompiledLoops, check_request
 from chainrule.nn.transformer import Cache
 from chainrule.op import Array
 from chainrule.ops import common_losses, composite
+from chainrule.ops.shaping import concat
 from chainrule.random import Generator
 from chainrule.tensor import Tensor
 
@@ -178,6 +179,20 @@ class GPT(nn.Module):
             now.append(after)
         return self._logits(x), now
 
+    def prefill(self, tokens: Any, positions: int) -> list[Cache]:
+        """A cache of the first T of so many positions: integers (G, T), read in one pass."""
+        G, T = tokens.shape
+        x = self.wte(tokens) + self.wpe.weight[:T]
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        C, rest = self.config.n_embd, positions - T
+        made: list[Cache] = []
+        for block in self.blocks:
+            x, (keys, values) = block.prefill(x)
+            blank = zeros((G, C, rest), dtype=keys.dtype), zeros((G, rest, C), dtype=keys.dtype)
+            made.append((concat([keys, blank[0]], axis=2), concat([values, blank[1]], axis=1)))
+        return made
+
     def empty_cache(self, sequences: int, positions: int) -> list[Cache]:
         """Room for the keys and values of so many sequences of so many positions."""
         C, dtype = self.config.n_embd, self.wte.weight.dtype
@@ -215,8 +230,8 @@ class GPT(nn.Module):
         temperature), as `random.choices` does it; at temperature 0 it is the first of the most
         probable. The logits are those of `next_logits`, to rounding: past `block_size` tokens the
         last `block_size` are read. Keys and values are kept, so that a token costs one position;
-        past `block_size` it costs `block_size` of them, for all positions have changed. Dropout
-        plays no part, also in training.
+        past `block_size` it costs `block_size` of them, for all positions have changed. Prompts
+        of large models are read in one pass. Dropout plays no part, also in training.
 
         `generator` is a `chainrule.Generator`, by default that of `manual_seed`, or a
         `random.Random`. Each prompt takes `max_new_tokens` numbers from it, used or not: so a batch

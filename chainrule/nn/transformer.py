@@ -3,7 +3,7 @@
 Vaswani et al. 2017, arXiv:1706.03762, normalised before each part (Radford et al. 2019).
 
 `step` computes one more position of each of several sequences, from the keys and values of earlier
-ones, the cache. It is what generating text is made of, and has no dropout.
+ones, the cache; `prefill` begins one. They are what generating text is made of: without dropout.
 
 Notation: T positions, C channels, H heads of width d = C / H; G sequences, and a cache of W
 positions for each.
@@ -64,18 +64,35 @@ class CausalSelfAttention(Module):
 
     def forward(self, x: Any) -> Tensor:
         """Shapes: (..., T, C) -> (..., T, C)."""
-        *lead, T, C = x.shape
-        n = len(lead)
-        heads = reshape(self.qkv(x), (*lead, T, 3, self.n_head, C // self.n_head))
-        # (.., T, 3, H, d) -> (3, .., H, T, d)
-        q, k, v = unstack(permute_dims(heads, (n + 1, *range(n), n + 2, n, n + 3)))
+        q, k, v = self._heads(x)
         y = scaled_dot_product_attention(
             q, k, v, causal=True, dropout_p=self.dropout if self.training else 0.0,
             generator=self._generator,
         )  # fmt: skip
-        # (.., H, T, d) -> (.., T, H, d) -> (.., T, C)
+        return self._joined(y, x.shape)
+
+    def _heads(self, x: Any) -> tuple[Any, ...]:
+        """Queries, keys and values: (.., T, C) -> (.., H, T, d) each."""
+        *lead, T, C = x.shape
+        n = len(lead)
+        heads = reshape(self.qkv(x), (*lead, T, 3, self.n_head, C // self.n_head))
+        # (.., T, 3, H, d) -> (3, .., H, T, d)
+        return unstack(permute_dims(heads, (n + 1, *range(n), n + 2, n, n + 3)))
+
+    def _joined(self, y: Any, shape: tuple[int, ...]) -> Tensor:
+        """The heads mixed: (.., H, T, d) -> (.., T, H, d) -> (.., T, C), the `shape`."""
+        n = len(shape) - 2
         y = permute_dims(y, (*range(n), n + 1, n, n + 2))
-        return self.proj(reshape(y, (*lead, T, C)))
+        return self.proj(reshape(y, shape))
+
+    def prefill(self, x: Any) -> tuple[Tensor, Cache]:
+        """The first T positions of G sequences, (G, T, C) -> (G, T, C), and a cache of them."""
+        q, k, v = self._heads(x)
+        G, T, C = x.shape
+        keys = reshape(permute_dims(k, (0, 1, 3, 2)), (G, C, T))
+        values = reshape(permute_dims(v, (0, 2, 1, 3)), (G, T, C))
+        y = scaled_dot_product_attention(q, k, v, causal=True)
+        return self._joined(y, x.shape), (keys, values)
 
     def step(self, x: Any, at: Any, cache: Cache) -> tuple[Tensor, Cache]:
         """Position `at` (G) of G sequences, (G, C) -> (G, C), and the cache with it.
@@ -161,6 +178,12 @@ class Block(Module):
         """Shapes: (..., T, C) -> (..., T, C)."""
         x = x + self.drop(self.attn(self.norm_1(x)))
         return x + self.drop(self.mlp(self.norm_2(x)))
+
+    def prefill(self, x: Any) -> tuple[Tensor, Cache]:
+        """The first T positions of G sequences, (G, T, C) -> (G, T, C), and a cache of them."""
+        y, cache = self.attn.prefill(self.norm_1(x))
+        x = x + y
+        return x + self.mlp(self.norm_2(x)), cache
 
     def step(self, x: Any, at: Any, cache: Cache) -> tuple[Tensor, Cache]:
         """Position `at` (G) of G sequences, (G, C) -> (G, C), and the cache with it."""
