@@ -235,9 +235,10 @@ class GPT(nn.Module):
 
         `generator` is a `chainrule.Generator`, by default that of `manual_seed`, or a
         `random.Random`. Each prompt takes `max_new_tokens` numbers from it, used or not: so a batch
-        gives what its prompts give one call after the other. With `one_by_one` a prompt takes as
-        many as tokens are drawn for it, `stop` included, which are those that `sample` takes; then
-        prompts with a `stop` cannot be worked on side by side. At temperature 0 none are taken.
+        gives what its prompts give one call after the other, to rounding. With `one_by_one` a
+        prompt takes as many as tokens are drawn for it, `stop` included, which are those that
+        `sample` takes; then prompts with a `stop` cannot be worked on side by side. At temperature
+        0 none are taken.
 
         The first call compiles the loop, or with `compiled=False` it runs op by op: slower, to the
         same tokens. Weights that change between calls count. Raises `NonFiniteError` where logits
