@@ -312,7 +312,7 @@ def test_an_output_that_takes_nothing(run: str):
 
 
 def test_a_reader_that_has_enough(run: str):
-    process = start("sample", "--checkpoint", run, "--count", "3000")
+    process = start("sample", "--checkpoint", run, "--count", "30000")  # more than a pipe holds
     assert process.stdout is not None and process.stderr is not None
     process.stdout.readline()
     process.stdout.close()

@@ -19,7 +19,7 @@ import pytest
 
 from chainrule import optim
 from chainrule.cli import checkpoint as checkpoints
-from chainrule.cli import threads
+from chainrule.cli import compiled_engine, threads
 from chainrule.cli.files import CommandError
 from chainrule.cli.main import main
 from chainrule.cli.settings import PRESETS, Settings, planned
@@ -72,7 +72,7 @@ def trained(run: Run, until: int | None = None) -> Run:
     [("tensor", "float64", 1000), ("compiled", "float64", 1000), ("compiled", "float32", 1000),
      ("value", "float64", 30)],
 )  # fmt: skip
-def test_the_published_run(engine: str, dtype: str, steps: int):
+def test_the_published_run(engine: str, dtype: str, steps: int, monkeypatch: pytest.MonkeyPatch):
     reference = json.loads(shared("microgpt_reference.json").read_text(encoding="utf-8"))
     names = shared("names.txt")
     asked = {
@@ -82,7 +82,13 @@ def test_the_published_run(engine: str, dtype: str, steps: int):
     losses = np.array(reference["losses"][:steps])
     assert np.abs(np.array(run.losses) - losses).max() < 1e-4
     if steps == 1000:
+        before = run.rng.getstate()
         assert run.samples(20, 0.5) == reference["samples"]
+        after = run.rng.getstate()
+        run.rng.setstate(before)
+        monkeypatch.setattr(compiled_engine, "MANY", 0)  # where that engine runs: as one loop
+        assert run.samples(20, 0.5) == reference["samples"]
+        assert run.rng.getstate() == after
 
 
 def test_the_preset_is_what_the_published_run_says():
@@ -365,6 +371,7 @@ def test_sample_draws_what_is_asked(capsys: pytest.CaptureFixture[str]):
     assert len(with_prompt) == 7 and all(n.startswith("jo") for n in with_prompt)
     assert all(len(n) <= 6 for n in with_prompt)
     assert drawn("--seed", "5") == drawn("--seed", "5") != drawn("--seed", "6")
+    assert drawn("--seed", "5", "--count", "300")[:20] == drawn("--seed", "5")  # compiled
     assert len(set(drawn("--temperature", "0"))) == 1
     assert len(set(drawn("--temperature", "2"))) > 10
 
@@ -380,7 +387,11 @@ def test_the_saved_weights_load_into_the_model_by_name():
     run = trained(Run.begin(s, DOCS))
     rng = random.Random(1)
     tokens = [run.corpus.tokenizer.bos, rng.randrange(5)]
-    assert engine.next_logits(tokens) == run.engine.next_logits(tokens)
+    ours, theirs = (
+        e.generate([tokens] * 5, random.Random(2), stop=tokens[0], limit=5, temperature=1.0)
+        for e in (engine, run.engine)
+    )
+    assert ours == theirs
 
 
 # --- threads

@@ -6,11 +6,11 @@ compiled, once for all lengths of documents.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any, final
 
-from chainrule.cli.engine import Engine, State
+from chainrule.cli.engine import Engine, Prompts, State
 from chainrule.cli.settings import Settings
 from chainrule.cli.tensor_engine import TensorEngine
 from chainrule.compile.jit import jit
@@ -20,6 +20,9 @@ from chainrule.models.gpt import Draw, GPTConfig
 
 LENGTHS = 16
 """From which block size on one program serves all lengths; below, each length has its own."""
+
+MANY = 1_000
+"""From so many tokens on a loop that draws them is compiled; fewer are drawn sooner op by op."""
 
 
 @final
@@ -60,9 +63,14 @@ class CompiledEngine(Engine):
         """Forward only."""
         return float(self._loss(batch.tokens, batch.targets).item())
 
-    def next_logits(self, tokens: list[int]) -> Sequence[float]:
-        """The model's own, op by op: a sample is over before it would have been compiled."""
-        return self._eager.next_logits(tokens)
+    def generate(
+        self, prompts: Prompts, rng: Random, *, stop: int, limit: int, temperature: float
+    ) -> list[list[int]]:
+        """The model's own, compiled where that pays."""
+        return self._eager.model.generate(
+            prompts, max_new_tokens=limit, stop=stop, temperature=temperature, generator=rng,
+            one_by_one=True, compiled=len(prompts) * limit >= MANY,
+        )  # fmt: skip
 
     def state(self) -> State:
         """Names are those of the model's `state_dict`."""

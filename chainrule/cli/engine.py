@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import final
 
 from chainrule.data import IGNORE, Batch
@@ -28,6 +29,10 @@ class State:
     moments: Mapping[str, Array]
 
 
+Prompts = Sequence[list[int]]
+"""Lists of tokens, each to be continued."""
+
+
 class Engine(ABC):
     """A model and its optimizer."""
 
@@ -43,8 +48,10 @@ class Engine(ABC):
         """The same loss, without a step."""
 
     @abstractmethod
-    def next_logits(self, tokens: list[int]) -> Sequence[float]:
-        """The logits of the token after `tokens`."""
+    def generate(
+        self, prompts: Prompts, rng: Random, *, stop: int, limit: int, temperature: float
+    ) -> list[list[int]]:
+        """What is drawn after each prompt, as `models.gpt.sample` draws it, one after the other."""
 
     @abstractmethod
     def state(self) -> State:

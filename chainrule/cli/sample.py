@@ -65,6 +65,5 @@ def command(asked: Mapping[str, Any], console: Console) -> int:
         temperature=temperature,
         prompt=asked["prompt"],
     )
-    for document in documents:
-        console.print(document, highlight=False, markup=False, soft_wrap=True)
+    console.print("\n".join(documents), highlight=False, markup=False, soft_wrap=True)
     return 0

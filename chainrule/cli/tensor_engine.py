@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from random import Random
 from typing import final
 
 import numpy as np
 
 from chainrule import optim
-from chainrule.cli.engine import MOMENTS, Engine, State, decays, ignored
+from chainrule.cli.engine import MOMENTS, Engine, Prompts, State, decays, ignored
 from chainrule.cli.settings import Settings
 from chainrule.data import Batch
 from chainrule.functional import no_grad
@@ -65,9 +65,14 @@ class TensorEngine(Engine):
             loss = self._model.loss(batch.tokens, batch.targets, ignore_index=ignored(batch))
         return float(loss.item())
 
-    def next_logits(self, tokens: list[int]) -> Sequence[float]:
-        """The model's own."""
-        return self._model.next_logits(tokens)
+    def generate(
+        self, prompts: Prompts, rng: Random, *, stop: int, limit: int, temperature: float
+    ) -> list[list[int]]:
+        """The model's own, op by op."""
+        return self._model.generate(
+            prompts, max_new_tokens=limit, stop=stop, temperature=temperature, generator=rng,
+            one_by_one=True, compiled=False,
+        )  # fmt: skip
 
     def state(self) -> State:
         """Names are those of the model's `state_dict`."""

@@ -21,8 +21,8 @@ from chainrule.cli.engine import MOMENTS, Engine, State
 from chainrule.cli.files import CommandError
 from chainrule.cli.settings import DTYPES, Settings
 from chainrule.data import CharTokenizer, Corpus
-from chainrule.errors import ConfigError
-from chainrule.models.gpt import Draw, GPTConfig, parameter_shapes, python_draw, sample
+from chainrule.errors import ConfigError, NonFiniteError
+from chainrule.models.gpt import Draw, GPTConfig, parameter_shapes, python_draw
 
 EVALUATION = 256
 """Documents that are evaluated at a time."""
@@ -233,19 +233,11 @@ def draw_documents(
             "give a shorter one"
         )
 
-    def next_logits(tokens: list[int]) -> Sequence[float]:
-        logits = engine.next_logits(tokens)
-        if not all(map(math.isfinite, logits)):
-            raise CommandError("the model's numbers are not finite: its training has diverged")
-        return logits
-
-    return [
-        prompt
-        + tokenizer.decode(
-            sample(
-                next_logits, rng, start=start, stop=tokenizer.bos, limit=limit,
-                temperature=temperature,
-            )
+    try:
+        drawn = engine.generate(
+            [start] * count, rng, stop=tokenizer.bos, limit=limit, temperature=temperature
         )
-        for _ in range(count)
-    ]  # fmt: skip
+    except NonFiniteError as cause:
+        reason = "the model's numbers are not finite: its training has diverged"
+        raise CommandError(reason) from cause
+    return [prompt + tokenizer.decode(tokens) for tokens in drawn]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from random import Random
 from typing import final
 
 import numpy as np
 
-from chainrule.cli.engine import MOMENTS, Engine, State, decays, ignored
+from chainrule.cli.engine import MOMENTS, Engine, Prompts, State, decays, ignored
 from chainrule.cli.settings import Settings
 from chainrule.data import Batch
 from chainrule.functional import no_grad
-from chainrule.models.gpt import GPT, Draw, GPTConfig
+from chainrule.models.gpt import GPT, Draw, GPTConfig, sample
 from chainrule.models.scalar_gpt import ScalarGPT
 from chainrule.op import Array
 from chainrule.scalar import Value
@@ -57,9 +58,17 @@ class ValueEngine(Engine):
             loss = self._tensors.loss(batch.tokens, batch.targets, ignore_index=ignored(batch))
         return float(loss.item())
 
-    def next_logits(self, tokens: list[int]) -> Sequence[float]:
-        """The scalar model's own."""
-        return self._model.next_logits(tokens)
+    def generate(
+        self, prompts: Prompts, rng: Random, *, stop: int, limit: int, temperature: float
+    ) -> list[list[int]]:
+        """From the scalar model's own logits."""
+        return [
+            sample(
+                self._model.next_logits, rng, start=start, stop=stop, limit=limit,
+                temperature=temperature,
+            )
+            for start in prompts
+        ]  # fmt: skip
 
     def state(self) -> State:
         """Names are those of the model's `state_dict`."""

@@ -18,11 +18,15 @@ from typing import Any, cast, final
 import numpy as np
 
 from chainrule import nn
-from chainrule.errors import ConfigError, ShapeError
+from chainrule.creation import zeros
+from chainrule.errors import ConfigError, NonFiniteError, ShapeError
 from chainrule.functional import no_grad
 from chainrule.models.config import GPTConfig
+from chainrule.models.generation import NOT_FINITE, CompiledLoops, check_request, generate
+from chainrule.nn.transformer import Cache
 from chainrule.op import Array
 from chainrule.ops import common_losses, composite
+from chainrule.ops.shaping import concat
 from chainrule.random import Generator
 from chainrule.tensors import Tensor
 
@@ -117,6 +121,7 @@ class GPT(nn.Module):
         # zeros, because `draw` replaces what the layers would take from the user's random numbers
         make: dict[str, Any] = {"dtype": dtype, "init": nn.init.zeros_}
         self.config = c
+        self._loops = CompiledLoops()
         self.wte = nn.Embedding(c.vocab_size, c.n_embd, **make)
         self.wpe = nn.Embedding(c.block_size, c.n_embd, **make)
         self.lm_head = None if c.tied else nn.Linear(c.n_embd, c.vocab_size, False, **make)
@@ -160,6 +165,41 @@ class GPT(nn.Module):
         x = self.drop(x)
         for block in self.blocks:
             x = block(x)
+        return self._logits(x)
+
+    def step(self, tokens: Any, at: Any, cache: Sequence[Cache]) -> tuple[Tensor, list[Cache]]:
+        """Integers (G), each at position `at` (G) of its sequence -> logits (G, V), and the cache
+        of each layer with them; the first is `empty_cache`. Without dropout."""
+        x = self.wte(tokens) + self.wpe(at)
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        now: list[Cache] = []
+        for block, before in zip(self.blocks, cache, strict=True):
+            x, after = block.step(x, at, before)
+            now.append(after)
+        return self._logits(x), now
+
+    def prefill(self, tokens: Any, positions: int) -> list[Cache]:
+        """A cache of the first T of so many positions: integers (G, T), read in one pass."""
+        G, T = tokens.shape
+        x = self.wte(tokens) + self.wpe.weight[:T]
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        C, rest = self.config.n_embd, positions - T
+        made: list[Cache] = []
+        for block in self.blocks:
+            x, (keys, values) = block.prefill(x)
+            blank = zeros((G, C, rest), dtype=keys.dtype), zeros((G, rest, C), dtype=keys.dtype)
+            made.append((concat([keys, blank[0]], axis=2), concat([values, blank[1]], axis=1)))
+        return made
+
+    def empty_cache(self, sequences: int, positions: int) -> list[Cache]:
+        """Room for the keys and values of so many sequences of so many positions."""
+        C, dtype = self.config.n_embd, self.wte.weight.dtype
+        shapes = (sequences, C, positions), (sequences, positions, C)
+        return [(zeros(shapes[0], dtype=dtype), zeros(shapes[1], dtype=dtype)) for _ in self.blocks]
+
+    def _logits(self, x: Any) -> Tensor:
         if self.final_norm is not None:
             x = self.final_norm(x)
         return composite.linear(x, self.wte.weight) if self.lm_head is None else self.lm_head(x)
@@ -170,6 +210,46 @@ class GPT(nn.Module):
         Positions whose target is `ignore_index` do not count.
         """
         return common_losses.cross_entropy(self(tokens), _array(targets), ignore_index=ignore_index)
+
+    def generate(
+        self,
+        prompts: Any,
+        *,
+        max_new_tokens: int,
+        stop: int | None = None,
+        temperature: float = 1.0,
+        generator: Generator | Random | None = None,
+        one_by_one: bool = False,
+        compiled: bool = True,
+    ) -> Any:
+        """The tokens drawn to continue each prompt: lists of whole numbers, without the prompts.
+
+        `prompts` is a prompt, a list of tokens, or a list of prompts, which may differ in length;
+        for one prompt the result is one list. A list has at most `max_new_tokens` tokens, and ends
+        before the first `stop`. Each token is drawn with probabilities softmax(logits /
+        temperature), as `random.choices` does it; at temperature 0 it is the first of the most
+        probable. The logits are those of `next_logits`, to rounding: past `block_size` tokens the
+        last `block_size` are read. Keys and values are kept, so that a token costs one position;
+        past `block_size` it costs `block_size` of them, for all positions have changed. Prompts
+        of large models are read in one pass. Dropout plays no part, also in training.
+
+        `generator` is a `chainrule.Generator`, by default that of `manual_seed`, or a
+        `random.Random`. Each prompt takes `max_new_tokens` numbers from it, used or not: so a batch
+        gives what its prompts give one call after the other, to rounding. With `one_by_one` a
+        prompt takes as many as tokens are drawn for it, `stop` included, which are those that
+        `sample` takes; then prompts with a `stop` cannot be worked on side by side. At temperature
+        0 none are taken.
+
+        The first call compiles the loop, or with `compiled=False` it runs op by op: slower, to the
+        same tokens. Weights that change between calls count. Raises `NonFiniteError` where logits
+        are NaN or infinite.
+        """
+        request, single = check_request(
+            self.config.vocab_size, prompts, max_new_tokens, stop, temperature, one_by_one
+        )
+        loops = self._loops if compiled else None
+        drawn = generate(self, loops, request, generator)
+        return drawn[0] if single else drawn
 
     def next_logits(self, tokens: Sequence[int]) -> list[float]:
         """V logits of the token that follows `tokens`, of which the last block_size are read."""
@@ -196,7 +276,9 @@ def sample(
 
     `next_logits(tokens)` gives the logits of the token after `tokens`: `GPT.next_logits`, say. Each
     is drawn by `rng.choices` with weights softmax(logits / temperature); at temperature 0 it is the
-    most probable one.
+    most probable one. Raises `NonFiniteError` for logits that are NaN or infinite.
+
+    `GPT.generate(.., one_by_one=True)` draws the same tokens as one compiled loop.
     """
     if not 0 <= temperature < math.inf:
         raise ConfigError(f"temperature is a number that is not negative, not {temperature!r}.")
@@ -212,6 +294,8 @@ def sample(
 
 
 def _choose(logits: Sequence[float], rng: Random, temperature: float) -> int:
+    if not all(map(math.isfinite, logits)):
+        raise NonFiniteError(NOT_FINITE)
     top = max(logits)
     if temperature == 0:
         return list(logits).index(top)

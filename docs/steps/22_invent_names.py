@@ -2,14 +2,15 @@
 
 The model of step 19, a little wider, on batches of names with AdamW and a falling learning rate.
 Then letters are drawn one by one, each from the probabilities that the model gives after those
-before it. `chainrule train` is this with a progress bar, checkpoints, and the published run.
+before it: `generate` does that for many names at a time, in one compiled loop. `chainrule train` is
+this with a progress bar, checkpoints, and the published run.
 """
 
 import random
 
 from chainrule import optim
 from chainrule.data import IGNORE, Corpus, load_names
-from chainrule.models.gpt import GPT, GPTConfig, python_draw, sample
+from chainrule.models.gpt import GPT, GPTConfig, python_draw
 
 rng = random.Random(42)
 corpus = Corpus.of(load_names(), rng)
@@ -32,12 +33,9 @@ for step in range(steps):
     if step % 80 == 0 or step == steps - 1:
         print(f"step {step:3}  loss {losses[-1]:.4f}")
 
-invented = []
-for _ in range(20):
-    tokens = sample(
-        model.next_logits, rng, start=[tokenizer.bos], stop=tokenizer.bos, limit=15, temperature=0.7
-    )
-    invented.append(tokenizer.decode(tokens))
+bos = tokenizer.bos
+drawn = model.generate([[bos]] * 20, max_new_tokens=15, stop=bos, temperature=0.7, generator=rng)
+invented = [tokenizer.decode(tokens) for tokens in drawn]
 print(*invented)
 new = sum(name not in corpus.training for name in invented)
 print(f"{new} of 20 are not among the names that it learned from")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.ops.linalg.base import MatrixError
 from tests.compile.backends import backend as backend
 from tests.compile.test_jit import Square, assert_same, numbers
 
@@ -60,6 +61,36 @@ def test_values():
     for g in (root, falling):
         a = cr.tensor(3.0)
         assert_same(cr.jit(g)(a), g(a))
+
+
+def test_what_is_the_same_in_each_turn_is_computed_before(backend: str):
+    def inner(w: Any, x: Any) -> Any:
+        return cr.while_loop(lambda s: cr.sum(s) < 9, lambda s: cr.exp(s @ w.T), x)
+
+    def outer(w: Any, x: Any) -> Any:
+        step = lambda s: (s[0] + 1, inner(cr.cumsum(w, axis=0), s[1] * 0.1) @ w.T)
+        return cr.while_loop(lambda s: s[0] < 4, step, (cr.tensor(0), x))[1]
+
+    w, x = numbers(5, 5) * 0.1, numbers(5, 5)
+    f = cr.jit(outer)
+    assert_same(f(w, x), outer(w, x))
+    assert_same(f(w, x + 90), outer(w, x + 90))  # without a turn of the inner loop
+    if backend == "native":
+        before, _, rest = f.loops().partition("  while ")
+        assert before.count("_pack(") == 2 and "cumulative_sum(" in before
+        assert "_pack(" not in rest and "cumulative_sum(" not in rest
+
+
+def test_a_failure_of_what_is_the_same_in_each_turn():
+    def f(a: Any, x: Any) -> Any:
+        step = lambda s: (s[0] + 1, s[1] + cr.linalg.cholesky(a))
+        return cr.while_loop(lambda s: s[0] < 3, step, (cr.tensor(0), x))[1]
+
+    g, a, x = cr.jit(f), 4 * cr.eye(3), cr.zeros((3, 3))
+    assert_same(g(a, x), 6 * cr.eye(3))
+    for call in (f, g):
+        with pytest.raises(MatrixError, match="not positive definite"):
+            call(-a, x)
 
 
 def test_it_is_one_native_loop(backend: str):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from chainrule.compile.rewriting.algebra import ALGEBRA
 from chainrule.compile.rewriting.complexes import paired, together
 from chainrule.compile.rewriting.einsums import EINSUMS
+from chainrule.compile.rewriting.index_assignment import INDEX_ASSIGNMENT
 from chainrule.compile.rewriting.matrices import MATRICES
 from chainrule.compile.rewriting.narrow import widened
 from chainrule.compile.rewriting.reshaping import RESHAPING, TOGETHER
@@ -19,7 +20,9 @@ from chainrule.compile.rewriting.windowing import WINDOWING
 from chainrule.compile.terms.terms import Program, Terms, in_order
 from chainrule.compile.terms.turns import turns_of
 
-RULES = joined(SIMPLER, ALGEBRA, EINSUMS, WINDOWING, MATRICES, RESHAPING, TOGETHER)
+RULES = joined(
+    SIMPLER, INDEX_ASSIGNMENT, ALGEBRA, EINSUMS, WINDOWING, MATRICES, RESHAPING, TOGETHER
+)
 """All rules, by class of op, in the order in which they are tried."""
 
 

@@ -47,7 +47,7 @@ def scatter(s: Scheduler, t: Term) -> list[Stmt]:
         value = e.fn(how.fold, e.load(buffer, place), value, dtype=t.dtype)
     store = Store(buffer, place, value, add=how.fold == "add")
     # one after the other where places may be equal, unless the backend adds in order
-    ordered: Mode = "lanes" if how.fold == "add" else "serial"
+    ordered: Mode = "lanes" if how.fold == "add" or how.in_rows else "serial"
     return [*fill, *s.nest(axes, [store], ordered)]
 
 

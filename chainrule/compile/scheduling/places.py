@@ -116,7 +116,8 @@ def read(e: Elements, t: Term, at: Index) -> Expr:
 @dataclass(frozen=True, slots=True)
 class Scatter:
     """First each element of the result is `fill`; then, for each index of an array of `shape`, in
-    order, the element at `place` becomes the `fold` of itself and `value`, or just that.
+    order, the element at `place` becomes the `fold` of itself and `value`, or just that. `in_rows`:
+    along the last axis places are apart, one after the other.
     """
 
     shape: tuple[Extent, ...]
@@ -124,6 +125,7 @@ class Scatter:
     place: Callable[[Index], Index]
     value: Callable[[Index], Expr]
     fold: Literal["add", "maximum", "minimum"] | None
+    in_rows: bool = False
 
 
 def _added(
@@ -183,6 +185,7 @@ def _keep(e: Elements, t: Term) -> Scatter:
         lambda at: (wrapped(e.exprs, e.element(places, at[:n]), t.shape[0]), *at[n:]),
         lambda at: e.element(row, at),
         None,
+        in_rows=len(row.shape) > n,
     )
 
 

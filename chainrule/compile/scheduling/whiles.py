@@ -6,6 +6,7 @@ them in place.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,36 @@ def build(s: Scheduler, t: Term) -> list[Stmt]:
     for b in loops.buffers:
         if b not in inside:
             inside[b] = s.memory(b.dtype, b.shape, b.label, b.role, b.value)
-    return [While(carries[0], _renamed(loops, inside, number))]
+    once, each = _hoist(_renamed(loops, inside, number), carries)
+    s.kernels += once
+    return [While(carries[0], each)]
+
+
+def _hoist(
+    kernels: Sequence[Kernel], carries: Sequence[Buffer]
+) -> tuple[list[Kernel], tuple[Kernel, ...]]:
+    """The kernels of a turn that compute the same in each, which run before the loop; the rest.
+
+    Such a kernel reads only what no turn writes, and alone writes its memory. One that says whether
+    it failed is asked in each turn.
+    """
+    hosts = [s for k in single(kernels) for s in k.body if isinstance(s, Host)]
+    asked = {*carries, *[s.when for s in hosts if s.when is not None]}
+    writers = Counter([b for k in kernels for b in k.buffers()[1]])
+    same = {b for k in kernels for b in k.buffers()[0] if not writers[b]}.difference(carries)
+    once: list[Kernel] = []
+    each: list[Kernel] = []
+    for k in kernels:
+        reads, writes = k.buffers()
+        plain = not any(isinstance(x, Host | While) for x in k.body)
+        alone = all(writers[b] == 1 and b.role == "scratch" for b in writes)
+        known = same.issuperset({*reads} - {*writes}) and asked.isdisjoint(writes)
+        if plain and alone and known:
+            once.append(k)
+            same.update(writes)
+        else:
+            each.append(k)
+    return once, tuple(each)
 
 
 def _renamed(loops: Loops, inside: dict[Buffer, Buffer], number: int) -> tuple[Kernel, ...]:
