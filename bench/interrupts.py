@@ -21,7 +21,7 @@ import numpy as np
 
 import chainrule as cr
 from bench.pairs import Row, pair, row, show
-from chainrule.compile.llvm import whiles
+from chainrule.compile.llvm import while_loops
 
 TIMES = 20
 SEED = 5
@@ -86,10 +86,10 @@ def run() -> list[Row]:
     ]
     os.environ["CHAINRULE_CACHE_DIR"] = ""
     often = loop(1e6)
-    step, whiles.STEP = whiles.STEP, 1e9
-    most, whiles.MOST = whiles.MOST, 1000 * whiles.MOST
+    step, while_loops.STEP = while_loops.STEP, 1e9
+    most, while_loops.MOST = while_loops.MOST, 1000 * while_loops.MOST
     seldom = loop(1e6)
-    whiles.STEP, whiles.MOST = step, most
+    while_loops.STEP, while_loops.MOST = step, most
     ours, peer = pair(often, seldom)
     return [
         *rows,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         keep_products as keep_products,
     )
     from chainrule.compile.jit import jit as jit
-    from chainrule.compile.running.threads import (
+    from chainrule.compile.runtime.threads import (
         get_num_threads as get_num_threads,
         set_num_threads as set_num_threads,
     )

@@ -592,7 +592,7 @@ def _swapped(a: Array) -> Any:
 
 
 BYPASSES: list[tuple[str, str, str, Callable[[Array], Any], str | None]] = [
-    ("chainrule.compile.calling.arguments", "admit", "compiled", _swapped, None),
+    ("chainrule.compile.runtime.call.arguments", "admit", "compiled", _swapped, None),
     ("chainrule.graph", "operand", "compiled, captured", _swapped, None),
     ("chainrule.graph", "operand", "op", np.ma.array, "MaskedArray"),
     ("chainrule.tensors", "admit_values", "grad", np.matrix, "numpy.matrix"),

@@ -427,7 +427,7 @@ ALLOWED = {
     ("verify/reporting/report.py", "rich"),  # `__rich__`, which rich itself calls
     ("verify/script/single.py", "ModuleNotFoundError"),  # a user's import
     ("verify/script/target.py", "ModuleNotFoundError"),
-    ("compile/running/cache_key.py", "ImportError"),  # a module that Windows lacks
+    ("compile/runtime/cache_key.py", "ImportError"),  # a module that Windows lacks
     ("cli/threads.py", "ImportError"),  # a module of NumPy's own that may be elsewhere
 }
 

@@ -19,8 +19,8 @@ import numpy as np
 import chainrule as cr
 from bench.compiled import gpt
 from bench.pairs import Row, row, seconds, show
-from chainrule.compile.llvm import pool
-from chainrule.compile.running import threads
+from chainrule.compile.cpu import thread_pool
+from chainrule.compile.runtime import threads
 
 WIDTH = 256
 SIZES = (10**5, 10**6, 10**7)
@@ -71,7 +71,7 @@ def waking() -> list[Row]:
     task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     nothing = ctypes.cast(ctypes.CDLL(None).getpid, task)
     call = ctypes.CFUNCTYPE(None, task, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    parallel = call(llvm.address_of_symbol(pool.NAME))
+    parallel = call(llvm.address_of_symbol(thread_pool.NAME))
     job = lambda: parallel(nothing, None, 2, 1)
     alone = lambda: parallel(nothing, None, 1, 1)
 

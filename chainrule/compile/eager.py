@@ -11,12 +11,12 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.calling.axes import record_sized
-from chainrule.compile.calling.joined import Sized
-from chainrule.compile.running.backend import uncollected
-from chainrule.compile.running.prepared import Prepared
-from chainrule.compile.terms.sizes import about
-from chainrule.compile.tracing.assemble import Call
+from chainrule.compile.graph.sizes import about
+from chainrule.compile.runtime.backend import uncollected
+from chainrule.compile.runtime.call.dynamic_axes import record_sized
+from chainrule.compile.runtime.call.sized_program import Sized
+from chainrule.compile.runtime.prepared import Prepared
+from chainrule.compile.trace.assemble import Call
 from chainrule.dtypes import Dtype
 from chainrule.op import Array
 

@@ -19,17 +19,17 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, final
 
 from chainrule import watch
-from chainrule.compile.calling.arguments import Arguments, Given, runs_as_it_is
-from chainrule.compile.calling.axes import record_sized
-from chainrule.compile.calling.declared import sizes_now
-from chainrule.compile.calling.inputs import Inputs, inputs, native_of, nothing
-from chainrule.compile.calling.joined import Sized
-from chainrule.compile.calling.many import looped
-from chainrule.compile.calling.retracing import Retraces
-from chainrule.compile.calling.steady import Steady, steady
-from chainrule.compile.running.backend import uncollected
-from chainrule.compile.running.program import Native
-from chainrule.compile.tracing.state import MISFIT, Variant
+from chainrule.compile.runtime.backend import uncollected
+from chainrule.compile.runtime.call.arguments import Arguments, Given, runs_as_it_is
+from chainrule.compile.runtime.call.declared_axes import sizes_now
+from chainrule.compile.runtime.call.dynamic_axes import record_sized
+from chainrule.compile.runtime.call.inputs import Inputs, inputs, native_of, nothing
+from chainrule.compile.runtime.call.many_calls import looped
+from chainrule.compile.runtime.call.retracing import Retraces
+from chainrule.compile.runtime.call.sized_program import Sized
+from chainrule.compile.runtime.call.steady_call import Steady, steady
+from chainrule.compile.runtime.native_program import Native
+from chainrule.compile.trace.variant import MISFIT, Variant
 from chainrule.errors import ConfigError, TraceError
 from chainrule.graph import around, tracer
 from chainrule.page.readable import Words
@@ -38,8 +38,8 @@ _VARIANTS = 16
 """How many traces for arguments of one kind are remembered: the latest ones."""
 
 if TYPE_CHECKING:
-    from chainrule.compile.showing.explain import Explanation
-    from chainrule.compile.showing.source import Language
+    from chainrule.compile.inspect.explain import Explanation
+    from chainrule.compile.inspect.source import Language
 
 
 def jit(
@@ -243,7 +243,7 @@ class Jitted:
         """The code of one kernel, by its name in `loops()`: "assembly" of this machine, "llvm" for
         LLVM's language after its optimizations, or "loops". Raises `ConfigError` for other names;
         of the arguments see `explain`."""
-        from chainrule.compile.showing.source import source_of
+        from chainrule.compile.inspect.source import source_of
 
         return Words(source_of(native_of(self._variant(args, kwargs)[0]), kernel, language))
 
@@ -256,7 +256,7 @@ class Jitted:
         last. The program runs `repeats` times on copies: nothing that you hold is changed. Raises
         `ConfigError` if the function was never called, and no arguments are given.
         """
-        from chainrule.compile.showing.explain import explained
+        from chainrule.compile.inspect.explain import explained
 
         variant, given = self._variant(args, kwargs)
         return explained(self._name, native_of(variant), given, variant.seconds, repeats)

@@ -17,5 +17,5 @@ def compiled_classes() -> list[Any]:
 
 def loop_code() -> CodeType | None:
     """The code of the function that makes many calls one; None where it is not loaded."""
-    many = sys.modules.get("chainrule.compile.calling.many")
+    many = sys.modules.get("chainrule.compile.runtime.call.many_calls")
     return None if many is None else many.looped.__code__

@@ -25,10 +25,10 @@ from attacks import odd_files
 from attacks.mutations import changed, flipped, replaced, resized, tensors, text_of
 from chainrule.cli import checkpoint as checkpoints
 from chainrule.cli.main import main
-from chainrule.compile.llvm.machine import host
-from chainrule.compile.running import cache, cache_entry
-from chainrule.compile.running.program import Native
-from chainrule.compile.terms.terms import Program, Terms
+from chainrule.compile.graph.terms import Program, Terms
+from chainrule.compile.llvm.host_target import host
+from chainrule.compile.runtime import cache, cache_entry
+from chainrule.compile.runtime.native_program import Native
 from chainrule.ops import elementwise as ew
 from chainrule.ops.linalg.solving import Cholesky
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.compile.terms.terms import Program, Values
-from chainrule.compile.tracing import assemble, derivative
+from chainrule.compile.graph.terms import Program, Values
+from chainrule.compile.trace import assemble, derivative
 
 
 def op_by_op(program: Program) -> Callable[[Sequence[Any]], list[Any]]:

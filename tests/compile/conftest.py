@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from chainrule.compile.running import making
+from chainrule.compile.runtime import build
 
-making.CHECKING = True
+build.CHECKING = True

@@ -9,7 +9,7 @@ import numpy as np
 from llvmlite import binding, ir
 
 from chainrule.compile import mathlib
-from chainrule.compile.llvm.machine import TargetModule, host
+from chainrule.compile.llvm.host_target import TargetModule, host
 
 
 def machine():

@@ -9,8 +9,8 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
-from chainrule.compile.mathlib import spherical
-from chainrule.compile.mathlib.polygamma import ORDERS
+from chainrule.compile.mathlib.special import spherical
+from chainrule.compile.mathlib.special.polygamma import ORDERS
 
 
 @dataclass(frozen=True)

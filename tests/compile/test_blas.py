@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.compile.running import blas
+from chainrule.compile.runtime import libraries
 
-FOUND: dict[str, Callable[[], Any]] = {"wheel": blas._of_wheel, "scipy": blas._of_scipy}
+FOUND: dict[str, Callable[[], Any]] = {"wheel": libraries._of_wheel, "scipy": libraries._of_scipy}
 
 
 def multiplied(address: int, a: Any, b: Any) -> Any:
@@ -43,14 +43,14 @@ def test_scipy_that_is_no_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     import scipy
 
     monkeypatch.setattr(scipy, "__file__", str(tmp_path / "__init__.py"))
-    assert blas._of_wheel() is None
+    assert libraries._of_wheel() is None
 
 
 def test_a_wheel_is_not_imported():
-    if blas._of_wheel() is None:
+    if libraries._of_wheel() is None:
         pytest.skip("SciPy is not from a wheel here")
     code = (
-        "import sys; from chainrule.compile.running import blas; blas.link();"
+        "import sys; from chainrule.compile.runtime import blas; libraries.link();"
         "print('scipy.linalg' in sys.modules);"
         "import scipy.linalg; print(scipy.linalg.cython_blas.__name__)"
     )
@@ -59,4 +59,6 @@ def test_a_wheel_is_not_imported():
 
 
 def test_who_calls_it():
-    assert blas.is_called(b"..chainrule_dgemm..") and not blas.is_called(b"..chainrule_host..")
+    assert libraries.is_called(b"..chainrule_dgemm..") and not libraries.is_called(
+        b"..chainrule_host.."
+    )

@@ -9,8 +9,8 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
-from chainrule.compile.rewriting.bounds import checked
-from chainrule.compile.terms.terms import Program, Terms, Values
+from chainrule.compile.graph.rules.index_checks import checked
+from chainrule.compile.graph.terms import Program, Terms, Values
 from chainrule.errors import IndexingError
 from chainrule.ops.selection import Take, TakeAlong
 

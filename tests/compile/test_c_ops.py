@@ -11,8 +11,8 @@ import pytest
 import chainrule as cr
 from chainrule.compile.c.expressions import Printer
 from chainrule.compile.c.names import Namer, called
+from chainrule.compile.graph.sizes import Size
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Var
-from chainrule.compile.terms.sizes import Size
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Elementwise
 from tests.compile.ccompiler import left, needs_compiler

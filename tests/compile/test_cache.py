@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.compile.running import cache, program
-from chainrule.compile.running.cache import Folder, NamelessError
-from chainrule.compile.running.program import Native
-from chainrule.compile.terms.sizes import Size
-from chainrule.compile.terms.terms import Program, Terms
+from chainrule.compile.graph.sizes import Size
+from chainrule.compile.graph.terms import Program, Terms
+from chainrule.compile.runtime import cache, native_program
+from chainrule.compile.runtime.cache import Folder, NamelessError
+from chainrule.compile.runtime.native_program import Native
 from chainrule.op import Op, Spec
 from chainrule.ops import elementwise as ew
 from chainrule.ops.linalg.solving import Cholesky
@@ -38,13 +38,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is compiled from now on."""
     texts: list[str] = []
-    real = program.compiled
+    real = native_program.compiled
 
     def compiled(text: str) -> bytes:
         texts.append(text)
         return real(text)
 
-    monkeypatch.setattr(program, "compiled", compiled)
+    monkeypatch.setattr(native_program, "compiled", compiled)
     return texts
 
 
@@ -109,7 +109,7 @@ import json
 import numpy as np
 import chainrule as cr
 from chainrule import nn, optim
-from chainrule.compile.running import making, program
+from chainrule.compile.runtime import making, program
 
 done = {"scheduled": 0, "compiled": 0, "losses": []}
 def counted(name, f):
@@ -117,7 +117,7 @@ def counted(name, f):
         done[name] += 1
         return f(*args)
     return g
-program.compiled = counted("compiled", program.compiled)
+native_program.compiled = counted("compiled", native_program.compiled)
 making.Scheduler = counted("scheduled", making.Scheduler)
 
 draw = np.random.default_rng(0)
@@ -276,7 +276,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 WRITER = """
 import sys
 from pathlib import Path
-from chainrule.compile.running.cache import Folder
+from chainrule.compile.runtime.cache import Folder
 
 folder, mine = Folder(Path(sys.argv[1]), limit=1_000_000), sys.argv[2].encode()
 for n in range(60):
@@ -356,9 +356,9 @@ def test_code_is_named_by_the_source_of_the_compiler(monkeypatch: pytest.MonkeyP
     vars(cache)["_sources"].__wrapped__()
     names = {p.parent.name + "/" + p.name for p in read}
     assert {
-        "running/cache.py",
+        "runtime/cache.py",
         "llvm/kernel.py",
-        "scheduling/lower.py",
+        "lower/op_rules.py",
         "ops/elementwise.py",
     } <= names
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.compile.llvm.machine import host
-from chainrule.compile.running import cache, cache_entry, cache_folder, cache_key, program
-from chainrule.compile.running.cache_folder import Folder
-from chainrule.compile.running.program import Native
-from chainrule.compile.terms.sizes import Size
-from chainrule.compile.terms.terms import Program, Terms
+from chainrule.compile.graph.sizes import Size
+from chainrule.compile.graph.terms import Program, Terms
+from chainrule.compile.llvm.host_target import host
+from chainrule.compile.runtime import cache, cache_entry, cache_folder, cache_key, native_program
+from chainrule.compile.runtime.cache_folder import Folder
+from chainrule.compile.runtime.native_program import Native
 from chainrule.errors import CacheWarning
 from chainrule.ops import elementwise as ew
 from chainrule.ops.linalg.solving import Cholesky
@@ -43,8 +43,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is compiled from now on."""
     texts: list[str] = []
-    real = program.compiled
-    monkeypatch.setattr(program, "compiled", lambda text: (texts.append(text), real(text))[1])
+    real = native_program.compiled
+    monkeypatch.setattr(
+        native_program, "compiled", lambda text: (texts.append(text), real(text))[1]
+    )
     return texts
 
 
@@ -175,7 +177,7 @@ def test_a_damaged_key_is_made_anew(damage: bytes, folder: Path, monkeypatch: py
 
 MAKER = """
 import sys
-from chainrule.compile.running import cache_key
+from chainrule.compile.runtime import cache_key
 
 made = cache_key._make
 

@@ -11,8 +11,8 @@ import pytest
 from ops.against_torch import generic
 
 import chainrule as cr
-from chainrule.compile.rewriting.complex_rows import ROWS
-from chainrule.compile.running import program
+from chainrule.compile.graph.rules.complex_rows import ROWS
+from chainrule.compile.runtime import native_program
 from chainrule.ops.complex import angle, complex_, complex_sign, polar
 from chainrule.ops.families import rows
 from tests.compile.ccompiler import left, needs_compiler
@@ -337,7 +337,7 @@ def test_a_program_is_found_on_disk(folder: Path, monkeypatch: pytest.MonkeyPatc
     def refuse(text: str) -> bytes:
         raise AssertionError("it was compiled again")
 
-    monkeypatch.setattr(program, "compiled", refuse)
+    monkeypatch.setattr(native_program, "compiled", refuse)
     got = cr.jit(f)(z)
     assert got.numpy().tobytes() == want.numpy().tobytes()
     assert got.dtype == np.complex128

@@ -12,13 +12,13 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn, optim
+from chainrule.compile.inspect.explain import Explanation
+from chainrule.compile.inspect.machine_limits import SIZES, Limits, limits
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
 from chainrule.compile.loops.statements import For, Into, Kernel, Let, Store
 from chainrule.compile.loops.work import work
 from chainrule.compile.mathlib import coefficients
 from chainrule.compile.mathlib.counting import operations
-from chainrule.compile.showing.explain import Explanation
-from chainrule.compile.showing.limits import SIZES, Limits, limits
 from chainrule.errors import ConfigError
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
 

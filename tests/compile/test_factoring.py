@@ -333,7 +333,7 @@ SCRIPT = """
 import json, sys
 import numpy as np
 import chainrule as cr
-from chainrule.compile.running import program
+from chainrule.compile.runtime import program
 
 compiled = []
 real = program.compiled

@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.compile.terms.fitting import count_needed, fitted, number_fitted, samples_near
-from chainrule.compile.terms.patterns import Ratio
-from chainrule.compile.terms.sizes import bound
+from chainrule.compile.graph.array_patterns import Ratio
+from chainrule.compile.graph.size_polynomials import (
+    count_needed,
+    fitted,
+    number_fitted,
+    samples_near,
+)
+from chainrule.compile.graph.sizes import bound
 
 SIZES = ((7, 5), (9, 3), (11, 13), (6, 8), (5, 10), (8, 21), (4, 9))
 SAMPLES = [{"n": n, "m": m} for n, m in SIZES]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.guards import instructions, stack
+from chainrule.compile.trace.guards import instructions, stack
 from tests.compile.changes import PROGRAMS
 
 X = [1.0, -2.0, 3.0]
@@ -73,7 +73,9 @@ def test_a_trace_that_gets_no_more_events_is_refused():
 
 def test_an_interpreter_that_reports_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stack.Frame, "step", lambda self, at: None)
-    monkeypatch.setattr("chainrule.compile.guards.observer.Observer.begin", lambda self, f: None)
+    monkeypatch.setattr(
+        "chainrule.compile.trace.guards.observer.Observer.begin", lambda self, f: None
+    )
     with pytest.raises(cr.TraceError, match="stopped reporting its instructions"):
         cr.jit(lambda x: x * 2)(cr.tensor(X))
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.compile.graph.rules.elementwise_decompositions import ROWS
+from chainrule.compile.graph.rules.formulas import formula
+from chainrule.compile.graph.rules.rewriter import Rewriter
+from chainrule.compile.graph.terms import Terms
 from chainrule.compile.llvm.functions import known
-from chainrule.compile.rewriting.formulas import formula
-from chainrule.compile.rewriting.rewriter import Rewriter
-from chainrule.compile.rewriting.simpler_rows import ROWS
-from chainrule.compile.terms.terms import Terms
 from chainrule.ops import elementwise as ew
 from chainrule.ops import special as special  # its rows belong to the table too
 from chainrule.ops.families import elementwise, rows

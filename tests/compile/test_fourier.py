@@ -12,8 +12,8 @@ from ops.test_fft import PAIRS
 
 import chainrule as cr
 from chainrule import fft
-from chainrule.compile.rewriting.butterflies import MOST, radices
-from chainrule.compile.rewriting.fourier import roots
+from chainrule.compile.graph.rules.butterflies import MOST, radices
+from chainrule.compile.graph.rules.fourier import roots
 from chainrule.errors import TraceError
 from tests.compile.ccompiler import left, needs_compiler
 from tests.compile.test_complex import assert_close

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.calling.steady import Steady
+from chainrule.compile.runtime.call.steady_call import Steady
 
 RNG = np.random.default_rng(0)
 

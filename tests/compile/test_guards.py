@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.calling.retracing import RetraceWarning
-from chainrule.compile.guards import instructions
+from chainrule.compile.runtime.call.retracing import RetraceWarning
+from chainrule.compile.trace.guards import instructions
 from tests.compile.changes import PROGRAMS, REFUSED
 
 CALLS = 5
@@ -35,7 +35,7 @@ def results(name: str, wrap: Any) -> list[Any]:
     return found
 
 
-@pytest.mark.filterwarnings("ignore::chainrule.compile.calling.retracing.RetraceWarning")
+@pytest.mark.filterwarnings("ignore::chainrule.compile.runtime.call.retracing.RetraceWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_change_between_calls_is_seen(name: str):
     eager, compiled = results(name, lambda f: f), results(name, cr.jit)

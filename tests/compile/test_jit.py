@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.calling.retracing import RetraceWarning
+from chainrule.compile.runtime.call.retracing import RetraceWarning
 from chainrule.tree import flatten
 from tests.compile.backends import backend as backend
 

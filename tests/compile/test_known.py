@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.compile.llvm.machine import host
-from chainrule.compile.llvm.module import emit
+from chainrule.compile.cpu.program_module import emit
+from chainrule.compile.llvm.host_target import host
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
 from chainrule.compile.loops.statements import For, Gemm, Into, Kernel, Let, Loops, Matrix, Store
-from chainrule.compile.running import native
+from chainrule.compile.runtime import machine_code
 
 F32 = np.dtype(np.float32)
 X, Y = Buffer("x", F32, (16, 16), "state"), Buffer("y", F32, (16, 16), "result")
@@ -90,7 +90,7 @@ def test_every_turn_reads_what_is_there(name: str):
 def run_native(body: Sequence[Any], arrays: Sequence[Any]) -> None:
     """As machine code, on the arrays of X and Y."""
     program = Loops([X, Y], [Kernel("k", tuple(body))])
-    code = native.loaded(native.compiled(str(emit(program, [X, Y], [], host()).ir)))
+    code = machine_code.loaded(machine_code.compiled(str(emit(program, [X, Y], [], host()).ir)))
     table = (ctypes.c_void_p * 2)(*map(id, arrays))
     nothing = (ctypes.c_int64 * 1)()
     code.call(table, nothing, nothing, 0, nothing)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.running.lending import ALIGN, LARGE, Lender
+from chainrule.compile.runtime.result_memory import ALIGN, LARGE, Lender
 
 SIZE = LARGE // 4
 BYTES = 4 * SIZE

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chainrule.compile.graph.sizes import Size
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var, within
 from chainrule.compile.loops.statements import (
     Ahead,
@@ -28,7 +29,6 @@ from chainrule.compile.loops.statements import (
     exprs_of,
     statements,
 )
-from chainrule.compile.terms.sizes import Size
 from chainrule.ops.linalg.solving import Cholesky
 
 F32, F64, I64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)

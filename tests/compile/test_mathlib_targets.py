@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from llvmlite import binding
 
-from chainrule.compile.llvm import machine
+from chainrule.compile.llvm import host_target
 from chainrule.compile.mathlib.table import TABLE
 from tests.compile.lanes import loop
 from tests.compile.mathsamples import DTYPES, arity
@@ -34,7 +34,7 @@ def arm():
 def test_arm_code_fuses_and_calls_nothing(name, dtype):
     """What the instructions say is one multiply-add is one there, not a call of `fma`."""
     width = 16 // np.dtype(dtype).itemsize
-    target = replace(machine.host(), triple=ARM, fma=True, scalef=False)
+    target = replace(host_target.host(), triple=ARM, fma=True, scalef=False)
     module = str(loop(name, dtype, arity(name), width, target))
     code = binding.parse_assembly(module)
     code.triple = ARM
@@ -45,7 +45,7 @@ def test_arm_code_fuses_and_calls_nothing(name, dtype):
 
 
 def test_which_processors_fuse():
-    assert machine.has_fma("x86_64-unknown-linux-gnu", {"fma": True})
-    assert not machine.has_fma("x86_64-unknown-linux-gnu", {"fma": False, "avx2": True})
+    assert host_target.has_fma("x86_64-unknown-linux-gnu", {"fma": True})
+    assert not host_target.has_fma("x86_64-unknown-linux-gnu", {"fma": False, "avx2": True})
     for triple in (ARM, "arm64-apple-darwin23.0.0"):
-        assert machine.has_fma(triple, {"neon": True})
+        assert host_target.has_fma(triple, {"neon": True})

@@ -18,8 +18,8 @@ from ops.test_generated import SAMPLES
 
 import chainrule as cr
 from chainrule.compile.loops.statements import Host
-from chainrule.compile.running.backend import build
-from chainrule.compile.tracing import assemble
+from chainrule.compile.runtime.backend import build
+from chainrule.compile.trace import assemble
 from chainrule.ops.families import Elementwise, rows
 from tests.explain.pains import PAINS
 from tests.explain.test_pains import answer

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.running import threads
-from chainrule.compile.scheduling import ordering, panels, products, strips, tall
+from chainrule.compile.lower import matmul, ordering
+from chainrule.compile.lower.packing import pack_a, panels, tall_skinny
+from chainrule.compile.runtime import threads
 
 
 @pytest.fixture(autouse=True)
 def in_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr(products, "WIDE", 1)
+    monkeypatch.setattr(matmul, "WIDE", 1)
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(tmp_path))
 
 
@@ -67,8 +68,8 @@ def test_a_product(sizes: tuple[int, int, int], turned: str, monkeypatch: pytest
     assert ("# sums" in text) == (sizes[2] > panels.DEEP)
 
 
-@pytest.mark.parametrize("k", [strips.DEEP, strips.DEEP + 1, 1300])
-@pytest.mark.parametrize("m", [64, 96, 83, strips.MANY + 3])
+@pytest.mark.parametrize("k", [pack_a.DEEP, pack_a.DEEP + 1, 1300])
+@pytest.mark.parametrize("m", [64, 96, 83, pack_a.MANY + 3])
 def test_rows_are_copied_where_their_terms_lie_across(m: int, k: int, monkeypatch: Any):
     monkeypatch.setattr(panels, "NEAR", 0)
     for turned in ("", "a"):
@@ -76,8 +77,8 @@ def test_rows_are_copied_where_their_terms_lie_across(m: int, k: int, monkeypatc
         f = cr.jit(lambda a, b, turned=turned: product(turned)(cr.relu(a), b * 2))
         want = exact(np.maximum(a, 0), b * 2, turned)
         close(f(cr.asarray(a), cr.asarray(b)).numpy(), want, 2 * k)
-        whole = m % 16 == 0 or m > strips.MANY
-        assert ("# strips" in str(f.loops())) == ("a" in turned and k > strips.DEEP and whole)
+        whole = m % 16 == 0 or m > pack_a.MANY
+        assert ("# strips" in str(f.loops())) == ("a" in turned and k > pack_a.DEEP and whole)
 
 
 @pytest.mark.parametrize("turned", ["", "a", "b"])
@@ -156,14 +157,14 @@ def test_threads_change_no_bit(n: int, k: int):
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("m", [512, 1037])
 def test_a_left_matrix_that_no_cache_holds(m: int, turned: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tall, "FAR", 1 << 16)
+    monkeypatch.setattr(tall_skinny, "FAR", 1 << 16)
     monkeypatch.setattr(panels, "NEAR", 0)
     a, b = operands(m, 200, 150, turned)
     f = cr.jit(product(turned))
     close(f(cr.asarray(a), cr.asarray(b)).numpy(), exact(a, b, turned), 150)
     text = str(f.loops())
     assert "# panels" in text
-    assert f" < {tall.ROWS}, " in text and ", ahead x0[" in text
+    assert f" < {tall_skinny.ROWS}, " in text and ", ahead x0[" in text
 
 
 def test_a_large_result_is_not_kept(monkeypatch: pytest.MonkeyPatch):

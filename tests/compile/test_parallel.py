@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 import chainrule as cr
 from chainrule import optim
-from chainrule.compile.llvm import parallel, pool
-from chainrule.compile.llvm.apart import independent
+from chainrule.compile.cpu import core_split, thread_pool
+from chainrule.compile.llvm.dependence import independent
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
 from chainrule.compile.loops.statements import For, Gemm, Into, Kernel, Let, Loops, Matrix, Store
-from chainrule.compile.running import threads
+from chainrule.compile.runtime import threads
 from chainrule.errors import ConfigError
 from chainrule.models.gpt import GPT, GPTConfig, generator_draw
 
@@ -137,8 +137,8 @@ def at(i: int, j: int, start: int = 0) -> Affine:
 
 
 def is_split(*body) -> bool:
-    program = parallel.split(Loops([X, Y], [Kernel("k", tuple(body))]))
-    return any(map(parallel.is_parallel, program.kernels))
+    program = core_split.split(Loops([X, Y], [Kernel("k", tuple(body))]))
+    return any(map(core_split.is_parallel, program.kernels))
 
 
 def filling(*stores: Store) -> For:
@@ -218,7 +218,7 @@ Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 def run(task, n: int, least: int = 1) -> None:
     """Let the pool run a Python function."""
     threads.the_pool().run()
-    address = llvm.address_of_symbol(pool.NAME)
+    address = llvm.address_of_symbol(thread_pool.NAME)
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     call = ctypes.CFUNCTYPE(None, Task, pointer, number, number, pointer)(address)
     call(Task(lambda args, begin, end, me: task(args, begin, end)), None, n, least, None)
@@ -314,7 +314,7 @@ PROGRAM = """
 import os, sys, threading
 import numpy as np
 import chainrule as cr
-from chainrule.compile.running import threads
+from chainrule.compile.runtime import threads
 x = cr.asarray(np.linspace(-2, 2, 500_000, dtype=np.float32))
 g = cr.jit(lambda x: cr.exp(x) * 2)
 y = g(x).numpy().tobytes()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.llvm import rows
+from chainrule.compile.llvm import short_rows
 
 LENGTHS = [1, 7, 17, 40, 64, 65]
 OVER_A_ROW: dict[str, Callable[[Any], Any]] = {
@@ -82,15 +82,15 @@ def test_special_values(n: int, odd: float):
 
 
 def test_short_rows_are_in_registers(monkeypatch: pytest.MonkeyPatch):
-    seen: list[rows.Row] = []
-    emit = rows.Row.emit
+    seen: list[short_rows.Row] = []
+    emit = short_rows.Row.emit
 
-    def watched(row: rows.Row, otherwise: Callable[[], None]) -> None:
+    def watched(row: short_rows.Row, otherwise: Callable[[], None]) -> None:
         seen.append(row)
         emit(row, otherwise)
 
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", "")
-    monkeypatch.setattr(rows.Row, "emit", watched)
+    monkeypatch.setattr(short_rows.Row, "emit", watched)
     cr.jit(cr.softmax)(cr.tensor(numbers(27, np.float32)))
     assert seen
     seen.clear()

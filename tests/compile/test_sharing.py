@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.scheduling import sharing
+from chainrule.compile.lower import shared_rows
 
 ROWS, WIDTH = 37, 45
 
@@ -72,7 +72,7 @@ def test_memory_is_shared_where_each_element_is_read_before_it_is_overwritten(f,
 def test_the_order_of_reading_and_writing_is_what_decides(monkeypatch: pytest.MonkeyPatch):
     """Shared in spite of it, memory is read from the wrong end when half of it is overwritten."""
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", "")
-    monkeypatch.setattr(sharing.Uses, "can_share", lambda *_: True)
+    monkeypatch.setattr(shared_rows.Uses, "can_share", lambda *_: True)
     x = cr.asarray(np.random.default_rng(3).standard_normal((ROWS, WIDTH), dtype=np.float32))
     step = cr.jit(_turned_back)
     wrong, right = step(x).numpy(), _turned_back(x).numpy()

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.compile.rewriting.algebra import holds, largest
-from chainrule.compile.rewriting.simplify import simplified
-from chainrule.compile.running.program import Native
-from chainrule.compile.terms.terms import Program, Term, Terms, Values, in_order
+from chainrule.compile.graph.rules.algebra import holds, largest
+from chainrule.compile.graph.rules.simplify import simplified
+from chainrule.compile.graph.terms import Program, Term, Terms, Values, in_order
+from chainrule.compile.runtime.native_program import Native
 from chainrule.ops import elementwise as ew
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo, SumTo, strong_mul
@@ -322,7 +322,7 @@ def test_how_large_a_number_can_be():
 
 def test_a_mistake_in_a_rule_would_be_noticed(monkeypatch: pytest.MonkeyPatch):
     """The comparison that all tests here rest on fails for a rule that is wrong."""
-    from chainrule.compile.rewriting import algebra
+    from chainrule.compile.graph.rules import algebra
 
     monkeypatch.setitem(
         algebra.LABELS, "add", lambda r, t, xs: xs[0] if xs[0] is not xs[1] else None

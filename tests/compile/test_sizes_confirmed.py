@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.calling import axes
-from chainrule.compile.terms.fitting import count_needed, samples_near, told_apart
+from chainrule.compile.graph.size_polynomials import count_needed, samples_near, told_apart
+from chainrule.compile.runtime.call import dynamic_axes
 from chainrule.errors import ShapeError, TraceError
 
 TABLE = cr.tensor(np.arange(30.0).reshape(10, 3))
@@ -71,13 +71,13 @@ def test_as_many_traces_as_the_polynomial_needs(
     rule: Any, traces: int, monkeypatch: pytest.MonkeyPatch
 ):
     seen: list[dict[str, int]] = []
-    traced = axes._traced
+    traced = dynamic_axes._traced
 
     def counted(name: Any, leaves: Any, named: Any, sample: Any, call: Any) -> Any:
         seen.append(sample)
         return traced(name, leaves, named, sample, call)
 
-    monkeypatch.setattr(axes, "_traced", counted)
+    monkeypatch.setattr(dynamic_axes, "_traced", counted)
 
     def f(x: Any) -> Any:
         return x.sum() * cr.ones((rule(x.shape[0]),), dtype=x.dtype).sum()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.scheduling.sorting import SHORT
+from chainrule.compile.lower.algorithms.sort import SHORT
 from chainrule.tree import flatten
 from tests.compile.ccompiler import left, needs_compiler
 

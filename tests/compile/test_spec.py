@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.compile.checking.places import apart
-from chainrule.compile.checking.spec import SpecError, check
+from chainrule.compile.graph.sizes import Size
+from chainrule.compile.graph.terms import Program, Terms
 from chainrule.compile.loops import memory
+from chainrule.compile.loops.check.accesses import apart
+from chainrule.compile.loops.check.checker import SpecError, check
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var
 from chainrule.compile.loops.statements import (
     Ahead,
@@ -30,10 +32,8 @@ from chainrule.compile.loops.statements import (
     Store,
     Strided,
 )
-from chainrule.compile.running import making
-from chainrule.compile.running.program import Native
-from chainrule.compile.terms.sizes import Size
-from chainrule.compile.terms.terms import Program, Terms
+from chainrule.compile.runtime import build
+from chainrule.compile.runtime.native_program import Native
 from chainrule.ops import elementwise as ew
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -615,7 +615,7 @@ def test_a_planner_that_puts_all_in_one_place_is_caught(monkeypatch: pytest.Monk
 def test_every_program_compiled_here_is_checked(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", "")
     seen: list[Loops] = []
-    monkeypatch.setattr(making, "check", seen.append)
+    monkeypatch.setattr(build, "check", seen.append)
     terms = Terms()
     x = terms.input(0, (3,), F64)
     native = Native(Program((x,), (terms.op(ew.exp, [x]),)))

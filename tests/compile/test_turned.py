@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.scheduling.turned import turned
-from chainrule.compile.terms.terms import Program, Terms, Values, in_order
+from chainrule.compile.graph.terms import Program, Terms, Values, in_order
+from chainrule.compile.lower.transposed_matmul import turned
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.shaping import Permute
 

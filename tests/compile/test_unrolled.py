@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.llvm import calls
-from chainrule.compile.running import making, program
-from chainrule.compile.running.cache import Entry
+from chainrule.compile.llvm import function_calls
+from chainrule.compile.runtime import build, native_program
+from chainrule.compile.runtime.cache import Entry
 
 STEPS = (16, 32, 64)
 RNG = np.random.default_rng(0)
@@ -90,9 +90,9 @@ def effort(f: Callable[[Any], Any], x: Any, monkeypatch: pytest.MonkeyPatch) -> 
         letters = len(text)
         raise EnoughError
 
-    monkeypatch.setattr(program, "compiled", compiled)
+    monkeypatch.setattr(native_program, "compiled", compiled)
     monkeypatch.setattr(Entry, "get", lambda self: None)
-    monkeypatch.setattr(making, "CHECKING", False)
+    monkeypatch.setattr(build, "CHECKING", False)
     count = 0
 
     def note(frame: Any, event: str, what: Any) -> None:
@@ -134,8 +134,8 @@ def test_a_function_with_many_uses_is_written_once(monkeypatch: pytest.MonkeyPat
     x = RNG.normal(size=100)
     with monkeypatch.context() as patch:
         _, called = effort(sines(8), x, patch)
-    monkeypatch.setattr(calls, "FEW", 1000)
-    monkeypatch.setattr(calls, "MANY", 1000)
+    monkeypatch.setattr(function_calls, "FEW", 1000)
+    monkeypatch.setattr(function_calls, "MANY", 1000)
     _, in_place = effort(sines(8), x, monkeypatch)
     assert 3 * called < in_place
 
@@ -150,7 +150,7 @@ def test_functions_that_are_called_are_those_in_place(dtype: Any, monkeypatch: p
         return [f(x) for f in fs]
 
     want = cr.jit(all_of)(x)
-    monkeypatch.setattr(calls, "FEW", 0)
+    monkeypatch.setattr(function_calls, "FEW", 0)
     monkeypatch.setattr(Entry, "get", lambda self: None)
     monkeypatch.setattr(Entry, "put", lambda self, made: None)
     for f, a, b in zip(fs, cr.jit(all_of)(x), want, strict=True):

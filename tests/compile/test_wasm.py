@@ -18,10 +18,10 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn, optim
-from chainrule.compile.calling.inputs import inputs
 from chainrule.compile.export.given import program_of
-from chainrule.compile.llvm.machine import host
-from chainrule.compile.running.program import Native
+from chainrule.compile.llvm.host_target import host
+from chainrule.compile.runtime.call.inputs import inputs
+from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.wasm.draws import words_of
 from chainrule.compile.wasm.loader import script
 from chainrule.compile.wasm.target import like_wasm

@@ -11,8 +11,8 @@ import pytest
 
 import chainrule as cr
 from chainrule.compile.export.given import program_of
-from chainrule.compile.llvm.machine import host
-from chainrule.compile.running.program import Native
+from chainrule.compile.llvm.host_target import host
+from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.wasm.target import like_wasm
 from chainrule.errors import TraceError
 from tests.compile.node import left, needs_node

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.compile.c import functions as fn
 from chainrule.compile.c.expressions import extent
-from chainrule.compile.terms.sizes import Extent, bound, product
+from chainrule.compile.graph.sizes import Extent, bound, product
 from chainrule.errors import DtypeError
 
 INLINE = 64

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType
 
+from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.statements import Kernel
-from chainrule.compile.terms.terms import Term
 from chainrule.provenance import line_of, location
 from chainrule.source_text import file_lines, short_line, source_line
 

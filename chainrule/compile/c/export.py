@@ -20,8 +20,8 @@ from chainrule.compile.export.given import (
     result_names,
     state_of,
 )
-from chainrule.compile.terms.terms import Program
-from chainrule.compile.tracing.state import Variant
+from chainrule.compile.graph.terms import Program
+from chainrule.compile.trace.variant import Variant
 from chainrule.errors import ConfigError
 
 T = TypeVar("T")

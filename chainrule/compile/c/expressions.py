@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar, final
 
 from chainrule.compile.c import functions as fn
+from chainrule.compile.graph.sizes import Extent, Size
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
-from chainrule.compile.terms.sizes import Extent, Size
 from chainrule.dtypes import NARROW
 from chainrule.errors import DtypeError
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
+from chainrule.compile.graph.complex_parts import Parts
+from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.compile.loops.views import is_view
-from chainrule.compile.terms.parts import Parts
-from chainrule.compile.terms.terms import Program, Term, in_order
 from chainrule.op import Pick
 from chainrule.ops.shaping import Astype
 

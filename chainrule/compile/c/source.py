@@ -14,14 +14,14 @@ from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_own_results
 from chainrule.compile.c.statements import Function, Helpers, function, mentions
 from chainrule.compile.export.given import Given
-from chainrule.compile.llvm.machine import host
+from chainrule.compile.graph.complex_parts import as_lying, lying
+from chainrule.compile.graph.sizes import Size
+from chainrule.compile.graph.terms import Program, Term, in_order
+from chainrule.compile.llvm.host_target import host
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Host, Kernel, Loops, Routine, loop_of, statements
-from chainrule.compile.scheduling.products import is_large
-from chainrule.compile.scheduling.schedule import Scheduler
-from chainrule.compile.terms.parts import as_lying, lying
-from chainrule.compile.terms.sizes import Size
-from chainrule.compile.terms.terms import Program, Term, in_order
+from chainrule.compile.lower.matmul import is_large
+from chainrule.compile.lower.scheduler import Scheduler
 from chainrule.errors import TraceError
 
 _HEADERS = ("math", "stdbool", "stdint", "stdio", "stdlib")

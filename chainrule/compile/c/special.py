@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from chainrule.compile.mathlib import spherical
-from chainrule.compile.mathlib.polygamma import ORDERS, border, cotangent, series
+from chainrule.compile.mathlib.special import spherical
+from chainrule.compile.mathlib.special.polygamma import ORDERS, border, cotangent, series
 
 
 def _nested(coefficients: list[str], x: str) -> str:

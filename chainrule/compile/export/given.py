@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from chainrule.compile.calling.joined import Sized
 from chainrule.compile.export.names import called
-from chainrule.compile.terms.sizes import bound
-from chainrule.compile.terms.terms import Program
-from chainrule.compile.tracing.state import Variant
+from chainrule.compile.graph.sizes import bound
+from chainrule.compile.graph.terms import Program
+from chainrule.compile.runtime.call.sized_program import Sized
+from chainrule.compile.trace.variant import Variant
 from chainrule.errors import ConfigError, TraceError, describe
 from chainrule.op import Array
 from chainrule.source_text import definition_text

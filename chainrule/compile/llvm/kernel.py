@@ -19,20 +19,20 @@ from typing import Any, final
 
 from llvmlite import ir
 
+from chainrule.compile.cpu.interrupts import LONG, STEP, Polls
+from chainrule.compile.graph.sizes import Extent, Size
 from chainrule.compile.llvm import functions as fn
+from chainrule.compile.llvm import memory_access
 from chainrule.compile.llvm import numbers as nums
-from chainrule.compile.llvm import places
-from chainrule.compile.llvm.calls import call, is_mathematics
-from chainrule.compile.llvm.interrupts import LONG, STEP, Polls
-from chainrule.compile.llvm.known import Known
+from chainrule.compile.llvm.function_calls import call, is_mathematics
 from chainrule.compile.llvm.lanes import Lanes, over_lanes
 from chainrule.compile.llvm.numbers import I64, Value
-from chainrule.compile.llvm.rows import row_of
+from chainrule.compile.llvm.short_rows import row_of
+from chainrule.compile.llvm.value_numbering import Known
 from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
 from chainrule.compile.loops.statements import Stmt
 from chainrule.compile.target import Target
-from chainrule.compile.terms.sizes import Extent, Size
 
 
 @final
@@ -107,24 +107,24 @@ class Emitter:
             case loops.Into():
                 self._into(s)
             case loops.Store():
-                places.store(self, s)
+                memory_access.store(self, s)
             case loops.Product():
-                from chainrule.compile.llvm.tiles import product
+                from chainrule.compile.llvm.matmul_tiles import product
 
                 product(self, s)
             case loops.Gemm():
-                from chainrule.compile.llvm.gemm import gemm
+                from chainrule.compile.cpu.blas_calls import gemm
 
                 gemm(self, s)
             case loops.Routine():
-                from chainrule.compile.llvm.routines import routine
+                from chainrule.compile.cpu.lapack_routines import routine
 
                 routine(self, s)
             case _:
                 raise AssertionError(f"{type(s).__name__} is not a kernel's statement")
 
     def _loop(self, s: loops.For) -> None:
-        from chainrule.compile.llvm.turn import is_turn, turn
+        from chainrule.compile.llvm.transpose_copy import is_turn, turn
 
         if is_turn(s):
             turn(self, s)
@@ -141,7 +141,7 @@ class Emitter:
         """About how many nanoseconds `body` takes; 0 where nobody asks."""
         if self.polls is None:
             return 0.0
-        from chainrule.compile.llvm.parallel import nanoseconds
+        from chainrule.compile.cpu.core_split import nanoseconds
 
         return nanoseconds(body)
 
@@ -255,10 +255,10 @@ class Emitter:
                     return held
                 return self.b.load(held, typ=held.allocated_type)
             case "load":
-                return places.load(self, e)
+                return memory_access.load(self, e)
             case "index":
-                if self.lanes is not None and places.is_vector(self, e.of):
-                    return places.offsets(self, e.of, self.lanes)
+                if self.lanes is not None and memory_access.is_vector(self, e.of):
+                    return memory_access.offsets(self, e.of, self.lanes)
                 return self.affine(e.of)
             case _:
                 return self._call(e)
@@ -280,11 +280,11 @@ class Emitter:
 
     def affine(self, at: Affine) -> Value:
         """An offset, for the first lane where there are several."""
-        return places.affine(self, at)
+        return memory_access.affine(self, at)
 
     def place(self, buffer: Buffer, at: Affine) -> Value:
         """The address of an element."""
-        return places.place(self, buffer, at)
+        return memory_access.place(self, buffer, at)
 
     def extent(self, n: Extent) -> Value:
         """A size as a number."""

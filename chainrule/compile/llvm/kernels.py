@@ -19,20 +19,20 @@ from typing import Any, final
 import numpy as np
 from llvmlite import ir
 
-from chainrule.compile.llvm import splitting
-from chainrule.compile.llvm.calls import called
-from chainrule.compile.llvm.interrupts import Polls, Run
+from chainrule.compile.cpu import parallel_tasks
+from chainrule.compile.cpu.core_split import is_long, is_parallel, iterations, least, nanoseconds
+from chainrule.compile.cpu.interrupts import Polls, Run
+from chainrule.compile.cpu.symbols import INLINE
+from chainrule.compile.graph.sizes import Extent
+from chainrule.compile.llvm.function_calls import called
+from chainrule.compile.llvm.host_target import TargetModule
 from chainrule.compile.llvm.kernel import Emitter, size_of
-from chainrule.compile.llvm.machine import TargetModule
 from chainrule.compile.llvm.numbers import I64, in_memory
-from chainrule.compile.llvm.parallel import is_long, is_parallel, iterations, least, nanoseconds
-from chainrule.compile.llvm.symbols import INLINE
-from chainrule.compile.llvm.whiles import is_short, kept_near, turning
+from chainrule.compile.llvm.while_loops import is_short, kept_near, turning
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.rewrite import Canonical, canonical, sorted_buffers
 from chainrule.compile.loops.statements import Host, Kernel, Loops, While, single
 from chainrule.compile.target import Target
-from chainrule.compile.terms.sizes import Extent
 
 PTR = ir.PointerType()
 
@@ -126,14 +126,14 @@ def call_kernel(
     if f is None:
         f = _function(out, kernel, INLINE if inline else "noinline", watched)
         if is_parallel(kernel):
-            f = splitting.task(out.ir, f)
+            f = parallel_tasks.task(out.ir, f)
         out.functions[text, inline, watched] = f
     args = [_from(b, pointers[x], x, start, symbols) for x, start in form.args]
     args += symbols.values()
     if is_parallel(kernel):
         count = size_of(b, iterations(kernel), symbols)
         poll = out.run.poll if watched and out.run is not None else None
-        splitting.run(b, f, args, count, least(kernel), poll)
+        parallel_tasks.run(b, f, args, count, least(kernel), poll)
     else:
         b.call(f, args)
     if watched and polls is not None:
@@ -214,7 +214,7 @@ def _function(out: Module, kernel: Kernel, inlining: str, watched: bool) -> Any:
     if split:
         if polls is not None:
             polls.look(b)
-        splitting.iterations(emitter, form.kernel, *f.args[-3:-1])
+        parallel_tasks.iterations(emitter, form.kernel, *f.args[-3:-1])
     else:
         emitter.run(form.kernel.body)
     b.ret_void()

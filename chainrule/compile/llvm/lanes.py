@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from llvmlite import ir
 
+from chainrule.compile.graph.sizes import Extent, typical
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.numbers import I1, I64, Value
@@ -26,7 +27,6 @@ from chainrule.compile.loops.expressions import Affine, Local, Var, within
 from chainrule.compile.loops.folds import identity
 from chainrule.compile.loops.statements import Fold, For, Into, Stmt, Store, exprs_of, statements
 from chainrule.compile.target import Target
-from chainrule.compile.terms.sizes import Extent, typical
 
 if TYPE_CHECKING:
     from chainrule.compile.llvm.kernel import Emitter

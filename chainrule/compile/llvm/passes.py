@@ -10,7 +10,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from chainrule.compile.llvm.symbols import INLINE
+from chainrule.compile.cpu.symbols import INLINE
 
 
 def run_passes(text: str, machine: Any) -> Any:

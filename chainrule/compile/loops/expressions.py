@@ -16,7 +16,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from chainrule.compile.terms.sizes import Extent, product
+from chainrule.compile.graph.sizes import Extent, product
 
 Dtype = Any
 Role = Literal["input", "state", "result", "scratch", "constant"]

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
+from chainrule.compile.graph.sizes import bound
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Loops
-from chainrule.compile.terms.sizes import bound
 
 ALIGN = 64
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
+from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var, within
 from chainrule.compile.loops.statements import (
     Ahead,
@@ -30,7 +31,6 @@ from chainrule.compile.loops.statements import (
     exprs_of,
     statements,
 )
-from chainrule.compile.terms.sizes import Extent
 
 
 @final

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
+from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.loops.expressions import (
     Affine,
     Buffer,
@@ -31,7 +32,6 @@ from chainrule.compile.loops.expressions import (
     in_offset,
     within,
 )
-from chainrule.compile.terms.sizes import Extent
 
 Fold = Literal["add", "mul", "maximum", "minimum", "logical_or", "logical_and"]
 Mode = Literal["serial", "lanes", "parallel"]

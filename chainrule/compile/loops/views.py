@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, final
 
+from chainrule.compile.graph.complex_parts import Parts
+from chainrule.compile.graph.sizes import Extent, divided, product
+from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Buffer, Var, strides_of
-from chainrule.compile.terms.parts import Parts
-from chainrule.compile.terms.sizes import Extent, divided, product
-from chainrule.compile.terms.terms import Term
 from chainrule.op import Alias, Detach
 from chainrule.ops.families import BroadcastTo
 from chainrule.ops.linalg.base import Diagonal

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+from chainrule.compile.graph.sizes import bound
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, within
 from chainrule.compile.loops.statements import (
     For,
@@ -34,7 +35,6 @@ from chainrule.compile.loops.statements import (
     statements,
 )
 from chainrule.compile.mathlib.counting import operations
-from chainrule.compile.terms.sizes import bound
 
 Symbols = Mapping[str, int]
 _FREE = {"cast", "where", "bits"}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 from chainrule.compile.mathlib import coefficients as c
-from chainrule.compile.mathlib import special_coefficients as s
 from chainrule.compile.mathlib.evaluation import polynomial, power_of_two, scale
 from chainrule.compile.mathlib.exponential import (
     exp_parts,
@@ -20,6 +19,7 @@ from chainrule.compile.mathlib.exponential import (
     reduced_f32,
 )
 from chainrule.compile.mathlib.reals import Bits, Real
+from chainrule.compile.mathlib.special import special_coefficients as s
 from chainrule.compile.mathlib.twofold import (
     Two,
     constant,

@@ -13,24 +13,24 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.compile.mathlib import bessel as b
 from chainrule.compile.mathlib import error as e
 from chainrule.compile.mathlib import exponential as x
-from chainrule.compile.mathlib import gamma as ga
 from chainrule.compile.mathlib import gates as g
 from chainrule.compile.mathlib import hyperbolic as h
 from chainrule.compile.mathlib import inverse as i
 from chainrule.compile.mathlib import logarithm as l
-from chainrule.compile.mathlib import polygamma as po
 from chainrule.compile.mathlib import power as p
-from chainrule.compile.mathlib import quantile as q
-from chainrule.compile.mathlib import scaled as sc
 from chainrule.compile.mathlib import slopes as sl
-from chainrule.compile.mathlib import spherical as sp
 from chainrule.compile.mathlib import stepwise as s
 from chainrule.compile.mathlib import trigonometric as t
 from chainrule.compile.mathlib.lanes import Lanes
 from chainrule.compile.mathlib.reals import Real
+from chainrule.compile.mathlib.special import bessel as b
+from chainrule.compile.mathlib.special import gamma as ga
+from chainrule.compile.mathlib.special import polygamma as po
+from chainrule.compile.mathlib.special import quantile as q
+from chainrule.compile.mathlib.special import scaled as sc
+from chainrule.compile.mathlib.special import spherical as sp
 from chainrule.compile.target import Target
 
 Fn = Callable[..., Real]

@@ -14,12 +14,12 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from chainrule.compile.guards.guards import Guards
-from chainrule.compile.guards.random_state import refuse_draws
-from chainrule.compile.guards.reach import reached
-from chainrule.compile.guards.watcher import watcher
 from chainrule.compile.scalars.machine import loops
 from chainrule.compile.scalars.tape import Tape
+from chainrule.compile.trace.guards.guards import Guards
+from chainrule.compile.trace.guards.random_state import refuse_draws
+from chainrule.compile.trace.guards.reach import reached
+from chainrule.compile.trace.guards.watcher import watcher
 from chainrule.errors import TraceError
 from chainrule.replay import noted
 from chainrule.scalar import Value

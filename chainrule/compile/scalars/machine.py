@@ -26,10 +26,10 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from chainrule.arrays import kinds
-from chainrule.compile.llvm.guarded import LOOKUP, guarded
-from chainrule.compile.llvm.machine import target
-from chainrule.compile.llvm.watchman import unchanged
-from chainrule.compile.running.native import compiled
+from chainrule.compile.cpu.dict_guards import LOOKUP, guarded
+from chainrule.compile.cpu.word_guards import unchanged
+from chainrule.compile.llvm.host_target import target
+from chainrule.compile.runtime.machine_code import compiled
 from chainrule.op import Op
 from chainrule.ops import special as special  # its rows belong to the table too
 from chainrule.ops.families import Elementwise, rows

@@ -17,12 +17,12 @@ from typing import Any
 
 from llvmlite import ir
 
+from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.llvm.kernel import size_of
 from chainrule.compile.llvm.kernels import PTR, Module, call_kernel, constant, shared_buffers
 from chainrule.compile.llvm.numbers import I64
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Loops
-from chainrule.compile.terms.sizes import Extent
 from chainrule.compile.wasm.draws import fill
 from chainrule.compile.wasm.layout import Addresses, Region
 from chainrule.compile.wasm.target import WASM

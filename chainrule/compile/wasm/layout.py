@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from chainrule.compile.export.given import Given
+from chainrule.compile.graph.sizes import bound
 from chainrule.compile.loops import memory
 from chainrule.compile.loops.expressions import Buffer
-from chainrule.compile.running.block import Layout
-from chainrule.compile.terms.sizes import bound
+from chainrule.compile.runtime.scratch import Layout
 from chainrule.compile.wasm.draws import WORDS
 
 STACK: Final = 1 << 17

@@ -26,13 +26,13 @@ from chainrule.compile.export.given import (
     state_of,
     without_folders,
 )
+from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.llvm.passes import run_passes
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Host, Kernel, Routine, single, statements
-from chainrule.compile.running.block import Layout
-from chainrule.compile.running.making import scheduled
-from chainrule.compile.terms.sizes import Extent
-from chainrule.compile.tracing.state import Variant
+from chainrule.compile.runtime.build import scheduled
+from chainrule.compile.runtime.scratch import Layout
+from chainrule.compile.trace.variant import Variant
 from chainrule.compile.wasm.draws import KINDS, WORDS, words_of
 from chainrule.compile.wasm.emission import STEP, STEPS, Drawing, emit
 from chainrule.compile.wasm.layout import STACK, WORD, Addresses, Inputs, Region, placed, put, room

@@ -1,0 +1,115 @@
+"""Large matrix products: a call of BLAS.
+
+BLAS counts columns first, so it is asked for the transpose, right.T @ left.T, of what lies in rows.
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from chainrule.compile.graph.sizes import Extent, typical
+from chainrule.compile.llvm import functions as fn
+from chainrule.compile.llvm import numbers as nums
+from chainrule.compile.llvm.functions import I8, I64
+from chainrule.compile.llvm.kernel import Emitter
+from chainrule.compile.loops.expressions import Affine
+from chainrule.compile.loops.statements import Gemm, Matrix
+
+_PTR, _I32 = ir.PointerType(), ir.IntType(32)
+SYMBOLS = {4: "chainrule_sgemm", 8: "chainrule_dgemm"}
+"""BLAS's routine by the size of a number; `native` says where they are."""
+
+
+CALL = 3e7
+"""Nanoseconds of a call, by an estimate, beyond which a product becomes several: none can be ended
+while it goes on."""
+SIDE = 1024
+"""Rows and columns of these, where sizes are not known."""
+
+Block = tuple[Any, Any]
+"""Where a block of rows or columns begins, and how many there are."""
+
+
+def gemm(e: Emitter, s: Gemm) -> None:
+    """Emit `s`."""
+    m, n, k = [e.affine(x) if isinstance(x, Affine) else e.extent(x) for x in s.sizes]
+    zero = ir.Constant(I64, 0)
+    sides = _sides(e, s)
+    if sides is None:
+        _call(e, s, (zero, m), (zero, n), k)
+        return
+    rows, cols = sides
+    whole = max(1.0, typical(s.m) * typical(s.n))
+    known = isinstance(s.m, int) and isinstance(s.n, int)
+    each = e.takes([s]) * min(1.0, rows * cols / whole) if known else CALL
+    across = each * max(1.0, typical(s.n) / cols)
+    with e.counting(m, rows, across) as i, e.counting(n, cols, each) as j:
+        _call(e, s, (i, _left(e, m, i, rows)), (j, _left(e, n, j, cols)), k)
+
+
+def _sides(e: Emitter, s: Gemm) -> tuple[int, int] | None:
+    """Rows and columns of a block; None where one call is short enough, or nobody asks."""
+    if e.polls is None:
+        return None
+    if not isinstance(s.m, int) or not isinstance(s.n, int):
+        return SIDE, SIDE
+    rows, cols, takes = s.m, s.n, e.takes([s])
+    if takes <= CALL:
+        return None
+    while takes * rows * cols > CALL * s.m * s.n and max(rows, cols) > SIDE // 2:
+        rows, cols = (rows, _half(cols)) if cols >= rows else (_half(rows), cols)
+    return rows, cols
+
+
+def _half(n: int) -> int:
+    """Half of `n`, or a little more: whole tiles."""
+    return -(-n // 32) * 16
+
+
+def _left(e: Emitter, end: Any, start: Any, most: int) -> Any:
+    """How many there are from `start` on, at most `most`."""
+    left = e.b.sub(end, start, flags=("nsw",))
+    return nums.intrinsic(e.b, "smin", left, ir.Constant(I64, most))
+
+
+def _call(e: Emitter, s: Gemm, rows: Block, cols: Block, k: Any) -> None:
+    """Call BLAS for some rows and columns of the result."""
+    b, dtype = e.b, s.out.buffer.dtype
+    name = SYMBOLS[dtype.itemsize]
+    f = fn.declare(b, name, ir.VoidType(), [_PTR] * 13)
+    one = fn.type_of(dtype)
+
+    def hold(value: Any) -> Any:
+        slot = e.slot(value.type)
+        b.store(value, slot)
+        return slot
+
+    def number(n: Any) -> Any:
+        return hold(b.trunc(n, _I32))
+
+    def letter(x: Matrix) -> Any:
+        return hold(ir.Constant(I8, ord("N" if x.col == 1 else "T")))
+
+    def lead(x: Matrix) -> Any:
+        return number(e.extent(x.row if x.col == 1 else x.col))
+
+    def at(x: Matrix, *starts: tuple[Any, Extent]) -> Any:
+        where = e.affine(x.at)
+        for start, step in starts:
+            if not isinstance(start, ir.Constant):
+                where = b.add(where, b.mul(start, e.extent(step)))
+        return b.gep(e.pointers[x.buffer], [where], source_etype=fn.in_memory(x.buffer.dtype))
+
+    scale, keep = ir.Constant(one, 1.0), ir.Constant(one, 1.0 if s.add else 0.0)
+    (i, m), (j, n) = rows, cols
+    b.call(f, [
+        letter(s.right), letter(s.left), number(n), number(m), number(k), hold(scale),
+        at(s.right, (j, s.right.col)), lead(s.right), at(s.left, (i, s.left.row)), lead(s.left),
+        hold(keep), at(s.out, (i, s.out.row), (j, s.out.col)), lead(s.out),
+    ])  # fmt: skip

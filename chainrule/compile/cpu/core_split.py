@@ -1,0 +1,257 @@
+"""Which kernels are split over cores, and how: a pass over loops.
+
+A loop is parallel where its iterations touch nothing that another one writes, and where there is
+enough work. What is one long loop over lanes, one large product or one call of BLAS becomes blocks
+first; what is left over beyond the last block is a kernel of its own. Neither blocks nor results
+depend on how many threads there are.
+
+    for i < 1000000 lanes: y[i] = ...     becomes     for c < 244 parallel:
+                                                        for i < 4096 lanes: y[4096*c + i] = ...
+                                                      for i < 576 lanes: y[i + 999424] = ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from chainrule.compile import mathlib
+from chainrule.compile.cpu.interrupts import LONG
+from chainrule.compile.graph.sizes import Extent, product, typical
+from chainrule.compile.llvm.dependence import independent
+from chainrule.compile.llvm.transpose_copy import is_turn
+from chainrule.compile.loops.expressions import Affine, Var, within
+from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.loops.statements import (
+    For,
+    Gemm,
+    Host,
+    Into,
+    Kernel,
+    Let,
+    Loops,
+    Matrix,
+    Product,
+    Routine,
+    Stmt,
+    Store,
+    While,
+    loop_of,
+)
+
+WORTH = 20_000.0
+"""Nanoseconds of work, by an estimate, from which on a kernel is split: some ten times what waking
+a thread costs."""
+LEAST = 2_000.0
+"""Nanoseconds of work in a block or a chunk, at least."""
+ENOUGH = 64
+"""So many iterations are enough: a loop within a parallel loop is not made parallel, too."""
+UNIT = 64
+"""Blocks are a multiple of this: whole vectors, whole tiles, whole cache lines."""
+
+MOST, NARROW, TILE, CALL = 8, 96, 4, 100_000.0
+"""Of blocks of a call of BLAS: how many there are at most, their rows or columns at least and a
+number that divides these, and nanoseconds of work in a block at least; a call takes some 10 µs."""
+
+
+def split(program: Loops) -> Loops:
+    """The program with parallel loops: a kernel that has one has nothing else."""
+    kernels = [p for k in program.kernels for p in _pieces(k)]
+    return replace(program, kernels=kernels)
+
+
+def is_parallel(k: Kernel) -> bool:
+    """Whether it is split over cores."""
+    (first, *_) = k.body
+    return isinstance(first, For) and first.mode == "parallel"
+
+
+def is_long(k: Kernel) -> bool:
+    """Whether it may take so long that it looks for signals: by an estimate, or because sizes are
+    not known."""
+    reads, writes = k.buffers()
+    known = all(isinstance(n, int) for b in [*reads, *writes] for n in b.shape)
+    return not known or nanoseconds(k.body) >= LONG
+
+
+def nest(k: Kernel) -> tuple[list[Var], tuple[Stmt, ...]]:
+    """The counters of a kernel's parallel loops, which are as one, and what is in them."""
+    counters, body = list[Var](), k.body
+    while len(body) == 1 and isinstance(body[0], For) and body[0].mode == "parallel":
+        counters.append(body[0].var)
+        body = body[0].body
+    return counters, body
+
+
+def iterations(k: Kernel) -> Extent:
+    """How many iterations a parallel kernel has."""
+    counters, _ = nest(k)
+    return product([v.extent for v in counters])
+
+
+def least(k: Kernel) -> int:
+    """How many iterations of a parallel kernel are worth being taken at a time."""
+    _, body = nest(k)
+    return max(1, round(LEAST / max(nanoseconds(body), 1e-3)))
+
+
+# --- kernels -------------------------------------------------------------------------------------
+
+
+def _pieces(k: Kernel) -> list[Kernel]:
+    """`k`, or in its place one kernel for each parallel loop and for what is between them."""
+    if (loop := loop_of(k)) is not None:
+        inner = [p for x in loop.kernels for p in _pieces(x)]
+        return [Kernel(k.name, (While(loop.going, tuple(inner)),), k.about)]
+    if any(isinstance(s, Let | Into) for s in k.body):
+        return [k]  # statements share numbers in registers
+    out: list[list[Stmt]] = []
+    plain = False
+    for s in k.body:
+        found = _marked(s, 1) if nanoseconds([s]) >= WORTH else None
+        if found is not None:
+            loop, rest = found
+            out += [[loop], *([[rest]] if rest is not None else [])]
+        elif plain:
+            out[-1].append(s)
+        else:
+            out.append([s])
+        plain = found is None
+    if not any(isinstance(b[0], For) and b[0].mode == "parallel" for b in out):
+        return [k]
+    return [
+        Kernel(k.name if i == 0 else f"{k.name}_{i}", tuple(b), k.about) for i, b in enumerate(out)
+    ]
+
+
+Split = tuple[Stmt, Stmt | None]
+"""A parallel loop, and what it leaves over."""
+
+
+def _marked(s: Stmt, around: int) -> Split | None:
+    """`s` made parallel, where it is run for `around` iterations that are."""
+    match s:
+        case For() if s.upto is not None:
+            return None
+        case For() if s.mode == "serial" and not is_turn(s):
+            return _nested(s, around)
+        case For() if s.mode == "lanes" or is_turn(s):
+            return _blocks(s, s.var, around)
+        case Product() if s.ahead is None:
+            return _blocks(s, max((s.i, s.j), key=lambda v: typical(v.extent)), around)
+        case Gemm():
+            return _gemm(s, around)
+        case _:
+            return None
+
+
+def _nested(s: For, around: int) -> Split | None:
+    if not independent(s.var, [s]):
+        return None
+    count = typical(s.var.extent) * around
+    inner = _marked(s.body[0], count) if len(s.body) == 1 and count < ENOUGH else None
+    if inner is not None:
+        loop, rest = inner
+        left = None if rest is None else For(s.var, (rest,))
+        return For(s.var, (loop,), "parallel"), left
+    return None if count < 2 else (For(s.var, s.body, "parallel"), None)
+
+
+def _blocks(s: For | Product, v: Var, around: int) -> Split | None:
+    """`s` in blocks along its counter `v`."""
+    n = v.extent
+    if not isinstance(n, int) or not independent(v, [s]):
+        return None
+    # is_turn goes on in squares, whose sides are within a unit
+    size = _size(n, around, LEAST / (nanoseconds([s]) / n))
+    if size is None:
+        return None
+    outer = Var(f"{v.name}_b", n // size)
+    loop = For(outer, (_part(s, v, Affine(0, ((outer, size),)), size),), "parallel")
+    left = n % size
+    return loop, _part(s, v, Affine(n - left), left) if left else None
+
+
+def _size(n: int, around: int, smallest: float) -> int | None:
+    """Iterations in a block, of n; None if there is no point in blocks."""
+    wanted = max(n * around / ENOUGH, smallest, UNIT)
+    units, most = max(1, round(wanted / UNIT)), n // (2 * UNIT)
+    if units > most:
+        return None
+    # rather a size that leaves nothing over
+    near = [u for u in range(units, min(2 * units, most) + 1) if n % (u * UNIT) == 0]
+    return (near[0] if near else units) * UNIT
+
+
+def _part(s: For | Product, v: Var, start: Affine, size: int) -> For | Product:
+    """`s` for `size` values of its counter `v` from `start` on."""
+    new = Var(v.name, size)
+    change = Renaming({v: start.plus(Affine.of(new))})
+    if isinstance(s, For):
+        return For(new, change.body(s.body), s.mode)
+    i, j = (new if v is x else x for x in (s.i, s.j))
+    left, right = change.expr(s.left), change.expr(s.right)
+    return Product(i, j, s.k, left, right, s.acc, change.body(s.body))
+
+
+def _gemm(s: Gemm, around: int) -> Split | None:
+    """A product in blocks of rows or columns, eight or fewer: each costs a call, and packs anew."""
+    by_rows = typical(s.m) >= typical(s.n)
+    n = s.m if by_rows else s.n
+    if not isinstance(n, int) or s.upto is not None:
+        return None
+    count = min(MOST // around, n // NARROW, int(nanoseconds([s]) / CALL))
+    if count < 2:
+        return None
+    even = [n // c for c in range(count, count // 2, -1) if n % (c * TILE) == 0]
+    size = even[0] if even else n // count // TILE * TILE
+    outer = Var("block", n // size)
+
+    def part(start: Affine, m: int) -> Gemm:
+        if by_rows:
+            return replace(s, m=m, left=_from(s.left, start, 0), out=_from(s.out, start, 0))
+        return replace(s, n=m, right=_from(s.right, start, 1), out=_from(s.out, start, 1))
+
+    left = n % size
+    loop = For(outer, (part(Affine(0, ((outer, size),)), size),), "parallel")
+    return loop, part(Affine(n - left), left) if left else None
+
+
+def _from(x: Matrix, start: Affine, axis: int) -> Matrix:
+    """A matrix from row, or column, `start` on."""
+    return replace(x, at=x.at.plus(start.times(x.col if axis else x.row)))
+
+
+# --- how much work -------------------------------------------------------------------------------
+
+_PER_BYTE = 0.05
+_PER_MATH = 0.2
+_PER_MULTIPLICATION = 0.005
+"""Nanoseconds on one core with AVX-512 for each byte of a number that is computed, of one for which
+a function like `exp` is, and in products of one that is multiplied."""
+
+
+def nanoseconds(body: Sequence[Stmt]) -> float:
+    """About how long one core takes for `body`: only the order of magnitude matters, and that it is
+    found quickly. Sizes that are not known are typical ones."""
+    return sum([_taken(s) for s in body])
+
+
+def _taken(s: Stmt) -> float:
+    match s:
+        case For():
+            return typical(s.var.extent) * nanoseconds(s.body)
+        case Product():
+            depth = typical(product([k.extent for k in s.k]))
+            each = depth * s.acc.dtype.itemsize * _PER_MULTIPLICATION + nanoseconds(s.body)
+            return typical(s.i.extent) * typical(s.j.extent) * each
+        case Gemm():
+            count = typical(s.m) * typical(s.n) * typical(s.k)
+            return count * s.out.buffer.dtype.itemsize * _PER_MULTIPLICATION
+        case Let() | Into() | Store():
+            math = len(mathlib.names() & {x.of[0] for x in within(s.value) if x.kind == "fn"})
+            return s.value.dtype.itemsize * (_PER_BYTE + math * _PER_MATH)
+        case Host() | Routine():
+            return 0
+        case While():
+            return sum([nanoseconds(k.body) for k in s.kernels])

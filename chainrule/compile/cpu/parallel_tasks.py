@@ -1,0 +1,66 @@
+"""A parallel kernel in LLVM's words: some of its iterations, as a task for the pool.
+
+void kernel(buffers ..., sizes ..., i64 begin, i64 end, i64 me)
+void kernel_task(ptr args, i64 begin, i64 end, i64 me)     `args`: buffers and sizes, a word each
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from chainrule.compile.cpu.core_split import nest
+from chainrule.compile.cpu.thread_pool import NAME
+from chainrule.compile.llvm.functions import I64, declare
+from chainrule.compile.llvm.kernel import Emitter
+from chainrule.compile.loops.statements import Kernel
+
+_PTR, _VOID = ir.PointerType(), ir.VoidType()
+
+
+def task(module: Any, f: Any) -> Any:
+    """The function `f(..., begin, end, me)` as a task: its other arguments are words at `args`."""
+    words = f.ftype.args[:-3]
+    out = ir.Function(module, ir.FunctionType(_VOID, [_PTR, I64, I64, I64]), f"{f.name}_task")
+    out.linkage = "internal"
+    at, begin, end, me = out.args
+    b = ir.IRBuilder(out.append_basic_block())
+    given = [
+        b.load(b.gep(at, [ir.Constant(I64, i)], source_etype=kind), typ=kind)
+        for i, kind in enumerate(words)
+    ]
+    b.call(f, [*given, begin, end, me])
+    b.ret_void()
+    return out
+
+
+def run(b: Any, f: Any, args: Sequence[Any], count: Any, least: int, poll: Any) -> None:
+    """Let the pool do `count` iterations of the task `f`, with these words as `args`. While it
+    waits for others it calls `poll`, if that is a function."""
+    with b.goto_entry_block():
+        words = b.alloca(I64, size=len(args))
+    for i, x in enumerate(args):
+        word = b.ptrtoint(x, I64) if isinstance(x.type, ir.PointerType) else x
+        b.store(word, b.gep(words, [ir.Constant(I64, i)], source_etype=I64))
+    parallel = declare(b, NAME, _VOID, [_PTR, _PTR, I64, I64, _PTR])
+    poll = ir.Constant(_PTR, None) if poll is None else poll
+    b.call(parallel, [f, words, count, ir.Constant(I64, least), poll])
+
+
+def iterations(e: Emitter, kernel: Kernel, begin: Any, end: Any) -> None:
+    """Emit the iterations from `begin` to `end` of a kernel's parallel loops, counted as one."""
+    counters, body = nest(kernel)
+    with e.counting(e.b.sub(end, begin), 1, e.takes(body)) as i:
+        at = e.b.add(begin, i)
+        for v in reversed(counters[1:]):
+            n = e.extent(v.extent)
+            e.vars[v] = e.b.urem(at, n)
+            at = e.b.udiv(at, n)
+        e.vars[counters[0]] = at
+        e.run(body)

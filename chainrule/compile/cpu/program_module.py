@@ -1,0 +1,127 @@
+"""A whole program as one LLVM module: a function for each kernel, and one that calls them.
+
+    void program(ptr objects, ptr scratch, ptr sizes, ptr host, ptr times)
+    void run(...)       the same, for who has the interpreter's lock, which is free meanwhile
+
+`objects` are the addresses of the caller's arrays and Python floats, as `id` gives them: what they
+hold begins with the same number of bytes of bookkeeping, then the address of the data or the
+number itself. `scratch` are addresses of memory for what lives in between, `sizes` the values of
+the symbols; `host` is the Python function that runs a statement by its number, should one need it.
+If the module is `timed`, the cycles that kernel i takes are added to times[i].
+
+A run can be ended (`interrupts.py`) until a kernel writes to the caller's state: from there on it
+goes on to its end, so that state is that after a whole number of runs. Where loops of unknown
+length, or statements of Python's, come after that, it can be ended everywhere, and the objects
+whose numbers are in `undo`, a count and so many words, are half written then: who called has to put
+back what was in them.
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from chainrule.compile.cpu.call_gate import again, enter
+from chainrule.compile.cpu.core_split import nanoseconds
+from chainrule.compile.cpu.interrupts import STEP, Polls, Run
+from chainrule.compile.cpu.repeat import repeat
+from chainrule.compile.cpu.symbols import HEADER, UNDO
+from chainrule.compile.cpu.word_guards import unchanged
+from chainrule.compile.llvm.kernels import PTR, Module, call_kernel, constant, shared_buffers
+from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.loops.expressions import Buffer
+from chainrule.compile.loops.statements import Host, Kernel, Loops, While, single
+from chainrule.compile.target import Target
+
+
+def emit(
+    program: Loops,
+    objects: Sequence[Buffer],
+    scratch: Sequence[Buffer],
+    target: Target,
+    *,
+    timed: bool = False,
+) -> Module:
+    """The module of `program`, whose caller passes `objects` and memory for `scratch`."""
+    out = Module.of(program, target, endable=True)
+    assert out.run is not None
+    args = [PTR] * 5
+    main = ir.Function(out.ir, ir.FunctionType(ir.VoidType(), args), "program")
+    b = ir.IRBuilder(main.append_basic_block())
+    given, temps, sizes, host, times = main.args
+    pointers = {x: _data(b, given, i, x) for i, x in enumerate(objects)}
+    for i, x in enumerate(scratch):
+        pointers[x] = b.load(b.gep(temps, [ir.Constant(I64, i)], source_etype=PTR), typ=PTR)
+    for x in program.buffers:
+        if x.role == "constant":
+            pointers[x] = constant(out.ir, x)
+    symbols = {
+        s: b.load(b.gep(sizes, [ir.Constant(I64, i)], source_etype=I64), typ=I64)
+        for i, s in enumerate(program.symbols)
+    }
+    shared = shared_buffers(program)
+    clock = ir.Function(out.ir, ir.FunctionType(I64, []), "llvm.readcyclecounter")
+    polls, taken = Polls(out.run, main), 0.0
+    free, spoiled = _interruptible(program.kernels)
+    _words(out.ir, UNDO, [objects.index(x) for x in spoiled])
+    for i, kernel in enumerate(program.kernels):
+        watched = polls if i < free else None
+        start = b.call(clock, []) if timed else None
+        call_kernel(out, b, kernel, pointers, symbols, host, shared, watched)
+        if start is not None:
+            slot = b.gep(times, [ir.Constant(I64, i)], source_etype=I64)
+            took = b.sub(b.call(clock, []), start)
+            b.store(b.add(b.load(slot, typ=I64), took), slot)
+        taken += nanoseconds(kernel.body)
+        if watched is not None and taken >= STEP and i + 1 < len(program.kernels):
+            watched.look(b)
+            taken = 0.0
+    b.ret_void()
+    unchanged(out.ir)
+    _entry(out.run, main)
+    repeat(out.run, main)
+    again(out.ir)
+    enter(out.run, main)
+    return out
+
+
+def _interruptible(kernels: Sequence[Kernel]) -> tuple[int, list[Buffer]]:
+    """The number of kernels after which a run can be ended, and the state that is half written if
+    it is."""
+    writes = [
+        [x for k in single([kernel]) for x in k.buffers()[1] if x.role == "state"]
+        for kernel in kernels
+    ]
+    first = next((i for i, found in enumerate(writes) if found), len(kernels))
+    if not any(isinstance(k.body[0], While | Host) for k in kernels[first:]):
+        return first, []
+    return len(kernels), list(dict.fromkeys([x for found in writes for x in found]))
+
+
+def _words(module: Any, name: str, words: Sequence[int]) -> None:
+    """Numbers that who loads the code can read: how many there are, then these."""
+    kind = ir.ArrayType(I64, len(words) + 1)
+    g: Any = ir.GlobalVariable(module, kind, name)
+    g.global_constant, g.initializer = True, ir.Constant(kind, [len(words), *words])
+
+
+def _entry(run: Run, program: Any) -> None:
+    """Add the function that runs the program without the interpreter's lock."""
+    f = ir.Function(run.module, program.ftype, "run")
+    b = ir.IRBuilder(f.append_basic_block())
+    run.begin(b)
+    b.call(program, f.args)
+    run.end(b)
+    b.ret_void()
+
+
+def _data(b: Any, given: Any, i: int, x: Buffer) -> Any:
+    thing = b.load(b.gep(given, [ir.Constant(I64, i)], source_etype=PTR), typ=PTR)
+    held = b.gep(thing, [ir.Constant(I64, HEADER)], source_etype=ir.IntType(8))
+    return held if x.label == "float" else b.load(held, typ=PTR)

@@ -1,0 +1,62 @@
+"""Functions of NumPy and SciPy in terms of simpler rows: those that `mathlib` does not have.
+
+Notation: `r` the rewriter; arguments are of one dtype of floats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from chainrule.compile.graph.rules.rewriter import Rewriter
+from chainrule.compile.graph.terms import Term
+from chainrule.ops import elementwise as ew
+from chainrule.ops.selection import Where
+
+
+def where(r: Rewriter, c: Term, a: Term, b: Term) -> Term:
+    """`a` where `c` holds, `b` elsewhere."""
+    return r.op(Where(), c, a, b)
+
+
+def _fmost(pick: Any) -> Callable[..., Term]:
+    def row(r: Rewriter, a: Term, b: Term) -> Term:
+        best = where(r, r.op(ew.isnan, b), a, r.op(pick, a, b))
+        return where(r, r.op(ew.isnan, a), b, best)
+
+    return row
+
+
+def _xlog(log: Any) -> Callable[..., Term]:
+    """0 where x is 0 and y is no NaN, whatever the logarithm is."""
+
+    def row(r: Rewriter, x: Term, y: Term) -> Term:
+        nothing = r.op(ew.equal, x, r.constant(0.0))
+        nothing = r.op(ew.logical_and, nothing, r.op(ew.logical_not, r.op(ew.isnan, y)))
+        return where(r, nothing, r.constant(0.0), r.op(ew.mul, x, r.op(log, y)))
+
+    return row
+
+
+def _entr(r: Rewriter, x: Term) -> Term:
+    """-x log x: 0 at 0, -inf below."""
+    inside = r.op(ew.neg, r.op(ew.mul, x, r.op(ew.log, x)))
+    zero, below = r.op(ew.equal, x, r.constant(0.0)), r.op(ew.less, x, r.constant(0.0))
+    edge = where(r, zero, r.constant(0.0), inside)
+    return where(r, below, r.constant(-math.inf), edge)
+
+
+def _logit(r: Rewriter, x: Term) -> Term:
+    """log(x / (1 - x)); near a half, where that is near 0, by what is left of 1."""
+    far = r.op(ew.log, r.op(ew.div, x, r.op(ew.sub, r.constant(1.0), x)))
+    s = r.op(ew.mul, r.constant(2.0), r.op(ew.sub, x, r.constant(0.5)))
+    near = r.op(ew.sub, r.op(ew.log1p, s), r.op(ew.log1p, r.op(ew.neg, s)))
+    return where(r, r.op(ew.less, r.op(ew.abs, s), r.constant(0.5)), near, far)
+
+
+ROWS: dict[str, Callable[..., Term]] = {
+    "fmax": _fmost(ew.maximum), "fmin": _fmost(ew.minimum), "xlogy": _xlog(ew.log),
+    "xlog1py": _xlog(ew.log1p), "entr": _entr, "logit": _logit,
+}  # fmt: skip
+"""By label: (rewriter, arguments) -> the same in simpler rows, for arguments of one dtype."""

@@ -1,0 +1,42 @@
+"""Rewriting a program before it is scheduled: ops in terms of simpler ones, and exact algebra.
+
+First complex numbers become pairs of real ones (`complexes`), and `narrow` ones are widened. The
+rules stand in tables by theme: `algebra` (numbers), `reshaping` (places), `simpler`, `einsums`,
+`windowing` and `matrices` (ops that others are made of). `rewriter` applies them.
+"""
+
+from __future__ import annotations
+
+from chainrule.compile.graph.loop_body import turns_of
+from chainrule.compile.graph.rules.algebra import ALGEBRA
+from chainrule.compile.graph.rules.complex_as_pairs import paired, together
+from chainrule.compile.graph.rules.decompositions import SIMPLER
+from chainrule.compile.graph.rules.einsum import EINSUMS
+from chainrule.compile.graph.rules.half_precision import widened
+from chainrule.compile.graph.rules.index_assignment import INDEX_ASSIGNMENT
+from chainrule.compile.graph.rules.linear_algebra import MATRICES
+from chainrule.compile.graph.rules.rewriter import Rewriter, joined
+from chainrule.compile.graph.rules.shapes import RESHAPING, TOGETHER
+from chainrule.compile.graph.rules.windows import WINDOWING
+from chainrule.compile.graph.terms import Program, Terms, in_order
+
+RULES = joined(
+    SIMPLER, INDEX_ASSIGNMENT, ALGEBRA, EINSUMS, WINDOWING, MATRICES, RESHAPING, TOGETHER
+)
+"""All rules, by class of op, in the order in which they are tried."""
+
+
+def simplified(program: Program, terms: Terms, whole: frozenset[int] = frozenset()) -> Program:
+    """The same program in simpler terms, also the turns of its loops; of the terms with the numbers
+    `whole`, in order, which compute with complex numbers, their ops stay."""
+    real = widened(paired(program, terms, whole), terms)
+    made = together(Rewriter(terms, RULES).program(real), program, terms)
+    for t in in_order(made.roots):
+        if (turns := turns_of(t)) is not None:
+            turns.simple(turn_simplified)
+    return made
+
+
+def turn_simplified(program: Program) -> Program:
+    """A program of its own in simpler terms."""
+    return simplified(program, Terms())

@@ -1,0 +1,202 @@
+"""Matrix products small enough to be done in place: tiles of accumulators in registers.
+
+A tile is MR rows by NB vectors of W columns. For each k, NB vectors of the right matrix and MR
+numbers of the left one make MR * NB multiply-adds. Rows beyond the last one of a size that is not
+known are the last one again: computing and storing it twice does no harm.
+
+Notation: m n k as in (m, k) @ (k, n); MR NB W as above.
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from chainrule.compile.graph.sizes import typical
+from chainrule.compile.llvm import numbers as nums
+from chainrule.compile.llvm import prefetch
+from chainrule.compile.llvm.kernel import Emitter
+from chainrule.compile.llvm.lanes import Lanes, below, first_lanes
+from chainrule.compile.llvm.numbers import I64, Value
+from chainrule.compile.loops import statements as loops
+from chainrule.compile.loops.expressions import Var
+from chainrule.compile.loops.statements import Product
+
+
+def product(e: Emitter, s: Product) -> None:
+    """Emit `s`: panels of NB vectors, in them tiles of MR rows."""
+    n = s.j.extent
+    width = e.target.lanes(s.acc.dtype.itemsize)
+    while isinstance(n, int) and width // 2 >= n and width > 1:
+        width //= 2
+    if not isinstance(n, int):
+        width = max(width // 2, min(width, 4))
+        end = e.extent(n)
+        with e.counting(end, width, _takes(e, s, width)) as base:
+            mask = below(e.b, end, base, width)
+            _panel(e, s, [Lanes(s.j, width, base, mask)])
+        return
+    full, rest = divmod(n, width)
+    wide = _wide(full + bool(rest))
+    many = (full // wide) if full >= wide and full + bool(rest) > wide else 0
+    if many:
+        columns = wide * width
+        with e.counting(ir.Constant(I64, many * columns), columns, _takes(e, s, columns)) as base:
+            _panel(e, s, [_lanes(e, s, width, base, v) for v in range(wide)])
+    left = list(range(many * wide, full + bool(rest)))
+    if left:
+        zero = ir.Constant(I64, 0)
+        panel = [_lanes(e, s, width, zero, v) for v in left]
+        if rest:
+            panel[-1].mask = first_lanes(rest, width)
+        with e.fresh():
+            _panel(e, s, panel)
+
+
+def _takes(e: Emitter, s: Product, columns: int) -> float:
+    """About how many nanoseconds so many columns take."""
+    return e.takes([s]) * columns / max(1, typical(s.j.extent))
+
+
+def _wide(vectors: int) -> int:
+    """How many vectors a panel has: 4, or fewer where that leaves less over."""
+    if vectors <= 4:
+        return vectors
+    return 3 if vectors % 3 == 0 and vectors % 4 else 4
+
+
+def _lanes(e: Emitter, s: Product, width: int, base: Value, v: int) -> Lanes:
+    shift = ir.Constant(I64, v * width)
+    constant = isinstance(base, ir.Constant)
+    return Lanes(s.j, width, shift if constant else e.b.add(base, shift), None)
+
+
+def _panel(e: Emitter, s: Product, panel: list[Lanes]) -> None:
+    """All rows of a panel."""
+    m = s.i.extent
+    each = _takes(e, s, len(panel) * panel[0].width) / max(1, typical(m))
+    budget = 16 if e.target.registers >= 32 else 8
+    rows = max(1, min(8, budget // len(panel)))
+    if isinstance(m, int):
+        rows = min(rows, m)
+        if m % rows and m // rows <= 2:  # rather even tiles than a thin last one
+            tiles = -(-m // rows)
+            rows = -(-m // tiles)
+        whole = m - m % rows
+        with e.counting(ir.Constant(I64, whole), rows, each * rows) as i:
+            _tile(e, s, panel, [_plus(e, i, r) for r in range(rows)])
+        if m % rows:
+            with e.fresh():
+                _tile(e, s, panel, [ir.Constant(I64, whole + r) for r in range(m % rows)])
+        return
+    rows = min(rows, 4) if _repeatable(s) else 1
+    end = e.extent(m)
+    with e.counting(end, rows, each * rows) as i:
+        last = e.b.sub(end, ir.Constant(I64, 1))
+        at = [i]
+        for r in range(1, rows):
+            row = _plus(e, i, r)
+            at.append(e.b.select(e.b.icmp_signed("<", row, last), row, last))
+        _tile(e, s, panel, at)
+
+
+def _plus(e: Emitter, i: Value, r: int) -> Value:
+    if r == 0:
+        return i
+    if isinstance(i, ir.Constant):
+        return ir.Constant(I64, i.constant + r)
+    return e.b.add(i, ir.Constant(I64, r), flags=("nsw",))
+
+
+def _repeatable(s: Product) -> bool:
+    """Whether doing a row twice is the same as once."""
+    stores = [x for x in loops.statements(s.body) if isinstance(x, loops.Store)]
+    written = {x.buffer for x in stores}
+    read = {b for x in loops.statements(s.body) for b in loops.loads_of(x)}
+    return not (written & read) and not any(x.add for x in stores)
+
+
+def _tile(e: Emitter, s: Product, panel: Sequence[Lanes], rows: Sequence[Value]) -> None:
+    """`rows` of a panel: the accumulators in registers, then the body with each."""
+    b, dtype = e.b, s.acc.dtype
+    zero = nums.constant(0, dtype, panel[0].width)
+    slots = [[e.slot(zero.type) for _ in panel] for _ in rows]
+    for slot in [x for line in slots for x in line]:
+        b.store(zero, slot)
+    _sums(e, s, panel, rows, slots)
+    for row, line in zip(rows, slots, strict=True):
+        for lanes, slot in zip(panel, line, strict=True):
+            with e.fresh():
+                e.vars[s.i], e.vars[s.j] = row, lanes.base
+                e.lanes = lanes
+                e.locals[s.acc] = b.load(slot, typ=slot.allocated_type)
+                e.run(s.body)
+                e.lanes = None
+
+
+def _sums(
+    e: Emitter,
+    s: Product,
+    panel: Sequence[Lanes],
+    rows: Sequence[Value],
+    slots: Sequence[Sequence[Any]],
+) -> None:
+    """All terms; in steps, at whose beginnings memory is asked for, if there is any."""
+    steps = prefetch.steps(s, len(rows), len(panel))
+    if not steps:
+        _along_k(e, s, list(s.k), panel, rows, slots)
+        return
+    (k,) = s.k
+    assert isinstance(k.extent, int)
+    each, left = divmod(k.extent, steps)
+    size = ir.Constant(I64, each)
+    with e.counting(ir.Constant(I64, steps * each), each) as start:
+        prefetch.ask(e, s, panel, rows, (start, each))
+        with e.counting(size, 1) as term:
+            e.vars[k] = e.b.add(start, term)
+            _along_k(e, s, [], panel, rows, slots)
+    if left:
+        with e.counting(ir.Constant(I64, left), 1) as term:
+            e.vars[k] = e.b.add(ir.Constant(I64, steps * each), term)
+            _along_k(e, s, [], panel, rows, slots)
+
+
+def _along_k(
+    e: Emitter,
+    s: Product,
+    ks: list[Var],
+    panel: Sequence[Lanes],
+    rows: Sequence[Value],
+    slots: Sequence[Sequence[Any]],
+) -> None:
+    if ks:
+        with e.counting(e.extent(ks[0].extent), 1) as k:
+            e.vars[ks[0]] = k
+            _along_k(e, s, ks[1:], panel, rows, slots)
+        return
+    b = e.b
+    right: list[Value] = []
+    for lanes in panel:
+        with e.fresh():
+            e.lanes, e.vars[s.j] = lanes, lanes.base
+            right.append(nums.splat(b, e.value(s.right), lanes.width))
+            e.lanes = None
+    for row, line in zip(rows, slots, strict=True):
+        with e.fresh():
+            e.vars[s.i] = row
+            left = nums.splat(b, e.value(s.left), panel[0].width)
+        for r, slot in zip(right, line, strict=True):
+            b.store(multiply_add(e, left, r, b.load(slot, typ=slot.allocated_type)), slot)
+
+
+def multiply_add(e: Emitter, x: Value, y: Value, z: Value) -> Value:
+    """x y + z, rounded once where the processor can."""
+    if e.target.fma:
+        return nums.intrinsic(e.b, "fma", x, y, z)
+    return e.b.fadd(e.b.fmul(x, y), z)

@@ -1,0 +1,235 @@
+"""Where numbers are in memory, and how they get from there into lanes and back.
+
+A load or a store along the lanes is one of W neighbours, or of every second of 2 W, which are one
+part of W pairs; any other is a gather or a scatter, number by number. Lanes that do not count touch
+nothing.
+
+Notation: W lanes of a vector; `b` the builder.
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+
+from chainrule.compile.llvm import functions as fn
+from chainrule.compile.llvm import numbers as nums
+from chainrule.compile.llvm import strided_pairs
+from chainrule.compile.llvm.lanes import Lanes, iota
+from chainrule.compile.llvm.numbers import I64, Value
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var
+from chainrule.compile.loops.statements import Store
+
+if TYPE_CHECKING:
+    from chainrule.compile.llvm.kernel import Emitter
+
+_I32 = ir.IntType(32)
+
+# --- offsets -------------------------------------------------------------------------------------
+
+
+def affine(e: Emitter, at: Affine) -> Value:
+    """An offset, for the first lane where there are several."""
+    b = e.b
+    total = e.extent(at.const)
+    for v, c in at.terms:
+        x = e.vars[v] if isinstance(v, Var) else _whole(e, v)
+        part = x if c == 1 else b.mul(x, e.extent(c), flags=("nsw",))
+        zero = isinstance(total, ir.Constant) and total.constant == 0
+        total = part if zero else b.add(total, part, flags=("nsw",))
+    return total
+
+
+def offsets(e: Emitter, at: Affine, lanes: Lanes) -> Value:
+    """The offset in every lane."""
+    b, width = e.b, lanes.width
+    plain = Affine(at.const, tuple([(v, c) for v, c in at.terms if not _varies(e, v)]))
+    total = nums.splat(b, affine(e, plain), width)
+    for v, c in at.terms:
+        if _varies(e, v):
+            if isinstance(v, Expr):
+                each = _whole(e, v)
+            else:
+                each = b.add(nums.splat(b, lanes.base, width), iota(width, I64))
+            by = nums.splat(b, e.extent(c), width)
+            total = b.add(total, b.mul(each, by))
+    return total
+
+
+def is_vector(e: Emitter, at: Affine, but: Var | None = None) -> bool:
+    """Whether an offset has a part that differs from lane to lane other than `but`."""
+    return any(v is not but and _varies(e, v) for v, _ in at.terms)
+
+
+def _varies(e: Emitter, v: Var | Expr) -> bool:
+    if e.lanes is None:
+        return False
+    return v is e.lanes.var or (isinstance(v, Expr) and nums.lanes_of(e.value(v)) > 0)
+
+
+def _whole(e: Emitter, x: Expr) -> Value:
+    """An index from data, as an int64."""
+    return nums.cast(e.b, e.value(x), x.dtype, np.dtype(np.int64))
+
+
+def place(e: Emitter, buffer: Buffer, at: Affine) -> Value:
+    """The address of an element."""
+    return _address(e, buffer, affine(e, at))
+
+
+def _address(e: Emitter, buffer: Buffer, offset: Value) -> Value:
+    kind = nums.in_memory(buffer.dtype)
+    return e.b.gep(e.pointers[buffer], [offset], source_etype=kind, inbounds=True)
+
+
+# --- from memory ---------------------------------------------------------------------------------
+
+
+def load(e: Emitter, x: Expr) -> Value:
+    """The value of `x`, a load."""
+    b, lanes = e.b, e.lanes
+    buffer, at, when = x.of
+    held = e.known.held(buffer, at)
+    if held is not None and when is None:
+        return held
+    along = at.coefficient(lanes.var) if lanes is not None else 0
+    on = None if when is None else e.value(when)
+    indexed = is_vector(e, at, but=lanes.var if lanes else None)
+    if lanes is None or (along == 0 and not indexed and not (on and nums.lanes_of(on))):
+        return _load_one(e, buffer, at, on)
+    mask = lanes.mask
+    if on is not None:
+        on = nums.splat(b, on, lanes.width)
+        mask = on if mask is None else b.and_(mask, on)
+    if along == 1 and not indexed:
+        return _load_vector(b, place(e, buffer, at), buffer.dtype, lanes.width, mask)
+    if along == 2 and mask is None and not indexed and strided_pairs.pay(e.target, buffer.dtype):
+        return strided_pairs.load(b, place(e, buffer, at), buffer.dtype, lanes.width)
+    return _gather(e, buffer, offsets(e, at, lanes), lanes.width, mask)
+
+
+def _load_one(e: Emitter, buffer: Buffer, at: Affine, on: Value | None) -> Value:
+    if on is None:
+        return _read(e.b, place(e, buffer, at), buffer.dtype, 0)
+    b = e.b  # read an element that is there in any case, if the wanted one is not
+    offset = b.select(on, affine(e, at), ir.Constant(I64, 0))
+    got = _read(b, _address(e, buffer, offset), buffer.dtype, 0)
+    return b.select(on, got, nums.constant(0, buffer.dtype))
+
+
+def _load_vector(b: Any, at: Value, dtype: Any, width: int, mask: Value | None) -> Value:
+    if mask is None:
+        return _read(b, at, dtype, width)
+    kind = nums.in_memory(dtype, width)
+    align = ir.Constant(_I32, dtype.itemsize)
+    zero = ir.Constant(kind, None)
+    name = f"llvm.masked.load.{nums.suffix(kind)}.p0"
+    f = nums.declare(b, name, kind, [at.type, align.type, mask.type, kind])
+    return _from_memory(b, b.call(f, [at, align, mask, zero]), dtype, width)
+
+
+def _gather(e: Emitter, buffer: Buffer, at: Value, width: int, mask: Value | None) -> Value:
+    b, dtype = e.b, buffer.dtype
+    kind = nums.in_memory(dtype, width)
+    if mask is not None:  # a masked lane reads the first element: that exists
+        at = b.select(mask, at, ir.Constant(at.type, None))
+    got = ir.Constant(kind, ir.Undefined)
+    for lane in range(width):
+        which = ir.Constant(_I32, lane)
+        one = b.load(
+            _address(e, buffer, b.extract_element(at, which)),
+            typ=nums.in_memory(dtype),
+            align=dtype.itemsize,
+        )
+        got = b.insert_element(got, one, which)
+    value = _from_memory(b, got, dtype, width)
+    return value if mask is None else b.select(mask, value, nums.constant(0, dtype, width))
+
+
+def _read(b: Any, at: Value, dtype: Any, width: int) -> Value:
+    got = b.load(at, typ=nums.in_memory(dtype, width), align=dtype.itemsize)
+    return _from_memory(b, got, dtype, width)
+
+
+def _from_memory(b: Any, v: Value, dtype: Any, width: int) -> Value:
+    if dtype.kind != "b":
+        return v
+    return b.icmp_unsigned("!=", v, ir.Constant(nums.in_memory(dtype, width), None))
+
+
+# --- to memory -----------------------------------------------------------------------------------
+
+
+def store(e: Emitter, s: Store) -> None:
+    """Emit the statement `s`."""
+    b, value, dtype = e.b, e.value(s.value), s.buffer.dtype
+    lanes = e.lanes
+    if lanes is None or not (s.add or is_vector(e, s.at)):  # what all lanes add, each adds
+        at = place(e, s.buffer, s.at)
+        if s.add:
+            value = fn.call(b, "add", dtype, [_read(b, at, dtype, 0), value])
+        b.store(_to_memory(b, value, dtype), at)
+    else:
+        value = nums.splat(b, value, lanes.width)
+        along = 0 if is_vector(e, s.at, but=lanes.var) else s.at.coefficient(lanes.var)
+        alone = lanes.mask is None and not s.add
+        if along == 1:
+            _store_vector(e, s, value, lanes)
+        elif along == 2 and alone and strided_pairs.pay(e.target, dtype):
+            strided_pairs.store(b, place(e, s.buffer, s.at), value, dtype)
+        else:
+            _scatter(e, s, value, lanes)
+    e.known.stored(s, value)
+
+
+def _store_vector(e: Emitter, s: Store, value: Value, lanes: Lanes) -> None:
+    b, dtype = e.b, s.buffer.dtype
+    at = place(e, s.buffer, s.at)
+    if s.add:
+        old = _load_vector(b, at, dtype, lanes.width, lanes.mask)
+        value = fn.call(b, "add", dtype, [old, value])
+    value = _to_memory(b, value, dtype)
+    if lanes.mask is None:
+        b.store(value, at, align=dtype.itemsize)
+        return
+    align = ir.Constant(_I32, dtype.itemsize)
+    name = f"llvm.masked.store.{nums.suffix(value.type)}.p0"
+    kinds = [value.type, at.type, align.type, lanes.mask.type]
+    b.call(nums.declare(b, name, ir.VoidType(), kinds), [value, at, align, lanes.mask])
+
+
+def _scatter(e: Emitter, s: Store, value: Value, lanes: Lanes) -> None:
+    """One number after the other: two lanes may go to the same place."""
+    b, dtype = e.b, s.buffer.dtype
+    offset = offsets(e, s.at, lanes)
+    for lane in range(lanes.width):
+        which = ir.Constant(_I32, lane)
+        with _lane_is_on(b, lanes, which):
+            at = _address(e, s.buffer, b.extract_element(offset, which))
+            one = b.extract_element(value, which)
+            if s.add:
+                one = fn.call(b, "add", dtype, [_read(b, at, dtype, 0), one])
+            b.store(_to_memory(b, one, dtype), at)
+
+
+@contextmanager
+def _lane_is_on(b: Any, lanes: Lanes, which: Value) -> Generator[None]:
+    if lanes.mask is None:
+        yield
+        return
+    with b.if_then(b.extract_element(lanes.mask, which)):
+        yield
+
+
+def _to_memory(b: Any, v: Value, dtype: Any) -> Value:
+    if dtype.kind != "b":
+        return v
+    return b.zext(v, nums.in_memory(dtype, nums.lanes_of(v)))

@@ -1,0 +1,138 @@
+"""Memory that a product needs soon, asked for while it adds up.
+
+Rows of a large matrix are on different pages, so that no processor guesses which one is next. What
+a tile's body reads and writes is asked for while the tile's sums are made, what `Product.ahead` is
+while all of the product is: some of it at each step of a tile. All at once would hold up what the
+sums themselves read.
+
+Notation: a line is what a cache holds together; rows and vectors of a tile as in `tiles`.
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from chainrule.compile.graph.sizes import typical
+from chainrule.compile.llvm import numbers as nums
+from chainrule.compile.llvm.kernel import Emitter
+from chainrule.compile.llvm.lanes import Lanes
+from chainrule.compile.llvm.numbers import I64, Value
+from chainrule.compile.loops import statements as loops
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var, within
+from chainrule.compile.loops.statements import Product
+
+LONG = 64
+"""Terms of a sum from which on memory comes while they are added up."""
+LINE = 64
+"""Bytes of a line."""
+_FIRST, _SECOND = 3, 2
+"""Which cache a line is to come to, in LLVM's words."""
+Place = tuple[Buffer, Affine]
+
+
+def steps(s: Product, rows: int, vectors: int) -> int:
+    """Into how many steps a tile's sums are divided: one for each vector; 0 if nothing is asked."""
+    (k, *more) = [v.extent for v in s.k]
+    if more or not isinstance(k, int) or k < LONG:
+        return 0
+    return rows * vectors if s.ahead is not None or _places(s) else 0
+
+
+def ask(
+    e: Emitter,
+    s: Product,
+    panel: Sequence[Lanes],
+    rows: Sequence[Value],
+    terms: tuple[Value, int],
+) -> None:
+    """Ask for what belongs to a step of a tile, which is so many terms from one on: the body's
+    places for one vector, the left side's in the next tile, a share of what comes after the
+    product."""
+    b, vectors, (start, each) = e.b, ir.Constant(I64, len(panel)), terms
+    step = b.udiv(start, ir.Constant(I64, each))
+    column = b.mul(b.urem(step, vectors), ir.Constant(I64, panel[0].width))
+    with e.fresh():
+        e.vars[s.i] = b.add(rows[0], b.udiv(step, vectors))
+        e.vars[s.j] = b.add(panel[0].base, column)
+        for (buffer, at), written in _places(s).items():
+            _prefetch(e, e.place(buffer, at), written=written, cache=_FIRST)
+        _left(e, s, rows, start, each)
+    if s.ahead is not None:
+        before = b.mul(rows[0], vectors)
+        steps = typical(s.i.extent) * len(panel)
+        _share(e, s.ahead, steps, b.add(before, step))
+
+
+def _left(e: Emitter, s: Product, rows: Sequence[Value], start: Value, each: int) -> None:
+    """Ask for terms of the next tile's rows, where a row's terms lie together."""
+    x = _loaded(s.left)
+    if x is None or x[1].coefficient(s.k[0]) != 1:
+        return
+    b, (buffer, at) = e.b, x
+    e.vars[s.i] = b.add(rows[0], ir.Constant(I64, len(rows)))
+    e.vars[s.k[0]] = start
+    kind, row = nums.in_memory(buffer.dtype), e.extent(at.coefficient(s.i))
+    first = b.gep(e.pointers[buffer], [e.affine(at)], source_etype=kind)  # perhaps beyond the end
+    for n in range(len(rows)):
+        before = b.mul(row, ir.Constant(I64, n))
+        for term in range(0, each, LINE // buffer.dtype.itemsize):
+            offset = b.add(before, ir.Constant(I64, term))
+            place = b.gep(first, [offset], source_etype=kind)
+            _prefetch(e, place, written=False, cache=_FIRST)
+
+
+def _loaded(x: Expr) -> Place | None:
+    """Where a number is read from, if it is no more than that."""
+    plain = x.kind == "load" and x.of[2] is None
+    return x.of[:2] if plain and all(isinstance(v, Var) for v, _ in x.of[1].terms) else None
+
+
+def _share(e: Emitter, x: loops.Ahead, steps: int, number: Value) -> None:
+    """Ask for the lines that step `number` of so many has to ask for."""
+    b, size = e.b, x.buffer.dtype.itemsize
+    per_row = -(-typical(x.length) * size // LINE)
+    lines = typical(x.rows) * per_row
+    each = -(-lines // steps)
+    first = b.mul(number, ir.Constant(I64, each))
+    start, apart = e.affine(x.at), e.extent(x.row)
+    last = ir.Constant(I64, lines - 1)
+    for n in range(each):
+        line = b.add(first, ir.Constant(I64, n))
+        line = b.select(b.icmp_signed("<", line, last), line, last)
+        row, column = b.udiv(line, per := ir.Constant(I64, per_row)), b.urem(line, per)
+        offset = b.add(b.mul(row, apart), b.mul(column, ir.Constant(I64, LINE // size)))
+        kind = nums.in_memory(x.buffer.dtype)
+        at = b.gep(e.pointers[x.buffer], [b.add(start, offset)], source_etype=kind)
+        _prefetch(e, at, written=False, cache=_SECOND)
+
+
+def _places(s: Product) -> dict[Place, bool]:
+    """Where the body finds or puts elements of a row side by side; whether it writes them."""
+    found: dict[Place, bool] = {}
+    for x in loops.statements(s.body):
+        for e in [e for whole in loops.exprs_of(x) for e in within(whole)]:
+            if e.kind == "load" and e.of[2] is None:
+                found.setdefault(e.of[:2], False)
+        if isinstance(x, loops.Store):
+            found[x.buffer, x.at] = True
+    return {place: written for place, written in found.items() if _is_near(s, place[1])}
+
+
+def _is_near(s: Product, at: Affine) -> bool:
+    """Whether an offset moves by one from column to column, and from row to row."""
+    counted = all(isinstance(v, Var) for v, _ in at.terms)
+    return counted and at.coefficient(s.j) == 1 and at.coefficient(s.i) != 0
+
+
+def _prefetch(e: Emitter, at: Value, *, written: bool, cache: int) -> None:
+    """A hint, with which nothing can go wrong: any address will do."""
+    kind = ir.IntType(32)
+    args = [at, *[ir.Constant(kind, x) for x in (int(written), cache, 1)]]
+    f = nums.declare(e.b, "llvm.prefetch.p0", ir.VoidType(), [x.type for x in args])
+    e.b.call(f, args)

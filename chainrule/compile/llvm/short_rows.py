@@ -1,0 +1,119 @@
+"""Loops over the same short row, one after the other, as a row that stays in registers.
+
+A softmax goes over its row three times, and each time memory lies between: what one loop stored the
+next one loads, under a mask where the row does not fill its vectors, and then the processor waits
+for the store. Where the row is a few vectors, each loop is these vectors, and what one has loaded,
+computed or stored the next one knows.
+
+A row whose length is known only when it runs has this form for lengths of half a vector, of a
+vector, and the loops for the others.
+
+Notation: W lanes of a vector; `b` the builder.
+"""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, final
+
+from llvmlite import ir
+
+from chainrule.compile.graph.sizes import Extent, typical
+from chainrule.compile.llvm import lanes
+from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.loops.expressions import Affine, Exprs, Var
+from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.loops.statements import For, Into, Let, Stmt, Store
+
+if TYPE_CHECKING:
+    from chainrule.compile.llvm.kernel import Emitter
+
+MOST = 4
+"""Vectors of a row."""
+
+
+@final
+class Row:
+    """The statements of a block that go along a short row of `n`: its `loops`, and between and
+    after them what is done once."""
+
+    def __init__(self, e: Emitter, body: Sequence[Stmt], loops: Sequence[For]) -> None:
+        self._e, self._body = e, body
+        self._vars = [s.var for s in loops]
+        self._n: Extent = loops[0].var.extent
+        self._width = lanes.widest(e.target, [x for s in loops for x in s.body], self._n)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is to be in registers, at least where it turns out to be short."""
+        if isinstance(self._n, int):  # full vectors are loops that LLVM sees through
+            return self._n % self._width != 0 and self._n <= MOST * self._width
+        return typical(self._n) < lanes.LONG * self._width
+
+    def emit(self, otherwise: Callable[[], None]) -> None:
+        """Emit the statements; `otherwise` emits them as loops."""
+        if isinstance(self._n, int):
+            self._in_registers(self._width)
+        else:
+            whole = self._width
+            self._at_most(whole // 2, lambda: self._at_most(whole, otherwise))
+
+    def _at_most(self, width: int, otherwise: Callable[[], None]) -> None:
+        """One vector where that is enough."""
+        e, b = self._e, self._e.b
+        enough = b.icmp_signed("<=", e.extent(self._n), ir.Constant(I64, width))
+        with b.if_else(enough) as (then, other):
+            with then:
+                self._in_registers(width)
+            with other, e.known.within():
+                otherwise()
+
+    def _in_registers(self, width: int) -> None:
+        """Each loop as the row's vectors. A vector has one counter in all of the loops, so that
+        what is alike in them is one expression."""
+        e, exprs = self._e, Exprs()
+        vectors = self._vectors(width)
+        counters = [Affine.of(v.var) for v in vectors]
+        renamings = [Renaming(dict.fromkeys(self._vars, c), exprs=exprs) for c in counters]
+        plain = Renaming(exprs=exprs)
+        with e.known.within():
+            for s in self._body:
+                if not isinstance(s, For):
+                    e.run([plain.stmt(s)])
+                    continue
+                with lanes.folding(e, s.body, width, copies=1):
+                    for vector, renaming in zip(vectors, renamings, strict=True):
+                        for local in [x.local for x in s.body if isinstance(x, Let)]:
+                            e.known.changed(local)  # the vector before had it, too
+                        lanes.vector(e, renaming.body(s.body), vector)
+
+    def _vectors(self, width: int) -> list[lanes.Lanes]:
+        e, n = self._e, self._n
+        if not isinstance(n, int):
+            start = ir.Constant(I64, 0)
+            mask = lanes.below(e.b, e.extent(n), start, width)
+            return [lanes.Lanes(Var("row", n), width, start, mask)]
+        found: list[lanes.Lanes] = []
+        for i in range(0, n, width):
+            mask = lanes.first_lanes(n - i, width) if n - i < width else None
+            found.append(lanes.Lanes(Var("row", n), width, ir.Constant(I64, i), mask))
+        return found
+
+
+def row_of(e: Emitter, body: Sequence[Stmt]) -> Row | None:
+    """The short row that `body`, which begins with a loop along it, goes over at least twice."""
+    loops = [s for s in body if isinstance(s, For)]
+    if len(loops) < 2 or loops[0] is not body[0]:
+        return None
+    n = loops[0].var.extent
+    if not all(s.mode == "lanes" and s.upto is None and s.var.extent == n for s in loops):
+        return None
+    inner = [x for s in body for x in (s.body if isinstance(s, For) else [s])]
+    if not all(isinstance(s, Let | Into | Store) for s in inner):
+        return None
+    row = Row(e, body, loops)
+    return row if row.is_short else None

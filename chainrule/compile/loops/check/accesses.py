@@ -1,0 +1,280 @@
+"""Where a program reads and writes: within its buffers, after they were written, apart in memory.
+
+An interval is (lowest, highest), of whole numbers or infinities.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import NoReturn, final
+
+from chainrule.compile.graph.sizes import Extent, bound
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var, within
+from chainrule.compile.loops.statements import (
+    For,
+    Gemm,
+    Host,
+    Kernel,
+    Loops,
+    Matrix,
+    Product,
+    Routine,
+    Stmt,
+    Store,
+    Strided,
+    While,
+    exprs_of,
+    loads_of,
+    statements,
+)
+
+Interval = tuple[float, float]
+ANY: Interval = (-math.inf, math.inf)
+_TRIED: tuple[int, ...] = (7, 3, 12, 1, 64)
+
+
+@final
+class SpecError(AssertionError):
+    """A program that is none: a mistake of the compiler, never of its user."""
+
+
+def refuse(kernel: Kernel, s: Stmt, why: str) -> NoReturn:
+    """Raise `SpecError`, with the statement as it is printed."""
+    text = str(Kernel(kernel.name, (s,))).partition("\n")[2]
+    raise SpecError(f"{kernel.name}: {why}:\n{text}")
+
+
+# --- before it is read, it is written ------------------------------------------------------------
+
+
+def ordered(program: Loops) -> None:
+    """Refuse what reads scratch memory or a result before it is written, and a result that never
+    is."""
+    written: set[Buffer] = set()
+    for k in program.kernels:
+        for s in statements(k.body):
+            reads, writes = _touched(s)
+            for b in reads:
+                if b.role in ("scratch", "result") and b not in written:
+                    refuse(k, s, f"{b} is read before it is written")
+            written.update(writes)
+    for b in program.buffers:
+        if b.role == "result" and b not in written and b.size != 0:
+            raise SpecError(f"the result {b} is never written")
+
+
+def _touched(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
+    """What a statement itself reads, and what it then writes."""
+    reads = list(loads_of(s))
+    match s:
+        case Store():
+            return [*reads, *([s.buffer] if s.add else [])], [s.buffer]
+        case Gemm():
+            more = [s.out.buffer] if s.add else []
+            return [s.left.buffer, s.right.buffer, *more], [s.out.buffer]
+        case Routine():
+            written = [x.buffer for x in s.spans("out", "inout")]
+            return [x.buffer for x in s.spans("in", "inout")], written
+        case Host():
+            told = [s.when] if s.when is not None else []
+            return [*told, *[x.buffer for x in s.inputs]], [x.buffer for x in s.outputs]
+        case While():
+            return [s.going], []
+        case _:
+            return reads, []
+
+
+# --- within its buffer ---------------------------------------------------------------------------
+
+
+def inside(program: Loops) -> dict[str, int]:
+    """Refuse what reads or writes outside of a buffer for all values of the symbols that are tried;
+    the first values for which nothing does.
+
+    What a condition guards, and what data decides, is not looked at.
+    """
+    first: SpecError | None = None
+    for values in product(_TRIED, repeat=len(program.symbols)):
+        symbols: dict[str, int] = dict(zip(program.symbols, values, strict=True))
+        try:
+            for k in program.kernels:
+                _Places(k, symbols).body(k.body)
+        except SpecError as error:
+            first = first or error
+        else:
+            return symbols
+    assert first is not None
+    raise first
+
+
+@final
+class _Places:
+    """Checks the offsets of a kernel where the symbols have these values."""
+
+    def __init__(self, kernel: Kernel, symbols: Mapping[str, int]) -> None:
+        self._kernel = kernel
+        self._symbols = symbols
+        self._seen: set[Expr] = set()
+        self._spans: dict[Expr, Interval] = {}
+
+    def body(self, body: Sequence[Stmt]) -> None:
+        """Statements, but those of loops without a turn."""
+        for s in body:
+            self._statement(s)
+
+    def _statement(self, s: Stmt) -> None:
+        match s:
+            case For():
+                if s.upto is not None:
+                    self._ends(s, s.upto, s.var.extent)
+                if self._size(s.var.extent) > 0:
+                    self.body(s.body)
+                return
+            case Product():
+                if min([self._size(v.extent) for v in (s.i, s.j, *s.k)]) > 0:
+                    self._loads(s)
+                    self.body(s.body)
+                return
+            case Store():
+                self._check(s, s.buffer, s.at, self.span(s.at))
+            case Gemm():
+                self._gemm(s)
+            case Routine():
+                for x in s.spans("in", "out", "inout"):
+                    low, high = self.span(x.at)
+                    self._check(s, x.buffer, x.at, (low, high + self._size(x.size) - 1))
+            case Host():
+                for x in (*s.inputs, *s.outputs):
+                    self._strided(s, x)
+            case While():
+                for k in s.kernels:
+                    _Places(k, self._symbols).body(k.body)
+            case _:
+                pass
+        self._loads(s)
+
+    def _loads(self, s: Stmt) -> None:
+        for e in exprs_of(s):
+            for x in within(e):
+                if x.kind == "load" and x not in self._seen and x.of[2] is None:
+                    self._seen.add(x)
+                    self._check(s, x.of[0], x.of[1], self.span(x.of[1]))
+
+    def _ends(self, s: Stmt, upto: Affine, extent: Extent) -> None:
+        """Refuse a loop that goes on beyond its counter's extent."""
+        _, high = self.span(upto)
+        if high > self._size(extent):
+            refuse(self._kernel, s, f"{upto} goes to {high}, beyond {extent}")
+
+    def _gemm(self, s: Gemm) -> None:
+        if s.upto is not None:
+            self._ends(s, s.upto[1], getattr(s, s.upto[0]))
+        m, n, k = (self._size(x) for x in (s.m, s.n, s.k))
+        for x, rows, cols in ((s.left, m, k), (s.right, k, n), (s.out, m, n)):
+            if rows > 0 and cols > 0:
+                self._check(s, x.buffer, x.at, self._reach(x, rows, cols))
+
+    def _reach(self, x: Matrix, rows: int, cols: int) -> Interval:
+        low, high = self.span(x.at)
+        last = (rows - 1) * self._size(x.row) + (cols - 1) * self._size(x.col)
+        return low, high + last
+
+    def _strided(self, s: Stmt, x: Strided) -> None:
+        lengths = [self._size(n) for n in x.shape]
+        steps = [self._size(n) for n in x.strides]
+        if 0 in lengths:
+            return
+        ends = [(n - 1) * step for n, step in zip(lengths, steps, strict=True)]
+        start = self._size(x.offset)
+        low, high = (start + sum([f(0, end) for end in ends]) for f in (min, max))
+        self._check(s, x.buffer, x.offset, (low, high))
+
+    def _check(self, s: Stmt, b: Buffer, at: Affine | Extent, span: Interval) -> None:
+        size = self._size(b.size)
+        low, high = span
+        known_low, known_high = low > -math.inf, high < math.inf
+        if (known_low and low < 0) or (known_high and high >= size):
+            where = f" with {dict(self._symbols)}" if self._symbols else ""
+            why = f"{b}[{at}] goes from {low} to {high}, {b} has {size} elements{where}"
+            refuse(self._kernel, s, why)
+
+    # --- intervals
+
+    def _size(self, n: Extent) -> int:
+        return bound(n, self._symbols)
+
+    def span(self, at: Affine) -> Interval:
+        """From where to where an offset goes."""
+        low: float = self._size(at.const)
+        high = low
+        for v, factor in at.terms:
+            c = self._size(factor)
+            ends = self._var(v) if isinstance(v, Var) else self._span(v)
+            if c:
+                low += min(c * ends[0], c * ends[1])
+                high += max(c * ends[0], c * ends[1])
+        return low, high
+
+    def _var(self, v: Var) -> Interval:
+        return 0, self._size(v.extent) - 1
+
+    def _span(self, e: Expr) -> Interval:
+        if e not in self._spans:
+            self._spans[e] = self._made(e)
+        return self._spans[e]
+
+    def _made(self, e: Expr) -> Interval:
+        match e.kind:
+            case "lit":
+                return e.of, e.of
+            case "index":
+                return self.span(e.of)
+            case "fn":
+                return self._call(*e.of)
+            case _:
+                return ANY
+
+    def _call(self, name: str, *xs: Expr) -> Interval:
+        """Of what keeps an index from data within an array."""
+        match name:
+            case "minimum" | "maximum":
+                pick = min if name == "minimum" else max
+                (a, b), (c, d) = map(self._span, xs)
+                return pick(a, c), pick(b, d)
+            case "cast" if xs[0].dtype.kind in "iu":
+                return self._span(xs[0])
+            case _:
+                return ANY
+
+
+# --- apart in memory -----------------------------------------------------------------------------
+
+
+def apart(program: Loops, offsets: Mapping[Buffer, int], symbols: Mapping[str, int]) -> None:
+    """Refuse `offsets`, in bytes, at which two buffers that live at the same time overlap."""
+    for first, second in _together(program, offsets):
+        (a, b), (c, d) = (_bytes(x, offsets[x], symbols) for x in (first, second))
+        if max(a, c) < min(b, d):
+            raise SpecError(
+                f"{first}, bytes {a} to {b}, and {second}, bytes {c} to {d}, live together, "
+                f"overlapping{f' with {dict(symbols)}' if symbols else ''}"
+            )
+
+
+def _bytes(b: Buffer, start: int, symbols: Mapping[str, int]) -> tuple[int, int]:
+    return start, start + bound(b.size, symbols) * b.dtype.itemsize
+
+
+def _together(program: Loops, offsets: Mapping[Buffer, int]) -> Iterator[tuple[Buffer, Buffer]]:
+    """Pairs of buffers between whose first and last use there is a common kernel."""
+    uses: dict[Buffer, list[int]] = {}
+    for i, k in enumerate(program.kernels):
+        for b in {b for side in k.buffers() for b in side if b in offsets}:
+            uses.setdefault(b, []).append(i)
+    alive = [(b, at[0], at[-1]) for b, at in uses.items()]
+    for n, (b, start, end) in enumerate(alive):
+        for other, first, last in alive[:n]:
+            if first <= end and start <= last:
+                yield other, b

@@ -1,0 +1,1 @@
+"""Ops on whole arrays that are algorithms: sorting, searching, scans, factorizations."""

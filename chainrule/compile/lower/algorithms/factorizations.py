@@ -1,0 +1,231 @@
+"""Factorizations, as LAPACK computes them: for each op its routines, and what lies around them.
+
+Notation: `lead` the index of a matrix in the batch; `m n` its rows and columns, `k` the smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chainrule.compile.graph.sizes import Extent
+from chainrule.compile.graph.terms import Term
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr
+from chainrule.compile.loops.statements import For, Into, Let, Span, Stmt, Store
+from chainrule.compile.loops.views import ZERO, Index, fitted, whole
+from chainrule.compile.lower.algorithms.lapack_calls import I32, Factoring, entire
+from chainrule.compile.lower.index_arrays import BOOL
+
+if TYPE_CHECKING:
+    from chainrule.compile.lower.scheduler import Scheduler
+
+_BLOCK = 64
+"""LAPACK works on so many columns at once, at most: memory for them is lent to it."""
+
+
+# --- equations -----------------------------------------------------------------------------------
+
+
+def cholesky(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """The lower triangle; by columns it is the upper one of the same numbers."""
+    f, (x,), n = Factoring(s, t, t.shape[:-2], t.dtype), t.args, t.shape[-1]
+    e, a = s.exprs, f.floats(n * n, "factor")
+    (i, j), (row, col) = s.counters((n, n))
+    inside = e.fn("less_equal", e.index(col), e.index(row), dtype=BOOL)
+    value = e.fn("where", inside, f.element(x, (row, col)), e.lit(0, t.dtype), dtype=t.dtype)
+    lower = f.nested([i, j], [Store(a, row.times(n).plus(col), value)])
+    (p, q), (row, col) = s.counters((n, n))
+    copied = s.store(t, (*f.lead, row, col), e.load(a, row.times(n).plus(col)))
+    call = f.call("potrf", "U", n, entire(a, "inout"), n)
+    return f.or_eager([lower, call, f.nested([p, q], [copied])])
+
+
+def solve(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """Linear equations, by LU."""
+    (a, b), n, k = t.args, t.shape[-2], t.shape[-1]
+    f = Factoring(s, t, t.shape[:-2], t.dtype)
+    left, right = f.floats(n * n, "factors"), f.floats(n * k, "solutions")
+    return f.or_eager([
+        f.columns(left, n, n, lambda at: f.element(a, at)),
+        f.columns(right, n, k, lambda at: f.element(b, at)),
+        _gesv(f, left, right, n, k),
+        f.back(s.views[t], right, n, n, k),
+    ])  # fmt: skip
+
+
+def inverse(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """The solutions for the identity."""
+    (x,), n, e = t.args, t.shape[-1], s.exprs
+    f = Factoring(s, t, t.shape[:-2], t.dtype)
+    left, right = f.floats(n * n, "factors"), f.floats(n * n, "solutions")
+
+    def identity(at: Index) -> Expr:
+        same = e.fn("equal", e.index(at[0]), e.index(at[1]), dtype=BOOL)
+        return e.cast(same, t.dtype)
+
+    return f.or_eager([
+        f.columns(left, n, n, lambda at: f.element(x, at)),
+        f.columns(right, n, n, identity),
+        _gesv(f, left, right, n, n),
+        f.back(s.views[t], right, n, n, n),
+    ])  # fmt: skip
+
+
+def _gesv(f: Factoring, a: Buffer, b: Buffer, n: Extent, k: Extent) -> Stmt:
+    pivots = f.memory(I32, n, "pivots")
+    return f.call(
+        "gesv", n, k, entire(a, "inout"), n, entire(pivots, "out"), entire(b, "inout"), n
+    )  # fmt: skip
+
+
+def solve_triangular(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """Substitution."""
+    op: Any = t.op
+    (a, b), n, k = t.args, t.shape[-2], t.shape[-1]
+    f = Factoring(s, t, t.shape[:-2], t.dtype)
+    copied, span, lead, turned = _matrix(f, a)
+    letters = "U" if op.up is not turned else "L", "T" if turned else "N", "U" if op.unit else "N"
+    right = f.floats(n * k, "solutions")
+    return f.or_eager([
+        *copied,
+        f.columns(right, n, k, lambda at: f.element(b, at)),
+        f.call("trtrs", *letters, n, k, span, lead, entire(right, "inout"), n),
+        f.back(s.views[t], right, n, n, k),
+    ])  # fmt: skip
+
+
+def _matrix(f: Factoring, a: Term) -> tuple[list[Stmt], Span, Extent, bool]:
+    """A square matrix that is only read, how far apart its columns are, and whether it is the
+    transpose: where it lies, if its rows or columns lie together, and else a copy."""
+    n, view = a.shape[-1], f.s.view(a)
+    if view is not None and a.dtype == f.dtype and n != 1:
+        row, col = view.strides[-2:]
+        step = row if col == 1 else col
+        apart = step == n or (isinstance(step, int) and isinstance(n, int) and step > n)
+        if 1 in (row, col) and apart:
+            at = view.at((*fitted(f.lead, a.shape[:-2]), ZERO, ZERO))
+            return [], Span(view.buffer, at, (n - 1) * step + n, "in"), step, col == 1
+    b = f.floats(n * n, "matrix")
+    return [f.columns(b, n, n, lambda at: f.element(a, at))], entire(b, "in"), n, False
+
+
+# --- determinants --------------------------------------------------------------------------------
+
+
+def det(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """The sign times the exponential of the logarithm, as NumPy does it."""
+    f = Factoring(s, t, t.shape, t.dtype)
+
+    def given(sign: Expr, log: Expr) -> list[Stmt]:
+        size = s.exprs.fn("exp", log, dtype=t.dtype)
+        return [s.store(t, f.lead, s.exprs.fn("mul", sign, size, dtype=t.dtype))]
+
+    return [_by_pivots(f, given)]
+
+
+def slogdet(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """The sign and the logarithm."""
+    outs = s.outputs[t]
+    f = Factoring(s, t, outs[0].shape, outs[0].dtype)
+
+    def given(sign: Expr, log: Expr) -> list[Stmt]:
+        values = zip(outs, (sign, log), strict=True)
+        return [Store(b, whole(b).at(f.lead), value) for b, value in values]
+
+    return [_by_pivots(f, given)]
+
+
+def _by_pivots(f: Factoring, given: Callable[[Expr, Expr], list[Stmt]]) -> list[Stmt]:
+    """Sign and logarithm of the determinant, from the diagonal of LU and its exchanges of rows."""
+    (x,), e, d, s = f.t.args, f.e, f.dtype, f.s
+    n = x.shape[-1]
+    a, pivots = f.floats(n * n, "factors"), f.memory(I32, n, "pivots")
+    i, sign, log, own = s.var(n), s.local(d), s.local(d), s.local(d)
+    one, none = e.lit(1, d), e.lit(0, d)
+    next_ = e.cast(e.index(Affine(1, ((i, 1),))), I32)
+    stays = e.fn("equal", e.load(pivots, Affine.of(i)), next_, dtype=BOOL)
+    turned = e.fn("where", stays, one, e.lit(-1, d), dtype=d)
+    size = e.fn("log", e.fn("abs", e.local(own), dtype=d), dtype=d)
+    signs = e.fn("mul", turned, e.fn("sign", e.local(own), dtype=d), dtype=d)
+    diagonal: list[Stmt] = [
+        Let(own, e.load(a, Affine(0, ((i, n + 1),)))),
+        Into(sign, "mul", signs),
+        Into(log, "add", size),
+    ]
+    zero = f.failed()
+    return f.all([
+        f.columns(a, n, n, lambda at: f.element(x, at)),
+        f.call("getrf", n, n, entire(a, "inout"), n, entire(pivots, "out")),
+        Let(sign, one),
+        Let(log, none),
+        For(i, tuple(diagonal)),
+        *given(
+            e.fn("where", zero, none, e.local(sign), dtype=d),
+            e.fn("where", zero, e.lit(-np.inf, d), e.local(log), dtype=d),
+        ),
+    ])  # fmt: skip
+
+
+# --- orthogonal factors --------------------------------------------------------------------------
+
+
+def qr(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """Householder's reflections, then the columns that they make."""
+    (x,), (q, r) = t.args, s.outputs[t]
+    m, n, k = x.shape[-2], x.shape[-1], min(x.shape[-2:])  # type: ignore[type-var]
+    cols = q.shape[-1]
+    f, e = Factoring(s, t, q.shape[:-2], q.dtype), s.exprs
+    a, tau = f.floats(m * max(n, cols), "factors"), f.floats(k, "reflections")  # type: ignore[type-var]
+    work = f.floats(_BLOCK * max(n, cols), "for LAPACK")  # type: ignore[type-var]
+    (i, j), (row, col) = s.counters(r.shape[-2:])
+    above = e.fn("less_equal", e.index(row), e.index(col), dtype=BOOL)
+    value = e.load(a, row.plus(col.times(m)))
+    upper = e.fn("where", above, value, e.lit(0, q.dtype), dtype=q.dtype)
+    store = Store(r, whole(r).at((*f.lead, row, col)), upper)
+    lent = entire(work, "out"), work.size
+    return f.or_eager([
+        f.columns(a, m, n, lambda at: f.element(x, at)),
+        f.call("geqrf", m, n, entire(a, "inout"), m, entire(tau, "out"), *lent),
+        f.nested([i, j], [store]),
+        f.call("orgqr", m, cols, k, entire(a, "inout"), m, entire(tau, "in"), *lent),
+        f.back(whole(q), a, m, m, cols),
+    ])  # fmt: skip
+
+
+def eigh(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """Eigenvalues and eigenvectors, from one triangle, by divide and conquer."""
+    (x,), (w, v) = t.args, s.outputs[t]
+    n = x.shape[-1]
+    f = Factoring(s, t, v.shape[:-2], v.dtype)
+    a = f.floats(n * n, "vectors")
+    work = f.floats(2 * n * n + (_BLOCK + 6) * n + 1, "for LAPACK")
+    whole_ = f.memory(I32, 5 * n + 3, "for LAPACK")
+    values = Span(w, whole(w).at((*f.lead, ZERO)), n, "out")
+    return f.or_eager([
+        f.columns(a, n, n, lambda at: f.element(x, at)),
+        f.call("syevd", "V", "U" if t.op.upper else "L", n, entire(a, "inout"), n, values,  # type: ignore[union-attr]
+               entire(work, "out"), work.size, entire(whole_, "out"), whole_.size),
+        f.back(whole(v), a, n, n, n),
+    ])  # fmt: skip
+
+
+def svd(s: Scheduler, t: Term) -> list[list[Stmt]]:
+    """Singular values and vectors, by divide and conquer."""
+    (x,), (u, d, w) = t.args, s.outputs[t]
+    m, n = x.shape[-2:]
+    left, right, k = u.shape[-1], w.shape[-2], d.shape[-1]
+    f = Factoring(s, t, u.shape[:-2], u.dtype)
+    a, us, ws = (f.floats(p, "matrix") for p in (m * n, m * left, right * n))
+    work = f.floats(4 * k * k + 7 * k + (_BLOCK + 3) * (m + n), "for LAPACK")
+    whole_ = f.memory(I32, 8 * k, "for LAPACK")
+    values = Span(d, whole(d).at((*f.lead, ZERO)), k, "out")
+    return f.or_eager([
+        f.columns(a, m, n, lambda at: f.element(x, at)),
+        f.call("gesdd", "A" if t.op.full else "S", m, n, entire(a, "inout"), m, values,  # type: ignore[union-attr]
+               entire(us, "out"), m, entire(ws, "out"), right, entire(work, "out"), work.size,
+               entire(whole_, "out")),
+        f.back(whole(u), us, m, m, left),
+        f.back(whole(w), ws, right, right, n),
+    ])  # fmt: skip

@@ -1,0 +1,163 @@
+"""Sorting: the indices that put the elements of a row in order, equal ones as they stood.
+
+An element becomes a key: an unsigned number of the same order, NaN the largest, so that one way
+sorts every dtype, and its bits turned over sort the other way round.
+
+* A short row: each index goes to the place that is the number of elements before it, counted in
+  lanes: n^2 comparisons, but no jumps.
+* A long one: by each digit of the keys, the lowest first (Knuth, The Art of Computer Programming
+  3, section 5.2.5): count how often each digit occurs, which tells where its first element goes,
+  then put one element after the other in its place. That keeps the order of equal digits.
+
+Notation: `x` what is sorted, along rows of `n` elements; `i` a place in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chainrule.compile.graph.sizes import Extent
+from chainrule.compile.graph.terms import Term
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs
+from chainrule.compile.loops.statements import For, Into, Let, Stmt, Store
+from chainrule.compile.loops.views import Index
+from chainrule.compile.lower.index_arrays import BOOL, I64
+
+if TYPE_CHECKING:
+    from chainrule.compile.lower.scheduler import Scheduler
+
+SHORT = 96
+"""Rows up to which comparing every element with every other one is quicker."""
+_BITS = 8
+"""Of a digit. Where each digit's elements go is that many lines of memory, which a core holds."""
+
+Along = Callable[[Affine], Index]
+"""The index of an element, by its place in the row."""
+
+
+def order(s: Scheduler, t: Term) -> list[Stmt]:
+    """The indices that sort along the axis of the op."""
+    (x,), op = t.args, t.op
+    axis = op.axis % len(t.shape)  # type: ignore[union-attr]
+    n = t.shape[axis]
+    axes, at = s.counters([1 if a == axis else m for a, m in enumerate(t.shape)])
+
+    def along(i: Affine) -> Index:
+        return tuple([i if a == axis else j for a, j in enumerate(at)])
+
+    def key(i: Affine) -> Expr:
+        made = _key(s.exprs, s.element(x, along(i)))
+        return s.exprs.fn("bitwise_invert", made, dtype=made.dtype) if op.descending else made  # type: ignore[union-attr]
+
+    short = isinstance(n, int) and n <= SHORT
+    body = (_by_counting if short else _by_digits)(s, t, n, along, key)
+    return s.nest(axes, body, "serial")
+
+
+def _key(e: Exprs, x: Expr) -> Expr:
+    """The unsigned number that stands for `x`."""
+    dtype = np.dtype(f"u{x.dtype.itemsize}")
+    if x.dtype.kind in "bu":
+        return e.cast(x, dtype)
+    top = e.lit(1 << (8 * dtype.itemsize - 1), dtype)
+    if x.dtype.kind == "i":
+        return e.fn("bitwise_xor", e.cast(x, dtype), top, dtype=dtype)
+    plain = e.fn("bits", e.fn("add", x, e.lit(0, x.dtype), dtype=x.dtype), dtype=dtype)  # no -0
+    below = e.fn("greater_equal", plain, top, dtype=BOOL)
+    turned = e.fn("bitwise_invert", plain, dtype=dtype)
+    key = e.fn("where", below, turned, e.fn("bitwise_or", plain, top, dtype=dtype), dtype=dtype)
+    last = e.lit(np.iinfo(dtype).max, dtype)
+    return e.fn("where", e.fn("isnan", x, dtype=BOOL), last, key, dtype=dtype)
+
+
+# --- a short row ---------------------------------------------------------------------------------
+
+
+def _by_counting(
+    s: Scheduler, t: Term, n: Extent, along: Along, key: Callable[[Affine], Expr]
+) -> list[Stmt]:
+    e = s.exprs
+    keys, made = _keys(s, n, key)
+    i, j = s.var(n), s.var(n)
+    whole = np.dtype(f"i{max(keys.dtype.itemsize, 2)}")
+    mine, place = s.local(keys.dtype), s.local(whole)
+    other, own = e.load(keys, Affine.of(j)), e.local(mine)
+    first = e.fn("less", e.index(Affine.of(j)), e.index(Affine.of(i)), dtype=BOOL)
+    before = e.fn("less", other, own, dtype=BOOL)
+    equal = e.fn("logical_and", first, e.fn("equal", other, own, dtype=BOOL), dtype=BOOL)
+    counts = e.cast(e.fn("logical_or", before, equal, dtype=BOOL), whole)
+    body = [
+        Let(mine, e.load(keys, Affine.of(i))),
+        Let(place, e.lit(0, whole)),
+        For(j, (Into(place, "add", counts),)),
+        s.store(t, along(Affine.of(e.cast(e.local(place), I64))), e.index(Affine.of(i))),
+    ]
+    return [made, For(i, tuple(body), "lanes")]
+
+
+def _keys(s: Scheduler, n: Extent, key: Callable[[Affine], Expr]) -> tuple[Buffer, Stmt]:
+    """Memory for the keys of a row, and the loop that computes them."""
+    i = s.var(n)
+    made = key(Affine.of(i))
+    keys = s.memory(made.dtype, (n,), "keys")
+    return keys, For(i, (Store(keys, Affine.of(i), made),), "lanes")
+
+
+# --- a long row ----------------------------------------------------------------------------------
+
+
+def _by_digits(
+    s: Scheduler, t: Term, n: Extent, along: Along, key: Callable[[Affine], Expr]
+) -> list[Stmt]:
+    e = s.exprs
+    keys, made = _keys(s, n, key)
+    passes = 8 * keys.dtype.itemsize // _BITS
+    number = np.dtype(np.int32) if isinstance(n, int) and n < 2**31 else I64
+    counts = s.memory(number, (1 << _BITS,), "starts")
+    spare = [s.memory(keys.dtype, (n,), "keys") for _ in range(passes > 1)]
+    places = [s.memory(number, (n,), "places") for _ in range(min(passes - 1, 2))]
+    out: list[Stmt] = [made]
+    for p in range(passes):
+        i, k, to = s.var(n), s.local(keys.dtype), s.local(number)
+        here, goes = Affine.of(i), Affine.of(e.local(to))
+        digit = Affine.of(_digit(e, e.local(k), p))
+        out += _starts(s, counts, keys, n, p)
+        body: list[Stmt] = [Let(k, e.load(keys, here)), Let(to, e.load(counts, digit))]
+        place = e.cast(e.index(here), number) if p == 0 else e.load(places[(p - 1) % 2], here)
+        if p == passes - 1:
+            body.append(s.store(t, along(goes), place))
+        else:
+            body += [Store(places[p % 2], goes, place), Store(spare[0], goes, e.local(k))]
+            keys, spare = spare[0], [keys]
+        following = e.fn("add", e.local(to), e.lit(1, number), dtype=number)
+        out.append(For(i, (*body, Store(counts, digit, following))))
+    return out
+
+
+def _starts(s: Scheduler, counts: Buffer, keys: Buffer, n: Extent, p: int) -> Sequence[Stmt]:
+    """`counts` becomes, for each digit number `p`, how many elements have a smaller one."""
+    e, number = s.exprs, counts.dtype
+    i, c, d = s.var(n), s.var(counts.size), s.var(counts.size)
+    total, here = s.local(number), s.local(number)
+    none, one = e.lit(0, number), e.lit(1, number)
+    digit = _digit(e, e.load(keys, Affine.of(i)), p)
+    added: list[Stmt] = [
+        Let(here, e.load(counts, Affine.of(d))),
+        Store(counts, Affine.of(d), e.local(total)),
+        Into(total, "add", e.local(here)),
+    ]
+    return [
+        For(c, (Store(counts, Affine.of(c), none),), "lanes"),
+        For(i, (Store(counts, Affine.of(digit), one, add=True),)),
+        Let(total, none),
+        For(d, tuple(added)),
+    ]
+
+
+def _digit(e: Exprs, key: Expr, p: int) -> Expr:
+    dtype = key.dtype
+    moved = e.fn("bitwise_right_shift", key, e.lit(p * _BITS, dtype), dtype=dtype) if p else key
+    return e.cast(e.fn("bitwise_and", moved, e.lit((1 << _BITS) - 1, dtype), dtype=dtype), I64)

@@ -1,0 +1,131 @@
+"""What a band is made of: a kernel of rows, calls of BLAS around it, and where rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+from chainrule.compile.graph.sizes import Extent
+from chainrule.compile.loops.expressions import Affine, Buffer, Var, within
+from chainrule.compile.loops.statements import For, Gemm, Kernel, Stmt, Store, exprs_of, statements
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Rows:
+    """A kernel of rows: `body` for each value of `row`."""
+
+    kernel: Kernel
+    leads: tuple[Var, ...]
+    row: Var
+    body: tuple[Stmt, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Call:
+    """A kernel that calls BLAS; `axis` runs along the rows: m or k of `gemm`, which is turned so
+    that what it has in common with the kernel of rows is its left argument, or its result."""
+
+    kernel: Kernel
+    leads: tuple[Var, ...]
+    gemm: Gemm
+    axis: str
+    turned: bool
+    makes: bool = False
+    """Whether it computes what a kernel of rows reads."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a row of a buffer is: `leads` and `row` are coefficients of counters; it is `width`
+    elements long."""
+
+    leads: tuple[Extent, ...]
+    row: int
+    width: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The parts in their order, and where the rows are of what only they use."""
+
+    parts: tuple[Rows | Call, ...]
+    places: Mapping[Buffer, Place]
+
+    @property
+    def bodies(self) -> list[Rows]:
+        """Its kernels of rows."""
+        return [p for p in self.parts if isinstance(p, Rows)]
+
+    @property
+    def calls(self) -> list[Call]:
+        """Its calls of BLAS."""
+        return [p for p in self.parts if isinstance(p, Call)]
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        extent = self.bodies[0].row.extent
+        assert isinstance(extent, int)
+        return extent
+
+
+@final
+class Uses:
+    """Which buffers kernels read and write, found once for each."""
+
+    def __init__(self) -> None:
+        self._known: dict[Kernel, tuple[list[Buffer], list[Buffer]]] = {}
+
+    def of(self, k: Kernel) -> tuple[list[Buffer], list[Buffer]]:
+        """As `Kernel.buffers`."""
+        if k not in self._known:
+            self._known[k] = k.buffers()
+        return self._known[k]
+
+    def all(self, k: Kernel) -> set[Buffer]:
+        """Both."""
+        reads, writes = self.of(k)
+        return {*reads, *writes}
+
+
+def nested(k: Kernel) -> tuple[list[Var], tuple[Stmt, ...]]:
+    """The counters of the loops around what a kernel does, and that."""
+    counters, body = list[Var](), k.body
+    while len(body) == 1 and isinstance(body[0], For) and body[0].mode == "serial":
+        counters.append(body[0].var)
+        body = body[0].body
+    return counters, body
+
+
+def call_of(k: Kernel) -> tuple[tuple[Var, ...], Gemm] | None:
+    """The counters of the loops around a call of BLAS, and that, if this is what a kernel is."""
+    counters, body = nested(k)
+    if len(body) == 1 and isinstance(body[0], Gemm):
+        return tuple(counters), body[0]
+    return None
+
+
+_OTHER = {"m": "n", "n": "m"}
+
+
+def transposed(s: Gemm) -> Gemm:
+    """out.T = right.T @ left.T."""
+    left, right, out = (replace(x, row=x.col, col=x.row) for x in (s.right, s.left, s.out))
+    upto = s.upto and (_OTHER.get(s.upto[0], s.upto[0]), s.upto[1])
+    return replace(s, m=s.n, n=s.m, left=left, right=right, out=out, upto=upto)
+
+
+def offsets(body: Sequence[Stmt], b: Buffer) -> list[Affine]:
+    """Where statements read and write `b`."""
+    stores = [s.at for s in statements(body) if isinstance(s, Store) and s.buffer is b]
+    loads = [
+        x.of[1]
+        for s in statements(body) for e in exprs_of(s) for x in within(e)
+        if x.kind == "load" and x.of[0] is b
+    ]  # fmt: skip
+    return [*stores, *loads]

@@ -1,0 +1,185 @@
+"""The kernel of a band, and its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import final
+
+from chainrule.compile.graph.sizes import Extent, typical
+from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
+from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.loops.statements import (
+    For,
+    Gemm,
+    Kernel,
+    Let,
+    Matrix,
+    Stmt,
+    Store,
+    statements,
+)
+from chainrule.compile.lower.attention_blocks import triangles
+from chainrule.compile.lower.attention_blocks.parts import Band, Call, Place, Rows, transposed
+
+SLOTS = 64
+"""Of so many turns of the outermost loops each has memory of its own, so that cores can share
+them."""
+SMALL, LARGE = 64, 256
+"""Rows in a block, at least and at most."""
+CACHED = 1 << 19
+"""Bytes of one array's block: some of them stay in a core's cache."""
+
+
+@final
+class Writer:
+    """Writes the kernel of a band."""
+
+    def __init__(self, band: Band) -> None:
+        self.band = band
+        self.exprs = Exprs()
+        self.more: list[Buffer] = []
+        self._names = 0
+        self.count = band.count
+        self.leads = [Var(v.name, v.extent) for v in band.bodies[0].leads]
+        self.triangle = triangles.found(band)
+        self.size = self._size()
+        self.own = {b: self._buffer(b, p) for b, p in band.places.items()}
+
+    def _size(self) -> int:
+        """Rows in a block."""
+        widest = max([p.row * b.dtype.itemsize for b, p in self.band.places.items()])
+        parts = 2 if self.triangle is None else 4  # small blocks leave more out
+        size = max(SMALL, min(LARGE, CACHED // widest, self.count // parts))
+        even = [n for n in range(size, size // 2, -1) if self.count % n == 0 and n % 16 == 0]
+        return even[0] if even else size // 16 * 16
+
+    def _kept(self) -> list[int]:
+        """Which of the outermost loops' turns have memory of their own."""
+        kept, turns = list[int](), 1
+        for n, v in enumerate(self.leads):
+            turns *= typical(v.extent)
+            if n > 0 and turns > SLOTS:
+                break
+            kept.append(n)
+        return kept
+
+    def _buffer(self, b: Buffer, place: Place) -> tuple[Buffer, Affine]:
+        """Memory for a block of `b`, and how far its elements move when `start` is 0."""
+        kept, step = self._kept(), self.size * place.row
+        shape = (*[self.leads[n].extent for n in kept], self.size, place.row)
+        moved = Affine()
+        for v, c in zip(self.leads, place.leads, strict=True):
+            moved = moved.plus(Affine.of(v).times(c))
+        inner: Extent = step
+        for n in reversed(kept):
+            moved = moved.plus(Affine.of(self.leads[n]).times(inner).times(-1))
+            inner = self.leads[n].extent * inner
+        new = Buffer(b.name, b.dtype, shape, "scratch", None, f"{b.label}, a block of rows")
+        return new, moved
+
+    def kernel(self) -> tuple[Kernel, list[Buffer]]:
+        """It, and its memory."""
+        band = self.band
+        blocks, left = divmod(self.count, self.size)
+        body = [s for p in band.calls for s in self._begun(p)]
+        counter = Var(f"{band.bodies[0].row.name}_block", blocks)
+        start = Affine.of(counter).times(self.size) if blocks > 1 else Affine()
+        each = self._block(start, self.size, "")
+        body += [For(counter, tuple(each))] if blocks > 1 else each
+        if left:
+            body += self._block(Affine(blocks * self.size), left, "_left")
+        for v in reversed(self.leads):
+            body = [For(v, tuple(body))]
+        about = tuple([line for p in band.parts for line in p.kernel.about])
+        name = f"{band.parts[0].kernel.name}_band"
+        return Kernel(name, tuple(body), about), [*[b for b, _ in self.own.values()], *self.more]
+
+    def memory(self, count: Extent, dtype: object) -> tuple[Buffer, Affine]:
+        """New memory for `count` numbers, and where it begins."""
+        kept = self._kept()
+        shape = (*[self.leads[n].extent for n in kept], count)
+        name = f"{self.band.bodies[0].kernel.name}_z{len(self.more)}"
+        new = Buffer(name, dtype, shape, "scratch")
+        self.more.append(new)
+        at, inner = Affine(), count
+        for n in reversed(kept):
+            at = at.plus(Affine.of(self.leads[n]).times(inner))
+            inner = self.leads[n].extent * inner
+        return new, at
+
+    def var(self, name: str, extent: Extent) -> Var:
+        """A new counter."""
+        self._names += 1
+        return Var(f"{name}{self._names}", extent)
+
+    def local(self, dtype: object) -> Local:
+        """A new number in a register."""
+        self._names += 1
+        return Local(f"r{self._names}", dtype)
+
+    def _begun(self, p: Call) -> list[Stmt]:
+        """What is summed over the rows begins as 0, unless the blocks begin it themselves."""
+        if p.axis != "k" or self.triangle is not None:
+            return []
+        out = self.renaming(p.leads, Affine(), {}).matrix(p.gemm.out)
+        i, j = self.var("row", p.gemm.m), self.var("column", p.gemm.n)
+        at = out.at.plus(Affine.of(i).times(out.row)).plus(Affine.of(j).times(out.col))
+        store = Store(out.buffer, at, self.exprs.lit(0, out.buffer.dtype))
+        outer, inner = (i, j) if out.col == 1 else (j, i)
+        return [For(outer, (For(inner, (store,), "lanes"),))]
+
+    def renaming(self, leads: Sequence[Var], start: Affine, more: Mapping[Var, Affine]) -> Renaming:
+        """From the names of a part, for the rows from `start` on, to those of the band."""
+        new = {v: Affine.of(w) for v, w in zip(leads, self.leads, strict=True)}
+        shifts = {
+            b: moved.plus(start.times(self.band.places[b].row))
+            for b, (_, moved) in self.own.items()
+        }
+        buffers = {b: new for b, (new, _) in self.own.items()}
+        return Renaming({**new, **more}, {}, buffers, shifts, self.exprs)
+
+    def _block(self, start: Affine, size: int, suffix: str) -> list[Stmt]:
+        """All parts for `size` rows from `start` on."""
+        out: list[Stmt] = []
+        for p in self.band.parts:
+            if isinstance(p, Rows):
+                row = Var(f"{p.row.name}{suffix}", size)
+                renaming = self.renaming(p.leads, start, {p.row: start.plus(Affine.of(row))})
+                before, body = list[Stmt](), p.body
+                if self.triangle is not None:
+                    before, body = self.triangle.trimmed(self, p, start, size)
+                _rename(renaming, body, suffix)
+                out += [*before, For(row, renaming.body(body))]
+            else:
+                out += self._call(p, start, size)
+        return out
+
+    def _call(self, p: Call, start: Affine, size: int) -> list[Stmt]:
+        """A call of BLAS for some of the rows."""
+        s = p.gemm
+        if p.axis == "m":
+            s = replace(s, m=size, left=_from(s.left, start, 0), out=_from(s.out, start, 0))
+        else:
+            left, right = _from(s.left, start, 1), _from(s.right, start, 0)
+            s = replace(s, k=size, left=left, right=right, add=True)
+        before, after = list[Stmt](), list[Stmt]()
+        if self.triangle is not None:
+            before, s, after = self.triangle.call(self, p, s, start, size)
+        done = self.renaming(p.leads, start, {}).stmt(s)
+        assert isinstance(done, Gemm)
+        return [*before, transposed(done) if p.turned else done, *after]
+
+
+def _from(x: Matrix, start: Affine, axis: int) -> Matrix:
+    """A matrix from row, or column, `start` on."""
+    return replace(x, at=x.at.plus(start.times(x.col if axis else x.row)))
+
+
+def _rename(renaming: Renaming, body: Sequence[Stmt], suffix: str) -> None:
+    """New names for the counters and numbers of a body that is written more than once."""
+    for s in statements(body):
+        if isinstance(s, For):
+            renaming.vars[s.var] = Affine.of(Var(f"{s.var.name}{suffix}", s.var.extent))
+        if isinstance(s, Let):
+            renaming.locals[s.local] = Local(f"{s.local.name}{suffix}", s.local.dtype)

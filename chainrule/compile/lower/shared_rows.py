@@ -1,0 +1,135 @@
+"""Memory that two results of a kernel of rows share.
+
+What is kept from one phase of a row to a later one (the exponentials of a softmax, say) needs no
+memory of its own if something that has its shape is computed from it there, at the same place: each
+element is overwritten when it has been read for the last time. So a row that is being worked on
+stays in the first cache, and less is written to memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from chainrule.compile.graph.terms import Term
+from chainrule.compile.loops.expressions import Affine, Buffer, Var, within
+from chainrule.compile.loops.rewrite import Renaming
+from chainrule.compile.loops.statements import For, Stmt, Store, exprs_of
+from chainrule.compile.lower.kernel_group import Group
+
+if TYPE_CHECKING:
+    from chainrule.compile.lower.scheduler import Scheduler
+
+_OWN = ("scratch", "result")
+
+
+def shared(s: Scheduler, g: Group, body: list[Stmt]) -> list[Stmt]:
+    """The kernel of `g`, with as little memory as can be between its phases."""
+    members = {m.term for m in g.members}
+    readers = {x: y for y in g.members for x, _ in y.requests}  # the last one of each
+    uses: Uses | None = None
+    moved: dict[Buffer, Buffer] = {}
+    for m in g.members:
+        old, last = s.views[m.term].buffer, readers.get(m.term)
+        if last is None or old.role != "scratch" or not _is_alone(s, members, m.term):
+            continue
+        new = s.views[last.term].buffer
+        alike = new.role in _OWN and new.dtype == old.dtype and new.size == old.size
+        if not alike or new is old:
+            continue
+        uses = uses or Uses(body)
+        if uses.can_share(old, new):
+            uses.join(old, new)
+            moved[old] = new
+            s.views[m.term] = s.views[last.term]
+            s.lying[old].remove(m.term)
+            s.lying[new].append(m.term)
+    if not moved:
+        return body
+    ends = {old: _end(moved, old) for old in moved}
+    return list(Renaming(buffers=ends, exprs=s.exprs).body(body))
+
+
+def _end(moved: Mapping[Buffer, Buffer], b: Buffer) -> Buffer:
+    """The memory that `b` shares in the end."""
+    while b in moved:
+        b = moved[b]
+    return b
+
+
+def _is_alone(s: Scheduler, members: set[Term], t: Term) -> bool:
+    """Whether nobody else knows of the memory of `t`: no other kernel, nothing that lies there."""
+    return members.issuperset(s.readers.get(t, ())) and s.lying[s.views[t].buffer] == [t]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """Where in a kernel's order a place is used, in which loops, and by which statement."""
+
+    number: int
+    loops: tuple[For, ...]
+    at: Affine
+    store: bool
+
+
+@final
+class Uses:
+    """Where a kernel uses which memory, by buffer and in order."""
+
+    def __init__(self, body: Sequence[Stmt]) -> None:
+        self._of: dict[Buffer, list[_Use]] = {}
+        self._starts: dict[tuple[For, ...], int] = {}
+        for n, (s, loops) in enumerate(_leaves(body, ())):
+            self._starts.setdefault(loops, n)
+            for e in exprs_of(s):
+                for x in within(e):
+                    if x.kind == "load":
+                        self._add(x.of[0], _Use(n, loops, x.of[1], store=False))
+            if isinstance(s, Store):
+                self._add(s.buffer, _Use(n, loops, s.at, store=True))
+
+    def _add(self, b: Buffer, use: _Use) -> None:
+        self._of.setdefault(b, []).append(use)
+
+    def join(self, old: Buffer, new: Buffer) -> None:
+        """`new` is the memory of `old`, too."""
+        found = [*self._of.pop(old, []), *self._of.get(new, [])]
+        self._of[new] = sorted(found, key=lambda u: u.number)
+
+    def can_share(self, old: Buffer, new: Buffer) -> bool:
+        """Whether `new` can be the memory of `old`."""
+        olds, news = self._of.get(old, []), self._of.get(new, [])
+        first = [u for u in olds if u.store]
+        if len(first) != 1 or len(olds) == 1 or len(news) != 1 or not news[0].store:
+            return False  # stored more than once, never read, or in use already
+        end = news[0]
+        rows = {x.var for x, y in zip(first[0].loops, end.loops, strict=False) if x is y}
+        start = self._starts[end.loops]
+        return _covers(first[0].at, rows) == _covers(end.at, rows) and all(
+            _same_row(u.at, end.at, rows)
+            and (
+                u.number < start
+                or (u.loops == end.loops and u.at == end.at and u.number < end.number)
+            )
+            for u in olds
+        )
+
+
+def _leaves(body: Sequence[Stmt], loops: tuple[For, ...]) -> Iterator[tuple[Stmt, tuple[For, ...]]]:
+    for s in body:
+        if isinstance(s, For):
+            yield from _leaves(s.body, (*loops, s))
+        else:
+            yield s, loops
+
+
+def _covers(at: Affine, rows: set[Var]) -> tuple[object, frozenset[tuple[object, object]]]:
+    """Which elements of its row a place runs over: where they begin, strides and sizes."""
+    inner = [(c, v.extent if isinstance(v, Var) else v) for v, c in at.terms if v not in rows]
+    return at.const, frozenset(inner)
+
+
+def _same_row(a: Affine, b: Affine, rows: set[Var]) -> bool:
+    return all(a.coefficient(v) == b.coefficient(v) for v in rows)

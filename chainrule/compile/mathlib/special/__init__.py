@@ -1,0 +1,1 @@
+"""The special functions: Bessel's, gamma's, the normal distribution's."""

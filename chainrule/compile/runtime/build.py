@@ -1,0 +1,38 @@
+"""From a program to its loops and to LLVM's language.
+
+Imported only when something is compiled: a program that comes from the cache needs nothing of it.
+"""
+
+from __future__ import annotations
+
+from chainrule.compile.cpu.core_split import split
+from chainrule.compile.cpu.program_module import Module, emit
+from chainrule.compile.graph.terms import Program
+from chainrule.compile.loops import memory
+from chainrule.compile.loops.check.checker import check
+from chainrule.compile.loops.statements import Loops
+from chainrule.compile.lower.scheduler import Scheduler
+from chainrule.compile.runtime.scratch import Layout
+from chainrule.compile.target import Target
+
+CHECKING = False
+"""Whether loops are checked as soon as they are made: in tests they are."""
+
+
+def scheduled(program: Program, target: Target) -> tuple[Loops, Layout]:
+    """Loops, split over cores where there are several, and the memory that they want."""
+    scheduler = Scheduler(program, target)
+    loops = split(scheduler.run()) if target.threads else scheduler.run()
+    objects = [*[scheduler.views[t].buffer for t in program.inputs], *scheduler.results]
+    scratch = [b for b in loops.buffers if b.role == "scratch"]
+    lives = memory.lifetimes(loops, scratch)
+    scratch = [b for b in scratch if b in lives]
+    layout = Layout(loops.symbols, objects, [t.spec for t in program.results], scratch, lives)
+    if CHECKING:
+        check(loops)
+    return loops, layout
+
+
+def emitted(loops: Loops, layout: Layout, target: Target, *, timed: bool = False) -> Module:
+    """The module of loops; if `timed` it counts each kernel's cycles."""
+    return emit(loops, layout.objects, layout.scratch, target, timed=timed)

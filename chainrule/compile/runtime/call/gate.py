@@ -1,0 +1,97 @@
+"""The short way of a call in machine code: what `cpu/call_gate.py` looks at, and how it is called."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.compile.cpu.call_gate import ARGUMENT, AXES, PLAN, SYMBOLS
+from chainrule.compile.cpu.object_layout import arrays_are_known, slots
+from chainrule.compile.runtime.machine_code import Code
+from chainrule.tensors import Tensor
+
+_ONE, _MANY = 0x8, 0x80
+"""How a built-in function is called: with one argument, with an array of them."""
+
+
+class _Method(ctypes.Structure):
+    """CPython's `PyMethodDef`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("how", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_new = ctypes.pythonapi.PyCFunction_NewEx
+_new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+
+
+def _builtin(name: str, address: int, how: int, first: Any) -> tuple[Any, Any]:
+    """A built-in function at an address, and what must live as long as it does."""
+    method = _Method(name.encode(), address, how, None)
+    return _new(ctypes.addressof(method), first, None), method
+
+
+@final
+class Gate:
+    """The arguments that a steady call takes, as machine code compares them.
+
+    `again(args)` is a number that says their sizes, or -1 if they or the `rows` (see
+    `Steady.watch`) are not as they are to be.
+    """
+
+    def __init__(self, code: Code, plan: list[int], rows: Sequence[int], words: Any) -> None:
+        self._words = [*plan, *rows]
+        self._guards = words
+        self._code = code
+        array = np.array(self._words, np.int64)
+        self.again, self._again = _builtin("again", code.again, _ONE, array)
+        self.enter, self._enter = _builtin("enter", code.enter, _MANY, None)
+
+    def plan(self, table: int, block: Any, host: int, first: int) -> Any:
+        """What `enter(plan, args, *results)` is given for certain sizes."""
+        named = {"table": table, "scratch": block.scratch, "sizes": block.sizes}
+        named |= {"host": host, "first": first}
+        words = np.array(self._words, np.int64)
+        for name, value in named.items():
+            words[PLAN.index(name)] = value
+        return words
+
+
+def gate(
+    code: Code,
+    wanted: Sequence[tuple[Any, Any, Any, int | None]],
+    axes: Sequence[Any],
+    places: Sequence[int],
+    rows: Sequence[int],
+    words: Any,
+) -> Gate | None:
+    """The gate for arguments of these classes, shapes and dtypes (see `Steady`); `axes` are the
+    names of sizes that may differ, `places` those of the arguments that the program reads, `words`
+    what is known of dictionaries (see `guards.py`).
+
+    None where objects are not what they are known to be, or there are too many axes or symbols.
+    """
+    found = slots()
+    symbols = list(dict.fromkeys([s for named in axes for s in named.values()]))
+    if found is None or not arrays_are_known() or len(symbols) > SYMBOLS:
+        return None
+    value, node, _ = found
+    head = {"arguments": len(wanted), "rows": len(rows) // 2, "none": id(None)}
+    head |= {"ndarray": id(np.ndarray), "guards": words.ctypes.data}
+    plan = [head.get(name, 0) for name in PLAN]
+    for i, ((kind, shape, dtype, _), named) in enumerate(zip(wanted, axes, strict=True)):
+        if len(shape) > AXES:
+            return None
+        sizes = [-1 - symbols.index(named[a]) if a in named else n for a, n in enumerate(shape)]
+        held = (value, node) if kind is Tensor else (0, 0)
+        place = places.index(i) if i in places else -1
+        record = [id(kind), *held, id(dtype), len(shape), place, *sizes]
+        plan += record + [0] * (len(ARGUMENT) - len(record))
+    return Gate(code, plan, rows, words)

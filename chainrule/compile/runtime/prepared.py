@@ -1,0 +1,99 @@
+"""Calls of a program in which most of what it is given stays: only the rest is put in place."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from chainrule.compile.graph.rules.index_checks import refuse
+from chainrule.compile.runtime.scratch import Block
+
+if TYPE_CHECKING:
+    from chainrule.compile.runtime.call.gate import Gate
+    from chainrule.compile.runtime.native_program import Native
+
+
+@final
+class Prepared:
+    """A program of which some inputs are always the same arrays; the first `count` are not.
+
+    `call(given, sizes)`: those inputs, and the values of the symbols. Returns the results. Who
+    calls keeps what is `fixed`.
+    """
+
+    def __init__(self, program: Native, count: int, fixed: Sequence[Any]) -> None:
+        self._program, self._first = program, count + len(fixed)
+        layout = program.layout
+        self._table = (ctypes.c_void_p * len(layout.objects))(
+            *[0] * count, *map(id, fixed), *[0] * len(layout.results)
+        )
+        self._address = ctypes.addressof(self._table)
+        self._blocks: dict[tuple[int, ...], Block] = {}
+
+    @property
+    def parts(self) -> tuple[Native, Any, int]:
+        """The program, its table of objects, and where in it the results begin."""
+        return self._program, self._table, self._first
+
+    def __call__(self, given: Sequence[Any], sizes: tuple[int, ...]) -> list[Any]:
+        """Run it."""
+        program, table = self._program, self._table
+        if program.pool is not None:
+            program.pool.run()
+        block = self._blocks.get(sizes)
+        if block is None:
+            block = self._blocks[sizes] = program.block(sizes)
+        results = block.results()
+        with program.lock:
+            for i, x in enumerate(given):
+                table[i] = id(x)
+            for i, x in enumerate(results, self._first):
+                table[i] = id(x)
+            program.now = table, block
+            if program.code.undo:
+                with program.undoing(table):
+                    program.run(self._address, block.scratch, block.sizes, program.number, None)
+            else:
+                program.run(self._address, block.scratch, block.sizes, program.number, None)
+        if program.checks and (flags := results.pop().item()):
+            refuse(int(flags), program.checks)
+        return results
+
+
+@final
+class Entered:
+    """A prepared program at certain sizes, called through a gate (see `gate.py`): `run(args)` puts
+    the arguments into the table and returns the results."""
+
+    def __init__(self, prepared: Prepared, gate: Gate, sizes: tuple[int, ...]) -> None:
+        program, table, first = prepared.parts
+        self._program, self._enter = program, gate.enter
+        block = program.block(sizes)
+        self._now = table, block
+        self._plan = gate.plan(ctypes.addressof(table), block, program.number, first)
+        shapes = block.shapes[:-1] if program.checks else block.shapes
+        self._results = program.lender.maker(shapes)
+        self._flags = [np.zeros((), np.int64)] if program.checks else []
+        self._undoes = bool(program.code.undo)
+        self._kept = prepared, gate, block
+
+    def run(self, args: tuple[Any, ...]) -> list[Any]:
+        """Run it."""
+        program, flags = self._program, self._flags
+        if program.pool is not None:
+            program.pool.run()
+        results = self._results()
+        with program.lock:
+            program.now = self._now
+            if self._undoes:
+                with program.undoing(self._now[0]):
+                    self._enter(self._plan, args, *results, *flags)
+            else:
+                self._enter(self._plan, args, *results, *flags)
+            bad = flags[0].item() if flags else 0
+        if bad:
+            refuse(bad, program.checks)
+        return results

@@ -1,0 +1,104 @@
+"""`scan` as a `while_loop` that counts: its turn is traced once, and it has derivatives.
+
+A scan that nobody can differentiate is a loop of its own kind (`looping.py`), which may change
+state and draw random numbers. One that could be differentiated, and is too long to be unrolled, is
+made here; so is every one in a turn of a `while_loop`, which then is native as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from chainrule.compile.graph.loop_body import Keep
+from chainrule.compile.trace.closures import place
+from chainrule.compile.trace.loop_bodies import Before, looped
+from chainrule.compile.trace.tracer import Tracer
+from chainrule.compile.trace.while_loop import Turn, repeated, traced_loop
+from chainrule.errors import TraceError
+from chainrule.graph import apply, recording, variable
+from chainrule.ops.selection import Take
+from chainrule.scanning import LONG
+
+FEW = 32
+"""So many turns are unrolled at most, where they could be differentiated: they run up to three
+times faster than a loop that keeps what they begin with, and each takes a tenth of a second to
+compile."""
+
+Both = tuple[list[Any], list[Any]]
+"""Carries, and ys."""
+Step = Callable[[list[Any], list[Any]], Both]
+"""One turn: from the carries and one element of each of the xs."""
+
+
+def scanned(tracer: Tracer, turn: Step, state: list[Any], xs: list[Any], turns: int) -> Both | None:
+    """The last carries and the ys of a loop; None if it is to be unrolled, or cannot be one."""
+    found = looped(tracer, turn, state, xs, turns)
+    if found is not None or turns <= FEW:
+        return found
+    before, spent = Before.of(tracer), set(tracer.spent)
+    try:
+        made = counted(tracer, turn, state, xs, turns)
+        if turns > LONG or not _calls_functions(made):
+            return made
+    except TraceError:  # it changes state, say
+        pass
+    before.back(tracer)
+    tracer.spent = spent
+    return None
+
+
+def _calls_functions(made: Both) -> bool:
+    """Whether a turn calls a Function of the user's, whose derivative a loop does not know."""
+    some = next(iter([*made[0], *made[1]]), None)
+    return some is not None and some.node.inputs[0].op.turns.inlined
+
+
+def repeating(
+    tracer: Tracer, turn: Turn, going: Any, state: list[Any], most: int | None
+) -> list[Any]:
+    """The last state of a `while_loop`; see `repeated`."""
+    return repeated(tracer, _counting_within(tracer, turn), going, state, most)
+
+
+def counted(tracer: Tracer, turn: Step, state: list[Any], xs: list[Any], turns: int) -> Both:
+    """The last carries and the ys of so many turns, of which each adds a row to the ys."""
+    n = len(state)
+
+    def each(given: list[Any]) -> tuple[Any, list[Any]]:
+        i, now, tapes = given[0], given[1 : n + 1], given[n + 1 :]
+        new, ys = turn(now, [apply(Take(0), x, i) for x in xs])
+        rows = [apply(Keep(), tape, i, y) for tape, y in zip(tapes, ys, strict=True)]
+        return i + 1 < turns, [i + 1, *new, *rows]
+
+    start = [variable(np.zeros((turns, *s.shape), s.dtype)) for s in _ys(tracer, turn, state, xs)]
+    zero, going = variable(np.zeros((), np.int64)), variable(np.asarray(turns > 0))
+    loop = _counting_within(tracer, each)
+    ends = traced_loop(tracer, loop, going, [zero, *state, *start], turns)
+    return ends[1 : n + 1], ends[n + 1 :]
+
+
+def _ys(tracer: Tracer, turn: Step, state: list[Any], xs: list[Any]) -> list[Any]:
+    """What the ys of one turn look like."""
+    before, spent = Before.of(tracer), set(tracer.spent)
+    with recording(True):
+        _, ys = turn([place(s.shape, s.dtype) for s in state],
+                     [place(x.shape[1:], x.dtype) for x in xs])  # fmt: skip
+    before.back(tracer)
+    tracer.spent = spent
+    return [y.value for y in ys]
+
+
+def _counting_within(tracer: Tracer, turn: Turn) -> Turn:
+    """The turn, in which every scan that is not unrolled at once is a loop that counts."""
+
+    def within(given: list[Any]) -> tuple[Any, list[Any]]:
+        outer, tracer.loop = tracer.loop, counted
+        try:
+            return turn(given)
+        finally:
+            tracer.loop = outer
+
+    return within

@@ -1,0 +1,86 @@
+"""From the graph that a trace left to a `Program`: only what its results and updates depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from chainrule.compile.graph.loop_body import once
+from chainrule.compile.graph.terms import Program, Term, Terms
+from chainrule.errors import TraceError
+from chainrule.node import Node
+from chainrule.op import Spec
+
+
+class Scope(Protocol):
+    """What a program is made of: a whole trace, or a part of one."""
+
+    def origin(self, node: Node) -> Node:
+        """The node whose value `node` has."""
+        ...
+
+    def stops(self, node: Node) -> bool:
+        """Whether the value of `node` is given, not computed."""
+        ...
+
+
+def reached(scope: Scope, roots: Sequence[Node]) -> list[Node]:
+    """The nodes whose values the program computes or is given, each after those that it needs."""
+    done: dict[Node, None] = {}
+    stack: list[tuple[Node, bool]] = [(scope.origin(r), False) for r in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if node in done:
+            continue
+        if ready:
+            done[node] = None
+            continue
+        stack.append((node, True))
+        stack += [(n, False) for n in reversed(_needed(scope, node)) if n not in done]
+    return list(done)
+
+
+def _needed(scope: Scope, node: Node) -> list[Node]:
+    """The nodes of the inputs that are not known."""
+    if scope.stops(node):
+        return []
+    pairs = zip(node.inputs, node.xs, strict=True)
+    return [scope.origin(n) for n, x in pairs if n is not None and isinstance(x, Spec | Node)]
+
+
+def program(
+    scope: Scope,
+    order: Sequence[Node],
+    places: Sequence[Node],
+    results: Sequence[Node],
+    updates: Sequence[tuple[int, Node]],
+) -> Program:
+    """The program whose inputs are the leaves `places`; `order` is what `reached` gave."""
+    terms = Terms()
+    known: dict[Node, Term] = {n: terms.input(i, n.shape, n.dtype) for i, n in enumerate(places)}
+    for node in order:
+        if node not in known:
+            known[node] = _term(scope, terms, node, known)
+    made = Program(
+        tuple([known[n] for n in places]),
+        tuple([known[scope.origin(n)] for n in results]),
+        tuple([(i, known[scope.origin(n)]) for i, n in updates]),
+    )
+    return once(made)
+
+
+def _term(scope: Scope, terms: Terms, node: Node, known: Mapping[Node, Term]) -> Term:
+    if node.op is None:
+        if node.y is None:
+            raise TraceError(
+                f"a value of another trace ({node.dtype} {node.shape}, made at {node.where}) is "
+                "used here: it was stored where it outlived that trace, or belongs to a vmap around"
+            )
+        return terms.constant(node.y)
+    args = [
+        known[scope.origin(n)]
+        if isinstance(x, Spec | Node) and n is not None
+        else terms.constant(x)
+        for n, x in zip(node.inputs, node.xs, strict=True)
+    ]
+    return terms.op(node.op, args, like=cast(Any, node))

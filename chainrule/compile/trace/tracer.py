@@ -1,0 +1,304 @@
+"""Tracing: a function runs once, on placeholders, and what it does is recorded.
+
+Arguments are placeholders from the start. What the function reaches by itself, its state, becomes a
+placeholder when it is first used: `graph.traced` shows every op to the `Tracer`, which lifts the
+tensors among its inputs, and afterwards puts everything back. Tensors that the function makes by
+itself out of known numbers are constants.
+
+Notation: a place is where an input of the program comes from at each call.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+from weakref import ref
+
+import numpy as np
+
+from chainrule.arrays import native
+from chainrule.compile.trace.captured import GradSlot, Lift, Number
+from chainrule.compile.trace.guards.following import unfollowed
+from chainrule.compile.trace.guards.notes import Notes
+from chainrule.compile.trace.weak_numbers import apply_weak, is_weak, strong, weak_placeholder
+from chainrule.errors import WITHOUT_NUMBERS, GradientError, ShapeError, TraceError, describe
+from chainrule.function import Call
+from chainrule.graph import apply, constant, interposed, leaf, placeholder, trace, variable
+from chainrule.node import Node, Variable
+from chainrule.op import Detach, Op, Pick, Spec
+from chainrule.ops.shaping import astype
+from chainrule.provenance import location, quoted, user_line
+from chainrule.tensors import Tensor, asarray, to_array
+
+_DETACH = Detach()
+
+
+@final
+@dataclass(eq=False)
+class Tracer:
+    """Told of everything that happens while a function is traced."""
+
+    lifts: list[Lift] = field(default_factory=list[Lift])
+    numbers: list[Number] = field(default_factory=list[Number])
+    draws: list[tuple[Callable[[], Any], Node]] = field(
+        default_factory=list["tuple[Callable[[], Any], Node]"]
+    )
+    guards: list[Callable[[], bool]] = field(default_factory=list[Callable[[], bool]])
+    """Each must hold for the trace to be used again."""
+    sources: dict[Node, Node] = field(default_factory=dict[Node, Node])
+    """For a leaf that was given a new value, and what a user's Function made: the node of that."""
+    known_truths: dict[Node, Callable[[], bool]] = field(
+        default_factory=dict[Node, Callable[[], bool]]
+    )
+    spent: set[Node] = field(default_factory=set[Node])
+    """Nodes whose graph a backward pass has used up."""
+    loop: Any = None
+    """`scanned.scanned`, which stands above: what `scan` asks for a loop that is not unrolled."""
+    repeat: Any = None
+    """`scanned.repeating`: what `while_loop` asks."""
+    notes: Notes | None = None
+    """What the function reads beside tensors, while it runs."""
+    _lifted: set[int] = field(default_factory=set[int])
+    _constants: set[int] = field(default_factory=set[int])
+    _made: list[Any] = field(default_factory=list[Any])
+    _settings: dict[tuple[Any, ...], Any] = field(default_factory=dict["tuple[Any, ...]", Any])
+
+    # --- what `graph` tells
+
+    def __call__(self, op: Op, xs: Sequence[Any]) -> Any:
+        """Record `op`; the tensors among `xs` that the function reaches by itself are lifted."""
+        with unfollowed():
+            return self._record(op, xs)
+
+    def _record(self, op: Op, xs: Sequence[Any]) -> Any:
+        weak = False
+        if self.notes is not None and any(isinstance(x, Variable) for x in xs):
+            xs = [self.standing_for(x) for x in xs]
+        for x in xs:
+            if isinstance(x, Variable):
+                self.touch(x)
+                weak = weak or is_weak(x)
+        if isinstance(op, Call):
+            return self._inlined(op, xs)
+        if weak:
+            return apply_weak(op, xs)
+        y = apply(op, *xs)
+        if isinstance(y, Variable) and y.value.__class__ is not Spec:
+            self._constants.add(id(y))
+        return y
+
+    def made(self, v: Any) -> None:
+        """A new variable."""
+        if v.value.__class__ is Spec:
+            self._made.append(ref(v))
+        else:
+            self._constants.add(id(v))
+
+    def standing_for(self, x: Any) -> Any:
+        """The tensor that stands for an array that was there before the trace began, an input of
+        the program; x itself if it is none, or an array that a program cannot read where it is."""
+        notes = self.notes
+        if notes is None or x.__class__ is not np.ndarray or not notes.is_array(x):
+            return x
+        if not (x.flags.aligned and x.dtype in native and x.dtype.kind in "biufc"):
+            return x
+        tensor = notes.op_takes(x)
+        if tensor is None:
+            tensor = object.__new__(Tensor)
+            tensor.value, tensor.node = x, None
+            notes.stand_in(x, tensor)
+            self.touch(tensor)
+        return tensor
+
+    def is_inner(self, x: Any) -> bool:
+        """Whether a tensor was made by the function that is traced."""
+        return id(x) not in self._lifted and (x.value.__class__ is Spec or id(x) in self._constants)
+
+    def touch(self, x: Any) -> None:
+        """Lift `x` if it was there before the trace began."""
+        if x.value.__class__ is Spec or id(x) in self._constants:
+            return
+        node = x.node
+        needs = node is not None and node.needs
+        new = leaf(x.value.shape, x.value.dtype, needs=needs)
+        new.serial = -1 - len(self.lifts)  # older than whatever the function makes
+        new.extra = slot = None
+        if needs and node is not None and node.extra is not None:
+            new.extra = slot = GradSlot(node.extra)
+        self.lifts.append(Lift(x, x.value, node, new, slot))
+        self._lifted.add(id(x))
+        x.value = Spec(x.value.shape, x.value.dtype)
+        x.node = new
+
+    def fill(self, new: Any, data: Any, dtype: Any) -> None:
+        """Give the new tensor `new` the values of `data`."""
+        data = self.standing_for(data)
+        if isinstance(data, Variable):
+            self.touch(data)
+        if isinstance(data, Variable) and data.value.__class__ is Spec:
+            y = apply(_DETACH, asarray(data, dtype))
+            new.value, new.node = y.value, y.node
+        else:
+            new.value = to_array(data, dtype, copy=True)
+        self.made(new)
+
+    def assign(self, x: Any, new: Any, *, graph: bool = False) -> None:
+        """`x` gets the value of `new`; with `graph` its place in the graph, too."""
+        new = self.standing_for(new)
+        new = new if isinstance(new, Tensor) else variable(to_array(new, x.dtype, copy=True))
+        self.touch(x)
+        self.touch(new)
+        if new.shape != x.shape:
+            raise ShapeError(f"data: a tensor of shape {x.shape} cannot become {new.shape}")
+        if new.dtype != x.dtype:
+            new = astype(new, x.dtype)
+        if x.value.__class__ is not Spec and new.value.__class__ is not Spec:
+            x.value = new.value
+        elif graph:
+            x.value, x.node = new.value, new.node or constant(new.value)
+            x.value = Spec(new.shape, new.dtype)
+        else:
+            old = x.node
+            place = leaf(x.shape, x.dtype, needs=old is not None and old.needs)
+            place.extra = None if old is None else old.extra
+            self.sources[place] = new.node or constant(new.value)
+            x.value, x.node = Spec(x.shape, x.dtype), place
+
+    def known(self, x: Any, what: str) -> Any:
+        """The array of `x`, if it is a constant of the trace; raises otherwise."""
+        if x.value.__class__ is not Spec and id(x) in self._constants:
+            return x.value
+        if what == "bool()" and x.node in self.known_truths:
+            return np.asarray(self.known_truths[x.node]())
+        line = user_line()
+        at = location(*line)
+        if x.value.__class__ is not Spec:
+            raise TraceError(
+                f"{what} of {describe(x.value)} at {at}: a tensor that a compiled function reaches "
+                "by itself may have other values at later calls. Compute with the tensor, or give "
+                f"the number to the function as an argument{quoted(*line)}"
+            )
+        made = "" if x.node is None or x.node.op is None else f", made at {x.node.where},"
+        raise TraceError(
+            f"{what} at {at} of a value that is not known yet: {x.value}{made} stands for what "
+            f"later calls bring. {WITHOUT_NUMBERS}; a number that the code must know is a static "
+            f"argument: jit(f, static_argnames=...){quoted(*line)}"
+        )
+
+    def strong(self, x: Any, dtype: np.dtype[Any]) -> Any:
+        """The placeholder `x` for a Python number as a tensor of `dtype`."""
+        return strong(x, dtype)
+
+    def spend(self, walk: Sequence[Node]) -> None:
+        """Note that a backward pass goes along `walk`, which a second one may not."""
+        for node in walk:
+            if node in self.spent:
+                raise GradientError(
+                    f"cannot go back through {node} a second time: say retain_graph=True in the "
+                    "first backward, or compute the forward pass again"
+                )
+        self.spent.update([node for node in walk if node.op is not None])
+
+    def draw(self, take: Callable[[], Any], shape: Sequence[int], dtype: Any) -> Any:
+        """A placeholder for random numbers, which are drawn anew before every call."""
+        x = placeholder(tuple(shape), dtype)
+        self.draws.append((take, x.node))
+        return x
+
+    def number(
+        self, key: tuple[Any, ...], read: Callable[[], float], check: Callable[[], None]
+    ) -> Any:
+        """A placeholder for a Python number that `read` gives before every call.
+
+        `check` is called, and may raise, whenever it is another one than before.
+        """
+        found = self._settings.get(key)
+        if found is None:
+            found = self._settings[key] = weak_placeholder(np.dtype(np.float64))
+            number = Number(read, check, found.node, " ".join(map(str, key[1:])))
+            self.numbers.append(number)
+            self.known_truths[found.node] = lambda: _truth(number)
+        return found
+
+    def as_number(self, x: Any) -> Any:
+        """The tensor `x`, which has no axes, as a Python number."""
+        y = apply(_DETACH, x)
+        y.value = Spec((), y.value.dtype, True)
+        return y
+
+    def keep(self, x: Any) -> None:
+        """Take `x`, which was made just now, for a part of the state: it outlives the trace."""
+        self._constants.discard(id(x))
+
+    def _inlined(self, op: Call, xs: Sequence[Any]) -> Any:
+        """A user's Function: what its forward computes is the value, its backward the rule."""
+        if not any(x.value.__class__ is Spec for x in xs):
+            return apply(op, *xs)
+        nodes = [x.node for x in xs]
+        with interposed(self):
+            ys = trace(op, [x.value for x in xs], nodes)
+        inputs, outs = op.traced
+        for mine, node, x in zip(inputs, nodes, xs, strict=True):
+            self.sources[mine.node] = node or constant(x.value)
+        for y, out in zip(ys if op.many else (ys,), outs, strict=True):
+            self.sources[y.node] = out.node or constant(out.value)
+        return ys
+
+    # --- at the end
+
+    def restore(self) -> None:
+        """Give every lifted tensor its value and its place in the graph again."""
+        for lift in self.lifts:
+            lift.tensor.value, lift.tensor.node = lift.value, lift.node
+        self._settings.clear()
+
+    def origin(self, node: Node) -> Node:
+        """The node whose value `node` has."""
+        while (inner := self.passed(node)) is not None:
+            node = inner
+        return node
+
+    def passed(self, node: Node) -> Node | None:
+        """The node whose value `node` takes over as it is; None if it has one of its own."""
+        return self.sources.get(node) or _passed(node)
+
+    def stops(self, node: Node) -> bool:
+        """Whether the value of `node` is given, not computed."""
+        return node.op is None
+
+    def leaked(self) -> list[Any]:
+        """Placeholders that somebody still holds. The trace is over: nothing else can be asked."""
+        self.sources.clear()
+        self.known_truths.clear()
+        self.spent.clear()
+        found = self._held()
+        if found:
+            found.clear()
+            gc.collect()  # they may hang in cycles that nobody reaches
+            found = self._held()
+        return found
+
+    def _held(self) -> list[Any]:
+        alive = [r() for r in self._made]
+        return [v for v in alive if v is not None and v.value.__class__ is Spec]
+
+
+def _passed(node: Node) -> Node | None:
+    """The node whose value an op that only stands there passes on, None if it is none."""
+    op, index = node.op, 0
+    if isinstance(op, Pick) and node.inputs[0] is not None:
+        node, index = node.inputs[0], op.index
+        op = node.op
+        if op is None or not op.many:
+            return None
+    if op is None or not op.passes or not isinstance(node.xs[index], Spec | Node):
+        return None
+    return node.inputs[index]
+
+
+def _truth(number: Number) -> bool:
+    if number.truth is None:
+        number.truth = bool(number.read())
+    return number.truth

@@ -1,0 +1,314 @@
+"""One compiled variant of a function: where its inputs come from at a call, where results go.
+
+A state tensor's array is written in place if nobody else can see it, which reference counts prove;
+otherwise the tensor gets a new array, so that whoever kept the old one never sees it change.
+
+Notation: `t` a state tensor, `a` its array, `g` its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from sys import getrefcount
+from typing import Any, final
+from weakref import ref
+
+import numpy as np
+
+from chainrule.compile.cpu.object_layout import READY
+from chainrule.compile.runtime.backend import Run
+from chainrule.compile.trace.guards.guards import Guards
+from chainrule.graph import apply, variable
+from chainrule.node import Node
+from chainrule.op import Array, Spec
+from chainrule.random import noting
+from chainrule.tensors import Tensor
+
+MISFIT: Any = object()
+"""What a call gives where the state is not as it was when the variant was traced."""
+
+
+@final
+@dataclass(eq=False, slots=True)
+class Held:
+    """A state tensor: an input, and with `updated` an output, too."""
+
+    tensor: ref[Any]
+    spec: Spec
+    node: Node | None
+    updated: bool
+    seen: Any = field(default=lambda: None)
+    """The array of the latest call that was checked, weakly; nothing when it is gone."""
+    plain: bool = False
+    """Whether that array can be given to the program as it is, if nobody else sees it."""
+
+    def fits(self, a: Array, node: Node | None) -> bool:
+        """Whether the program can take this array, and this need of a gradient."""
+        was = self.node is not None and self.node.needs
+        if (node is not None and node.needs) is not was:
+            return False
+        if a.shape != self.spec.shape or a.dtype != self.spec.dtype:
+            return False
+        self.node = node
+        self.seen = ref(a)
+        self.plain = _writable(a) if self.updated else a.flags.num & READY == READY
+        return True
+
+
+@final
+@dataclass(eq=False, slots=True)
+class HeldGrad:
+    """The gradient of a state tensor; `read` and `written` by the program.
+
+    `first`: whether there must be one before the call, None if that does not matter. `last`:
+    whether there is one afterwards, None if it stays as it is.
+    """
+
+    tensor: ref[Any]
+    spec: Spec
+    first: bool | None
+    last: bool | None
+    read: bool
+    written: bool
+
+    def array(self, g: Any) -> tuple[Array, bool] | None:
+        """The array for the program, and whether it is a new one; None if `g` does not fit."""
+        if g is not None:
+            a = g.value
+            if a.shape != self.spec.shape or a.dtype != self.spec.dtype:
+                g = None
+            elif not self.written or (
+                getrefcount(g) <= _OWN_VARIABLE and getrefcount(a) <= _OWN and _writable(a)
+            ):
+                return np.ascontiguousarray(a).reshape(a.shape), False
+            elif self.read:
+                return a.copy(order="C"), True
+        return None if self.read else (np.empty(self.spec.shape, self.spec.dtype), True)
+
+
+@final
+@dataclass(eq=False, slots=True)
+class Draw:
+    """Random numbers that are drawn before every call; `read` by the program or only passed by."""
+
+    take: Callable[[], Array]
+    read: bool
+
+
+@final
+@dataclass(eq=False, slots=True)
+class HeldNumber:
+    """A Python number that is read before every call; if `truth` is known, it must stay so."""
+
+    read: Callable[[], float]
+    check: Callable[[], None]
+    truth: bool | None
+    array: Array
+    name: str
+    last: Any = None
+
+    def fits(self, value: float) -> bool:
+        """Take over another value than that of the latest call, if it fits."""
+        self.check()
+        if self.truth is not None and bool(value) is not self.truth:
+            return False
+        self.array[()] = value
+        self.last = value
+        return True
+
+
+@final
+@dataclass(eq=False, slots=True)
+class Variant:
+    """A compiled trace of a function.
+
+    The inputs are, in order: the `args` (places among the leaves of the arguments), `held`, those
+    of `grads` that are read or written, `numbers`, those of `draws` that are read.
+    """
+
+    run: Run
+    args: list[int]
+    changed: list[tuple[int, int]]
+    """Arguments that get new values: (place among the leaves, place among the inputs)."""
+    held: list[Held]
+    grads: list[HeldGrad]
+    numbers: list[HeldNumber]
+    draws: list[Draw]
+    guards: list[Callable[[], bool]]
+    truths: list[tuple[int, bool]]
+    """Of which arguments, Python numbers, the function asked for the truth, and what it was."""
+    returned: Sequence[Any]
+    """The leaves of what it returns, `left.TENSOR` and `NUMBER` for those that are computed."""
+    finish: Callable[[Sequence[Any]], Any]
+    """From the results, arrays or tensors, to what the function returns."""
+    op: Any
+    """What a call is recorded as, if its results can be differentiated; otherwise None."""
+    read: Guards
+    """What the function read beside tensors."""
+    fits: Callable[[Sequence[Any]], bool] | None = None
+    """Whether the program holds for the sizes of these inputs, if it is not for all."""
+    gone: bool = False
+    """Whether a tensor that it needs was found not to exist any more."""
+    seconds: float = 0.0
+    """How long tracing and compiling took."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether something that it needs does not exist any more."""
+        return self.gone or not self.read.alive
+
+    def call(self, leaves: Sequence[Any], *, fresh: bool = False) -> Any:
+        """Run on the leaves of the arguments, or give `MISFIT` before anything is changed.
+
+        `fresh`: the function was traced for this call, so that what it read is as it was but for
+        what it wrote itself.
+        """
+        if not fresh and self.read.changed() is not None:
+            return MISFIT
+        inputs: list[Any] = []
+        put = inputs.append
+        for i in self.args:
+            x = leaves[i]
+            x = x.value if x.__class__ is Tensor else x
+            put(x if x.__class__ is np.ndarray and x.flags.num & READY == READY else _contiguous(x))
+        moved: list[tuple[Any, Any]] = []
+        graded: list[tuple[Any, Any]] = []
+        if not (
+            self._state(put, moved)
+            and self._grads(put, graded)
+            and self._numbers(put)
+            and self._fits(leaves)
+        ):
+            return MISFIT
+        if self.fits is not None and not self.fits(inputs):
+            return MISFIT
+        drawn = self._drawn(put) if self.draws else {}
+        for _, place in self.changed:
+            inputs[place] = inputs[place].copy()
+        try:
+            results = self.run(inputs) if self.op is None else self._recorded(leaves, inputs)
+        except BaseException:  # nothing of the call happened
+            for generator, state in drawn.items():
+                generator.state = state
+            raise
+        for t, a in moved:
+            t.value = a
+        for extra, g in graded:
+            extra.grad = g
+        for i, place in self.changed:
+            _change(leaves[i], inputs[place])
+        return self.finish(results)
+
+    def _drawn(self, put: Callable[[Any], None]) -> dict[Any, Any]:
+        """Draw what is to be drawn before the call; returns the generators' states before that."""
+        with noting() as states:
+            for draw in self.draws:
+                x = draw.take()
+                if draw.read:
+                    put(_contiguous(x))
+        return states
+
+    def _state(self, put: Callable[[Any], None], moved: list[tuple[Any, Any]]) -> bool:
+        """Whether the state tensors fit; notes in `moved` which get a new array afterwards."""
+        for h in self.held:
+            t = h.tensor()
+            if t is None:
+                self.gone = True
+                return False
+            a = t.value
+            if (h.seen() is not a or t.node is not h.node) and not h.fits(a, t.node):
+                return False
+            if h.updated:
+                if getrefcount(a) > _OWN or not h.plain or self.op is not None:
+                    a = a.copy(order="C")
+                    moved.append((t, a))
+            elif not h.plain:
+                a = _contiguous(a)
+            put(a)
+        return True
+
+    def _recorded(self, leaves: Sequence[Any], inputs: list[Any]) -> Sequence[Any]:
+        """The results as tensors that can be differentiated."""
+        sources = [leaves[i] for i in self.args] + [h.tensor() for h in self.held]
+        nodes = [x.node if isinstance(x, Tensor) else None for x in sources]
+        nodes += [None] * (len(inputs) - len(nodes))
+        kept = [
+            a.copy() if isinstance(x, np.ndarray) else a
+            for x, a in zip(sources, inputs, strict=False)
+        ]
+        xs = [*kept, *inputs[len(kept) :]]
+        found = apply(self.op, *[variable(a, n) for a, n in zip(xs, nodes, strict=True)])
+        opened = self.op.known.open
+        ys = found if self.op.many else (found,)
+        return [y if o else variable(y.value) for y, o in zip(ys, opened, strict=True)]
+
+    def _grads(self, put: Callable[[Any], None], graded: list[tuple[Any, Any]]) -> bool:
+        """Whether the gradients fit; notes in `graded` what they are to be afterwards."""
+        for h in self.grads:
+            t = h.tensor()
+            if t is None or t.node is None or t.node.extra is None:
+                return False
+            extra = t.node.extra
+            g = extra.grad
+            if h.first is not None and (g is not None) is not h.first:
+                return False
+            if h.read or h.written:
+                found = h.array(g)
+                if found is None:
+                    return False
+                put(found[0])
+                if found[1]:
+                    graded.append((extra, variable(found[0])))
+            if h.last is False:
+                graded.append((extra, None))
+        return True
+
+    def _numbers(self, put: Callable[[Any], None]) -> bool:
+        for n in self.numbers:
+            value = n.read()
+            if value is not n.last and not n.fits(value):
+                return False
+            put(n.array)
+        return True
+
+    def _fits(self, leaves: Sequence[Any]) -> bool:
+        for i, truth in self.truths:
+            if bool(leaves[i]) is not truth:
+                return False
+        return all(guard() for guard in self.guards)
+
+
+def _contiguous(x: Any) -> Array:
+    array = np.asarray(x)
+    return array if array.flags.num & READY == READY else array.copy(order="C")
+
+
+def _writable(a: Array) -> bool:
+    return a.base is None and a.flags.carray
+
+
+def _change(x: Any, new: Array) -> None:
+    """Give an argument that the function changed its new values, as eager code would have."""
+    if isinstance(x, Tensor):
+        x.value = new
+        if not x.is_leaf:
+            x.node = None
+    else:
+        x[...] = new
+
+
+def _count_own() -> tuple[int, int]:
+    """What `getrefcount` says, in a function that is given a tensor, of its array and of itself, if
+    an object and the caller have the tensor and nobody else: it depends on the interpreter."""
+
+    def counts(t: Any) -> tuple[int, int]:
+        a = t.value
+        return getrefcount(a), getrefcount(t)
+
+    holder = variable(variable(np.zeros(3)))
+    t = holder.value
+    return counts(t)
+
+
+_OWN, _OWN_VARIABLE = _count_own()

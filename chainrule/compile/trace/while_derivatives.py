@@ -1,0 +1,152 @@
+"""Derivatives of a loop of unknown length, as loops: tangents that are carried along, cotangents
+that are carried back.
+
+Going back needs what each turn began with. A loop that says how many turns it has at most keeps
+that: row k of a tape is a carry before turn k.
+
+Notation: `xs` the inputs of a turn, `new` its carries afterwards; `dots` tangents, `bars`
+cotangents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.compile.graph.loop_body import COUNT, Keep, Turns, narrowed, replayed
+from chainrule.compile.graph.terms import in_order
+from chainrule.compile.trace.closures import closed, node_of, now, place, run
+from chainrule.derive import pullback_nodes, pushforward_nodes
+from chainrule.dtypes import INEXACT
+from chainrule.graph import alias, apply, order, placeholder, recording, tracer
+from chainrule.node import Node, Variable
+from chainrule.ops.families import conj
+from chainrule.ops.selection import Take
+
+BOOL, I64 = np.dtype(bool), np.dtype(np.int64)
+
+
+def widened(turns: Turns, moved: Sequence[bool]) -> tuple[Turns, list[int]]:
+    """The loop that carries tangents, too; `moved` says which inputs have one. And the inputs that
+    have one in some turn: of those, tangents of carries follow the carries, others come last."""
+    n, start, t = turns.carries, now(), tracer()
+    active = {i for i, m in enumerate(moved) if m}
+    with recording(True):
+        xs, new = _one_turn(turns)
+        while True:
+            dots = {i: placeholder(xs[i].shape, xs[i].dtype) for i in sorted(active)}
+            walk = order(_open(new), [x.node for x in xs])
+            got = pushforward_nodes(walk, {xs[i].node: d for i, d in dots.items()}, record=True)
+            news = {i: got.get(node_of(x)) for i, x in enumerate(new)}
+            more = {i for i, d in news.items() if d is not None} - active
+            if not more:
+                break
+            active |= more
+    heads, rest = [i for i in dots if i < n], [i for i in dots if i >= n]
+    places = [*xs[:n], *[dots[i] for i in heads], *xs[n:], *[dots[i] for i in rest]]
+    after = [_or_zeros(news[i], xs[i]) for i in heads]
+    made, _ = closed(t, start, [x.node for x in places], [node_of(x) for x in (*new, *after)])
+    return replace(made, extends=turns, most=turns.most), list(dots)
+
+
+def _one_turn(turns: Turns) -> tuple[list[Any], list[Any]]:
+    """A turn on new places: its inputs, and the carries afterwards."""
+    xs = [place(x.shape, x.dtype) for x in turns.program.inputs]
+    return xs, replayed(turns.after(), dict(zip(turns.program.inputs, xs, strict=True)), run)
+
+
+def _open(xs: Sequence[Any]) -> list[Node]:
+    """The nodes of those that a derivative could go through."""
+    return [x.node for x in xs if isinstance(x, Variable) and x.node and x.node.needs]
+
+
+def _or_zeros(x: Any, like: Any) -> Any:
+    return np.zeros(like.shape, like.dtype) if x is None else x
+
+
+# --- going back ----------------------------------------------------------------------------------
+
+
+def taped(turns: Turns, kept: Sequence[int]) -> Turns:
+    """The loop that keeps what these carries are before each turn, on tapes that follow the
+    carries."""
+    n, start, t = turns.carries, now(), tracer()
+    with recording(True):
+        xs, new = _one_turn(turns)
+        tapes = [place((turns.most, *xs[i].shape), xs[i].dtype) for i in kept]
+        rows = [apply(Keep(), tape, xs[COUNT], xs[i]) for tape, i in zip(tapes, kept, strict=True)]
+    places = [*xs[:n], *tapes, *xs[n:]]
+    made, _ = closed(t, start, [x.node for x in places], [node_of(x) for x in (*new, *rows)])
+    return replace(made, extends=turns, most=turns.most)
+
+
+@final
+@dataclass
+class Back:
+    """The loop that goes back through another one.
+
+    Its carries are whether it goes on, how many turns are done, the cotangents of the carries
+    `heads` and those of `rest`, which turns only read. It reads tapes of `kept`, what the other one
+    reads, and how many turns that took: so many it takes itself, and can be gone back through, too.
+    """
+
+    turns: Turns
+    heads: list[int]
+    rest: list[int]
+    kept: list[int]
+
+
+def backward(turns: Turns, ends: Sequence[int]) -> Back:
+    """From the cotangents of the last carries `ends`."""
+    n, heads, rest = turns.carries, sorted(ends), list[int]()
+    while True:
+        made, bars = _turn_back(turns, heads, rest)
+        more = sorted({*heads, *[i for i in bars if i < n]}), sorted({i for i in bars if i >= n})
+        if more == (heads, rest):
+            break
+        heads, rest = more
+    carried = made.carries
+    used = set(in_order(made.program.roots))
+    kept = [i for i in range(n) if made.program.inputs[carried + i] in used]
+    others = range(carried + n, len(made.program.inputs))
+    places = [*range(carried), *[carried + i for i in kept], *others]
+    made = replace(made, program=narrowed(made.program, places), most=turns.most)
+    return Back(made, heads, rest, kept)
+
+
+def _turn_back(turns: Turns, heads: list[int], rest: list[int]) -> tuple[Turns, set[int]]:
+    """The loop with tapes of all carries; and the inputs at which cotangents arrive."""
+    n, t, start = turns.carries, tracer(), now()
+    inputs = turns.program.inputs
+    with recording(True):
+        going, done, count = place((), BOOL), place((), I64), place((), I64)
+        bars = {i: placeholder(inputs[i].shape, inputs[i].dtype) for i in (*heads, *rest)}
+        tapes = [place((turns.most, *x.shape), x.dtype) for x in inputs[:n]]
+        reads = [place(x.shape, x.dtype) for x in inputs[n:]]
+        at = count - 1 - done
+        xs = [*[apply(Take(0), tape, at) for tape in tapes], *reads]
+        arrived = _pulled(turns, xs, {i: bars[i] for i in heads})
+        news = [_or_zeros(arrived.get(i), inputs[i]) for i in heads]
+        news += [bars[i] + arrived[i] if i in arrived else bars[i] for i in rest]
+        news = [at > 0, done + 1, *news]
+    places = [going, done, *bars.values(), *tapes, *reads, count]
+    made, _ = closed(t, start, [x.node for x in places], [node_of(x) for x in news])
+    return made, set(arrived)
+
+
+def _pulled(turns: Turns, xs: Sequence[Any], bars: Mapping[int, Any]) -> dict[int, Any]:
+    """The cotangents of the inputs `xs` of a turn, from those of carries after it."""
+    at = [alias(x) if x.dtype.kind in INEXACT else x for x in xs]
+    new = replayed(turns.after(), dict(zip(turns.program.inputs, at, strict=True)), run)
+    seeds: dict[Node, Any] = {}
+    for i, bar in bars.items():
+        node = node_of(new[i])
+        if node.needs:
+            seeds[node] = conj(bar) if node not in seeds else seeds[node] + conj(bar)
+    places = {x.node: i for i, x in enumerate(at) if x.dtype.kind in INEXACT}
+    walk = order(seeds, places)
+    got = pullback_nodes(walk, seeds, set(places), record=True, free=False)
+    return {places[m]: conj(bar) for m, bar in got.items()}
