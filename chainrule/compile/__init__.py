@@ -1,8 +1,9 @@
 """The compiler: a function, traced once, becomes native code.
 
-`tracing` records a call as a program of `terms`; `rewriting` makes it simpler; `scheduling` groups
-it into kernels, written in the language of `loops`; `llvm` and `c` say those loops in the words of
-their machine; `running` has the machine code, `calling` what a call does; `jit` is the door.
+`trace` records a call as a program, a `graph` of terms; `graph.rules` make it simpler; `lower`
+groups it into kernels, written in the language of `loops`. `llvm` says these in LLVM's words, for
+`cpu` and for `wasm`; `c` in C. `runtime` has the machine code, `runtime.call` what a call does;
+`inspect` is for people. A `Target` says what code is made for; `jit` is the public face.
 """
 
 from chainrule.optional import require

@@ -23,7 +23,7 @@ from chainrule.compile.loops.statements import Gemm, Matrix
 
 _PTR, _I32 = ir.PointerType(), ir.IntType(32)
 SYMBOLS = {4: "chainrule_sgemm", 8: "chainrule_dgemm"}
-"""BLAS's routine by the size of a number; `native` says where they are."""
+"""BLAS's routine by the size of a number; `runtime.libraries` says where they are."""
 
 
 CALL = 3e7

@@ -4,13 +4,13 @@
     object enter(object self, object plan, object args, object result, ...)
 
 `again` tells whether the arguments, a tuple, the words of the plan's rows, and the dictionaries
-that were read (see `guarded.py`) are as they are to be: it gives a number that says the sizes, or
--1. `enter` puts arguments and results into the program's table and runs it, without the
+that were read (see `dict_guards.py`) are as they are to be: it gives a number that says the
+sizes, or -1. `enter` puts arguments and results into the program's table and runs it, without the
 interpreter's lock. `plan` is an array of int64; its words are named in `PLAN`, a record for each
 argument (`ARGUMENT`) follows, then the rows, each an address and the word that is to be there.
 
-Where objects hold what is looked at here is CPython's and NumPy's layout; `objects.py` makes sure
-of it before anything of this is used.
+Where objects hold what is looked at here is CPython's and NumPy's layout; `object_layout.py` makes
+sure of it before anything of this is used.
 """
 
 # llvmlite has no type annotations.

@@ -1,7 +1,8 @@
 """Programs traced at several sizes made one, whose sizes are known only when it is called.
 
-What differs between the traces must be a formula of the symbols (`fitting`). What depends on a size
-in another way (a Python loop over it, say) makes traces of different structure: that is an error.
+What differs between the traces must be a formula of the symbols (`size_polynomials`). What
+depends on a size in another way (a Python loop over it, say) makes traces of different structure:
+that is an error.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""From loops to machine code, through LLVM.
+"""Kernels in LLVM's words, for all targets that LLVM knows.
 
-`machine` says what the processor can do; `functions` what a function of the loop language is in
-LLVM's words; `kernel` emits one kernel, `tiles` matrix products; `module` a whole program.
+`functions` says what a function of the loop language is; `kernel` emits one kernel, `matmul_tiles`
+its matrix products, `memory_access` what comes from memory; `kernels` the functions that they are.
 """

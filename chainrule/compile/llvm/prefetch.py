@@ -5,7 +5,7 @@ a tile's body reads and writes is asked for while the tile's sums are made, what
 while all of the product is: some of it at each step of a tile. All at once would hold up what the
 sums themselves read.
 
-Notation: a line is what a cache holds together; rows and vectors of a tile as in `tiles`.
+Notation: a line is what a cache holds together; rows and vectors of a tile as in `matmul_tiles`.
 """
 
 # llvmlite has no type annotations.

@@ -2,8 +2,8 @@
 
 Scores and weights of attention are (T, T) for each head. The forward pass uses them once; the
 backward pass, much later, again. Computed twice, they need never be in memory as a whole (see
-`banding`). That is worth it where they are large, and where they are causal, since half of every
-product is left out then.
+`attention_blocks`). That is worth it where they are large, and where they are causal, since
+half of every product is left out then.
 
 What follows a product *closely* is as large as it, and computed from it element by element, with
 arguments that are small beside it.

@@ -1,7 +1,7 @@
 """From terms to kernels: what all parts of it share, and the order in which they work.
 
-`planning` says what gets memory and where; `joining` what shares a kernel; `rows`, `products`,
-`alone` and `whiles` write the kernels.
+`memory_plan` says what gets memory and where; `fusion` what shares a kernel; `row_kernels`,
+`matmul`, `single_op` and `while_kernels` write the kernels.
 
 Realized terms join a kernel as members. A kernel of rows loops over the leading axes that its
 members share; within a row come phases: loops over the remaining axes, or none. What a phase

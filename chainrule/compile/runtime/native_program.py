@@ -36,8 +36,8 @@ class Native:
     def __init__(
         self, program: Program, checks: Sequence[str] = (), target: Target | None = None
     ) -> None:
-        """`checks` are what the bits of the last result say of indices; see `bounds`. `target` is
-        this machine, or less of it than there is."""
+        """`checks` are what the bits of the last result say of indices; see `index_checks`.
+        `target` is this machine, or less of it than there is."""
         self.program = program
         self.target = target or host()
         self.checks = list(checks)

@@ -1,9 +1,9 @@
 """The threads that compiled programs share: how many there are, when they start and end.
 
 They are Python's threads, so that debuggers and profilers know them, and each spends its life in
-one call of machine code (`cpu/thread_pool.py`), without the interpreter's lock. They start with the first
-program that has work for them. Before a fork, at exit, and when their number changes they end; the
-next such program starts new ones.
+one call of machine code (`cpu/thread_pool.py`), without the interpreter's lock. They start with the
+first program that has work for them. Before a fork, at exit, and when their number changes they
+end; the next such program starts new ones.
 """
 
 from __future__ import annotations

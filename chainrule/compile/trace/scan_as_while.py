@@ -1,6 +1,6 @@
 """`scan` as a `while_loop` that counts: its turn is traced once, and it has derivatives.
 
-A scan that nobody can differentiate is a loop of its own kind (`looping.py`), which may change
+A scan that nobody can differentiate is a loop of its own kind (`loop_bodies.py`), which may change
 state and draw random numbers. One that could be differentiated, and is too long to be unrolled, is
 made here; so is every one in a turn of a `while_loop`, which then is native as a whole.
 """

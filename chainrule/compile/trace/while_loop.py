@@ -2,7 +2,7 @@
 
 The program is closed: whatever a turn reads from around it is an input. So its derivative along
 tangents, and the same loop for many examples, are made by running the program once more, on
-placeholders, and each is again such an op (`carrying.py`).
+placeholders, and each is again such an op (`while_derivatives.py`).
 """
 
 from __future__ import annotations

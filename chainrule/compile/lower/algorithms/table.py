@@ -25,8 +25,9 @@ LOOPS: dict[type, Callable[[Scheduler, Term], list[Stmt]]] = {SearchSorted: sear
 
 LAPACK: dict[type, Callable[[Scheduler, Term], list[list[Stmt]]]] = {
     Cholesky: factorizations.cholesky, Solve: factorizations.solve, Inv: factorizations.inverse,
-    SolveTriangular: factorizations.solve_triangular, Det: factorizations.det, SlogDet: factorizations.slogdet,
-    Qr: factorizations.qr, Eigh: factorizations.eigh, Svd: factorizations.svd,
+    SolveTriangular: factorizations.solve_triangular, Det: factorizations.det,
+    SlogDet: factorizations.slogdet, Qr: factorizations.qr, Eigh: factorizations.eigh,
+    Svd: factorizations.svd,
 }  # fmt: skip
 """Those that call LAPACK: the statements of each of its kernels."""
 

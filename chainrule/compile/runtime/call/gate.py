@@ -1,4 +1,4 @@
-"""The short way of a call in machine code: what `cpu/call_gate.py` looks at, and how it is called."""
+"""The short way of a call in machine code: what `cpu/call_gate.py` looks at, how it is called."""
 
 from __future__ import annotations
 
