@@ -19,6 +19,10 @@ from chainrule.ops import convolution, pooling
 from chainrule.ops.families import rows
 from tests.compile.test_ops import EAGER, eager_ops
 from tests.compile.test_ops import made as made
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
+
 
 # --- whole numbers, bools, half precision --------------------------------------------------------
 

@@ -68,7 +68,7 @@ def test_float32_in_bulk_against_float64(name):
     assert e.max() <= mathlib.bound(name, np.float32), (name, x[ok][e.argmax()])
 
 
-@sampled("name", "dtype")
+@sampled("name")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_every_width_gives_the_same_bits(name, dtype):
@@ -109,7 +109,7 @@ def test_without_scalef_the_result_is_as_good(name, dtype):
     assert e <= mathlib.bound(name, dtype), f"{name} off by {e} ulp at {where}"
 
 
-@sampled("name", "dtype")
+@sampled("name")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_nothing_is_called(name, dtype):

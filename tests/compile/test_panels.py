@@ -14,6 +14,9 @@ import chainrule as cr
 from chainrule.compile.lower import matmul, ordering
 from chainrule.compile.lower.packing import pack_a, panels, tall_skinny
 from chainrule.compile.runtime import threads
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,10 @@ from chainrule.compile.loops.statements import For, Gemm, Into, Kernel, Let, Loo
 from chainrule.compile.runtime import threads
 from chainrule.errors import ConfigError
 from chainrule.models.gpt import GPT, GPTConfig, generator_draw
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
+
 
 F32 = np.dtype(np.float32)
 posix = pytest.mark.skipif(os.name != "posix", reason="elsewhere there are no workers")

@@ -10,6 +10,10 @@ import pytest
 
 import chainrule as cr
 from chainrule.compile.llvm import short_rows
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
+
 
 LENGTHS = [1, 7, 17, 40, 64, 65]
 OVER_A_ROW: dict[str, Callable[[Any], Any]] = {

@@ -11,6 +11,9 @@ import chainrule as cr
 from chainrule import optim
 from tests.compile.backends import backend as backend
 from tests.compile.test_jit import assert_same, numbers
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
 
 
 def decaying(c: Any, x: Any) -> Any:

@@ -11,6 +11,9 @@ import chainrule as cr
 from chainrule.ops.linalg.base import MatrixError
 from tests.compile.backends import backend as backend
 from tests.compile.test_jit import Square, assert_same, numbers
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
 
 
 class Orbit(NamedTuple):

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sampling import sampled_file
+
 pytest.importorskip("torch", reason="the oracle is PyTorch")
 pytest.importorskip("expecttest", reason="PyTorch's op table imports it")
 
@@ -24,7 +26,10 @@ from opdb.questions import QUESTIONS, ask, run
 from opdb.table import ROWS
 from opdb.third import Verdict, verdict
 
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
+    sampled_file(one_in=3),
+]
 
 
 def _name(op: Any) -> str:

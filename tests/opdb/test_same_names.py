@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sampling import sampled_file
+
 pytest.importorskip("torch", reason="the oracle is PyTorch")
 pytest.importorskip("expecttest", reason="PyTorch's op table imports it")
 
@@ -38,7 +40,7 @@ from chainrule.spellings import ARGUMENTS
 from opdb.harness import FULL
 from opdb.translate import leaves, to_ours
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), sampled_file(one_in=3)]
 PAGE = Path(__file__).parents[2] / "docs" / "against_pytorch.md"
 SPACES: dict[str, tuple[Any, Any]] = {
     "nn.functional.": (nn.functional, torch.nn.functional),

@@ -12,6 +12,10 @@ from chainrule import verify
 from chainrule.errors import ConfigError
 from chainrule.verify.repair.valued import statements_of_value
 from chainrule.verify.trees import tree_of
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=5)
+
 
 RNG = np.random.default_rng(3)
 X, Y, LABELS = RNG.normal(size=(6, 4)), RNG.normal(size=6), np.array([0, 2, 1, 2, 0, 1])

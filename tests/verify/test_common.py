@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from chainrule import verify
+from tests.sampling import sampled_file
 from tests.verify.test_repair_values_known import draw
+
+pytestmark = sampled_file(one_in=5)
 
 
 class Gate:

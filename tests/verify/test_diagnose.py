@@ -15,7 +15,11 @@ from chainrule.verify.evidence import Behaviour, Evidence, Jacobians, Trial
 from chainrule.verify.finding import Finding
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.subject import Subject, wanted
+from tests.sampling import sampled_file
 from tests.verify.slips import OPS, Op, Slip, compiled, slips
+
+pytestmark = sampled_file(one_in=5)
+
 
 SEEN_BY_CONDUCT = {"ignores_cotangent", "not_linear", "not_summed", "contiguity", "size"}
 """Names that need more than Jacobians: these slips are examined as a whole."""

@@ -11,8 +11,12 @@ import pytest
 
 from chainrule import verify
 from chainrule.verify.reporting.report import Report
+from tests.sampling import sampled_file
 from tests.verify import repair_cases
 from tests.verify.places_cases import ARGUMENTS, MISTAKES, OPS, Misplaced
+
+pytestmark = sampled_file(one_in=5)
+
 
 linalg: Any = np.linalg
 _number = itertools.count(50_000)

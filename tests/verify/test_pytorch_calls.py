@@ -16,6 +16,9 @@ from chainrule.verify.ledger import Skipped
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.pytorch import subject_of_call, subjects_of_call
 from chainrule.verify.subject import values
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=5)
 
 
 def _r(*shape: int) -> torch.Tensor:

@@ -21,6 +21,9 @@ from chainrule.verify.pytorch import subject_of_function, subjects_of_function
 from chainrule.verify.pytorch.convert import to_numpy, to_torch
 from chainrule.verify.pytorch.observe import capturing
 from chainrule.verify.subject import Subject, values
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=5)
 
 
 class Linear(torch.autograd.Function):

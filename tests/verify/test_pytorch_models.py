@@ -12,6 +12,7 @@ from chainrule import verify
 from chainrule.errors import ConfigError
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.pytorch import model_subjects
+from tests.sampling import sampled_file
 from tests.verify.torch_models import (
     CORRECT,
     GPT,
@@ -21,6 +22,9 @@ from tests.verify.torch_models import (
     WrongAttention,
     by_tokens,
 )
+
+pytestmark = sampled_file(one_in=5)
+
 
 TOKENS = (torch.tensor([[1, 5, 2, 7], [3, 0, 9, 4]]), torch.tensor([[5, 2, 7, 1], [0, 9, 4, 8]]))
 

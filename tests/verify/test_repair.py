@@ -22,7 +22,11 @@ from chainrule.verify.repair.checks import Repaired
 from chainrule.verify.repair.draft import Draft, Edit, plain_function
 from chainrule.verify.repair.rules import RULES, edits
 from chainrule.verify.subject import Input, Source, Subject
+from tests.sampling import sampled_file
 from tests.verify import repair_cases as cases
+
+pytestmark = sampled_file(one_in=5)
+
 
 _number = itertools.count(1000)
 

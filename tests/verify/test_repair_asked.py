@@ -11,7 +11,11 @@ import pytest
 
 from chainrule import verify
 from chainrule.verify.finding import Finding
+from tests.sampling import sampled_file
 from tests.verify.repair_cases import module
+
+pytestmark = sampled_file(one_in=5)
+
 
 torch = pytest.importorskip("torch")
 

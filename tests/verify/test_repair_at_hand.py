@@ -12,7 +12,11 @@ import pytest
 
 import chainrule as cr
 from chainrule import verify
+from tests.sampling import sampled_file
 from tests.verify.test_repair_values_known import draw, told
+
+pytestmark = sampled_file(one_in=5)
+
 
 torch = pytest.importorskip("torch")
 F: Any = torch.nn.functional

@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 
 from chainrule import verify
+from tests.sampling import sampled_file
 from tests.verify.repair_cases import module
+
+pytestmark = sampled_file(one_in=5)
+
 
 _number = itertools.count(12000)
 

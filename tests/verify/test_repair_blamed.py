@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 
 from chainrule import verify
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=5)
+
 
 rng = np.random.default_rng(6)
 

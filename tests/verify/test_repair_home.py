@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from chainrule import verify
-from tests.sampling import sampled
+from tests.sampling import sampled, sampled_file
 from tests.verify.repair_cases_home import OPS, given
+
+pytestmark = sampled_file(one_in=5)
+
 
 _number = itertools.count(9000)
 

@@ -16,6 +16,10 @@ from chainrule.verify.repair.checks import Repaired
 from chainrule.verify.repair.draft import Draft
 from chainrule.verify.repair.present import correction
 from chainrule.verify.subject import Source
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=5)
+
 
 rng = np.random.default_rng(5)
 

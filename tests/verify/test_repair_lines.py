@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.sampling import sampled_file
 from tests.verify.repair_cases import module
+
+pytestmark = sampled_file(one_in=5)
+
 
 torch = pytest.importorskip("torch")
 

@@ -11,6 +11,10 @@ import torch
 
 import chainrule as cr
 from chainrule import tensor, verify
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=5)
+
 
 Array = Any
 

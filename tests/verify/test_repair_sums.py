@@ -13,6 +13,10 @@ import pytest
 import chainrule as cr
 from chainrule import verify
 from chainrule.verify.finding import Finding
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=5)
+
 
 rng = np.random.default_rng(21)
 

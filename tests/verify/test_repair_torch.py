@@ -11,8 +11,12 @@ import pytest
 from chainrule.verify.evidence import Evidence
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.repair import repairs
+from tests.sampling import sampled_file
 from tests.verify import repair_cases_torch as cases
 from tests.verify.repair_cases import module
+
+pytestmark = sampled_file(one_in=5)
+
 
 torch = pytest.importorskip("torch")
 

@@ -11,7 +11,11 @@ from torch.nn import functional as F  # noqa: N812
 
 import chainrule as cr
 from chainrule import tensor, verify
+from tests.sampling import sampled_file
 from tests.verify.test_repair_parts import draw, repaired
+
+pytestmark = sampled_file(one_in=5)
+
 
 Array = Any
 

@@ -11,6 +11,10 @@ from chainrule import verify
 from chainrule.verify.arrays.pair import subject_of_pair
 from chainrule.verify.measure.examine import examine
 from chainrule.verify.repair import repairs
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=5)
+
 
 rng = np.random.default_rng(11)
 Q, K = rng.standard_normal((4, 3)), rng.standard_normal((5, 3))

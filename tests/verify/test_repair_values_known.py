@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from chainrule import verify
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=5)
 
 
 def draw(*shape: int, seed: int = 0) -> Any:

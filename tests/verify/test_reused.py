@@ -10,6 +10,10 @@ from chainrule import verify
 from chainrule.verify.arrays import reused
 from chainrule.verify.arrays.network import network_of
 from chainrule.verify.finding import Finding, Name
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=5)
+
 
 rng = np.random.default_rng(4)
 X = rng.normal(size=(4, 3))

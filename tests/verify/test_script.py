@@ -32,7 +32,10 @@ from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.calm import calm
 from chainrule.verify.script.clock import Steps
 from chainrule.verify.script.whole import WholeObserver
-from tests.sampling import sampled
+from tests.sampling import sampled, sampled_file
+
+pytestmark = sampled_file(one_in=5)
+
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ENV = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

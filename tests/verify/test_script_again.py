@@ -18,8 +18,12 @@ from chainrule.verify.place import Place
 from chainrule.verify.script.again import CHEAP, Again, changed
 from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.confined import confine
+from tests.sampling import sampled_file
 
-pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
+pytestmark = [
+    pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
+    sampled_file(one_in=5),
+]
 
 START = """
 import torch, torch.nn.functional as F

@@ -11,9 +11,13 @@ import pytest
 
 from chainrule.verify.script.apart import can_fork
 from chainrule.verify.script.byhand.step import WHAT
+from tests.sampling import sampled_file
 from tests.verify import by_hand
 
-pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
+pytestmark = [
+    pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
+    sampled_file(one_in=5),
+]
 
 START = """
 import torch

@@ -6,9 +6,13 @@ import pytest
 
 from chainrule.verify.script.apart import can_fork
 from chainrule.verify.training import origins
+from tests.sampling import sampled_file
 from tests.verify.test_script_again import observed
 
-pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
+pytestmark = [
+    pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
+    sampled_file(one_in=5),
+]
 
 CHECKPOINTED = """
 import random

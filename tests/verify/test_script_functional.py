@@ -11,7 +11,11 @@ from chainrule.compile.jit import Jitted
 from chainrule.functional import _Run  # pyright: ignore[reportPrivateUsage]
 from chainrule.verify import script
 from chainrule.verify.script.apart import can_fork
+from tests.sampling import sampled_file
 from tests.verify.test_script import plain, written
+
+pytestmark = sampled_file(one_in=5)
+
 
 copied = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
 

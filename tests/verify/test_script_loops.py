@@ -10,9 +10,13 @@ import pytest
 
 from chainrule.verify.script.apart import can_fork
 from chainrule.verify.script.byhand.step import WHAT
+from tests.sampling import sampled_file
 from tests.verify.by_hand import looked_at
 
-pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
+pytestmark = [
+    pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
+    sampled_file(one_in=5),
+]
 
 FLAT = """
 import numpy as np

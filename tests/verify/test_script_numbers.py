@@ -12,11 +12,13 @@ import pytest
 from chainrule.verify.script.apart import LostError, apart, can_fork
 from chainrule.verify.script.branch import HERE, begin, branched, is_branch, send, unsuited
 from chainrule.verify.script.confined import confine
+from tests.sampling import sampled_file
 from tests.verify.test_script_again import observed
 
 pytestmark = [
     pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
+    sampled_file(one_in=5),
 ]
 
 START = """

@@ -9,10 +9,14 @@ import pytest
 from chainrule.graph import around
 from chainrule.tensors import Tensor
 from chainrule.verify.script.apart import can_fork
+from tests.sampling import sampled_file
 from tests.verify.test_script import plain, written
 from tests.verify.test_script_functional import run
 
-pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
+pytestmark = [
+    pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
+    sampled_file(one_in=5),
+]
 
 START = """
 import math

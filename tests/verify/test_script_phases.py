@@ -14,8 +14,12 @@ import pytest
 from chainrule.cli.main import main
 from chainrule.verify import script
 from chainrule.verify.script.apart import can_fork
+from tests.sampling import sampled_file
 
-pytestmark = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")
+pytestmark = [
+    pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
+    sampled_file(one_in=5),
+]
 
 TWO = """
 import torch

@@ -8,13 +8,14 @@ from chainrule.verify.finding import Finding, Name
 from chainrule.verify.place import Place
 from chainrule.verify.script.apart import can_fork
 from chainrule.verify.script.remedies import MOST, REMEDIES, remedies
-from tests.sampling import sampled
+from tests.sampling import sampled, sampled_file
 from tests.verify.scripts.to_correct import START, WINDOW, WRONG
 from tests.verify.test_script_again import observed
 
 pytestmark = [
     pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),  # PyTorch's own words for these mistakes
+    pytest.mark.filterwarnings("ignore::UserWarning"),  # PyTorch's own words
+    sampled_file(one_in=5),
 ]
 
 

@@ -11,6 +11,10 @@ import torch
 
 import chainrule as cr
 from chainrule import verify
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=5)
+
 
 KEPT: list[torch.Tensor] = []
 TABLES: dict[int, torch.Tensor] = {}

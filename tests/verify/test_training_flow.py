@@ -14,9 +14,12 @@ from torch.nn import functional as F  # noqa: N812
 
 from chainrule.verify.training.flowrow import Row
 from chainrule.verify.training.flowtable import judge
+from tests.sampling import sampled_file
 from tests.verify import training_wrong
 from tests.verify.test_training_right import observed
 from tests.verify.training_models import GPT, batch, mlp
+
+pytestmark = sampled_file(one_in=5)
 
 
 def only(loop, code):

@@ -7,6 +7,7 @@ import torch
 
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.training import observers
+from tests.sampling import sampled_file
 from tests.verify.training_right import RIGHT
 from tests.verify.training_right_hooks import HOOKS
 from tests.verify.training_right_later import LATER
@@ -17,6 +18,8 @@ from tests.verify.training_right_more import (
     gradients_are_measured_before_the_epoch,
 )
 from tests.verify.training_right_unheld import UNHELD
+
+pytestmark = sampled_file(one_in=5)
 
 
 def observed(loop):

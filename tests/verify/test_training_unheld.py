@@ -7,10 +7,14 @@ import torch
 from torch import nn
 
 from chainrule.verify.script.apart import can_fork
+from tests.sampling import sampled_file
 from tests.verify.test_script_again import corrected
 from tests.verify.test_script_again import observed as observed_script
 from tests.verify.test_training_right import observed
 from tests.verify.training_models import batch, mlp
+
+pytestmark = sampled_file(one_in=5)
+
 
 START = """
 import torch

@@ -6,10 +6,13 @@ import pytest
 import torch
 
 from chainrule.verify.mistakes import MISTAKES
-from tests.sampling import sampled
+from tests.sampling import sampled, sampled_file
 from tests.verify import training_wrong, training_wrong_later, training_wrong_more
 from tests.verify.test_training_right import observed
 from tests.verify.training_wrong import WRONG
+
+pytestmark = sampled_file(one_in=5)
+
 
 FILES = tuple([m.__file__ for m in (training_wrong, training_wrong_more, training_wrong_later)])
 
