@@ -190,6 +190,28 @@ def test_an_upward_import_is_seen():
         layer("nowhere")
 
 
+ABOVE = ("compile.graph", "compile.lower", "compile.loops")
+MACHINES = ("compile.llvm", "compile.cpu", "compile.wasm", "compile.c", "compile.runtime")
+
+
+def of_a_machine(module: str) -> bool:
+    return any(module == m or module.startswith(f"{m}.") for m in MACHINES)
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if module_of(p).startswith(ABOVE)], ids=lambda p: module_of(p)
+)
+def test_nothing_above_the_emitters_knows_a_machine(path: Path):
+    """What there is to know of one is in a `Target`."""
+    found = [m for m in imported(ast.parse(path.read_text(encoding="utf-8"))) if of_a_machine(m)]
+    assert not found, f"{module_of(path)} imports {found}"
+
+
+def test_an_import_of_a_machine_is_seen():
+    source = "def f():\n    from chainrule.compile.cpu.thread_pool import NAME\n"
+    assert [m for m in imported(ast.parse(source)) if of_a_machine(m)]
+
+
 def test_every_layer_exists():
     known = {module_of(p) for p in FILES} | {""}
     assert {m for names in LAYERS for m in names} <= known | {m.rpartition(".")[0] for m in known}

@@ -24,6 +24,8 @@ class Target:
     """Whether y 2^n is one instruction, which AVX-512 has."""
     pointer: int
     """Bytes of an address."""
+    line: int
+    """Bytes that come from memory together."""
     threads: bool
     """Whether loops can be split over cores."""
     libraries: bool

@@ -28,21 +28,14 @@ from chainrule.compile.llvm.numbers import (
     truth,
     type_of,
 )
-from chainrule.dtypes import NARROW
 
-__all__ = ["I8", "I64", "ROWS", "Row", "call", "declare", "in_memory", "known", "type_of"]
+__all__ = ["I8", "I64", "ROWS", "Row", "call", "declare", "in_memory", "type_of"]
 
 
 def _math(name: str, b: Builder, *xs: Value) -> Value:
     from chainrule.compile import mathlib
 
     return mathlib.emit(name, b, *xs, target=b.module.target)
-
-
-def _names() -> frozenset[str]:
-    from chainrule.compile import mathlib
-
-    return mathlib.names()
 
 
 Row = Callable[[Builder, Any, list[Value]], Value]
@@ -246,15 +239,6 @@ ROWS: dict[str, Row] = {
     "floor_divide": _floor_divide, "remainder": _remainder,
 }
 # fmt: on
-
-
-def known(name: str, dtype: Any) -> bool:
-    """Whether the function `name` can be emitted for arguments of `dtype`."""
-    if dtype.char in NARROW:
-        return False  # these are only moved and cast
-    if name in ROWS:
-        return dtype.kind == "f" or name not in ("pow", "sqrt", "reciprocal")
-    return dtype.kind == "f" and name in _names()
 
 
 def call(b: Builder, name: str, dtype: Any, xs: list[Value]) -> Value:

@@ -42,6 +42,7 @@ def host() -> Target:
         fma=has_fma(triple, has),
         scalef=bool(has.get("avx512f")),
         pointer=8,
+        line=64,
         threads=True,
         libraries=True,
     )

@@ -29,8 +29,6 @@ from chainrule.compile.loops.statements import Product
 
 LONG = 64
 """Terms of a sum from which on memory comes while they are added up."""
-LINE = 64
-"""Bytes of a line."""
 _FIRST, _SECOND = 3, 2
 """Which cache a line is to come to, in LLVM's words."""
 Place = tuple[Buffer, Affine]
@@ -81,7 +79,7 @@ def _left(e: Emitter, s: Product, rows: Sequence[Value], start: Value, each: int
     first = b.gep(e.pointers[buffer], [e.affine(at)], source_etype=kind)  # perhaps beyond the end
     for n in range(len(rows)):
         before = b.mul(row, ir.Constant(I64, n))
-        for term in range(0, each, LINE // buffer.dtype.itemsize):
+        for term in range(0, each, e.target.line // buffer.dtype.itemsize):
             offset = b.add(before, ir.Constant(I64, term))
             place = b.gep(first, [offset], source_etype=kind)
             _prefetch(e, place, written=False, cache=_FIRST)
@@ -96,7 +94,7 @@ def _loaded(x: Expr) -> Place | None:
 def _share(e: Emitter, x: loops.Ahead, steps: int, number: Value) -> None:
     """Ask for the lines that step `number` of so many has to ask for."""
     b, size = e.b, x.buffer.dtype.itemsize
-    per_row = -(-typical(x.length) * size // LINE)
+    per_row = -(-typical(x.length) * size // e.target.line)
     lines = typical(x.rows) * per_row
     each = -(-lines // steps)
     first = b.mul(number, ir.Constant(I64, each))
@@ -106,7 +104,7 @@ def _share(e: Emitter, x: loops.Ahead, steps: int, number: Value) -> None:
         line = b.add(first, ir.Constant(I64, n))
         line = b.select(b.icmp_signed("<", line, last), line, last)
         row, column = b.udiv(line, per := ir.Constant(I64, per_row)), b.urem(line, per)
-        offset = b.add(b.mul(row, apart), b.mul(column, ir.Constant(I64, LINE // size)))
+        offset = b.add(b.mul(row, apart), b.mul(column, ir.Constant(I64, e.target.line // size)))
         kind = nums.in_memory(x.buffer.dtype)
         at = b.gep(e.pointers[x.buffer], [b.add(start, offset)], source_etype=kind)
         _prefetch(e, at, written=False, cache=_SECOND)

@@ -19,8 +19,8 @@ import numpy as np
 from chainrule.compile.graph.rules.rewriter import number, uniform
 from chainrule.compile.graph.rules.windows import Seen, Spaced
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.llvm.functions import known
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs, computable
+from chainrule.compile.loops.functions import known
 from chainrule.compile.loops.statements import Fold
 from chainrule.compile.loops.views import ZERO, Index, fitted
 from chainrule.compile.lower.algorithms.scans import SCANS

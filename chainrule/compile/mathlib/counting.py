@@ -22,7 +22,7 @@ from chainrule.compile.mathlib.table import TABLE, emit
 from chainrule.compile.target import Target
 
 _FUSED = Target(
-    "", "", "", 16, 16, fma=True, scalef=False, pointer=8, threads=False, libraries=False
+    "", "", "", 16, 16, fma=True, scalef=False, pointer=8, line=64, threads=False, libraries=False
 )
 
 

@@ -24,6 +24,7 @@ WASM = Target(
     fma=False,
     scalef=False,
     pointer=4,
+    line=64,
     threads=False,
     libraries=False,
 )

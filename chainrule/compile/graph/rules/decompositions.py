@@ -24,7 +24,7 @@ from chainrule.compile.graph.rules.elementwise_decompositions import ROWS, where
 from chainrule.compile.graph.rules.formulas import formula
 from chainrule.compile.graph.rules.rewriter import Rewriter, Rule
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.llvm.functions import known as is_known
+from chainrule.compile.loops.functions import known as is_known
 from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import Real
 from chainrule.ops.contraction import MatMul

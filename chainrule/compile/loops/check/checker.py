@@ -23,11 +23,11 @@ from typing import Any, NoReturn, final
 import numpy as np
 
 from chainrule.compile.graph.sizes import Extent
-from chainrule.compile.llvm.functions import known
 from chainrule.compile.loops import memory
 from chainrule.compile.loops.check.accesses import SpecError, apart, inside, ordered, refuse
 from chainrule.compile.loops.check.races import side_by_side
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, computable, within
+from chainrule.compile.loops.functions import known
 from chainrule.compile.loops.statements import (
     For,
     Gemm,

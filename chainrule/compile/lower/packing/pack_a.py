@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from chainrule.compile.graph.sizes import Extent
-from chainrule.compile.llvm.prefetch import LINE
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var, within
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import For, Kernel, Product, Stmt, Store
@@ -62,7 +61,7 @@ class Rows:
 
 def rows(s: Scheduler, p: Product, panels: int) -> Sequence[Rows]:
     """All rows of `p`, which are read for each of so many panels; a kernel copies them first."""
-    m, line = p.i.extent, LINE // p.acc.dtype.itemsize
+    m, line = p.i.extent, s.target.line // p.acc.dtype.itemsize
     if not isinstance(m, int) or panels < PANELS or not _across(p):
         return [Rows(0, 1, m)]
     each = line if m % (3 * line) else 3 * line  # in which tiles of six rows leave none over
