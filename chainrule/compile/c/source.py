@@ -13,16 +13,15 @@ from chainrule.compile.c.main import Reading, main_text
 from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_own_results
 from chainrule.compile.c.statements import Function, Helpers, function, mentions
-from chainrule.compile.export.given import Given
+from chainrule.compile.export.given import Given, refuse_eager
 from chainrule.compile.graph.complex_parts import as_lying, lying
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.compile.llvm.host_target import host
 from chainrule.compile.loops.expressions import Buffer
-from chainrule.compile.loops.statements import Host, Kernel, Loops, Routine, loop_of, statements
+from chainrule.compile.loops.statements import Kernel, Loops, loop_of
 from chainrule.compile.lower.matmul import is_large
 from chainrule.compile.lower.scheduler import Scheduler
-from chainrule.errors import TraceError
 
 _HEADERS = ("math", "stdbool", "stdint", "stdio", "stdlib")
 
@@ -142,7 +141,7 @@ class Source:
         if (loop := loop_of(kernel)) is not None:
             inner = [y for k in loop.kernels for y in self._call(p, k, arrays, symbols)]
             return [f"while ({arrays[loop.going].name}[0]) {{", *[f"    {y}" for y in inner], "}"]
-        _refuse_hosts(kernel)
+        refuse_eager([kernel], "to_c")
         read, written = kernel.buffers()
         plain = {b: f"array{i}" for i, b in enumerate(dict.fromkeys([*written, *read]))}
         same = function(kernel, plain, symbols, self.helpers)
@@ -232,15 +231,3 @@ class Source:
 def _comment(lines: Sequence[str]) -> str:
     text = "\n".join([f"   {line}".rstrip() for line in lines])
     return f"/* {text.strip()} */\n"
-
-
-def _refuse_hosts(kernel: Kernel) -> None:
-    """An error for an op that has no loops, or those of LAPACK."""
-    for s in statements(kernel.body):
-        if isinstance(s, Host | Routine):
-            what, _, place = kernel.about[0].partition("  ")
-            raise TraceError(
-                f"to_c: {what.split()[0]} has no loops that could be written in C; it is computed "
-                f"at {place or 'a line that is not known'}. Take it out of the compiled function, "
-                "or compute it with other ops"
-            )

@@ -19,6 +19,7 @@ import numpy as np
 from chainrule.compile.export.names import called
 from chainrule.compile.graph.sizes import bound
 from chainrule.compile.graph.terms import Program
+from chainrule.compile.loops.statements import Host, Kernel, Routine, single, statements
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.trace.variant import Variant
 from chainrule.errors import ConfigError, TraceError, describe
@@ -179,6 +180,18 @@ def result_names(f: Callable[..., Any], count: int) -> list[str]:
             found.append([p.id if isinstance(p, ast.Name) else "" for p in parts])
     names = found[0] if len(found) == 1 and len(found[0]) == count else [""] * count
     return [n or ("result" if count == 1 else f"result{i}") for i, n in enumerate(names)]
+
+
+def refuse_eager(kernels: Sequence[Kernel], what: str) -> None:
+    """An error for an op that is a call of Python's, or of LAPACK: a file has neither."""
+    for k in single(kernels):
+        if any(isinstance(s, Host | Routine) for s in statements(k.body)):
+            name, _, place = k.about[0].partition("  ")
+            raise TraceError(
+                f"{what}: {name.split()[0]} has no loops of its own: it is a call of LAPACK or of "
+                f"Python, at {place or 'a line that is not known'}. Take it out of the compiled "
+                "function, or compute it with other ops"
+            )
 
 
 def without_folders(words: str) -> str:

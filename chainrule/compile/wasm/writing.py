@@ -22,6 +22,7 @@ from chainrule.compile.export.given import (
     given_of,
     program_of,
     refuse_changing,
+    refuse_eager,
     result_names,
     state_of,
     without_folders,
@@ -29,7 +30,6 @@ from chainrule.compile.export.given import (
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.llvm.passes import run_passes
 from chainrule.compile.loops.expressions import Buffer
-from chainrule.compile.loops.statements import Host, Kernel, Routine, single, statements
 from chainrule.compile.runtime.build import scheduled
 from chainrule.compile.runtime.scratch import Layout
 from chainrule.compile.trace.variant import Variant
@@ -77,7 +77,7 @@ def module_of(
     given, draws = given_of(f, variant, call, "to_wasm"), _draws(variant)
     batch = batch_of(variant, call.leaves, "to_wasm", drawn=False)
     loops, layout = scheduled(native.program, WASM)
-    _refuse_eager(loops.kernels)
+    refuse_eager(loops.kernels, "to_wasm")
     sizes = _largest(batch.sizes, largest)
     inputs = Inputs.of(layout, given, sum([d.read for d in variant.draws]))
     addresses = placed(layout, inputs, [d.generator for d in draws], sizes)
@@ -248,15 +248,3 @@ def _draws(variant: Variant) -> list[Draw]:
             )
         out.append(d.take)
     return out
-
-
-def _refuse_eager(kernels: Sequence[Kernel]) -> None:
-    """An error for an op that has no loops, or those of LAPACK."""
-    for k in single(kernels):
-        if any(isinstance(s, Host | Routine) for s in statements(k.body)):
-            what, _, place = k.about[0].partition("  ")
-            raise TraceError(
-                f"to_wasm: {what.split()[0]} has no loops of its own: it is a call of LAPACK or of "
-                f"Python, at {place or 'a line that is not known'}. Take it out of the compiled "
-                "function, or compute it with other ops"
-            )
