@@ -214,6 +214,8 @@ def run(name: str, number: int) -> None:
 
 if __name__ == "__main__":
     faulthandler.enable()
+    # a shell starts what runs in its background with SIGINT ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, raising)
     for line in sys.stdin:
         case, signal_number = line.split()
