@@ -132,6 +132,7 @@ def test_what_a_function_says_is_so(code: CodeType, calls: dict[CodeType, list[C
     assert decided == {case.text for case in cases}, "add samples of the other cases"
 
 
+@pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")
 def test_what_functions_say_is_so_of_pytorchs_samples():
     pytest.importorskip("expecttest", reason="PyTorch's op table imports it")

@@ -50,7 +50,7 @@ def test_a_wheel_is_not_imported():
     if libraries._of_wheel() is None:
         pytest.skip("SciPy is not from a wheel here")
     code = (
-        "import sys; from chainrule.compile.runtime import blas; libraries.link();"
+        "import sys; from chainrule.compile.runtime import libraries; libraries.link();"
         "print('scipy.linalg' in sys.modules);"
         "import scipy.linalg; print(scipy.linalg.cython_blas.__name__)"
     )
@@ -59,6 +59,5 @@ def test_a_wheel_is_not_imported():
 
 
 def test_who_calls_it():
-    assert libraries.is_called(b"..chainrule_dgemm..") and not libraries.is_called(
-        b"..chainrule_host.."
-    )
+    assert libraries.is_called(b"..chainrule_dgemm..")
+    assert not libraries.is_called(b"..chainrule_host..")

@@ -19,6 +19,10 @@ from tests.compile.ccompiler import left, needs_compiler
 from tests.compile.test_cache import folder as folder
 from tests.compile.test_ops import eager_ops
 from tests.compile.test_ops import made as made
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
+
 
 KINDS = (np.complex64, np.complex128)
 Z, W = generic(3, 4, complex_=True), generic(3, 4, salt=2, complex_=True)

@@ -19,6 +19,10 @@ from tests.compile.ccompiler import left, needs_compiler
 from tests.compile.test_complex import assert_close
 from tests.compile.test_ops import eager_ops
 from tests.compile.test_ops import made as made
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
+
 
 LENGTHS = [*range(1, 10), 11, 13, 14, 15, 16, 18, 22, 32, 37, 47, 53, 81, 94, 106, 128, 251, 1000]
 """All radices, by themselves and after others; primes that are sums, products, convolutions."""

@@ -1,6 +1,7 @@
 """The functions of the loop language: what every target has to have code for.
 
-Those of `BASIC` are a few instructions; all others are those of `mathlib`, of floats alone.
+Programs are simplified by them before anything is compiled, so that their names stand here, where
+nothing has to be imported for them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,19 @@ BASIC: Final = frozenset({
     "bitwise_xor", "bitwise_invert", "bitwise_left_shift", "bitwise_right_shift", "isnan", "isinf",
     "isfinite", "signbit", "bits", "floor_divide", "remainder",
 })  # fmt: skip
+"""Those that are a few instructions."""
+MATHEMATICS: Final = frozenset({
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "copysign", "cos", "cosh",
+    "digamma", "entr_slope", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "exp_diff",
+    "exp_product", "expm1", "floor_divide", "fmod", "gelu_erf", "gelu_erf_slope", "gelu_gate",
+    "gelu_gate_root", "gelu_gate_slope", "gelu_tanh", "gelu_tanh_slope", "hypot", "i0", "i0e",
+    "i1", "i1e", "iv2", "ive2", "lgamma", "log", "log10", "log1p", "log2", "log_ndtr",
+    "logaddexp", "logistic_density", "ndtr", "ndtri", "nextafter", "polygamma1", "polygamma2",
+    "polygamma3", "polygamma4", "pow", "remainder", "round", "sech", "sech_square", "sigmoid",
+    "sigmoid_diff", "sign", "silu", "silu_slope", "sin", "sinh", "softplus", "spherical_jn0",
+    "spherical_jn1", "spherical_jn2", "spherical_jn3", "spherical_jn4", "tan", "tanh",
+})  # fmt: skip
+"""Those that `mathlib` writes out, of floats alone."""
 FLOATS_ONLY: Final = frozenset({"pow", "sqrt", "reciprocal"})
 """Those of `BASIC` that integers do not have."""
 
@@ -28,6 +42,4 @@ def known(name: str, dtype: Any) -> bool:
         return False
     if name in BASIC:
         return dtype.kind == "f" or name not in FLOATS_ONLY
-    from chainrule.compile import mathlib
-
-    return dtype.kind == "f" and name in mathlib.names()
+    return dtype.kind == "f" and name in MATHEMATICS
