@@ -11,6 +11,10 @@ import pytest
 import chainrule as cr
 from chainrule import nn
 from chainrule.compile.lower import rematerialize
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
+
 
 Attend = Callable[..., Any]
 

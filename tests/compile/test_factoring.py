@@ -17,6 +17,10 @@ from chainrule.errors import TraceError
 from chainrule.ops.linalg.base import MatrixError
 from chainrule.ops.linalg.solving import Cholesky
 from chainrule.tree import flatten
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
+
 
 RNG = np.random.default_rng(17)
 

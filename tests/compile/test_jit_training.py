@@ -13,6 +13,10 @@ from chainrule import nn, optim
 from chainrule.models.gpt import GPT, GPTConfig, generator_draw
 from tests.compile.backends import backend as backend
 from tests.compile.test_jit import assert_same
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
+
 
 OPTIMIZERS: dict[str, Callable[[Any], optim.Optimizer]] = {
     "sgd": lambda p: optim.SGD(p, lr=0.05),

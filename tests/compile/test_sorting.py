@@ -12,6 +12,10 @@ import chainrule as cr
 from chainrule.compile.lower.algorithms.sort import SHORT
 from chainrule.tree import flatten
 from tests.compile.ccompiler import left, needs_compiler
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
+
 
 RNG = np.random.default_rng(11)
 DTYPES = ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")
