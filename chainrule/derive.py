@@ -9,6 +9,7 @@ Notation: `g` a cotangent, `t` a tangent; `bars` cotangents of inputs.
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Sequence
 from typing import Any
 
@@ -272,7 +273,8 @@ def _conj(g: Any) -> Any:
 
 
 def _is_finite(value: Any) -> bool:
-    return bool(np.isfinite(value).all())
+    # of one number, as a loss is, Python knows it sooner
+    return bool(np.isfinite(value).all()) if value.ndim else cmath.isfinite(complex(value))
 
 
 def backward(y: Variable, g: Any, *, retain_graph: bool, create_graph: bool) -> None:

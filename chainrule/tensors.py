@@ -7,6 +7,7 @@ happens later.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
@@ -112,7 +113,7 @@ class Tensor(Variable, metaclass=_Shown):
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(np.prod(self.value.shape, dtype=np.int64))
+        return math.prod(self.value.shape)
 
     @property
     def nbytes(self) -> int:
