@@ -25,7 +25,7 @@ from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.wasm.draws import words_of
 from chainrule.compile.wasm.loader import script
 from chainrule.compile.wasm.target import like_wasm
-from chainrule.errors import ConfigError, TraceError
+from chainrule.errors import ConfigError, DtypeError, TraceError
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
 from tests.compile.node import left, needs_node, ran
 from tests.compile.test_c import corpus
@@ -306,6 +306,13 @@ def test_a_draw_that_a_module_cannot_make_is_named(tmp_path: Path):
     within = cr.jit(lambda x: cr.scan(lambda c, i: (c + generator.normal(()), i), x, cr.zeros(40)))
     with pytest.raises(TraceError, match="to_wasm: a draw within a scan has no code"):
         within.to_wasm(tmp_path, np.float32(0))
+
+
+def test_half_precision_runs_or_is_refused(tmp_path: Path):
+    f = cr.jit(lambda x: (x.astype(cr.float16) * 2).astype(cr.float32))
+    with pytest.raises(DtypeError, match="to_wasm: WebAssembly has no instruction for"):
+        f.to_wasm(tmp_path, np.ones(3, np.float32))
+    assert not list(tmp_path.iterdir())
 
 
 def test_too_much_memory_and_sizes_that_are_not_there(tmp_path: Path):

@@ -38,9 +38,9 @@ from chainrule.compile.wasm.emission import STEP, STEPS, Drawing, emit
 from chainrule.compile.wasm.layout import STACK, WORD, Addresses, Inputs, Region, placed, put, room
 from chainrule.compile.wasm.linking import Start, linked
 from chainrule.compile.wasm.object_file import ObjectFile, read
-from chainrule.compile.wasm.support import definitions
+from chainrule.compile.wasm.support import DEFINITIONS, definitions
 from chainrule.compile.wasm.target import WASM, machine
-from chainrule.errors import ConfigError, TraceError
+from chainrule.errors import ConfigError, DtypeError, TraceError
 from chainrule.random import Draw
 
 llvm: Any = llvmlite.binding
@@ -106,6 +106,12 @@ def module_of(
 def _object(text: str) -> ObjectFile:
     """The object file of a module, with all that it calls."""
     found = read(_compiled(text))
+    unknown = [name for name in found.missing if name not in DEFINITIONS]
+    if unknown:
+        raise DtypeError(
+            f"to_wasm: WebAssembly has no instruction for {', '.join(unknown)}, which converts "
+            "numbers of half precision: compute in float32"
+        )
     return read(_compiled(text + definitions(found.missing))) if found.missing else found
 
 
