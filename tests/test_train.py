@@ -30,6 +30,10 @@ from chainrule.errors import ConfigError
 from chainrule.models.config import GPTConfig
 from chainrule.scalar import Value
 from chainrule.tensors import Tensor
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
+
 
 ENGINES = ("tensor", "compiled", "value")
 TINY: dict[str, Any] = {"n_layer": 1, "n_head": 2, "n_embd": 4, "block_size": 9}

@@ -19,8 +19,9 @@ from chainrule.data import Corpus, load_names
 from chainrule.errors import ConfigError, DtypeError, TraceError
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
 from tests.compile.ccompiler import built, left, losses, needs_compiler, ran
+from tests.sampling import sampled_file
 
-pytestmark = needs_compiler
+pytestmark = [needs_compiler, sampled_file(one_in=2)]
 RNG = np.random.default_rng(7)
 
 

@@ -21,6 +21,10 @@ from chainrule.compile.mathlib import coefficients
 from chainrule.compile.mathlib.counting import operations
 from chainrule.errors import ConfigError
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
+
 
 TOKENS = np.array([26, 4, 12, 12, 0, 11])
 TARGETS = np.array([4, 12, 12, 0, 11, 26])

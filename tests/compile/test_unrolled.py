@@ -19,6 +19,10 @@ import chainrule as cr
 from chainrule.compile.llvm import function_calls
 from chainrule.compile.runtime import build, native_program
 from chainrule.compile.runtime.cache import Entry
+from tests.sampling import sampled_file
+
+pytestmark = sampled_file(one_in=2)
+
 
 STEPS = (16, 32, 64)
 RNG = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from chainrule.verify.repair.valued import statements_of_value
 from chainrule.verify.trees import tree_of
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 RNG = np.random.default_rng(3)

@@ -11,7 +11,7 @@ from chainrule import verify
 from tests.sampling import sampled_file
 from tests.verify.test_repair_values_known import draw
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 class Gate:

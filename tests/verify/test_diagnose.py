@@ -18,7 +18,7 @@ from chainrule.verify.subject import Subject, wanted
 from tests.sampling import sampled_file
 from tests.verify.slips import OPS, Op, Slip, compiled, slips
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 SEEN_BY_CONDUCT = {"ignores_cotangent", "not_linear", "not_summed", "contiguity", "size"}

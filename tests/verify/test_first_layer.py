@@ -10,7 +10,7 @@ import pytest
 from chainrule import verify
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 rng = np.random.default_rng(7)

@@ -24,7 +24,7 @@ from chainrule.verify.own.module import subject_of_module
 from chainrule.verify.subject import values
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 X, W, ROWS = apart(3, 4), apart(4, 5, salt=1), np.array([0, 2])

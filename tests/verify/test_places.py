@@ -15,7 +15,7 @@ from tests.sampling import sampled_file
 from tests.verify import repair_cases
 from tests.verify.places_cases import ARGUMENTS, MISTAKES, OPS, Misplaced
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 linalg: Any = np.linalg

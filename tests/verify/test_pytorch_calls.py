@@ -18,7 +18,7 @@ from chainrule.verify.pytorch import subject_of_call, subjects_of_call
 from chainrule.verify.subject import values
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 def _r(*shape: int) -> torch.Tensor:

@@ -23,7 +23,7 @@ from chainrule.verify.pytorch.observe import capturing
 from chainrule.verify.subject import Subject, values
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 class Linear(torch.autograd.Function):

@@ -23,7 +23,7 @@ from tests.verify.torch_models import (
     by_tokens,
 )
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 TOKENS = (torch.tensor([[1, 5, 2, 7], [3, 0, 9, 4]]), torch.tensor([[5, 2, 7, 1], [0, 9, 4, 8]]))

@@ -25,7 +25,7 @@ from chainrule.verify.subject import Input, Source, Subject
 from tests.sampling import sampled_file
 from tests.verify import repair_cases as cases
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 _number = itertools.count(1000)

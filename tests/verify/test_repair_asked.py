@@ -14,7 +14,7 @@ from chainrule.verify.finding import Finding
 from tests.sampling import sampled_file
 from tests.verify.repair_cases import module
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 torch = pytest.importorskip("torch")

@@ -11,7 +11,7 @@ from chainrule import verify
 from tests.sampling import sampled, sampled_file
 from tests.verify.repair_cases_home import OPS, given
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 _number = itertools.count(9000)

@@ -18,7 +18,7 @@ from chainrule.verify.repair.present import correction
 from chainrule.verify.subject import Source
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 rng = np.random.default_rng(5)

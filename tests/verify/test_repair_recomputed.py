@@ -12,7 +12,7 @@ import pytest
 from tests.sampling import sampled_file
 from tests.verify.repair_cases import module
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 _number = itertools.count(11000)

@@ -15,7 +15,7 @@ from chainrule import verify
 from chainrule.verify.finding import Finding
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 rng = np.random.default_rng(21)

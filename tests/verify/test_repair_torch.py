@@ -15,7 +15,7 @@ from tests.sampling import sampled_file
 from tests.verify import repair_cases_torch as cases
 from tests.verify.repair_cases import module
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 torch = pytest.importorskip("torch")

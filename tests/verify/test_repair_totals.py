@@ -14,7 +14,7 @@ from chainrule import tensor, verify
 from tests.sampling import sampled_file
 from tests.verify.test_repair_parts import draw, repaired
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 Array = Any

@@ -13,7 +13,7 @@ from chainrule.verify.measure.examine import examine
 from chainrule.verify.repair import repairs
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 rng = np.random.default_rng(11)

@@ -11,7 +11,7 @@ import pytest
 from chainrule import verify
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 def draw(*shape: int, seed: int = 0) -> Any:

@@ -12,7 +12,7 @@ from chainrule.verify.arrays.network import network_of
 from chainrule.verify.finding import Finding, Name
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 rng = np.random.default_rng(4)

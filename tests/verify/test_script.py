@@ -34,7 +34,7 @@ from chainrule.verify.script.clock import Steps
 from chainrule.verify.script.whole import WholeObserver
 from tests.sampling import sampled, sampled_file
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 SCRIPTS = Path(__file__).parent / "scripts"

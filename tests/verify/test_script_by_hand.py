@@ -16,7 +16,7 @@ from tests.verify import by_hand
 
 pytestmark = [
     pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
-    sampled_file(one_in=8),
+    sampled_file(one_in=12),
 ]
 
 START = """

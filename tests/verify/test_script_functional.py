@@ -14,7 +14,7 @@ from chainrule.verify.script.apart import can_fork
 from tests.sampling import sampled_file
 from tests.verify.test_script import plain, written
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 copied = pytest.mark.skipif(not can_fork(), reason="processes are not copied here")

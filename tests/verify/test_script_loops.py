@@ -15,7 +15,7 @@ from tests.verify.by_hand import looked_at
 
 pytestmark = [
     pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
-    sampled_file(one_in=8),
+    sampled_file(one_in=12),
 ]
 
 FLAT = """

@@ -18,7 +18,7 @@ from tests.sampling import sampled_file
 
 pytestmark = [
     pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
-    sampled_file(one_in=8),
+    sampled_file(one_in=12),
 ]
 
 TWO = """

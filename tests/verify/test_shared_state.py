@@ -13,7 +13,7 @@ import chainrule as cr
 from chainrule import verify
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 KEPT: list[torch.Tensor] = []

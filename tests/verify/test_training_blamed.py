@@ -12,7 +12,7 @@ from tests.verify.test_script_again import observed
 
 pytestmark = [
     pytest.mark.skipif(not can_fork(), reason="processes are not copied here"),
-    sampled_file(one_in=8),
+    sampled_file(one_in=12),
 ]
 
 TEXT = """

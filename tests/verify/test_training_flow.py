@@ -19,7 +19,7 @@ from tests.verify import training_wrong
 from tests.verify.test_training_right import observed
 from tests.verify.training_models import GPT, batch, mlp
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 def only(loop, code):

@@ -10,7 +10,7 @@ from chainrule import amp, nn, optim
 from chainrule.verify.training.watched import watching
 from tests.sampling import sampled_file
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 class Net(nn.Module):

@@ -19,7 +19,7 @@ from tests.verify.training_right_more import (
 )
 from tests.verify.training_right_unheld import UNHELD
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 def observed(loop):

@@ -13,7 +13,7 @@ from tests.verify.test_script_again import observed as observed_script
 from tests.verify.test_training_right import observed
 from tests.verify.training_models import batch, mlp
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 START = """

@@ -10,7 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 from tests.sampling import sampled_file
 from tests.verify.test_training_right import observed
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 def codes(loop):

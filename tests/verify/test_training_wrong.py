@@ -11,7 +11,7 @@ from tests.verify import training_wrong, training_wrong_later, training_wrong_mo
 from tests.verify.test_training_right import observed
 from tests.verify.training_wrong import WRONG
 
-pytestmark = sampled_file(one_in=8)
+pytestmark = sampled_file(one_in=12)
 
 
 FILES = tuple([m.__file__ for m in (training_wrong, training_wrong_more, training_wrong_later)])
