@@ -22,6 +22,7 @@ LAYERS: list[set[str]] = [
         "page",
         "unheld",
         "regular_files",
+        "whole_files",
         "strict_json",
         "version",
     },

@@ -38,6 +38,7 @@ _VARIANTS = 16
 """How many traces for arguments of one kind are remembered: the latest ones."""
 
 if TYPE_CHECKING:
+    from chainrule.compile.export.given import Call
     from chainrule.compile.inspect.explain import Explanation
     from chainrule.compile.inspect.source import Language
 
@@ -297,16 +298,14 @@ class Jitted:
         Raises `TraceError` for an op that has no loops, `DtypeError` for numbers that C has not.
         """
         from chainrule.compile.c.export import export, spread_first
-        from chainrule.compile.export.given import Call
 
         if batches is None:
             args, kwargs = (args, kwargs) if args or kwargs else self._given or ((), {})
         first, calls = spread_first([args] if batches is None else batches)
         like = args or first
-        known = self._arguments.given(like, kwargs)
+        variant, call = self._recorded_call(like, kwargs, "to_c")
         given = (self._arguments.given(batch, kwargs).leaves for batch in calls)
-        call = Call(known.leaves, known.structure)
-        return export(path, self._f, self._recorded(known), call, given)
+        return export(path, self._f, variant, call, given)
 
     def to_wasm(
         self,
@@ -331,17 +330,29 @@ class Jitted:
         fused multiply-add, on one core.
 
         Returns the module's path. Raises `TraceError` for an op that has no loops, or calls LAPACK,
-        and for random draws; `ConfigError` where the program needs more than 4 GiB.
+        and for draws other than uniform, normal, integers and bernoulli; `DtypeError` for half
+        precision that WebAssembly cannot convert; `ConfigError` where the program needs more than
+        4 GiB.
         """
-        from chainrule.compile.export.given import Call
         from chainrule.compile.wasm.loader import write_loader
         from chainrule.compile.wasm.writing import write
 
         if not args and not kwargs:
             args, kwargs = self._given or nothing(self._f, self._name)
-        given = self._arguments.given(args, kwargs)
-        call = Call(given.leaves, given.structure)
-        file = write(path, self._f, self._recorded(given), call, largest)
+        variant, call = self._recorded_call(args, kwargs, "to_wasm")
+        file = write(path, self._f, variant, call, largest)
         if loader:
             write_loader(file.parent)
         return file
+
+    def _recorded_call(self, args: Any, kwargs: Any, what: str) -> tuple[Variant, Call]:
+        """A new trace for these arguments, and the call, which the method `what` writes down."""
+        from chainrule.compile.export.given import Call
+
+        given = self._arguments.given(args, kwargs)
+        if self._of_values(given.leaves):
+            raise TraceError(
+                f"{what}: {self._name} is a function of Values, which has no arrays: write it with "
+                "tensors"
+            )
+        return self._recorded(given), Call(given.leaves, given.structure)

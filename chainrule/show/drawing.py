@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, final
@@ -12,6 +11,7 @@ from chainrule.errors import ConfigError
 from chainrule.page.svg import Svg
 from chainrule.show import as_dot, as_svg, as_text
 from chainrule.show.picture import Picture
+from chainrule.whole_files import write_whole
 
 Direction = Literal["right", "down"]
 
@@ -54,7 +54,7 @@ class Drawing:
             )
         if not target.parent.is_dir():
             raise ConfigError(f"save: there is no folder {str(target.parent)!r} to write to")
-        _write(target, draw().rstrip("\n") + "\n")
+        write_whole(target, draw().rstrip("\n") + "\n")
 
     def __str__(self) -> str:
         return self.text()
@@ -67,18 +67,3 @@ class Drawing:
 
     def _repr_html_(self) -> str:
         return self.svg()._repr_html_()  # pyright: ignore[reportPrivateUsage]
-
-
-def _write(target: Path, text: str) -> None:
-    """Write beside `target`, then put it in its place, with the mode of a file newly made."""
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(target.stat().st_mode if target.exists() else 0o666 & ~mask)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,11 @@ console.log(JSON.stringify(out));
 """
 
 
-def ran(module: Path, script: str, *, fails: bool = False, **values: Any) -> str:
-    """What a script prints that finds the module as `step`, and these values by name."""
+def ran(
+    module: Path, script: str, *, fails: bool = False, options: Sequence[str] = (), **values: Any
+) -> str:
+    """What a script prints that finds the module as `step`, and these values by name; if it
+    `fails`, what it complains of. `options` are Node's."""
     write_loader(module.parent)
     head = [
         'import {load} from "./chainrule.mjs";',
@@ -39,7 +44,9 @@ def ran(module: Path, script: str, *, fails: bool = False, **values: Any) -> str
     ]
     file = module.with_suffix(".mjs")
     file.write_text("\n".join([*head, script]), encoding="utf-8")
-    done = subprocess.run([str(NODE), str(file)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(NODE), *options, str(file)], capture_output=True, text=True, check=False
+    )
     assert (done.returncode != 0) is fails, done.stderr
     return done.stderr if fails else done.stdout
 
@@ -51,8 +58,6 @@ def left(module: Path, count: int = 1) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _array(x: dict[str, Any]) -> Any:
-    import base64
-
     data = base64.b64decode(x["bytes"])
     kind = np.dtype(np.uint16 if x["dtype"] == "bfloat16" else x["dtype"])
     return np.frombuffer(data, kind).reshape(x["shape"])

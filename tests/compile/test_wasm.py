@@ -22,8 +22,10 @@ from chainrule.compile.export.given import program_of
 from chainrule.compile.llvm.host_target import host
 from chainrule.compile.runtime.call.inputs import inputs
 from chainrule.compile.runtime.native_program import Native
+from chainrule.compile.wasm import leb128
 from chainrule.compile.wasm.draws import words_of
 from chainrule.compile.wasm.loader import script
+from chainrule.compile.wasm.object_file import Reader
 from chainrule.compile.wasm.target import like_wasm
 from chainrule.errors import ConfigError, DtypeError, TraceError
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
@@ -272,7 +274,7 @@ MISTAKES = {
     "step.loop([{i: [1n]}])": "i has 2 elements, not 1",
     "step.inputs.i.set([1n, 7n]); step.call()": "Error: an index of 'take' at test_wasm.py:",
     "await load(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]))": "was not written by chainrule",
-    "await load(fs.readFileSync('broken.wasm'))": "WebAssembly",
+    "await load(fs.readFileSync('broken.wasm'))": "this is no whole WebAssembly module",
 }
 
 
@@ -289,6 +291,31 @@ def test_mistakes_in_javascript_are_told(mistake: str, tmp_path: Path):
     (tmp_path / "broken.wasm").write_bytes(module.read_bytes()[:-900])
     told = ran(module, f"process.chdir({json.dumps(str(tmp_path))}); {mistake}", fails=True)
     assert re.search(MISTAKES[mistake], told), told
+
+
+@needs_node
+def test_memory_that_there_is_not(tmp_path: Path):
+    module = cr.jit(lambda x: x.sum()).to_wasm(tmp_path, np.ones(100_000))
+    told = ran(module, "step.call()", fails=True, options=["--wasm-max-mem-pages=4"])
+    assert "does not get the memory that it needs" in told
+
+
+@needs_node
+def test_addresses_beyond_two_gibibytes(tmp_path: Path):
+    """They are negative as 32-bit numbers. Memory is asked for, and hardly any of it touched."""
+    f = cr.jit(lambda x: cr.sum(x) * cr.tensor([1.0, 2.0, 3.0]), dynamic={"x": ("B",)})
+    module = f.to_wasm(tmp_path, np.arange(5.0), largest={"B": 280_000_000})
+    assert module.stat().st_size < 10_000  # what is only room is not in the file
+    script = "console.log(...step.call().result, step.about.results[0].address);"
+    *got, address = ran(module, script).split()
+    assert got == ["10", "20", "30"] and int(address) > 1 << 31
+
+
+def test_functions_of_values_are_refused(tmp_path: Path):
+    f = cr.jit(lambda a: a * a + 1.0)
+    for write in (f.to_wasm, f.to_c):
+        with pytest.raises(TraceError, match="is a function of Values"):
+            write(tmp_path, cr.Value(2.0))
 
 
 def test_an_op_without_loops_is_named_with_its_line(tmp_path: Path):
@@ -323,3 +350,15 @@ def test_too_much_memory_and_sizes_that_are_not_there(tmp_path: Path):
         f.to_wasm(tmp_path, np.ones(3), largest={"C": 2})
     with pytest.raises(ConfigError, match="has not been called yet"):
         cr.jit(lambda x: x).to_wasm(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "n", [0, 1, 63, 64, 127, 128, 1 << 28, (1 << 31) - 1, 1 << 31, (1 << 32) - 1]
+)
+def test_numbers_are_written_and_read(n: int):
+    as_signed = n - (1 << 32) if n >> 31 else n
+    assert Reader(leb128.unsigned(n)).number() == n
+    assert Reader(leb128.signed(as_signed)).signed() == as_signed
+    assert Reader(leb128.word(n)).signed() == as_signed
+    assert Reader(leb128.padded(n)).number() == n and len(leb128.padded(n)) == 5
+    assert Reader(leb128.padded(n, sign=True)).signed() == as_signed

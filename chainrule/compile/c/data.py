@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import BinaryIO
 
 import numpy as np
 
@@ -11,12 +10,9 @@ from chainrule.compile.c.main import MAGIC
 from chainrule.op import Array
 
 
-def write_data(out: BinaryIO, state: Sequence[Array], batches: Sequence[Sequence[Array]]) -> None:
+def data_of(state: Sequence[Array], batches: Sequence[Sequence[Array]]) -> bytes:
     """The header, the state, and each batch."""
     size = sum([a.nbytes for a in state])
-    out.write(np.array([MAGIC, size, len(batches)], np.int64).tobytes())
-    for a in state:
-        out.write(a.tobytes())
-    for batch in batches:
-        for a in batch:
-            out.write(a.tobytes())
+    header = np.array([MAGIC, size, len(batches)], np.int64)
+    arrays = [header, *state, *[a for batch in batches for a in batch]]
+    return b"".join([a.tobytes() for a in arrays])

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from chainrule.compile.c.data import write_data
+from chainrule.compile.c.data import data_of
 from chainrule.compile.c.source import Source
 from chainrule.compile.export.given import (
     Call,
     batch_of,
+    file_of,
     given_of,
     program_of,
     refuse_changing,
@@ -23,6 +23,7 @@ from chainrule.compile.export.given import (
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.trace.variant import Variant
 from chainrule.errors import ConfigError
+from chainrule.whole_files import write_whole
 
 T = TypeVar("T")
 
@@ -57,16 +58,15 @@ def export(
         largest=largest,
         checks=native.checks,
     )
-    name = re.sub(r"\W+", "_", getattr(f, "__name__", "step")).strip("_") or "program"
-    file = Path(path) if Path(path).suffix == ".c" else Path(path) / f"{name}.c"
+    file = file_of(path, f, ".c")
     data = file.with_suffix(".bin")
     steps = len(batches) if len(batches) > 1 else 100
     text = source.text(_title(f, file, program, source), data.name, steps)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
-    with data.open("wb") as out:
-        constants = [a.value for a in source.read_constants]
-        write_data(out, [*state, *constants], [b.record(source.symbols) for b in batches])
+    write_whole(file, text)
+    constants = [a.value for a in source.read_constants]
+    records = [b.record(source.symbols) for b in batches]
+    write_whole(data, data_of([*state, *constants], records))
     return Exported(file, data)
 
 

@@ -12,6 +12,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -180,6 +181,14 @@ def result_names(f: Callable[..., Any], count: int) -> list[str]:
             found.append([p.id if isinstance(p, ast.Name) else "" for p in parts])
     names = found[0] if len(found) == 1 and len(found[0]) == count else [""] * count
     return [n or ("result" if count == 1 else f"result{i}") for i, n in enumerate(names)]
+
+
+def file_of(path: str | Path, f: Callable[..., Any], suffix: str) -> Path:
+    """The file that `path` names, or, in the folder that it is, one called as the function."""
+    if Path(path).suffix == suffix:
+        return Path(path)
+    name = re.sub(r"\W+", "_", getattr(f, "__name__", "step")).strip("_") or "program"
+    return Path(path) / f"{name}{suffix}"
 
 
 def refuse_eager(kernels: Sequence[Kernel], what: str) -> None:

@@ -15,12 +15,17 @@ const ARRAYS = {
 
 async function load(source) {
   const bytes = source instanceof Response ? await source.arrayBuffer() : source;
-  const module = await WebAssembly.compile(bytes);
+  const module = await WebAssembly.compile(bytes).catch((e) => {
+    throw new Error(`this is no whole WebAssembly module: ${e.message}`);
+  });
   const [section] = WebAssembly.Module.customSections(module, "chainrule");
   if (!section) throw new Error("this WebAssembly module was not written by chainrule");
   const about = JSON.parse(new TextDecoder().decode(section));
   if (about.version !== 1) throw new Error(`this loader does not know version ${about.version}`);
-  return new Step((await WebAssembly.instantiate(module)).exports, about);
+  const instance = await WebAssembly.instantiate(module).catch((e) => {
+    throw new RangeError(`${about.name} does not get the memory that it needs: ${e.message}`);
+  });
+  return new Step(instance.exports, about);
 }
 
 class Step {

@@ -123,9 +123,3 @@ def room(b: Buffer, largest: Mapping[str, int]) -> int:
 
 def _aligned(n: int) -> int:
     return -(-n // ALIGN) * ALIGN
-
-
-def put(into: bytearray, region: Region, address: int, value: Any) -> None:
-    """Write an array at `address` into the bytes of a region."""
-    at, data = address - region.begin, value.tobytes()
-    into[at : at + len(data)] = data

@@ -27,10 +27,15 @@ def signed(n: int) -> bytes:
         out.append(low | 0x80)
 
 
-def padded(n: int) -> bytes:
-    """`n`, as 32 bits with or without a sign, in exactly five bytes."""
+def word(n: int) -> bytes:
+    """`n` below 2^32 as the signed 32-bit number with the same bits."""
+    return signed(n - (1 << 32) if n >> 31 else n)
+
+
+def padded(n: int, *, sign: bool = False) -> bytes:
+    """`n` below 2^32 in exactly five bytes; as a number with a `sign` that has the same bits."""
     low = [n >> shift & 0x7F for shift in range(0, 28, 7)]
-    return bytes([*[b | 0x80 for b in low], n >> 28 & 0x7F])
+    return bytes([*[b | 0x80 for b in low], n >> 28 | (0x70 if sign and n >> 31 else 0)])
 
 
 def string(text: str) -> bytes:

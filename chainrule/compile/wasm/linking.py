@@ -7,11 +7,11 @@ data ..             the object's constants
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from chainrule.compile.wasm.leb128 import block, padded, signed, string, unsigned, vector
+from chainrule.compile.wasm.leb128 import block, padded, string, unsigned, vector, word
 from chainrule.compile.wasm.object_file import (
     CODE,
     DATA,
@@ -25,6 +25,8 @@ from chainrule.compile.wasm.object_file import (
 
 PAGE: Final = 1 << 16
 """Bytes in which memory is counted."""
+GAP: Final = 16
+"""Bytes between two pieces of memory that are not worth being apart."""
 _MEMORY, _GLOBAL, _EXPORT, _DATA_COUNT = 5, 6, 7, 12
 _FUNCTION_INDEX, _TYPE_INDEX, _GLOBAL_INDEX = 0, 6, 7
 _MEMORY_LEB, _MEMORY_SLEB, _MEMORY_WORD = 3, 4, 5
@@ -34,10 +36,23 @@ _I32, _END = 0x7F, 0x0B
 @final
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What memory holds when `init` has run: these bytes at this address."""
+    """Bytes that lie at an address when `init` has run."""
 
     address: int
     data: bytes
+
+
+def joined(starts: Sequence[Start]) -> list[Start]:
+    """The same memory in fewer pieces: what lies side by side is one. Room that the largest sizes
+    leave is not a part of any, so that it is not in the file."""
+    out: list[Start] = []
+    for x in starts:
+        gap = x.address - out[-1].address - len(out[-1].data) if out else GAP
+        if 0 <= gap < GAP:
+            last = out.pop()
+            x = Start(last.address, last.data + bytes(gap) + x.data)
+        out.append(x)
+    return out
 
 
 def linked(
@@ -46,10 +61,10 @@ def linked(
     *,
     stack: int,
     data: int,
-    start: Start,
+    starts: Sequence[Start],
     sections: Mapping[str, bytes],
 ) -> bytes:
-    """The module. It exports `memory`, `init`, which fills memory as `start` says, and functions:
+    """The module. It exports `memory`, `init`, which fills memory as `starts` say, and functions:
     by their names in the object, those that they get. `sections` are put beside its code."""
     assert not o.missing, f"nobody defines {o.missing}"
     addresses, end = _placed(o, data)
@@ -60,16 +75,16 @@ def linked(
     listed = [string(n) + b"\0" + unsigned(i or 0) for n, i in named.items()]
     code = Reader(_filled(o, CODE, addresses))
     assert code.number() == count
-    globals_ = vector([bytes([_I32, 1, 0x41]) + signed(stack) + bytes([_END])])
+    globals_ = vector([bytes([_I32, 1, 0x41]) + word(stack) + bytes([_END])])
     parts = [
         (TYPE, unsigned(type_count + 1) + types.take(1 << 30) + bytes([0x60, 0, 0])),
         (FUNCTION, unsigned(count + 1) + functions.take(1 << 30) + unsigned(type_count)),
         (_MEMORY, vector([b"\0" + unsigned(-(-end // PAGE))])),
         (_GLOBAL, globals_),
         (_EXPORT, vector([*listed, string("memory") + b"\2\0"])),
-        (_DATA_COUNT, unsigned(len(o.segments) + 1)),
-        (CODE, unsigned(count + 1) + code.take(1 << 30) + block(_init(start))),
-        (DATA, _data(o, addresses, start)),
+        (_DATA_COUNT, unsigned(len(starts) + len(o.segments))),
+        (CODE, unsigned(count + 1) + code.take(1 << 30) + block(_init(starts))),
+        (DATA, _data(o, addresses, starts)),
     ]
     custom = [b"\0" + block(string(name) + body) for name, body in sections.items()]
     return MAGIC + b"".join([bytes([n]) + block(body) for n, body in parts] + custom)
@@ -85,19 +100,23 @@ def _placed(o: ObjectFile, data: int) -> tuple[list[int], int]:
     return out, data
 
 
-def _init(start: Start) -> bytes:
-    """The body of a function that copies segment 0 to its place."""
-    copied = b"".join(b"\x41" + signed(n) for n in (start.address, 0, len(start.data)))
-    return b"\0" + copied + b"\xfc\x08\x00\x00" + bytes([_END])
+def _init(starts: Sequence[Start]) -> bytes:
+    """The body of a function that copies each of the first segments to its place."""
+    copies = [
+        b"".join([b"\x41" + word(n) for n in (x.address, 0, len(x.data))])
+        + b"\xfc\x08" + unsigned(segment) + b"\0"
+        for segment, x in enumerate(starts)
+    ]  # fmt: skip
+    return b"\0" + b"".join(copies) + bytes([_END])
 
 
-def _data(o: ObjectFile, addresses: list[int], start: Start) -> bytes:
-    """Segment 0 waits for `init`; the others are there when the module is made."""
+def _data(o: ObjectFile, addresses: list[int], starts: Sequence[Start]) -> bytes:
+    """The first segments wait for `init`; the others are there when the module is made."""
     filled = _filled(o, DATA, addresses)
-    segments = [b"\1" + block(start.data)]
+    segments = [b"\1" + block(x.data) for x in starts]
     for s, address in zip(o.segments, addresses, strict=True):
         content = filled[s.start : s.start + len(s.data)]
-        segments.append(b"\0\x41" + signed(address) + bytes([_END]) + block(content))
+        segments.append(b"\0\x41" + word(address) + bytes([_END]) + block(content))
     return vector(segments)
 
 
@@ -106,7 +125,10 @@ def _filled(o: ObjectFile, section: int, addresses: list[int]) -> bytes:
     out = bytearray(o.sections.get(section, b""))
     for r in o.relocations.get(section, ()):
         value = _value(o, r, addresses)
-        new = value.to_bytes(4, "little") if r.kind == _MEMORY_WORD else padded(value)
+        if r.kind == _MEMORY_WORD:
+            new = value.to_bytes(4, "little")
+        else:
+            new = padded(value, sign=r.kind == _MEMORY_SLEB)
         out[r.at : r.at + len(new)] = new
     return bytes(out)
 

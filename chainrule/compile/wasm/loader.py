@@ -6,6 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from chainrule.whole_files import write_whole
+
 NAME: Final = "chainrule.mjs"
 
 
@@ -22,5 +24,5 @@ def text() -> str:
 def write_loader(folder: Path) -> Path:
     """Write it to a folder; returns its path."""
     path = folder / NAME
-    path.write_text(text(), encoding="utf-8")
+    write_whole(path, text())
     return path

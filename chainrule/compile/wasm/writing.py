@@ -19,6 +19,7 @@ from chainrule.compile.export.given import (
     Call,
     Given,
     batch_of,
+    file_of,
     given_of,
     program_of,
     refuse_changing,
@@ -35,13 +36,14 @@ from chainrule.compile.runtime.scratch import Layout
 from chainrule.compile.trace.variant import Variant
 from chainrule.compile.wasm.draws import KINDS, WORDS, words_of
 from chainrule.compile.wasm.emission import STEP, STEPS, Drawing, emit
-from chainrule.compile.wasm.layout import STACK, WORD, Addresses, Inputs, Region, placed, put, room
-from chainrule.compile.wasm.linking import Start, linked
+from chainrule.compile.wasm.layout import STACK, WORD, Addresses, Inputs, placed, room
+from chainrule.compile.wasm.linking import Start, joined, linked
 from chainrule.compile.wasm.object_file import ObjectFile, read
 from chainrule.compile.wasm.support import DEFINITIONS, definitions
 from chainrule.compile.wasm.target import WASM, machine
 from chainrule.errors import ConfigError, DtypeError, TraceError
 from chainrule.random import Draw
+from chainrule.whole_files import write_whole
 
 llvm: Any = llvmlite.binding
 SECTION: Final = "chainrule"
@@ -58,13 +60,10 @@ def write(
     largest: Mapping[str, int] | None,
 ) -> Path:
     """Write the program of `variant`, which `f` was traced to for the arguments `call`."""
-    name = getattr(f, "__name__", "step")
-    file = Path(path) if Path(path).suffix == ".wasm" else Path(path) / f"{name}.wasm"
+    file = file_of(path, f, ".wasm")
     data = module_of(f, variant, call, largest or {})
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f".{file.name}.part")
-    part.write_bytes(data)
-    part.replace(file)
+    write_whole(file, data)
     return file
 
 
@@ -91,14 +90,14 @@ def module_of(
     for draw, is_read in zip(draws, read, strict=True):
         to = next(rest) if is_read else None
         drawings.append((draw, to, math.prod(draw.shape) if to is None else to.size))
-    start = _start(addresses, inputs, given, state_of(variant, "to_wasm"), batch, layout.symbols)
+    starts = _starts(addresses, inputs, given, state_of(variant, "to_wasm"), batch, layout.symbols)
     about = _about(f, layout, addresses, inputs, given, list(native.checks), sizes)
     return linked(
         _object(emit(loops, addresses, drawings)),
         {STEP: STEP, STEPS: STEPS},
         stack=STACK,
         data=addresses.end,
-        start=start,
+        starts=starts,
         sections={SECTION: json.dumps(about, separators=(",", ":")).encode()},
     )
 
@@ -130,29 +129,25 @@ def _largest(now: Mapping[str, int], largest: Mapping[str, int]) -> dict[str, in
     return {s: max(n, largest.get(s, n)) for s, n in now.items()}
 
 
-def _start(
+def _starts(
     addresses: Addresses,
     inputs: Inputs,
     given: Sequence[Given],
     state: Sequence[Any],
     batch: Batch,
     symbols: Sequence[str],
-) -> Start:
+) -> list[Start]:
     """Memory as it is before the first call: the state, and what the call is given."""
-    region = Region(addresses.state.begin, addresses.call.end)
-    data = bytearray(region.size)
     sizes, *arrays = batch.record(symbols)
-    kept = iter(state)
-    for b, g in zip(inputs.state, [g for g in given if not g.each_step], strict=True):
-        if g.read:
-            put(data, region, addresses.buffers[b], next(kept))
-    for generator, address in addresses.generators.items():
-        put(data, region, address, words_of(generator))
-    for address, n in zip(addresses.sizes.values(), sizes, strict=True):
-        put(data, region, address, n)
-    for b, array in zip(inputs.call, arrays, strict=True):
-        put(data, region, addresses.buffers[b], array)
-    return Start(region.begin, bytes(data))
+    read = [g.read for g in given if not g.each_step]
+    held = [b for b, is_read in zip(inputs.state, read, strict=True) if is_read]
+    found = [
+        *zip([addresses.buffers[b] for b in held], state, strict=True),
+        *[(address, words_of(g)) for g, address in addresses.generators.items()],
+        *zip(addresses.sizes.values(), sizes, strict=True),
+        *zip([addresses.buffers[b] for b in inputs.call], arrays, strict=True),
+    ]
+    return joined([Start(address, value.tobytes()) for address, value in found])
 
 
 # --- what the module says of itself --------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.verify.finding import LEVELS, Finding
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.reporting.as_text import lines, plain
+from chainrule.whole_files import write_whole
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -99,14 +100,8 @@ class Report:
             raise ValueError(
                 f"cannot tell the format from '{path.name}': end it in {', '.join(writers)}"
             )
-        return replace(path, writers[path.suffix]())
-
-
-def replace(path: Path, text: str) -> Path:
-    """Write a file whole or not at all."""
-    new = path.with_name(path.name + ".new")
-    new.write_text(text, encoding="utf-8")
-    return new.replace(path)
+        write_whole(path, writers[path.suffix]())
+        return path
 
 
 def joined(what: str, reports: Sequence[Report]) -> Report:
