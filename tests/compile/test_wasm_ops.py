@@ -45,11 +45,11 @@ def test_samples_give_the_same(name: str, dtype: type, tmp_path: Path):
         return [f(*[next(rest) for _ in xs]) for *_, f, xs in cases]
 
     compiled = cr.jit(everything)
-    try:
-        module = compiled.to_wasm(tmp_path, *flat)
-    except TraceError as e:
-        assert "no loops of its own" in str(e)
+    if name in EAGER:
+        with pytest.raises(TraceError, match="has no loops of its own"):
+            compiled.to_wasm(tmp_path, *flat)
         return
+    module = compiled.to_wasm(tmp_path, *flat)
     got, _ = left(module)
     want = [(s, y, xs) for s, f, xs in cases for y in f(*xs)]
     for a, b in zip(got, narrow(compiled, *flat), strict=False):
