@@ -16,7 +16,7 @@ from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.wasm.target import like_wasm
 from chainrule.errors import TraceError
 from tests.compile.node import left, needs_node
-from tests.compile.test_ops import GROUPS, case, compare
+from tests.compile.test_ops import EAGER, GROUPS, case, compare
 from tests.sampling import sampled
 
 pytestmark = needs_node
