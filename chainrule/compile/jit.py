@@ -38,7 +38,7 @@ _VARIANTS = 16
 """How many traces for arguments of one kind are remembered: the latest ones."""
 
 if TYPE_CHECKING:
-    from chainrule.compile.export.given import Call
+    from chainrule.compile.export.call_data import Call
     from chainrule.compile.inspect.explain import Explanation
     from chainrule.compile.inspect.source import Language
 
@@ -347,7 +347,7 @@ class Jitted:
 
     def _recorded_call(self, args: Any, kwargs: Any, what: str) -> tuple[Variant, Call]:
         """A new trace for these arguments, and the call, which the method `what` writes down."""
-        from chainrule.compile.export.given import Call
+        from chainrule.compile.export.call_data import Call
 
         given = self._arguments.given(args, kwargs)
         if self._of_values(given.leaves):

@@ -18,12 +18,12 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn, optim
-from chainrule.compile.export.given import program_of
+from chainrule.compile.export.call_data import program_of
 from chainrule.compile.llvm.host_target import host
 from chainrule.compile.runtime.call.inputs import inputs
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.wasm import leb128
-from chainrule.compile.wasm.draws import words_of
+from chainrule.compile.wasm.draws import state_words
 from chainrule.compile.wasm.loader import script
 from chainrule.compile.wasm.object_file import Reader
 from chainrule.compile.wasm.target import like_wasm
@@ -250,7 +250,7 @@ def test_draws_are_those_of_python(draw: str, tmp_path: Path):
     for _ in range(3):
         want = f(np.ones((), np.float32))
     np.testing.assert_array_equal(got, want.numpy())
-    np.testing.assert_array_equal(state["generator"], words_of(generator))
+    np.testing.assert_array_equal(state["generator"], state_words(generator))
 
 
 @needs_node

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.export.given import program_of
+from chainrule.compile.export.call_data import program_of
 from chainrule.compile.llvm.host_target import host
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.wasm.target import like_wasm

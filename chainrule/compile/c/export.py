@@ -10,15 +10,15 @@ from typing import Any, NamedTuple, TypeVar
 
 from chainrule.compile.c.data import data_of
 from chainrule.compile.c.source import Source
-from chainrule.compile.export.given import (
+from chainrule.compile.export.call_data import (
     Call,
-    batch_of,
+    describe_inputs,
     file_of,
-    given_of,
+    name_results,
     program_of,
+    read_batch,
+    read_state,
     refuse_changing,
-    result_names,
-    state_of,
 )
 from chainrule.compile.graph.terms import Program
 from chainrule.compile.trace.variant import Variant
@@ -48,13 +48,13 @@ def export(
     refuse_changing(variant, "to_c")
     native, places = program_of(variant)
     program: Program = native.program
-    state = state_of(variant, "to_c")
-    batches = [batch_of(variant, leaves, "to_c") for leaves in calls]
+    state = read_state(variant, "to_c")
+    batches = [read_batch(variant, leaves, "to_c") for leaves in calls]
     largest = {s: max([b.sizes[s] for b in batches]) for s, _, _ in places}
     source = Source(
         program,
-        given_of(f, variant, first, "to_c"),
-        result_names(f, len(program.results) - bool(native.checks)),
+        describe_inputs(f, variant, first, "to_c"),
+        name_results(f, len(program.results) - bool(native.checks)),
         largest=largest,
         checks=native.checks,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import final
 
 from chainrule.compile.c.arrays import Array
-from chainrule.compile.export.given import without_folders
+from chainrule.compile.export.call_data import without_folders
 
 MAGIC = int.from_bytes(b"chainrul", "little")
 

@@ -13,7 +13,7 @@ from chainrule.compile.c.main import Reading, main_text
 from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_own_results
 from chainrule.compile.c.statements import Function, Helpers, function, mentions
-from chainrule.compile.export.given import Given, refuse_eager
+from chainrule.compile.export.call_data import InputInfo, refuse_eager
 from chainrule.compile.graph.complex_parts import as_lying, lying
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Term, in_order
@@ -49,7 +49,7 @@ class Source:
     def __init__(
         self,
         program: Program,
-        given: Sequence[Given],
+        given: Sequence[InputInfo],
         results: Sequence[str],
         *,
         largest: Mapping[str, int],

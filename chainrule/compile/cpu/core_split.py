@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from chainrule.compile import mathlib
 from chainrule.compile.cpu.interrupts import LONG
 from chainrule.compile.graph.sizes import Extent, product, typical
 from chainrule.compile.llvm.dependence import independent
 from chainrule.compile.llvm.transpose_copy import is_turn
 from chainrule.compile.loops.expressions import Affine, Var, within
+from chainrule.compile.loops.functions import MATHEMATICS
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import (
     For,
@@ -249,7 +249,7 @@ def _taken(s: Stmt) -> float:
             count = typical(s.m) * typical(s.n) * typical(s.k)
             return count * s.out.buffer.dtype.itemsize * _PER_MULTIPLICATION
         case Let() | Into() | Store():
-            math = len(mathlib.names() & {x.of[0] for x in within(s.value) if x.kind == "fn"})
+            math = len(MATHEMATICS & {x.of[0] for x in within(s.value) if x.kind == "fn"})
             return s.value.dtype.itemsize * (_PER_BYTE + math * _PER_MATH)
         case Host() | Routine():
             return 0

@@ -14,13 +14,12 @@ the `places` of the table, then the addresses of scratch memory and of the symbo
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
 
 from chainrule.compile.cpu.interrupts import Run
+from chainrule.compile.llvm.counting import count_up
 from chainrule.compile.llvm.functions import I64
 
 NAME = "repeat"
@@ -37,9 +36,9 @@ def repeat(run: Run, program: Any) -> None:
     b = ir.IRBuilder(f.append_basic_block("entry"))
     run.begin(b)
     width = b.add(moving, ir.Constant(I64, 2))
-    with _counting(b, turns) as turn:
+    with count_up(b, turns) as turn:
         row = b.gep(rows, [b.mul(turn, width)], source_etype=I64)
-        with _counting(b, moving) as k:
+        with count_up(b, moving) as k:
             place = b.load(b.gep(places, [k], source_etype=I64), typ=I64)
             word = b.load(b.gep(row, [k], source_etype=I64), typ=I64)
             b.store(word, b.gep(objects, [place], source_etype=I64))
@@ -51,19 +50,3 @@ def repeat(run: Run, program: Any) -> None:
             b.ret_void()
     run.end(b)
     b.ret_void()
-
-
-@contextmanager
-def _counting(b: Any, n: Any) -> Generator[Any]:
-    """A loop: 0, 1, ... below n."""
-    before, zero = b.block, ir.Constant(I64, 0)
-    body, after = b.append_basic_block("turn"), b.append_basic_block("done")
-    b.cbranch(b.icmp_signed(">", n, zero), body, after)
-    b.position_at_end(body)
-    i = b.phi(I64)
-    i.add_incoming(zero, before)
-    yield i
-    following = b.add(i, ir.Constant(I64, 1))
-    i.add_incoming(following, b.block)
-    b.cbranch(b.icmp_signed("<", following, n), body, after)
-    b.position_at_end(after)

@@ -20,6 +20,7 @@ from chainrule.compile import mathlib
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm.numbers import Builder, Value, suffix
 from chainrule.compile.loops.expressions import Expr, within
+from chainrule.compile.loops.functions import MATHEMATICS
 from chainrule.compile.loops.statements import Kernel, Stmt, exprs_of, statements
 
 FEW = 4
@@ -53,7 +54,7 @@ def is_mathematics(e: Expr) -> bool:
     name, first, *_ = e.of
     if name in fn.ROWS and name not in ("pow", "floor_divide", "remainder"):
         return False
-    return first.dtype.kind == "f" and name in mathlib.names()
+    return first.dtype.kind == "f" and name in MATHEMATICS
 
 
 def call(b: Builder, name: str, xs: Sequence[Value]) -> Value:

@@ -13,6 +13,6 @@ instructions, and polynomials round twice a step.
 
 from __future__ import annotations
 
-from chainrule.compile.mathlib.table import Function, bound, emit, names
+from chainrule.compile.mathlib.table import Function, bound, emit
 
-__all__ = ["Function", "bound", "emit", "names"]
+__all__ = ["Function", "bound", "emit"]

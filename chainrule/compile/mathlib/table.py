@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, final
 
 import numpy as np
@@ -112,18 +111,12 @@ def emit(name: str, builder: Any, *xs: Any, target: Target) -> Any:
     """Writes the instructions of the function `name` of `xs`; returns the value.
 
     `xs` are float or double, or vectors of one of them of any width; all of one type, which is the
-    type of the result. Raises KeyError for a name that is not in `names()`.
+    type of the result. Raises KeyError for a name that is not in `TABLE`.
     """
     function = TABLE[name]
     at = Lanes(builder, xs[0].type, target)
     fn = function.f64 if at.bits == 64 else function.f32
     return fn(*(Real(at, v) for v in xs)).v
-
-
-@cache
-def names() -> frozenset[str]:
-    """The functions that `emit` knows, by the op table's names."""
-    return frozenset(TABLE)
 
 
 def bound(name: str, dtype: Any) -> float:

@@ -14,17 +14,16 @@ Notation: `g` the address of a generator, `b` the builder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir
 
 from chainrule.compile.llvm import numbers as nums
+from chainrule.compile.llvm.counting import count_up
 from chainrule.compile.llvm.numbers import I64
-from chainrule.random import Draw
-from chainrule.random import Generator as Stream
+from chainrule.random import Draw, Generator
 
 WORDS: Final = 6
 """Words of a generator."""
@@ -33,9 +32,9 @@ _PTR, _I128, _I32, _F64 = ir.PointerType(), ir.IntType(128), ir.IntType(32), ir.
 _NUMBER, _BIT, _WHOLE = np.dtype(np.float64), np.dtype(bool), np.dtype(np.int64)
 
 
-def words_of(stream: Stream) -> Any:
+def state_words(generator: Generator) -> Any:
     """A generator as it is now."""
-    state = stream.state
+    state = generator.state
     both = [state["state"]["state"], state["state"]["inc"]]
     parts = [n >> shift & (2**64 - 1) for n in both for shift in (0, 64)]
     return np.array([*parts, state["has_uint32"], state["uinteger"]], np.uint64)
@@ -44,7 +43,7 @@ def words_of(stream: Stream) -> Any:
 def fill(b: Any, draw: Draw, g: Any, to: Any, count: Any) -> None:
     """Emit `count` numbers of a draw, from the generator at `g` to the address `to`; to nowhere if
     that is None."""
-    with _counting(b, count) as i:
+    with count_up(b, count) as i:
         value, kind = KINDS[draw.kind](b, g, *draw.parameters)
         if to is not None:
             dtype = np.dtype(draw.dtype)
@@ -52,22 +51,6 @@ def fill(b: Any, draw: Draw, g: Any, to: Any, count: Any) -> None:
             if dtype.kind == "b":
                 number = b.zext(number, nums.I8)
             b.store(number, b.gep(to, [i], source_etype=number.type))
-
-
-@contextmanager
-def _counting(b: Any, count: Any) -> Generator[Any]:
-    """A loop of so many turns."""
-    before, body, after = b.block, b.append_basic_block("draw"), b.append_basic_block("drawn")
-    zero = ir.Constant(I64, 0)
-    b.cbranch(b.icmp_signed(">", count, zero), body, after)
-    b.position_at_end(body)
-    i = b.phi(I64)
-    i.add_incoming(zero, before)
-    yield i
-    following = b.add(i, ir.Constant(I64, 1))
-    i.add_incoming(following, b.block)
-    b.cbranch(b.icmp_signed("<", following, count), body, after)
-    b.position_at_end(after)
 
 
 # --- the stream ----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from typing import Any
 from llvmlite import ir
 
 from chainrule.compile.graph.sizes import Extent
+from chainrule.compile.llvm.counting import count_up
 from chainrule.compile.llvm.kernel import size_of
 from chainrule.compile.llvm.kernels import PTR, Module, call_kernel, constant, shared_buffers
 from chainrule.compile.llvm.numbers import I64
@@ -63,20 +64,12 @@ def _address(at: int) -> Any:
 def _write_steps(module: Any, step: Any, addresses: Addresses) -> None:
     f = ir.Function(module, ir.FunctionType(_VOID, [_I32, PTR, PTR]), STEPS)
     count, calls, results = f.args
-    entry, body, done = (f.append_basic_block(s) for s in ("entry", "call", "done"))
-    b = ir.IRBuilder(entry)
-    b.cbranch(b.icmp_signed(">", count, ir.Constant(_I32, 0)), body, done)
-    b.position_at_end(body)
-    i = b.phi(_I32)
-    i.add_incoming(ir.Constant(_I32, 0), entry)
-    _copy(b, _address(addresses.call.begin), _part(b, calls, i, addresses.call), addresses.call)
-    b.call(step, [])
-    returned = _address(addresses.results.begin)
-    _copy(b, _part(b, results, i, addresses.results), returned, addresses.results)
-    following = b.add(i, ir.Constant(_I32, 1))
-    i.add_incoming(following, body)
-    b.cbranch(b.icmp_signed("<", following, count), body, done)
-    b.position_at_end(done)
+    b = ir.IRBuilder(f.append_basic_block())
+    with count_up(b, count) as i:
+        _copy(b, _address(addresses.call.begin), _part(b, calls, i, addresses.call), addresses.call)
+        b.call(step, [])
+        returned = _address(addresses.results.begin)
+        _copy(b, _part(b, results, i, addresses.results), returned, addresses.results)
     b.ret_void()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
-from chainrule.compile.export.given import Given
+from chainrule.compile.export.call_data import InputInfo
 from chainrule.compile.graph.sizes import bound
 from chainrule.compile.loops import memory
 from chainrule.compile.loops.expressions import Buffer
@@ -52,7 +52,7 @@ class Inputs:
     results: Sequence[Buffer]
 
     @staticmethod
-    def of(layout: Layout, given: Sequence[Given], drawn: int) -> Inputs:
+    def of(layout: Layout, given: Sequence[InputInfo], drawn: int) -> Inputs:
         """By what the inputs are; the last ones are `drawn`."""
         count = len(given)
         pairs = list(zip(layout.objects, given[: count - drawn], strict=False))
@@ -78,7 +78,7 @@ class Addresses:
     end: int = STACK
 
 
-def placed(
+def assign_addresses(
     layout: Layout, inputs: Inputs, generators: Iterable[Any], largest: Mapping[str, int]
 ) -> Addresses:
     """Addresses for all memory of a program but its constants, with room for the `largest` sizes.

@@ -1,7 +1,7 @@
 """Makes a module of an object file: memory and stack of its own, addresses filled in, exports.
 
 0 .. stack          the stack, which grows down: beyond its end there is no memory
-stack .. data       what the caller of `linked` has given addresses to
+stack .. data       what the caller of `link` has given addresses to
 data ..             the object's constants
 """
 
@@ -42,7 +42,7 @@ class Start:
     data: bytes
 
 
-def joined(starts: Sequence[Start]) -> list[Start]:
+def merge_adjacent(starts: Sequence[Start]) -> list[Start]:
     """The same memory in fewer pieces: what lies side by side is one. Room that the largest sizes
     leave is not a part of any, so that it is not in the file."""
     out: list[Start] = []
@@ -55,7 +55,7 @@ def joined(starts: Sequence[Start]) -> list[Start]:
     return out
 
 
-def linked(
+def link(
     o: ObjectFile,
     exports: Mapping[str, str],
     *,
@@ -67,13 +67,13 @@ def linked(
     """The module. It exports `memory`, `init`, which fills memory as `starts` say, and functions:
     by their names in the object, those that they get. `sections` are put beside its code."""
     assert not o.missing, f"nobody defines {o.missing}"
-    addresses, end = _placed(o, data)
+    addresses, end = _assign_addresses(o, data)
     known = {s.name: s.where for s in o.symbols if s.is_function}
     types, functions = Reader(o.sections[TYPE]), Reader(o.sections[FUNCTION])
     type_count, count = types.number(), functions.number()
     named = {"init": count, **{new: known[old] for old, new in exports.items()}}
     listed = [string(n) + b"\0" + unsigned(i or 0) for n, i in named.items()]
-    code = Reader(_filled(o, CODE, addresses))
+    code = Reader(_relocate(o, CODE, addresses))
     assert code.number() == count
     globals_ = vector([bytes([_I32, 1, 0x41]) + word(stack) + bytes([_END])])
     parts = [
@@ -90,7 +90,7 @@ def linked(
     return MAGIC + b"".join([bytes([n]) + block(body) for n, body in parts] + custom)
 
 
-def _placed(o: ObjectFile, data: int) -> tuple[list[int], int]:
+def _assign_addresses(o: ObjectFile, data: int) -> tuple[list[int], int]:
     """The address of each segment, and where the last one ends."""
     out: list[int] = []
     for s in o.segments:
@@ -112,7 +112,7 @@ def _init(starts: Sequence[Start]) -> bytes:
 
 def _data(o: ObjectFile, addresses: list[int], starts: Sequence[Start]) -> bytes:
     """The first segments wait for `init`; the others are there when the module is made."""
-    filled = _filled(o, DATA, addresses)
+    filled = _relocate(o, DATA, addresses)
     segments = [b"\1" + block(x.data) for x in starts]
     for s, address in zip(o.segments, addresses, strict=True):
         content = filled[s.start : s.start + len(s.data)]
@@ -120,7 +120,7 @@ def _data(o: ObjectFile, addresses: list[int], starts: Sequence[Start]) -> bytes
     return vector(segments)
 
 
-def _filled(o: ObjectFile, section: int, addresses: list[int]) -> bytes:
+def _relocate(o: ObjectFile, section: int, addresses: list[int]) -> bytes:
     """A section whose relocations have been applied."""
     out = bytearray(o.sections.get(section, b""))
     for r in o.relocations.get(section, ()):

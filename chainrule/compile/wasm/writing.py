@@ -14,18 +14,18 @@ from typing import Any, Final
 
 import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
 
-from chainrule.compile.export.given import (
+from chainrule.compile.export.call_data import (
     Batch,
     Call,
-    Given,
-    batch_of,
+    InputInfo,
+    describe_inputs,
     file_of,
-    given_of,
+    name_results,
     program_of,
+    read_batch,
+    read_state,
     refuse_changing,
     refuse_eager,
-    result_names,
-    state_of,
     without_folders,
 )
 from chainrule.compile.graph.sizes import Extent
@@ -34,10 +34,10 @@ from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.runtime.build import scheduled
 from chainrule.compile.runtime.scratch import Layout
 from chainrule.compile.trace.variant import Variant
-from chainrule.compile.wasm.draws import KINDS, WORDS, words_of
+from chainrule.compile.wasm.draws import KINDS, WORDS, state_words
 from chainrule.compile.wasm.emission import STEP, STEPS, Drawing, emit
-from chainrule.compile.wasm.layout import STACK, WORD, Addresses, Inputs, placed, room
-from chainrule.compile.wasm.linking import Start, joined, linked
+from chainrule.compile.wasm.layout import STACK, WORD, Addresses, Inputs, assign_addresses, room
+from chainrule.compile.wasm.linking import Start, link, merge_adjacent
 from chainrule.compile.wasm.object_file import ObjectFile, read
 from chainrule.compile.wasm.support import DEFINITIONS, definitions
 from chainrule.compile.wasm.target import WASM, machine
@@ -73,13 +73,13 @@ def module_of(
     """The bytes of the module."""
     refuse_changing(variant, "to_wasm")
     native, _ = program_of(variant)
-    given, draws = given_of(f, variant, call, "to_wasm"), _draws(variant)
-    batch = batch_of(variant, call.leaves, "to_wasm", drawn=False)
+    given, draws = describe_inputs(f, variant, call, "to_wasm"), _draws(variant)
+    batch = read_batch(variant, call.leaves, "to_wasm", drawn=False)
     loops, layout = scheduled(native.program, WASM)
     refuse_eager(loops.kernels, "to_wasm")
     sizes = _largest(batch.sizes, largest)
     inputs = Inputs.of(layout, given, sum([d.read for d in variant.draws]))
-    addresses = placed(layout, inputs, [d.generator for d in draws], sizes)
+    addresses = assign_addresses(layout, inputs, [d.generator for d in draws], sizes)
     if addresses.end >= MOST:
         raise ConfigError(
             f"to_wasm: the program needs {addresses.end:,} bytes, and a module has at most "
@@ -90,9 +90,11 @@ def module_of(
     for draw, is_read in zip(draws, read, strict=True):
         to = next(rest) if is_read else None
         drawings.append((draw, to, math.prod(draw.shape) if to is None else to.size))
-    starts = _starts(addresses, inputs, given, state_of(variant, "to_wasm"), batch, layout.symbols)
+    starts = _starts(
+        addresses, inputs, given, read_state(variant, "to_wasm"), batch, layout.symbols
+    )
     about = _about(f, layout, addresses, inputs, given, list(native.checks), sizes)
-    return linked(
+    return link(
         _object(emit(loops, addresses, drawings)),
         {STEP: STEP, STEPS: STEPS},
         stack=STACK,
@@ -132,7 +134,7 @@ def _largest(now: Mapping[str, int], largest: Mapping[str, int]) -> dict[str, in
 def _starts(
     addresses: Addresses,
     inputs: Inputs,
-    given: Sequence[Given],
+    given: Sequence[InputInfo],
     state: Sequence[Any],
     batch: Batch,
     symbols: Sequence[str],
@@ -143,11 +145,11 @@ def _starts(
     held = [b for b, is_read in zip(inputs.state, read, strict=True) if is_read]
     found = [
         *zip([addresses.buffers[b] for b in held], state, strict=True),
-        *[(address, words_of(g)) for g, address in addresses.generators.items()],
+        *[(address, state_words(g)) for g, address in addresses.generators.items()],
         *zip(addresses.sizes.values(), sizes, strict=True),
         *zip([addresses.buffers[b] for b in inputs.call], arrays, strict=True),
     ]
-    return joined([Start(address, value.tobytes()) for address, value in found])
+    return merge_adjacent([Start(address, value.tobytes()) for address, value in found])
 
 
 # --- what the module says of itself --------------------------------------------------------------
@@ -158,7 +160,7 @@ def _about(
     layout: Layout,
     addresses: Addresses,
     inputs: Inputs,
-    given: Sequence[Given],
+    given: Sequence[InputInfo],
     checks: Sequence[str],
     sizes: Mapping[str, int],
 ) -> dict[str, Any]:
@@ -182,16 +184,16 @@ def _about(
             entry(g.path, g.about, b, b.shape, b.dtype) for b, g in zip(buffers, told, strict=False)
         ]
 
-    names = result_names(f, len(results))
+    names = name_results(f, len(results))
     return {
         "version": VERSION,
         "name": getattr(f, "__name__", "step"),
         "sizes": [
             {"name": s, "address": at, "largest": sizes[s]} for s, at in addresses.sizes.items()
         ],
-        "inputs": _named(entries(inputs.call, True)),
-        "state": _named([*entries(inputs.state, False), *_generators(addresses)]),
-        "results": _named(
+        "inputs": _with_unique_names(entries(inputs.call, True)),
+        "state": _with_unique_names([*entries(inputs.state, False), *_generators(addresses)]),
+        "results": _with_unique_names(
             [
                 entry(name, "result", b, shape, dtype)
                 for name, b, (shape, dtype) in zip(names, results, specs, strict=False)
@@ -213,7 +215,7 @@ def _generators(addresses: Addresses) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _named(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_unique_names(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The entries, each under a name of its own: `x`, then `x_2`, `x_3`."""
     taken: set[str] = set()
     for e in entries:

@@ -42,7 +42,7 @@ class Call(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Given:
+class InputInfo:
     """An input of a program: what the user calls it, what it is, and whether every step has its
     own; what is not `read` is only written. A `gradient` holds one after the step."""
 
@@ -70,7 +70,7 @@ def program_of(variant: Variant) -> tuple[Any, list[Place]]:
     return (run.run, run.places) if isinstance(run, Sized) else (run, [])
 
 
-def state_of(variant: Variant, what: str) -> list[Array]:
+def read_state(variant: Variant, what: str) -> list[Array]:
     """The state as it is now: tensors, then gradients that are read."""
     return [_array(t.value) for t in _tensors(variant, what)] + _gradients(variant)
 
@@ -94,7 +94,7 @@ def _gradients(variant: Variant) -> list[Array]:
     return out
 
 
-def batch_of(variant: Variant, leaves: Sequence[Any], what: str, *, drawn: bool = True) -> Batch:
+def read_batch(variant: Variant, leaves: Sequence[Any], what: str, *, drawn: bool = True) -> Batch:
     """What one call is given: settings are read, and random numbers `drawn`."""
     native, places = program_of(variant)
     program: Program = native.program
@@ -128,20 +128,22 @@ def refuse_changing(variant: Variant, what: str) -> None:
             )
 
 
-def given_of(f: Callable[..., Any], variant: Variant, first: Call, what: str) -> list[Given]:
+def describe_inputs(
+    f: Callable[..., Any], variant: Variant, first: Call, what: str
+) -> list[InputInfo]:
     """The inputs of the program, in its order."""
     tensors = _tensors(variant, what)
     known = called(f, tensors)
     argument = _argument_names(f, first.structure)
-    out = [Given(argument[i], "argument", True) for i in variant.args]
+    out = [InputInfo(argument[i], "argument", True) for i in variant.args]
     for h, t in zip(variant.held, tensors, strict=True):
         about = "parameter" if t.requires_grad else "updated" if h.updated else "read only"
-        out.append(Given(known.get(id(t), "state"), about, False))
+        out.append(InputInfo(known.get(id(t), "state"), about, False))
     for h in [h for h in variant.grads if h.read or h.written]:
         of = known.get(id(h.tensor()), "parameter")
-        out.append(Given(f"{of}.grad", "its gradient", False, gradient=True, read=h.read))
-    out += [Given(n.name, "a setting, read at every step", True) for n in variant.numbers]
-    return out + [Given("drawn", "random numbers", True) for d in variant.draws if d.read]
+        out.append(InputInfo(f"{of}.grad", "its gradient", False, gradient=True, read=h.read))
+    out += [InputInfo(n.name, "a setting, read at every step", True) for n in variant.numbers]
+    return out + [InputInfo("drawn", "random numbers", True) for d in variant.draws if d.read]
 
 
 def _argument_names(f: Callable[..., Any], structure: Structure) -> list[str]:
@@ -168,7 +170,7 @@ def _leaf_paths(path: str, s: Structure) -> Iterator[str]:
         yield from _leaf_paths(f"{path}.{key}", child)
 
 
-def result_names(f: Callable[..., Any], count: int) -> list[str]:
+def name_results(f: Callable[..., Any], count: int) -> list[str]:
     """The names in the function's one `return`, where it has them."""
     found: list[list[str]] = []
     try:
