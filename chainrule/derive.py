@@ -46,6 +46,8 @@ def pullback_nodes(
     traced = tracer() is not None
     seen = watch.invalid.seen
     seen.clear()
+    if watch.watches:
+        watch.began(walk, seeds)
     with recording(record), watch.quietly():
         for node in walk:
             g = take(node, None)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextvars
 import threading
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import CodeType
@@ -39,6 +39,8 @@ class Watch:
     """`(op, xs, y, alarm)`: `op` was computed on `xs` (variables, arrays, numbers); `y` arrays."""
     pulled: Callable[[Any, Any, Sequence[Any], bool], None] = _nothing
     """`(node, g, bars, alarm)`: the rule of `node` made `bars` of its cotangent `g`."""
+    began: Callable[[Sequence[Any], Mapping[Any, Any]], None] = _nothing
+    """`(walk, seeds)`: a backward sweep begins, over the nodes `walk`, from cotangents by node."""
     pushed: Callable[[Any, Sequence[Any], Any], None] = _nothing
     """`(node, ts, y_dot)`: the rule of `node` made the tangent `y_dot` of its inputs' tangents."""
     left: Callable[[Any, str], None] = _nothing
@@ -93,6 +95,12 @@ def run(op: Any, xs: Sequence[Any], values: Sequence[Any]) -> Any:
     for watch in watches:
         watch.ran(op, xs, y, raised)
     return y
+
+
+def began(walk: Sequence[Any], seeds: Mapping[Any, Any]) -> None:
+    """Show the watches that a backward sweep begins."""
+    for watch in watches:
+        watch.began(walk, seeds)
 
 
 def pulled(node: Any, g: Any, bars: Sequence[Any]) -> None:
