@@ -20,6 +20,7 @@ from chainrule.traces.formulas import formula_of
 from chainrule.traces.jacobians import rule_of
 
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "neg": "-"}
+TABLE = "chainrule.ops.elementwise"
 ALIASES = {"ln": "log", "max": "maximum", "min": "minimum", "gelu": "gelu_erf"}
 """What readers may type beside the names of the table."""
 
@@ -29,9 +30,9 @@ def functions() -> list[Elementwise]:
     return [
         row
         for name, row in list(rows.items())
-        if 1 <= len(row.partials) <= 2
+        if row.home == TABLE
+        and 1 <= len(row.partials) <= 2
         and (name in OPERATORS or name in chainrule.__dir__())
-        and name not in ("floor_divide", "nextafter", "at_least", "at_most")
     ]
 
 
@@ -52,18 +53,17 @@ def table_data() -> dict[str, Any]:
     }
 
 
-def every_function(a: Any, b: Any) -> dict[str, Any]:
-    """Value and partials of all functions at one point, by `name` and `name.place`."""
-    out: dict[str, Any] = {}
+def every_function(a: Any, b: Any) -> list[Any]:
+    """For each function its value at one point, then its partials, in the order of `functions`."""
+    out: list[Any] = []
     for row in functions():
         xs = (a, b)[: len(row.partials)]
         y = row(*xs)
-        out[row.name] = y
-        for place, partial in enumerate(row.partials):
+        out.append(y)
+        for partial in row.partials:
             d = partial.value(y, xs)
             plain = not hasattr(d, "dtype")
-            number = full((), float(d), dtype=np.float64) if plain else d.astype(np.float64)
-            out[f"{row.name}.{place}"] = number
+            out.append(full((), float(d), dtype=np.float64) if plain else d.astype(np.float64))
     return out
 
 

@@ -7,7 +7,9 @@ export class OpTable {
   }
   constructor(step, {functions, aliases}) {
     Object.assign(this, {step, functions, aliases});
-    this.at = Object.fromEntries(step.about.results.map((entry) => [entry.name, entry]));
+    this.first = {};
+    let next = 0;
+    for (const [name, f] of Object.entries(functions)) { this.first[name] = next; next += 1 + f.arguments; }
   }
   named(name) { return this.functions[name] ? name : this.aliases[name] ?? null; }
 
@@ -17,7 +19,7 @@ export class OpTable {
     a[0] = xs[0];
     b[0] = xs[1] ?? 1;
     this.step.call();
-    const read = (key) => this.step.view(this.at[key])[0];
-    return {y: read(name), partials: xs.map((_, k) => read(`${name}.${k}`))};
+    const read = (k) => this.step.view(this.step.about.results[this.first[name] + k])[0];
+    return {y: read(0), partials: xs.map((_, k) => read(1 + k))};
   }
 }
