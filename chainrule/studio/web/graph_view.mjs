@@ -101,8 +101,8 @@ export class GraphView {
     const [wide, tall] = this.extent;
     const scale = Math.min(1.25, (w - 32) / Math.max(1, wide), (t - 32) / Math.max(1, tall));
     this.moved = false;
-    const readable = Math.max(scale, 0.55);
-    this.view = scale >= 0.55 || this.boxes.length > NEAR
+    const readable = Math.max(scale, 0.78);
+    this.view = scale >= 0.78 || this.boxes.length > NEAR
       ? {scale, x: (w - wide * scale) / 2, y: (t - tall * scale) / 2}
       : {scale: readable, x: wide * readable < w ? (w - wide * readable) / 2 : 16, y: tall * readable < t ? (t - tall * readable) / 2 : 16};
     this.paint();

@@ -207,8 +207,8 @@ export class Player {
     const speed = h("select", {"aria-label": "speed", onchange: (e) => { this.speed = Number(e.target.value); }}, ...SPEEDS.map(([name], i) => h("option", {value: i, selected: i === 1}, name)));
     this.element_ = h("section", {class: "player", onkeydown: (e) => this.key(e)},
       h("div", {class: "toolbar", role: "toolbar", "aria-label": "player"},
-        button("to the start (Home)", "⏮", () => this.goTo(0)), button("play backward in time", "◀◀", () => this.play(-1)), button("one step back (←)", "◀", () => this.goTo(this.position - 1)),
-        this.playButton, button("one step on (→)", "▶", () => this.goTo(this.position + 1)), button("to the backward pass", "∂", () => this.goTo(this.backwardAt + 1)), button("to the end (End)", "⏭", () => this.goTo(this.steps.length)),
+        button("to the start (Home)", "|◀", () => this.goTo(0)), button("play backward in time", "◀◀", () => this.play(-1)), button("one step back (←)", "◀", () => this.goTo(this.position - 1)),
+        this.playButton, button("one step on (→)", "▶", () => this.goTo(this.position + 1)), button("to the backward pass", "∂", () => this.goTo(this.backwardAt + 1)), button("to the end (End)", "▶|", () => this.goTo(this.steps.length)),
         this.slider, this.counter, speed, this.sweepLabel, this.wrongLabel, h("label", null, this.digitsBox, " 17 digits")),
       this.sentenceLine,
       h("div", {class: "split"}, this.stage, this.panel), below);

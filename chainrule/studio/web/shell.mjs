@@ -1,5 +1,6 @@
 // The page as a whole: its tabs, what each needs, and the address that says where the reader is.
 import {readAddress, writeAddress} from "./address.mjs";
+import {breakPage} from "./break_page.mjs";
 import {carriedData, inflate} from "./carried.mjs";
 import {h} from "./dom.mjs";
 import {expressionPage} from "./expression_page.mjs";
@@ -10,6 +11,7 @@ import {tracePage} from "./trace_page.mjs";
 // [name, title, make(shell, params) -> {element, start(), stop(), state()}, whether it is there]
 const PAGES = [
   ["expr", "Expression", (shell, params) => expressionPage({table: shell.table, params, onState: (s) => shell.changed("expr", s)}), () => true],
+  ["break", "Break it", (shell, params) => breakPage({trace: shell.slips, table: shell.table, mistakes: shell.carried.data.mistakes, params, onState: (s) => shell.changed("break", s)}), () => true],
   ["trace", "Your program", (shell, params) => tracePage({trace: shell.trace, params, onState: (s) => shell.changed("trace", s), onOpen: (text) => shell.opened(text)}), () => true],
 ];
 
@@ -25,6 +27,7 @@ class Shell {
     this.modules = {};
     for (const [name, text] of Object.entries(binaries)) this.modules[name] = await inflate(text);
     this.table = await OpTable.open(this.modules.ops, data.table);
+    this.slips = decodeTrace(data.slips);
     if (data.trace) this.trace = decodeTrace(data.trace);
     this.draw();
     const {page, ...params} = readAddress();
