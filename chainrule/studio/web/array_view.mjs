@@ -68,7 +68,7 @@ const largest = (array) => array.data.reduce((m, x) => (Number.isFinite(x) ? Mat
 // Blue below zero, red above, as deep as the number is large among its array.
 function shade(x, top) {
   if (!Number.isFinite(x)) return [0, 0, 0];
-  const pale = Math.round(255 - 190 * Math.sqrt(Math.min(1, Math.abs(x) / top)));
+  const pale = Math.round(255 - 150 * Math.sqrt(Math.min(1, Math.abs(x) / top)));
   return x < 0 ? [pale, pale, 255] : [255, pale, pale];
 }
 

@@ -137,7 +137,7 @@ class BreakPage {
     }}, place)), h("button", {class: "link", onclick: () => answer.replaceChildren(...this.finding(this.slip))}, "Show the answer")), answer);
   }
 
-  state() { return {...(this.slip && !this.quiz ? {slip: this.slip.key} : {}), ...this.player.state()}; }
+  state() { return {...(this.slip && !this.quiz ? {slip: this.slip.key} : {}), ...this.player?.state()}; }
   start() { requestAnimationFrame(() => this.player.graph.resized()); }
   stop() { this.player.stop(); }
 }

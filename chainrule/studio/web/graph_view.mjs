@@ -63,7 +63,8 @@ export class GraphView {
   sizeOf(box) {
     if (box.group) return {wide: Math.min(MOST, Math.max(LEAST + 20, box.group.title.length * 7.6 + 70)), tall: CARD_HEIGHT};
     const node = this.trace.nodes[box.node];
-    const value = valueText(node.value).length;
+    const last = this.trace.sweeps.at(-1);
+    const value = Math.max(valueText(node.value).length, last?.gradients.has(box.node) ? valueText(last.gradients.get(box.node)).length : 0);
     const head = node.label.length + (node.kind === "op" ? node.op.length + 4 : 0);
     return {wide: Math.min(MOST, Math.max(LEAST, CHARACTER * Math.max(head, value + 2, 9) + 24)), tall: CARD_HEIGHT};
   }
