@@ -39,7 +39,9 @@ def record(
     sweep is a list of messages: upstream gradient, local derivative, contribution. What a training
     step does is recorded as it is. Where `f` runs no backward pass, its result is differentiated,
     in which case floats and arrays among `args` are inputs with a gradient; nothing is left in
-    `.grad`. Works for tensors, for `Value`s, and for functions under `jit`, which then run op by op.
+    `.grad`. Works for tensors, for `Value`s, and for functions under `jit`.
+    Functions and composites of many ops run op by op: results have the same bits, except those of
+    composites of more than 2**17 elements, which otherwise run as kernels.
 
     Arrays of more than `max_elements` are kept as summaries (None keeps all of them).
     Raises `GradientError` where nothing that ran has a gradient.
