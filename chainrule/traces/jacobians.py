@@ -21,7 +21,7 @@ import numpy as np
 from chainrule.derive import pulled_back, pushed_forward
 from chainrule.errors import ChainruleError
 from chainrule.graph import recording, value_of
-from chainrule.op import Op, Spec
+from chainrule.op import Op, Pick, Spec
 from chainrule.ops.contraction import Einsum, MatMul
 from chainrule.ops.families import Elementwise
 from chainrule.ops.rows import Partial
@@ -39,22 +39,27 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 def local_of(op: Op, place: int, xs: Sequence[Any], y: Any) -> Local:
     """The local derivative of `op` for its input number `place`; `xs` and `y` are what was kept of
     its values, numbers of the program among them."""
-    if (letters := letters_of(op, xs)) is not None:
-        return Product(*letters, place, _product_rule(op, place, letters))
-    formula = _formula(op, place)
-    if op.many or y is None:
+    letters = letters_of(op, xs)
+    formula = _formula(op, place) if letters is None else _product_rule(op, place, letters)
+    if op.many or isinstance(op, Pick):
         return Opaque("this op has several outputs", formula)
+    if any(_is_complex(x) for x in (*xs, y)):
+        return Opaque("its numbers are complex", formula)
+    if letters is not None:
+        return Product(*letters, place, formula)
     arrays = [x for x in (*xs, y) if not isinstance(x, bool | int | float | complex)]
     if not all(is_array(x) for x in arrays):
         return Opaque(_absence(arrays), formula)
-    if "c" in (xs[place].dtype.kind, y.dtype.kind):
-        return Opaque("its numbers are complex", formula)
     if isinstance(op, Elementwise):
         return _factor(op, place, xs, y)
     try:
         return sparse_form(_rule(op, place, xs, y), formula)
     except (ChainruleError, NotImplementedError) as error:
         return Opaque(str(error).splitlines()[0], formula)
+
+
+def _is_complex(x: Any) -> bool:
+    return np.dtype(getattr(x, "dtype", type(x))).kind == "c"
 
 
 def _formula(op: Op, place: int) -> str:

@@ -257,7 +257,7 @@ def label_by_lines(nodes: Sequence[Node], target_of: Callable[[str], str]) -> tu
     """Name the last node of each run of a line that assigns to a name, if it has no name yet."""
     out = list(nodes)
     ops = [i for i, node in enumerate(out) if node.kind == "op"]
-    for i, after in zip(ops, [*ops[1:], None], strict=True):
+    for i, after in zip(ops, [*ops[1:], None], strict=False):
         node = out[i]
         last = after is None or out[after].line != node.line
         if last and not node.label and (name := target_of(node.line)):

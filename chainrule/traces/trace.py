@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike, fspath
 from typing import Any, Literal, final
 
 import numpy as np
@@ -199,6 +200,15 @@ class Trace:
         from chainrule.traces.text import describe_trace  # which reads traces
 
         return describe_trace(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the trace as `.json`, which reads back, or as a picture: `.svg`, `.dot`, `.txt`.
+
+        All of the file is written, or nothing at all.
+        """
+        from chainrule.traces.saving import save_trace  # which reads traces
+
+        save_trace(self, fspath(path))
 
     def gradient(self, node: int) -> Kept:
         """The gradient of a node in the last sweep that reached it; None if none did."""
