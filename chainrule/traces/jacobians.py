@@ -4,9 +4,7 @@
 |---|---|---|
 | `Factor` | elementwise ops | the table's partial derivative |
 | `Product` | matrix products, einsum | the op's letters |
-| `Gather`, `Scatter` | what moves, repeats, picks or adds up elements | the rule is asked where it \
-puts three arrays of numbers, and the answer is checked by a fourth |
-| `Matrix` | all others of moderate size | the rule, asked for one output element at a time |
+| all others | the other ops | see `sparse`: the op's own rules are asked |
 
 Notation: `op` at `xs` gave `y`; `place` the input that the derivative is taken for.
 """
@@ -14,65 +12,79 @@ Notation: `op` at `xs` gave `y`; `place` the input that the derivative is taken 
 from __future__ import annotations
 
 import ast
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from chainrule import functional
+from chainrule.derive import pulled_back, pushed_forward
 from chainrule.errors import ChainruleError
-from chainrule.op import Op
+from chainrule.graph import recording, value_of
+from chainrule.op import Op, Pick, Spec
 from chainrule.ops.contraction import Einsum, MatMul
 from chainrule.ops.families import Elementwise
 from chainrule.ops.rows import Partial
 from chainrule.scalar.rules import written
-from chainrule.tensors import Tensor
-from chainrule.traces.keeping import Keeper
-from chainrule.traces.trace import Factor, Gather, Local, Matrix, Opaque, Product, Scatter
+from chainrule.traces.keeping import is_array
+from chainrule.traces.sparse import Rule, sparse_form
+from chainrule.traces.trace import Factor, Local, Opaque, Product
 
 LONGEST = 64
 """A rule of more letters is not written out."""
+_OURS = "chainrule.ops."
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def local_of(op: Op, place: int, xs: Sequence[Any], y: Any, keeper: Keeper) -> Local:
-    """The local derivative of `op` for its input number `place`; arrays or numbers `xs`."""
+def local_of(op: Op, place: int, xs: Sequence[Any], y: Any) -> Local:
+    """The local derivative of `op` for its input number `place`; `xs` and `y` are what was kept of
+    its values, numbers of the program among them."""
+    letters = letters_of(op, xs)
+    formula = _formula(op, place) if letters is None else _product_rule(op, place, letters)
+    if op.many or isinstance(op, Pick):
+        return Opaque("this op has several outputs", formula)
+    if any(_is_complex(x) for x in (*xs, y)):
+        return Opaque("its numbers are complex", formula)
+    if letters is not None:
+        return Product(*letters, place, formula)
+    arrays = [x for x in (*xs, y) if not isinstance(x, bool | int | float | complex)]
+    if not all(is_array(x) for x in arrays):
+        return Opaque(_absence(arrays), formula)
     if isinstance(op, Elementwise):
-        return _factor(op, place, xs, y, keeper)
-    if (letters := letters_of(op, xs)) is not None:
-        return Product(*letters, place, _product_rule(op, place, letters))
-    rule = f"∂ {op.name} / ∂ input {place + 1}"
-    x = np.asarray(xs[place])
-    if isinstance(y, tuple):
-        return Opaque("this op has several outputs", rule)
-    if x.dtype.kind == "c" or y.dtype.kind == "c":
-        return Opaque("its numbers are complex", rule)
-    if not (keeper.takes(x.size) and keeper.takes(y.size)):
-        return Opaque("its arrays are too large to be kept", rule)
+        return _factor(op, place, xs, y)
     try:
-        return _moved(op, place, xs, x, y) or _matrix(op, place, xs, x, y, rule)
+        return sparse_form(_rule(op, place, xs, y), formula)
     except (ChainruleError, NotImplementedError) as error:
-        return Opaque(str(error).splitlines()[0], rule)
+        return Opaque(str(error).splitlines()[0], formula)
+
+
+def _is_complex(x: Any) -> bool:
+    return np.dtype(getattr(x, "dtype", type(x))).kind == "c"
+
+
+def _formula(op: Op, place: int) -> str:
+    if isinstance(op, Elementwise):
+        return rule_of(op.partials[place], len(op.partials))
+    return f"∂ {op.name} / ∂ input {place + 1}"
+
+
+def _absence(arrays: Sequence[Any]) -> str:
+    if any(x is None for x in arrays):
+        return "its values were computed before the recording began"
+    return "its arrays are too large to be kept"
 
 
 # --- Elementwise ---------------------------------------------------------------------------------
 
 
-def _factor(op: Elementwise, place: int, xs: Sequence[Any], y: Any, keeper: Keeper) -> Local:
+def _factor(op: Elementwise, place: int, xs: Sequence[Any], y: Any) -> Local:
     partial = op.partials[place]
-    rule = rule_of(partial, len(op.partials))
-    if not keeper.takes(y.size):
-        return Opaque("its arrays are too large to be kept", rule)
     with np.errstate(all="ignore"):
-        values = np.asarray(partial.value(y, xs))
-    if values.dtype.kind not in "fV" and y.dtype.kind == "f":
+        values = np.array(partial.value(y, xs))
+    if values.dtype.kind not in "fV":
         values = values.astype(y.dtype)
-    if values.dtype.kind == "c":
-        return Opaque("its numbers are complex", rule)
-    kept = np.array(values)
-    kept.setflags(write=False)
-    return Factor(kept, rule, partial.singular)
+    values.setflags(write=False)
+    return Factor(values, rule_of(partial, len(op.partials)), partial.singular)
 
 
 def rule_of(partial: Partial, count: int) -> str:
@@ -85,10 +97,8 @@ def rule_of(partial: Partial, count: int) -> str:
     names = ("y", "a" if count > 1 else "x", "b", "c")
     known = [names[i] for i in partial.reads]
     text = written(partial.formula, known, otherwise=f"slope({', '.join(known)})")
-    try:
+    with suppress(SyntaxError):
         text = ast.unparse(ast.parse(text, mode="eval"))  # without parentheses that say nothing
-    except SyntaxError:
-        pass
     return text if len(text) <= LONGEST else f"slope({', '.join(known)})"
 
 
@@ -127,97 +137,43 @@ def _transposed(name: str) -> str:
     return name[0] if name.endswith("ᵀ") else f"{name}ᵀ"
 
 
-# --- What moves elements -------------------------------------------------------------------------
-
-
-def _moved(op: Op, place: int, xs: Sequence[Any], x: Any, y: Any) -> Local | None:
-    """`Scatter` or `Gather`, if the op is such at this point; None if it is neither."""
-    pull, push = _rules(op, place, xs)
-    found = _one_source(pull, x.size, y.size, y.shape)
-    if found is not None:
-        target, coefficients = found
-        return Scatter(target, coefficients, "1" if _all_one(coefficients) else "coefficient")
-    found = _one_source(push, y.size, x.size, x.shape)
-    if found is not None:
-        source, coefficients = found
-        return Gather(source, coefficients, "1" if _all_one(coefficients) else "coefficient")
-    return None
-
-
-def _all_one(x: Any) -> bool:
-    return bool((x == 1).all())
-
-
-Map = Callable[[Any], Any]
-
-
-def _rules(op: Op, place: int, xs: Sequence[Any]) -> tuple[Map, Map]:
-    """Cotangents back and tangents forward through the op at this input, float64 arrays."""
-    wide = [
-        x.astype(np.float64)
-        if i == place or (isinstance(x, np.ndarray) and x.dtype.kind in "fV")
-        else x
-        for i, x in enumerate(xs)
-    ]
-
-    def f(x: Any) -> Any:
-        return op(*[x if i == place else other for i, other in enumerate(wide)])
-
-    x = Tensor(wide[place], None)
-    y, pullback = functional.vjp(f, x)
-
-    def pull(g: Any) -> Any:
-        return np.asarray(pullback(Tensor(g.astype(y.dtype), None))[0].numpy(), np.float64)
-
-    def push(t: Any) -> Any:
-        return np.asarray(functional.jvp(f, (x,), (Tensor(t, None),))[1].numpy(), np.float64)
-
-    return pull, push
-
-
-def _one_source(linear: Map, count: int, among: int, shape: Any) -> tuple[Any, Any] | None:
-    """For a linear map of which each of `count` results is a multiple of one of `among` elements:
-    which element, and the factor. None if it is no such map."""
-    if not (count and among):
-        return None
-    rng = np.random.default_rng(0)
-    numbers = np.arange(1.0, among + 1)
-    factors = linear(np.ones(shape)).ravel()
-    named = linear(numbers.reshape(shape)).ravel()
-    with np.errstate(all="ignore"):
-        which = np.where(factors == 0, 0, np.rint(named / factors) - 1)
-    if not (np.isfinite(which).all() and (which >= 0).all() and (which < among).all()):
-        return None
-    which = which.astype(np.int64)
-    test = rng.normal(size=among)
-    if not np.allclose(linear(test.reshape(shape)).ravel(), factors * test[which], rtol=1e-12):
-        return None
-    return which.astype(np.int32), factors
-
-
 # --- All others ----------------------------------------------------------------------------------
 
-MAX_PULLS = 512
-MAX_ENTRIES = 1 << 14
+
+def _rule(op: Op, place: int, xs: Sequence[Any], y: Any) -> Rule:
+    """The op's own rules at this input, on arrays of float64, or of their own dtype if the op is
+    the user's: it may not take others, and may not compute the same value again."""
+    if type(op).__module__.startswith(_OURS):
+        xs, y = _widened(op, xs, y)
+    x = xs[place]
+    need = tuple([i == place for i in range(len(xs))])
+    shaped = Spec(y.shape, y.dtype)
+
+    def pull(g: Any) -> Any:
+        with recording(False), np.errstate(all="ignore"):
+            bars = pulled_back(op, need, g.astype(y.dtype), y, xs)
+        bar = bars[place]
+        return np.zeros(x.shape) if bar is None else np.asarray(value_of(bar)).astype(np.float64)
+
+    def push(t: Any) -> Any:
+        ts = [t.astype(x.dtype) if i == place else None for i in range(len(xs))]
+        with recording(False), np.errstate(all="ignore"):
+            return np.asarray(value_of(pushed_forward(op, shaped, ts, y, xs))).astype(np.float64)
+
+    epsilon = max(
+        [float(np.finfo(a.dtype).eps) if a.dtype.kind == "f" else 2.0**-7 for a in (x, y)]
+    )
+    forward = push if type(op).__module__.startswith(_OURS) else None
+    return Rule(pull, forward, x.shape, y.shape, epsilon)
 
 
-def _matrix(op: Op, place: int, xs: Sequence[Any], x: Any, y: Any, rule: str) -> Local:
-    """One output element at a time."""
-    if y.size > MAX_PULLS:
-        return Opaque(f"it has {y.size:,} output elements, each with a derivative of its own", rule)
-    pull, _ = _rules(op, place, xs)
-    rows: list[Any] = []
-    columns: list[Any] = []
-    values: list[Any] = []
-    for j in range(y.size):
-        g = np.zeros(y.size)
-        g[j] = 1
-        bar = pull(g.reshape(y.shape)).ravel()
-        (at,) = bar.nonzero()
-        rows.append(np.full(len(at), j, np.int32))
-        columns.append(at.astype(np.int32))
-        values.append(bar[at])
-    entries = math.fsum(map(len, rows))
-    if entries > MAX_ENTRIES:
-        return Opaque(f"its Jacobian has {int(entries):,} entries", rule)
-    return Matrix(*[np.concatenate(parts) for parts in (rows, columns, values)], rule=rule)
+def _widened(op: Op, xs: Sequence[Any], y: Any) -> tuple[Sequence[Any], Any]:
+    """Inputs as float64, and the value that the op has there."""
+    arrays = [x for x in xs if is_array(x)]
+    if all(x.dtype == np.float64 or x.dtype.kind not in "fV" for x in arrays):
+        return xs, y
+    wide: list[Any] = [
+        x.astype(np.float64) if is_array(x) and x.dtype.kind in "fV" else x for x in xs
+    ]
+    with np.errstate(all="ignore"):
+        return wide, np.asarray(op.eval(*wide))

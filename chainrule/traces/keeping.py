@@ -13,6 +13,11 @@ MAX_ELEMENTS = 4096
 """Arrays of more elements are kept as summaries, if nothing else is said."""
 
 
+def is_array(x: Any) -> bool:
+    """Whether `x` is an array of NumPy."""
+    return isinstance(x, np.ndarray)
+
+
 @final
 class Keeper:
     """Copies arrays of at most `limit` elements (None: of any size) and summarises the others."""
@@ -49,3 +54,13 @@ def summary(array: Any) -> Summary:
     bad = numbers.size - fine.size
     shape = tuple(array.shape)
     return Summary(str(array.dtype), shape, *map(float, (low, high, mean, norm)), not_finite=bad)
+
+
+def unchanged(kept: Kept, value: Any) -> bool:
+    """Whether `value` is still what was kept of it."""
+    if isinstance(kept, Summary):
+        return kept == summary(value)
+    if kept is None:
+        return True
+    same = kept.shape == value.shape and kept.dtype == value.dtype
+    return same and kept.tobytes() == value.tobytes()

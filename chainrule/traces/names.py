@@ -70,7 +70,7 @@ def _elements(name: str, x: Any, depth: int) -> Iterator[tuple[str, Any]]:
         for i, item in enumerate(items):
             yield from _elements(f"{name}[{i}]", item, depth - 1)
     elif isinstance(x, dict) and depth:
-        pairs: dict[Any, Any] = x
+        pairs: dict[Any, Any] = x  # pyright: ignore[reportUnknownVariableType]
         for key, item in pairs.items():
             yield from _elements(f"{name}.{key}", item, depth)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from types import FrameType, TracebackType
@@ -39,7 +40,9 @@ def record(
     sweep is a list of messages: upstream gradient, local derivative, contribution. What a training
     step does is recorded as it is. Where `f` runs no backward pass, its result is differentiated,
     in which case floats and arrays among `args` are inputs with a gradient; nothing is left in
-    `.grad`. Works for tensors, for `Value`s, and for functions under `jit`, which then run op by op.
+    `.grad`. Works for tensors, for `Value`s, and for functions under `jit`.
+    Functions and composites of many ops run op by op: results have the same bits, except those of
+    composites of more than 2**17 elements, which otherwise run as kernels.
 
     Arrays of more than `max_elements` are kept as summaries (None keeps all of them).
     Raises `GradientError` where nothing that ran has a gradient.
@@ -61,7 +64,8 @@ class Recording:
 
     def __init__(self, max_elements: int | None) -> None:
         self._tensors = TensorRecorder(Keeper(max_elements))
-        self._roots: list[Value] = []
+        self._scalars: list[ScalarRecorder] = []
+        self._thread = threading.get_ident()
         self._exit = ExitStack()
         self._trace: Trace | None = None
 
@@ -108,7 +112,7 @@ class Recording:
         self._start()
         try:
             result = f(*given)
-            if not self._tensors.has_passes and not self._roots:
+            if not self._tensors.has_passes and not self._scalars:
                 self._differentiate(result)
         finally:
             self._exit.close()
@@ -117,14 +121,18 @@ class Recording:
 
     def _start(self) -> None:
         self._exit.enter_context(self._tensors.running())
-        backward_listeners.append(self._roots.append)
-        self._exit.callback(backward_listeners.remove, self._roots.append)
+        backward_listeners.append(self._scalar_backward)
+        self._exit.callback(backward_listeners.remove, self._scalar_backward)
+
+    def _scalar_backward(self, root: Value) -> None:
+        if threading.get_ident() == self._thread:
+            self._scalars.append(ScalarRecorder(root))
 
     def _differentiate(self, result: Any) -> None:
         """Go back from the result of a function that did not do so itself."""
         y = next((x for x in flatten(result)[0] if isinstance(x, Tensor | Value)), None)
         if isinstance(y, Value):
-            self._roots.append(y)
+            self._scalars.append(ScalarRecorder(y))
         elif isinstance(y, Tensor) and y.node is not None and y.node.needs:
             seed = np.ones(y.shape, y.dtype)
             walk = order([y.node])
@@ -136,8 +144,8 @@ class Recording:
         self._tensors.name(given, "input")
         self._tensors.name(pairs)
         parts: list[tuple[tuple[Node, ...], tuple[Sweep, ...]]] = [self._tensors.finish()]
-        for root in self._roots:
-            nodes, sweep = ScalarRecorder(root).finish(pairs)
+        for recorder in self._scalars:
+            nodes, sweep = recorder.finish(pairs)
             parts.append((nodes, (sweep,)))
         nodes, sweeps = merged(parts)
         if not nodes:

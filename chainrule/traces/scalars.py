@@ -1,13 +1,13 @@
 """Records the graph of a `Value`, and the messages of its backward pass in the engine's order.
 
-A Value keeps its graph, so nothing need be watched: the graph is read when the pass is over. The
-messages are worked out again from operands and local derivatives.
+A Value keeps its graph, so nothing need be watched: the graph is read when a pass is over, before
+the program changes its numbers. Messages are computed again from operands and local derivatives.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -34,6 +34,8 @@ class ScalarRecorder:
         self._operands: dict[int, tuple[Any, ...]] = {}
         self._order = self._sorted()
         self._number = {id(v): i for i, v in enumerate(self._order)}
+        self._values = [_array(v.data) for v in self._order]
+        self._recorded = self._sweep()
 
     def _sorted(self) -> list[Any]:
         """Operands before what is computed from them, in the order in which they are read."""
@@ -66,18 +68,19 @@ class ScalarRecorder:
         """Nodes, and the sweep that gives the result a gradient of 1."""
         labels = {id(x): name for name, x in reversed(names) if isinstance(x, Value)}
         nodes = tuple([self._node(v, labels) for v in self._order])
-        return nodes, self._sweep()
+        return nodes, self._recorded
 
     def _node(self, v: Any, labels: dict[int, str]) -> Node:
         inputs = tuple([self._number[id(x)] for x in self._inputs(v)])
+        value = self._values[self._number[id(v)]]
         if isinstance(v, _Number):
-            return Node("constant", "constant", (), "float64", (), _array(v.data), repr(v.data))
+            return Node("constant", "constant", (), "float64", (), value, repr(v.data))
         label = labels.get(id(v), "") or v.label
         if not inputs:
-            return Node("input", "input", (), "float64", (), _array(v.data), label)
+            return Node("input", "input", (), "float64", (), value, label)
         name = op_of(v)
         formula = formula_of(rows[name], len(inputs)) if name in rows else name
-        return Node("op", name, inputs, "float64", (), _array(v.data), label, formula=formula)
+        return Node("op", name, inputs, "float64", (), value, label, formula=formula)
 
     def _sweep(self) -> Sweep:
         """As `walk.sweep`: a node sends when all that use it have sent to it."""
@@ -91,9 +94,10 @@ class ScalarRecorder:
         while ready:
             v = ready.popleft()
             g = gradients[self._number[id(v)]]
+            partials = _partials(v)
             for place, x in enumerate(self._inputs(v)):
                 if isinstance(x, Value):
-                    message = self._message(v, place, x, g)
+                    message = self._message(v, place, x, g, next(partials, None))
                     messages.append(message)
                     target = message.target
                     part = message.contribution
@@ -105,22 +109,25 @@ class ScalarRecorder:
         kept = {i: _array(g) for i, g in gradients.items()}
         return Sweep(self._number[id(self._root)], _array(1.0), tuple(messages), kept)
 
-    def _message(self, v: Value, place: int, x: Value, g: float) -> Message:
-        children = self._inputs(v)
-        mine = [i for i, c in enumerate(children) if isinstance(c, Value)].index(place)
-        partials: Any = v._local_grads  # pyright: ignore[reportPrivateUsage]
-        if mine >= len(partials) or not isinstance(partials[mine], int | float):
+    def _message(self, v: Value, place: int, x: Value, g: float, partial: Any) -> Message:
+        if not isinstance(partial, int | float):
             raise GradientError(
                 "record: a node that was made by hand, with a _backward of its own, does not say "
                 "its local derivatives: give them, as in Value(data, children, (d_a, d_b))"
             )
-        d = float(partials[mine])
+        d = float(partial)
         row = rows.get(op_of(v))
         strong = row is not None and any(p.singular for p in row.partials)
         rule = "" if row is None else rule_of(row.partials[place], len(row.partials))
         part = 0.0 if strong and g == 0 else g * d
         local = Factor(_array(d), rule, strong)
         return Message(self._number[id(v)], place, self._number[id(x)], local, _array(part))
+
+
+def _partials(v: Value) -> Iterator[Any]:
+    """The local derivative for each operand that is a Value."""
+    known: Any = v._local_grads  # pyright: ignore[reportPrivateUsage]
+    return iter(known)
 
 
 @final

@@ -1,8 +1,8 @@
 """The exact sum behind one element of a gradient: which products it consists of.
 
-`terms_of` lists them for one contribution: upstream element times local derivative. Their exact sum
-differs from the number that was recorded by at most the rounding of whoever added them up, in an
-order of its own; `rounding` says by how much, so that terms and rounding give the number to the bit.
+`terms_of` lists them for one contribution: upstream element times local derivative. Their exact
+sum differs from the number that was recorded by the rounding of whoever added them up, in an order
+of its own; `rounding` says by how much, itself to the nearest float.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     trace   := name, node*, sweep*, {line: text}
     node    := kind, op, label, input*, dtype, shape, line, module, formula, value
-    sweep   := node (its result), seed, message*, {node: gradient}
+    sweep   := node (its result), seed, message*, {node: gradient}, {node: seed} (more results)
     message := node, place, target, local, contribution
     local   := Factor | Product | Gather | Scatter | Matrix | Opaque        (see `jacobians`)
     value   := array | Summary | nothing
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike, fspath
 from typing import Any, Literal, final
 
 import numpy as np
@@ -151,6 +152,8 @@ class Message:
 class Sweep:
     """One backward pass from `result`, whose own gradient is `seed`.
 
+    Where it began at several results, `more` are the others, with their seeds.
+
     `gradients` are those of all nodes that were reached. Where a node's gradient is not the sum of
     its contributions, something changed it on its way: a hook.
     """
@@ -159,6 +162,27 @@ class Sweep:
     seed: Kept = field(repr=False)
     messages: tuple[Message, ...] = field(repr=False)
     gradients: Mapping[int, Kept] = field(repr=False)
+    more: Mapping[int, Kept] = field(default_factory=dict[int, Kept], repr=False)
+
+    @property
+    def seeds(self) -> dict[int, Kept]:
+        """The seed of each result."""
+        return {self.result: self.seed, **self.more}
+
+
+def gradient_sums(messages: Sequence[Message], seeds: Mapping[int, Kept]) -> dict[int, Array]:
+    """Of each node the seed and the contributions, added in order, where all of them are kept."""
+    totals: dict[int, Any] = dict(seeds)
+    for m in messages:
+        before = totals.get(m.target)
+        if m.target not in totals:
+            totals[m.target] = m.contribution
+        elif isinstance(before, np.ndarray) and isinstance(m.contribution, np.ndarray):
+            with np.errstate(all="ignore"):
+                totals[m.target] = before + m.contribution
+        else:
+            totals[m.target] = None
+    return {i: x for i, x in totals.items() if isinstance(x, np.ndarray)}
 
 
 @final
@@ -176,6 +200,15 @@ class Trace:
         from chainrule.traces.text import describe_trace  # which reads traces
 
         return describe_trace(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the trace as `.json`, which reads back, or as a picture: `.svg`, `.dot`, `.txt`.
+
+        All of the file is written, or nothing at all.
+        """
+        from chainrule.traces.saving import save_trace  # which reads traces
+
+        save_trace(self, fspath(path))
 
     def gradient(self, node: int) -> Kept:
         """The gradient of a node in the last sweep that reached it; None if none did."""

@@ -1,0 +1,32 @@
+"""Saving a trace: a file's suffix says as what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from chainrule.errors import ConfigError
+from chainrule.traces.drawing import drawing_of
+from chainrule.traces.files import to_json
+from chainrule.traces.trace import Trace
+from chainrule.whole_files import write_whole
+
+WRITERS: dict[str, Callable[[Trace], str]] = {
+    ".json": to_json,
+    ".svg": lambda trace: drawing_of(trace).svg(),
+    ".dot": lambda trace: drawing_of(trace).dot(),
+    ".txt": lambda trace: drawing_of(trace).text(),
+}
+"""What writes files of each suffix."""
+
+
+def save_trace(trace: Trace, path: str | Path) -> None:
+    """Write the file whole, or not at all. Raises `ConfigError` for a suffix that nobody writes."""
+    target = Path(path)
+    write = WRITERS.get(target.suffix.lower())
+    if write is None:
+        known = ", ".join(WRITERS)
+        raise ConfigError(f"save: {target.name!r} must end in one of {known}, which says how")
+    if not target.parent.is_dir():
+        raise ConfigError(f"save: there is no folder {str(target.parent)!r} to write to")
+    write_whole(target, write(trace))
