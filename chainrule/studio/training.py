@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from chainrule.compile.runtime import cache
+from chainrule.compile.wasm.loader import script
 from chainrule.compile.wasm.target import WASM
 
 MODULES: Final = ("network2", "network4", "gpt")
@@ -37,10 +38,11 @@ def training_modules() -> dict[str, bytes]:
 
 
 def training_data() -> dict[str, Any]:
-    """What the pages need beside modules, fit for JSON: the names, in the order of training."""
+    """What the pages need beside modules, fit for JSON: the names in the order of training, and the
+    loader of modules for their workers."""
     from chainrule.studio.training_gpt import shuffled_names
 
-    return {"names": "\n".join(shuffled_names()[0].training)}
+    return {"names": "\n".join(shuffled_names()[0].training), "loader": script()}
 
 
 def _entry_names() -> dict[str, str]:
