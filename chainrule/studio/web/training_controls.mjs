@@ -1,4 +1,5 @@
-// Labelled controls of the training pages, from plain elements.
+// Labelled controls of the training pages, from plain elements: each is its label, whose `control`
+// is the element.
 import {h} from "./dom.mjs";
 
 export function labelled(title, control, more = null) {
@@ -9,7 +10,7 @@ export function labelled(title, control, more = null) {
 export function choice(title, options, value, onChoice) {
   const select = h("select", {onchange: () => onChoice(select.value)},
     options.map(([v, words]) => h("option", {value: v, selected: v === value}, words)));
-  return Object.assign(labelled(title, select), {control: select});
+  return labelled(title, select);
 }
 
 // A number with bounds; what is no number, or outside, is put right when the field is left.
@@ -20,12 +21,12 @@ export function numberField(title, {min, max, step = "any"}, value, onNumber) {
     input.value = whole;
     if (whole !== value) onNumber(value = whole);
   }});
-  return Object.assign(labelled(title, input), {control: input, show: (v) => { value = v; input.value = v; }});
+  return Object.assign(labelled(title, input), {show: (v) => { value = v; input.value = v; }});
 }
 
 export function toggle(title, value, onToggle) {
   const box = h("input", {type: "checkbox", checked: value, onchange: () => onToggle(box.checked)});
-  return Object.assign(h("label", {class: "t-check"}, box, h("span", {}, title)), {control: box});
+  return h("label", {class: "t-check"}, box, h("span", {}, title));
 }
 
 export function action(words, onAction, attributes = {}) {
