@@ -173,6 +173,16 @@ function labelEnds(g, named, y, usable, box) {  // beside the lines' ends, moved
   g.textBaseline = "alphabetic";
 }
 
+// Norms of single batches jump: their running mean, in logarithms.
+export function smoothedNorms(values, keep = 0.8) {
+  let mean = null;
+  return values.map((v) => {
+    if (!(v > 0)) return NaN;
+    mean = mean === null ? Math.log(v) : keep * mean + (1 - keep) * Math.log(v);
+    return Math.exp(mean);
+  });
+}
+
 // --- heat maps -------------------------------------------------------------------------------
 
 // values[row][column] with labels, colours by sign. Returns the cell at a place of the canvas.

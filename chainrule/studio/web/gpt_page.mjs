@@ -2,10 +2,10 @@
 import {calmMotion, onSchemeChange} from "./charts.mjs";
 import {GptView} from "./gpt_view.mjs";
 import {pastedDocuments, selectedTensor} from "./tensor_selector.mjs";
-import {frameLoop} from "./training_controls.mjs";
+import {PACES, frameLoop} from "./training_controls.mjs";
 import {trainingObstacle, trainingWorker} from "./training_worker.mjs";
 
-const GPT_DEFAULTS = {steps: 1000, rate: 0.01, temperature: 0.5, tensor: "h.0.attn.wq.grad", name: ""};
+const GPT_DEFAULTS = {steps: 1000, rate: 0.01, temperature: 0.5, pace: 300, tensor: "h.0.attn.wq.grad", name: ""};
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz", SAMPLE_EACH = 400;
 
 export function gptSettings(params) {
@@ -14,6 +14,7 @@ export function gptSettings(params) {
     const v = Number(params[name]);
     if (params[name] && v >= least && v <= most) s[name] = name === "steps" ? Math.round(v) : v;
   }
+  if (PACES.includes(Number(params.pace ?? NaN))) s.pace = Number(params.pace);
   if (params.tensor) s.tensor = params.tensor.slice(0, 100);
   if (params.name) s.name = params.name.slice(0, 16);
   return s;
@@ -41,6 +42,7 @@ class GptPage {
         this.view.tensors(tensors);
         this.select(this.settings.tensor);
         this.begin();
+        this.worker.ask({type: "pace", value: this.settings.pace});
         if (this.target) this.worker.ask({type: "advance", count: this.target});
         this.refresh();
       },
@@ -110,7 +112,8 @@ class GptPage {
       reset: () => { this.worker?.ask({type: "pause"}); this.begin(); this.view.say("Back at step 0, with the first weights."); },
       change: (changes) => {
         Object.assign(this.settings, changes);
-        if ("steps" in changes || "rate" in changes) this.worker?.ask({type: "change", args: [changes]});
+        if ("pace" in changes) this.worker?.ask({type: "pace", value: changes.pace});
+        else if ("steps" in changes || "rate" in changes) this.worker?.ask({type: "change", args: [changes]});
         else if (this.worker) this.refresh();
       },
       select: (text) => this.select(text),

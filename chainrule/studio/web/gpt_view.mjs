@@ -1,9 +1,9 @@
 // What the page "GPT" shows, and its controls. It knows no worker: it calls its handlers.
-import {chartColours, heatMap, lineChart} from "./charts.mjs";
+import {chartColours, heatMap, lineChart, smoothedNorms} from "./charts.mjs";
 import {h} from "./dom.mjs";
 import {exact, short} from "./numbers.mjs";
 import {selectorNames} from "./tensor_selector.mjs";
-import {action, numberField, panel} from "./training_controls.mjs";
+import {action, numberField, paceField, panel} from "./training_controls.mjs";
 
 const CURVE_POINTS = 1200;
 
@@ -54,7 +54,7 @@ export class GptView {
     return h("div", {class: "t-bar"},
       h("div", {class: "t-buttons", role: "group", "aria-label": "Training"}, this.play, action("One step", () => on.advance(1)), action("Reset", () => on.reset())),
       h("div", {class: "t-facts"}, fact("step", "step"), fact("speed", "steps a second"), fact("name", "next name"), fact("loss", "loss, mean")),
-      h("div", {class: "t-fields"},
+      h("div", {class: "t-fields"}, paceField(settings.pace, (v) => on.change({pace: v})),
         numberField("Steps in all", {min: 1, max: 100000, step: 1}, settings.steps, (v) => on.change({steps: v})),
         numberField("Learning rate", {min: 0, max: 10}, settings.rate, (v) => on.change({rate: v}))));
   }
@@ -160,7 +160,7 @@ export class GptView {
     const c = chartColours(this.element), kept = history?.steps ?? [], names = this.params ?? [];
     const colours = [c.contrast, c.look, c.accent, c.good, c.soft, c.ink, c.bad];
     lineChart(this.flow, {log: true, empty: "Gradients come with the first step.", series: kept.length < 2 ? [] : names.map((name, i) => ({
-      xs: kept, ys: smoothed(history.norms.map((n) => n[i])), colour: colours[i % colours.length], label: name, width: 1.5,
+      xs: kept, ys: smoothedNorms(history.norms.map((n) => n[i])), colour: colours[i % colours.length], label: name, width: 1.5,
     }))});
     const words = kept.length ? names.map((n, i) => `${n} ${short(history.norms.at(-1)[i], 2)}`).join(", ") : "no step yet";
     this.flow.setAttribute("aria-label", `Norm of each parameter's gradient: ${words}.`);
@@ -187,7 +187,7 @@ export class GptView {
     for (const v of picked) { least = Math.min(least, v); most = Math.max(most, v); sum += v * v; }
     this.focus = [Math.min(this.focus[0], rows.length - 1), Math.min(this.focus[1], columns.length - 1)];
     this.shown = {picked, count: [rows.length, columns.length]};
-    const width = this.map.clientWidth, cell = Math.min(width / columns.length, Math.max(6, Math.min(28, 420 / rows.length)));
+    const width = this.map.clientWidth, cell = Math.min(width / columns.length, Math.max(6, Math.min(36, 540 / rows.length)));
     this.map.style.height = `${Math.ceil(Math.min(cell * rows.length + 4, 640))}px`;
     this.hit = heatMap(this.map, {values: picked, rows: rows.length, columns: columns.length, most: Math.max(-least, most), focus: this.focus});
     this.readCell();
@@ -224,13 +224,4 @@ function indexOfMost(values) {
   let best = 0;
   for (let i = 1; i < values.length; i++) if (values[i] > values[best]) best = i;
   return best;
-}
-
-function smoothed(values, keep = 0.85) {  // norms of single names jump: their running mean, in logarithms
-  let mean = null;
-  return values.map((v) => {
-    if (!(v > 0)) return NaN;
-    mean = mean === null ? Math.log(v) : keep * mean + (1 - keep) * Math.log(v);
-    return Math.exp(mean);
-  });
 }

@@ -4,12 +4,12 @@ import {PLANE, POINTS_MOST, POINT_SETS, pastedPoints, pointSet, splitPoints} fro
 import {h} from "./dom.mjs";
 import {networkPython} from "./network_script.mjs";
 import {NetworkView} from "./network_view.mjs";
-import {frameLoop} from "./training_controls.mjs";
+import {PACES, frameLoop} from "./training_controls.mjs";
 import {trainingObstacle, trainingWorker} from "./training_worker.mjs";
 
 const NETWORK_DEFAULTS = {
   data: "moons", points: 300, noise: 0.15, split: 0.2, seed: 1, widths: [6, 4], activation: "tanh", residual: false,
-  init: "xavier", optimizer: "adam", rate: 0.01, decay: 0, batch: 32,
+  init: "xavier", optimizer: "adam", rate: 0.01, decay: 0, batch: 32, pace: 300,
 };
 const ADVANCE_MOST = 20000;
 
@@ -26,6 +26,7 @@ export function networkSettings(params) {
     const v = Number(params[name]);
     if (params[name] !== undefined && params[name] !== "" && v >= least && v <= most) s[name] = v;
   }
+  if (PACES.includes(Number(params.pace ?? NaN))) s.pace = Number(params.pace);
   for (const name of ["points", "seed", "batch"]) s[name] = Math.round(s[name]);
   if (/^(\d+(,\d+){0,3})?$/.test(params.widths ?? "none"))
     s.widths = params.widths === "" ? [] : params.widths.split(",").map((n) => Math.max(1, Math.min(16, Number(n))));
@@ -56,6 +57,7 @@ class NetworkPage {
     this.worker = trainingWorker(loader, {
       ready: () => {
         this.begin();
+        this.worker.ask({type: "pace", value: this.settings.pace});
         if (this.target) this.worker.ask({type: "advance", count: this.target});
         this.refresh();
       },
@@ -135,6 +137,7 @@ class NetworkPage {
   handlers() {
     return {
       change: (changes, words) => this.change(changes, words),
+      pace: (value) => { this.settings.pace = value; this.worker?.ask({type: "pace", value}); },
       run: () => this.worker?.ask({type: this.running ? "pause" : "run"}),
       advance: (count) => this.worker?.ask({type: "advance", count}),
       epoch: () => this.worker?.ask({type: "advance", count: this.frame?.stepsPerEpoch ?? 1}),

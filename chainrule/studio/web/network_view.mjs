@@ -1,10 +1,10 @@
 // What the page "Network" shows, and its controls. It knows no worker: it calls its handlers.
-import {chartColours, lineChart} from "./charts.mjs";
+import {chartColours, lineChart, smoothedNorms} from "./charts.mjs";
 import {PLANE, POINT_SETS} from "./datasets.mjs";
 import {h} from "./dom.mjs";
 import {NetworkDiagram, SurfacePlot} from "./network_diagram.mjs";
 import {short} from "./numbers.mjs";
-import {action, choice, labelled, numberField, panel, toggle} from "./training_controls.mjs";
+import {action, choice, labelled, numberField, paceField, panel, toggle} from "./training_controls.mjs";
 
 const ACTIVATION_NAMES = [["linear", "linear"], ["tanh", "tanh"], ["sigmoid", "sigmoid"], ["relu", "ReLU"], ["leaky_relu", "leaky ReLU"]];
 const OPTIMIZER_NAMES = [["sgd", "SGD"], ["momentum", "momentum"], ["rmsprop", "RMSprop"], ["adam", "Adam"], ["adamw", "AdamW"]];
@@ -35,6 +35,7 @@ export class NetworkView {
     return h("div", {class: "t-bar"},
       h("div", {class: "t-buttons", role: "group", "aria-label": "Training"}, this.play,
         action("One step", () => this.on.advance(1)), action("One epoch", () => this.on.epoch()), action("Reset", () => this.on.reset())),
+      h("div", {class: "t-fields"}, paceField(this.now.pace, (v) => this.on.pace(v))),
       h("div", {class: "t-facts"}, fact("step", "step"), fact("epoch", "epoch"), fact("speed", "steps a second"),
         fact("train", "loss, training"), fact("test", "loss, held out")));
   }
@@ -77,7 +78,7 @@ export class NetworkView {
       noise: numberField("Noise", {min: 0, max: 1, step: 0.05}, now.noise, (v) => on.change({noise: v})),
       split: choice("Held out", [["0", "none"], ["0.2", "a fifth"], ["0.5", "half"]], String(now.split), (v) => on.change({split: Number(v)})),
     };
-    return panel("Points", "Click to add one. Dark rims are held out: they are not trained on.",
+    return panel("Points", "Click to add one. Those with a strong rim are held out: the network never trains on them.",
       h("div", {class: "t-grid"}, Object.values(this.data)), this.surface, this.unit, this.drawing());
   }
 
@@ -205,8 +206,8 @@ export class NetworkView {
     facts.step.textContent = step.toLocaleString("en");
     facts.epoch.textContent = Math.floor((step - frame.origin.step) / stepsPerEpoch).toLocaleString("en");
     facts.speed.textContent = speed ? Math.round(speed).toLocaleString("en") : "–";
-    facts.train.textContent = short(losses.train, 4);
-    facts.test.textContent = points.test.y.length ? short(losses.test, 4) : "–";
+    facts.train.textContent = short(losses.train, 3);
+    facts.test.textContent = points.test.y.length ? short(losses.test, 3) : "–";
     if (String(frame.settings.widths) === String(this.now.widths)) {
       this.diagram.draw(frame, {chosen: this.chosen, squared});
       this.plot.draw({surface: frame.surface, points, chosen: this.chosen, squared, plane: PLANE, diagram: this.diagram});
@@ -227,7 +228,7 @@ export class NetworkView {
     ]});
     const layers = curve.norms[0]?.length ?? 0, from = steps.length && steps[0] === 0 ? 1 : 0;
     lineChart(this.norms, {log: true, empty: "Gradients come with the first steps.", series: Array.from({length: layers}, (_, l) => ({
-      xs: steps.slice(from), ys: curve.norms.slice(from).map((n) => n[l] ?? NaN), alpha: 1, width: l === layers - 1 ? 1.5 : 1.75,
+      xs: steps.slice(from), ys: smoothedNorms(curve.norms.slice(from).map((n) => n[l] ?? NaN)), width: l === layers - 1 ? 1.5 : 1.75,
       colour: layerColour(c, l, layers), label: l === layers - 1 ? "output" : `layer ${l + 1}`,
     }))});
   }

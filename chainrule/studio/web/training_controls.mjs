@@ -29,6 +29,12 @@ export function toggle(title, value, onToggle) {
   return h("label", {class: "t-check"}, box, h("span", {}, title));
 }
 
+// How fast it trains: so that one can watch, or as fast as it goes.
+export const paceField = (value, onPace) =>
+  choice("Pace", [["30", "30 steps a second"], ["300", "300 steps a second"], ["0", "full speed"]], String(value), (v) => onPace(Number(v)));
+
+export const PACES = [30, 300, 0];
+
 export function action(words, onAction, attributes = {}) {
   return h("button", {type: "button", onclick: onAction, ...attributes}, words);
 }

@@ -1,6 +1,6 @@
 // The worker of a training page: it trains between messages, and answers what the page asks.
 //
-//   page → worker   {type: "open" | "begin" | "change" | "rewind" | "run" | "pause" | "advance" | "frame", …}
+//   page → worker   {type: "open" | "begin" | "change" | "rewind" | "run" | "pause" | "advance" | "pace" | "frame", …}
 //   worker → page   {type: "ready" | "state" | "frame" | "failed", …}
 //
 // The page asks for a frame when it has drawn the last one, so that none waits.
@@ -32,17 +32,23 @@ export function gptFrame(trainer, ask) {
 
 export function serveTraining(scope, load, kinds) {
   let trainer = null, frame = null, running = false, scheduled = false, rate = 0;
+  let pace = 0, begun = 0, done = 0;  // steps a second that are asked for; 0: as many as there can be
   const channel = new MessageChannel();  // a turn of the event loop without a wait
   channel.port1.onmessage = () => { scheduled = false; work(); };
   const later = () => {
-    if (!scheduled && running) { scheduled = true; channel.port2.postMessage(0); }
+    if (scheduled || !running) return;
+    scheduled = true;
+    if (pace) setTimeout(() => channel.port2.postMessage(0), 4);
+    else channel.port2.postMessage(0);
   };
   const work = () => {  // trains for a few milliseconds, then lets messages in
     if (!running) return;
     const start = performance.now();
     let count = 0;
     do {
+      if (pace && done >= pace * (performance.now() - begun) / 1000) break;
       trainer.train();
+      done++;
       count++;
       if (trainer.stopped) { running = false; break; }
     } while (performance.now() - start < 5);
@@ -68,8 +74,10 @@ export function serveTraining(scope, load, kinds) {
     begin({args}) { trainer.begin(...args); say(); },
     change({args}) { trainer.change(...args); say(); },
     rewind({step}) { running = false; say({rewound: trainer.rewind(step)}); },
+    pace({value}) { [pace, begun, done] = [value, performance.now(), 0]; },
     run() {
       running = !trainer.stopped;
+      [begun, done] = [performance.now(), 0];
       Object.assign(measured, {steps: 0, since: performance.now(), value: 0});
       say();
       later();
