@@ -28,7 +28,7 @@ from chainrule.compile.runtime.call.many_calls import looped
 from chainrule.compile.runtime.call.retracing import Retraces
 from chainrule.compile.runtime.call.sized_program import Sized
 from chainrule.compile.runtime.call.steady_call import Steady, steady
-from chainrule.compile.runtime.native_program import Native
+from chainrule.compile.runtime.native_program import Native, without_machine_code
 from chainrule.compile.trace.variant import MISFIT, Variant
 from chainrule.errors import ConfigError, TraceError
 from chainrule.graph import around, tracer
@@ -355,4 +355,5 @@ class Jitted:
                 f"{what}: {self._name} is a function of Values, which has no arrays: write it with "
                 "tensors"
             )
-        return self._recorded(given), Call(given.leaves, given.structure)
+        with without_machine_code():
+            return self._recorded(given), Call(given.leaves, given.structure)

@@ -22,7 +22,7 @@ from chainrule.nn.layers import GELU, Dropout, Init, LayerNorm, Linear, check_si
 from chainrule.nn.module import Module
 from chainrule.ops import elementwise as ew
 from chainrule.ops import reduction as red
-from chainrule.ops.composite import scaled_dot_product_attention
+from chainrule.ops.composite import attention_weights, scaled_dot_product_attention
 from chainrule.ops.scattering import index_put
 from chainrule.ops.selection import where
 from chainrule.ops.shaping import permute_dims, reshape, unstack
@@ -70,6 +70,12 @@ class CausalSelfAttention(Module):
             generator=self._generator,
         )  # fmt: skip
         return self._joined(y, x.shape)
+
+    def weights(self, x: Any) -> Tensor:
+        """How much of each position every head takes in: (.., T, C) -> (.., H, T, T), in rows that
+        sum to 1. Without dropout."""
+        q, k, _ = self._heads(x)
+        return attention_weights(q, k, causal=True)
 
     def _heads(self, x: Any) -> tuple[Any, ...]:
         """Queries, keys and values: (.., T, C) -> (.., H, T, d) each."""

@@ -199,6 +199,23 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     return y if bias is None else y + beside(bias, y)
 
 
+def attention_weights(
+    q: Any, k: Any, *, mask: Any = None, causal: bool = False, scale: float | None = None
+) -> Any:
+    """softmax(q kT * scale + mask): how much of each of S keys each of T queries takes in; see
+    `scaled_dot_product_attention`.
+
+    Shapes: (..., T, d), (..., S, d) -> (..., T, S).
+    """
+    scores = matmul_t(q, k) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if causal:
+        t, s = q.shape[-2], k.shape[-2]
+        scores = where(np.tri(t, s, s - t, dtype=bool), scores, -math.inf)
+    if mask is not None:
+        scores = where(mask, scores, -math.inf) if mask.dtype.kind == "b" else scores + mask
+    return softmax(scores)
+
+
 def scaled_dot_product_attention(
     q: Any,
     k: Any,
@@ -222,13 +239,7 @@ def scaled_dot_product_attention(
             f"attention: q {q.shape}, k {k.shape}, v {v.shape} need the forms (.., T, d), "
             "(.., S, d), (.., S, e)"
         )
-    scores = matmul_t(q, k) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    if causal:
-        t, s = q.shape[-2], k.shape[-2]
-        scores = where(np.tri(t, s, s - t, dtype=bool), scores, -math.inf)
-    if mask is not None:
-        scores = where(mask, scores, -math.inf) if mask.dtype.kind == "b" else scores + mask
-    weights = softmax(scores)
+    weights = attention_weights(q, k, mask=mask, causal=causal, scale=scale)
     if dropout_p:
         weights = dropout(weights, dropout_p, generator=generator)
     return matmul(weights, v)

@@ -6,6 +6,7 @@ import ctypes
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property, partial
 from typing import Any, final
 from weakref import ref
@@ -15,6 +16,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from chainrule.compile.graph.sizes import bound
 from chainrule.compile.graph.terms import Program
+from chainrule.compile.graph.unification import symbols_of
 from chainrule.compile.llvm.host_target import host
 from chainrule.compile.loops.statements import Host, Loops, Strided
 from chainrule.compile.runtime import machine_code
@@ -24,6 +26,20 @@ from chainrule.compile.runtime.prepared import Prepared
 from chainrule.compile.runtime.result_memory import Lender
 from chainrule.compile.runtime.scratch import Block, Layout
 from chainrule.compile.target import Target
+
+
+_exporting: ContextVar[bool] = ContextVar("_exporting", default=False)
+
+
+@contextmanager
+def without_machine_code() -> Generator[None]:
+    """Programs made within it are written for another machine and never run here: no code is made
+    of them, which is a third of what an export takes."""
+    before = _exporting.set(True)
+    try:
+        yield
+    finally:
+        _exporting.reset(before)
 
 
 @final
@@ -41,6 +57,10 @@ class Native:
         self.program = program
         self.target = target or host()
         self.checks = list(checks)
+        if not _exporting.get():
+            self._load(program)
+
+    def _load(self, program: Program) -> None:
         entry = Entry(program, self.target)
         made = entry.get()
         if made is None:
@@ -80,6 +100,8 @@ class Native:
     @property
     def symbols(self) -> tuple[str, ...]:
         """The sizes that a call says, in the order in which it says them."""
+        if "layout" not in self.__dict__:
+            return tuple(sorted(symbols_of(self.program)))
         return self.layout.symbols
 
     @cached_property

@@ -1,0 +1,109 @@
+"""One training step of a network on points, for all settings of the page in one program.
+
+A module has `layers` hidden layers of `WIDTH` units each, which read `WIDTH` features. What is
+chosen in the page are numbers that a call is given, so nothing is compiled again:
+
+    y_l = mask_l * activation(y_{l-1} @ W_l + b_l) + skip_l * y_{l-1}
+
+A unit that is not there has mask 0; a layer that is not there has mask 0 and skip 1; skip 1 makes a
+layer residual. An activation is five numbers: gain / (1 + exp(slope * z)) + offset + linear * z +
+positive * relu(z). An optimizer is eleven (see `_update`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import chainrule as cr
+
+WIDTH: Final = 16
+"""Units of a layer, and features of a point, at most."""
+POINTS: Final = 1024
+"""Points of a batch at most."""
+_LIMIT: Final = 40.0
+"""Beyond it a sigmoid is 0 or 1 to the last bit, and its exponential stays finite."""
+
+ACTIVATION = ("slope", "gain", "offset", "linear", "positive")
+OPTIMIZER = (
+    "rate", "l2", "decay", "momentum", "intake", "plain", "averaged", "adaptive", "square_decay",
+    "correction", "epsilon",
+)  # fmt: skip
+
+
+def parameter_count(layers: int) -> int:
+    """Numbers of a network: W (WIDTH, WIDTH) and b (WIDTH) of each layer, then those of the output,
+    w (WIDTH) and b."""
+    return layers * (WIDTH * WIDTH + WIDTH) + WIDTH + 1
+
+
+def network_step(layers: int) -> Callable[..., Any]:
+    """The step: `theta` holds all parameters one after the other, `theta.grad` their gradient."""
+    count = parameter_count(layers)
+    theta = cr.tensor(np.zeros(count), requires_grad=True)
+    mean, square = cr.tensor(np.zeros(count)), cr.tensor(np.zeros(count))
+
+    def step(x: Any, y: Any, mask: Any, skip: Any, squared: Any, activation: Any, update: Any):
+        # x (B, WIDTH), y (B), mask (layers, WIDTH), skip (layers)
+        hidden, exponentials = [x], list[Any]()
+        for l in range(layers):
+            weight, bias = _layer(theta, l)
+            z = hidden[-1] @ weight + bias
+            e = cr.exp(cr.clip(activation["slope"] * z, -_LIMIT, _LIMIT))
+            value = _activated(z, e, activation)
+            hidden.append(mask[l] * value + skip[l] * hidden[-1])
+            exponentials.append(e)
+        last = count - WIDTH - 1
+        output = hidden[-1] @ theta[last:-1] + theta[-1]
+        loss = cr.mean(
+            cr.where(squared > 0.5, (output - y) ** 2, cr.softplus(output) - y * output)
+        )
+        theta.grad = None
+        loss.backward()
+        _update(theta, mean, square, update)
+        # exponentials are results so that they are kept for the backward pass, not made again
+        units, kept = cr.stack(hidden[1:]), cr.stack(exponentials)
+        return loss, output, units, kept
+
+    return step
+
+
+def _layer(theta: Any, l: int) -> tuple[Any, Any]:
+    """Weights (WIDTH, WIDTH) and biases (WIDTH) of a hidden layer."""
+    at = l * (WIDTH * WIDTH + WIDTH)
+    middle, end = at + WIDTH * WIDTH, at + WIDTH * WIDTH + WIDTH
+    return cr.reshape(theta[at:middle], (WIDTH, WIDTH)), theta[middle:end]
+
+
+def _activated(z: Any, e: Any, a: Any) -> Any:
+    return a["gain"] / (1 + e) + a["offset"] + a["linear"] * z + a["positive"] * cr.relu(z)
+
+
+def _update(theta: Any, mean: Any, square: Any, u: Any) -> None:
+    """SGD, momentum, RMSprop, Adam, AdamW, as `chainrule.optim` has them: `mean` and `square` are
+    the running averages of the gradient g and of g*g."""
+    g = theta.grad + u["l2"] * theta
+    mean.data = u["momentum"] * mean + u["intake"] * g
+    square.data = u["square_decay"] * square + (1 - u["square_decay"]) * g * g
+    size = cr.where(
+        u["adaptive"] > 0.5, cr.sqrt(u["correction"] * square) + u["epsilon"], 1.0
+    )
+    direction = (u["plain"] * g + u["averaged"] * mean) / size
+    theta.data = theta - u["rate"] * (direction + u["decay"] * theta)
+
+
+def network_module(folder: Path, layers: int) -> Path:
+    """Write the module of networks of up to so many hidden layers."""
+    step = cr.jit(network_step(layers), dynamic={"x": ("B", None), "y": ("B",)})
+    zero = np.float64(0)
+    arguments = {
+        "x": np.zeros((5, WIDTH)), "y": np.zeros(5), "mask": np.zeros((layers, WIDTH)),
+        "skip": np.ones(layers), "squared": np.asarray(zero),
+        "activation": {name: np.asarray(zero) for name in ACTIVATION},
+        "update": {name: np.asarray(zero) for name in OPTIMIZER},
+    }  # fmt: skip
+    file = folder / f"network{layers}.wasm"
+    return step.to_wasm(file, *arguments.values(), largest={"B": POINTS})

@@ -1,0 +1,64 @@
+// Labelled controls of the training pages, from plain elements: each is its label, whose `control`
+// is the element.
+import {h} from "./dom.mjs";
+
+export function labelled(title, control, more = null) {
+  return h("label", {class: "t-field"}, h("span", {class: "t-name"}, title), control, more);
+}
+
+// A select of [value, words] with what is called when another is chosen.
+export function choice(title, options, value, onChoice) {
+  const select = h("select", {onchange: () => onChoice(select.value)},
+    options.map(([v, words]) => h("option", {value: v, selected: v === value}, words)));
+  return labelled(title, select);
+}
+
+// A number with bounds; what is no number, or outside, is put right when the field is left.
+export function numberField(title, {min, max, step = "any"}, value, onNumber) {
+  const input = h("input", {type: "number", min, max, step, value, onchange: () => {
+    const n = Number(input.value), fitted = input.value.trim() === "" || !Number.isFinite(n) ? value : Math.min(max, Math.max(min, n));
+    const whole = step === 1 ? Math.round(fitted) : fitted;
+    input.value = whole;
+    if (whole !== value) onNumber(value = whole);
+  }});
+  return Object.assign(labelled(title, input), {show: (v) => { value = v; input.value = v; }});
+}
+
+export function toggle(title, value, onToggle) {
+  const box = h("input", {type: "checkbox", checked: value, onchange: () => onToggle(box.checked)});
+  return h("label", {class: "t-check"}, box, h("span", {}, title));
+}
+
+// How fast it trains: so that one can watch, or as fast as it goes.
+export const paceField = (value, onPace) =>
+  choice("Pace", [["30", "30 steps a second"], ["300", "300 steps a second"], ["0", "full speed"]], String(value), (v) => onPace(Number(v)));
+
+export const PACES = [30, 300, 0];
+
+export function action(words, onAction, attributes = {}) {
+  return h("button", {type: "button", onclick: onAction, ...attributes}, words);
+}
+
+// A titled part of a page.
+export function panel(title, note, ...children) {
+  return h("section", {class: "t-panel", "aria-label": title},
+    h("header", {class: "t-head"}, h("h2", {}, title), note && h("p", {class: "t-note"}, note)), ...children);
+}
+
+// Asks for frames as fast as they are drawn: sixty times a second at most, twice with calm motion.
+export function frameLoop(calm, ask) {
+  let on = false, waiting = false, last = 0, timer = 0;
+  const tick = (now) => {
+    if (!on || waiting) return;
+    if (calm() && now - last < 500) { timer = requestAnimationFrame(tick); return; }
+    last = now;
+    waiting = true;
+    ask();
+  };
+  return {
+    start() { if (!on) { on = true; timer = requestAnimationFrame(tick); } },
+    stop() { on = false; waiting = false; cancelAnimationFrame(timer); },
+    drawn() { waiting = false; if (on) timer = requestAnimationFrame(tick); },
+    get on() { return on; },
+  };
+}
