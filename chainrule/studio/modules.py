@@ -6,9 +6,10 @@ import tempfile
 from pathlib import Path
 
 from chainrule.studio.op_table import table_module
+from chainrule.studio.training import training_modules
 
 
 def page_modules() -> dict[str, bytes]:
     """The modules by name."""
     with tempfile.TemporaryDirectory() as name:
-        return {"ops": table_module(Path(name)).read_bytes()}
+        return {**training_modules(), "ops": table_module(Path(name)).read_bytes()}

@@ -17,6 +17,7 @@ from chainrule.studio.modules import page_modules
 from chainrule.studio.op_table import table_data
 from chainrule.studio.page import page
 from chainrule.studio.slips import slip_trace
+from chainrule.studio.training import training_data
 from chainrule.traces.files import to_dict
 from chainrule.traces.trace import Trace
 from chainrule.verify.mistakes import MISTAKES
@@ -28,11 +29,13 @@ def studio_page(trace: Trace | None = None, first: str = "expr") -> str:
         "first": first,
         "table": table_data(),
         "slips": to_dict(slip_trace()),
+        "training": training_data(),
         "mistakes": {m.code: [m.title, m.means] for m in MISTAKES.values()},
     }
     if trace is not None:
         data["trace"] = to_dict(trace)
-    return page("chainrule", "shell.mjs", data=data, binaries=page_modules())
+    styles = ("studio.css", "training.css")
+    return page("chainrule", "shell.mjs", data=data, binaries=page_modules(), styles=styles)
 
 
 def trace_page(trace: Trace) -> str:

@@ -1,19 +1,24 @@
 // The page as a whole: its tabs, what each needs, and the address that says where the reader is.
-import {readAddress, writeAddress} from "./address.mjs";
+import {addressOf, readAddress, writeAddress} from "./address.mjs";
 import {breakPage} from "./break_page.mjs";
 import {carriedData, inflate} from "./carried.mjs";
 import {h} from "./dom.mjs";
 import {expressionPage} from "./expression_page.mjs";
+import {gptPage} from "./gpt_page.mjs";
+import {networkPage} from "./network_page.mjs";
 import {OpTable} from "./op_table.mjs";
 import {decodeTrace} from "./trace.mjs";
 import {tracePage} from "./trace_page.mjs";
 
-// [name, title, make(shell, params) -> {element, start(), stop(), state()}, whether it is there]
+// [name, title, make(shell, params) -> {element, start(), stop(), state()}]
 const PAGES = [
-  ["expr", "Expression", (shell, params) => expressionPage({table: shell.table, params, onState: (s) => shell.changed("expr", s)}), () => true],
-  ["break", "Break it", (shell, params) => breakPage({trace: shell.slips, table: shell.table, mistakes: shell.carried.data.mistakes, params, onState: (s) => shell.changed("break", s)}), () => true],
-  ["trace", "Your program", (shell, params) => tracePage({trace: shell.trace, params, onState: (s) => shell.changed("trace", s), onOpen: (text) => shell.opened(text)}), () => true],
+  ["expr", "Expression", (shell, params) => expressionPage({table: shell.table, params, onState: (s) => shell.changed("expr", s)})],
+  ["network", "Network", (shell, params) => networkPage(shell.given(params))],
+  ["gpt", "GPT", (shell, params) => gptPage(shell.given(params))],
+  ["break", "Break it", (shell, params) => breakPage({trace: shell.slips, table: shell.table, mistakes: shell.carried.data.mistakes, params, onState: (s) => shell.changed("break", s)})],
+  ["trace", "Your program", (shell, params) => tracePage({trace: shell.trace, params, onState: (s) => shell.changed("trace", s), onOpen: (text) => shell.opened(text)})],
 ];
+const TOLD = 1000;  // milliseconds between looks at the state of a page that trains
 
 class Shell {
   constructor(place) {
@@ -32,7 +37,12 @@ class Shell {
     this.draw();
     const {page, ...params} = readAddress();
     this.show(PAGES.some(([name]) => name === page) ? page : data.first ?? "expr", params);
+    setInterval(() => this.changed(this.now, this.pages.get(this.now).state()), TOLD);
     addEventListener("hashchange", () => { const {page: next, ...rest} = readAddress(); if (this.own !== location.hash) { this.pages.delete(next); this.show(next ?? this.now, rest); } });
+  }
+
+  given(params) {
+    return {modules: this.modules, data: this.carried.data.training, params, openTrace: (trace) => this.play(trace)};
   }
 
   draw() {
@@ -68,7 +78,9 @@ class Shell {
 
   changed(name, state) {
     if (name !== this.now) return;
-    this.own = addressOf_({page: name, ...state});
+    const address = addressOf({page: name, ...state});
+    if (address === this.own) return;
+    this.own = address;
     writeAddress({page: name, ...state});
   }
 
@@ -89,7 +101,6 @@ class Shell {
     this.pages.get(this.now)?.start();
   }
 }
-const addressOf_ = (state) => `#${new URLSearchParams(Object.entries(state))}`;
 
 const shellPlace = document.getElementById("studio");
 new Shell(shellPlace).start().catch((error) => {
