@@ -11,7 +11,16 @@ from chainrule.traces.files import to_json
 from chainrule.traces.trace import Trace
 from chainrule.whole_files import write_whole
 
+
+
+def _html(trace: Trace) -> str:
+    from chainrule.studio.play import trace_page  # which shows traces
+
+    return trace_page(trace)
+
+
 WRITERS: dict[str, Callable[[Trace], str]] = {
+    ".html": _html,
     ".json": to_json,
     ".svg": lambda trace: drawing_of(trace).svg(),
     ".dot": lambda trace: drawing_of(trace).dot(),

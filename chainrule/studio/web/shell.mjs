@@ -5,6 +5,7 @@ import {carriedData, inflate} from "./carried.mjs";
 import {h} from "./dom.mjs";
 import {expressionPage} from "./expression_page.mjs";
 import {gptPage} from "./gpt_page.mjs";
+import {LessonBar, lessonChooser} from "./lessons.mjs";
 import {networkPage} from "./network_page.mjs";
 import {OpTable} from "./op_table.mjs";
 import {decodeTrace} from "./trace.mjs";
@@ -34,11 +35,13 @@ class Shell {
     this.table = await OpTable.open(this.modules.ops, data.table);
     this.slips = decodeTrace(data.slips);
     if (data.trace) this.trace = decodeTrace(data.trace);
+    this.lessons = new LessonBar((name, params) => this.reopen(name, params));
     this.draw();
-    const {page, ...params} = readAddress();
-    this.show(PAGES.some(([name]) => name === page) ? page : data.first ?? "expr", params);
     setInterval(() => this.changed(this.now, this.pages.get(this.now).state()), TOLD);
-    addEventListener("hashchange", () => { const {page: next, ...rest} = readAddress(); if (this.own !== location.hash) { this.pages.delete(next); this.show(next ?? this.now, rest); } });
+    addEventListener("hashchange", () => this.followed());
+    const {page, lesson, part, ...params} = readAddress();
+    if (lesson) return this.lessons.show(lesson, Number(part) || 0);
+    this.show(PAGES.some(([name]) => name === page) ? page : data.first ?? "expr", params);
   }
 
   given(params) {
@@ -50,7 +53,8 @@ class Shell {
     this.view = h("main", {id: "view", role: "tabpanel", class: "page"});
     this.place.replaceChildren(h("div", {class: "shell"},
       h("header", {class: "masthead"}, h("h1", {class: "brand"}, "chain", h("span", null, "rule")), h("div", {class: "tabs", role: "tablist", "aria-label": "pages"}, ...this.tabs.values()),
-        h("button", {onclick: () => this.theme(), "aria-label": "light or dark", title: "light or dark"}, "◐")), this.view));
+        lessonChooser((key) => this.lessons.show(key)),
+        h("button", {onclick: () => this.theme(), "aria-label": "light or dark", title: "light or dark"}, "◐")), this.lessons.element, this.view));
   }
 
   key(e, name) {
@@ -76,8 +80,22 @@ class Shell {
     this.changed(name, page.state());
   }
 
+  reopen(name, params) {
+    this.pages.get(name)?.stop();
+    this.pages.delete(name);
+    this.show(name, params);
+  }
+  // The reader changed the address, or followed a link to a state of this page.
+  followed() {
+    if (location.hash === this.own) return;
+    const {page, lesson, part, ...params} = readAddress();
+    if (lesson) this.lessons.show(lesson, Number(part) || 0);
+    else this.reopen(PAGES.some(([name]) => name === page) ? page : this.now, params);
+  }
+
   changed(name, state) {
     if (name !== this.now) return;
+    state = {...state, ...this.lessons.state()};
     const address = addressOf({page: name, ...state});
     if (address === this.own) return;
     this.own = address;
@@ -87,9 +105,7 @@ class Shell {
   // A trace to play: of another page, or a file that the reader opened.
   play(trace) {
     this.trace = trace;
-    this.pages.get("trace")?.stop();
-    this.pages.delete("trace");
-    this.show("trace");
+    this.reopen("trace", {});
   }
   opened(text) { this.play(decodeTrace(text)); }
 
