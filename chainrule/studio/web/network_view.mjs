@@ -7,7 +7,7 @@ import {short} from "./numbers.mjs";
 import {action, choice, labelled, numberField, paceField, panel, toggle} from "./training_controls.mjs";
 
 const ACTIVATION_NAMES = [["linear", "linear"], ["tanh", "tanh"], ["sigmoid", "sigmoid"], ["relu", "ReLU"], ["leaky_relu", "leaky ReLU"]];
-const OPTIMIZER_NAMES = [["sgd", "SGD"], ["momentum", "momentum"], ["rmsprop", "RMSprop"], ["adam", "Adam"], ["adamw", "AdamW"]];
+const OPTIMIZER_NAMES = [["sgd", "SGD"], ["momentum", "momentum"], ["adam", "Adam"], ["adamw", "AdamW"]];
 const INIT_NAMES = [["xavier", "Xavier"], ["he", "He"], ["small", "small (±0.01)"], ["large", "large (±4)"], ["zeros", "zeros"]];
 const RATES = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10];
 const LAYERS_MOST = 4, UNITS_MOST = 16;
