@@ -4,7 +4,7 @@ import {PLANE, POINT_SETS} from "./datasets.mjs";
 import {h} from "./dom.mjs";
 import {NetworkDiagram, SurfacePlot} from "./network_diagram.mjs";
 import {short} from "./numbers.mjs";
-import {action, choice, labelled, numberField, paceField, panel, toggle} from "./training_controls.mjs";
+import {action, choice, labelled, numberField, paceField, panel, pasteField, toggle} from "./training_controls.mjs";
 
 const ACTIVATION_NAMES = [["linear", "linear"], ["tanh", "tanh"], ["sigmoid", "sigmoid"], ["relu", "ReLU"], ["leaky_relu", "leaky ReLU"]];
 const OPTIMIZER_NAMES = [["sgd", "SGD"], ["momentum", "momentum"], ["adam", "Adam"], ["adamw", "AdamW"]];
@@ -109,8 +109,8 @@ export class NetworkView {
   }
 
   pastePanel() {
-    const text = h("textarea", {rows: 5, spellcheck: "false", placeholder: "x, y, label\n0.5, 1.2, 1\n-0.3, 0.8, 0", "aria-label": "points, one a line"});
-    return h("details", {}, h("summary", {}, "Paste points"), text, action("Use these points", () => this.on.paste(text.value)));
+    return h("details", {}, h("summary", {}, "Paste points"),
+      ...pasteField("points, one a line", "x, y, label\n0.5, 1.2, 1\n-0.3, 0.8, 0", "Use these points", (text) => this.on.paste(text)));
   }
 
   pythonPanel() {
