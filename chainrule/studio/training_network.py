@@ -83,7 +83,7 @@ def _activated(z: Any, e: Any, a: Any) -> Any:
 
 
 def _update(theta: Any, mean: Any, square: Any, u: Any) -> None:
-    """SGD, momentum, RMSprop, Adam, AdamW, as `chainrule.optim` has them: `mean` and `square` are
+    """SGD, momentum, Adam, AdamW, as `chainrule.optim` has them: `mean` and `square` are
     the running averages of the gradient g and of g*g."""
     g = theta.grad + u["l2"] * theta
     mean.data = u["momentum"] * mean + u["intake"] * g

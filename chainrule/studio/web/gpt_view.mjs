@@ -3,7 +3,7 @@ import {chartColours, heatMap, lineChart, smoothedNorms} from "./charts.mjs";
 import {h} from "./dom.mjs";
 import {exact, short} from "./numbers.mjs";
 import {selectorNames} from "./tensor_selector.mjs";
-import {action, numberField, paceField, panel} from "./training_controls.mjs";
+import {action, numberField, paceField, panel, pasteField} from "./training_controls.mjs";
 
 const CURVE_POINTS = 1200;
 
@@ -99,8 +99,8 @@ export class GptView {
   }
 
   pastePanel() {
-    const text = h("textarea", {rows: 5, spellcheck: "false", "aria-label": "names or words, one a line", placeholder: "one name or word a line"});
-    return h("details", {}, h("summary", {}, "Learn from your own lines"), text, action("Use these lines", () => this.on.paste(text.value)));
+    return h("details", {}, h("summary", {}, "Learn from your own lines"),
+      ...pasteField("names or words, one a line", "one name or word a line", "Use these lines", (text) => this.on.paste(text)));
   }
 
   // --- changes ---------------------------------------------------------------------------

@@ -18,7 +18,7 @@ export function networkSettings(params) {
   const s = {...NETWORK_DEFAULTS};
   const known = {
     data: [...Object.keys(POINT_SETS), "own"], activation: ["linear", "tanh", "sigmoid", "relu", "leaky_relu"],
-    init: ["xavier", "he", "small", "large", "zeros"], optimizer: ["sgd", "momentum", "rmsprop", "adam", "adamw"],
+    init: ["xavier", "he", "small", "large", "zeros"], optimizer: ["sgd", "momentum", "adam", "adamw"],
   };
   for (const [name, options] of Object.entries(known)) if (options.includes(params[name])) s[name] = params[name];
   const bounds = {points: [10, POINTS_MOST], noise: [0, 1], split: [0, 0.9], seed: [0, 1e9], rate: [0, 100], decay: [0, 10], batch: [1, POINTS_MOST]};

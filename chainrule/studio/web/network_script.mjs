@@ -2,12 +2,11 @@
 import {pointSetPython, randomPython} from "./datasets.mjs";
 
 const ACTIVATION_PYTHON = {
-  linear: "nn.Identity()", tanh: "nn.Tanh()", sigmoid: "nn.Sigmoid()", relu: "nn.ReLU()", leaky_relu: "nn.LeakyReLU()",
+  linear: "lambda z: z", tanh: "nn.Tanh()", sigmoid: "nn.Sigmoid()", relu: "nn.ReLU()", leaky_relu: "lambda z: cr.leaky_relu(z, 0.01)",
 };
 const OPTIMIZER_PYTHON = {
   sgd: "SGD(parameters, lr={rate}, weight_decay={decay})",
   momentum: "SGD(parameters, lr={rate}, momentum=0.9, weight_decay={decay})",
-  rmsprop: "RMSprop(parameters, lr={rate}, weight_decay={decay})",
   adam: "Adam(parameters, lr={rate}, weight_decay={decay})",
   adamw: "AdamW(parameters, lr={rate}, weight_decay={decay})",
 };

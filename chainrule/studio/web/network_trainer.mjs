@@ -27,7 +27,6 @@ export function optimizerNumbers({optimizer, rate, decay}, t) {
   return {...base, ...{
     sgd: {},
     momentum: {momentum: 0.9, intake: 1, plain: 0, averaged: 1},
-    rmsprop: {adaptive: 1, square_decay: 0.99, epsilon: 1e-8},
     adam,
     adamw: {...adam, l2: 0, decay},
   }[optimizer]};

@@ -4,10 +4,10 @@ import {PLANE, POINT_SETS} from "./datasets.mjs";
 import {h} from "./dom.mjs";
 import {NetworkDiagram, SurfacePlot} from "./network_diagram.mjs";
 import {short} from "./numbers.mjs";
-import {action, choice, labelled, numberField, paceField, panel, toggle} from "./training_controls.mjs";
+import {action, choice, labelled, numberField, paceField, panel, pasteField, toggle} from "./training_controls.mjs";
 
 const ACTIVATION_NAMES = [["linear", "linear"], ["tanh", "tanh"], ["sigmoid", "sigmoid"], ["relu", "ReLU"], ["leaky_relu", "leaky ReLU"]];
-const OPTIMIZER_NAMES = [["sgd", "SGD"], ["momentum", "momentum"], ["rmsprop", "RMSprop"], ["adam", "Adam"], ["adamw", "AdamW"]];
+const OPTIMIZER_NAMES = [["sgd", "SGD"], ["momentum", "momentum"], ["adam", "Adam"], ["adamw", "AdamW"]];
 const INIT_NAMES = [["xavier", "Xavier"], ["he", "He"], ["small", "small (±0.01)"], ["large", "large (±4)"], ["zeros", "zeros"]];
 const RATES = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10];
 const LAYERS_MOST = 4, UNITS_MOST = 16;
@@ -109,8 +109,8 @@ export class NetworkView {
   }
 
   pastePanel() {
-    const text = h("textarea", {rows: 5, spellcheck: "false", placeholder: "x, y, label\n0.5, 1.2, 1\n-0.3, 0.8, 0", "aria-label": "points, one a line"});
-    return h("details", {}, h("summary", {}, "Paste points"), text, action("Use these points", () => this.on.paste(text.value)));
+    return h("details", {}, h("summary", {}, "Paste points"),
+      ...pasteField("points, one a line", "x, y, label\n0.5, 1.2, 1\n-0.3, 0.8, 0", "Use these points", (text) => this.on.paste(text)));
   }
 
   pythonPanel() {

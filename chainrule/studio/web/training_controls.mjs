@@ -2,6 +2,8 @@
 // is the element.
 import {h} from "./dom.mjs";
 
+const PASTED_MOST = 200_000;  // characters that a field shows
+
 export function labelled(title, control, more = null) {
   return h("label", {class: "t-field"}, h("span", {class: "t-name"}, title), control, more);
 }
@@ -43,6 +45,18 @@ export function action(words, onAction, attributes = {}) {
 export function panel(title, note, ...children) {
   return h("section", {class: "t-panel", "aria-label": title},
     h("header", {class: "t-head"}, h("h2", {}, title), note && h("p", {class: "t-note"}, note)), ...children);
+}
+
+// A field for pasted lines, with a button that uses them. A large text is used as it is pasted:
+// showing it would stop the page for many seconds.
+export function pasteField(name, placeholder, words, onText) {
+  const text = h("textarea", {rows: 5, spellcheck: "false", placeholder, "aria-label": name, onpaste: (e) => {
+    const pasted = e.clipboardData?.getData("text") ?? "";
+    if (pasted.length < PASTED_MOST) return;
+    e.preventDefault();
+    onText(pasted);
+  }});
+  return [text, action(words, () => onText(text.value))];
 }
 
 // Asks for frames as fast as they are drawn: sixty times a second at most, twice with calm motion.

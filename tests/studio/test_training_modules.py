@@ -1,0 +1,215 @@
+"""The studio's WebAssembly, run in Node, beside eager chainrule: same losses, same gradients."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.compile.export.call_data import program_of
+from chainrule.compile.llvm.host_target import host
+from chainrule.compile.runtime.call.inputs import inputs
+from chainrule.compile.runtime.native_program import Native
+from chainrule.compile.wasm.loader import write_loader
+from chainrule.compile.wasm.target import like_wasm
+from chainrule.studio.training import MODULES, training_data, training_modules
+from chainrule.studio.training_gpt import POSITIONS, gpt_step, shuffled_names
+from tests.compile.node import NODE, needs_node
+from tests.studio.host_page import WEB
+
+BASE: dict[str, Any] = {
+    "widths": [6, 4], "activation": "tanh", "residual": False, "init": "xavier",
+    "optimizer": "adam", "rate": 0.01, "decay": 0, "batch": 32, "seed": 3, "squared": False,
+}  # fmt: skip
+DATA: dict[str, Any] = {"kind": "moons", "points": 120, "noise": 0.2, "seed": 3}
+
+
+@cache
+def modules() -> dict[str, bytes]:
+    return training_modules()
+
+
+def run_node(folder: Path, script: str, **values: Any) -> Any:
+    """What a script that finds all of the pages' modules gives to `print`, read as JSON."""
+    write_loader(folder)
+    for name, data in modules().items():
+        (folder / f"{name}.wasm").write_bytes(data)
+    names = ["network_trainer", "gpt_trainer", "datasets", "network_script", "tensor_selector"]
+    head = [f'import * as {n} from "{(WEB / n).as_uri()}.mjs";' for n in names]
+    head += ['import {load} from "./chainrule.mjs";', 'import fs from "node:fs";']
+    head += [f"const {name} = {json.dumps(v)};" for name, v in values.items()]
+    head += ["const modules = Object.fromEntries(['network2', 'network4', 'gpt'].map((n) => "
+             "[n, fs.readFileSync(`${n}.wasm`)]));",
+             "const print = (x) => console.log(JSON.stringify(x));"]  # fmt: skip
+    (folder / "script.mjs").write_text("\n".join([*head, script]), encoding="utf-8")
+    done = subprocess.run([str(NODE), "script.mjs"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+TRAIN = """
+const trainer = await network_trainer.NetworkTrainer.make(load, modules);
+const points = datasets.splitPoints(datasets.pointSet(data), 0.2, data.seed);
+trainer.begin(settings, points);
+for (let i = 0; i < before; i++) trainer.train();
+if (changes) trainer.change({...settings, ...changes}, points);
+for (let i = 0; i <= 100; i++) trainer.train();
+const {curve, origin} = trainer;
+const python = network_script.networkPython(
+  {data, points, settings: trainer.settings, origin, until: before + 100, every: 20});
+print({python, curve: curve.steps.map((s, i) => [s, curve.train[i], curve.test[i]])});
+"""
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "tanh, Adam": {},
+    "no hidden layer, SGD": {"widths": [], "optimizer": "sgd", "rate": 0.1},
+    "sigmoid, six layers' worth of depth, momentum": {
+        "widths": [5, 16, 3, 7], "activation": "sigmoid", "optimizer": "momentum", "rate": 0.05},
+    "ReLU with residuals, Adam": {
+        "widths": [8, 8, 8], "activation": "relu", "residual": True, "optimizer": "adam",
+        "init": "he", "rate": 0.003},
+    "leaky ReLU, AdamW with decay": {
+        "activation": "leaky_relu", "optimizer": "adamw", "decay": 0.05, "batch": 1000},
+    "linear, decay": {"widths": [1], "activation": "linear", "optimizer": "sgd", "decay": 0.01},
+    "small weights, one at a time": {"init": "small", "batch": 1},
+}  # fmt: skip
+
+
+def check_program(folder: Path, found: Any, first: int) -> None:
+    """The program that the page shows prints the curve of the page."""
+    (folder / "shown.py").write_text(found["python"], encoding="utf-8")
+    done = subprocess.run([sys.executable, "shown.py"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    printed = [line.split() for line in done.stdout.splitlines()]
+    got = [[int(line[0]), float(line[2]), float(line[4])] for line in printed]
+    want = [row for row in found["curve"] if row[0] >= first]
+    assert len(got) == len(want) >= 5
+    np.testing.assert_allclose(got, want, rtol=1e-9, atol=2e-12)  # twelve digits are printed
+
+
+@needs_node
+@pytest.mark.parametrize("case", SETTINGS)
+def test_the_program_that_is_shown_prints_the_losses_of_the_page(case: str, tmp_path: Path):
+    settings = BASE | SETTINGS[case]
+    found = run_node(tmp_path, TRAIN, settings=settings, data=DATA, before=0, changes=None)
+    check_program(tmp_path, found, 0)
+
+
+@needs_node
+def test_a_change_while_it_runs_is_in_the_program(tmp_path: Path):
+    changes = {"widths": [6, 5, 5], "residual": True, "activation": "sigmoid", "rate": 0.02}
+    found = run_node(tmp_path, TRAIN, settings=BASE, data=DATA, before=40, changes=changes)
+    check_program(tmp_path, found, 40)
+
+
+@needs_node
+@pytest.mark.parametrize("kind", ["circles", "xor", "spirals", "plane", "hills"])
+def test_every_set_of_points_is_the_same_in_python(kind: str, tmp_path: Path):
+    data = DATA | {"kind": kind, "seed": 11}
+    settings = BASE | {"squared": kind in ("plane", "hills")}
+    found = run_node(tmp_path, TRAIN, settings=settings, data=data, before=0, changes=None)
+    check_program(tmp_path, found, 0)
+
+
+@needs_node
+def test_gradients_are_those_of_eager_chainrule(tmp_path: Path):
+    settings = BASE | {"widths": [3, 3, 3], "activation": "sigmoid", "residual": True}
+    found = run_node(tmp_path, """
+      const trainer = await network_trainer.NetworkTrainer.make(load, modules);
+      const points = datasets.splitPoints(datasets.pointSet(data), 0, 1);
+      trainer.begin({...settings, batch: 1000}, points);
+      const {layers, last} = trainer.weights(), theta = trainer.engine.arrays["theta.grad"];
+      trainer.train();
+      print({all: [...layers, last], x: [...points.train.x], y: [...points.train.y],
+        norms: trainer.norms(), last: [...theta.slice(4 * 272, 4 * 272 + 3)], bias: theta[4 * 272 + 16]});
+    """, settings=settings, data=DATA)  # fmt: skip
+    x, y = np.reshape(found["x"], (-1, 2)), np.array(found["y"])
+    pairs = [(cr.tensor(np.array(p["w"]), requires_grad=True),
+              cr.tensor(np.array(p["b"], float), requires_grad=True)) for p in found["all"]]  # fmt: skip
+    h: Any = cr.tensor(x)
+    for i, (w, b) in enumerate(pairs[:-1]):
+        made = cr.sigmoid(h @ w + b)
+        h = made + h if i else made
+    out = (h @ pairs[-1][0] + pairs[-1][1])[:, 0]
+    (cr.softplus(out) - out * y).mean().backward()
+    norms = [float(np.hypot(np.linalg.norm(w.grad.numpy()), np.linalg.norm(b.grad.numpy())))
+             for w, b in pairs]  # fmt: skip
+    np.testing.assert_allclose(found["norms"], norms, rtol=1e-12)
+    np.testing.assert_allclose(found["last"], pairs[-1][0].grad.numpy()[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(found["bias"], pairs[-1][1].grad.item(), rtol=1e-12)
+
+
+@needs_node
+def test_going_back_gives_the_same_run_again(tmp_path: Path):
+    found = run_node(tmp_path, """
+      const trainer = await network_trainer.NetworkTrainer.make(load, modules);
+      trainer.begin(settings, datasets.splitPoints(datasets.pointSet(data), 0.2, 1));
+      const losses = [];
+      for (let i = 0; i < 400; i++) losses.push(trainer.train());
+      trainer.rewind(250);
+      const back = trainer.step, again = [];
+      while (trainer.step < 400) again.push(trainer.train());
+      trainer.change({...trainer.settings, rate: 1e9, optimizer: "sgd", activation: "linear"});
+      for (let i = 0; i < 500 && !trainer.stopped; i++) trainer.train();
+      const {stopped} = trainer;
+      trainer.rewind(200);
+      print({back, losses: losses.slice(200), again, stopped, good: Number.isFinite(trainer.losses().train),
+             kept: trainer.snapshots.kept.length});
+    """, settings=BASE, data=DATA)  # fmt: skip
+    assert found["back"] == 200 and found["again"] == found["losses"]
+    assert "no finite number" in found["stopped"] and found["good"]
+
+
+@needs_node
+def test_microgpt_trains_to_the_same_bits(tmp_path: Path):
+    """As the same step does here, on vectors of 128 bits and without fused multiply-add."""
+    steps = 120
+    found = run_node(tmp_path, """
+      const trainer = await gpt_trainer.GptTrainer.make(load, modules);
+      trainer.begin({documents: names.split("\\n"), alphabet: "abcdefghijklmnopqrstuvwxyz", steps: 1000, rate: 0.01});
+      for (let i = 0; i < steps; i++) trainer.train();
+      print({losses: trainer.losses, attention: trainer.attention("emma").heads.map((h) => [...h]),
+             samples: trainer.samples(5, 0.5)});
+    """, names=training_data()["names"], steps=steps)  # fmt: skip
+    assert found["losses"] == native_losses(steps)
+    heads = np.reshape(found["attention"], (4, 5, 5))
+    np.testing.assert_allclose(heads.sum(-1), 1)
+    assert (heads[:, *np.triu_indices(5, 1)] == 0).all()
+    assert all(s == "" or s.isalpha() for s in found["samples"])
+
+
+def native_losses(steps: int) -> list[float]:
+    corpus, rng = shuffled_names()
+    step, adam = gpt_step(rng)
+    compiled = cr.jit(step, dynamic={"tokens": (None, "T"), "targets": (None, "T")})
+    batches = [(b.tokens, b.targets) for b in (corpus.batch(n, 1, POSITIONS) for n in range(steps))]
+    variant, first = compiled._variant(batches[0], {})
+    native, places = program_of(variant)
+    twin, losses = Native(native.program, native.checks, like_wasm(host())), list[float]()
+    count = len(variant.args)
+    state = first.arrays[count : count + len(variant.held) + len(variant.grads)]
+    for n, batch in enumerate(batches):
+        adam.param_groups[0]["lr"] = 0.01 * (1 - n / 1000)
+        given = inputs(variant, batch)
+        assert given is not None
+        arrays = [*given.arrays[:count], *state, *given.arrays[count + len(state) :]]
+        losses.append(float(twin(arrays, {s: arrays[i].shape[a] for s, i, a in places})[0]))
+    return losses
+
+
+def test_modules_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("chainrule.studio.training._compiled", lambda names: {n: n.encode() for n in names})
+    assert training_modules() == {n: n.encode() for n in MODULES}
+    monkeypatch.setattr("chainrule.studio.training._compiled", lambda names: dict.fromkeys(names, b""))
+    assert training_modules() == {n: n.encode() for n in MODULES}
+    kept = next(tmp_path.rglob("*network2*"))
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert training_modules()["network2"] == b""

@@ -1,0 +1,270 @@
+"""The training pages in Chromium: they train, answer to keys, say what is wrong, and are accessible."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chainrule.studio.training import training_data, training_modules
+from tests.studio.host_page import host_page
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install chromium")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as p:
+        found = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder, modules, data = tmp_path_factory.mktemp("pages"), training_modules(), training_data()
+    for name in ("network", "gpt"):
+        (folder / f"{name}.html").write_text(host_page(name, modules, data), encoding="utf-8")
+    return {name: (folder / f"{name}.html").as_uri() for name in ("network", "gpt")}
+
+
+@contextmanager
+def opened(browser: Any, url: str, before: str = "", **options: Any) -> Iterator[Any]:
+    """A page at `url`, offline, which must neither complain nor ask for anything."""
+    options = {"viewport": {"width": 1280, "height": 900}, "offline": True} | options
+    context = browser.new_context(**options)
+    page, wrong, asked = context.new_page(), list[str](), list[str]()
+    page.set_default_timeout(15_000)
+    page.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda e: wrong.append(str(e)))
+    page.on("request", lambda r: None if r.url.startswith(("file:", "blob:")) else asked.append(r.url))
+    if before:
+        page.add_init_script(before)
+    page.goto(url)
+    yield page
+    assert not wrong and not asked
+    context.close()
+
+
+def fact(page: Any, name: str) -> float:
+    text = page.locator(f".t-fact-{name} b").inner_text().replace(",", "").replace("−", "-")
+    return float(text) if text != "–" else float("nan")
+
+
+def wait_for_step(page: Any, step: int, compare: str = ">=") -> None:
+    page.wait_for_function(
+        "([s, exact]) => { const n = Number(document.querySelector('.t-fact-step b').textContent"
+        ".replaceAll(',', '')); return exact ? n === s : n >= s; }",
+        arg=[step, compare == "="],
+    )
+
+
+def press(page: Any, name: str) -> None:
+    """A button, by key."""
+    page.get_by_role("button", name=name, exact=True).focus()
+    page.keyboard.press("Enter")
+
+
+def test_a_network_trains_pauses_and_goes_back(browser: Any, pages: dict[str, str]):
+    with opened(browser, pages["network"]) as page:
+        press(page, "One step")
+        wait_for_step(page, 1, "=")
+        before = fact(page, "train")
+        press(page, "One epoch")
+        wait_for_step(page, 8, "=")
+        press(page, "Train")
+        wait_for_step(page, 300)
+        press(page, "Pause")
+        page.get_by_text("Paused.").wait_for()
+        assert fact(page, "train") < before / 2
+        page.get_by_label("go back to a step").focus()
+        page.keyboard.press("Home")
+        wait_for_step(page, 0, "=")
+        assert "the old curve stays" in page.locator(".t-said").inner_text()
+        page.get_by_label("Learning rate").select_option("0.1")
+        press(page, "One step")
+        wait_for_step(page, 1, "=")
+
+
+def test_layers_and_units_change_while_it_runs(browser: Any, pages: dict[str, str]):
+    with opened(browser, pages["network"]) as page:
+        press(page, "Train")
+        wait_for_step(page, 20)
+        for _ in range(2):
+            press(page, "one hidden layer more")
+        for _ in range(3):
+            press(page, "one unit more in layer 3")
+        page.get_by_label("Activation").select_option("relu")
+        page.get_by_label("Residual connections").check()
+        wait_for_step(page, 200)
+        state = page.evaluate("globalThis.page.state()")
+        assert state["widths"] == "6,4,7,4" and state["residual"] == "1"
+        for _ in range(4):
+            press(page, "one hidden layer less")
+        page.get_by_text("0 hidden layers").wait_for()
+        assert page.evaluate("globalThis.page.state().widths") == ""
+        assert page.get_by_role("button", name="Pause").count() == 1  # it has run all the time
+
+
+def test_points_are_drawn_and_pasted(browser: Any, pages: dict[str, str]):
+    with opened(browser, pages["network"]) as page:
+        said = page.locator(".t-said")
+        page.locator(".t-surface").click(position={"x": 20, "y": 20})
+        page.get_by_text("301 points of your own.").wait_for()
+        page.get_by_text("Draw your own").click()
+        page.get_by_label("orange").check()
+        press(page, "Add")
+        page.get_by_text("302 points of your own.").wait_for()
+        press(page, "Clear")
+        page.get_by_text("There are no points").wait_for()
+        page.get_by_text("Paste points").click()
+        page.get_by_label("points, one a line").fill("x,y,label\n1,2,0\n-1,-2,1\noops\n0.5,1,0\n1,1,1")
+        press(page, "Use these points")
+        assert said.inner_text().startswith("4 points pasted. 1 line is no")
+        press(page, "One step")
+        wait_for_step(page, 1, "=")
+
+
+def test_a_million_lines_are_sampled(browser: Any, pages: dict[str, str]):
+    with opened(browser, pages["network"]) as page:
+        page.get_by_text("Paste points").click()
+        page.evaluate("""() => {
+            const clipboardData = new DataTransfer();
+            clipboardData.setData("text", "1,2,0\\n-1,0.5,1\\n".repeat(5e5));
+            const event = new ClipboardEvent("paste", {clipboardData, bubbles: true, cancelable: true});
+            document.querySelector(".t-more textarea").dispatchEvent(event);
+        }""")
+        page.get_by_text("1,000,000 points are more than the page can show").wait_for()
+
+
+def test_a_loss_that_is_no_number_stops_with_a_sentence(browser: Any, pages: dict[str, str]):
+    url = pages["network"] + "#activation=linear&optimizer=sgd&rate=100&widths=16,16&data=plane&pace=0"
+    with opened(browser, url) as page:
+        press(page, "Train")
+        page.get_by_text("The loss is no finite number").wait_for()
+        assert page.get_by_role("button", name="Train").count() == 1
+        press(page, "Reset")
+        wait_for_step(page, 0, "=")
+
+
+def test_the_address_restores_a_state(browser: Any, pages: dict[str, str]):
+    url = pages["network"] + "#data=spirals&widths=8,8,8&activation=relu&rate=0.003&step=120&seed=5&noise=zz"
+    with opened(browser, url) as page:
+        wait_for_step(page, 120, "=")
+        loss, state = fact(page, "train"), page.evaluate("globalThis.page.state()")
+        want = {"data": "spirals", "widths": "8,8,8", "activation": "relu", "rate": "0.003", "step": "120", "seed": "5"}
+        assert state == want
+    with opened(browser, url) as page:
+        wait_for_step(page, 120, "=")
+        assert fact(page, "train") == loss
+
+
+def test_the_program_is_shown(browser: Any, pages: dict[str, str]):
+    with opened(browser, pages["network"]) as page:
+        press(page, "One epoch")
+        wait_for_step(page, 7, "=")
+        page.get_by_text("Show me the Python").click()
+        code = page.locator(".t-code").inner_text()
+        compile(code, "shown.py", "exec")
+        assert "optim.Adam(parameters, lr=0.01" in code
+
+
+def test_microgpt_learns_and_shows_its_tensors(browser: Any, pages: dict[str, str]):
+    with opened(browser, pages["gpt"] + "#pace=0") as page:
+        press(page, "One step")
+        wait_for_step(page, 1, "=")
+        assert abs(fact(page, "loss") - 3.3) < 0.4
+        press(page, "Train")
+        page.get_by_text("1,000 steps are done").wait_for()
+        assert fact(page, "loss") < 2.6
+        assert page.locator(".t-names li").count() == 12
+        field = page.get_by_label("tensor, and slice")
+        for text, words in {
+            "h.0.attn.wq.grad[:, :2]": "16 × 2", "blocks.0.attn.qkv.weight.grad[:8]": "8 × 16",
+            "wte": "27 × 16", "lm_head[-1]": "1 × 16",
+        }.items():  # fmt: skip
+            field.fill(text)
+            field.press("Enter")
+            page.locator(".t-panel .t-note", has_text=words).wait_for()
+        field.fill("h.0.attn.wx")
+        field.press("Enter")
+        assert "There is no tensor h.0.attn.wx" in page.get_by_role("alert").inner_text()
+        field.fill("wte")
+        field.press("Enter")
+        page.locator(".t-map").focus()
+        page.keyboard.press("ArrowRight")
+        assert page.locator(".t-cell").inner_text().startswith("[0, 1]")
+        page.get_by_label("name to look at").fill("emma")
+        page.get_by_label("name to look at").press("Enter")
+        page.wait_for_function("document.querySelector('.t-head-map').getAttribute('aria-label').includes('e reads')")
+
+
+def test_microgpt_learns_lines_of_the_reader(browser: Any, pages: dict[str, str]):
+    with opened(browser, pages["gpt"]) as page:
+        page.get_by_text("Learn from your own lines").click()
+        page.get_by_label("names or words, one a line").fill("rote\nruten\nroter\n")
+        press(page, "Use these lines")
+        page.get_by_text("3 lines to learn from.").wait_for()
+        press(page, "One step")
+        wait_for_step(page, 1, "=")
+
+
+def test_without_simd_there_is_a_sentence(browser: Any, pages: dict[str, str]):
+    for name in ("network", "gpt"):
+        with opened(browser, pages[name], "WebAssembly.validate = () => false") as page:
+            page.get_by_text("WebAssembly has no SIMD").wait_for()
+            assert page.get_by_role("button", name="Train").is_disabled()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["network", "gpt"])
+def test_nobody_is_shut_out(browser: Any, pages: dict[str, str], name: str, scheme: str):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    with opened(browser, pages[name], color_scheme=scheme) as page:
+        press(page, "Train")
+        wait_for_step(page, 50)
+        press(page, "Pause")
+        for summary in page.locator("summary").all():
+            summary.click()
+        found = axe.run(page).response["violations"]
+        assert not [(v["id"], [n["html"][:200] for n in v["nodes"]]) for v in found]
+
+
+@pytest.mark.parametrize("name", ["network", "gpt"])
+def test_it_fits_a_telephone_and_keeps_still(browser: Any, pages: dict[str, str], name: str):
+    narrow = {"viewport": {"width": 360, "height": 700}, "reduced_motion": "reduce"}
+    with opened(browser, pages[name], COUNT_FRAMES, **narrow) as page:
+        press(page, "Train")
+        wait_for_step(page, 50)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        page.evaluate("frames.length = 0")
+        page.wait_for_timeout(1500)
+        assert page.evaluate("frames.length") <= 4
+
+
+COUNT_FRAMES = """
+globalThis.frames = [];
+const set = Worker.prototype.postMessage;
+Worker.prototype.postMessage = function (message) {
+  if (message.type === "frame") frames.push(performance.now());
+  return set.apply(this, arguments);
+};
+"""
+
+
+@pytest.mark.skipif(not os.environ.get("CHAINRULE_TIMED"), reason="set CHAINRULE_TIMED=1 to measure")
+def test_how_fast(browser: Any, pages: dict[str, str]):
+    url = pages["network"] + "#widths=16,16&points=500&split=0&pace=0&batch=1000"
+    with opened(browser, url, COUNT_FRAMES) as page:
+        press(page, "Train")
+        page.wait_for_timeout(1500)
+        page.evaluate("frames.length = 0")
+        page.wait_for_timeout(2000)
+        print(f"\n{fact(page, 'speed'):.0f} steps/s, {page.evaluate('frames.length') / 2:.0f} frames/s")
