@@ -41,8 +41,9 @@ def record(
     step does is recorded as it is. Where `f` runs no backward pass, its result is differentiated,
     in which case floats and arrays among `args` are inputs with a gradient; nothing is left in
     `.grad`. Works for tensors, for `Value`s, and for functions under `jit`.
-    Functions and composites of many ops run op by op: results have the same bits, except those of
-    composites of more than 2**17 elements, which otherwise run as kernels.
+
+    The program runs op by op: its results keep their bits, except where they would come from
+    compiled code (functions under `jit`, composites of more than 2**17 elements).
 
     Arrays of more than `max_elements` are kept as summaries (None keeps all of them).
     Raises `GradientError` where nothing that ran has a gradient.

