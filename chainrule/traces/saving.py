@@ -39,3 +39,14 @@ def save_trace(trace: Trace, path: str | Path) -> None:
     if not target.parent.is_dir():
         raise ConfigError(f"save: there is no folder {str(target.parent)!r} to write to")
     write_whole(target, write(trace))
+
+
+def shown_forms(trace: Trace) -> dict[str, str]:
+    """What a notebook may choose from, by media type."""
+    from chainrule.studio.play import embedded, trace_page  # which shows traces
+
+    return {
+        "text/html": embedded(trace_page(trace)),
+        "image/svg+xml": str(drawing_of(trace).svg()),
+        "text/plain": repr(trace),
+    }

@@ -202,13 +202,20 @@ class Trace:
         return describe_trace(self)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the trace as `.json`, which reads back, or as a picture: `.svg`, `.dot`, `.txt`.
+        """Write the trace as `.json`, which reads back, as `.html`, which plays, or as a picture:
+        `.svg`, `.dot`, `.txt`.
 
         All of the file is written, or nothing at all.
         """
         from chainrule.traces.saving import save_trace  # which reads traces
 
         save_trace(self, fspath(path))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What a notebook shows: the player, a picture where it shows no HTML, or text."""
+        from chainrule.traces.saving import shown_forms  # which reads traces
+
+        return shown_forms(self)
 
     def gradient(self, node: int) -> Kept:
         """The gradient of a node in the last sweep that reached it; None if none did."""
