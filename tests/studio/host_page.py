@@ -29,7 +29,9 @@ def joined(entries: Sequence[str]) -> str:
         text = (WEB / name).read_text(encoding="utf-8")
         for other in _IMPORT.findall(text):
             add(other)
-        found[name] = re.sub(r"^export (?=(async )?(function|const|class))", "", _IMPORT.sub("", text), flags=re.M)
+        found[name] = re.sub(
+            r"^export (?=(async )?(function|const|class))", "", _IMPORT.sub("", text), flags=re.M
+        )
 
     for name in entries:
         add(name)

@@ -206,9 +206,13 @@ def native_losses(steps: int) -> list[float]:
 
 def test_modules_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("chainrule.studio.training._compiled", lambda names: {n: n.encode() for n in names})
+    monkeypatch.setattr(
+        "chainrule.studio.training._compiled", lambda names: {n: n.encode() for n in names}
+    )
     assert training_modules() == {n: n.encode() for n in MODULES}
-    monkeypatch.setattr("chainrule.studio.training._compiled", lambda names: dict.fromkeys(names, b""))
+    monkeypatch.setattr(
+        "chainrule.studio.training._compiled", lambda names: dict.fromkeys(names, b"")
+    )
     assert training_modules() == {n: n.encode() for n in MODULES}
     kept = next(tmp_path.rglob("*network2*"))
     kept.write_bytes(kept.read_bytes()[:-1])
