@@ -1,4 +1,4 @@
-"""The training pages in Chromium: they train, answer to keys, say what is wrong, and are accessible."""
+"""The training pages in Chromium: they train, answer to keys, say what is wrong, exclude nobody."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,7 +141,7 @@ def test_a_million_lines_are_sampled(browser: Any, pages: dict[str, str]):
         page.evaluate("""() => {
             const clipboardData = new DataTransfer();
             clipboardData.setData("text", "1,2,0\\n-1,0.5,1\\n".repeat(5e5));
-            const event = new ClipboardEvent("paste", {clipboardData, bubbles: true, cancelable: true});
+            const event = new ClipboardEvent("paste", {clipboardData, cancelable: true});
             document.querySelector(".t-more textarea").dispatchEvent(event);
         }""")
         page.get_by_text("1,000,000 points are more than the page can show").wait_for()
@@ -288,6 +287,5 @@ def test_how_fast(browser: Any, pages: dict[str, str]):
         page.wait_for_timeout(1500)
         page.evaluate("frames.length = 0")
         page.wait_for_timeout(2000)
-        print(
-            f"\n{fact(page, 'speed'):.0f} steps/s, {page.evaluate('frames.length') / 2:.0f} frames/s"
-        )
+        frames = page.evaluate("frames.length") / 2
+        print(f"\n{fact(page, 'speed'):.0f} steps/s, {frames:.0f} frames/s")

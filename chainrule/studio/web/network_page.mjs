@@ -12,6 +12,7 @@ const NETWORK_DEFAULTS = {
   init: "xavier", optimizer: "adam", rate: 0.01, decay: 0, batch: 32, pace: 300,
 };
 const ADVANCE_MOST = 20000;
+const GRID = 32;  // points of a surface in a row: as many as one call of the module takes
 
 // What the fragment of an address says, where it makes sense.
 export function networkSettings(params) {
@@ -91,7 +92,7 @@ class NetworkPage {
   wanted() {
     const now = performance.now(), curve = now - (this.curved ?? 0) > CURVES_EACH;
     if (curve) this.curved = now;
-    return {size: 40, plane: PLANE, curve};
+    return {size: GRID, plane: PLANE, curve};
   }
 
   drawn(frame) {
