@@ -31,7 +31,7 @@ SMALL = 8
 """How many times smaller than the product the other arguments are, at least."""
 
 
-def recomputed(program: Program) -> Program:
+def rematerialized(program: Program) -> Program:
     """The program in which late users of such terms have copies of their own."""
     order = in_order(program.roots)
     readers = _readers(order)
