@@ -13,11 +13,11 @@ from chainrule.compile.c.main import Reading, main_text
 from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_own_results
 from chainrule.compile.c.statements import Function, Helpers, function, mentions
+from chainrule.compile.c.target import C99
 from chainrule.compile.export.call_data import InputInfo, refuse_eager
 from chainrule.compile.graph.complex_parts import as_lying, lying
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Term, in_order
-from chainrule.compile.llvm.host_target import host
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Kernel, Loops, loop_of
 from chainrule.compile.lower.kernels import write
@@ -123,7 +123,7 @@ class Source:
     # --- kernels
 
     def _write(self, p: Phase) -> None:
-        made = plan(p.program, host(), is_large)
+        made = plan(p.program, C99, is_large)
         program = write(made)
         self.symbols = tuple(sorted({*self.symbols, *program.symbols}))
         arrays = self._arrays(p, made, program)

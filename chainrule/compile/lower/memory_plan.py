@@ -146,7 +146,7 @@ class _Draft:
             patterns=MappingProxyType(self.patterns),
             results=tuple(self.results),
             order=tuple(order),
-            waits_for=MappingProxyType(waits_for),
+            waits_for=MappingProxyType({t: tuple(xs) for t, xs in waits_for.items()}),
             reads=MappingProxyType({t: frozenset(xs) for t, xs in reads.items()}),
             readers=_grouped([(x, t) for t, xs in reads.items() for x in xs]),
             reads_at=MappingProxyType({t: tuple(xs) for t, xs in reads_at.items()}),
