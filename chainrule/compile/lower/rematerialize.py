@@ -19,7 +19,7 @@ from chainrule.compile.graph.sizes import product, typical
 from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.compile.loops.views import is_view, source
 from chainrule.compile.lower.materialize import is_product
-from chainrule.compile.lower.matmul import sizes
+from chainrule.compile.lower.matmul_choice import sizes
 from chainrule.compile.lower.op_rules import is_map
 from chainrule.ops.selection import Where
 
