@@ -43,13 +43,15 @@ def share_memory(plan: Plan, exprs: Exprs, g: Group, body: list[Stmt]) -> list[S
 
 
 def _is_private(plan: Plan, members: set[Term], t: Term) -> bool:
-    """Whether nobody else knows of the memory of `t`: no other kernel, nothing that lies there."""
+    """Whether nobody else knows of the memory of `t`: no other kernel, no copy that comes later,
+    nothing that lies there."""
     memory = plan.memory
     buffer = memory.views[t].buffer
     return (
         buffer.role == "scratch"
         and members.issuperset(memory.readers.get(t, ()))
         and memory.terms_of_buffer[buffer] == (t,)
+        and all(t is not x for x, _ in memory.delayed_copies)
     )
 
 
