@@ -73,11 +73,13 @@ LAYERS: list[set[str]] = [
     {""},
     {"nn", "optim", "amp", "capturing", "data", "show", "explain"},
     {"models", "verify", "traces"},
+    {"studio"},
     {"cli", "__main__"},
 ]
 """What stands on what (docs/design.md): a module sees its own layer and those before it."""
 
 LATE: dict[tuple[str, str], str] = {
+    ("traces.saving", "studio.play"): "a trace is saved as a page that plays it",
     ("op", "tensors"): "the first op on arrays loads the engine",
     ("public_names", "tensors"): "so does the first public name that needs it",
     ("public_names", "border"): "what users call has the border",
