@@ -14,7 +14,6 @@ from chainrule.traces.trace import Trace
 from chainrule.whole_files import write_whole
 
 
-
 def _play() -> Any:
     """What makes pages of traces, which stands above this file."""
     return import_module("chainrule.studio.play")
