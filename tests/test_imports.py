@@ -61,7 +61,8 @@ LAYERS: list[set[str]] = [
     {"compile.target"},
     {"compile.graph", "compile.mathlib"},
     {"compile.loops"},
-    {"compile.llvm", "compile.cpu", "compile.graph.rules", "compile.lower.attention_blocks"},
+    {"compile.llvm", "compile.graph.rules", "compile.lower.attention_blocks"},
+    {"compile.cpu"},
     {"compile.lower", "compile.loops.check", "compile.trace.guards"},
     {"compile.runtime"},
     {"compile.trace", "compile.scalars"},
@@ -72,11 +73,13 @@ LAYERS: list[set[str]] = [
     {""},
     {"nn", "optim", "amp", "capturing", "data", "show", "explain"},
     {"models", "verify", "traces"},
+    {"studio"},
     {"cli", "__main__"},
 ]
 """What stands on what (docs/design.md): a module sees its own layer and those before it."""
 
 LATE: dict[tuple[str, str], str] = {
+    ("traces.saving", "studio.play"): "a trace is saved as a page that plays it",
     ("op", "tensors"): "the first op on arrays loads the engine",
     ("public_names", "tensors"): "so does the first public name that needs it",
     ("public_names", "border"): "what users call has the border",
@@ -211,6 +214,40 @@ def test_nothing_above_the_emitters_knows_a_machine(path: Path):
 def test_an_import_of_a_machine_is_seen():
     source = "def f():\n    from chainrule.compile.cpu.thread_pool import NAME\n"
     assert [m for m in imported(ast.parse(source)) if of_a_machine(m)]
+
+
+def folder(module: str) -> str:
+    """The folder of the compiler that a module is in, as far as it is a layer of its own."""
+    names = {m for layer in LAYERS for m in layer}
+    parts = module.split(".")
+    known = [".".join(parts[:n]) for n in range(2, len(parts) + 1)]
+    inner = [m for m in known if m in names and (ROOT / m.replace(".", "/")).is_dir()]
+    return inner[-1] if inner else ""
+
+
+def cycle(edges: dict[str, set[str]]) -> list[str]:
+    """Folders that import each other in a circle, if any do."""
+
+    def leads(at: str, path: list[str]) -> list[str]:
+        if at in path:
+            return [*path[path.index(at) :], at]
+        return next((c for to in sorted(edges.get(at, ())) if (c := leads(to, [*path, at]))), [])
+
+    return next((c for at in sorted(edges) if (c := leads(at, []))), [])
+
+
+def test_folders_of_the_compiler_import_one_way():
+    edges: dict[str, set[str]] = {}
+    for path in FILES:
+        mine = folder(module_of(path))
+        names = imported(ast.parse(path.read_text(encoding="utf-8")))
+        edges.setdefault(mine, set()).update({f for m in names if (f := folder(m))} - {mine})
+    del edges[""]
+    assert {"compile.llvm", "compile.cpu", "compile.lower", "compile.graph.rules"} <= edges.keys()
+    assert edges["compile.cpu"] >= {"compile.llvm", "compile.loops"}
+    assert not cycle(edges)
+    edges["compile.llvm"] |= {"compile.cpu"}
+    assert cycle(edges) == ["compile.cpu", "compile.llvm", "compile.cpu"]
 
 
 def test_every_layer_exists():

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from chainrule.cli.files import CommandError
+from chainrule.cli.options import whole
 
 HELP = "see a backward pass step by step, and train live, in a page of one file"
 EXAMPLES = """examples:
@@ -20,27 +21,28 @@ EXAMPLES = """examples:
   chainrule play train.py                        one step of an unmodified script
   chainrule play run.json                        a trace that was saved
   chainrule play --save page.html --no-browser   write the file only
+
+options stand before WHAT: what follows a script is the script's
 """
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument(
-        "what", nargs="*", metavar="WHAT",
-        help="nothing; expr and an expression; a script and its arguments; a trace",
-    )  # fmt: skip
-    parser.add_argument("--save", metavar="FILE", help="write the page to this file")
-    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
-    parser.add_argument(
-        "--step", type=int, default=1, metavar="K", help="which step of a script, from 1"
-    )
+    add = parser.add_argument
+    add("--save", metavar="FILE", help="write the page to this file")
+    add("--no-browser", action="store_true", help="do not open a browser")
+    add("--step", type=whole, default=1, metavar="K", help="which step of a script, from 1")
+    add("what", nargs="?", metavar="WHAT", help="`expr`, a script, or a trace; else the studio")
+    add("args", nargs=argparse.REMAINDER, metavar="...", help="of the expression or the script")
 
 
 def command(asked: Mapping[str, Any], console: Console) -> int:
     """Write the page and open it; the exit code 0."""
     from chainrule.studio.play import address  # with NumPy and the compiler
 
-    document, state = _document(list(asked.get("what", ())), asked.get("step", 1))
+    if asked["step"] < 1:
+        raise CommandError(f"--step {asked['step']}: steps are counted from 1")
+    document, state = _document(asked["what"], asked["args"], asked["step"])
     file = _target(asked.get("save"))
     from chainrule.whole_files import write_whole
 
@@ -63,29 +65,29 @@ def _target(save: str | None) -> Path:
     return file
 
 
-def _document(what: Sequence[str], step: int) -> tuple[str, dict[str, str]]:
+def _document(what: str | None, args: Sequence[str], step: int) -> tuple[str, dict[str, str]]:
     """The page, and the state in which it opens."""
     from chainrule.studio.play import studio_page
 
-    if not what:
+    if what is None:
         return studio_page(), {}
-    if what[0] == "expr":
-        return studio_page(), _expression(what[1:])
-    path = Path(what[0])
-    if not path.is_file():
-        raise CommandError(
-            f"there is no file {what[0]}: play takes nothing, `expr EXPRESSION name=number ...`, a "
-            "script (.py), or a trace (.json)"
-        )
-    if path.suffix == ".json":
+    if what == "expr":
+        return studio_page(), _expression(args)
+    path = Path(what)
+    if path.is_file() and path.suffix == ".json":
         from chainrule.traces.files import read_trace
 
-        if len(what) > 1:
-            raise CommandError(f"{what[0]} is a trace, which takes no arguments")
+        if args:
+            raise CommandError(f"{what} is a trace, which takes no arguments: {' '.join(args)}")
         return studio_page(read_trace(path), "trace"), {}
-    from chainrule.traces.scripts import record_script
+    if path.is_file():
+        from chainrule.traces.scripts import record_script
 
-    return studio_page(record_script(path, what[1:], step=step), "trace"), {}
+        return studio_page(record_script(path, args, step=step), "trace"), {}
+    raise CommandError(
+        f"there is no file {what}: play takes nothing, `expr EXPRESSION name=number ...`, a "
+        "script (.py), or a trace (.json)"
+    )
 
 
 def _expression(what: Sequence[str]) -> dict[str, str]:

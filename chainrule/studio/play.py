@@ -50,7 +50,7 @@ def address(state: Mapping[str, str]) -> str:
 
 
 def embedded(document: str, height: int = 640) -> str:
-    """A document as an element of somebody else's page: a frame that may run its own scripts only."""
+    """A document as an element of another page: a frame that may run its own scripts only."""
     return (
         f'<iframe sandbox="allow-scripts" srcdoc="{escape(document)}" '
         f'style="width:100%;height:{height}px;border:0" title="a trace, played"></iframe>'

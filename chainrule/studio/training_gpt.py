@@ -32,6 +32,7 @@ def gpt_step(rng: Random, dtype: Any = np.float64) -> tuple[Callable[..., Any], 
     """The step, and its optimizer, whose rate is read at every call."""
     model = GPT(GPTConfig.microgpt(TOKENS, POSITIONS), draw=python_draw(rng), dtype=dtype)
     adam = optim.Adam(model.parameters(), lr=0.01, betas=BETAS)
+
     def step(tokens: Any, targets: Any) -> Any:
         # tokens and targets (1, T)
         looks: list[Any] = []

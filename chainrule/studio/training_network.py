@@ -58,9 +58,7 @@ def network_step(layers: int) -> Callable[..., Any]:
             exponentials.append(e)
         last = count - WIDTH - 1
         output = hidden[-1] @ theta[last:-1] + theta[-1]
-        loss = cr.mean(
-            cr.where(squared > 0.5, (output - y) ** 2, cr.softplus(output) - y * output)
-        )
+        loss = cr.mean(cr.where(squared > 0.5, (output - y) ** 2, cr.softplus(output) - y * output))
         theta.grad = None
         loss.backward()
         _update(theta, mean, square, update)
@@ -88,9 +86,7 @@ def _update(theta: Any, mean: Any, square: Any, u: Any) -> None:
     g = theta.grad + u["l2"] * theta
     mean.data = u["momentum"] * mean + u["intake"] * g
     square.data = u["square_decay"] * square + (1 - u["square_decay"]) * g * g
-    size = cr.where(
-        u["adaptive"] > 0.5, cr.sqrt(u["correction"] * square) + u["epsilon"], 1.0
-    )
+    size = cr.where(u["adaptive"] > 0.5, cr.sqrt(u["correction"] * square) + u["epsilon"], 1.0)
     direction = (u["plain"] * g + u["averaged"] * mean) / size
     theta.data = theta - u["rate"] * (direction + u["decay"] * theta)
 

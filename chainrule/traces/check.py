@@ -23,6 +23,7 @@ from chainrule.traces.trace import (
     Summary,
     Sweep,
     Trace,
+    Verdict,
     gradient_sums,
 )
 
@@ -97,6 +98,8 @@ def _check_message(trace: Trace, sweep: Sweep, k: int, m: Message) -> None:
         _fail(f"{what} goes to node {m.target!r}, which is not input {m.place!r} of node {m.node}")
     if m.node not in sweep.gradients:
         _fail(f"{what} comes from node {m.node}, which has no gradient")
+    if m.certificate is not None and m.certificate.verdict not in get_args(Verdict):
+        _fail(f"{what} has no known verdict: {m.certificate.verdict!r}")
     shape = trace.nodes[m.target].shape
     _check_kept(f"the contribution of {what}", m.contribution, trace.nodes[m.target])
     if m.target not in sweep.gradients:

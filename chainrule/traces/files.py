@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -27,6 +28,7 @@ from chainrule.strict_json import loads
 from chainrule.traces.check import check_trace
 from chainrule.traces.keeping import is_array
 from chainrule.traces.trace import (
+    Certificate,
     Factor,
     Gather,
     Local,
@@ -45,6 +47,7 @@ FORMAT = "chainrule trace"
 VERSION = 1
 MOST = 1 << 28
 """Bytes of a file that is read."""
+_MEASURED = ("difference", "bound")
 FORMS: dict[str, type[Local]] = {
     c.__name__.lower(): c for c in (Factor, Product, Gather, Scatter, Matrix, Opaque)
 }
@@ -133,12 +136,21 @@ def _sweep_dict(s: Sweep, arrays: _Arrays) -> dict[str, Any]:
                 "target": m.target,
                 "local": _local_dict(m.local, arrays),
                 "contribution": arrays.put(m.contribution),
+                "certificate": _certificate_dict(m.certificate),
             }
             for m in s.messages
         ],
         "gradients": {str(i): arrays.put(g) for i, g in s.gradients.items()},
         "more": {str(i): arrays.put(g) for i, g in s.more.items()},
     }
+
+
+def _certificate_dict(c: Certificate | None) -> dict[str, Any] | None:
+    """Numbers that are not finite, where nothing was checked, are null."""
+    if c is None:
+        return None
+    numbers = {n: x if math.isfinite(x := getattr(c, n)) else None for n in _MEASURED}
+    return {**numbers, "verdict": c.verdict, "slip": c.slip}
 
 
 def _local_dict(local: Local, arrays: _Arrays) -> dict[str, Any]:
@@ -314,7 +326,17 @@ def _sweep(s: Table, get: Callable[[Any], Any]) -> Sweep:
 
 def _message(m: Table, get: Callable[[Any], Any]) -> Message:
     node, place, target = [_whole(m[name]) for name in ("node", "place", "target")]
-    return Message(node, place, target, _local(_table(m["local"]), get), get(m["contribution"]))
+    local, certificate = _local(_table(m["local"]), get), _certificate(m.get("certificate"))
+    return Message(node, place, target, local, get(m["contribution"]), certificate)
+
+
+def _certificate(x: Any) -> Certificate | None:
+    if x is None:
+        return None
+    c = _table(x)
+    verdict: Any = _text(c["verdict"])
+    difference, bound = [math.nan if c[n] is None else _number(c[n]) for n in _MEASURED]
+    return Certificate(difference, bound, verdict, _text(c["slip"]))
 
 
 def _local(x: Table, get: Callable[[Any], Any]) -> Local:

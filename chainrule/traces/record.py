@@ -19,6 +19,7 @@ from chainrule.scalar import Value
 from chainrule.scalar.value import backward_listeners
 from chainrule.tensors import Tensor, asarray
 from chainrule.traces import names
+from chainrule.traces.certify import certified, is_small
 from chainrule.traces.keeping import MAX_ELEMENTS, Keeper
 from chainrule.traces.merging import merged
 from chainrule.traces.scalars import ScalarRecorder
@@ -28,11 +29,21 @@ from chainrule.tree import flatten
 
 
 @overload
-def record(*, max_elements: int | None = MAX_ELEMENTS) -> Recording: ...
-@overload
-def record(f: Callable[..., Any], *args: Any, max_elements: int | None = MAX_ELEMENTS) -> Trace: ...
 def record(
-    f: Callable[..., Any] | None = None, *args: Any, max_elements: int | None = MAX_ELEMENTS
+    *, max_elements: int | None = MAX_ELEMENTS, certify: bool | None = None
+) -> Recording: ...
+@overload
+def record(
+    f: Callable[..., Any],
+    *args: Any,
+    max_elements: int | None = MAX_ELEMENTS,
+    certify: bool | None = None,
+) -> Trace: ...
+def record(
+    f: Callable[..., Any] | None = None,
+    *args: Any,
+    max_elements: int | None = MAX_ELEMENTS,
+    certify: bool | None = None,
 ) -> Any:
     """One run of `f(*args)` as a trace, or, without `f`, of a `with` block.
 
@@ -45,7 +56,9 @@ def record(
     The program runs op by op: its results keep their bits, except where they would come from
     compiled code (functions under `jit`, composites of more than 2**17 elements).
 
-    Arrays of more than `max_elements` are kept as summaries (None keeps all of them).
+    Arrays of more than `max_elements` are kept as summaries (None keeps all of them). With
+    `certify` each contribution is compared with differences of its op's value, and gets a
+    `certificate`; None does so for small traces.
     Raises `GradientError` where nothing that ran has a gradient.
 
     >>> import chainrule as cr
@@ -54,8 +67,8 @@ def record(
     (4.0, 2.0)
     """
     if f is None:
-        return Recording(max_elements)
-    recording = Recording(max_elements)
+        return Recording(max_elements, certify)
+    recording = Recording(max_elements, certify)
     return recording.of(f, args)
 
 
@@ -63,7 +76,8 @@ def record(
 class Recording:
     """What `with record() as trace:` gives: after the block it answers as its `Trace` does."""
 
-    def __init__(self, max_elements: int | None) -> None:
+    def __init__(self, max_elements: int | None, certify: bool | None = None) -> None:
+        self._certify = certify
         self._tensors = TensorRecorder(Keeper(max_elements))
         self._scalars: list[ScalarRecorder] = []
         self._thread = threading.get_ident()
@@ -145,9 +159,11 @@ class Recording:
         self._tensors.name(given, "input")
         self._tensors.name(pairs)
         parts: list[tuple[tuple[Node, ...], tuple[Sweep, ...]]] = [self._tensors.finish()]
+        ops = self._tensors.ops
         for recorder in self._scalars:
             nodes, sweep = recorder.finish(pairs)
             parts.append((nodes, (sweep,)))
+            ops += recorder.ops
         nodes, sweeps = merged(parts)
         if not nodes:
             raise GradientError(
@@ -156,8 +172,11 @@ class Recording:
             )
         lines = self._tensors.lines()
         nodes = label_by_lines(nodes, lambda line: names.assigned_name(lines.get(line, "")))
-        self._trace = Trace(title, nodes, sweeps, lines)
-        return self._trace
+        trace = Trace(title, nodes, sweeps, lines)
+        if self._certify or (self._certify is None and is_small(trace)):
+            trace = certified(trace, ops)
+        self._trace = trace
+        return trace
 
 
 def _as_input(x: Any) -> Any:

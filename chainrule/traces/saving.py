@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from chainrule.errors import ConfigError
 from chainrule.traces.drawing import drawing_of
@@ -12,15 +14,13 @@ from chainrule.traces.trace import Trace
 from chainrule.whole_files import write_whole
 
 
-
-def _html(trace: Trace) -> str:
-    from chainrule.studio.play import trace_page  # which shows traces
-
-    return trace_page(trace)
+def _play() -> Any:
+    """What makes pages of traces, which stands above this file."""
+    return import_module("chainrule.studio.play")
 
 
 WRITERS: dict[str, Callable[[Trace], str]] = {
-    ".html": _html,
+    ".html": lambda trace: _play().trace_page(trace),
     ".json": to_json,
     ".svg": lambda trace: drawing_of(trace).svg(),
     ".dot": lambda trace: drawing_of(trace).dot(),
@@ -43,10 +43,9 @@ def save_trace(trace: Trace, path: str | Path) -> None:
 
 def shown_forms(trace: Trace) -> dict[str, str]:
     """What a notebook may choose from, by media type."""
-    from chainrule.studio.play import embedded, trace_page  # which shows traces
-
+    play = _play()
     return {
-        "text/html": embedded(trace_page(trace)),
+        "text/html": play.embedded(play.trace_page(trace)),
         "image/svg+xml": str(drawing_of(trace).svg()),
         "text/plain": repr(trace),
     }

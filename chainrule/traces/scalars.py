@@ -12,6 +12,8 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.errors import GradientError
+from chainrule.op import Op
+from chainrule.ops import families
 from chainrule.ops.rows import rows
 from chainrule.scalar import Value
 from chainrule.scalar.rules import MARKS
@@ -42,6 +44,12 @@ class ScalarRecorder:
             if isinstance(x, Value):
                 labels[self._graph.key(x)] = labels[self._graph.label_key(x)] = name
         return tuple([self._node(key, labels) for key in self._order]), self._sweep
+
+    @property
+    def ops(self) -> list[Op | None]:
+        """The op of each node, where the op table has it."""
+        ops: Mapping[str, Any] = families.rows
+        return [ops.get(self._op(k)) if self._graph.inputs(k) else None for k in self._order]
 
     def _node(self, key: Key, labels: Mapping[Key, str]) -> Node:
         inputs = tuple([self._number[x] for x in self._graph.inputs(key)])

@@ -210,6 +210,11 @@ class TensorRecorder:
         known = self._of_node.get(node)
         return known[-1] if known else None
 
+    @property
+    def ops(self) -> list[Op | None]:
+        """The op of each node."""
+        return [e.op for e in self.events]
+
     def finish(self) -> tuple[tuple[Node, ...], tuple[Sweep, ...]]:
         """All that was recorded."""
         return tuple(self._nodes()), self._sweeps.finish()

@@ -62,8 +62,16 @@ def _message(trace: Trace, sweep: Sweep, m: Message) -> str:
     upstream = text_of(sweep.gradients.get(m.node))
     return (
         f"  {name_of(trace, m.node)} → {name_of(trace, m.target)}:  "
-        f"{upstream} · ({rule}) = {text_of(m.contribution)}"
+        f"{upstream} · ({rule}) = {text_of(m.contribution)}{_verdict(m)}"
     )
+
+
+def _verdict(m: Message) -> str:
+    """A mark at a contribution that is wrong."""
+    c = m.certificate
+    if c is None or c.verdict != "differs":
+        return ""
+    return f"  ✗ {c.slip or 'differs from differences'} (off by {number(c.difference)})"
 
 
 def _shortened(lines: list[str]) -> list[str]:

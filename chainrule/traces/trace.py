@@ -3,7 +3,7 @@
     trace   := name, node*, sweep*, {line: text}
     node    := kind, op, label, input*, dtype, shape, line, module, formula, value
     sweep   := node (its result), seed, message*, {node: gradient}, {node: seed} (more results)
-    message := node, place, target, local, contribution
+    message := node, place, target, local, contribution, certificate?
     local   := Factor | Product | Gather | Scatter | Matrix | Opaque        (see `jacobians`)
     value   := array | Summary | nothing
 
@@ -132,6 +132,21 @@ class Opaque:
 Local = Factor | Product | Gather | Scatter | Matrix | Opaque
 
 
+Verdict = Literal["agrees", "differs", "not checked"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """How far a contribution is from differences of the op's value, and the most that differences
+    and rounding explain, along a direction; `slip` is the verifier's name for what is wrong."""
+
+    difference: float
+    bound: float
+    verdict: Verdict
+    slip: str = ""
+
+
 # --- The sweep -----------------------------------------------------------------------------------
 
 
@@ -145,6 +160,7 @@ class Message:
     target: int
     local: Local = field(repr=False)
     contribution: Kept = field(repr=False)
+    certificate: Certificate | None = None
 
 
 @final

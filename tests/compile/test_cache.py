@@ -119,7 +119,7 @@ def counted(name, f):
         return f(*args)
     return g
 native_program.compiled = counted("compiled", native_program.compiled)
-build.Scheduler = counted("scheduled", build.Scheduler)
+build.plan = counted("scheduled", build.plan)
 
 draw = np.random.default_rng(0)
 model = nn.Sequential(nn.Linear(5, 7), nn.LayerNorm(7), nn.GELU(), nn.Linear(7, 3))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.compile.lower import matmul, ordering
+from chainrule.compile.lower import matmul_choice, ordering
 from chainrule.compile.lower.packing import pack_a, panels, tall_skinny
 from chainrule.compile.runtime import threads
 from tests.sampling import sampled_file
@@ -21,7 +21,7 @@ pytestmark = sampled_file(one_in=2)
 
 @pytest.fixture(autouse=True)
 def in_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr(matmul, "WIDE", 1)
+    monkeypatch.setattr(matmul_choice, "WIDE", 1)
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(tmp_path))
 
 
@@ -62,7 +62,7 @@ SIZES = [(64, 128, 64), (65, 193, 129), (130, 450, 64), (67, 1217, 300), (100, 1
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("sizes", SIZES)
 def test_a_product(sizes: tuple[int, int, int], turned: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(panels, "NEAR", 0)
+    monkeypatch.setattr(matmul_choice, "NEAR", 0)
     a, b = operands(*sizes, turned)
     f = cr.jit(product(turned))
     close(f(cr.asarray(a), cr.asarray(b)).numpy(), exact(a, b, turned), sizes[2])
@@ -74,7 +74,7 @@ def test_a_product(sizes: tuple[int, int, int], turned: str, monkeypatch: pytest
 @pytest.mark.parametrize("k", [pack_a.DEEP, pack_a.DEEP + 1, 1300])
 @pytest.mark.parametrize("m", [64, 96, 83, pack_a.MANY + 3])
 def test_rows_are_copied_where_their_terms_lie_across(m: int, k: int, monkeypatch: Any):
-    monkeypatch.setattr(panels, "NEAR", 0)
+    monkeypatch.setattr(matmul_choice, "NEAR", 0)
     for turned in ("", "a"):
         a, b = operands(m, 613, k, turned)
         f = cr.jit(lambda a, b, turned=turned: product(turned)(cr.relu(a), b * 2))
@@ -116,7 +116,7 @@ def test_infinities_and_nan_stay_where_they_are(k: int):
 
 @pytest.mark.parametrize("k", [150, 1300])
 def test_a_parameter_is_updated_by_what_is_multiplied(k: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(panels, "NEAR", 0)
+    monkeypatch.setattr(matmul_choice, "NEAR", 0)
     w0, g, x = data(128, 300), data(k, 128, seed=1), data(k, 300, seed=2)
     w = cr.tensor(w0, requires_grad=True)
     opt = cr.optim.SGD([w], lr=0.5)
@@ -161,7 +161,7 @@ def test_threads_change_no_bit(n: int, k: int):
 @pytest.mark.parametrize("m", [512, 1037])
 def test_a_left_matrix_that_no_cache_holds(m: int, turned: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tall_skinny, "FAR", 1 << 16)
-    monkeypatch.setattr(panels, "NEAR", 0)
+    monkeypatch.setattr(matmul_choice, "NEAR", 0)
     a, b = operands(m, 200, 150, turned)
     f = cr.jit(product(turned))
     close(f(cr.asarray(a), cr.asarray(b)).numpy(), exact(a, b, turned), 150)

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 import chainrule as cr
 from chainrule import optim
 from chainrule.compile.cpu import core_split, thread_pool
-from chainrule.compile.llvm.dependence import independent
+from chainrule.compile.loops.dependence import independent
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
+from chainrule.compile.loops.parallel import is_parallel
 from chainrule.compile.loops.statements import For, Gemm, Into, Kernel, Let, Loops, Matrix, Store
 from chainrule.compile.runtime import threads
 from chainrule.errors import ConfigError
@@ -142,7 +143,7 @@ def at(i: int, j: int, start: int = 0) -> Affine:
 
 def is_split(*body) -> bool:
     program = core_split.split(Loops([X, Y], [Kernel("k", tuple(body))]))
-    return any(map(core_split.is_parallel, program.kernels))
+    return any(map(is_parallel, program.kernels))
 
 
 def filling(*stores: Store) -> For:

@@ -100,3 +100,23 @@ def test_a_loss_of_classes_and_its_gradient_go_through_the_rows_once(scaled):
     assert len(re.findall(r"for i\d+ < 45", str(step.loops()))) == 3  # max, sum, gradient
     with pytest.raises(cr.IndexingError):
         step(x, cr.asarray(np.full(ROWS, -1)), g)
+
+
+def test_what_becomes_state_at_the_end_is_not_overwritten_before():
+    """Two states that are made of each other: one of them is copied to its place at the end."""
+    draw = np.random.default_rng(3)
+    first, second = draw.normal(size=(2, ROWS, WIDTH))
+    for read in (cr.softmax, lambda x, axis: x / cr.sum(x, axis=axis, keepdims=True)):
+        a, b = cr.tensor(first, requires_grad=True), cr.tensor(second, requires_grad=True)
+
+        @cr.jit
+        def step(a=a, b=b, read=read):
+            with cr.no_grad():
+                new = [cr.exp(cr.flip(x, axis=1)) for x in (b, a)]
+                out = [read(x, axis=-1) for x in new]
+                a.data, b.data = new
+            return out
+
+        step()
+        np.testing.assert_allclose(a.detach().numpy(), np.exp(second[:, ::-1]))
+        np.testing.assert_allclose(b.detach().numpy(), np.exp(first[:, ::-1]))

@@ -10,7 +10,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.compile.graph.terms import Program, Terms, Values, in_order
-from chainrule.compile.lower.transposed_matmul import turned
+from chainrule.compile.lower.transposed_matmul import without_transposed_products
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.shaping import Permute
 
@@ -45,7 +45,7 @@ def _program(*, also: bool) -> Program:
 
 
 def test_no_transpose_is_left():
-    program = turned(_program(also=False))
+    program = without_transposed_products(_program(also=False))
     assert not [t for t in in_order(program.roots) if isinstance(t.op, Permute)]
     ((got,), _), ((want,), _) = (Values(p).run([A, B]) for p in (program, _program(also=False)))
     np.testing.assert_allclose(got, want, rtol=1e-12)
@@ -53,4 +53,4 @@ def test_no_transpose_is_left():
 
 def test_a_product_that_is_read_both_ways_is_computed_once():
     program = _program(also=True)
-    assert turned(program) is program
+    assert without_transposed_products(program) is program

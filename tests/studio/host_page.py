@@ -29,7 +29,9 @@ def joined(entries: Sequence[str]) -> str:
         text = (WEB / name).read_text(encoding="utf-8")
         for other in _IMPORT.findall(text):
             add(other)
-        found[name] = re.sub(r"^export (?=(async )?(function|const|class))", "", _IMPORT.sub("", text), flags=re.M)
+        found[name] = re.sub(
+            r"^export (?=(async )?(function|const|class))", "", _IMPORT.sub("", text), flags=re.M
+        )
 
     for name in entries:
         add(name)
@@ -50,7 +52,8 @@ def host_page(page: str, modules: dict[str, bytes], data: dict[str, object]) -> 
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <style>:root {{ color-scheme: light dark; {variables(False)} }}
 @media (prefers-color-scheme: dark) {{ :root {{ {variables(True)} }} }}
-body {{ background: var(--ground); color: var(--ink); font: 16px system-ui, sans-serif; margin: 0; }}
+body {{ background: var(--ground); color: var(--ink); margin: 0; }}
+body {{ font: 16px system-ui, sans-serif; }}
 main {{ padding: 1.5rem clamp(0.75rem, 3vw, 2rem); }} h1 {{ font-size: 1.375rem; }}
 {css}</style></head><body><main><h1>{page}</h1></main><script type="module">
 {joined([f"{page}_page.mjs"])}

@@ -128,11 +128,12 @@ def test_gradients_are_those_of_eager_chainrule(tmp_path: Path):
       const {layers, last} = trainer.weights(), theta = trainer.engine.arrays["theta.grad"];
       trainer.train();
       print({all: [...layers, last], x: [...points.train.x], y: [...points.train.y],
-        norms: trainer.norms(), last: [...theta.slice(4 * 272, 4 * 272 + 3)], bias: theta[4 * 272 + 16]});
+        norms: trainer.norms(), last: [...theta.slice(1088, 1091)],
+        bias: theta[1104]});
     """, settings=settings, data=DATA)  # fmt: skip
     x, y = np.reshape(found["x"], (-1, 2)), np.array(found["y"])
-    pairs = [(cr.tensor(np.array(p["w"]), requires_grad=True),
-              cr.tensor(np.array(p["b"], float), requires_grad=True)) for p in found["all"]]  # fmt: skip
+    leaf = lambda v: cr.tensor(np.array(v, float), requires_grad=True)
+    pairs = [(leaf(p["w"]), leaf(p["b"])) for p in found["all"]]
     h: Any = cr.tensor(x)
     for i, (w, b) in enumerate(pairs[:-1]):
         made = cr.sigmoid(h @ w + b)
@@ -160,8 +161,8 @@ def test_going_back_gives_the_same_run_again(tmp_path: Path):
       for (let i = 0; i < 500 && !trainer.stopped; i++) trainer.train();
       const {stopped} = trainer;
       trainer.rewind(200);
-      print({back, losses: losses.slice(200), again, stopped, good: Number.isFinite(trainer.losses().train),
-             kept: trainer.snapshots.kept.length});
+      print({back, losses: losses.slice(200), again, stopped,
+             good: Number.isFinite(trainer.losses().train)});
     """, settings=BASE, data=DATA)  # fmt: skip
     assert found["back"] == 200 and found["again"] == found["losses"]
     assert "no finite number" in found["stopped"] and found["good"]
@@ -173,7 +174,8 @@ def test_microgpt_trains_to_the_same_bits(tmp_path: Path):
     steps = 120
     found = run_node(tmp_path, """
       const trainer = await gpt_trainer.GptTrainer.make(load, modules);
-      trainer.begin({documents: names.split("\\n"), alphabet: "abcdefghijklmnopqrstuvwxyz", steps: 1000, rate: 0.01});
+      const documents = names.split("\\n"), alphabet = "abcdefghijklmnopqrstuvwxyz";
+      trainer.begin({documents, alphabet, steps: 1000, rate: 0.01});
       for (let i = 0; i < steps; i++) trainer.train();
       print({losses: trainer.losses, attention: trainer.attention("emma").heads.map((h) => [...h]),
              samples: trainer.samples(5, 0.5)});
@@ -206,10 +208,86 @@ def native_losses(steps: int) -> list[float]:
 
 def test_modules_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("chainrule.studio.training._compiled", lambda names: {n: n.encode() for n in names})
+    monkeypatch.setattr(
+        "chainrule.studio.training._compiled", lambda names: {n: n.encode() for n in names}
+    )
     assert training_modules() == {n: n.encode() for n in MODULES}
-    monkeypatch.setattr("chainrule.studio.training._compiled", lambda names: dict.fromkeys(names, b""))
+    monkeypatch.setattr(
+        "chainrule.studio.training._compiled", lambda names: dict.fromkeys(names, b"")
+    )
     assert training_modules() == {n: n.encode() for n in MODULES}
     kept = next(tmp_path.rglob("*network2*"))
     kept.write_bytes(kept.read_bytes()[:-1])
     assert training_modules()["network2"] == b""
+
+
+@needs_node
+def test_points_of_any_settings(tmp_path: Path):
+    """As many as are asked for, with three digits, split without loss; the same seed, the same."""
+    found = run_node(tmp_path, """
+      const random = datasets.studioRandom(7), wrong = [], kinds = Object.keys(datasets.POINT_SETS);
+      for (let n = 0; n < 600; n++) {
+        const kind = kinds[n % kinds.length], points = 1 + Math.floor(random() * 300);
+        const given = {kind, points, noise: random(), seed: Math.floor(random() * 1e9)};
+        const held = random() * 0.9, made = datasets.pointSet(given), {x, y, numbers} = made;
+        const {train, test} = datasets.splitPoints(made, held, given.seed);
+        const rows = (p) => Array.from(p.y, (v, i) => `${p.x[2 * i]} ${p.x[2 * i + 1]} ${v}`);
+        const checks = {
+          sizes: x.length === 2 * points && y.length === points && train.y.length >= 1,
+          digits: [...x].every((v) => Number(v.toFixed(3)) === v),
+          labels: numbers || [...y].every((v) => v === 0 || v === 1),
+          both: numbers || points < 4 || new Set(y).size === 2,
+          same: rows(made).join() === rows(datasets.pointSet(given)).join(),
+          whole: rows(made).sort().join() === [...rows(train), ...rows(test)].sort().join(),
+        };
+        for (const [name, good] of Object.entries(checks)) if (!good) wrong.push([name, given]);
+      }
+      print(wrong);
+    """)  # fmt: skip
+    assert found == []
+
+
+PASTED = {
+    "x y label\n1 2 0\n2.5;2;1": (2, ""),
+    "1,2,3\n\n2,2,5\n1,1,7\n": (3, ""),
+    "a,b,c\nd,e,f\n": (0, "1 line is no"),
+    "": (0, "There is no point"),
+    "1,2\n1,2,3,4\n1,nan,0\n1,2,0": (1, "3 lines are no"),
+    "100,50,1\n-20,3,0": (2, "Coordinates are multiplied by 0.028"),
+    "1e400,1,1\n1,1,1": (1, "1 line is no"),
+}
+
+
+@needs_node
+def test_pasted_lines(tmp_path: Path):
+    found = run_node(tmp_path, """
+      const of = (t) => datasets.pastedPoints(t);
+      print(texts.map(of).map(({points, note}) => [points?.y.length ?? 0, note]));
+    """, texts=list(PASTED))  # fmt: skip
+    for (count, note), (text, (wanted, words)) in zip(found, PASTED.items(), strict=True):
+        assert count == wanted and words in note and bool(words) == bool(note), text
+
+
+SELECTED = {
+    "wte": "wte.weight 27 16 0 0",
+    "h.0.attn.wk.grad[:, :2]": "blocks.0.attn.qkv.weight.grad 16 2 16 0",
+    "blocks.0.attn.qkv.weight.grad[:8]": "blocks.0.attn.qkv.weight.grad 8 16 0 0",
+    "layer0.attn_wv[-1, ::-3]": "blocks.0.attn.qkv.weight 1 6 47 15",
+    "h.0.attn.wo[5:2]": "selects nothing",
+    "wte[27]": "27 is outside: axis 0 has 27 elements",
+    "wte[0, 0, 0]": "2 axes",
+    "wte[::0]": "not 0",
+    "wte[": "is no selector",
+    "nothing": "There is no tensor nothing",
+}
+
+
+@needs_node
+def test_selectors(tmp_path: Path):
+    found = run_node(tmp_path, """
+      const {tensors} = await gpt_trainer.GptTrainer.make(load, modules);
+      print(texts.map((t) => tensor_selector.selectedTensor(t, tensors)).map((s) => s.error
+        ?? `${s.name} ${s.rows.length} ${s.columns.length} ${s.rows[0]} ${s.columns[0]}`));
+    """, texts=list(SELECTED))  # fmt: skip
+    for got, (text, want) in zip(found, SELECTED.items(), strict=True):
+        assert (got == want) if want.split()[0].endswith(("weight", "grad")) else want in got, text

@@ -1,4 +1,4 @@
-"""The training pages in Chromium: they train, answer to keys, say what is wrong, and are accessible."""
+"""The training pages in Chromium: they train, answer to keys, say what is wrong, exclude nobody."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,7 +43,9 @@ def opened(browser: Any, url: str, before: str = "", **options: Any) -> Iterator
     page.set_default_timeout(15_000)
     page.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
     page.on("pageerror", lambda e: wrong.append(str(e)))
-    page.on("request", lambda r: None if r.url.startswith(("file:", "blob:")) else asked.append(r.url))
+    page.on(
+        "request", lambda r: None if r.url.startswith(("file:", "blob:")) else asked.append(r.url)
+    )
     if before:
         page.add_init_script(before)
     page.goto(url)
@@ -125,7 +126,9 @@ def test_points_are_drawn_and_pasted(browser: Any, pages: dict[str, str]):
         press(page, "Clear")
         page.get_by_text("There are no points").wait_for()
         page.get_by_text("Paste points").click()
-        page.get_by_label("points, one a line").fill("x,y,label\n1,2,0\n-1,-2,1\noops\n0.5,1,0\n1,1,1")
+        page.get_by_label("points, one a line").fill(
+            "x,y,label\n1,2,0\n-1,-2,1\noops\n0.5,1,0\n1,1,1"
+        )
         press(page, "Use these points")
         assert said.inner_text().startswith("4 points pasted. 1 line is no")
         press(page, "One step")
@@ -138,14 +141,17 @@ def test_a_million_lines_are_sampled(browser: Any, pages: dict[str, str]):
         page.evaluate("""() => {
             const clipboardData = new DataTransfer();
             clipboardData.setData("text", "1,2,0\\n-1,0.5,1\\n".repeat(5e5));
-            const event = new ClipboardEvent("paste", {clipboardData, bubbles: true, cancelable: true});
+            const event = new ClipboardEvent("paste", {clipboardData, cancelable: true});
             document.querySelector(".t-more textarea").dispatchEvent(event);
         }""")
         page.get_by_text("1,000,000 points are more than the page can show").wait_for()
 
 
 def test_a_loss_that_is_no_number_stops_with_a_sentence(browser: Any, pages: dict[str, str]):
-    url = pages["network"] + "#activation=linear&optimizer=sgd&rate=100&widths=16,16&data=plane&pace=0"
+    url = (
+        pages["network"]
+        + "#activation=linear&optimizer=sgd&rate=100&widths=16,16&data=plane&pace=0"
+    )
     with opened(browser, url) as page:
         press(page, "Train")
         page.get_by_text("The loss is no finite number").wait_for()
@@ -155,11 +161,21 @@ def test_a_loss_that_is_no_number_stops_with_a_sentence(browser: Any, pages: dic
 
 
 def test_the_address_restores_a_state(browser: Any, pages: dict[str, str]):
-    url = pages["network"] + "#data=spirals&widths=8,8,8&activation=relu&rate=0.003&step=120&seed=5&noise=zz"
+    url = (
+        pages["network"]
+        + "#data=spirals&widths=8,8,8&activation=relu&rate=0.003&step=120&seed=5&noise=zz"
+    )
     with opened(browser, url) as page:
         wait_for_step(page, 120, "=")
         loss, state = fact(page, "train"), page.evaluate("globalThis.page.state()")
-        want = {"data": "spirals", "widths": "8,8,8", "activation": "relu", "rate": "0.003", "step": "120", "seed": "5"}
+        want = {
+            "data": "spirals",
+            "widths": "8,8,8",
+            "activation": "relu",
+            "rate": "0.003",
+            "step": "120",
+            "seed": "5",
+        }
         assert state == want
     with opened(browser, url) as page:
         wait_for_step(page, 120, "=")
@@ -203,7 +219,9 @@ def test_microgpt_learns_and_shows_its_tensors(browser: Any, pages: dict[str, st
         assert page.locator(".t-cell").inner_text().startswith("[0, 1]")
         page.get_by_label("name to look at").fill("emma")
         page.get_by_label("name to look at").press("Enter")
-        page.wait_for_function("document.querySelector('.t-head-map').getAttribute('aria-label').includes('e reads')")
+        page.wait_for_function(
+            "document.querySelector('.t-head-map').getAttribute('aria-label').includes('e reads')"
+        )
 
 
 def test_microgpt_learns_lines_of_the_reader(browser: Any, pages: dict[str, str]):
@@ -259,7 +277,9 @@ Worker.prototype.postMessage = function (message) {
 """
 
 
-@pytest.mark.skipif(not os.environ.get("CHAINRULE_TIMED"), reason="set CHAINRULE_TIMED=1 to measure")
+@pytest.mark.skipif(
+    not os.environ.get("CHAINRULE_TIMED"), reason="set CHAINRULE_TIMED=1 to measure"
+)
 def test_how_fast(browser: Any, pages: dict[str, str]):
     url = pages["network"] + "#widths=16,16&points=500&split=0&pace=0&batch=1000"
     with opened(browser, url, COUNT_FRAMES) as page:
@@ -267,4 +287,5 @@ def test_how_fast(browser: Any, pages: dict[str, str]):
         page.wait_for_timeout(1500)
         page.evaluate("frames.length = 0")
         page.wait_for_timeout(2000)
-        print(f"\n{fact(page, 'speed'):.0f} steps/s, {page.evaluate('frames.length') / 2:.0f} frames/s")
+        frames = page.evaluate("frames.length") / 2
+        print(f"\n{fact(page, 'speed'):.0f} steps/s, {frames:.0f} frames/s")

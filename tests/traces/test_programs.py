@@ -139,7 +139,9 @@ def bits(x: Any) -> list[bytes]:
 def graph_leaves(x: Any) -> list[Any]:
     from chainrule.tree import flatten
 
-    return [leaf.detach().numpy() if isinstance(leaf, cr.Tensor) else leaf for leaf in flatten(x)[0]]
+    return [
+        leaf.detach().numpy() if isinstance(leaf, cr.Tensor) else leaf for leaf in flatten(x)[0]
+    ]
 
 
 CHANGED = {"a hook", "a hook of a leaf"}

@@ -13,15 +13,17 @@ from chainrule.compile.c.main import Reading, main_text
 from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_own_results
 from chainrule.compile.c.statements import Function, Helpers, function, mentions
+from chainrule.compile.c.target import C99
 from chainrule.compile.export.call_data import InputInfo, refuse_eager
 from chainrule.compile.graph.complex_parts import as_lying, lying
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Program, Term, in_order
-from chainrule.compile.llvm.host_target import host
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Kernel, Loops, loop_of
-from chainrule.compile.lower.matmul import is_large
-from chainrule.compile.lower.scheduler import Scheduler
+from chainrule.compile.lower.kernels import write
+from chainrule.compile.lower.matmul_choice import is_large
+from chainrule.compile.lower.plan import Plan
+from chainrule.compile.lower.planning import plan
 
 _HEADERS = ("math", "stdbool", "stdint", "stdio", "stdlib")
 
@@ -104,14 +106,11 @@ class Source:
                 made = f"; {t.name}, {comments.where(t)}".rstrip(", ")
                 self.slots[t] = Array(self.namer(path), path, t.dtype, t.shape, made)
 
-    def _arrays(self, p: Phase, scheduler: Scheduler, program: Loops) -> dict[Buffer, Array]:
+    def _arrays(self, p: Phase, made: Plan, program: Loops) -> dict[Buffer, Array]:
         """By buffer of a phase, its array."""
         ins = [self.slots[s] for s in p.inputs]
-        known: dict[Buffer, Array] = {}
-        for t, array in zip(p.program.inputs, ins, strict=True):
-            known[scheduler.views[t].buffer] = array
-        for b, t in zip(scheduler.results, p.results, strict=True):
-            known[b] = self.slots[t]
+        known = dict(zip(made.inputs, ins, strict=True))
+        known |= {b: self.slots[t] for b, t in zip(made.memory.results, p.results, strict=True)}
         for b in [b for b in program.buffers if b not in known]:
             path = (
                 described(b.label or b.name, b.shape, ins) if b.role != "constant" else "constant"
@@ -124,10 +123,10 @@ class Source:
     # --- kernels
 
     def _write(self, p: Phase) -> None:
-        scheduler = Scheduler(p.program, host(), called=is_large)
-        program = scheduler.run()
+        made = plan(p.program, C99, is_large)
+        program = write(made)
         self.symbols = tuple(sorted({*self.symbols, *program.symbols}))
-        arrays = self._arrays(p, scheduler, program)
+        arrays = self._arrays(p, made, program)
         self._calls[p.name] = [
             line
             for kernel in program.kernels

@@ -12,38 +12,32 @@ depend on how many threads there are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from chainrule.compile.cpu.interrupts import LONG
-from chainrule.compile.graph.sizes import Extent, product, typical
-from chainrule.compile.llvm.dependence import independent
-from chainrule.compile.llvm.transpose_copy import is_turn
-from chainrule.compile.loops.expressions import Affine, Var, within
-from chainrule.compile.loops.functions import MATHEMATICS
+from chainrule.compile.graph.sizes import typical
+from chainrule.compile.loops.dependence import independent
+from chainrule.compile.loops.duration import nanoseconds
+from chainrule.compile.loops.expressions import Affine, Var
+from chainrule.compile.loops.parallel import LEAST
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import (
     For,
     Gemm,
-    Host,
     Into,
     Kernel,
     Let,
     Loops,
     Matrix,
     Product,
-    Routine,
     Stmt,
-    Store,
     While,
     loop_of,
 )
+from chainrule.compile.loops.transposed_copy import is_transposed_copy
 
 WORTH = 20_000.0
 """Nanoseconds of work, by an estimate, from which on a kernel is split: some ten times what waking
 a thread costs."""
-LEAST = 2_000.0
-"""Nanoseconds of work in a block or a chunk, at least."""
 ENOUGH = 64
 """So many iterations are enough: a loop within a parallel loop is not made parallel, too."""
 UNIT = 64
@@ -58,41 +52,6 @@ def split(program: Loops) -> Loops:
     """The program with parallel loops: a kernel that has one has nothing else."""
     kernels = [p for k in program.kernels for p in _pieces(k)]
     return replace(program, kernels=kernels)
-
-
-def is_parallel(k: Kernel) -> bool:
-    """Whether it is split over cores."""
-    (first, *_) = k.body
-    return isinstance(first, For) and first.mode == "parallel"
-
-
-def is_long(k: Kernel) -> bool:
-    """Whether it may take so long that it looks for signals: by an estimate, or because sizes are
-    not known."""
-    reads, writes = k.buffers()
-    known = all(isinstance(n, int) for b in [*reads, *writes] for n in b.shape)
-    return not known or nanoseconds(k.body) >= LONG
-
-
-def nest(k: Kernel) -> tuple[list[Var], tuple[Stmt, ...]]:
-    """The counters of a kernel's parallel loops, which are as one, and what is in them."""
-    counters, body = list[Var](), k.body
-    while len(body) == 1 and isinstance(body[0], For) and body[0].mode == "parallel":
-        counters.append(body[0].var)
-        body = body[0].body
-    return counters, body
-
-
-def iterations(k: Kernel) -> Extent:
-    """How many iterations a parallel kernel has."""
-    counters, _ = nest(k)
-    return product([v.extent for v in counters])
-
-
-def least(k: Kernel) -> int:
-    """How many iterations of a parallel kernel are worth being taken at a time."""
-    _, body = nest(k)
-    return max(1, round(LEAST / max(nanoseconds(body), 1e-3)))
 
 
 # --- kernels -------------------------------------------------------------------------------------
@@ -133,9 +92,9 @@ def _marked(s: Stmt, around: int) -> Split | None:
     match s:
         case For() if s.upto is not None:
             return None
-        case For() if s.mode == "serial" and not is_turn(s):
+        case For() if s.mode == "serial" and not is_transposed_copy(s):
             return _nested(s, around)
-        case For() if s.mode == "lanes" or is_turn(s):
+        case For() if s.mode == "lanes" or is_transposed_copy(s):
             return _blocks(s, s.var, around)
         case Product() if s.ahead is None:
             return _blocks(s, max((s.i, s.j), key=lambda v: typical(v.extent)), around)
@@ -162,7 +121,7 @@ def _blocks(s: For | Product, v: Var, around: int) -> Split | None:
     n = v.extent
     if not isinstance(n, int) or not independent(v, [s]):
         return None
-    # is_turn goes on in squares, whose sides are within a unit
+    # a transposed copy goes on in squares, whose sides are within a unit
     size = _size(n, around, LEAST / (nanoseconds([s]) / n))
     if size is None:
         return None
@@ -220,38 +179,3 @@ def _gemm(s: Gemm, around: int) -> Split | None:
 def _from(x: Matrix, start: Affine, axis: int) -> Matrix:
     """A matrix from row, or column, `start` on."""
     return replace(x, at=x.at.plus(start.times(x.col if axis else x.row)))
-
-
-# --- how much work -------------------------------------------------------------------------------
-
-_PER_BYTE = 0.05
-_PER_MATH = 0.2
-_PER_MULTIPLICATION = 0.005
-"""Nanoseconds on one core with AVX-512 for each byte of a number that is computed, of one for which
-a function like `exp` is, and in products of one that is multiplied."""
-
-
-def nanoseconds(body: Sequence[Stmt]) -> float:
-    """About how long one core takes for `body`: only the order of magnitude matters, and that it is
-    found quickly. Sizes that are not known are typical ones."""
-    return sum([_taken(s) for s in body])
-
-
-def _taken(s: Stmt) -> float:
-    match s:
-        case For():
-            return typical(s.var.extent) * nanoseconds(s.body)
-        case Product():
-            depth = typical(product([k.extent for k in s.k]))
-            each = depth * s.acc.dtype.itemsize * _PER_MULTIPLICATION + nanoseconds(s.body)
-            return typical(s.i.extent) * typical(s.j.extent) * each
-        case Gemm():
-            count = typical(s.m) * typical(s.n) * typical(s.k)
-            return count * s.out.buffer.dtype.itemsize * _PER_MULTIPLICATION
-        case Let() | Into() | Store():
-            math = len(MATHEMATICS & {x.of[0] for x in within(s.value) if x.kind == "fn"})
-            return s.value.dtype.itemsize * (_PER_BYTE + math * _PER_MATH)
-        case Host() | Routine():
-            return 0
-        case While():
-            return sum([nanoseconds(k.body) for k in s.kernels])

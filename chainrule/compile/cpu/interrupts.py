@@ -39,10 +39,6 @@ PATIENCE = 100
 """A look that had to wait is followed by so many times the pause..."""
 LATEST = 200
 """... but never by more milliseconds than these."""
-STEP = 20_000.0
-"""Nanoseconds of work, by an estimate, between two calls of `poll`, which takes some 30."""
-LONG = 1e6
-"""Nanoseconds, by an estimate, from which on a loop polls."""
 
 _PTR, _VOID, _I32 = ir.PointerType(), ir.VoidType(), ir.IntType(32)
 _RELAXED = "monotonic"

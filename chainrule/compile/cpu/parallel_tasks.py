@@ -15,11 +15,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile.cpu.core_split import nest
 from chainrule.compile.cpu.thread_pool import NAME
 from chainrule.compile.llvm.functions import I64, declare
-from chainrule.compile.llvm.kernel import Emitter
-from chainrule.compile.loops.statements import Kernel
 
 _PTR, _VOID = ir.PointerType(), ir.VoidType()
 
@@ -40,27 +37,16 @@ def task(module: Any, f: Any) -> Any:
     return out
 
 
-def run(b: Any, f: Any, args: Sequence[Any], count: Any, least: int, poll: Any) -> None:
+def run(
+    poll: Any, b: Any, f: Any, args: Sequence[Any], count: Any, least: int, polls: bool
+) -> None:
     """Let the pool do `count` iterations of the task `f`, with these words as `args`. While it
-    waits for others it calls `poll`, if that is a function."""
+    waits for others it calls `poll`, if it `polls`."""
     with b.goto_entry_block():
         words = b.alloca(I64, size=len(args))
     for i, x in enumerate(args):
         word = b.ptrtoint(x, I64) if isinstance(x.type, ir.PointerType) else x
         b.store(word, b.gep(words, [ir.Constant(I64, i)], source_etype=I64))
     parallel = declare(b, NAME, _VOID, [_PTR, _PTR, I64, I64, _PTR])
-    poll = ir.Constant(_PTR, None) if poll is None else poll
-    b.call(parallel, [f, words, count, ir.Constant(I64, least), poll])
-
-
-def iterations(e: Emitter, kernel: Kernel, begin: Any, end: Any) -> None:
-    """Emit the iterations from `begin` to `end` of a kernel's parallel loops, counted as one."""
-    counters, body = nest(kernel)
-    with e.counting(e.b.sub(end, begin), 1, e.takes(body)) as i:
-        at = e.b.add(begin, i)
-        for v in reversed(counters[1:]):
-            n = e.extent(v.extent)
-            e.vars[v] = e.b.urem(at, n)
-            at = e.b.udiv(at, n)
-        e.vars[counters[0]] = at
-        e.run(body)
+    called = poll if polls else ir.Constant(_PTR, None)
+    b.call(parallel, [f, words, count, ir.Constant(I64, least), called])

@@ -28,13 +28,16 @@ from typing import Any
 from llvmlite import ir
 
 from chainrule.compile.cpu.call_gate import again, enter
-from chainrule.compile.cpu.core_split import nanoseconds
-from chainrule.compile.cpu.interrupts import STEP, Polls, Run
+from chainrule.compile.cpu.interrupts import Polls, Run
+from chainrule.compile.cpu.platform import processor
 from chainrule.compile.cpu.repeat import repeat
 from chainrule.compile.cpu.symbols import HEADER, UNDO
 from chainrule.compile.cpu.word_guards import unchanged
+from chainrule.compile.llvm.host_target import TargetModule
 from chainrule.compile.llvm.kernels import PTR, Module, call_kernel, constant, shared_buffers
 from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.llvm.platform import STEP
+from chainrule.compile.loops.duration import nanoseconds
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Host, Kernel, Loops, While, single
 from chainrule.compile.target import Target
@@ -49,8 +52,9 @@ def emit(
     timed: bool = False,
 ) -> Module:
     """The module of `program`, whose caller passes `objects` and memory for `scratch`."""
-    out = Module.of(program, target, endable=True)
-    assert out.run is not None
+    module = TargetModule("chainrule", target)
+    run = Run(module)
+    out = Module.of(program, module, processor(run))
     args = [PTR] * 5
     main = ir.Function(out.ir, ir.FunctionType(ir.VoidType(), args), "program")
     b = ir.IRBuilder(main.append_basic_block())
@@ -67,7 +71,7 @@ def emit(
     }
     shared = shared_buffers(program)
     clock = ir.Function(out.ir, ir.FunctionType(I64, []), "llvm.readcyclecounter")
-    polls, taken = Polls(out.run, main), 0.0
+    polls, taken = Polls(run, main), 0.0
     free, spoiled = _interruptible(program.kernels)
     _words(out.ir, UNDO, [objects.index(x) for x in spoiled])
     for i, kernel in enumerate(program.kernels):
@@ -84,10 +88,10 @@ def emit(
             taken = 0.0
     b.ret_void()
     unchanged(out.ir)
-    _entry(out.run, main)
-    repeat(out.run, main)
+    _entry(run, main)
+    repeat(run, main)
     again(out.ir)
-    enter(out.run, main)
+    enter(run, main)
     return out
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 UNDO = "undo"
 """The symbol of the numbers of those objects that a run which is ended may leave half written."""
-INLINE = "alwaysinline"
-"""The attribute of functions that become parts of who calls them."""
 HEADER = object.__basicsize__
 """Bytes of bookkeeping at the start of a Python object."""
 LETTERS = {4: "s", 8: "d"}

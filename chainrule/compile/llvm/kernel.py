@@ -12,26 +12,27 @@ Notation: W lanes of a vector; `b` the builder.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from math import inf, log2
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, final
 
 from llvmlite import ir
 
-from chainrule.compile.cpu.interrupts import LONG, STEP, Polls
 from chainrule.compile.graph.sizes import Extent, Size
 from chainrule.compile.llvm import functions as fn
-from chainrule.compile.llvm import memory_access
+from chainrule.compile.llvm import memory_access, serial_loops
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.function_calls import call, is_mathematics
 from chainrule.compile.llvm.lanes import Lanes, over_lanes
 from chainrule.compile.llvm.numbers import I64, Value
+from chainrule.compile.llvm.platform import Platform, Polls
 from chainrule.compile.llvm.short_rows import row_of
 from chainrule.compile.llvm.value_numbering import Known
 from chainrule.compile.loops import statements as loops
+from chainrule.compile.loops.duration import nanoseconds
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
 from chainrule.compile.loops.statements import Stmt
+from chainrule.compile.loops.transposed_copy import is_transposed_copy
 from chainrule.compile.target import Target
 
 
@@ -42,7 +43,8 @@ class Emitter:
     `pointers`, `vars` and `locals` are what buffers, counters and locals are in the code: a local
     that is folded into is a slot on the stack, and has several, in `vectors`, while a loop over
     lanes folds into it. `lanes` is the vector that is being computed, `known` what has been.
-    `polls`, if there are any, is how long loops look for signals. Functions that are `called` are
+    `polls`, if there are any, is how long loops look for signals, and `polled_loops` how many of
+    those around do. Functions that are `called` are
     not written in place.
     """
 
@@ -53,6 +55,7 @@ class Emitter:
         symbols: dict[str, Value],
         target: Target,
         body: Sequence[Stmt],
+        platform: Platform | None = None,
         polls: Polls | None = None,
         called: Collection[str] = (),
     ) -> None:
@@ -65,8 +68,9 @@ class Emitter:
         self.lanes: Lanes | None = None
         self.known = Known()
         self.polls = polls
+        self.polled_loops = 0
+        self._platform = platform
         self._called = called
-        self._polling = 0
         self._symbols = symbols
         self._sizes: dict[Size, Value] = {}
         self._entry = builder.block
@@ -112,22 +116,17 @@ class Emitter:
                 from chainrule.compile.llvm.matmul_tiles import product
 
                 product(self, s)
-            case loops.Gemm():
-                from chainrule.compile.cpu.blas_calls import gemm
-
-                gemm(self, s)
-            case loops.Routine():
-                from chainrule.compile.cpu.lapack_routines import routine
-
-                routine(self, s)
+            case loops.Gemm() | loops.Routine():
+                assert self._platform is not None, "there are no libraries"
+                self._platform.library(self, s)
             case _:
                 raise AssertionError(f"{type(s).__name__} is not a kernel's statement")
 
     def _loop(self, s: loops.For) -> None:
-        from chainrule.compile.llvm.transpose_copy import is_turn, turn
+        if is_transposed_copy(s):
+            from chainrule.compile.llvm.transpose_copy import transpose
 
-        if is_turn(s):
-            turn(self, s)
+            transpose(self, s)
             return
         with self.counting(self.end(s), 1, self.takes(s.body)) as i:
             self.vars[s.var] = i
@@ -139,75 +138,12 @@ class Emitter:
 
     def takes(self, body: Sequence[Stmt]) -> float:
         """About how many nanoseconds `body` takes; 0 where nobody asks."""
-        if self.polls is None:
-            return 0.0
-        from chainrule.compile.cpu.core_split import nanoseconds
+        return 0.0 if self.polls is None else nanoseconds(body)
 
-        return nanoseconds(body)
-
-    @contextmanager
-    def counting(self, n: Value, step: int, each: float = 0.0) -> Generator[Value]:
+    def counting(self, n: Value, step: int, each: float = 0.0) -> AbstractContextManager[Value]:
         """A loop: the counter is 0, step, 2 step, ... below n. Nothing runs if n is 0. `each` is
         about how many nanoseconds an iteration takes."""
-        long = inf if self._polling == 0 else each  # how long it takes; of one in another, its turn
-        if isinstance(n, ir.Constant):
-            long = each * n.constant / step if n.constant > step else 0.0
-        polls = self.polls if each and long >= LONG else None
-        if polls is None:
-            with self._counting(n, step) as i:
-                yield i
-            return
-        self._polling += 1
-        with self._polled(n, step, each, polls) as i:
-            yield i
-        self._polling -= 1
-
-    @contextmanager
-    def _polled(self, n: Value, step: int, each: float, polls: Polls) -> Generator[Value]:
-        """A long loop: one that looks for signals between iterations, or between some of them."""
-        several = step << max(0, int(log2(STEP / each))) if each < STEP else step
-        with self._counting(n, several, polls) as start:
-            if several == step:
-                yield start
-                return
-            left = self.b.sub(n, start, flags=("nsw",))
-            most = nums.intrinsic(self.b, "smin", left, ir.Constant(I64, several))
-            with self._counting(most, step, some=True) as i:
-                yield self.b.add(start, i, flags=("nsw",))
-
-    @contextmanager
-    def _counting(
-        self, n: Value, step: int, polls: Polls | None = None, *, some: bool = False
-    ) -> Generator[Value]:
-        """The loop itself, which `polls` between iterations; `some`: there is at least one."""
-        b = self.b
-        static = n.constant if isinstance(n, ir.Constant) else None
-        zero, by = ir.Constant(I64, 0), ir.Constant(I64, step)
-        if static is not None and static <= step:
-            if static == 0:
-                raise AssertionError("a loop without iterations")
-            with self.known.within():
-                yield zero
-            return
-        before = b.block
-        body, after = b.append_basic_block("for"), b.append_basic_block("after")
-        if static is None and not some:
-            b.cbranch(b.icmp_signed(">", n, zero), body, after)
-        else:
-            b.branch(body)
-        b.position_at_end(body)
-        i = b.phi(I64)
-        i.add_incoming(zero, before)
-        with self.known.within():
-            yield i
-        following = b.add(i, by, flags=("nsw",))
-        more = b.icmp_signed("<", following, n)
-        if polls is None:
-            b.cbranch(more, body, after)
-        else:
-            polls.between(b, more, body, after)
-        i.add_incoming(following, b.block)
-        b.position_at_end(after)
+        return serial_loops.counting(self, n, step, each)
 
     def _let(self, s: loops.Let) -> None:
         value = self.value(s.value)
@@ -305,7 +241,7 @@ class Emitter:
         return self.known.within()
 
 
-def size_of(b: Any, n: Extent, symbols: dict[str, Value]) -> Value:
+def size_of(b: Any, n: Extent, symbols: Mapping[str, Value]) -> Value:
     """A size as a number, computed where the builder stands."""
     if not isinstance(n, Size):
         return ir.Constant(I64, n)

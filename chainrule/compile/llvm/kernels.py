@@ -11,28 +11,27 @@ of its kernels.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
 from llvmlite import ir
 
-from chainrule.compile.cpu import parallel_tasks
-from chainrule.compile.cpu.core_split import is_long, is_parallel, iterations, least, nanoseconds
-from chainrule.compile.cpu.interrupts import Polls, Run
-from chainrule.compile.cpu.symbols import INLINE
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.llvm.function_calls import called
 from chainrule.compile.llvm.host_target import TargetModule
 from chainrule.compile.llvm.kernel import Emitter, size_of
 from chainrule.compile.llvm.numbers import I64, in_memory
+from chainrule.compile.llvm.passes import INLINE
+from chainrule.compile.llvm.platform import Platform, Polls, is_long
 from chainrule.compile.llvm.while_loops import is_short, kept_near, turning
+from chainrule.compile.loops.duration import nanoseconds
 from chainrule.compile.loops.expressions import Buffer
+from chainrule.compile.loops.parallel import is_parallel, iterations, least, nest
 from chainrule.compile.loops.rewrite import Canonical, canonical, sorted_buffers
 from chainrule.compile.loops.statements import Host, Kernel, Loops, While, single
-from chainrule.compile.target import Target
 
 PTR = ir.PointerType()
 
@@ -42,13 +41,12 @@ PTR = ir.PointerType()
 class Module:
     """The code of a program's kernels, and the statements that Python must run, by number.
 
-    `functions` are those of kernels by what they do. `run` is what there is to know of the run that
-    goes on, where it can be ended.
+    `functions` are those of kernels by what they do. `platform` is what kernels can ask for.
     """
 
     ir: Any
     symbols: list[str]
-    run: Run | None
+    platform: Platform | None
     hosts: list[Host] = field(default_factory=list[Host])
     functions: dict[Any, Any] = field(default_factory=dict[Any, Any])
     forms: dict[Kernel, tuple[Canonical, str]] = field(default_factory=dict[Any, Any])
@@ -57,10 +55,9 @@ class Module:
     """Functions of mathematics that are called, by the kernel's text."""
 
     @staticmethod
-    def of(program: Loops, target: Target, *, endable: bool) -> Module:
-        """The module of `program`, without code yet. With `endable` a run can be ended."""
-        made = TargetModule("chainrule", target)
-        out = Module(made, list(program.symbols), Run(made) if endable else None)
+    def of(program: Loops, made: TargetModule, platform: Platform | None = None) -> Module:
+        """The module of `program`, without code yet."""
+        out = Module(made, list(program.symbols), platform)
         for k in single(program.kernels):
             if not isinstance(k.body[0], Host):
                 form = canonical(k)
@@ -107,56 +104,60 @@ def call_kernel(
     `polls` it can be left when the run is to end, as can its caller."""
     (first, *_) = kernel.body
     if isinstance(first, Host):
-        assert out.run is not None, "nobody is there to run a statement in Python"
-        with _if(b, first.when, pointers):
-            out.run.host(b, host, len(out.hosts))
-            if polls is not None:
-                polls.leave_if_stopped(b)
-        out.hosts.append(first)
-        return
-    if isinstance(first, While):
+        _call_host(out, b, first, pointers, host)
+        stops = True
+    elif isinstance(first, While):
         f = _while(out, kernel, first, shared)
         b.call(f, [*[pointers[x] for x in sorted_buffers(kernel)], *symbols.values(), host])
-        if polls is not None:
-            polls.leave_if_stopped(b)
-        return
-    form, text = out.forms[kernel]
-    watched = polls is not None and is_long(kernel)
-    f = out.functions.get((text, inline, watched))
-    if f is None:
-        f = _function(out, kernel, INLINE if inline else "noinline", watched)
-        if is_parallel(kernel):
-            f = parallel_tasks.task(out.ir, f)
-        out.functions[text, inline, watched] = f
-    args = [_from(b, pointers[x], x, start, symbols) for x, start in form.args]
-    args += symbols.values()
-    if is_parallel(kernel):
-        count = size_of(b, iterations(kernel), symbols)
-        poll = out.run.poll if watched and out.run is not None else None
-        parallel_tasks.run(b, f, args, count, least(kernel), poll)
+        stops = True
     else:
-        b.call(f, args)
-    if watched and polls is not None:
+        stops = polls is not None and is_long(kernel)
+        _call_function(out, b, kernel, pointers, symbols, stops, INLINE if inline else "noinline")
+    if stops and polls is not None:
         polls.leave_if_stopped(b)
 
 
-def _from(b: Any, pointer: Any, x: Buffer, start: Extent, symbols: dict[str, Any]) -> Any:
+def _call_host(out: Module, b: Any, s: Host, pointers: Mapping[Buffer, Any], host: Any) -> None:
+    """Let Python run `s`, if what it is asked for by holds."""
+    assert out.platform is not None, "nobody is there to run a statement in Python"
+    with ExitStack() as around:
+        if s.when is not None:
+            flag = b.load(pointers[s.when], typ=ir.IntType(8))
+            asked = b.icmp_unsigned("!=", flag, ir.Constant(flag.type, 0))
+            around.enter_context(b.if_then(asked, likely=False))
+        out.platform.host(b, host, len(out.hosts))
+    out.hosts.append(s)
+
+
+def _call_function(
+    out: Module,
+    b: Any,
+    kernel: Kernel,
+    pointers: Mapping[Buffer, Any],
+    symbols: Mapping[str, Any],
+    watched: bool,
+    inlining: str,
+) -> None:
+    form, text = out.forms[kernel]
+    f = out.functions.get((text, inlining, watched))
+    if f is None:
+        f = out.functions[text, inlining, watched] = _function(out, kernel, inlining, watched)
+    args = [_from(b, pointers[x], x, start, symbols) for x, start in form.args]
+    args += symbols.values()
+    if is_parallel(kernel):
+        assert out.platform is not None, "there are no threads"
+        count = size_of(b, iterations(kernel), symbols)
+        out.platform.run_task(b, f, args, count, least(kernel), watched)
+    else:
+        b.call(f, args)
+
+
+def _from(b: Any, pointer: Any, x: Buffer, start: Extent, symbols: Mapping[str, Any]) -> Any:
     """The address of element `start` of a buffer."""
     if start == 0:
         return pointer
     offset = size_of(b, start, symbols)
     return b.gep(pointer, [offset], source_etype=in_memory(x.dtype))
-
-
-@contextmanager
-def _if(b: Any, when: Buffer | None, pointers: dict[Buffer, Any]) -> Generator[None]:
-    """What is emitted within is run only if the bool `when`, if there is one, holds."""
-    if when is None:
-        yield
-        return
-    flag = b.load(pointers[when], typ=ir.IntType(8))
-    with b.if_then(b.icmp_unsigned("!=", flag, ir.Constant(flag.type, 0)), likely=False):
-        yield
 
 
 def _begun(out: Module, name: str, buffers: int, more: Sequence[Any], inlining: str) -> Any:
@@ -185,7 +186,7 @@ def _while(out: Module, kernel: Kernel, loop: While, shared: set[Buffer]) -> Any
     with ExitStack() as around:
         near = around.enter_context(kept_near(b, kernel, pointers, shared))
         failed = [near[s.when] for s in hosts if s.when is not None]
-        polls = None if out.run is None else Polls(out.run, f)
+        polls = None if out.platform is None else out.platform.polls(f, None)
         each = nanoseconds([s for k in loop.kernels for s in k.body])
         around.enter_context(turning(b, near[loop.going], failed, polls, each))
         for k in loop.kernels:
@@ -206,16 +207,31 @@ def _function(out: Module, kernel: Kernel, inlining: str, watched: bool) -> Any:
     b.branch(body)
     entry = b.block
     b.position_at_end(body)
-    polls = None
-    if watched and out.run is not None:
-        polls = Polls(out.run, f, f.args[-1] if split else None)
-    emitter = Emitter(b, pointers, sizes, out.ir.target, form.kernel.body, polls, out.called[text])
+    platform, polls = out.platform, None
+    if watched and platform is not None:
+        polls = platform.polls(f, f.args[-1] if split else None)
+    emitter = Emitter(
+        b, pointers, sizes, out.ir.target, form.kernel.body, platform, polls, out.called[text]
+    )
     emitter.entry(entry)
     if split:
         if polls is not None:
             polls.look(b)
-        parallel_tasks.iterations(emitter, form.kernel, *f.args[-3:-1])
+        _iterations(emitter, form.kernel, *f.args[-3:-1])
     else:
         emitter.run(form.kernel.body)
     b.ret_void()
-    return f
+    return platform.task(out.ir, f) if split and platform is not None else f
+
+
+def _iterations(e: Emitter, kernel: Kernel, begin: Any, end: Any) -> None:
+    """Emit the iterations from `begin` to `end` of a kernel's parallel loops, counted as one."""
+    counters, body = nest(kernel)
+    with e.counting(e.b.sub(end, begin), 1, e.takes(body)) as i:
+        at = e.b.add(begin, i)
+        for v in reversed(counters[1:]):
+            n = e.extent(v.extent)
+            e.vars[v] = e.b.urem(at, n)
+            at = e.b.udiv(at, n)
+        e.vars[counters[0]] = at
+        e.run(body)

@@ -10,7 +10,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from chainrule.compile.cpu.symbols import INLINE
+INLINE = "alwaysinline"
+"""The attribute of functions that become parts of who calls them."""
 
 
 def run_passes(text: str, machine: Any) -> Any:

@@ -19,34 +19,12 @@ from chainrule.compile.llvm.kernel import Emitter
 from chainrule.compile.llvm.numbers import I64
 from chainrule.compile.loops import statements as loops
 from chainrule.compile.loops.expressions import Var
+from chainrule.compile.loops.transposed_copy import SIDE
 
-SIDE = 8
 _I32 = ir.IntType(32)
 
 
-def is_turn(s: loops.For) -> bool:
-    """Whether `s` is such a copy: out[.., i, j] = x[.., j, i], sides at least a square."""
-    inner = s.body[0]
-    if len(s.body) != 1 or not isinstance(inner, loops.For) or inner.mode != "lanes":
-        return False
-    if s.upto is not None or inner.upto is not None:
-        return False
-    store = inner.body[0]
-    if len(inner.body) != 1 or not isinstance(store, loops.Store) or store.add:
-        return False
-    x = store.value
-    if x.kind != "load" or x.of[2] is not None or x.dtype.kind != "f":
-        return False
-    i, j, at = s.var, inner.var, x.of[1]
-    sizes = (i.extent, j.extent)
-    if not all(isinstance(n, int) and n >= SIDE for n in sizes) or x.dtype.itemsize > 4:
-        return False
-    plain = all(isinstance(v, Var) for v, _ in (*at.terms, *store.at.terms))
-    across = at.coefficient(i) == 1 and store.at.coefficient(j) == 1
-    return plain and across and at.coefficient(j) != 0 and store.at.coefficient(i) != 0
-
-
-def turn(e: Emitter, s: loops.For) -> None:
+def transpose(e: Emitter, s: loops.For) -> None:
     """Emit `s`, which is one."""
     inner: Any = s.body[0]
     store: Any = inner.body[0]

@@ -16,10 +16,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile.cpu.core_split import is_parallel, nanoseconds
-from chainrule.compile.cpu.interrupts import STEP, Polls
 from chainrule.compile.llvm.functions import I8, I64, in_memory
+from chainrule.compile.llvm.platform import STEP, Polls
+from chainrule.compile.loops.duration import nanoseconds
 from chainrule.compile.loops.expressions import Buffer
+from chainrule.compile.loops.parallel import is_parallel
 from chainrule.compile.loops.statements import Gemm, Kernel, Product, Routine, single, statements
 
 SHORT = 1_000.0

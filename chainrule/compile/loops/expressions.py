@@ -23,7 +23,7 @@ Role = Literal["input", "state", "result", "scratch", "constant"]
 
 
 @final
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Buffer:
     """Memory for numbers. `shape` and `label` are for readers; the size is what counts.
 

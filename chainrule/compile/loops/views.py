@@ -6,7 +6,7 @@ element of its result stands (`back`). A `View` says where in a buffer an array 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, final
@@ -40,6 +40,16 @@ class View:
         for i, stride in zip(index, self.strides, strict=True):
             place = place.plus(i.times(stride))
         return place
+
+
+def index_of(axes: Sequence[Var]) -> Index:
+    """The index that counters make; an axis of size 1 needs none."""
+    return tuple([ZERO if v.extent == 1 else Affine.of(v) for v in axes])
+
+
+def runs_along(index: Index, axis: int, var: Var | None) -> bool:
+    """Whether an index runs along `var` at that axis."""
+    return bool(index) and var is not None and index[axis] == Affine.of(var)
 
 
 def whole(buffer: Buffer) -> View:
@@ -246,6 +256,14 @@ def seen_through(t: Term, view: View) -> View | None:
     assert index is not None
     at = view.at(index)
     return View(view.buffer, at.const, tuple([at.coefficient(a) for a in axes]))
+
+
+def located(t: Term, views: Mapping[Term, View]) -> View | None:
+    """Where `t` lies, if what it shows lies where `views` say; None: nowhere."""
+    if t in views or not is_view(t):
+        return views.get(t)
+    inner = located(t.args[0], views)
+    return None if inner is None else seen_through(t, inner)
 
 
 def reshaped(

@@ -11,7 +11,7 @@ from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.ops.shaping import Concat
 
 
-def gathered(program: Program) -> Program:
+def with_common_prefixes(program: Program) -> Program:
     """The program in which concatenations are parts of longer ones that begin or go on like them.
     Each is a part of one at most: it lies in one place only."""
     order = in_order(program.roots)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from chainrule.compile.graph.array_patterns import (
     Pattern,
@@ -14,23 +15,28 @@ from chainrule.compile.graph.array_patterns import (
 )
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.loops.expressions import Affine, Expr
+from chainrule.compile.loops.expressions import Affine, Expr, Exprs
 from chainrule.compile.loops.views import ZERO, Index
 from chainrule.compile.lower import op_rules
 
-if TYPE_CHECKING:
-    from chainrule.compile.lower.scheduler import Scheduler
+
+def patterns(order: Iterable[Term]) -> dict[Term, Pattern]:
+    """The formulas of all elements of those constants that have one."""
+    out: dict[Term, Pattern] = {}
+    for t in order:
+        if t.op is None and t.index is None:
+            known = isinstance(t.value, Uniform | Triangle | Steps)
+            found = t.value if known else recognized(t.value)
+            if found is not None:
+                out[t] = found
+    return out
 
 
-def element(s: Scheduler, t: Term, at: Index) -> Expr | None:
-    """The element of a constant that a pattern gives, without memory."""
-    if t.op is not None or t.index is not None:
-        return None
-    p = pattern(s, t)
-    e = s.exprs
+def element(e: Exprs, p: Pattern, dtype: Any, at: Index) -> Expr:
+    """The element of a constant of that pattern."""
     match p:
         case Uniform():
-            return _number(s, p.value, t.dtype)
+            return _number(e, p.value, dtype)
         case Triangle():
             if not at:
                 return e.lit(True, bool)
@@ -38,23 +44,10 @@ def element(s: Scheduler, t: Term, at: Index) -> Expr | None:
             return e.fn("less_equal", col, row, dtype=op_rules.BOOL)
         case Steps():
             place = (at[p.axis] if at else ZERO).times(p.step).plus(Affine(p.start))
-            return e.cast(e.index(place), t.dtype)
-        case _:
-            return None
+            return e.cast(e.index(place), dtype)
 
 
-def pattern(s: Scheduler, t: Term) -> Pattern | None:
-    """The formula of all elements of the constant `t`, if there is one."""
-    if t.op is not None or t.index is not None:
-        return None
-    if t not in s.patterns:
-        known = isinstance(t.value, Uniform | Triangle | Steps)
-        s.patterns[t] = t.value if known else recognized(t.value)
-    return s.patterns[t]
-
-
-def _number(s: Scheduler, value: Any, dtype: Any) -> Expr:
-    e = s.exprs
+def _number(e: Exprs, value: Any, dtype: Any) -> Expr:
     if isinstance(value, Size):
         return e.cast(e.index(Affine(value)), dtype)
     if isinstance(value, Ratio):

@@ -67,9 +67,9 @@ class Root:
     given: Term | None
 
 
-def roots_of(program: Program, apart: Set[Term]) -> list[Root]:
+def roots_of(program: Program, assembled: Set[Term]) -> list[Root]:
     """The roots, each computed, each once: what is not is copied; and so is what becomes one of
-    the inputs `apart`, whose parts cannot be computed in place."""
+    the inputs `assembled`, whose parts cannot be computed in place."""
     taken: set[Term] = set()
     roots: list[Root] = []
     inputs: list[Term | None] = [None] * len(program.results)
@@ -80,7 +80,7 @@ def roots_of(program: Program, apart: Set[Term]) -> list[Root]:
         if strides is not None:
             x = source(t)
         fresh = is_computed(x) and x not in taken and not isinstance(x.op, Pick)
-        if strides is None or not fresh or given in apart:
+        if strides is None or not fresh or given in assembled:
             x = Term(Astype(t.dtype), (t,), t.shape, t.dtype, None, None, t.code, t.at)
             strides = strides_of(t.shape)
         taken.add(x)
@@ -101,12 +101,12 @@ def can_have(t: Term, strides: Sequence[Extent]) -> bool:
     return not is_product(t) or 1 in strides[-2:]
 
 
-def copied(program: Program, shown: set[Term]) -> Program:
-    """The program in which the arguments of the terms `shown` are copied first."""
+def with_copies(program: Program, readers: Set[Term]) -> Program:
+    """The program in which the arguments of the terms `readers` are copied first."""
     new: dict[Term, Term] = {}
     for t in in_order(program.roots):
         args = [new[a] for a in t.args]
-        if t in shown:
+        if t in readers:
             (a,) = args
             args = [Term(Astype(a.dtype), (a,), a.shape, a.dtype, None, None, t.code, t.at)]
         new[t] = t.of(args)
@@ -125,18 +125,18 @@ def users(order: Iterable[Term]) -> dict[Term, list[Term]]:
     return out
 
 
-def work(t: Term, held: set[Term], known: dict[Term, int]) -> int:
+def work(t: Term, realized: set[Term], known: dict[Term, int]) -> int:
     """Roughly how many instructions an element of the map `t` takes where it is inlined, with the
     arguments that are inlined into it, whose work is `known`."""
     own = 1
     if isinstance(t.op, Elementwise) and t.op.label not in _CHEAP:
         own = _SLOW
-    return own + sum([known.get(source(a), 0) for a in t.args if source(a) not in held])
+    return own + sum([known.get(source(a), 0) for a in t.args if source(a) not in realized])
 
 
 def to_realize(order: list[Term], roots: Iterable[Term], uses: dict[Term, list[Term]]) -> set[Term]:
     """The terms that get memory."""
-    held: set[Term] = set(roots)
+    realized: set[Term] = set(roots)
     needed: set[Term] = set()
     for t in order:
         if is_product(t) or (is_computed(t) and not is_map(t) and reduction(t) is None):
@@ -151,16 +151,16 @@ def to_realize(order: list[Term], roots: Iterable[Term], uses: dict[Term, list[T
     for t in order:
         if not is_computed(t):
             continue
-        if t in held or not is_map(t) or t in needed:
-            held.add(t)
+        if t in realized or not is_map(t) or t in needed:
+            realized.add(t)
             continue
         readers = uses.get(t, [])
-        cost = known[t] = work(t, held, known)
+        cost = known[t] = work(t, realized, known)
         repeated = any(typical(product(space(u))) > typical(product(t.shape)) for u in readers)
         few = FEW if t.dtype.kind in "iu" else 0
         if (repeated and cost > few) or (len(readers) > 1 and cost > 2) or cost > LARGE:
-            held.add(t)
-    return held
+            realized.add(t)
+    return realized
 
 
 def is_hard(t: Term) -> bool:
@@ -169,21 +169,21 @@ def is_hard(t: Term) -> bool:
     return groups is None or any(len(old) > 1 for _, old in groups)
 
 
-def layouts(order: list[Term], held: set[Term]) -> dict[Term, tuple[Extent, ...]]:
+def layouts(order: list[Term], realized: set[Term]) -> dict[Term, tuple[Extent, ...]]:
     """Strides that terms should have so that reshapes of them are views."""
     wish: dict[Term, tuple[Extent, ...]] = {}
     for t in reversed(order):
         if not (isinstance(t.op, Reshape) and is_hard(t)):
             continue
         x, strides = t.args[0], strides_of(t.args[0].shape)
-        if isinstance(x.op, Astype) and x in held:
+        if isinstance(x.op, Astype) and x in realized:
             continue
         while is_view(x):
             before = views.placed_before(x, strides)
             if before is None:
                 break
             x, strides = x.args[0], before
-        if x in held and x not in wish and is_computed(x) and can_have(x, strides):
+        if x in realized and x not in wish and is_computed(x) and can_have(x, strides):
             wish[x] = strides
     return wish
 
@@ -205,7 +205,7 @@ def constant_buffer(t: Term, number: int) -> Buffer:
     return Buffer(f"c{number}", t.dtype, t.shape, "constant", np.asarray(t.value))
 
 
-def part_views(t: Term, view: View, held: set[Term]) -> dict[Term, View]:
+def part_views(t: Term, view: View, realized: set[Term]) -> dict[Term, View]:
     """Where the parts of the concatenation `t`, which lies at `view`, are to be computed.
 
     A part that is none of our own (an input, say), or is shown in a way that cannot be undone, is
@@ -218,7 +218,7 @@ def part_views(t: Term, view: View, held: set[Term]) -> dict[Term, View]:
         offset, x = start * view.strides[axis] + view.offset, source(a)
         start = a.shape[axis] + start
         strides = placed_at_source(a, view.strides)
-        if strides is None or x not in held or x in out or x.dtype != t.dtype:
+        if strides is None or x not in realized or x in out or x.dtype != t.dtype:
             continue
         if not (is_map(x) or is_product(x) or reduction(x) is not None):
             continue

@@ -2,156 +2,217 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar, final
 
 from chainrule.compile.graph.complex_parts import lying
 from chainrule.compile.graph.scatter_onto import Onto
 from chainrule.compile.graph.sizes import Extent
-from chainrule.compile.graph.terms import Term, in_order
+from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.compile.loops import views
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.views import View, whole
 from chainrule.compile.lower import constants, materialize, ordering, read_places, scatter_sums
 from chainrule.compile.lower.op_rules import is_map
+from chainrule.compile.lower.plan import MemoryPlan
 from chainrule.op import Pick
 from chainrule.ops.shaping import Concat, Reshape
 
-if TYPE_CHECKING:
-    from chainrule.compile.lower.scheduler import Scheduler
+K = TypeVar("K")
+V = TypeVar("V")
 
 
-def plan(s: Scheduler) -> set[Term]:
-    """Returns reshapes of what does not lie so that they are views: it must be copied."""
-    wanted = materialize.roots_of(s.program, s.apart)
-    roots = [r.term for r in wanted]
-    order = in_order(roots)
-    uses = materialize.users(order)
-    held = materialize.to_realize(order, roots, uses)
-    _inputs(s, {r.given for r in wanted if r.given is not None})
-    _constants(s, order)
-    s.results = [_root(s, r, n) for n, r in enumerate(wanted) if r.given is None]
-    for r in wanted:
-        if r.given is not None:
-            _root(s, r, 0)
-    fixed = frozenset(roots)
-    wish = materialize.layouts(order, held)
-    for t in reversed(order):
-        if t in held and not isinstance(t.op, Pick):
-            _settle(s, t, fixed, wish, held)
-            if isinstance(t.op, Onto):
-                free = held - s.views.keys() - fixed
-                s.views |= scatter_sums.base_view(t, s.views[t], free, uses)
-    shown = {
-        t for t in order
-        if isinstance(t.op, Reshape) and materialize.is_hard(t) and s.view(t) is None
-        and constants.pattern(s, views.source(t)) is None
-    }  # fmt: skip
-    if not shown:
-        _order(s, roots, order, held)
-    return shown
-
-
-def _root(s: Scheduler, r: materialize.Root, number: int) -> Buffer:
-    """The memory that a root is computed to."""
-    if r.given is not None:
-        b = s.views[r.given].buffer
-    else:
-        name = f"b{len(s.buffers)}"
-        b = Buffer(name, r.term.dtype, r.shape, "result", None, f"result {number}")
-        s.buffers.append(b)
-    s.views[r.term] = View(b, 0, r.strides)
-    return b
-
-
-def _settle(
-    s: Scheduler,
-    t: Term,
-    roots: frozenset[Term],
-    wish: dict[Term, tuple[Extent, ...]],
-    held: set[Term],
-) -> None:
-    """Decide where `t` lies, and with it the parts of which it is put together."""
-    strides = wish.get(t)
-    if t in s.views:
-        pass  # a root, or a part of something that has its place
-    elif strides is None or not materialize.is_dense(strides, t.shape):
-        s.scratch(t)
-    else:
-        s.views[t] = View(s.buffer(t, "scratch"), 0, strides)
-    if isinstance(t.op, Concat) and is_map(t):
-        free = held - s.views.keys() - roots
-        s.views |= materialize.part_views(t, s.views[t], free)
-
-
-def _order(s: Scheduler, roots: list[Term], order: list[Term], held: set[Term]) -> None:
-    """Put terms in order; what cannot be computed in place is copied at the end."""
-    reads = {t: read_places.read_by(t, held) for t in order if t in held}
-    s.reads = {t: set(xs) for t, xs in reads.items()}
-    for t, xs in s.reads.items():
-        for x in xs:
-            s.readers.setdefault(x, []).append(t)
-    at = {t: read_places.reads_at(t, held, s.views) for t in reads}
-    s.reads_at = at
-    readers: dict[Buffer, list[Term]] = {}
-    for r, seen in at.items():
-        for b in dict.fromkeys([x.view.buffer for x in seen]):
-            readers.setdefault(b, []).append(r)
-    waits: dict[Term, list[Term]] = {}
-    for t in reads:
-        view = s.views.get(t)
-        if view is None or view.buffer.role != "state":
+def plan_memory(program: Program) -> MemoryPlan:
+    """The plan; copies are added to the program where something cannot be read, or written, as it
+    lies."""
+    assembled: set[Term] = set()
+    while True:
+        draft = _Draft(program, assembled)
+        reshapes = draft.impossible_reshapes()
+        if reshapes:
+            program = materialize.with_copies(program, reshapes)
             continue
-        if isinstance(t.op, Concat) and is_map(t) and not unplaced(s, t):
-            continue
-        waits[t] = [r for r in readers.get(view.buffer, ()) if _clash(s, r, view, t)]
-    s.order, s.before, late = ordering.ordered(roots, reads, waits)
-    s.order = ordering.numbers_first(s.order, reads, s.before)
-    s.late = []
-    given = {s.views[x].buffer: x for x in s.program.inputs}
-    for t in late:
-        if t not in roots:  # a part: what it belongs to is put together elsewhere, then copied
-            s.apart.add(given[s.views[t].buffer])
-        s.late.append((t, s.views[t]))
-        s.scratch(t)
+        plan, more = draft.ordered()
+        if assembled.issuperset(more):
+            return plan
+        assembled |= more
 
 
-def _clash(s: Scheduler, r: Term, view: View, t: Term) -> bool:
+@final
+class _Draft:
+    """Memory for a program, in which the new values of the inputs `assembled`, concatenations, are
+    put together elsewhere and then copied."""
+
+    def __init__(self, program: Program, assembled: set[Term]) -> None:
+        self.program = program
+        self.buffers: list[Buffer] = []
+        self.views: dict[Term, View] = {}
+        roots = materialize.roots_of(program, assembled)
+        self.roots = [r.term for r in roots]
+        self.terms = in_order(self.roots)
+        self.patterns = constants.patterns(self.terms)
+        uses = materialize.users(self.terms)
+        self.realized = materialize.to_realize(self.terms, self.roots, uses)
+        self._inputs({r.given for r in roots if r.given is not None})
+        self._constants()
+        returned = [r for r in roots if r.given is None]
+        self.results = [self._result(r, n) for n, r in enumerate(returned)]
+        for r in roots:
+            if r.given is not None:
+                self.views[r.term] = View(self.views[r.given].buffer, 0, r.strides)
+        wish = materialize.layouts(self.terms, self.realized)
+        for t in reversed(self.terms):
+            if t in self.realized and not isinstance(t.op, Pick):
+                self._settle(t, wish.get(t))
+                if isinstance(t.op, Onto):
+                    self.views |= scatter_sums.base_view(t, self.views[t], self._free(), uses)
+
+    def _inputs(self, written: Collection[Term]) -> None:
+        for t in self.program.inputs:
+            role = "state" if t in written else "input"
+            shape, dtype = lying(t.shape, t.dtype)
+            self.views[t] = self._whole(Buffer(f"x{t.index}", dtype, shape, role))
+
+    def _constants(self) -> None:
+        for t in self.terms:
+            if t.op is None and t.index is None and t not in self.patterns:
+                self.views[t] = self._whole(materialize.constant_buffer(t, len(self.buffers)))
+
+    def _result(self, r: materialize.Root, number: int) -> Buffer:
+        b = self._buffer(r.term.dtype, r.shape, f"result {number}", "result")
+        self.views[r.term] = View(b, 0, r.strides)
+        return b
+
+    def _whole(self, b: Buffer) -> View:
+        self.buffers.append(b)
+        return whole(b)
+
+    def _buffer(
+        self, dtype: Any, shape: tuple[Extent, ...], label: str, role: Any = "scratch"
+    ) -> Buffer:
+        b = Buffer(f"b{len(self.buffers)}", dtype, shape, role, None, label)
+        self.buffers.append(b)
+        return b
+
+    def _free(self) -> set[Term]:
+        """The realized terms that have no place yet."""
+        return self.realized - self.views.keys() - frozenset(self.roots)
+
+    def _settle(self, t: Term, strides: tuple[Extent, ...] | None) -> None:
+        """Decide where `t` lies, and with it the parts of which it is put together."""
+        if t not in self.views:  # else a root, or a part of something that has its place
+            self._scratch(t, strides)
+        if isinstance(t.op, Concat) and is_map(t):
+            self.views |= materialize.part_views(t, self.views[t], self._free())
+
+    def _scratch(self, t: Term, strides: tuple[Extent, ...] | None = None) -> None:
+        """Memory for `t` alone, with such strides if they leave no gaps."""
+        if t.many:
+            return
+        b = self._buffer(t.dtype, t.shape, t.name)
+        dense = strides is not None and materialize.is_dense(strides, t.shape)
+        self.views[t] = View(b, 0, strides) if strides is not None and dense else whole(b)
+
+    def impossible_reshapes(self) -> set[Term]:
+        """Reshapes of what does not lie so that they are views: it must be copied first."""
+        return {
+            t for t in self.terms
+            if isinstance(t.op, Reshape) and materialize.is_hard(t)
+            and views.located(t, self.views) is None and views.source(t) not in self.patterns
+        }  # fmt: skip
+
+    def ordered(self) -> tuple[MemoryPlan, set[Term]]:
+        """The plan: terms in order, and what cannot be computed in place copied at the end; and
+        the inputs whose new values must be put together elsewhere for that."""
+        terms = [t for t in self.terms if t in self.realized]
+        reads = {t: read_places.read_by(t, self.realized) for t in terms}
+        reads_at = {t: read_places.reads_at(t, self.realized, self.views) for t in terms}
+        order, waits_for, delayed = ordering.ordered(
+            self.roots, reads, self._readers_of_overwritten(reads_at)
+        )
+        order = ordering.numbers_first(order, reads, waits_for)
+        given = {self.views[x].buffer: x for x in self.program.inputs}
+        copies = [(t, self.views[t]) for t in terms if t in delayed]
+        for t, _ in copies:
+            self._scratch(t)
+        outputs = self._outputs(order)
+        plan = MemoryPlan(
+            program=self.program,
+            buffers=tuple(self.buffers),
+            views=MappingProxyType(self.views),
+            terms_of_buffer=_grouped([(v.buffer, t) for t, v in self.views.items()]),
+            outputs=MappingProxyType(outputs),
+            patterns=MappingProxyType(self.patterns),
+            results=tuple(self.results),
+            order=tuple(order),
+            waits_for=MappingProxyType({t: tuple(xs) for t, xs in waits_for.items()}),
+            reads=MappingProxyType({t: frozenset(xs) for t, xs in reads.items()}),
+            readers=_grouped([(x, t) for t, xs in reads.items() for x in xs]),
+            reads_at=MappingProxyType({t: tuple(xs) for t, xs in reads_at.items()}),
+            delayed_copies=tuple(copies),
+        )
+        parts = [view for t, view in copies if t not in self.roots]
+        return plan, {given[view.buffer] for view in parts}
+
+    def _readers_of_overwritten(
+        self, reads_at: Mapping[Term, Sequence[read_places.Read]]
+    ) -> dict[Term, list[Term]]:
+        """By term that is computed into the caller's memory: who reads what it overwrites."""
+        readers = _grouped(
+            [
+                (b, t)
+                for t, xs in reads_at.items()
+                for b in dict.fromkeys([x.view.buffer for x in xs])
+            ]
+        )
+        out: dict[Term, list[Term]] = {}
+        for t in reads_at:
+            view = self.views.get(t)
+            if view is None or view.buffer.role != "state":
+                continue
+            if isinstance(t.op, Concat) and is_map(t) and not unplaced(self.views, t):
+                continue
+            others = readers.get(view.buffer, ())
+            out[t] = [r for r in others if _clash(r, reads_at[r], view, t)]
+        return out
+
+    def _outputs(self, order: Sequence[Term]) -> dict[Term, tuple[Buffer, ...]]:
+        """Memory for the outputs of ops that have several."""
+        out: dict[Term, tuple[Buffer, ...]] = {}
+        for t in order:
+            if isinstance(t.op, Pick):
+                self.views[t] = whole(out[t.args[0]][t.op.index])
+            elif t.many:
+                kinds = enumerate(zip(t.dtype, t.shape, strict=True))
+                out[t] = tuple([self._buffer(d, s, f"{t.name} {i}") for i, (d, s) in kinds])
+        return out
+
+
+def _grouped(pairs: Sequence[tuple[K, V]]) -> Mapping[K, tuple[V, ...]]:
+    out: dict[K, list[V]] = {}
+    for k, v in pairs:
+        out.setdefault(k, []).append(v)
+    return MappingProxyType({k: tuple(vs) for k, vs in out.items()})
+
+
+def _clash(r: Term, reads: Sequence[read_places.Read], view: View, t: Term) -> bool:
     """Whether `r` reads memory that computing `t` at `view` overwrites, other than, as `t`
     itself, each element just before it is overwritten."""
     mine = read_places.touched(view, t.shape, plain=True)
-    return any(
-        x.meets(mine) and (r is not t or not x.plain or x.view != view) for x in s.reads_at[r]
-    )
+    return any(x.meets(mine) and (r is not t or not x.plain or x.view != view) for x in reads)
 
 
-def unplaced(s: Scheduler, t: Term) -> list[int]:
+def unplaced(views_of: Mapping[Term, View], t: Term) -> list[int]:
     """Which parts of a concatenation are not computed into their places."""
-    view = s.views[t]
+    view = views_of[t]
     out: list[int] = []
     axis: int = t.op.axis
     start: Extent = 0
     for i, a in enumerate(t.args):
         offset = start * view.strides[axis] + view.offset
         start = a.shape[axis] + start
-        mine = s.views.get(views.source(a))
+        mine = views_of.get(views.source(a))
         if mine is None or mine.buffer is not view.buffer or mine.offset != offset:
             out.append(i)
     return out
-
-
-def _inputs(s: Scheduler, written: set[Term]) -> None:
-    for t in s.program.inputs:
-        role = "state" if t in written else "input"
-        shape, dtype = lying(t.shape, t.dtype)
-        b = Buffer(f"x{t.index}", dtype, shape, role)
-        s.buffers.append(b)
-        s.views[t] = whole(b)
-
-
-def _constants(s: Scheduler, order: Sequence[Term]) -> None:
-    for t in order:
-        if t.op is None and t.index is None and constants.element(s, t, ()) is None:
-            b = materialize.constant_buffer(t, len(s.buffers))
-            s.buffers.append(b)
-            s.views[t] = whole(b)

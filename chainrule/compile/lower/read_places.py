@@ -17,13 +17,13 @@ from chainrule.ops.selection import Where
 from chainrule.ops.shaping import Astype
 
 
-def read_by(t: Term, held: set[Term]) -> list[Term]:
+def read_by(t: Term, realized: set[Term]) -> list[Term]:
     """The inputs, constants and realized terms that computing `t` reads: through views and maps."""
     found: dict[Term, None] = {}
     stack = list(reversed(t.args))
     while stack:
         x = source(stack.pop())
-        if x.op is None or x in held:
+        if x.op is None or x in realized:
             found[x] = None
         else:
             stack += reversed(x.args)
@@ -67,7 +67,7 @@ def touched(view: View, shape: Sequence[Extent], *, plain: bool) -> Read:
     return Read(view, None, 0, plain)
 
 
-def reads_at(t: Term, held: set[Term], at: Mapping[Term, View]) -> list[Read]:
+def reads_at(t: Term, realized: set[Term], at: Mapping[Term, View]) -> list[Read]:
     """Which memory of inputs computing `t` reads."""
     out: list[Read] = []
     stack: list[tuple[Term, bool]] = [(a, is_plain(t, a)) for a in t.args]
@@ -76,7 +76,7 @@ def reads_at(t: Term, held: set[Term], at: Mapping[Term, View]) -> list[Read]:
         x = source(a)
         if x.index is not None:
             out.append(_read(a, at[x], plain))
-        elif x.op is not None and x not in held:
+        elif x.op is not None and x not in realized:
             stack += [(b, plain and a is x and is_plain(x, b)) for b in x.args]
     return out
 

@@ -19,7 +19,7 @@ from chainrule.compile.graph.sizes import product, typical
 from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.compile.loops.views import is_view, source
 from chainrule.compile.lower.materialize import is_product
-from chainrule.compile.lower.matmul import sizes
+from chainrule.compile.lower.matmul_choice import sizes
 from chainrule.compile.lower.op_rules import is_map
 from chainrule.ops.selection import Where
 
@@ -31,7 +31,7 @@ SMALL = 8
 """How many times smaller than the product the other arguments are, at least."""
 
 
-def recomputed(program: Program) -> Program:
+def rematerialized(program: Program) -> Program:
     """The program in which late users of such terms have copies of their own."""
     order = in_order(program.roots)
     readers = _readers(order)

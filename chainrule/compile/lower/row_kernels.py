@@ -7,20 +7,17 @@ and numbers of the row from registers, too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Var
 from chainrule.compile.loops.folds import identity
 from chainrule.compile.loops.statements import For, Into, Let, Mode, Stmt
-from chainrule.compile.loops.views import ZERO, Index
-from chainrule.compile.lower import op_rules
-from chainrule.compile.lower.kernel_group import Group, Member, runs_along
-from chainrule.compile.lower.shared_rows import shared
-
-if TYPE_CHECKING:
-    from chainrule.compile.lower.scheduler import Scheduler
+from chainrule.compile.loops.views import ZERO, Index, runs_along
+from chainrule.compile.lower.builder import Builder
+from chainrule.compile.lower.plan import Group, Member, Plan
+from chainrule.compile.lower.shared_rows import share_memory
 
 
 @final
@@ -41,9 +38,10 @@ class Phase:
 class Rows:
     """Builds a kernel of rows."""
 
-    def __init__(self, s: Scheduler, g: Group) -> None:
-        self.s, self.g = s, g
-        self.rows = [s.var(n) for n in g.rows]
+    def __init__(self, plan: Plan, builder: Builder, g: Group) -> None:
+        self.plan, self.builder, self.g = plan, builder, g
+        self.members = {m.term: m for m in g.members}
+        self.rows = [builder.var(n) for n in g.rows]
         self.phases: list[Phase] = []
         self.at: dict[Term, int] = {}
         self.lanes_inside = g.inside or not (g.across or self._flat())
@@ -54,11 +52,8 @@ class Rows:
 
     def body(self) -> list[Stmt]:
         """The statements."""
-        s = self.s
-        s.held = {}
         for m in self.g.members:
             self._add(m)
-        s.held = {}
         out: list[Stmt] = []
         for p in self.phases:
             out += p.before
@@ -70,23 +65,23 @@ class Rows:
         for n, v in enumerate(reversed(self.rows)):
             mode = "lanes" if n == 0 and not self.lanes_inside else "serial"
             out = [For(v, tuple(out), mode)]
-        return shared(s, self.g, out)
+        return share_memory(self.plan, self.builder.exprs, self.g, out)
 
     def _phase(self, m: Member, inner: tuple[Extent, ...]) -> int:
         least = 0
         for x, index in m.requests:
-            other = self.g.find(x)
-            if other is None or x not in self.at:
+            if x not in self.at:
                 continue
+            other = self.members[x]
             same = other.reduces is None and self._same_place(m, other, index)
             same = same and self.phases[self.at[x]].inner == inner
             least = max(least, self.at[x] + (0 if same else 1))
-        for x in self.s.before.get(m.term, []):  # read before it is overwritten
+        for x in self.plan.memory.waits_for.get(m.term, ()):  # read before it is overwritten
             least = max(least, self.at.get(x, 0))
         for i in range(least, len(self.phases)):
             if self.phases[i].inner == inner:
                 return i
-        self.phases.append(Phase(inner, [self.s.var(n) for n in inner]))
+        self.phases.append(Phase(inner, [self.builder.var(n) for n in inner]))
         return len(self.phases) - 1
 
     def _same_place(self, m: Member, other: Member, index: Index) -> bool:
@@ -98,7 +93,7 @@ class Rows:
         return all(runs_along(index, a, v) for a, v in zip(theirs, free, strict=True))
 
     def _add(self, m: Member) -> None:
-        s = self.s
+        builder = self.builder
         free = [a for a, v in enumerate(m.own) if a not in m.along and v.extent != 1]
         inner = tuple([m.own[a].extent for a in free])
         number = self._phase(m, inner)
@@ -109,28 +104,28 @@ class Rows:
             index[a] = Affine.of(self.rows[i])
         for a, v in zip(free, phase.axes, strict=True):
             index[a] = Affine.of(v)
-        s.memo = {}
+        builder.elements.forget()
         if m.reduces is not None:
             self._reduce(m, phase, tuple(index))
             return
         where = tuple(index)
-        value = s.exprs.cast(op_rules.MAPS[type(m.term.op)](s, m.term, where), m.term.dtype)
-        in_place = s.views[m.term].buffer.role == "state"
-        local = s.local(m.term.dtype)  # computed once; expressions stay small
+        value = builder.exprs.cast(builder.elements.computed(m.term, where), m.term.dtype)
+        in_place = self.plan.views[m.term].buffer.role == "state"
+        local = builder.local(m.term.dtype)  # computed once; expressions stay small
         phase.body.append(Let(local, value))
-        value = s.exprs.local(local)
-        (phase.last if in_place else phase.body).append(s.store(m.term, where, value))
-        s.held[m.term] = lambda at: value if at == where else None
+        value = builder.exprs.local(local)
+        (phase.last if in_place else phase.body).append(builder.store(m.term, where, value))
+        builder.elements.in_registers[m.term] = lambda at: value if at == where else None
 
     def _reduce(self, m: Member, phase: Phase, index: Index) -> None:
-        s, red = self.s, m.reduces
+        builder, red = self.builder, m.reduces
         assert red is not None
-        e = s.exprs
-        acc = s.local(red.dtype)
+        e = builder.exprs
+        acc = builder.local(red.dtype)
         phase.before.append(Let(acc, e.lit(identity(red.fold, red.dtype), red.dtype)))
-        value = e.cast(s.element(m.term.args[0], index), red.dtype)
+        value = e.cast(builder.element(m.term.args[0], index), red.dtype)
         phase.body.append(Into(acc, red.fold, value))
-        total = s.local(m.term.dtype)
+        total = builder.local(m.term.dtype)
         phase.after.append(Let(total, e.cast(e.local(acc), m.term.dtype)))
         kept = [i for a, i in enumerate(index) if a not in red.axes]
         at = (
@@ -140,5 +135,5 @@ class Rows:
         )
         if len(at) != len(m.term.shape):
             at = tuple([i for i in at if i != ZERO])
-        phase.after.append(s.store(m.term, at, e.local(total)))
-        s.held[m.term] = lambda _: e.local(total)
+        phase.after.append(builder.store(m.term, at, e.local(total)))
+        builder.elements.in_registers[m.term] = lambda _: e.local(total)

@@ -21,7 +21,7 @@ from chainrule.ops.selection import IndexAdd, TakeAdd, TakeAlongAdd
 _ADDS = TakeAdd | TakeAlongAdd | IndexAdd
 
 
-def accumulated(program: Program) -> Program:
+def with_scatters_in_place(program: Program) -> Program:
     """The program in which what is scattered for one sum is scattered onto the other summand."""
     order = in_order(program.roots)
     uses, roots = users(order), set(program.roots)

@@ -8,59 +8,51 @@ stays in the first cache, and less is written to memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.loops.expressions import Affine, Buffer, Var, within
+from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Var, within
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import For, Stmt, Store, exprs_of
-from chainrule.compile.lower.kernel_group import Group
-
-if TYPE_CHECKING:
-    from chainrule.compile.lower.scheduler import Scheduler
+from chainrule.compile.lower.plan import Group, Plan
 
 _OWN = ("scratch", "result")
 
 
-def shared(s: Scheduler, g: Group, body: list[Stmt]) -> list[Stmt]:
+def share_memory(plan: Plan, exprs: Exprs, g: Group, body: list[Stmt]) -> list[Stmt]:
     """The kernel of `g`, with as little memory as can be between its phases."""
     members = {m.term for m in g.members}
     readers = {x: y for y in g.members for x, _ in y.requests}  # the last one of each
     uses: Uses | None = None
-    moved: dict[Buffer, Buffer] = {}
+    shared: dict[Buffer, Buffer] = {}
     for m in g.members:
-        old, last = s.views[m.term].buffer, readers.get(m.term)
-        if last is None or old.role != "scratch" or not _is_alone(s, members, m.term):
+        old, last = plan.views[m.term].buffer, readers.get(m.term)
+        if last is None or not _is_private(plan, members, m.term) or old in shared.values():
             continue
-        new = s.views[last.term].buffer
+        new = plan.views[last.term].buffer
         alike = new.role in _OWN and new.dtype == old.dtype and new.size == old.size
         if not alike or new is old:
             continue
         uses = uses or Uses(body)
         if uses.can_share(old, new):
             uses.join(old, new)
-            moved[old] = new
-            s.views[m.term] = s.views[last.term]
-            s.lying[old].remove(m.term)
-            s.lying[new].append(m.term)
-    if not moved:
-        return body
-    ends = {old: _end(moved, old) for old in moved}
-    return list(Renaming(buffers=ends, exprs=s.exprs).body(body))
+            shared[old] = new
+    return list(Renaming(buffers=shared, exprs=exprs).body(body)) if shared else body
 
 
-def _end(moved: Mapping[Buffer, Buffer], b: Buffer) -> Buffer:
-    """The memory that `b` shares in the end."""
-    while b in moved:
-        b = moved[b]
-    return b
-
-
-def _is_alone(s: Scheduler, members: set[Term], t: Term) -> bool:
-    """Whether nobody else knows of the memory of `t`: no other kernel, nothing that lies there."""
-    return members.issuperset(s.readers.get(t, ())) and s.lying[s.views[t].buffer] == [t]
+def _is_private(plan: Plan, members: set[Term], t: Term) -> bool:
+    """Whether nobody else knows of the memory of `t`: no other kernel, no copy that comes later,
+    nothing that lies there."""
+    memory = plan.memory
+    buffer = memory.views[t].buffer
+    return (
+        buffer.role == "scratch"
+        and members.issuperset(memory.readers.get(t, ()))
+        and memory.terms_of_buffer[buffer] == (t,)
+        and all(t is not x for x, _ in memory.delayed_copies)
+    )
 
 
 @final

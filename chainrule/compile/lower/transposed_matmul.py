@@ -11,7 +11,7 @@ from chainrule.ops.contraction import MatMul
 from chainrule.ops.shaping import Permute
 
 
-def turned(program: Program) -> Program:
+def without_transposed_products(program: Program) -> Program:
     """The program in which no product is read by transposes alone."""
     order = in_order(program.roots)
     kept = set(program.roots)
@@ -25,7 +25,7 @@ def turned(program: Program) -> Program:
     new: dict[Term, Term] = {}
     for t in order:
         if _transposes(t) and t.args[0] in across - kept:
-            new[t] = _turned(t, *[new[a] for a in t.args[0].args])
+            new[t] = _transposed(t, *[new[a] for a in t.args[0].args])
         else:
             new[t] = t.of([new[a] for a in t.args])
     return program.of(new)
@@ -43,7 +43,7 @@ def _transposes(t: Term) -> bool:
     )
 
 
-def _turned(t: Term, a: Term, b: Term) -> Term:
+def _transposed(t: Term, a: Term, b: Term) -> Term:
     """The product whose transpose `t` is, the other way round."""
     product = t.args[0]
     op = MatMul(not product.op.turn_b, not product.op.turn_a)

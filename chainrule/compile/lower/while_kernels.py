@@ -8,60 +8,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from chainrule.compile.graph.loop_body import turns_of
-from chainrule.compile.graph.rules.simplify import turn_simplified
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.loops.expressions import Buffer, computable
+from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.rewrite import Renaming
-from chainrule.compile.loops.statements import Host, Kernel, Loops, Stmt, Store, While, single
-from chainrule.compile.loops.views import whole
-from chainrule.errors import TraceError
-
-if TYPE_CHECKING:
-    from chainrule.compile.lower.scheduler import Scheduler
+from chainrule.compile.loops.statements import Host, Kernel, Loops, Stmt, While, single
+from chainrule.compile.lower.builder import Builder
+from chainrule.compile.lower.plan import Plan
 
 
-def is_native(s: Scheduler, t: Term) -> bool:
-    """Whether `t` is such a loop, and every op of its turns has loops."""
-    turns = turns_of(t)
-    if turns is None or not all(computable(x.dtype) for x in turns.program.inputs):
-        return False
-    from chainrule.compile.lower.scheduler import Scheduler
-
-    scheduler = Scheduler(turns.simple(turn_simplified), s.target, s.called)
-    loops = scheduler.run()
-    s.turns[t] = scheduler, loops
-    hosts = [x for k in single(loops.kernels) for x in k.body if isinstance(x, Host)]
-    native = all(x.when is not None for x in hosts)
-    if loops.symbols and not native:
-        raise TraceError(
-            f"while_loop: its turns have sizes that are dynamic ({', '.join(loops.symbols)}), and "
-            "an op without loops (a factorization, a sort). Leave these sizes out of `dynamic`"
-        )
-    return native
-
-
-def build(s: Scheduler, t: Term) -> list[Stmt]:
-    """The loop; kernels before it bring together what it begins with."""
-    (scheduler, loops), number = s.turns[t], len(s.kernels)
-    given = [scheduler.views[x].buffer for x in scheduler.program.inputs]
-    carries = s.outputs[t]
-    begin: list[Stmt] = []
-    for a, b in zip(t.args, carries, strict=False):
-        s.forget()
-        axes, at = s.counters(b.shape)
-        value = s.exprs.cast(s.element(a, at), b.dtype)
-        begin += s.nest(axes, [Store(b, whole(b).at(at), value)])
-    s.kernels.append(Kernel(f"k{len(s.kernels)}_begin", tuple(begin)))
-    consts = [s.contiguous(a) for a in t.args[len(carries) :]]
-    inside = dict(zip(given, [*carries, *consts], strict=True))
+def loop(plan: Plan, builder: Builder, t: Term, body: Plan, loops: Loops) -> list[Stmt]:
+    """The loop `t`, an iteration of which has the plan `body` and the kernels of `loops`; kernels
+    before it bring together what it begins with."""
+    number, carries = len(builder.kernels), plan.memory.outputs[t]
+    begin = [s for a, b in zip(t.args, carries, strict=False) for s in builder.copy(a, b)]
+    builder.kernel("begin", begin)
+    consts = [builder.contiguous(a) for a in t.args[len(carries) :]]
+    inside = dict(zip(body.inputs, [*carries, *consts], strict=True))
     for b in loops.buffers:
         if b not in inside:
-            inside[b] = s.memory(b.dtype, b.shape, b.label, b.role, b.value)
+            inside[b] = builder.memory(b.dtype, b.shape, b.label, b.role, b.value)
     once, each = _hoist(_renamed(loops, inside, number), carries)
-    s.kernels += once
+    builder.kernels += once
     return [While(carries[0], each)]
 
 
@@ -113,7 +81,7 @@ def _named(k: Kernel, number: int) -> Kernel:
     return Kernel(f"k{number}_{k.name}", body, k.about)
 
 
-def told(body: Sequence[Stmt]) -> list[str]:
-    """What the kernels of a turn say of their ops."""
+def about(body: Sequence[Stmt]) -> list[str]:
+    """What the kernels of iterations compute."""
     loops = [x for x in body if isinstance(x, While)]
     return [line for x in loops for k in single(x.kernels) for line in k.about]

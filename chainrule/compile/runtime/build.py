@@ -11,7 +11,8 @@ from chainrule.compile.graph.terms import Program
 from chainrule.compile.loops import memory
 from chainrule.compile.loops.check.checker import check
 from chainrule.compile.loops.statements import Loops
-from chainrule.compile.lower.scheduler import Scheduler
+from chainrule.compile.lower.kernels import write
+from chainrule.compile.lower.planning import plan
 from chainrule.compile.runtime.scratch import Layout
 from chainrule.compile.target import Target
 
@@ -21,9 +22,9 @@ CHECKING = False
 
 def scheduled(program: Program, target: Target) -> tuple[Loops, Layout]:
     """Loops, split over cores where there are several, and the memory that they want."""
-    scheduler = Scheduler(program, target)
-    loops = split(scheduler.run()) if target.threads else scheduler.run()
-    objects = [*[scheduler.views[t].buffer for t in program.inputs], *scheduler.results]
+    made = plan(program, target)
+    loops = split(write(made)) if target.threads else write(made)
+    objects = [*made.inputs, *made.memory.results]
     scratch = [b for b in loops.buffers if b.role == "scratch"]
     lives = memory.lifetimes(loops, scratch)
     scratch = [b for b in scratch if b in lives]

@@ -27,7 +27,6 @@ from chainrule.compile.runtime.result_memory import Lender
 from chainrule.compile.runtime.scratch import Block, Layout
 from chainrule.compile.target import Target
 
-
 _exporting: ContextVar[bool] = ContextVar("_exporting", default=False)
 
 

@@ -19,6 +19,7 @@ from llvmlite import ir
 
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.llvm.counting import count_up
+from chainrule.compile.llvm.host_target import TargetModule
 from chainrule.compile.llvm.kernel import size_of
 from chainrule.compile.llvm.kernels import PTR, Module, call_kernel, constant, shared_buffers
 from chainrule.compile.llvm.numbers import I64
@@ -38,7 +39,7 @@ _I1, _I32, _VOID = ir.IntType(1), ir.IntType(32), ir.VoidType()
 
 def emit(program: Loops, addresses: Addresses, draws: Sequence[Drawing]) -> str:
     """The module of `program`, as text, which begins with its `draws`."""
-    out = Module.of(program, WASM, endable=False)
+    out = Module.of(program, TargetModule("chainrule", WASM))
     step = ir.Function(out.ir, ir.FunctionType(_VOID, []), STEP)
     b = ir.IRBuilder(step.append_basic_block())
     pointers = {x: _address(at) for x, at in addresses.buffers.items()}

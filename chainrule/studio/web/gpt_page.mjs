@@ -2,7 +2,7 @@
 import {calmMotion, onSchemeChange} from "./charts.mjs";
 import {GptView} from "./gpt_view.mjs";
 import {pastedDocuments, selectedTensor} from "./tensor_selector.mjs";
-import {PACES, frameLoop} from "./training_controls.mjs";
+import {CURVES_EACH, PACES, frameLoop} from "./training_controls.mjs";
 import {trainingObstacle, trainingWorker} from "./training_worker.mjs";
 
 const GPT_DEFAULTS = {steps: 1000, rate: 0.01, temperature: 0.5, pace: 300, tensor: "h.0.attn.wq.grad", name: ""};
@@ -67,8 +67,10 @@ class GptPage {
   wanted() {
     const now = performance.now(), sample = now - this.sampled > SAMPLE_EACH;
     if (sample) this.sampled = now;
+    const history = now - (this.curved ?? 0) > CURVES_EACH;
+    if (history) this.curved = now;
     return {
-      from: this.losses.length, history: true, tensor: this.selected?.name, attention: this.settings.name || true,
+      from: this.losses.length, history, tensor: this.selected?.name, attention: this.settings.name || true,
       samples: sample ? 12 : 0, temperature: this.settings.temperature,
     };
   }
@@ -76,17 +78,18 @@ class GptPage {
   drawn(frame) {
     if (frame.from === this.losses.length) for (const v of frame.losses) this.losses.push(v);
     if (frame.step < this.losses.length) this.losses.length = frame.step;
-    this.frame = {...frame, samples: frame.samples ?? this.frame?.samples ?? null};
-    this.redraw();
+    const before = this.frame;
+    this.frame = {...frame, samples: frame.samples ?? before?.samples ?? null, history: frame.history ?? before?.history ?? null};
+    this.redraw(Boolean(frame.history));
     if (!this.running) this.frames.stop();
     this.frames.drawn();
   }
 
-  redraw() { if (this.frame) this.view.draw(this.frame, this.losses, this.selected); }
+  redraw(curves = true) { if (this.frame) this.view.draw(this.frame, this.losses, this.selected, curves); }
 
   refresh() {
     this.frames.stop();
-    this.worker.ask({type: "frame", ask: {...this.wanted(), samples: 12}});
+    this.worker.ask({type: "frame", ask: {...this.wanted(), samples: 12, history: true}});
   }
 
   begin() {

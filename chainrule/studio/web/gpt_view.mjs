@@ -134,15 +134,18 @@ export class GptView {
 
   // --- drawing ---------------------------------------------------------------------------
 
-  draw(frame, losses, selected) {
+  draw(frame, losses, selected, curves) {
     this.last = [frame, losses, selected];
-    const {facts} = this, average = movingAverage(losses);
+    const {facts} = this;
     facts.step.textContent = frame.step.toLocaleString("en");
     facts.speed.textContent = frame.speed ? Math.round(frame.speed).toLocaleString("en") : "–";
     facts.name.textContent = frame.name;
-    facts.loss.textContent = losses.length ? short(average.ys.at(-1), 4) : "–";
-    this.drawLoss(losses, average);
-    this.drawFlow(frame.history);
+    if (curves) {
+      const average = movingAverage(losses);
+      facts.loss.textContent = losses.length ? short(average.ys.at(-1), 4) : "–";
+      this.drawLoss(losses, average);
+      this.drawFlow(frame.history);
+    }
     if (frame.samples) this.drawNames(frame.samples);
     if (frame.attention) this.drawAttention(frame.attention);
     if (selected && frame.tensor) this.drawTensor(frame, selected);

@@ -4,7 +4,7 @@ import {PLANE, POINTS_MOST, POINT_SETS, pastedPoints, pointSet, splitPoints} fro
 import {h} from "./dom.mjs";
 import {networkPython} from "./network_script.mjs";
 import {NetworkView} from "./network_view.mjs";
-import {PACES, frameLoop} from "./training_controls.mjs";
+import {CURVES_EACH, PACES, frameLoop} from "./training_controls.mjs";
 import {trainingObstacle, trainingWorker} from "./training_worker.mjs";
 
 const NETWORK_DEFAULTS = {
@@ -12,6 +12,7 @@ const NETWORK_DEFAULTS = {
   init: "xavier", optimizer: "adam", rate: 0.01, decay: 0, batch: 32, pace: 300,
 };
 const ADVANCE_MOST = 20000;
+const GRID = 32;  // points of a surface in a row: as many as one call of the module takes
 
 // What the fragment of an address says, where it makes sense.
 export function networkSettings(params) {
@@ -53,7 +54,7 @@ class NetworkPage {
   }
 
   open(loader, modules) {
-    this.frames = frameLoop(calmMotion, () => this.worker.ask({type: "frame", ask: {size: 40, plane: PLANE, curve: true}}));
+    this.frames = frameLoop(calmMotion, () => this.worker.ask({type: "frame", ask: this.wanted()}));
     this.worker = trainingWorker(loader, {
       ready: () => {
         this.begin();
@@ -88,20 +89,27 @@ class NetworkPage {
     else this.refresh();
   }
 
+  wanted() {
+    const now = performance.now(), curve = now - (this.curved ?? 0) > CURVES_EACH;
+    if (curve) this.curved = now;
+    return {size: GRID, plane: PLANE, curve};
+  }
+
   drawn(frame) {
-    this.frame = frame;
-    this.redraw();
+    const {curve, losses} = this.frame ?? {};
+    this.frame = {...frame, curve: frame.curve ?? curve, losses: frame.losses ?? losses};
+    this.redraw(Boolean(frame.curve));
     if (!this.running) this.frames.stop();
     this.frames.drawn();
   }
 
-  redraw() {
-    if (this.frame) this.view.draw(this.frame, this.points, this.past);
+  redraw(curves = true) {
+    if (this.frame?.losses) this.view.draw(this.frame, this.points, this.past, curves);
   }
 
   refresh() {  // one frame
     this.frames.stop();
-    this.worker.ask({type: "frame", ask: {size: 40, plane: PLANE, curve: true}});
+    this.worker.ask({type: "frame", ask: {...this.wanted(), curve: true}});
   }
 
   // --- what is asked of it ---------------------------------------------------------------

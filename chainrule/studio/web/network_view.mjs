@@ -201,8 +201,8 @@ export class NetworkView {
 
   // --- drawing ---------------------------------------------------------------------------
 
-  draw(frame, points, past) {
-    const {step, speed, stepsPerEpoch, losses, curve} = frame, {facts} = this, squared = points.numbers;
+  draw(frame, points, past, curves) {
+    const {step, speed, stepsPerEpoch, losses} = frame, {facts} = this, squared = points.numbers;
     facts.step.textContent = step.toLocaleString("en");
     facts.epoch.textContent = Math.floor((step - frame.origin.step) / stepsPerEpoch).toLocaleString("en");
     facts.speed.textContent = speed ? Math.round(speed).toLocaleString("en") : "–";
@@ -212,7 +212,7 @@ export class NetworkView {
       this.diagram.draw(frame, {chosen: this.chosen, squared});
       this.plot.draw({surface: frame.surface, points, chosen: this.chosen, squared, plane: PLANE, diagram: this.diagram});
     }
-    if (curve) this.drawCurves(frame, past);
+    if (curves) this.drawCurves(frame, past);
     this.kept = frame.kept;
     this.slider.max = step;
     if (!this.sliding) { this.slider.value = step; this.aimed.textContent = `step ${step.toLocaleString("en")}`; }

@@ -60,6 +60,9 @@ export function pasteField(name, placeholder, words, onText) {
 }
 
 // Asks for frames as fast as they are drawn: sixty times a second at most, twice with calm motion.
+// Curves are drawn ten times a second: more cannot be read, and they take longer than the rest.
+export const CURVES_EACH = 100;
+
 export function frameLoop(calm, ask) {
   let on = false, waiting = false, last = 0, timer = 0;
   const tick = (now) => {

@@ -12,7 +12,7 @@ import {NetworkTrainer, activationNumbers, initialBound, optimizerNumbers} from 
 export function networkFrame(trainer, ask) {
   const {curve, snapshots, settings, step, loss, stopped, stepsPerEpoch} = trainer;
   return {
-    step, loss, stopped, stepsPerEpoch, settings, norms: trainer.norms(), losses: trainer.losses(),
+    step, loss, stopped, stepsPerEpoch, settings, norms: trainer.norms(), losses: ask.curve ? trainer.losses() : null,
     weights: trainer.weights(), surface: ask.size ? trainer.surface(ask.size, ask.plane) : null,
     curve: ask.curve ? curve : null, kept: snapshots.kept.map((s) => s.step),
     origin: {step: trainer.origin.step, fresh: trainer.origin.fresh, weights: trainer.origin.weights},

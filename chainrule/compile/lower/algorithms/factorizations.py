@@ -6,7 +6,7 @@ Notation: `lead` the index of a matrix in the batch; `m n` its rows and columns,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,9 @@ from chainrule.compile.loops.expressions import Affine, Buffer, Expr
 from chainrule.compile.loops.statements import For, Into, Let, Span, Stmt, Store
 from chainrule.compile.loops.views import ZERO, Index, fitted, whole
 from chainrule.compile.lower.algorithms.lapack_calls import I32, Factoring, entire
+from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.index_arrays import BOOL
-
-if TYPE_CHECKING:
-    from chainrule.compile.lower.scheduler import Scheduler
+from chainrule.compile.lower.plan import Plan
 
 _BLOCK = 64
 """LAPACK works on so many columns at once, at most: memory for them is lent to it."""
@@ -28,37 +27,37 @@ _BLOCK = 64
 # --- equations -----------------------------------------------------------------------------------
 
 
-def cholesky(s: Scheduler, t: Term) -> list[list[Stmt]]:
+def cholesky(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     """The lower triangle; by columns it is the upper one of the same numbers."""
-    f, (x,), n = Factoring(s, t, t.shape[:-2], t.dtype), t.args, t.shape[-1]
-    e, a = s.exprs, f.floats(n * n, "factor")
-    (i, j), (row, col) = s.counters((n, n))
+    f, (x,), n = Factoring(plan, builder, t, t.shape[:-2], t.dtype), t.args, t.shape[-1]
+    e, a = builder.exprs, f.floats(n * n, "factor")
+    (i, j), (row, col) = builder.counters((n, n))
     inside = e.fn("less_equal", e.index(col), e.index(row), dtype=BOOL)
     value = e.fn("where", inside, f.element(x, (row, col)), e.lit(0, t.dtype), dtype=t.dtype)
     lower = f.nested([i, j], [Store(a, row.times(n).plus(col), value)])
-    (p, q), (row, col) = s.counters((n, n))
-    copied = s.store(t, (*f.lead, row, col), e.load(a, row.times(n).plus(col)))
+    (p, q), (row, col) = builder.counters((n, n))
+    copied = builder.store(t, (*f.lead, row, col), e.load(a, row.times(n).plus(col)))
     call = f.call("potrf", "U", n, entire(a, "inout"), n)
     return f.or_eager([lower, call, f.nested([p, q], [copied])])
 
 
-def solve(s: Scheduler, t: Term) -> list[list[Stmt]]:
+def solve(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     """Linear equations, by LU."""
     (a, b), n, k = t.args, t.shape[-2], t.shape[-1]
-    f = Factoring(s, t, t.shape[:-2], t.dtype)
+    f = Factoring(plan, builder, t, t.shape[:-2], t.dtype)
     left, right = f.floats(n * n, "factors"), f.floats(n * k, "solutions")
     return f.or_eager([
         f.columns(left, n, n, lambda at: f.element(a, at)),
         f.columns(right, n, k, lambda at: f.element(b, at)),
         _gesv(f, left, right, n, k),
-        f.back(s.views[t], right, n, n, k),
+        f.back(plan.views[t], right, n, n, k),
     ])  # fmt: skip
 
 
-def inverse(s: Scheduler, t: Term) -> list[list[Stmt]]:
+def inverse(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     """The solutions for the identity."""
-    (x,), n, e = t.args, t.shape[-1], s.exprs
-    f = Factoring(s, t, t.shape[:-2], t.dtype)
+    (x,), n, e = t.args, t.shape[-1], builder.exprs
+    f = Factoring(plan, builder, t, t.shape[:-2], t.dtype)
     left, right = f.floats(n * n, "factors"), f.floats(n * n, "solutions")
 
     def identity(at: Index) -> Expr:
@@ -69,7 +68,7 @@ def inverse(s: Scheduler, t: Term) -> list[list[Stmt]]:
         f.columns(left, n, n, lambda at: f.element(x, at)),
         f.columns(right, n, n, identity),
         _gesv(f, left, right, n, n),
-        f.back(s.views[t], right, n, n, n),
+        f.back(plan.views[t], right, n, n, n),
     ])  # fmt: skip
 
 
@@ -80,11 +79,11 @@ def _gesv(f: Factoring, a: Buffer, b: Buffer, n: Extent, k: Extent) -> Stmt:
     )  # fmt: skip
 
 
-def solve_triangular(s: Scheduler, t: Term) -> list[list[Stmt]]:
+def solve_triangular(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     """Substitution."""
     op: Any = t.op
     (a, b), n, k = t.args, t.shape[-2], t.shape[-1]
-    f = Factoring(s, t, t.shape[:-2], t.dtype)
+    f = Factoring(plan, builder, t, t.shape[:-2], t.dtype)
     copied, span, lead, turned = _matrix(f, a)
     letters = "U" if op.up is not turned else "L", "T" if turned else "N", "U" if op.unit else "N"
     right = f.floats(n * k, "solutions")
@@ -92,14 +91,14 @@ def solve_triangular(s: Scheduler, t: Term) -> list[list[Stmt]]:
         *copied,
         f.columns(right, n, k, lambda at: f.element(b, at)),
         f.call("trtrs", *letters, n, k, span, lead, entire(right, "inout"), n),
-        f.back(s.views[t], right, n, n, k),
+        f.back(plan.views[t], right, n, n, k),
     ])  # fmt: skip
 
 
 def _matrix(f: Factoring, a: Term) -> tuple[list[Stmt], Span, Extent, bool]:
     """A square matrix that is only read, how far apart its columns are, and whether it is the
     transpose: where it lies, if its rows or columns lie together, and else a copy."""
-    n, view = a.shape[-1], f.s.view(a)
+    n, view = a.shape[-1], f.builder.view(a)
     if view is not None and a.dtype == f.dtype and n != 1:
         row, col = view.strides[-2:]
         step = row if col == 1 else col
@@ -114,21 +113,21 @@ def _matrix(f: Factoring, a: Term) -> tuple[list[Stmt], Span, Extent, bool]:
 # --- determinants --------------------------------------------------------------------------------
 
 
-def det(s: Scheduler, t: Term) -> list[list[Stmt]]:
+def det(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     """The sign times the exponential of the logarithm, as NumPy does it."""
-    f = Factoring(s, t, t.shape, t.dtype)
+    f = Factoring(plan, builder, t, t.shape, t.dtype)
 
     def given(sign: Expr, log: Expr) -> list[Stmt]:
-        size = s.exprs.fn("exp", log, dtype=t.dtype)
-        return [s.store(t, f.lead, s.exprs.fn("mul", sign, size, dtype=t.dtype))]
+        size = builder.exprs.fn("exp", log, dtype=t.dtype)
+        return [builder.store(t, f.lead, builder.exprs.fn("mul", sign, size, dtype=t.dtype))]
 
     return [_by_pivots(f, given)]
 
 
-def slogdet(s: Scheduler, t: Term) -> list[list[Stmt]]:
+def slogdet(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     """The sign and the logarithm."""
-    outs = s.outputs[t]
-    f = Factoring(s, t, outs[0].shape, outs[0].dtype)
+    outs = plan.memory.outputs[t]
+    f = Factoring(plan, builder, t, outs[0].shape, outs[0].dtype)
 
     def given(sign: Expr, log: Expr) -> list[Stmt]:
         values = zip(outs, (sign, log), strict=True)
@@ -139,10 +138,10 @@ def slogdet(s: Scheduler, t: Term) -> list[list[Stmt]]:
 
 def _by_pivots(f: Factoring, given: Callable[[Expr, Expr], list[Stmt]]) -> list[Stmt]:
     """Sign and logarithm of the determinant, from the diagonal of LU and its exchanges of rows."""
-    (x,), e, d, s = f.t.args, f.e, f.dtype, f.s
+    (x,), e, d, builder = f.t.args, f.e, f.dtype, f.builder
     n = x.shape[-1]
     a, pivots = f.floats(n * n, "factors"), f.memory(I32, n, "pivots")
-    i, sign, log, own = s.var(n), s.local(d), s.local(d), s.local(d)
+    i, sign, log, own = builder.var(n), builder.local(d), builder.local(d), builder.local(d)
     one, none = e.lit(1, d), e.lit(0, d)
     next_ = e.cast(e.index(Affine(1, ((i, 1),))), I32)
     stays = e.fn("equal", e.load(pivots, Affine.of(i)), next_, dtype=BOOL)
@@ -171,15 +170,15 @@ def _by_pivots(f: Factoring, given: Callable[[Expr, Expr], list[Stmt]]) -> list[
 # --- orthogonal factors --------------------------------------------------------------------------
 
 
-def qr(s: Scheduler, t: Term) -> list[list[Stmt]]:
+def qr(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     """Householder's reflections, then the columns that they make."""
-    (x,), (q, r) = t.args, s.outputs[t]
+    (x,), (q, r) = t.args, plan.memory.outputs[t]
     m, n, k = x.shape[-2], x.shape[-1], min(x.shape[-2:])  # type: ignore[type-var]
     cols = q.shape[-1]
-    f, e = Factoring(s, t, q.shape[:-2], q.dtype), s.exprs
+    f, e = Factoring(plan, builder, t, q.shape[:-2], q.dtype), builder.exprs
     a, tau = f.floats(m * max(n, cols), "factors"), f.floats(k, "reflections")  # type: ignore[type-var]
     work = f.floats(_BLOCK * max(n, cols), "for LAPACK")  # type: ignore[type-var]
-    (i, j), (row, col) = s.counters(r.shape[-2:])
+    (i, j), (row, col) = builder.counters(r.shape[-2:])
     above = e.fn("less_equal", e.index(row), e.index(col), dtype=BOOL)
     value = e.load(a, row.plus(col.times(m)))
     upper = e.fn("where", above, value, e.lit(0, q.dtype), dtype=q.dtype)
@@ -194,11 +193,11 @@ def qr(s: Scheduler, t: Term) -> list[list[Stmt]]:
     ])  # fmt: skip
 
 
-def eigh(s: Scheduler, t: Term) -> list[list[Stmt]]:
+def eigh(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     """Eigenvalues and eigenvectors, from one triangle, by divide and conquer."""
-    (x,), (w, v) = t.args, s.outputs[t]
+    (x,), (w, v) = t.args, plan.memory.outputs[t]
     n = x.shape[-1]
-    f = Factoring(s, t, v.shape[:-2], v.dtype)
+    f = Factoring(plan, builder, t, v.shape[:-2], v.dtype)
     a = f.floats(n * n, "vectors")
     work = f.floats(2 * n * n + (_BLOCK + 6) * n + 1, "for LAPACK")
     whole_ = f.memory(I32, 5 * n + 3, "for LAPACK")
@@ -211,12 +210,12 @@ def eigh(s: Scheduler, t: Term) -> list[list[Stmt]]:
     ])  # fmt: skip
 
 
-def svd(s: Scheduler, t: Term) -> list[list[Stmt]]:
+def svd(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     """Singular values and vectors, by divide and conquer."""
-    (x,), (u, d, w) = t.args, s.outputs[t]
+    (x,), (u, d, w) = t.args, plan.memory.outputs[t]
     m, n = x.shape[-2:]
     left, right, k = u.shape[-1], w.shape[-2], d.shape[-1]
-    f = Factoring(s, t, u.shape[:-2], u.dtype)
+    f = Factoring(plan, builder, t, u.shape[:-2], u.dtype)
     a, us, ws = (f.floats(p, "matrix") for p in (m * n, m * left, right * n))
     work = f.floats(4 * k * k + 7 * k + (_BLOCK + 3) * (m + n), "for LAPACK")
     whole_ = f.memory(I32, 8 * k, "for LAPACK")

@@ -9,7 +9,7 @@ that told of the failure still does, which ends loops of unknown length.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -30,10 +30,9 @@ from chainrule.compile.loops.statements import (
 )
 from chainrule.compile.loops.views import ZERO, Index, View, fitted
 from chainrule.compile.lower import single_op
+from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.index_arrays import BOOL
-
-if TYPE_CHECKING:
-    from chainrule.compile.lower.scheduler import Scheduler
+from chainrule.compile.lower.plan import Plan
 
 I32 = np.dtype(np.int32)
 
@@ -42,14 +41,17 @@ I32 = np.dtype(np.int32)
 class Factoring:
     """What the routines of one kernel share: memory for a matrix of the batch, and its index."""
 
-    def __init__(self, s: Scheduler, t: Term, batch: Sequence[Extent], dtype: Any) -> None:
-        self.s, self.t, self.dtype, self.e = s, t, dtype, s.exprs
-        self.axes, self.lead = s.counters(batch)
+    def __init__(
+        self, plan: Plan, builder: Builder, t: Term, batch: Sequence[Extent], dtype: Any
+    ) -> None:
+        self.plan, self.builder, self.t = plan, builder, t
+        self.dtype, self.e = dtype, builder.exprs
+        self.axes, self.lead = builder.counters(batch)
         self.info = self.memory(I32, 1, "info")
 
     def memory(self, dtype: Any, size: Extent, label: str) -> Buffer:
         """Scratch memory of so many numbers."""
-        return self.s.memory(dtype, (size,), label)
+        return self.builder.memory(dtype, (size,), label)
 
     def floats(self, size: Extent, label: str) -> Buffer:
         """The same for floats."""
@@ -58,24 +60,24 @@ class Factoring:
     def element(self, x: Term, at: Index) -> Expr:
         """The element of the matrix that `x` has for this one of the batch."""
         lead = fitted(self.lead, x.shape[:-2])
-        return self.e.cast(self.s.element(x, (*lead, *at)), self.dtype)
+        return self.e.cast(self.builder.element(x, (*lead, *at)), self.dtype)
 
     def columns(self, b: Buffer, rows: Extent, cols: Extent, of: Callable[[Index], Expr]) -> Stmt:
         """Fill `b` with a matrix, column by column."""
-        (i, j), (row, col) = self.s.counters((rows, cols))
+        (i, j), (row, col) = self.builder.counters((rows, cols))
         store = Store(b, row.plus(col.times(rows)), of((row, col)))
         return self.nested([j, i], [store])
 
     def back(self, y: View, b: Buffer, ld: Extent, rows: Extent, cols: Extent) -> Stmt:
         """Copy a matrix, whose columns are `ld` apart in `b`, to where `y` has it."""
-        (i, j), (row, col) = self.s.counters((rows, cols))
+        (i, j), (row, col) = self.builder.counters((rows, cols))
         value = self.e.load(b, row.plus(col.times(ld)))
         return self.nested([i, j], [Store(y.buffer, y.at((*self.lead, row, col)), value)])
 
     def nested(self, axes: Sequence[Any], body: Sequence[Stmt]) -> Stmt:
         """Loops over `axes`, as one statement."""
-        nest = self.s.nest(axes, body)
-        return nest[0] if len(nest) == 1 else For(self.s.var(1), tuple(nest))
+        nest = self.builder.nest(axes, body)
+        return nest[0] if len(nest) == 1 else For(self.builder.var(1), tuple(nest))
 
     def call(self, name: str, *args: str | Extent | Span) -> Routine:
         """A routine, with `info` as its last argument."""
@@ -89,16 +91,16 @@ class Factoring:
     def all(self, body: Sequence[Stmt]) -> list[Stmt]:
         """`body` for each matrix of the batch."""
         fine = Store(self.info, ZERO, self.e.lit(0, I32))  # for a call that is left out
-        return self.s.nest(self.axes, [fine, *body], "serial")
+        return self.builder.nest(self.axes, [fine, *body], "serial")
 
     def or_eager(self, body: Sequence[Stmt]) -> list[list[Stmt]]:
         """The same; and as another kernel the op in its eager form, if a last call did not
         succeed."""
-        s, e, bad = self.s, self.e, self.s.local(BOOL)
+        builder, e, bad = self.builder, self.e, self.builder.local(BOOL)
         flag = self.memory(BOOL, 1, "failed")
         tried = self.all([*body, Into(bad, "logical_or", self.failed())])
         told = Store(flag, ZERO, e.local(bad))
-        (host,) = single_op.host(s, self.t)
+        (host,) = single_op.host(self.plan, builder, self.t)
         assert isinstance(host, Host)
         first = Let(bad, e.lit(False, BOOL))
         outputs = (*host.outputs, Strided(flag, 0, (), ()))

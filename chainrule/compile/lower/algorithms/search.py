@@ -9,50 +9,47 @@ Notation: `x` the sorted array, of `n` elements; `v` the element that is searche
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs
 from chainrule.compile.loops.statements import For, Into, Let, Stmt
+from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.index_arrays import BOOL, I64
-
-if TYPE_CHECKING:
-    from chainrule.compile.lower.scheduler import Scheduler
+from chainrule.compile.lower.plan import Plan
 
 _MOST = 62
 """So many binary digits a size has at most."""
 
 
-def search(s: Scheduler, t: Term) -> list[Stmt]:
+def search(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     """Where each element of the second array would stand in the first."""
     x, wanted = t.args
-    (n,), e, op = x.shape, s.exprs, t.op
+    (n,), e, op = x.shape, builder.exprs, t.op
     dtype = np.result_type(x.dtype, wanted.dtype)
-    first, digits = _digits(s, n)
-    axes, at = s.counters(t.shape)
-    place, step = s.local(I64), s.var(_MOST if first else digits.const)
+    first, digits = _digits(builder, n)
+    axes, at = builder.counters(t.shape)
+    place, step = builder.local(I64), builder.var(_MOST if first else digits.const)
     high = digits.plus(Affine(-1)).plus(Affine.of(step).times(-1))
     digit = e.fn("bitwise_left_shift", e.lit(1, I64), e.index(high), dtype=I64)
     end = e.fn("add", e.local(place), digit, dtype=I64)
     there = e.fn("less_equal", end, e.index(Affine(n)), dtype=BOOL)
-    last = e.cast(s.element(x, (Affine.of(end).plus(Affine(-1)),), there), dtype)
-    v = e.cast(s.element(wanted, at), dtype)
+    last = e.cast(builder.element(x, (Affine.of(end).plus(Affine(-1)),), there), dtype)
+    v = e.cast(builder.element(wanted, at), dtype)
     before = _before(e, last, v) if op.side == "left" else _not(e, _before(e, v, last))  # type: ignore[union-attr]
     counts = e.fn("logical_and", there, before, dtype=BOOL)
     more = Into(place, "add", e.fn("where", counts, digit, e.lit(0, I64), dtype=I64))
     loop = For(step, (more,), upto=digits if first else None)
-    body = [Let(place, e.lit(0, I64)), loop, s.store(t, at, e.local(place))]
-    return [*first, *s.nest(axes, body)]
+    body = [Let(place, e.lit(0, I64)), loop, builder.store(t, at, e.local(place))]
+    return [[*first, *builder.nest(axes, body)]]
 
 
-def _digits(s: Scheduler, n: Extent) -> tuple[list[Stmt], Affine]:
+def _digits(builder: Builder, n: Extent) -> tuple[list[Stmt], Affine]:
     """How many binary digits `n` has; where it is not known yet, statements that count them."""
     if isinstance(n, int):
         return [], Affine(n.bit_length())
-    e, count, at = s.exprs, s.local(I64), s.var(_MOST)
+    e, count, at = builder.exprs, builder.local(I64), builder.var(_MOST)
     rest = e.fn("bitwise_right_shift", e.index(Affine(n)), e.index(Affine.of(at)), dtype=I64)
     some = e.cast(e.fn("greater", rest, e.lit(0, I64), dtype=BOOL), I64)
     known = e.fn("minimum", e.local(count), e.lit(_MOST, I64), dtype=I64)

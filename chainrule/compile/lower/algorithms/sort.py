@@ -15,7 +15,6 @@ Notation: `x` what is sorted, along rows of `n` elements; `i` a place in a row.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,10 +23,9 @@ from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs
 from chainrule.compile.loops.statements import For, Into, Let, Stmt, Store
 from chainrule.compile.loops.views import Index
+from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.index_arrays import BOOL, I64
-
-if TYPE_CHECKING:
-    from chainrule.compile.lower.scheduler import Scheduler
+from chainrule.compile.lower.plan import Plan
 
 SHORT = 96
 """Rows up to which comparing every element with every other one is quicker."""
@@ -38,23 +36,23 @@ Along = Callable[[Affine], Index]
 """The index of an element, by its place in the row."""
 
 
-def order(s: Scheduler, t: Term) -> list[Stmt]:
+def order(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
     """The indices that sort along the axis of the op."""
     (x,), op = t.args, t.op
     axis = op.axis % len(t.shape)  # type: ignore[union-attr]
     n = t.shape[axis]
-    axes, at = s.counters([1 if a == axis else m for a, m in enumerate(t.shape)])
+    axes, at = builder.counters([1 if a == axis else m for a, m in enumerate(t.shape)])
 
     def along(i: Affine) -> Index:
         return tuple([i if a == axis else j for a, j in enumerate(at)])
 
     def key(i: Affine) -> Expr:
-        made = _key(s.exprs, s.element(x, along(i)))
-        return s.exprs.fn("bitwise_invert", made, dtype=made.dtype) if op.descending else made  # type: ignore[union-attr]
+        made = _key(builder.exprs, builder.element(x, along(i)))
+        return builder.exprs.fn("bitwise_invert", made, dtype=made.dtype) if op.descending else made  # type: ignore[union-attr]
 
     short = isinstance(n, int) and n <= SHORT
-    body = (_by_counting if short else _by_digits)(s, t, n, along, key)
-    return s.nest(axes, body, "serial")
+    body = (_by_counting if short else _by_digits)(builder, t, n, along, key)
+    return [builder.nest(axes, body, "serial")]
 
 
 def _key(e: Exprs, x: Expr) -> Expr:
@@ -77,13 +75,13 @@ def _key(e: Exprs, x: Expr) -> Expr:
 
 
 def _by_counting(
-    s: Scheduler, t: Term, n: Extent, along: Along, key: Callable[[Affine], Expr]
+    builder: Builder, t: Term, n: Extent, along: Along, key: Callable[[Affine], Expr]
 ) -> list[Stmt]:
-    e = s.exprs
-    keys, made = _keys(s, n, key)
-    i, j = s.var(n), s.var(n)
+    e = builder.exprs
+    keys, made = _keys(builder, n, key)
+    i, j = builder.var(n), builder.var(n)
     whole = np.dtype(f"i{max(keys.dtype.itemsize, 2)}")
-    mine, place = s.local(keys.dtype), s.local(whole)
+    mine, place = builder.local(keys.dtype), builder.local(whole)
     other, own = e.load(keys, Affine.of(j)), e.local(mine)
     first = e.fn("less", e.index(Affine.of(j)), e.index(Affine.of(i)), dtype=BOOL)
     before = e.fn("less", other, own, dtype=BOOL)
@@ -93,16 +91,16 @@ def _by_counting(
         Let(mine, e.load(keys, Affine.of(i))),
         Let(place, e.lit(0, whole)),
         For(j, (Into(place, "add", counts),)),
-        s.store(t, along(Affine.of(e.cast(e.local(place), I64))), e.index(Affine.of(i))),
+        builder.store(t, along(Affine.of(e.cast(e.local(place), I64))), e.index(Affine.of(i))),
     ]
     return [made, For(i, tuple(body), "lanes")]
 
 
-def _keys(s: Scheduler, n: Extent, key: Callable[[Affine], Expr]) -> tuple[Buffer, Stmt]:
+def _keys(builder: Builder, n: Extent, key: Callable[[Affine], Expr]) -> tuple[Buffer, Stmt]:
     """Memory for the keys of a row, and the loop that computes them."""
-    i = s.var(n)
+    i = builder.var(n)
     made = key(Affine.of(i))
-    keys = s.memory(made.dtype, (n,), "keys")
+    keys = builder.memory(made.dtype, (n,), "keys")
     return keys, For(i, (Store(keys, Affine.of(i), made),), "lanes")
 
 
@@ -110,25 +108,25 @@ def _keys(s: Scheduler, n: Extent, key: Callable[[Affine], Expr]) -> tuple[Buffe
 
 
 def _by_digits(
-    s: Scheduler, t: Term, n: Extent, along: Along, key: Callable[[Affine], Expr]
+    builder: Builder, t: Term, n: Extent, along: Along, key: Callable[[Affine], Expr]
 ) -> list[Stmt]:
-    e = s.exprs
-    keys, made = _keys(s, n, key)
+    e = builder.exprs
+    keys, made = _keys(builder, n, key)
     passes = 8 * keys.dtype.itemsize // _BITS
     number = np.dtype(np.int32) if isinstance(n, int) and n < 2**31 else I64
-    counts = s.memory(number, (1 << _BITS,), "starts")
-    spare = [s.memory(keys.dtype, (n,), "keys") for _ in range(passes > 1)]
-    places = [s.memory(number, (n,), "places") for _ in range(min(passes - 1, 2))]
+    counts = builder.memory(number, (1 << _BITS,), "starts")
+    spare = [builder.memory(keys.dtype, (n,), "keys") for _ in range(passes > 1)]
+    places = [builder.memory(number, (n,), "places") for _ in range(min(passes - 1, 2))]
     out: list[Stmt] = [made]
     for p in range(passes):
-        i, k, to = s.var(n), s.local(keys.dtype), s.local(number)
+        i, k, to = builder.var(n), builder.local(keys.dtype), builder.local(number)
         here, goes = Affine.of(i), Affine.of(e.local(to))
         digit = Affine.of(_digit(e, e.local(k), p))
-        out += _starts(s, counts, keys, n, p)
+        out += _starts(builder, counts, keys, n, p)
         body: list[Stmt] = [Let(k, e.load(keys, here)), Let(to, e.load(counts, digit))]
         place = e.cast(e.index(here), number) if p == 0 else e.load(places[(p - 1) % 2], here)
         if p == passes - 1:
-            body.append(s.store(t, along(goes), place))
+            body.append(builder.store(t, along(goes), place))
         else:
             body += [Store(places[p % 2], goes, place), Store(spare[0], goes, e.local(k))]
             keys, spare = spare[0], [keys]
@@ -137,11 +135,11 @@ def _by_digits(
     return out
 
 
-def _starts(s: Scheduler, counts: Buffer, keys: Buffer, n: Extent, p: int) -> Sequence[Stmt]:
+def _starts(builder: Builder, counts: Buffer, keys: Buffer, n: Extent, p: int) -> Sequence[Stmt]:
     """`counts` becomes, for each digit number `p`, how many elements have a smaller one."""
-    e, number = s.exprs, counts.dtype
-    i, c, d = s.var(n), s.var(counts.size), s.var(counts.size)
-    total, here = s.local(number), s.local(number)
+    e, number = builder.exprs, counts.dtype
+    i, c, d = builder.var(n), builder.var(counts.size), builder.var(counts.size)
+    total, here = builder.local(number), builder.local(number)
     none, one = e.lit(0, number), e.lit(1, number)
     digit = _digit(e, e.load(keys, Affine.of(i)), p)
     added: list[Stmt] = [

@@ -19,7 +19,7 @@ def kept(kernels: Sequence[Kernel], parts: Sequence[Rows | Call], uses: Uses) ->
     mine = {p.kernel for p in parts}
     outside = {b for k in kernels if k not in mine for b in uses.all(k)}
     shared: dict[Buffer, Place] = {}
-    for b in {b for p in parts for b in uses.of(p.kernel)[1]}:
+    for b in dict.fromkeys([b for p in parts for b in uses.of(p.kernel)[1]]):
         users = [p for p in parts if b in uses.all(p.kernel)]
         place = _place(users, b)
         if place is not None:

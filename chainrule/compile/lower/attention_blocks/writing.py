@@ -114,9 +114,9 @@ class Writer:
         return Var(f"{name}{self._names}", extent)
 
     def local(self, dtype: object) -> Local:
-        """A new number in a register."""
+        """A new sum in a register."""
         self._names += 1
-        return Local(f"r{self._names}", dtype)
+        return Local(f"total{self._names}", dtype)
 
     def _begun(self, p: Call) -> list[Stmt]:
         """What is summed over the rows begins as 0, unless the blocks begin it themselves."""

@@ -7,15 +7,13 @@ A `Range` is so many values of a counter, from an offset on.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import Ahead, For, Let, Product, Stmt, Store, statements
-
-if TYPE_CHECKING:
-    from chainrule.compile.lower.scheduler import Scheduler
+from chainrule.compile.lower.builder import Builder
 
 Range = tuple[Var, Affine, Extent]
 
@@ -34,37 +32,39 @@ class Memory:
         return self.start.plus(Affine.of(row).times(self.width)).plus(column)
 
 
-def memory(s: Scheduler, p: Product, label: str, turn: Var, shape: tuple[Extent, int]) -> Memory:
+def memory(
+    builder: Builder, p: Product, label: str, turn: Var, shape: tuple[Extent, int]
+) -> Memory:
     """New memory for each turn of a counter, in the dtype of the product's sums."""
     rows, width = shape
-    b = s.memory(p.acc.dtype, (turn.extent, *shape), label)
+    b = builder.memory(p.acc.dtype, (turn.extent, *shape), label)
     return Memory(b, times(turn, rows * width), width)
 
 
-def copied(s: Scheduler, p: Product, to: Memory, terms: Range, columns: Range) -> Stmt:
+def copied(builder: Builder, p: Product, to: Memory, terms: Range, columns: Range) -> Stmt:
     """A part of the right matrix, copied."""
     (k, start, count), (j, first, wide) = terms, columns
-    row, column = s.var(count), s.var(wide)
+    row, column = builder.var(count), builder.var(wide)
     here = {k: start.plus(Affine.of(row)), j: first.plus(Affine.of(column))}
-    value = Renaming(here, exprs=s.exprs).expr(p.right)
+    value = Renaming(here, exprs=builder.exprs).expr(p.right)
     store = Store(to.buffer, to.at(row, Affine.of(column)), value)
     return For(row, (For(column, (store,), "lanes"),))
 
 
-def done(s: Scheduler, p: Product, i: Affine, j: Affine, acc: Local) -> tuple[Stmt, ...]:
+def done(builder: Builder, p: Product, i: Affine, j: Affine, acc: Local) -> tuple[Stmt, ...]:
     """What is done with the element at (i, j), which `acc` holds."""
-    own = {x.local: s.local(x.local.dtype) for x in statements(p.body) if isinstance(x, Let)}
-    return Renaming({p.i: i, p.j: j}, {p.acc: acc, **own}, exprs=s.exprs).body(p.body)
+    own = {x.local: builder.local(x.local.dtype) for x in statements(p.body) if isinstance(x, Let)}
+    return Renaming({p.i: i, p.j: j}, {p.acc: acc, **own}, exprs=builder.exprs).body(p.body)
 
 
-def soon(s: Scheduler, x: Expr, one: Range, other: Range) -> Ahead | None:
+def soon(builder: Builder, x: Expr, one: Range, other: Range) -> Ahead | None:
     """The memory of `x` in these ranges of its counters, if along one of them it lies together."""
     while x.kind == "fn" and x.of[0] == "cast":
         x = x.of[1]
     if x.kind != "load" or x.of[2] is not None:
         return None
     buffer, at, _ = x.of
-    here = Renaming({v: start for v, start, _ in (one, other)}, exprs=s.exprs).affine(at)
+    here = Renaming({v: start for v, start, _ in (one, other)}, exprs=builder.exprs).affine(at)
     for (v, _, length), (w, _, rows) in ((one, other), (other, one)):
         if at.coefficient(v) == 1:
             return Ahead(buffer, here, rows, at.coefficient(w), length)

@@ -16,16 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var, within
 from chainrule.compile.loops.rewrite import Renaming
-from chainrule.compile.loops.statements import For, Kernel, Product, Stmt, Store
+from chainrule.compile.loops.statements import For, Product, Stmt, Store
+from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.packing.copies import known, times
-
-if TYPE_CHECKING:
-    from chainrule.compile.lower.scheduler import Scheduler
 
 DEEP = 128
 """Terms from which on the first cache does not hold their lines."""
@@ -49,27 +47,27 @@ class Rows:
         """The number of a row."""
         return Affine(self.start).plus(times(turn, self.each)).plus(Affine.of(i))
 
-    def left(self, s: Scheduler, p: Product, turn: Var, i: Var, term: Affine) -> Expr:
+    def left(self, builder: Builder, p: Product, turn: Var, i: Var, term: Affine) -> Expr:
         """The left matrix there."""
         (k,) = p.k
         if self.strips is None:
-            return Renaming({p.i: self.row(turn, i), k: term}, exprs=s.exprs).expr(p.left)
+            return Renaming({p.i: self.row(turn, i), k: term}, exprs=builder.exprs).expr(p.left)
         assert isinstance(self.each, int)
         at = times(turn, known(k.extent) * self.each).plus(term.times(self.each))
-        return s.exprs.load(self.strips, at.plus(Affine.of(i)))
+        return builder.exprs.load(self.strips, at.plus(Affine.of(i)))
 
 
-def rows(s: Scheduler, p: Product, panels: int) -> Sequence[Rows]:
+def rows(builder: Builder, p: Product, panels: int) -> Sequence[Rows]:
     """All rows of `p`, which are read for each of so many panels; a kernel copies them first."""
-    m, line = p.i.extent, s.target.line // p.acc.dtype.itemsize
+    m, line = p.i.extent, builder.target.line // p.acc.dtype.itemsize
     if not isinstance(m, int) or panels < PANELS or not _across(p):
         return [Rows(0, 1, m)]
     each = line if m % (3 * line) else 3 * line  # in which tiles of six rows leave none over
     if m % each and m < MANY:
         return [Rows(0, 1, m)]
     count, left = divmod(m, each)
-    strips = s.memory(p.acc.dtype, (count, known(p.k[0].extent), each), "strips")
-    s.kernels.append(Kernel(f"k{len(s.kernels)}_strips", (_copy(s, p, strips),)))
+    strips = builder.memory(p.acc.dtype, (count, known(p.k[0].extent), each), "strips")
+    builder.kernel("strips", [_copy(builder, p, strips)])
     return [Rows(0, count, each, strips), *([Rows(m - left, 1, left)] if left else [])]
 
 
@@ -82,12 +80,12 @@ def _across(p: Product) -> bool:
     )
 
 
-def _copy(s: Scheduler, p: Product, to: Buffer) -> Stmt:
+def _copy(builder: Builder, p: Product, to: Buffer) -> Stmt:
     """The rows of all strips."""
     count, terms, each = map(known, to.shape)
-    term, strip, i = s.var(terms), s.var(count), s.var(each)
+    term, strip, i = builder.var(terms), builder.var(count), builder.var(each)
     row = times(strip, each).plus(Affine.of(i))
-    value = Renaming({p.i: row, p.k[0]: Affine.of(term)}, exprs=s.exprs).expr(p.left)
+    value = Renaming({p.i: row, p.k[0]: Affine.of(term)}, exprs=builder.exprs).expr(p.left)
     at = times(strip, terms * each).plus(Affine.of(term).times(each)).plus(Affine.of(i))
     inner = For(i, (Store(to, at, value),), "lanes")
     return For(term, (For(strip, (inner,)),))

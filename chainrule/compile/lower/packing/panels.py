@@ -19,11 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
-from chainrule.compile.graph.sizes import Extent, typical
+from chainrule.compile.graph.sizes import typical
 from chainrule.compile.loops.expressions import Affine, Local, Var
 from chainrule.compile.loops.statements import Ahead, For, Let, Product, Stmt, Store
+from chainrule.compile.lower.builder import Builder
+from chainrule.compile.lower.matmul_choice import panel_width
 from chainrule.compile.lower.packing import pack_a, tall_skinny
 from chainrule.compile.lower.packing.copies import (
     Memory,
@@ -36,50 +38,29 @@ from chainrule.compile.lower.packing.copies import (
     times,
 )
 from chainrule.compile.lower.packing.pack_a import Rows
-from chainrule.compile.target import Target
 
-if TYPE_CHECKING:
-    from chainrule.compile.lower.scheduler import Scheduler
-
-ROWS = 64
-"""From so many rows on copying a panel pays: it is read again for each tile of some of them."""
-VECTORS = 4
-"""A panel is so many registers wide, as the widest tile is."""
 DEEP = 1024
 """Terms of a block of a sum, at most: so long a panel stays in the second cache, with the next."""
-NEAR = 1 << 18
-"""Bytes of a right matrix that stays near without being copied, if its columns lie together."""
 TURNS = 8
 """Of so many turns, about, each has memory of its own, so that cores can share them."""
 
 
-def pays(sizes: Sequence[Extent], itemsize: int, target: Target, *, across: bool) -> bool:
-    """Whether panels are faster for m, n and k; `across` says that columns do not lie together."""
-    m, n, k = sizes
-    if not isinstance(n, int) or not isinstance(k, int):
-        return False
-    if typical(m) < ROWS or n < 2 * _width(itemsize, target) or k < ROWS:
-        return False
-    return across or n * k * itemsize > NEAR
-
-
-def _width(itemsize: int, target: Target) -> int:
-    """P."""
-    return VECTORS * target.lanes(itemsize)
-
-
-def panelled(s: Scheduler, p: Product) -> list[Stmt]:
+def panelled(builder: Builder, p: Product) -> list[Stmt]:
     """`p`, which need not have right's columns side by side, in panels."""
-    n, width = known(p.j.extent), _width(p.acc.dtype.itemsize, s.target)
+    n, width = known(p.j.extent), panel_width(p.acc.dtype.itemsize, builder.target)
     count = n // width
     if tall_skinny.suits(p):
-        out, rows = tall_skinny.in_rows(s, p, width, count), [Rows(0, 1, p.i.extent)]
+        out, rows = tall_skinny.in_rows(builder, p, width, count), [Rows(0, 1, p.i.extent)]
     else:
         each, left = divmod(count, turns := _turns(count, p))
-        rows = pack_a.rows(s, p, count)
-        out = _Columns(s, p, rows, 0, turns, each, width).nest()
-        out += _Columns(s, p, rows, turns * each * width, 1, left, width).nest() if left else []
-    return out + (_Columns(s, p, rows, count * width, 1, 1, n % width).nest() if n % width else [])
+        rows = pack_a.rows(builder, p, count)
+        out = _Columns(builder, p, rows, 0, turns, each, width).nest()
+        out += (
+            _Columns(builder, p, rows, turns * each * width, 1, left, width).nest() if left else []
+        )
+    return out + (
+        _Columns(builder, p, rows, count * width, 1, 1, n % width).nest() if n % width else []
+    )
 
 
 @final
@@ -87,7 +68,7 @@ def panelled(s: Scheduler, p: Product) -> list[Stmt]:
 class _Columns:
     """Columns from `start` on: `turns` turns of `each` panels of `width` columns."""
 
-    s: Scheduler
+    builder: Builder
     p: Product
     rows: Sequence[Rows]
     start: int
@@ -97,18 +78,18 @@ class _Columns:
 
     def nest(self) -> list[Stmt]:
         """The product for these columns."""
-        s, p, k = self.s, self.p, self.k
-        turn, c, deep = s.var(self.turns), s.var(self.each), _block(k)
+        builder, p, k = self.builder, self.p, self.k
+        turn, c, deep = builder.var(self.turns), builder.var(self.each), _block(k)
         first = Affine(self.start).plus(times(turn, self.each * self.width))
-        panel = memory(s, p, "a panel", turn, (deep, self.width))
+        panel = memory(builder, p, "a panel", turn, (deep, self.width))
         if deep < k:
             wide = self.each * self.width
-            sums = memory(s, p, "sums", turn, (p.i.extent, wide))
+            sums = memory(builder, p, "sums", turn, (p.i.extent, wide))
             return loop(turn, self._blocks(panel, sums, first))
         columns = first.plus(times(c, self.width))
 
         def body(i: Affine, j: Var, acc: Local) -> tuple[Stmt, ...]:
-            return done(s, p, i, columns.plus(Affine.of(j)), acc)
+            return done(builder, p, i, columns.plus(Affine.of(j)), acc)
 
         return loop(turn, loop(c, self._part(panel, columns, Affine(), k, body)))
 
@@ -119,11 +100,11 @@ class _Columns:
 
     def _blocks(self, panel: Memory, sums: Memory, first: Affine) -> list[Stmt]:
         """A turn's sums, block by block of their terms, then what is done with them."""
-        s, p, deep = self.s, self.p, _block(self.k)
+        builder, p, deep = self.builder, self.p, _block(self.k)
         block, zero, total = (
-            s.var(self.k // deep),
-            s.exprs.lit(0, p.acc.dtype),
-            s.local(p.acc.dtype),
+            builder.var(self.k // deep),
+            builder.exprs.lit(0, p.acc.dtype),
+            builder.local(p.acc.dtype),
         )
         left = self.k % deep
         out = self._each(sums, lambda i, j, at: (Store(sums.buffer, at, zero),))
@@ -131,8 +112,8 @@ class _Columns:
         out += self._added(panel, sums, first, Affine(self.k - left), left) if left else []
 
         def last(i: Var, j: Var, at: Affine) -> tuple[Stmt, ...]:
-            body = done(s, p, Affine.of(i), first.plus(Affine.of(j)), total)
-            return (Let(total, s.exprs.load(sums.buffer, at)), *body)
+            body = done(builder, p, Affine.of(i), first.plus(Affine.of(j)), total)
+            return (Let(total, builder.exprs.load(sums.buffer, at)), *body)
 
         return [*out, *self._each(sums, last)]
 
@@ -140,12 +121,12 @@ class _Columns:
         self, panel: Memory, sums: Memory, first: Affine, start: Affine, terms: int
     ) -> list[Stmt]:
         """A block of terms added to all sums of a turn."""
-        s, c = self.s, self.s.var(self.each)
+        builder, c = self.builder, self.builder.var(self.each)
         own = times(c, self.width)
 
         def add(i: Affine, j: Var, acc: Local) -> tuple[Stmt, ...]:
             at = sums.start.plus(i.times(sums.width)).plus(own).plus(Affine.of(j))
-            return (Store(sums.buffer, at, s.exprs.local(acc), add=True),)
+            return (Store(sums.buffer, at, builder.exprs.local(acc), add=True),)
 
         return loop(c, self._part(panel, first.plus(own), start, terms, add))
 
@@ -153,14 +134,14 @@ class _Columns:
         self, panel: Memory, columns: Affine, start: Affine, terms: int, body: Body
     ) -> list[Stmt]:
         """So many terms from `start` on of the sums from `columns` on: copied, then used."""
-        s, p = self.s, self.p
-        copy = copied(s, p, panel, (p.k[0], start, terms), (p.j, columns, self.width))
+        builder, p = self.builder, self.p
+        copy = copied(builder, p, panel, (p.k[0], start, terms), (p.j, columns, self.width))
         out = [copy]
         for rows in self.rows:
-            turn, i, j = s.var(rows.count), s.var(rows.each), s.var(self.width)
-            k, acc = s.var(terms), s.local(p.acc.dtype)
-            left = rows.left(s, p, turn, i, start.plus(Affine.of(k)))
-            right = s.exprs.load(panel.buffer, panel.at(k, Affine.of(j)))
+            turn, i, j = builder.var(rows.count), builder.var(rows.each), builder.var(self.width)
+            k, acc = builder.var(terms), builder.local(p.acc.dtype)
+            left = rows.left(builder, p, turn, i, start.plus(Affine.of(k)))
+            right = builder.exprs.load(panel.buffer, panel.at(k, Affine.of(j)))
             done = body(rows.row(turn, i), j, acc)
             ahead = self._next(columns, start, terms, turn)
             out += loop(turn, [Product(i, j, (k,), left, right, acc, done, ahead)])
@@ -177,11 +158,11 @@ class _Columns:
             return None
         share = -(-terms // known(turn.extent))
         here = (k, start.plus(times(turn, share)), share)
-        return soon(self.s, self.p.right, (j, columns, self.width), here)
+        return soon(self.builder, self.p.right, (j, columns, self.width), here)
 
     def _each(self, sums: Memory, do: Callable[[Var, Var, Affine], tuple[Stmt, ...]]) -> list[Stmt]:
         """Something for each sum of a turn."""
-        i, j = self.s.var(self.p.i.extent), self.s.var(sums.width)
+        i, j = self.builder.var(self.p.i.extent), self.builder.var(sums.width)
         return [For(i, (For(j, do(i, j, sums.at(i, Affine.of(j))), "lanes"),))]
 
 

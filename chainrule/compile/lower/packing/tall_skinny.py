@@ -14,11 +14,10 @@ Notation: m n k as in (m, k) @ (k, n).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from chainrule.compile.loops.expressions import Affine
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import Product, Stmt
+from chainrule.compile.lower.builder import Builder
 from chainrule.compile.lower.packing.copies import (
     Memory,
     copied,
@@ -29,9 +28,6 @@ from chainrule.compile.lower.packing.copies import (
     soon,
     times,
 )
-
-if TYPE_CHECKING:
-    from chainrule.compile.lower.scheduler import Scheduler
 
 FAR = 1 << 24
 """Bytes of a left matrix from which on it does not stay in any cache."""
@@ -50,31 +46,31 @@ def suits(p: Product) -> bool:
     return m * size > FAR and n * size <= SMALL
 
 
-def in_rows(s: Scheduler, p: Product, width: int, count: int) -> list[Stmt]:
+def in_rows(builder: Builder, p: Product, width: int, count: int) -> list[Stmt]:
     """`p` for the columns of `count` panels of this width."""
     (k,) = p.k
-    c, m = s.var(count), known(p.i.extent)
-    panels = memory(s, p, "panels", c, (k.extent, width))
+    c, m = builder.var(count), known(p.i.extent)
+    panels = memory(builder, p, "panels", c, (k.extent, width))
     terms, columns = (k, Affine(), k.extent), (p.j, times(c, width), width)
-    block = s.var(m // ROWS)
-    out = loop(c, [copied(s, p, panels, terms, columns)])
-    out += loop(block, _rows(s, p, panels, (times(block, ROWS), ROWS), count))
+    block = builder.var(m // ROWS)
+    out = loop(c, [copied(builder, p, panels, terms, columns)])
+    out += loop(block, _rows(builder, p, panels, (times(block, ROWS), ROWS), count))
     if m % ROWS:
-        out += _rows(s, p, panels, (Affine(m - m % ROWS), m % ROWS), count)
+        out += _rows(builder, p, panels, (Affine(m - m % ROWS), m % ROWS), count)
     return out
 
 
 def _rows(
-    s: Scheduler, p: Product, panels: Memory, part: tuple[Affine, int], count: int
+    builder: Builder, p: Product, panels: Memory, part: tuple[Affine, int], count: int
 ) -> list[Stmt]:
     """So many rows from one on, with all panels."""
     (k,), (start, rows), width = p.k, part, panels.width
-    c, i, j, term = s.var(count), s.var(rows), s.var(width), s.var(k.extent)
-    acc, row = s.local(p.acc.dtype), start.plus(Affine.of(i))
-    left = Renaming({p.i: row, k: Affine.of(term)}, exprs=s.exprs).expr(p.left)
+    c, i, j, term = builder.var(count), builder.var(rows), builder.var(width), builder.var(k.extent)
+    acc, row = builder.local(p.acc.dtype), start.plus(Affine.of(i))
+    left = Renaming({p.i: row, k: Affine.of(term)}, exprs=builder.exprs).expr(p.left)
     of_c = Memory(panels.buffer, times(c, k.extent * width), width)
-    right = s.exprs.load(panels.buffer, of_c.at(term, Affine.of(j)))
-    body = done(s, p, row, times(c, width).plus(Affine.of(j)), acc)
+    right = builder.exprs.load(panels.buffer, of_c.at(term, Affine.of(j)))
+    body = done(builder, p, row, times(c, width).plus(Affine.of(j)), acc)
     following = (p.i, start.plus(Affine(rows)), rows)
-    ahead = soon(s, p.left, following, (k, Affine(), k.extent))
+    ahead = soon(builder, p.left, following, (k, Affine(), k.extent))
     return loop(c, [Product(i, j, (term,), left, right, acc, body, ahead)])

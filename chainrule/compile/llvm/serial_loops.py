@@ -1,0 +1,87 @@
+"""Loops over numbers, one after the other; those that go on for long look for signals."""
+
+# llvmlite has no type annotations.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from math import inf, log2
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from chainrule.compile.llvm import numbers as nums
+from chainrule.compile.llvm.numbers import I64, Value
+from chainrule.compile.llvm.platform import LONG, STEP, Polls
+
+if TYPE_CHECKING:
+    from chainrule.compile.llvm.kernel import Emitter
+
+
+@contextmanager
+def counting(e: Emitter, n: Value, step: int, each: float = 0.0) -> Generator[Value]:
+    """What `Emitter.counting` says."""
+    long = inf if e.polled_loops == 0 else each  # how long it takes; of one in another, its turn
+    if isinstance(n, ir.Constant):
+        long = each * n.constant / step if n.constant > step else 0.0
+    polls = e.polls if each and long >= LONG else None
+    if polls is None:
+        with _counting(e, n, step) as i:
+            yield i
+        return
+    e.polled_loops += 1
+    with _polled(e, n, step, each, polls) as i:
+        yield i
+    e.polled_loops -= 1
+
+
+@contextmanager
+def _polled(e: Emitter, n: Value, step: int, each: float, polls: Polls) -> Generator[Value]:
+    """A long loop: one that looks for signals between iterations, or between some of them."""
+    several = step << max(0, int(log2(STEP / each))) if each < STEP else step
+    with _counting(e, n, several, polls) as start:
+        if several == step:
+            yield start
+            return
+        left = e.b.sub(n, start, flags=("nsw",))
+        most = nums.intrinsic(e.b, "smin", left, ir.Constant(I64, several))
+        with _counting(e, most, step, some=True) as i:
+            yield e.b.add(start, i, flags=("nsw",))
+
+
+@contextmanager
+def _counting(
+    e: Emitter, n: Value, step: int, polls: Polls | None = None, *, some: bool = False
+) -> Generator[Value]:
+    """The loop itself, which `polls` between iterations; `some`: there is at least one."""
+    b = e.b
+    static = n.constant if isinstance(n, ir.Constant) else None
+    zero, by = ir.Constant(I64, 0), ir.Constant(I64, step)
+    if static is not None and static <= step:
+        if static == 0:
+            raise AssertionError("a loop without iterations")
+        with e.known.within():
+            yield zero
+        return
+    before = b.block
+    body, after = b.append_basic_block("for"), b.append_basic_block("after")
+    if static is None and not some:
+        b.cbranch(b.icmp_signed(">", n, zero), body, after)
+    else:
+        b.branch(body)
+    b.position_at_end(body)
+    i = b.phi(I64)
+    i.add_incoming(zero, before)
+    with e.known.within():
+        yield i
+    following = b.add(i, by, flags=("nsw",))
+    more = b.icmp_signed("<", following, n)
+    if polls is None:
+        b.cbranch(more, body, after)
+    else:
+        polls.between(b, more, body, after)
+    i.add_incoming(following, b.block)
+    b.position_at_end(after)
