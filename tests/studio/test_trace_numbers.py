@@ -82,7 +82,9 @@ def softmax_loss() -> Trace:
     y = cr.tensor(rng.integers(0, 5, 4))
 
     def loss(x: Any, y: Any) -> Any:
-        moved = cr.flip(x, axis=1)[:, 1:].sum() + cr.cumsum(x, axis=0).mean() + cr.sort(x)[:, 0].sum()
+        moved = (
+            cr.flip(x, axis=1)[:, 1:].sum() + cr.cumsum(x, axis=0).mean() + cr.sort(x)[:, 0].sum()
+        )
         return cr.cross_entropy(cr.softmax(x, axis=-1), y) + moved
 
     return cr.record(loss, x, y)
@@ -166,7 +168,10 @@ def check_opened(trace: Trace, sweep: Any, m: Any, shown: Any) -> None:
         at = tuple([int(i) for i in np.unravel_index(flat, shape)])
         expected = terms_of(trace, sweep, m, at)
         assert terms == [
-            [int(np.ravel_multi_index(t.source, out)) if out else 0, *hexes(np.array([t.upstream, t.local]))]
+            [
+                int(np.ravel_multi_index(t.source, out)) if out else 0,
+                *hexes(np.array([t.upstream, t.local])),
+            ]
             for t in expected
         ], trace.nodes[m.node].op
         own = rounding(expected, float(bar[flat]))
@@ -174,7 +179,9 @@ def check_opened(trace: Trace, sweep: Any, m: Any, shown: Any) -> None:
     if shown["again"] is not None:
         epsilon = float(np.finfo(bar.dtype).eps)
         size = float(np.max(np.abs(bar), initial=0))
-        assert np.max(np.abs(numbers(shown["again"]) - bar), initial=0) <= 64 * epsilon * (size + 1e-30) * math.sqrt(max(out or (1,)))
+        assert np.max(np.abs(numbers(shown["again"]) - bar), initial=0) <= 64 * epsilon * (
+            size + 1e-30
+        ) * math.sqrt(max(out or (1,)))
 
 
 SUMS = "print(lists.map((x) => bits(exactSum(x))));"
@@ -182,7 +189,10 @@ SUMS = "print(lists.map((x) => bits(exactSum(x))));"
 
 def test_exact_sums_are_rounded_once(tmp_path: Path):
     draw = random.Random(7)
-    lists = [[draw.uniform(-1, 1) * 10.0 ** draw.randint(-20, 20) for _ in range(draw.randint(1, 30))] for _ in range(500)]
+    lists = [
+        [draw.uniform(-1, 1) * 10.0 ** draw.randint(-20, 20) for _ in range(draw.randint(1, 30))]
+        for _ in range(500)
+    ]
     lists += [[1.0, 2.0**-53, 2.0**-106], [1.0, 2.0**-53, -(2.0**-106)], [], [1e16, 1.0, 1e-16]]
     got = run_code(tmp_path, ("terms.mjs",), SUMS, lists=lists)
     assert [float(x) for x in numbers(got)] == [math.fsum(x) for x in lists]
