@@ -11,10 +11,13 @@ export OPENBLAS_NUM_THREADS ?= 1
 SMOKE := tests/ops/test_generated.py tests/interop/test_numpy_protocol.py tests/test_random_programs.py \
 	tests/compile/test_jit.py tests/compile/test_random_programs.py tests/test_scalar.py tests/test_train.py
 
-.PHONY: train test lint types unit sweep package minimums fuzz bench clean
+.PHONY: train play test lint types unit sweep package minimums fuzz bench clean
 
 train: $(VENV)/run
 	$(RUN)/chainrule train $(ARGS)
+
+play: $(VENV)/run
+	$(RUN)/chainrule play $(ARGS)
 
 # The type checker and the package need one core each: they run beside the tests.
 test: lint

@@ -392,6 +392,8 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         asarray as asarray,
         tensor as tensor,
     )
+    from chainrule.traces.record import record as record
+    from chainrule.traces.trace import Trace as Trace
     from chainrule.tree import tree_map as tree_map
     from chainrule.version import __version__ as __version__
     from chainrule.vectorize import vmap as vmap

@@ -46,7 +46,7 @@ def pullback_nodes(
     traced = tracer() is not None
     seen = watch.invalid.seen
     seen.clear()
-    with recording(record), watch.quietly():
+    with recording(record), watch.sweep(walk, seeds, arrived, record):
         for node in walk:
             g = take(node, None)
             if g is None:
@@ -193,7 +193,7 @@ def pushforward_nodes(
                 raise _used_twice(node)
             y, xs = _as_variables(node) if record else (node.y, node.xs)
             y = _shaped(y, node)
-            y_dot = op.jvp(ts, y, xs) if op.states_jvp else _transposed_vjp(op, node, ts, y, xs)
+            y_dot = pushed_forward(op, node, ts, y, xs)
             if y_dot.__class__ is not tuple and y_dot.dtype != node.dtype:
                 y_dot = astype(y_dot, node.dtype)
             if watch.watches:
@@ -203,6 +203,18 @@ def pushforward_nodes(
 
 
 # --- One rule from the other, by transposing it --------------------------------------------------
+
+
+def pulled_back(op: Op, need: tuple[bool, ...], g: Any, y: Any, xs: Sequence[Any]) -> Sequence[Any]:
+    """The cotangents that the rule of `op` makes of `g`, whichever rule it states."""
+    if op.states_vjp:
+        return op.vjp(need, g, y, xs)
+    return _transposed_jvp(op, need, g, y, xs)
+
+
+def pushed_forward(op: Op, out: Any, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:
+    """The tangent that the rule of `op` makes of `ts`; shape and dtype of y are those of `out`."""
+    return op.jvp(ts, y, xs) if op.states_jvp else _transposed_vjp(op, out, ts, y, xs)
 
 
 def _transposed_vjp(op: Op, node: Node, ts: Sequence[Any], y: Any, xs: Sequence[Any]) -> Any:

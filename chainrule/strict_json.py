@@ -15,13 +15,13 @@ MOST = 8 << 20
 _DEEPEST, _DIGITS = 32, 400
 
 
-def loads(raw: bytes) -> Any:
-    """The value of a JSON text in UTF-8.
+def loads(raw: bytes, most: int = MOST) -> Any:
+    """The value of a JSON text in UTF-8 of at most so many bytes.
 
     Raises `ValueError` with the rest of a sentence that begins with the text's name.
     """
-    if len(raw) > MOST:
-        raise ValueError(f"is larger than {MOST:,} bytes")
+    if len(raw) > most:
+        raise ValueError(f"is larger than {most:,} bytes")
     try:
         text = raw.decode("utf-8", "surrogatepass")  # names of files may hold any byte
         value = json.loads(

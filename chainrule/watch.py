@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextvars
 import threading
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import CodeType
@@ -39,6 +39,11 @@ class Watch:
     """`(op, xs, y, alarm)`: `op` was computed on `xs` (variables, arrays, numbers); `y` arrays."""
     pulled: Callable[[Any, Any, Sequence[Any], bool], None] = _nothing
     """`(node, g, bars, alarm)`: the rule of `node` made `bars` of its cotangent `g`."""
+    began: Callable[[Sequence[Any], Mapping[Any, Any], bool], None] = _nothing
+    """`(walk, seeds, record)`: a backward sweep begins, over the nodes `walk`, from cotangents by
+    node; `record` says whether what it does is recorded itself."""
+    ended: Callable[[Mapping[Any, Any]], None] = _nothing
+    """`(arrived)`: the sweep that began last is over; the cotangents at leaves by node."""
     pushed: Callable[[Any, Sequence[Any], Any], None] = _nothing
     """`(node, ts, y_dot)`: the rule of `node` made the tangent `y_dot` of its inputs' tangents."""
     left: Callable[[Any, str], None] = _nothing
@@ -109,11 +114,30 @@ def pushed(node: Any, ts: Sequence[Any], y_dot: Any) -> None:
         watch.pushed(node, ts, y_dot)
 
 
-def quietly() -> AbstractContextManager[Any]:
-    """Within it array code runs without floating-point warnings; watches hear of the flags."""
+def sweep(
+    walk: Sequence[Any], seeds: Mapping[Any, Any], arrived: Mapping[Any, Any], record: bool
+) -> AbstractContextManager[Any]:
+    """Around a backward sweep: array code runs without floating-point warnings, and watches hear of
+    the flags, the beginning, and the end, by when `arrived` is complete."""
     if not watches:
         return np.errstate(all="ignore", invalid="call", call=invalid.note)
-    return np.errstate(all="call", under="ignore", call=_tell_all)
+    return _watched_sweep(walk, seeds, arrived, record)
+
+
+@contextmanager
+def _watched_sweep(
+    walk: Sequence[Any], seeds: Mapping[Any, Any], arrived: Mapping[Any, Any], record: bool
+) -> Generator[None]:
+    """Tells those that are on at the beginning, of an end by an error too."""
+    told = watches
+    for watch in told:
+        watch.began(walk, seeds, record)
+    try:
+        with np.errstate(all="call", under="ignore", call=_tell_all):
+            yield
+    finally:
+        for watch in told:
+            watch.ended(arrived)
 
 
 def _tell_all(kind: str, flag: int) -> None:

@@ -169,6 +169,10 @@ def _doubled(x: Any) -> Any:
     return x * 2
 
 
+def _whatever() -> Any:
+    return cr.sum(_leaf() * 2)
+
+
 X = apart(2, 3)
 
 
@@ -199,6 +203,7 @@ OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "cr.vmap": _call(_square_sum, in_axes=0, out_axes=0),
     "cr.jit": _call(_square_sum, static_argnums=(), static_argnames=()),
     "cr.checkpoint": _call(_square_sum),
+    "cr.record": _call(_whatever, max_elements=9),
     "cr.scan": _call(_carried, cr.tensor(1.5), cr.tensor([0.5, 0.7])),
     "cr.while_loop": _call(_below_3, _doubled, cr.tensor(0.5)),
     "cr.tree_map": _call(_doubled, {"a": 1.5}),

@@ -71,7 +71,7 @@ LAYERS: list[set[str]] = [
     {"compile"},
     {""},
     {"nn", "optim", "amp", "capturing", "data", "show", "explain"},
-    {"models", "verify"},
+    {"models", "verify", "traces"},
     {"cli", "__main__"},
 ]
 """What stands on what (docs/design.md): a module sees its own layer and those before it."""

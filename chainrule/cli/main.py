@@ -20,10 +20,11 @@ COMMANDS = {
     "sample": "chainrule.cli.sample",
     "export": "chainrule.cli.export",
     "verify": "chainrule.cli.verify",
+    "play": "chainrule.cli.play",
 }
 """Modules with HELP, EXAMPLES, add_options(parser), and command(asked, console): an exit code."""
 
-FOREIGN = {"verify"}
+FOREIGN = {"verify", "play"}
 """Those in which somebody else's program writes to stdout: it finds stdout as Python made it."""
 
 

@@ -245,8 +245,12 @@ class Value:
         finally:
             for leaf, grad in earlier:
                 leaf._g = grad + leaf._g
+        for listener in backward_listeners:
+            listener(self)
 
 
+backward_listeners: list[Callable[[Value], Any]] = []
+"""Called with each Value whose backward pass is over."""
 _epochs = itertools.count(1)
 _APART = Sum()
 """The sum of a node that stands in none and shall not be written into one: it has a label."""

@@ -91,16 +91,17 @@ def by_hand(v: Value, children: tuple[Value, ...], how: str | Sequence[float]) -
         v._made = Made("", children=children, partials=partials)
     last = v
     first = type(v)(0.0)  # where `Step` may add its 0
-    first._made, first._a, first._b, first._d_a = _LINK, children[0], None, NOTHING
+    first._made, first._a, first._b, first._d_a = LINK, children[0], None, NOTHING
     for child, d in zip(children, partials, strict=True):
         link = type(v)(0.0)
-        link._made, link._a, link._b, link._d_a = _LINK, child, None, d
+        link._made, link._a, link._b, link._d_a = LINK, child, None, d
         last._b, last._d_b = link, 1
         last = link
     v._a, v._d_a = first, NOTHING
 
 
-_LINK = Made("")
+LINK = Made("")
+"""What made the nodes by which a node made by hand reaches its children."""
 
 
 def step(v: Value) -> None:

@@ -225,7 +225,8 @@ def _statistics(x: Any) -> str:
     bad = f"{len(x) - len(finite):,} not finite"
     if not len(finite):
         return bad
-    mean, deviation, low, high = finite.mean(), finite.std(), finite.min(), finite.max()
+    with np.errstate(over="ignore"):
+        mean, deviation, low, high = finite.mean(), finite.std(), finite.min(), finite.max()
     spread = f"{mean:.3g} ± {deviation:.2g}, {low:.3g} … {high:.3g}"
     text = (spread if low < high else f"all {low:.5g}").replace("-", "−")
     return text if len(finite) == len(x) else f"{text}, {bad}"

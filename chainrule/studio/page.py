@@ -1,0 +1,111 @@
+"""Puts a page together: one HTML file with styles, code, traces and modules in it.
+
+The code is the ES modules in `web/`, one after the other in the order in which they need each
+other, as one module: lines that import are left out, and the word `export`. So names at the top of
+a file are unique over all files, which a test sees to. Nothing is fetched; the policy of the page
+forbids it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from chainrule.page.palette import PALETTE
+
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval' blob:; worker-src blob:; "
+    "style-src 'unsafe-inline'; img-src data:"
+)
+_IMPORT = re.compile(r'^import\s+\{[^}]*\}\s+from\s+"\./([\w.]+)";\n', re.M)
+_EXPORT = re.compile(r"^export (?:\{.*$|(?=(?:async )?function|const|let|class))", re.M)
+_LOADER = "chainrule.mjs"
+"""The loader of WebAssembly modules, which stands with the compiler."""
+
+
+@cache
+def web_file(name: str) -> str:
+    """The text of a file in `web/`, or of the loader of WebAssembly modules."""
+    folder = files("chainrule.compile.wasm") if name == _LOADER else files("chainrule.studio") / "web"
+    return (folder / name).read_text(encoding="utf-8")
+
+
+def modules_in_order(entry: str) -> list[str]:
+    """The names of a module and of all that it imports, each after those that it needs."""
+    out: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in out:
+            return
+        for other in _IMPORT.findall(web_file(name)):
+            visit(other)
+        out.append(name)
+
+    visit(entry)
+    return out
+
+
+def joined_code(entry: str) -> str:
+    """A module and all that it imports as one text without imports and exports."""
+    texts = [_EXPORT.sub("", _IMPORT.sub("", web_file(n))) for n in modules_in_order(entry)]
+    return "\n".join(texts).replace("</script", "<\\/script")
+
+
+def style_sheet(names: Sequence[str]) -> str:
+    """The colours of the palette as variables for light and dark, then the sheets in `web/`."""
+
+    def variables(scheme: str) -> str:
+        return " ".join([f"--{name}: {getattr(c, scheme)};" for name, c in PALETTE.items()])
+
+    return "\n".join(
+        [
+            f":root {{ color-scheme: light; {variables('light')} }}",
+            "@media (prefers-color-scheme: dark) { :root:not([data-theme=light]) "
+            f"{{ color-scheme: dark; {variables('dark')} }} }}",
+            f":root[data-theme=dark] {{ color-scheme: dark; {variables('dark')} }}",
+            *[web_file(name) for name in names],
+        ]
+    )
+
+
+def packed(data: bytes) -> str:
+    """Bytes as a page carries them: deflated, in base64."""
+    return base64.b64encode(zlib.compress(data, 9)).decode()
+
+
+def page(
+    title: str,
+    entry: str,
+    *,
+    data: Mapping[str, Any],
+    binaries: Mapping[str, bytes] | None = None,
+    styles: Sequence[str] = ("studio.css",),
+) -> str:
+    """A whole document: the module `entry` runs with `data` (JSON) and `binaries` (bytes)."""
+    carried = {
+        "data": data,
+        "binaries": {name: packed(b) for name, b in (binaries or {}).items()},
+    }
+    text = json.dumps(carried, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{style_sheet(styles)}</style></head>",
+            '<body><div id="studio"></div>',
+            "<noscript>This page computes with JavaScript, which is switched off here.</noscript>",
+            f'<script type="application/json" id="carried">{text}</script>',
+            f'<script type="module">{joined_code(entry)}</script></body></html>',
+            "",
+        ]
+    )

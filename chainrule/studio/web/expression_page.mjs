@@ -1,0 +1,151 @@
+// The page on which an expression is typed, its inputs are dragged, and its backward pass is played.
+import {h} from "./dom.mjs";
+import {ExpressionError, inputNames, parseExpression, pythonOf} from "./expression.mjs";
+import {exact, short} from "./numbers.mjs";
+import {Player} from "./player.mjs";
+import {traceOfExpression, valueOfExpression} from "./scalar_trace.mjs";
+
+const NUDGE = 0.001;
+const EXAMPLES = [
+  ["one path", "f = relu(a*b + d)", {a: 2, b: -3, d: 10}],
+  ["two paths", "d = a*b + a", {a: 2, b: 3}],
+  ["a square", "y = (3x + 1)**2", {x: 1}],
+  ["a neuron", "h = tanh(x1*w1 + x2*w2 + b)", {x1: 2, x2: 0, w1: -3, w2: 1, b: 6.881}],
+  ["three sigmoids", "h1 = sigmoid(w*x); h2 = sigmoid(w*h1); y = sigmoid(w*h2)", {w: 1, x: 2}],
+  ["a loss", "p = sigmoid(w*x + b); loss = -ln(p)", {w: 0.5, x: 2, b: -0.25}],
+];
+
+export function expressionPage({table, params, onState}) {
+  return new ExpressionPage(table, params, onState);
+}
+
+class ExpressionPage {
+  constructor(table, params, onState) {
+    Object.assign(this, {table, onState});
+    this.signs = Object.fromEntries(Object.entries(table.functions).filter(([, f]) => f.sign).map(([name, f]) => [name, f.sign]));
+    this.values = {};
+    for (const [name, text] of Object.entries(params)) {
+      const x = Number(text);
+      if (name.startsWith("v.") && Number.isFinite(x)) this.values[name.slice(2)] = x;
+    }
+    this.build();
+    this.typed(params.e ?? EXAMPLES[0][1], params, params.e ? {} : EXAMPLES[0][2]);
+  }
+
+  build() {
+    this.field = h("textarea", {rows: 1, spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": "expression", class: "expression",
+      oninput: () => this.typed(this.field.value)});
+    this.problem = h("p", {class: "problem bad", role: "alert"});
+    this.inputs = h("div", {class: "inputs", role: "group", "aria-label": "inputs, their gradients and finite differences"});
+    this.why = h("div", {class: "why"});
+    this.holder = h("div", {class: "playerplace"});
+    this.python = h("pre", {tabindex: 0});
+    const copy = h("button", {onclick: () => navigator.clipboard?.writeText(this.python.textContent)}, "Copy");
+    const functions = Object.entries(this.table.functions).filter(([, f]) => !f.sign).map(([name]) => name).sort();
+    this.element = h("div", {class: "page"},
+      h("div", {class: "examples row"}, h("span", {class: "soft"}, "Type an expression, or take"), ...EXAMPLES.map(([title, text, values]) =>
+        h("button", {onclick: () => { this.values = {...values}; this.field.value = text; this.typed(text, {}, values); }}, title))),
+      h("div", null, this.field, this.problem),
+      this.inputs, this.why, this.holder,
+      h("details", null, h("summary", null, "Show me the Python"), this.python, copy),
+      h("details", null, h("summary", null, `The ${functions.length} functions`), h("p", {class: "functions"}, functions.join("  ")), h("p", {class: "soft"}, "Operators + − * / **, numbers, names; several lines or ; for several statements; the last one is differentiated.")));
+  }
+
+  typed(text, params = {}, values = {}) {
+    if (this.field.value !== text) this.field.value = text;
+    this.field.rows = Math.min(8, text.split("\n").length);
+    let statements;
+    try {
+      statements = parseExpression(text, (name) => {
+        const found = this.table.named(name);
+        return found && {name: found, arguments: this.table.functions[found].arguments};
+      });
+    } catch (error) {
+      if (!(error instanceof ExpressionError)) throw error;
+      return this.complain(error.message, error.at);
+    }
+    this.complain("");
+    this.statements = statements;
+    this.names = inputNames(statements);
+    this.names.forEach((name, i) => { this.values[name] ??= values[name] ?? [2, -3, 10, 1, 0.5][i % 5]; });
+    this.rows();
+    this.computed(params);
+  }
+
+  complain(message, at) {
+    this.problem.textContent = message;
+    this.field.setAttribute("aria-invalid", String(Boolean(message)));
+    if (message && at !== undefined && at < this.field.value.length) this.problem.append(h("code", null, `${this.field.value.slice(Math.max(0, at - 12), at)}▸${this.field.value.slice(at, at + 12)}`));
+  }
+
+  computed(params) {
+    const trace = traceOfExpression(this.table, this.statements, this.values, this.field.value.trim());
+    if (this.player && !params.step && !params.fresh) this.player.reload(trace);
+    else {
+      this.player?.stop();
+      this.player = new Player(trace, {params, onState: () => this.told()});
+      this.holder.replaceChildren(this.player.root);
+    }
+    this.numbers(trace);
+    this.told();
+  }
+
+  // --- inputs, their gradients, and what a nudge does
+
+  rows() {
+    const rows = this.names.map((name) => {
+      const x = this.values[name];
+      const reach = Math.max(10, 2 * Math.abs(x));
+      const number = h("input", {type: "number", step: "any", value: x, "aria-label": `value of ${name}`, oninput: () => this.moved(name, number.valueAsNumber, slider)});
+      const slider = h("input", {type: "range", min: -reach, max: reach, step: reach / 1000, value: x, "aria-label": `drag ${name}`, oninput: () => { number.value = Number(slider.value); this.moved(name, slider.valueAsNumber); }});
+      return {name, number, slider, gradient: h("output"), nudged: h("output"), element: null};
+    });
+    this.lines = rows;
+    const head = ["input", "value", "", "gradient", `difference for ${NUDGE}`];
+    this.inputs.replaceChildren(h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "table of inputs"}, h("table", {class: "inputtable"}, h("tr", null, ...head.map((t) => h("th", {scope: "col"}, t))), ...rows.map((r) =>
+      h("tr", null, h("th", {scope: "row"}, r.name), h("td", null, r.number), h("td", null, r.slider), h("td", {class: "num grad"}, r.gradient), h("td", {class: "num"}, r.nudged))))));
+  }
+
+  moved(name, x, slider) {
+    if (!Number.isFinite(x)) return this.complain(`The value of ${name} is no number; the last one, ${short(this.values[name])}, still holds.`);
+    this.complain("");
+    this.values[name] = x;
+    if (slider) { if (Math.abs(x) > slider.max) { slider.max = 2 * Math.abs(x); slider.min = -slider.max; } slider.value = x; }
+    this.computed({});
+  }
+
+  numbers(trace) {
+    const show = this.player.digits === "exact" ? exact : short;
+    const [sweep] = trace.sweeps;
+    const y = trace.nodes[sweep.result].value.data[0];
+    for (const {name, gradient, nudged} of this.lines) {
+      const id = trace.nodes.findIndex((n) => n.kind === "input" && n.label === name);
+      const g = sweep.gradients.get(id)?.data[0];
+      const then = valueOfExpression(this.table, this.statements, {...this.values, [name]: this.values[name] + NUDGE});
+      gradient.textContent = g === undefined ? "none" : show(g);
+      nudged.textContent = `${short(y, 7)} → ${short(then, 7)}, slope ${short((then - y) / NUDGE, 6)}`;
+    }
+    this.why.replaceChildren(...closed(trace, sweep).map((text) => h("p", {class: "note"}, text)));
+    this.python.textContent = pythonOf(this.statements, this.names.map((n) => [n, this.values[n]]), this.signs);
+  }
+
+  // --- the state in the address
+
+  state() {
+    const values = Object.fromEntries(this.names.map((n) => [`v.${n}`, String(this.values[n])]));
+    return {e: this.field.value, ...values, ...this.player.state()};
+  }
+  told() {
+    if (this.lines && this.player) { if (this.shown !== this.player.digits) { this.shown = this.player.digits; this.numbers(this.player.trace); } this.onState(this.state()); }
+  }
+  start() { requestAnimationFrame(() => this.player.graph.resized()); }
+  stop() { this.player.stop(); }
+}
+
+// Where the gradient stops, and why.
+function closed(trace, sweep) {
+  return sweep.messages.filter((m) => m.local.values.data[0] === 0 && sweep.gradients.get(m.node).data[0] !== 0).map((m) => {
+    const input = trace.nodes[trace.nodes[m.node].inputs[0]];
+    return `${trace.nameOf(m.node)} passes nothing back to ${trace.nameOf(m.target)}: its local derivative ${m.local.rule} is 0 where its input is ${short(input.value.data[0])}.`;
+  });
+}

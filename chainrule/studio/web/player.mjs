@@ -1,0 +1,244 @@
+// The player: steps through a trace, forward and backward, message by message.
+import {valueText} from "./array_view.mjs";
+import {h} from "./dom.mjs";
+import {sentenceOf} from "./explain.mjs";
+import {GraphView} from "./graph_view.mjs";
+import {nodePanel, stepPanel} from "./inspector.mjs";
+import {exact, short} from "./numbers.mjs";
+import {isArray} from "./trace.mjs";
+import {canWalkAgain, stepsOf, walkAgain, wrongOrder} from "./walk.mjs";
+
+const SPEEDS = [["slow", 2200], ["normal", 1100], ["fast", 350]];
+
+export class Player {
+  // `params` are strings of the address that say where to begin; `onState(params)` hears of changes.
+  constructor(trace, {params = {}, onState = () => {}, below = null, wrongMarks = null} = {}) {
+    this.onState = onState;
+    this.digits = params.digits === "exact" ? "exact" : "short";
+    this.speed = 1;
+    this.wrongMarks = wrongMarks;
+    this.build(below);
+    this.load(trace, params);
+  }
+
+  // --- the state
+
+  load(trace, params = {}) {
+    this.trace = trace;
+    this.chosen = null;
+    this.slice = null;
+    this.element = null;
+    const number = Number(params.sweep ?? trace.sweeps.length - 1);
+    this.sweepNumber = trace.sweeps[number] ? number : trace.sweeps.length - 1;
+    this.wrong = params.order === "wrong";
+    this.useSweep();
+    this.position = Math.max(0, Math.min(this.steps.length, Number(params.step ?? this.steps.length) || 0));
+    this.graph?.observer.disconnect();
+    this.graph = new GraphView(trace, {look: (id) => this.look(id), edgeLook: (e) => this.edgeLook(e), onChoose: (id) => this.chooseNode(id)});
+    this.stage.replaceChildren(this.graph.element, this.zoomBar);
+    this.sweepChooser.replaceChildren(...trace.sweeps.map((s, i) => h("option", {value: i, selected: i === this.sweepNumber}, `backward ${i + 1} of ${trace.sweeps.length}: ${trace.nameOf(s.result)}`)));
+    this.sweepLabel.hidden = trace.sweeps.length < 2;
+    if (params.node !== undefined && trace.nodes[Number(params.node)]) this.chosen = Number(params.node);
+    this.update();
+  }
+
+  // The same graph with other numbers: keeps position, choice and view.
+  reload(trace) {
+    const same = trace.nodes.length === this.trace.nodes.length && trace.nodes.every((n, i) => n.op === this.trace.nodes[i].op && String(n.inputs) === String(this.trace.nodes[i].inputs));
+    if (!same) return this.load(trace);
+    this.trace = trace;
+    this.graph.trace = trace;
+    this.useSweep();
+    this.position = Math.min(this.position, this.steps.length);
+    this.update();
+  }
+
+  useSweep() {
+    const right = this.trace.sweeps[this.sweepNumber] ?? null;
+    this.right = right;
+    this.canWalk = right && canWalkAgain(this.trace, right);
+    this.sweep = right && this.wrong && this.canWalk ? walkAgain(this.trace, right, wrongOrder(right)) : right;
+    this.steps = stepsOf(this.trace, this.sweep);
+    this.certified = new Map();
+    for (const {node, certificate} of right?.messages ?? [])
+      if (certificate && certificate.verdict !== "not checked" && this.certified.get(node) !== "wrong")
+        this.certified.set(node, certificate.verdict === "differs" ? "wrong" : "right");
+    this.madeAt = new Map();
+    this.steps.forEach((s, i) => { if (s.kind === "forward") this.madeAt.set(s.node, i); });
+    const first = this.steps.findIndex((s) => s.kind === "seed");
+    this.backwardAt = first < 0 ? Infinity : first;
+  }
+
+  get step() { return this.steps[this.position - 1] ?? null; }
+  get sent() { return Math.max(0, this.position - this.backwardAt - 1); }
+  get sentence() { return sentenceOf(this.trace, this.sweep, this.step, this.sent, this.digits); }
+
+  state() {
+    const out = {step: String(this.position)};
+    if (this.chosen !== null) out.node = String(this.chosen);
+    if (this.wrong) out.order = "wrong";
+    if (this.digits === "exact") out.digits = "exact";
+    if (this.sweepNumber !== this.trace.sweeps.length - 1) out.sweep = String(this.sweepNumber);
+    return out;
+  }
+
+  valueNow(id) {
+    const at = this.madeAt.get(id);
+    return at === undefined || at < this.position;
+  }
+  gradientNow(id) {
+    if (!this.sweep || this.position <= this.backwardAt) return null;
+    return this.sweep.running(id, this.sent);
+  }
+
+  // --- how nodes and edges look now
+
+  look(id) {
+    const show = this.digits === "exact" ? exact : short;
+    const node = this.trace.nodes[id];
+    const step = this.step;
+    const now = step && (step.kind === "message" ? step.message.node === id || step.message.target === id : step.node === id);
+    const gradient = this.gradientNow(id);
+    const due = this.sweep?.arriving.get(id)?.length ?? 0;
+    const come = due > 1 ? this.sweep.arriving.get(id).filter((m) => m.index < this.sent).length : 0;
+    const marks = [];
+    if (this.wrongMarks?.has(id) || this.certified.get(id) === "wrong" || (gradient && this.wrong && this.differs(id))) marks.push("wrong");
+    else if (this.certified.has(id)) marks.push(this.certified.get(id));
+    const outside = this.sliced && !this.sliced.has(id);
+    return {
+      value: this.valueNow(id) ? (isArray(node.value) || node.value ? valueText(node.value, show) : "–") : null,
+      gradient: node.kind === "constant" || !this.sweep ? null : gradient ? valueText(gradient, show) : due || id === this.sweep.result ? "–" : null,
+      come: due > 1 && gradient && come < due ? `(${come} of ${due})` : "",
+      state: now ? "now" : outside ? "pale" : "",
+      marks,
+    };
+  }
+  differs(id) {
+    const [a, b] = [this.sweep.gradients.get(id), this.right.gradients.get(id)];
+    return isArray(a) && isArray(b) && a.data.some((x, i) => Math.abs(x - b.data[i]) > 1e-9 * Math.max(1, Math.abs(b.data[i])));
+  }
+
+  edgeLook(e) {
+    const step = this.step;
+    if (step?.kind === "message") {
+      const m = step.message;
+      if (e.pairs.some(([from, to, place]) => from === m.target && to === m.node && place === m.place))
+        return {state: "now", text: m.contribution ? valueText(m.contribution, this.digits === "exact" ? exact : short) : "nothing"};
+    }
+    if (step?.kind === "forward" && e.pairs.some(([, to]) => to === step.node)) return {state: "into"};
+    if (this.sweep && this.position > this.backwardAt && e.pairs.every(([from, to, place]) => this.wasSent(from, to, place))) return {state: "done"};
+    return this.sliced && e.pairs.every(([from, to]) => !this.sliced.has(from) || !this.sliced.has(to)) ? {state: "pale"} : {};
+  }
+  wasSent(from, to, place) {
+    return (this.sweep.arriving.get(from) ?? []).some((m) => m.node === to && m.place === place && m.index < this.sent);
+  }
+
+  // --- what the reader does
+
+  goTo(position, {quiet = false} = {}) {
+    this.position = Math.max(0, Math.min(this.steps.length, position));
+    this.chosen = null;
+    this.element = null;
+    const step = this.step;
+    const node = step?.kind === "message" ? step.message.target : step?.node;
+    if (node !== undefined && this.graph.boxes) { this.graph.unfoldTo(node); this.graph.reveal(node); }
+    this.update(quiet);
+  }
+  goToMessage(m) { this.goTo(this.backwardAt + 2 + m.index); }
+  chooseNode(id) {
+    this.chosen = this.chosen === id ? null : id;
+    this.element = null;
+    if (this.slice) this.setSlice(this.slice, true);
+    this.graph.choose(this.chosen);
+    if (this.chosen !== null) this.graph.reveal(id);
+    this.update();
+  }
+  setSlice(kind, keep = false) {
+    this.slice = this.slice === kind && !keep ? null : kind;
+    this.sliced = this.slice && this.chosen !== null ? this.trace.slice(this.chosen, this.slice === "forth") : null;
+    this.update();
+  }
+  openElement(message, flat) {
+    this.element = {message, flat};
+    this.update(true);
+  }
+  setWrong(on) {
+    this.wrong = on;
+    const atEnd = this.position === this.steps.length;
+    this.useSweep();
+    this.position = atEnd ? this.steps.length : Math.min(this.position, this.steps.length);
+    this.update();
+  }
+
+  play(direction) {
+    if (this.timer) return this.pause();
+    if (direction > 0 && this.position === this.steps.length) this.position = 0;
+    const tick = () => {
+      this.goTo(this.position + direction);
+      if (direction > 0 ? this.position === this.steps.length : this.position === 0) return this.pause();
+      this.timer = setTimeout(tick, SPEEDS[this.speed][1]);
+    };
+    this.timer = setTimeout(tick, 0);
+    this.update(true);
+  }
+  pause() {
+    clearTimeout(this.timer);
+    this.timer = null;
+    this.update(true);
+  }
+  stop() { if (this.timer) this.pause(); }
+
+  // --- the page
+
+  build(below) {
+    const button = (label, text, onclick, extra = {}) => h("button", {"aria-label": label, title: label, onclick, ...extra}, text);
+    this.playButton = button("play forward in time", "▶ Play", () => this.play(1), {class: "primary"});
+    this.slider = h("input", {type: "range", min: 0, "aria-label": "step", oninput: () => this.goTo(Number(this.slider.value), {quiet: true})});
+    this.counter = h("output", {class: "counter"});
+    this.sentenceLine = h("p", {class: "sentence", "aria-live": "polite"});
+    this.panel = h("aside", {class: "panel", "aria-label": "details of the step"});
+    this.stage = h("div", {class: "stage"});
+    this.zoomBar = h("div", {class: "zoombar"}, button("zoom in", "+", () => this.graph.zoom(1.25)), button("zoom out", "−", () => this.graph.zoom(0.8)), button("show the whole graph", "⤢", () => this.graph.fit()));
+    this.sweepChooser = h("select", {"aria-label": "which backward pass", onchange: () => { this.sweepNumber = Number(this.sweepChooser.value); this.useSweep(); this.goTo(this.steps.length); }});
+    this.sweepLabel = h("label", null, this.sweepChooser);
+    this.wrongBox = h("input", {type: "checkbox", onchange: () => this.setWrong(this.wrongBox.checked)});
+    this.wrongLabel = h("label", {title: "visit the nodes from the inputs, so that a node sends before all has come"}, this.wrongBox, " wrong order");
+    this.digitsBox = h("input", {type: "checkbox", onchange: () => { this.digits = this.digitsBox.checked ? "exact" : "short"; this.update(true); }});
+    const speed = h("select", {"aria-label": "speed", onchange: (e) => { this.speed = Number(e.target.value); }}, ...SPEEDS.map(([name], i) => h("option", {value: i, selected: i === 1}, name)));
+    this.element_ = h("section", {class: "player", onkeydown: (e) => this.key(e)},
+      h("div", {class: "toolbar", role: "toolbar", "aria-label": "player"},
+        button("to the start (Home)", "|◀", () => this.goTo(0)), button("play backward in time", "◀◀", () => this.play(-1)), button("one step back (←)", "◀", () => this.goTo(this.position - 1)),
+        this.playButton, button("one step on (→)", "▶", () => this.goTo(this.position + 1)), button("to the backward pass", "∂", () => this.goTo(this.backwardAt + 1)), button("to the end (End)", "▶|", () => this.goTo(this.steps.length)),
+        this.slider, this.counter, speed, this.sweepLabel, this.wrongLabel, h("label", null, this.digitsBox, " 17 digits")),
+      this.sentenceLine,
+      h("div", {class: "split"}, this.stage, this.panel), below);
+  }
+  get root() { return this.element_; }
+
+  key(e) {
+    if (e.target.matches("input, select, textarea")) return;
+    const jump = {ArrowRight: 1, ArrowLeft: -1}[e.key];
+    if (jump) this.goTo(this.position + jump);
+    else if (e.key === "Home") this.goTo(0);
+    else if (e.key === "End") this.goTo(this.steps.length);
+    else if (e.key === " " && !e.target.matches("button, [role=button]")) this.play(1);
+    else if (e.key === "Escape") { this.chosen = null; this.slice = null; this.sliced = null; this.update(); }
+    else return;
+    e.preventDefault();
+  }
+
+  update(quiet = false) {
+    this.slider.max = this.steps.length;
+    this.slider.value = this.position;
+    this.slider.setAttribute("aria-valuetext", `step ${this.position} of ${this.steps.length}`);
+    this.counter.textContent = `${this.position} / ${this.steps.length}`;
+    this.playButton.textContent = this.timer ? "❚❚ Pause" : "▶ Play";
+    this.wrongLabel.hidden = !this.canWalk;
+    this.wrongBox.checked = this.wrong;
+    this.digitsBox.checked = this.digits === "exact";
+    if (!quiet || !this.timer) this.sentenceLine.textContent = (this.wrong ? "Wrong order. " : "") + this.sentence;
+    this.panel.replaceChildren(this.chosen !== null ? nodePanel(this, this.chosen) : stepPanel(this));
+    this.graph.choose(this.chosen);
+    this.onState(this.state());
+  }
+}

@@ -1,0 +1,363 @@
+"""Traces as JSON: written whole or not at all, read with every part checked.
+
+    {"format": "chainrule trace", "version": 1, "name": …, "lines": {…},
+     "arrays": [{"dtype": …, "shape": […], "data": base64}, …],
+     "nodes": [{"kind": …, "op": …, "inputs": […], "value": array number | summary | null, …}, …],
+     "sweeps": [{"result": …, "seed": …, "messages": […], "gradients": {node: …},
+                 "more": {node: seed}}, …]}
+
+Equal arrays are written once. Numbers are little-endian; bool, float16 and bfloat16 are widened to
+uint8 and float32, complex numbers to pairs of float64.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.errors import ConfigError
+from chainrule.strict_json import loads
+from chainrule.traces.check import check_trace
+from chainrule.traces.keeping import is_array
+from chainrule.traces.trace import (
+    Certificate,
+    Factor,
+    Gather,
+    Local,
+    Matrix,
+    Message,
+    Node,
+    Opaque,
+    Product,
+    Scatter,
+    Summary,
+    Sweep,
+    Trace,
+)
+
+FORMAT = "chainrule trace"
+VERSION = 1
+MOST = 1 << 28
+"""Bytes of a file that is read."""
+_MEASURED = ("difference", "bound")
+FORMS: dict[str, type[Local]] = {
+    c.__name__.lower(): c for c in (Factor, Product, Gather, Scatter, Matrix, Opaque)
+}
+_DTYPES = {"<f8", "<f4", "<i4", "<i8", "|u1"}
+
+
+# --- Writing -------------------------------------------------------------------------------------
+
+
+def to_json(trace: Trace) -> str:
+    """The trace as JSON, which reads back as the same trace."""
+    return json.dumps(to_dict(trace), ensure_ascii=False, separators=(",", ":"))
+
+
+def to_dict(trace: Trace) -> dict[str, Any]:
+    """The trace as lists, dicts, numbers and strings."""
+    arrays = _Arrays()
+    nodes = [_node_dict(n, arrays) for n in trace.nodes]
+    sweeps = [_sweep_dict(s, arrays) for s in trace.sweeps]
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": trace.name,
+        "lines": dict(trace.lines),
+        "nodes": nodes,
+        "sweeps": sweeps,
+        "arrays": arrays.written,
+    }
+
+
+@final
+class _Arrays:
+    """The table of arrays, each once."""
+
+    def __init__(self) -> None:
+        self.written: list[dict[str, Any]] = []
+        self._known: dict[Any, int] = {}
+
+    def put(self, x: Any) -> Any:
+        """The number of an array in the table; a summary as a dict; None itself."""
+        if x is None:
+            return None
+        if isinstance(x, Summary):
+            return {f.name: getattr(x, f.name) for f in fields(Summary)}
+        stored = np.ascontiguousarray(_stored(x))
+        data = stored.tobytes()
+        key = (str(x.dtype), x.shape, data)
+        if key not in self._known:
+            self._known[key] = len(self.written)
+            text = base64.b64encode(data).decode()
+            row = {"dtype": str(x.dtype), "stored": stored.dtype.str, "shape": list(x.shape)}
+            self.written.append({**row, "data": text})
+        return self._known[key]
+
+
+def _stored(x: Any) -> Any:
+    """The array in one of the dtypes that are stored."""
+    kind = x.dtype.kind
+    if kind == "c":
+        return np.stack([x.real, x.imag], -1).astype("<f8")
+    if kind == "b":
+        return x.astype("|u1")
+    if kind in "iu":
+        small = x.size == 0 or (int(x.min()) >= -(1 << 31) and int(x.max()) < 1 << 31)
+        return x.astype("<i4" if small else "<i8")
+    return x.astype("<f8" if x.dtype == np.float64 else "<f4")
+
+
+def _node_dict(n: Node, arrays: _Arrays) -> dict[str, Any]:
+    out = {f.name: getattr(n, f.name) for f in fields(Node)}
+    return out | {
+        "inputs": list(n.inputs),
+        "shape": list(n.shape),
+        "value": arrays.put(n.value),
+    }
+
+
+def _sweep_dict(s: Sweep, arrays: _Arrays) -> dict[str, Any]:
+    return {
+        "result": s.result,
+        "seed": arrays.put(s.seed),
+        "messages": [
+            {
+                "node": m.node,
+                "place": m.place,
+                "target": m.target,
+                "local": _local_dict(m.local, arrays),
+                "contribution": arrays.put(m.contribution),
+                "certificate": _certificate_dict(m.certificate),
+            }
+            for m in s.messages
+        ],
+        "gradients": {str(i): arrays.put(g) for i, g in s.gradients.items()},
+        "more": {str(i): arrays.put(g) for i, g in s.more.items()},
+    }
+
+
+def _certificate_dict(c: Certificate | None) -> dict[str, Any] | None:
+    """Numbers that are not finite, where nothing was checked, are null."""
+    if c is None:
+        return None
+    numbers = {n: x if math.isfinite(x := getattr(c, n)) else None for n in _MEASURED}
+    return {**numbers, "verdict": c.verdict, "slip": c.slip}
+
+
+def _local_dict(local: Local, arrays: _Arrays) -> dict[str, Any]:
+    out: dict[str, Any] = {"form": type(local).__name__.lower()}
+    for f in fields(local):
+        x: Any = getattr(local, f.name)
+        if f.name == "letters":
+            x = list(x)
+        out[f.name] = arrays.put(x) if is_array(x) else x
+    return out
+
+
+# --- Reading -------------------------------------------------------------------------------------
+
+Table = Mapping[str, Any]
+_DAMAGE = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
+
+
+def read_trace(path: str | Path) -> Trace:
+    """The trace in a JSON file. Raises `ConfigError` for a file that holds no whole trace."""
+    where = Path(path)
+    try:
+        if where.stat().st_size > MOST:
+            raise ConfigError(f"{where} is no trace: it is larger than {MOST:,} bytes")
+        data = where.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{where} cannot be read: {error.strerror or error}") from None
+    return from_json(data, str(where))
+
+
+def from_json(text: str | bytes, what: str = "this text") -> Trace:
+    """The trace that JSON says. Raises `ConfigError` that names what is wrong with it."""
+    try:
+        found: Any = loads(text.encode() if isinstance(text, str) else text, MOST)
+    except ValueError as error:
+        raise ConfigError(f"{what} is no trace: it {error}") from None
+    table = _table_or_none(found)
+    if table.get("format") != FORMAT:
+        raise ConfigError(f"{what} is no trace: it does not say format {FORMAT!r}")
+    if table.get("version") != VERSION:
+        raise ConfigError(
+            f"{what} is a trace of version {table.get('version')!r:.40}; this chainrule reads "
+            f"version {VERSION}: record it again"
+        )
+    try:
+        trace = _trace_of(table)
+        check_trace(trace)
+    except _DAMAGE as error:
+        raise ConfigError(f"{what} is a damaged trace: {_reason(error)}") from None
+    return trace
+
+
+def _table_or_none(x: Any) -> dict[str, Any]:
+    return x if isinstance(x, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _reason(error: Exception) -> str:
+    """What was wrong, as the end of a sentence of one line."""
+    said = " ".join(str(error).split())
+    return f"{said:.200}" if not isinstance(error, KeyError) else f"it lacks {said:.80}"
+
+
+def _trace_of(found: Table) -> Trace:
+    arrays = [_array(_table(x)) for x in _list(found["arrays"])]
+
+    def get(x: Any) -> Any:
+        if x is None:
+            return None
+        if isinstance(x, dict):
+            return _summary(_table(x))
+        return arrays[_index(x, len(arrays))]
+
+    nodes = tuple([_node(_table(n), get) for n in _list(found["nodes"])])
+    sweeps = tuple([_sweep(_table(s), get) for s in _list(found["sweeps"])])
+    lines = {k: _text(v) for k, v in _table(found["lines"]).items()}
+    return Trace(_text(found["name"]), nodes, sweeps, lines)
+
+
+def _table(x: Any) -> dict[str, Any]:
+    if not isinstance(x, dict):
+        raise ValueError(f"{x!r:.40} stands where an object belongs")
+    return x  # pyright: ignore[reportUnknownVariableType]
+
+
+def _list(x: Any) -> list[Any]:
+    if not isinstance(x, list):
+        raise ValueError(f"{x!r:.40} stands where a list belongs")
+    return x  # pyright: ignore[reportUnknownVariableType]
+
+
+def _text(x: Any) -> str:
+    if not isinstance(x, str):
+        raise ValueError(f"{x!r:.40} stands where a text belongs")
+    return x
+
+
+def _number(x: Any) -> float:
+    if isinstance(x, bool) or not isinstance(x, int | float):
+        raise ValueError(f"{x!r:.40} stands where a number belongs")
+    return float(x)
+
+
+def _whole(x: Any) -> int:
+    if type(x) is not int or abs(x) >= 1 << 62:
+        raise ValueError(f"{x!r:.40} stands where a whole number belongs")
+    return x
+
+
+def _sizes(x: Any) -> tuple[int, ...]:
+    return tuple([_whole(n) for n in _list(x)])
+
+
+def _index(x: Any, count: int) -> int:
+    if type(x) is not int or not 0 <= x < count:
+        raise ValueError(f"{x!r:.40} is no number below {count}")
+    return x
+
+
+def _summary(x: Table) -> Summary:
+    numbers = {name: _number(x[name]) for name in ("low", "high", "mean", "norm")}
+    bad = _whole(x["not_finite"])
+    return Summary(_text(x["dtype"]), _sizes(x["shape"]), **numbers, not_finite=bad)
+
+
+def _array(x: Table) -> Any:
+    if x["stored"] not in _DTYPES:
+        raise ValueError(f"arrays are not stored as {x['stored']!r:.40}")
+    try:
+        data = base64.b64decode(_text(x["data"]), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"the data of an array: {error}") from None
+    dtype, shape = _dtype(_text(x["dtype"])), _sizes(x["shape"])
+    numbers = np.frombuffer(data, x["stored"])
+    with np.errstate(all="ignore"):
+        if dtype.kind == "c":
+            pairs = numbers.reshape((*shape, 2))
+            out = np.empty(shape, dtype)
+            out.real, out.imag = pairs[..., 0], pairs[..., 1]
+        else:
+            out = numbers.reshape(shape).astype(dtype)
+    out.setflags(write=False)
+    return out
+
+
+def _dtype(name: str) -> Any:
+    if name == "bfloat16":
+        from chainrule.dtypes import bfloat16  # which is loaded when used
+
+        return np.dtype(bfloat16)
+    dtype = np.dtype(name)
+    if dtype.kind not in "fciub" or dtype.name != name:
+        raise ValueError(f"there are no arrays of {name!r:.40}")
+    return dtype
+
+
+def _node(n: Table, get: Callable[[Any], Any]) -> Node:
+    texts = {k: _text(n[k]) for k in ("op", "dtype", "label", "line", "module", "formula")}
+    kind: Any = _text(n["kind"])
+    value = get(n["value"])
+    return Node(
+        kind=kind, inputs=_sizes(n["inputs"]), shape=_sizes(n["shape"]), value=value, **texts
+    )
+
+
+def _sweep(s: Table, get: Callable[[Any], Any]) -> Sweep:
+    messages = [_message(_table(m), get) for m in _list(s["messages"])]
+    gradients, more = [
+        {int(i): get(g) for i, g in _table(s.get(name, {})).items()}
+        for name in ("gradients", "more")
+    ]
+    return Sweep(_whole(s["result"]), get(s["seed"]), tuple(messages), gradients, more)
+
+
+def _message(m: Table, get: Callable[[Any], Any]) -> Message:
+    node, place, target = [_whole(m[name]) for name in ("node", "place", "target")]
+    local, certificate = _local(_table(m["local"]), get), _certificate(m.get("certificate"))
+    return Message(node, place, target, local, get(m["contribution"]), certificate)
+
+
+def _certificate(x: Any) -> Certificate | None:
+    if x is None:
+        return None
+    c = _table(x)
+    verdict: Any = _text(c["verdict"])
+    difference, bound = [math.nan if c[n] is None else _number(c[n]) for n in _MEASURED]
+    return Certificate(difference, bound, verdict, _text(c["slip"]))
+
+
+def _local(x: Table, get: Callable[[Any], Any]) -> Local:
+    form = FORMS[_text(x["form"])]
+    kinds: dict[str, Callable[[Any], Any]] = {
+        "Array": lambda part: _numbers(get(part)),
+        "str": _text,
+        "int": _whole,
+        "bool": _flag,
+        "tuple[str, ...]": lambda part: tuple([_text(p) for p in _list(part)]),
+    }
+    return form(**{f.name: kinds[str(f.type)](x[f.name]) for f in fields(form)})
+
+
+def _numbers(x: Any) -> Any:
+    if not is_array(x):
+        raise ValueError("a local derivative lacks its numbers")
+    return x
+
+
+def _flag(x: Any) -> bool:
+    if not isinstance(x, bool):
+        raise ValueError(f"{x!r:.40} stands where true or false belongs")
+    return x

@@ -1,0 +1,161 @@
+"""Records the backward sweeps over tensors: what each rule was given, and what it made of it.
+
+A sweep within another one (a checkpoint's, or one that derives a rule from another) is part of the
+op that runs it, and is not recorded; neither are the ops that rules apply, unless the sweep is to
+be differentiated itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from chainrule.graph import around
+from chainrule.node import Node as GraphNode
+from chainrule.node import Variable
+from chainrule.op import Spec
+from chainrule.ops.fusing import fusing
+from chainrule.traces.jacobians import local_of
+from chainrule.traces.keeping import Keeper, is_array
+from chainrule.traces.trace import Kept, Message, Sweep, gradient_sums
+from chainrule.watch import Watch, watching
+
+if TYPE_CHECKING:
+    from chainrule.traces.tensors import TensorRecorder
+
+
+@final
+@dataclass(slots=True)
+class _Pass:
+    """A backward sweep in the making: numbers of events, gradients, messages."""
+
+    record: bool
+    seeds: dict[int, Kept]
+    sent: list[tuple[int, int, int, Kept]] = field(default_factory=list[Any])
+    """Sender, place, target, contribution."""
+    gradients: dict[int, Kept] = field(default_factory=dict[int, Kept])
+    arrived: dict[int, Kept] = field(default_factory=dict[int, Kept])
+    """Gradients of leaves, after their hooks."""
+
+
+@final
+class SweepRecorder:
+    """Records sweeps over the events of `ops`."""
+
+    def __init__(self, ops: TensorRecorder, keeper: Keeper) -> None:
+        self.passes: list[_Pass] = []
+        self._ops = ops
+        self._keeper = keeper
+        self._thread = threading.get_ident()
+        self._depth = 0
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """Within it, sweeps are recorded."""
+        with watching(Watch(began=self._began, pulled=self._pulled, ended=self._ended)):
+            yield
+
+    @property
+    def is_open(self) -> bool:
+        """Whether ops that are applied now belong to the program."""
+        return self._depth == 0 or (self._depth == 1 and self.passes[-1].record)
+
+    def _is_foreign(self) -> bool:
+        return threading.get_ident() != self._thread
+
+    def _began(self, walk: Sequence[GraphNode], seeds: Mapping[GraphNode, Any], on: bool) -> None:
+        if self._is_foreign():
+            return
+        self._depth += 1
+        if self._depth == 1:
+            roots = {self._number(n): n for n in seeds if not isinstance(_plain(seeds[n]), Spec)}
+            kept = {i: self._keeper.keep(_plain(seeds[n])) for i, n in roots.items()}
+            self.passes.append(_Pass(on, kept))
+
+    def _number(self, node: GraphNode) -> int:
+        known = self._ops.number_of_node(node)
+        return self._ops.adopt(node) if known is None else known
+
+    def _pulled(self, node: GraphNode, g: Any, bars: Sequence[Any], alarm: bool) -> None:
+        if self._depth != 1 or self._is_foreign() or isinstance(_plain(g), Spec):
+            return
+        current = self.passes[-1]
+        sender = self._number(node)
+        inputs = self._ops.events[sender].inputs
+        current.gradients[sender] = self._keeper.keep(_gradient(g, node))
+        for place, (target, bar) in enumerate(zip(node.inputs, bars, strict=True)):
+            if bar is not None and target is not None:
+                kept = self._keeper.keep(_gradient(bar, target))
+                current.sent.append((sender, place, inputs[place], kept))
+
+    def _ended(self, arrived: Mapping[GraphNode, Any]) -> None:
+        if self._is_foreign() or not self._depth:
+            return
+        self._depth -= 1
+        if self._depth == 0:
+            current = self.passes[-1]
+            for node, g in arrived.items():
+                if not isinstance(_plain(g), Spec):
+                    current.arrived[self._number(node)] = self._keeper.keep(_gradient(g, node))
+
+    # --- the result
+
+    def finish(self) -> tuple[Sweep, ...]:
+        """The sweeps, with local derivatives."""
+        with _unobserved():
+            return tuple([self._sweep(p) for p in self.passes if p.seeds])
+
+    def _sweep(self, done: _Pass) -> Sweep:
+        messages = tuple(
+            [
+                Message(sender, place, target, self._local(sender, place), bar)
+                for sender, place, target, bar in done.sent
+            ]
+        )
+        root = max(done.seeds)
+        more = {i: g for i, g in done.seeds.items() if i != root}
+        sums = gradient_sums(messages, done.seeds)
+        return Sweep(root, done.seeds[root], messages, sums | done.arrived | done.gradients, more)
+
+    def _local(self, sender: int, place: int) -> Any:
+        e = self._ops.events[sender]
+        assert e.op is not None
+        return local_of(e.op, place, [self._value(i) for i in e.inputs], e.kept)
+
+    def _value(self, number: int) -> Any:
+        """What was kept of a value; a number of the program as a number."""
+        e = self._ops.events[number]
+        kept: Any = e.kept
+        return kept.item() if e.spelled and is_array(kept) else kept
+
+
+def _plain(x: Any) -> Any:
+    return x.value if isinstance(x, Variable) else x
+
+
+def _gradient(g: Any, node: GraphNode) -> Any:
+    """A cotangent as users see it: of the node's dtype, and not conjugated; none of an op with
+    several outputs."""
+    value = _plain(g)
+    if isinstance(value, tuple):
+        return None
+    array: Any = np.asarray(value)
+    if array.dtype.kind == "c":
+        array = np.conjugate(array) if np.dtype(node.dtype).kind == "c" else array.real
+    return array if array.dtype == node.dtype else array.astype(node.dtype)
+
+
+@contextmanager
+def _unobserved() -> Generator[None]:
+    """Within it, ops go to nobody else, and run one by one."""
+    token = around.set(None)
+    try:
+        with fusing(False):
+            yield
+    finally:
+        around.reset(token)
