@@ -72,6 +72,7 @@ LAYERS: list[set[str]] = [
     {""},
     {"nn", "optim", "amp", "capturing", "data", "show", "explain"},
     {"models", "verify", "traces"},
+    {"studio"},
     {"cli", "__main__"},
 ]
 """What stands on what (docs/design.md): a module sees its own layer and those before it."""
