@@ -220,7 +220,7 @@ def test_microgpt_learns_and_shows_its_tensors(browser: Any, pages: dict[str, st
         page.get_by_label("name to look at").fill("emma")
         page.get_by_label("name to look at").press("Enter")
         page.wait_for_function(
-            "document.querySelector('.t-head-map').getAttribute('aria-label').includes('e reads')"
+            "() => document.querySelector('.t-head-map').ariaLabel.includes('e reads')"
         )
 
 
