@@ -195,17 +195,22 @@ def _gated(x: Any, root: Any) -> Any:
     return y
 
 
-def _gated_slope(x: Any, root: Any, slope: Any = 1) -> Any:
+def _gated_slope(x: Any, root: Any, slope: Any) -> Any:
     """The derivative of x sigmoid(u), `slope` that of u: m on the left, 1 - m on the right, where
     m = e (1 + e - |x| u') / (1 + e)^2, e = root^2."""
-    e = root * root
-    m = (1 - np.minimum(np.abs(x), _FAR) * slope) + e
-    e += 1
-    e *= e
-    m /= e
+    m = _per_square((1 - np.abs(x) * slope), root * root)
     m *= root
     m *= root
     return _from_left(x, m)
+
+
+def _per_square(y: Any, e: Any) -> Any:
+    """(y + e) / (1 + e)^2; y is written to."""
+    y += e
+    below = e + 1
+    below *= below
+    y /= below
+    return y
 
 
 @floating
@@ -217,7 +222,15 @@ def silu(x: Any) -> Any:
 @floating
 def silu_slope(x: Any) -> Any:
     """The derivative of `silu`: the sigmoid, plus x times its density."""
-    return _gated_slope(x, _decay(x, 0.5))
+    e = _decay(x)
+    a = np.minimum(np.abs(x), _FAR)
+    m = _per_square(1 - a, e)
+    far = e < np.finfo(e.dtype).tiny
+    m *= e
+    if far.any():  # e has lost digits that a product with it need not have
+        root = np.exp(-0.5 * a[far])
+        m[far] = (1 - a[far]) * root * root
+    return _from_left(x, m)
 
 
 def _mish_parts(x: Any) -> tuple[Any, Any, Any, Any]:
@@ -237,10 +250,15 @@ def mish(x: Any) -> Any:
 
 @floating
 def mish_slope(x: Any) -> Any:
-    """The derivative of `mish`: s (1 + p + 4 x p^2 / (1 + p^2)) / (1 + p^2)."""
+    """The derivative of `mish`: w e^x / (2 + 2 e^x + e^2x)^2, w = 4 (x + 1) + (4 x + 6) e^x +
+    4 e^2x + e^3x; on the right both by e^4x."""
     x = np.clip(x, -_FAR, _FAR)
-    p, square, root, below = _mish_parts(x)
-    return (1 + p + 4 * (x * p) * p / square) / (square * below) * root * root + 0.0
+    root = _decay(x, 0.5)
+    e = root * root
+    middle, one = 4 * x + 6, 4 * (x + 1)
+    left = (one + e * (middle + e * (4 + e))) / np.square(2 + e * (2 + e))
+    right = (1 + e * (4 + e * (middle + e * one))) / np.square(1 + e * (2 + 2 * e))
+    return np.where(x < 0, left * root * root + 0.0, right)
 
 
 # --- the normal distribution ---------------------------------------------------------------------
