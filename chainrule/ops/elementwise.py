@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from chainrule.ops import numbers
 from chainrule.ops.constants import GATE_END, GATE_SCALE, MISH_END, TANH_CUBIC
-from chainrule.ops.rows import Functions
+from chainrule.ops.rows import Functions, wide
 from chainrule.ops.rows import elementwise as op
-from chainrule.ops.rows import wide
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,7 +63,7 @@ remainder    = op(np.remainder,    lambda: 1, lambda a, b: -floor_divide(a, b), 
 
 # --- roots, exponentials, logarithms
 sqrt      = op(np.sqrt,      lambda y: 0.5 / y, singular=True)
-cbrt      = op(values.cbrt,  lambda y: 1 / (3 * y * y), name="cbrt", singular=True)
+cbrt      = op(values.cbrt,  wide(lambda x: cbrt_slope(x)), name="cbrt", singular=True)
 exp       = op(np.exp,       lambda y: y)
 exp2      = op(np.exp2,      lambda x: _exp2_slope(x))
 expm1     = op(np.expm1,     lambda x: exp(x))
@@ -122,6 +121,7 @@ gelu_gate = op(values.gelu_gate, wide(lambda x: gelu_gate_slope(x)), name="gelu_
 gelu_tanh = op(values.gelu_tanh, lambda x: gelu_tanh_slope(x), name="gelu_tanh", scalar=numbers.gelu_tanh)
 
 # --- slopes of rows above, each with a derivative that does not cancel
+cbrt_slope       = op(values.cbrt_slope, lambda y, x: -2 / 3 * y / x, name="cbrt_slope", singular=True, scalar=numbers.cbrt_slope)
 one_minus_square = op(plain_values.one_minus_square, lambda x: -2 * x, name="one_minus_square", scalar=lambda x: (1 - x) * (1 + x))
 cos_atan         = op(plain_values.cos_atan, lambda y, x: -(x * y) * (y * y), name="cos_atan", scalar=lambda x: 1 / math.hypot(x, 1))
 cos_angle        = op(plain_values.cos_angle, lambda a, b: _cross(b, b, a, b), lambda a, b: -_cross(a, b, a, b), name="cos_angle", scalar=lambda a, b: a / (math.hypot(a, b) or 1))

@@ -225,3 +225,9 @@ def gelu_tanh_slope(x: float) -> float:
     """The derivative of `gelu_tanh`."""
     x, root = _gate_parts(x)
     return _gated_slope(x, root, _gate_exponent_slope(x))
+
+
+def cbrt_slope(x: float) -> float:
+    """The derivative of the cube root."""
+    y = math.copysign(abs(x) ** (1 / 3), x)
+    return 1 / (3 * y * y) if x else math.inf

@@ -77,8 +77,12 @@ def _ndtri_slope(x: Any) -> Any:
     """sqrt(2 pi) exp(y^2 / 2), y = ndtri(x), in the same way."""
     check_real("ndtri_slope", x)
     below = np.minimum(x, 1 - x)
-    y = math.sqrt(math.pi / 2) * _scipy("erfcx")(np.abs(_scipy("ndtri")(x)) / SQRT_2) / below
-    return np.where(below == 0, y.dtype.type(math.inf), y)
+    y = np.abs(_scipy("ndtri")(x))
+    far = math.sqrt(math.pi / 2) * _scipy("erfcx")(y / SQRT_2) / below
+    middle = np.clip(2 * (x - 0.5), -0.5, 0.5)  # exact there, and erfinv has more digits than ndtri
+    near = 2 * SQRT_2 * _erfinv_slope(middle)
+    slope = np.where(below < 0.25, far, near).astype(y.dtype)
+    return np.where(below == 0, y.dtype.type(math.inf), slope)
 
 
 # fmt: off

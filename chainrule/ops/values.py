@@ -318,7 +318,11 @@ def gelu_erf(x: Any) -> Any:
 def gelu_erf_slope(x: Any) -> Any:
     """The derivative of `gelu_erf`: that probability, plus x times its density."""
     a, e, c = _tail(x)
-    return _from_left(x, e * (c - a * INV_ROOT_2_PI))
+    m = e * (c - a * INV_ROOT_2_PI)
+    if x.dtype == float64:  # near 0 erfc has more digits than its scaled form
+        near = 0.5 * _erfc(np.minimum(a, 1) * ROOT_HALF) - (a * INV_ROOT_2_PI) * e
+        m = np.where(a < 1, near, m)
+    return _from_left(x, m)
 
 
 @floating
@@ -441,3 +445,10 @@ def cbrt(x: Any) -> Any:
     cube, cube_lo = product(square, y)
     rest = (x - cube) - (cube_lo + square_lo * y)
     return y + np.where(np.abs(rest) < np.abs(x), rest / (3 * square), -0.0)
+
+
+@floating
+def cbrt_slope(x: Any) -> Any:
+    """The derivative of `cbrt`."""
+    y = cbrt(x)
+    return 1 / (3 * y * y)

@@ -28,7 +28,12 @@ assert special is not None  # reading the table is what fills `rows`
 
 DTYPES = (np.float64, np.float32)
 MOST = 8
-"""No bound is larger."""
+"""No bound is larger, but for `LOOSE`."""
+LOOSE = {
+    "erfinv": "SciPy's functions in float64, of which its second derivative squares two",
+    "ndtri": "the same",
+    "gelu_gate": "a product of eight factors, in float64",
+}
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 
 
@@ -92,6 +97,13 @@ def bound(name: str, order: int, dtype: Any) -> float:
     return BOUNDS[name][DTYPES.index(dtype)][order - 1] or 1e-9
 
 
+def size_of_parts(row: Row, places: tuple[int, ...], point: list[Any]) -> Any:
+    """What a derivative that is a sum of parts of both signs is measured by; 0: by itself."""
+    if places == (0, 1) and row.mixed:
+        return row.mixed(*point)
+    return row.size(*point) if row.size else 0
+
+
 @cache
 def wanted(name: str, dtype: Any, count: int) -> tuple[list[Any], list[list[Any]]]:
     """Samples, and for each derivative its exact values."""
@@ -113,7 +125,7 @@ def worst(name: str, dtype: Any, count: int, compiled: bool, f: Any = None) -> t
     largest: tuple[float, Any] = (0.0, None)
     for places, ys, exacts in zip(PLACES[arity(row)], got, want, strict=True):
         for point, y, value in zip(zip(*xs, strict=True), ys.numpy().tolist(), exacts, strict=True):
-            size = row.size(mp.mpf(float(point[0]))) if row.size else 0
+            size = size_of_parts(row, places, [mp.mpf(float(x)) for x in point])
             error = exact.error(y, value, dtype, size)
             share = error / bound(name, len(places), dtype) if error else 0.0
             if share > largest[0]:
@@ -155,8 +167,9 @@ def test_every_row_has_a_bound_or_a_reason():
 
 
 def test_the_bounds_are_small():
-    bounds = [b for of_dtypes in BOUNDS.values() for pair in of_dtypes for b in pair]
-    assert max(bounds) <= MOST and np.median(bounds) <= 2
+    most = {name: max(map(max, of_dtypes)) for name, of_dtypes in BOUNDS.items()}
+    assert {name for name, b in most.items() if b > MOST} == LOOSE.keys()
+    assert np.median([b for of_dtypes in BOUNDS.values() for pair in of_dtypes for b in pair]) <= 2
 
 
 def test_the_documented_bounds_are_the_bounds():
