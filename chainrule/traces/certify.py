@@ -43,6 +43,11 @@ def is_small(trace: Trace) -> bool:
 
 def certified(trace: Trace, ops: Sequence[Op | None]) -> Trace:
     """The trace with a certificate at each message; `ops` are those of its nodes."""
+    with np.errstate(all="ignore"):
+        return _certified(trace, ops)
+
+
+def _certified(trace: Trace, ops: Sequence[Op | None]) -> Trace:
     probes: dict[int, _Probe | None] = {}
     sweeps: list[Sweep] = []
     for sweep in trace.sweeps:
@@ -132,8 +137,7 @@ def _certificate(sweep: Sweep, m: Message, probe: _Probe | None) -> Certificate:
     k = probe.at[m.place]
     if not (np.isfinite(g).all() and np.isfinite(bar).all()) or k not in probe.run.wanted:
         return UNCHECKED
-    with np.errstate(all="ignore"):
-        return _along(probe, k, g, bar, np.random.default_rng(m.node))
+    return _along(probe, k, g, bar, np.random.default_rng(m.node))
 
 
 def _along(probe: _Probe, k: int, g: Any, bar: Any, rng: np.random.Generator) -> Certificate:

@@ -21,7 +21,7 @@ from chainrule.tensors import Tensor, asarray
 from chainrule.traces import names
 from chainrule.traces.certify import certified, is_small
 from chainrule.traces.keeping import MAX_ELEMENTS, Keeper
-from chainrule.traces.merging import merged
+from chainrule.traces.merging import merged, without_unused
 from chainrule.traces.scalars import ScalarRecorder
 from chainrule.traces.tensors import TensorRecorder, label_by_lines
 from chainrule.traces.trace import Node, Sweep, Trace
@@ -87,7 +87,7 @@ class Recording:
     # --- a block
 
     def __enter__(self) -> Self:
-        self._start()
+        self.start()
         return self
 
     def __exit__(
@@ -96,11 +96,11 @@ class Recording:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._exit.close()
+        self.stop()
         frame = inspect.currentframe()
         caller = frame.f_back if frame is not None else None
         if error is None and caller is not None:
-            self._finish(_title(caller), [], names.scopes_of_frame(caller))
+            self.finish(_title(caller), names.scopes_of_frame(caller))
 
     @property
     def trace(self) -> Trace:
@@ -124,17 +124,20 @@ class Recording:
         leaves, structure = flatten(list(args))
         inputs = [_as_input(x) for x in leaves]
         given = structure.unflatten(inputs)
-        self._start()
+        self.start()
         try:
             result = f(*given)
-            if not self._tensors.has_passes and not self._scalars:
+            if not self.has_backward:
                 self._differentiate(result)
         finally:
-            self._exit.close()
+            self.stop()
         title = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "")
-        return self._finish(title, names.argument_names(f, given), names.scopes_of(f))
+        return self.finish(title, names.scopes_of(f), names.argument_names(f, given))
 
-    def _start(self) -> None:
+    # --- any piece of a program
+
+    def start(self) -> None:
+        """Record from here on."""
         self._exit.enter_context(self._tensors.running())
         backward_listeners.append(self._scalar_backward)
         self._exit.callback(backward_listeners.remove, self._scalar_backward)
@@ -153,7 +156,19 @@ class Recording:
             walk = order([y.node])
             pullback_nodes(walk, {y.node: seed}, None, record=False, free=False)
 
-    def _finish(self, title: str, given: names.Pairs, scopes: Sequence[Any]) -> Trace:
+    def stop(self) -> None:
+        """Record no more."""
+        self._exit.close()
+
+    @property
+    def has_backward(self) -> bool:
+        """Whether a backward pass was recorded."""
+        return self._tensors.has_passes or bool(self._scalars)
+
+    def finish(
+        self, title: str, scopes: Sequence[Any], given: names.Pairs = (), *, pruned: bool = False
+    ) -> Trace:
+        """The trace, with names from these scopes; `pruned`, without what no sweep depends on."""
         pairs = [*given, *names.variable_names(scopes)]
         self._tensors.name(names.parameter_names(scopes), "parameter")
         self._tensors.name(given, "input")
@@ -170,6 +185,8 @@ class Recording:
                 "record: nothing ran that has a gradient: the function, or the block, applies no "
                 "op to a tensor, and calls no backward() of a Value"
             )
+        if pruned:
+            nodes, sweeps, ops = without_unused(nodes, sweeps, ops)
         lines = self._tensors.lines()
         nodes = label_by_lines(nodes, lambda line: names.assigned_name(lines.get(line, "")))
         trace = Trace(title, nodes, sweeps, lines)
