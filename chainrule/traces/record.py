@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from types import FrameType, TracebackType
-from typing import Any, Self, final, overload
+from typing import TYPE_CHECKING, Any, Self, final, overload
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from chainrule.traces.scalars import ScalarRecorder
 from chainrule.traces.tensors import TensorRecorder, label_by_lines
 from chainrule.traces.trace import Node, Sweep, Trace
 from chainrule.tree import flatten
+
+if TYPE_CHECKING:
+    from chainrule.traces.pytorch import TorchRecorder
 
 
 @overload
@@ -51,7 +55,8 @@ def record(
     sweep is a list of messages: upstream gradient, local derivative, contribution. What a training
     step does is recorded as it is. Where `f` runs no backward pass, its result is differentiated,
     in which case floats and arrays among `args` are inputs with a gradient; nothing is left in
-    `.grad`. Works for tensors, for `Value`s, and for functions under `jit`.
+    `.grad`. Works for tensors, for `Value`s, for functions under `jit`, and for PyTorch's programs,
+    of which the nodes are those of its autograd graph.
 
     The program runs op by op: its results keep their bits, except where they would come from
     compiled code (functions under `jit`, composites of more than 2**17 elements).
@@ -78,7 +83,9 @@ class Recording:
 
     def __init__(self, max_elements: int | None, certify: bool | None = None) -> None:
         self._certify = certify
-        self._tensors = TensorRecorder(Keeper(max_elements))
+        self._keeper = Keeper(max_elements)
+        self._tensors = TensorRecorder(self._keeper)
+        self._torch: TorchRecorder | None = None
         self._scalars: list[ScalarRecorder] = []
         self._thread = threading.get_ident()
         self._exit = ExitStack()
@@ -139,6 +146,11 @@ class Recording:
     def start(self) -> None:
         """Record from here on."""
         self._exit.enter_context(self._tensors.running())
+        if "torch" in sys.modules:
+            from chainrule.traces.pytorch import TorchRecorder  # an extra: it may not be there
+
+            self._torch = TorchRecorder(self._keeper)
+            self._exit.enter_context(self._torch.running())
         backward_listeners.append(self._scalar_backward)
         self._exit.callback(backward_listeners.remove, self._scalar_backward)
 
@@ -148,7 +160,9 @@ class Recording:
 
     def _differentiate(self, result: Any) -> None:
         """Go back from the result of a function that did not do so itself."""
-        y = next((x for x in flatten(result)[0] if isinstance(x, Tensor | Value)), None)
+        y = next((x for x in flatten(result)[0] if _is_result(x)), None)
+        if self._torch is not None and not isinstance(y, Tensor | Value | None):
+            self._torch.differentiate(y)
         if isinstance(y, Value):
             self._scalars.append(ScalarRecorder(y))
         elif isinstance(y, Tensor) and y.node is not None and y.node.needs:
@@ -163,7 +177,8 @@ class Recording:
     @property
     def has_backward(self) -> bool:
         """Whether a backward pass was recorded."""
-        return self._tensors.has_passes or bool(self._scalars)
+        torch = self._torch is not None and self._torch.has_passes
+        return torch or self._tensors.has_passes or bool(self._scalars)
 
     def finish(
         self, title: str, scopes: Sequence[Any], given: names.Pairs = (), *, pruned: bool = False
@@ -174,7 +189,13 @@ class Recording:
         self._tensors.name(given, "input")
         self._tensors.name(pairs)
         parts: list[tuple[tuple[Node, ...], tuple[Sweep, ...]]] = [self._tensors.finish()]
-        ops = self._tensors.ops
+        ops: list[Any] = [*self._tensors.ops]
+        lines = self._tensors.lines()
+        if self._torch is not None:
+            self._torch.name([*pairs, *[(n, x) for scope in scopes for n, x in scope.items()]])
+            parts.append(self._torch.finish())
+            ops += self._torch.ops
+            lines |= self._torch.lines()
         for recorder in self._scalars:
             nodes, sweep = recorder.finish(pairs)
             parts.append((nodes, (sweep,)))
@@ -187,13 +208,16 @@ class Recording:
             )
         if pruned:
             nodes, sweeps, ops = without_unused(nodes, sweeps, ops)
-        lines = self._tensors.lines()
         nodes = label_by_lines(nodes, lambda line: names.assigned_name(lines.get(line, "")))
         trace = Trace(title, nodes, sweeps, lines)
         if self._certify or (self._certify is None and is_small(trace)):
             trace = certified(trace, ops)
         self._trace = trace
         return trace
+
+
+def _is_result(x: Any) -> bool:
+    return isinstance(x, Tensor | Value) or hasattr(x, "grad_fn")
 
 
 def _as_input(x: Any) -> Any:

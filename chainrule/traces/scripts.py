@@ -9,6 +9,7 @@ ends with a backward pass, or with the outermost `grad` of a function.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -47,6 +48,8 @@ def record_script(
     if step < 1:
         raise ConfigError(f"record_script: steps are counted from 1, not {step}")
     code = target(str(path))
+    if "torch" in (*code.code.co_names, *sys.modules):
+        importlib.import_module("torch")  # so that it is watched from the first line on
     run = _Steps(code.file, step, lambda: Recording(max_elements, certify))
     with as_main(code, argv) as namespace:
         try:
@@ -63,6 +66,10 @@ def record_script(
             sys.stdout.flush()
         scopes = [*run.scopes, namespace]
     return run.trace(code.name, scopes)
+
+
+def _classes(cls: type) -> list[type]:
+    return [cls, *[inner for sub in cls.__subclasses__() for inner in _classes(sub)]]
 
 
 @final
@@ -85,6 +92,18 @@ class _Steps:
         self._patches.put(Value, "backward", self._after_backward)
         self._patches.put(_Run, "pull", self._after_backward)
         self._recording.start()
+        if "torch" in sys.modules:
+            self._watch_torch()
+
+    def _watch_torch(self) -> None:
+        """PyTorch's optimizers and backward passes end steps, too."""
+        import torch  # an extra
+
+        self._patches.after(torch.optim.Optimizer, "__init__", self._made)
+        for cls in _classes(torch.optim.Optimizer):
+            if "step" in vars(cls):
+                self._patches.put(cls, "step", self._before_step)
+        self._patches.put(torch.Tensor, "backward", self._after_backward)
 
     def __exit__(self, *error: object) -> None:
         self._patches.undo()
