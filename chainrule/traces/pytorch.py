@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from chainrule.provenance import line_of as number_of_line
 from chainrule.provenance import is_inside
+from chainrule.provenance import line_of as number_of_line
 from chainrule.source_text import source_line
 from chainrule.traces.certify import TorchCall
 from chainrule.traces.keeping import Keeper, is_array
@@ -30,8 +30,11 @@ from chainrule.traces.tensors import Place, line_of
 from chainrule.traces.trace import Kept, Kind, Local, Message, Node, Opaque, Sweep
 from chainrule.verify.patches import Patches
 
+_torch: Any = torch
+_core: Any = _torch._C
 _FUNCTION: Any = torch.autograd.function.BackwardCFunction
 _TORCH = str(Path(torch.__file__).parent) + os.sep
+SEVERAL = "this op has several outputs"
 _DTYPES = {"bfloat16": "float32"}
 
 
@@ -47,6 +50,8 @@ class _Event:
     kept: Kept = None
     label: str = ""
     kind: Kind = "op"
+    output: int | None = None
+    """Which output of the node it is, where that has several."""
 
 
 @final
@@ -65,6 +70,7 @@ class TorchRecorder:
         self._keeper = keeper
         self._events: list[_Event] = []
         self._number: dict[Any, int] = {}
+        self._outputs: dict[tuple[Any, int], int] = {}
         self._values: dict[Any, Kept] = {}
         self._places: dict[Any, tuple[Place, str]] = {}
         self._calls: dict[Any, tuple[Any, Sequence[Any]]] = {}
@@ -93,7 +99,7 @@ class TorchRecorder:
         """A function of PyTorch's returned this."""
         for y in _listed(result):
             if isinstance(y, torch.Tensor) and y.grad_fn is not None:
-                self._values.setdefault(y.grad_fn, self._keep(y))
+                self._values.setdefault((y.grad_fn, y.output_nr), self._keep(y))
                 module = self._modules[-1] if self._modules else ""
                 self._places.setdefault(y.grad_fn, (_user_place(), module))
 
@@ -103,8 +109,7 @@ class TorchRecorder:
         @wraps(inner)
         def observed(cls: Any, *args: Any, **kwargs: Any) -> Any:
             result = inner(cls, *args, **kwargs)
-            copies = [a.detach().clone().requires_grad_(a.requires_grad)
-                      if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args]  # fmt: skip
+            copies = [_copy(a) for a in args]
             for y in _listed(result):
                 if isinstance(y, torch.Tensor) and y.grad_fn is not None:
                     self._calls[y.grad_fn] = cls, copies
@@ -156,7 +161,7 @@ class TorchRecorder:
         """Hooks at every node below the roots."""
         for root in roots:
             self._add_below(root)
-        current = _Pass(self._number[roots[-1]], {}, [])
+        current = _Pass(self._outputs[roots[-1], 0], {}, [])
         self._passes.append(current)
         handles: list[Any] = []
         locals_: dict[int, list[Local]] = {}
@@ -170,10 +175,23 @@ class TorchRecorder:
     def _prehook(self, p: _Pass, number: int, locals_: dict[int, list[Local]]) -> Any:
         def hook(gs: Sequence[Any]) -> None:
             e = self._events[number]
-            p.gradients[number] = self._keep(gs[0]) if gs[0] is not None else None
+            self._arrive(p, e.node, number, gs)
             locals_[number] = [self._local(e, k, len(gs)) for k in range(len(_inputs(e.node)))]
 
         return hook
+
+    def _arrive(self, p: _Pass, node: Any, number: int, gs: Sequence[Any]) -> None:
+        """The upstream gradients: of the node's only output, or of each of several."""
+        if len(gs) == 1:
+            p.gradients[number] = None if gs[0] is None else self._keep(gs[0])
+            return
+        p.gradients[number] = None
+        for i, g in enumerate(gs):
+            if g is not None:
+                pick = self._outputs[node, i]
+                p.gradients[pick] = self._keep(g)
+                local = Opaque(SEVERAL, f"∂ output {i}")
+                p.messages.append(Message(pick, 0, number, local, None))
 
     def _hook(self, p: _Pass, number: int, locals_: dict[int, list[Local]]) -> Any:
         def hook(bars: Sequence[Any], gs: Sequence[Any]) -> None:
@@ -204,20 +222,26 @@ class TorchRecorder:
                 self._add(node)
 
     def _add(self, node: Any) -> None:
-        meta = node._input_metadata[0]
-        inputs = tuple([self._number[n] for n in _inputs(node)])
-        name = str(meta.dtype).removeprefix("torch.")
-        event = _Event(node, inputs, _DTYPES.get(name, name), tuple(map(int, meta.shape)))
+        metas = node._input_metadata
+        inputs = tuple([self._outputs[edge] for edge in node.next_functions if edge[0] is not None])
+        event = _Event(node, inputs, *_type(metas[0]))
+        self._number[node] = self._outputs[node, 0] = len(self._events)
         variable = getattr(node, "variable", None)
         if variable is not None:
             event.kind = "parameter" if isinstance(variable, torch.nn.Parameter) else "input"
             event.kept = self._keep(variable)
         else:
-            event.kept = self._values.get(node)
+            event.kept = self._values.get((node, 0))
         if event.kept is not None and tuple(event.kept.shape) != event.shape:
             event.kept = None  # another output of the same node
-        self._number[node] = len(self._events)
         self._events.append(event)
+        if len(metas) > 1:
+            parent = self._number[node]
+            event.dtype, event.shape, event.kept = "", (), None
+            for i, meta in enumerate(metas):
+                self._outputs[node, i] = len(self._events)
+                kept = self._values.get((node, i))
+                self._events.append(_Event(node, (parent,), *_type(meta), kept, output=i))
 
     def _keep(self, x: Any) -> Kept:
         x = x.detach()
@@ -231,7 +255,7 @@ class TorchRecorder:
         target = self._events[e.inputs[place]]
         sizes = [int(np.prod(e.shape)), int(np.prod(target.shape))]
         if outputs != 1:
-            return Opaque("this op has several outputs", name)
+            return Opaque(SEVERAL, name)
         if not all(self._keeper.takes(n) for n in sizes):
             return Opaque("its arrays are too large to be kept", name)
         if "complex" in e.dtype + target.dtype:
@@ -240,8 +264,8 @@ class TorchRecorder:
         dtype = e.node._input_metadata[0].dtype
 
         def pull(g: Any) -> Any:
-            with torch.no_grad(), torch._C.DisableTorchFunction():
-                bars = self._asked(e.node, torch.from_numpy(np.array(g)).to(dtype))
+            with torch.no_grad(), _core.DisableTorchFunction():
+                bars = self._asked(e.node, _torch.from_numpy(np.array(g)).to(dtype))
             bar = bars[k]
             if bar is None:
                 return np.zeros(target.shape)
@@ -264,7 +288,7 @@ class TorchRecorder:
 
     def differentiate(self, y: Any) -> None:
         """Go back from a result, leaving nothing in `.grad`."""
-        if y.grad_fn is None:
+        if not y.requires_grad or not hasattr(y.grad_fn, "next_functions"):
             return
         self._add_below(y.grad_fn)
         leaves = [e.node.variable for e in self._events if hasattr(e.node, "variable")]
@@ -292,7 +316,7 @@ class TorchRecorder:
     @property
     def ops(self) -> list[TorchCall | None]:
         """Of each node the user's function that it is a call of."""
-        calls = [self._calls.get(e.node) for e in self._events]
+        calls = [self._calls.get(e.node) if e.output is None else None for e in self._events]
         return [None if call is None else TorchCall(*call) for call in calls]
 
     def name(self, pairs: Sequence[tuple[str, Any]]) -> None:
@@ -303,7 +327,10 @@ class TorchRecorder:
             if not isinstance(x, torch.Tensor):
                 continue
             for e in self._events:
-                mine = getattr(e.node, "variable", None) is x or e.node is x.grad_fn
+                nr = e.output or 0
+                mine = getattr(e.node, "variable", None) is x or (
+                    e.node is x.grad_fn and nr == x.output_nr and bool(e.dtype)
+                )
                 if mine and not e.label:
                     e.label = label
 
@@ -333,6 +360,7 @@ class TorchRecorder:
     def _node(self, e: _Event) -> Node:
         place, module = self._places.get(e.node, (None, ""))
         op = e.kind if e.kind != "op" else _op(e.node)
+        op = op if e.output is None else f"output {e.output}"
         kept: Any = e.kept
         if is_array(kept) and str(kept.dtype) != e.dtype:
             kept = None
@@ -355,6 +383,13 @@ class _Mode(TorchFunctionMode):
         return result
 
 
+def _copy(x: Any) -> Any:
+    """A tensor of floats as it is now, with its wish for a gradient; anything else itself."""
+    if not isinstance(x, torch.Tensor) or not x.is_floating_point():
+        return x
+    return x.detach().clone().requires_grad_(x.requires_grad)
+
+
 def _user_place() -> Place:
     """The innermost line outside of PyTorch and of this package."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
@@ -363,6 +398,11 @@ def _user_place() -> Place:
     ):
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
+
+
+def _type(meta: Any) -> tuple[str, tuple[int, ...]]:
+    name = str(meta.dtype).removeprefix("torch.")
+    return _DTYPES.get(name, name), tuple(map(int, meta.shape))
 
 
 def _listed(x: Any) -> list[Any]:
@@ -388,5 +428,5 @@ def _op(node: Any) -> str:
     """`softmax` for SoftmaxBackward0; a user's function by its class."""
     name = node.name()
     if isinstance(node, _FUNCTION):
-        return type(node)._forward_cls.__name__
+        return str(node._forward_cls.__name__)
     return name.rstrip("0123456789").removesuffix("Backward").lower()
