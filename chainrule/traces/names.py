@@ -83,7 +83,7 @@ def scopes_of(f: Callable[..., Any]) -> list[Mapping[str, Any]]:
     inner: Any = inspect.unwrap(getattr(f, "__wrapped__", f))
     owner = getattr(inner, "__self__", None)
     code: Any = getattr(getattr(inner, "__func__", inner), "__code__", None)
-    if isinstance(f, Module):
+    if isinstance(f, Module) or hasattr(f, "named_parameters"):  # PyTorch's modules have them, too
         return [{"": f}]
     if code is None:
         return []

@@ -303,8 +303,9 @@ class TorchRecorder:
         for leaf, g in zip(leaves, grads, strict=True):
             number = next(i for i, e in enumerate(self._events)
                           if getattr(e.node, "variable", None) is leaf)  # fmt: skip
-            if g is not None:
-                current.gradients[number] = self._keep(g)
+            found: Any = g  # None where the result does not depend on the leaf
+            if found is not None:
+                current.gradients[number] = self._keep(found)
 
     # --- the result
 
