@@ -24,6 +24,7 @@ from chainrule.traces.certify import certified, is_small
 from chainrule.traces.keeping import MAX_ELEMENTS, Keeper
 from chainrule.traces.merging import merged, without_unused
 from chainrule.traces.scalars import ScalarRecorder
+from chainrule.traces.sweeps import unobserved
 from chainrule.traces.tensors import TensorRecorder, label_by_lines
 from chainrule.traces.trace import Node, Sweep, Trace
 from chainrule.tree import flatten
@@ -211,7 +212,8 @@ class Recording:
         nodes = label_by_lines(nodes, lambda line: names.assigned_name(lines.get(line, "")))
         trace = Trace(title, nodes, sweeps, lines)
         if self._certify or (self._certify is None and is_small(trace)):
-            trace = certified(trace, ops)
+            with unobserved():
+                trace = certified(trace, ops)
         self._trace = trace
         return trace
 
