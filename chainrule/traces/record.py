@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from chainrule.traces.pytorch import TorchRecorder
 
 
+_torch_patches = threading.RLock()
+"""PyTorch's functions are replaced for one thread at a time: others record without them."""
+
+
 @overload
 def record(
     *, max_elements: int | None = MAX_ELEMENTS, certify: bool | None = None
@@ -147,7 +151,8 @@ class Recording:
     def start(self) -> None:
         """Record from here on."""
         self._exit.enter_context(self._tensors.running())
-        if "torch" in sys.modules:
+        if "torch" in sys.modules and _torch_patches.acquire(blocking=False):
+            self._exit.callback(_torch_patches.release)
             from chainrule.traces.pytorch import TorchRecorder  # an extra: it may not be there
 
             self._torch = TorchRecorder(self._keeper)

@@ -97,8 +97,7 @@ class _Steps:
 
     def _watch_torch(self) -> None:
         """PyTorch's optimizers and backward passes end steps, too."""
-        import torch  # an extra
-
+        torch: Any = sys.modules["torch"]
         self._patches.after(torch.optim.Optimizer, "__init__", self._made)
         for cls in _classes(torch.optim.Optimizer):
             if "step" in vars(cls):
