@@ -41,8 +41,13 @@ def is_small(trace: Trace) -> bool:
     return count <= MOST_MESSAGES and size <= MOST_ELEMENTS
 
 
-def certified(trace: Trace, ops: Sequence[Op | None]) -> Trace:
+def certified(trace: Trace, ops: Sequence[Op | TorchCall | None]) -> Trace:
     """The trace with a certificate at each message; `ops` are those of its nodes."""
+    with np.errstate(all="ignore"):
+        return _certified(trace, ops)
+
+
+def _certified(trace: Trace, ops: Sequence[Op | TorchCall | None]) -> Trace:
     probes: dict[int, _Probe | None] = {}
     sweeps: list[Sweep] = []
     for sweep in trace.sweeps:
@@ -61,6 +66,15 @@ def certified(trace: Trace, ops: Sequence[Op | None]) -> Trace:
 
 @final
 @dataclass(frozen=True)
+class TorchCall:
+    """A user's function of PyTorch's that ran, and what it was applied to."""
+
+    function: Any
+    args: Sequence[Any]
+
+
+@final
+@dataclass(frozen=True)
 class _Probe:
     """An op at the point where it ran, ready to be asked for differences."""
 
@@ -72,21 +86,25 @@ class _Probe:
     """Of the op's own numbers."""
 
 
-def _probe(trace: Trace, number: int, op: Op) -> _Probe | None:
+def _probe(trace: Trace, number: int, op: Op | TorchCall) -> _Probe | None:
     """None where the op cannot be asked: its values are not all there, or it is none of numbers."""
     node = trace.nodes[number]
     xs: list[Any] = [trace.nodes[i].value for i in node.inputs]
     arrays: list[Any] = [*xs, node.value]
     whole = all(is_array(x) and x.dtype.kind != "c" for x in arrays)
+    if isinstance(op, TorchCall):
+        whole = is_array(arrays[-1])
     if not whole or isinstance(op, Pick):
         return None
     from chainrule.verify.evidence import Evidence
     from chainrule.verify.measure.noise import based
     from chainrule.verify.measure.run import Point, Run, UnusableError
 
-    narrow = min([x.dtype.itemsize for x in arrays if x.dtype.kind in "fV"], default=8)
+    narrow = min(
+        [x.dtype.itemsize for x in arrays if is_array(x) and x.dtype.kind in "fV"], default=8
+    )
     try:
-        subject, at = _subject(op, [_wide(x) for x in xs])
+        subject, at = _subject(op, xs)
         if subject is None:
             return None
         run = Run(subject, Evidence(subject))
@@ -98,8 +116,14 @@ def _probe(trace: Trace, number: int, op: Op) -> _Probe | None:
     return _Probe(run, base, at, narrow)
 
 
-def _subject(op: Op, xs: Sequence[Any]) -> tuple[Subject | None, Sequence[int]]:
+def _subject(op: Op | TorchCall, xs: Sequence[Any]) -> tuple[Subject | None, Sequence[int]]:
     """What the verifier sees of an op, and where each of its inputs stands there."""
+    if isinstance(op, TorchCall):
+        from chainrule.verify.pytorch import functions
+
+        subject = functions.subject_of_function(op.function, op.args)
+        return subject, [i for i, x in enumerate(subject.inputs) if x.wanted]
+    xs = [_wide(x) for x in xs]
     if isinstance(op, UserCall):
         from chainrule.verify.own.function import subject_of_function
 
@@ -132,8 +156,7 @@ def _certificate(sweep: Sweep, m: Message, probe: _Probe | None) -> Certificate:
     k = probe.at[m.place]
     if not (np.isfinite(g).all() and np.isfinite(bar).all()) or k not in probe.run.wanted:
         return UNCHECKED
-    with np.errstate(all="ignore"):
-        return _along(probe, k, g, bar, np.random.default_rng(m.node))
+    return _along(probe, k, g, bar, np.random.default_rng(m.node))
 
 
 def _along(probe: _Probe, k: int, g: Any, bar: Any, rng: np.random.Generator) -> Certificate:
