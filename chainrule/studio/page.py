@@ -37,8 +37,8 @@ def web_file(name: str) -> str:
     return (folder / name).read_text(encoding="utf-8")
 
 
-def modules_in_order(entry: str) -> list[str]:
-    """The names of a module and of all that it imports, each after those that it needs."""
+def modules_in_order(*entries: str) -> list[str]:
+    """The names of modules and of all that they import, each after those that it needs."""
     out: list[str] = []
 
     def visit(name: str) -> None:
@@ -48,13 +48,14 @@ def modules_in_order(entry: str) -> list[str]:
             visit(other)
         out.append(name)
 
-    visit(entry)
+    for entry in entries:
+        visit(entry)
     return out
 
 
-def joined_code(entry: str) -> str:
-    """A module and all that it imports as one text without imports and exports."""
-    texts = [_EXPORT.sub("", _IMPORT.sub("", web_file(n))) for n in modules_in_order(entry)]
+def joined_code(*entries: str) -> str:
+    """Modules and all that they import as one text without imports and exports."""
+    texts = [_EXPORT.sub("", _IMPORT.sub("", web_file(n))) for n in modules_in_order(*entries)]
     return "\n".join(texts).replace("</script", "<\\/script")
 
 

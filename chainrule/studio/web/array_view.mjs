@@ -1,7 +1,7 @@
 // An array of numbers to look into: a table of buttons if it is small, else a heat map with a cursor.
 import {h} from "./dom.mjs";
 import {exact, short} from "./numbers.mjs";
-import {isArray, ravel, sizeOf, unravel} from "./trace.mjs";
+import {isArray, ravel, sizeOf, unravel} from "./arrays.mjs";
 
 const TABLE_ROWS = 9, TABLE_COLUMNS = 7;
 

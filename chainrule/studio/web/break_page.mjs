@@ -4,7 +4,7 @@ import {short} from "./numbers.mjs";
 import {Player} from "./player.mjs";
 import {replayPlan, replayValues, retraced} from "./replay.mjs";
 import {gradientErrors, SLIPS, slipRules} from "./slips.mjs";
-import {pullThrough} from "./trace.mjs";
+import {pullThrough} from "./terms.mjs";
 import {rightOrder, walkAgain} from "./walk.mjs";
 
 const WRONG = 1e-9, STEPS = 60, RATE = 0.5;

@@ -159,30 +159,3 @@ export function inputNames(statements) {
   for (const {name, tree} of statements) { visit(tree); if (name) assigned.add(name); }
   return found;
 }
-
-// The program in Python: the same operations in the same order.
-export function pythonOf(statements, inputs, signs) {
-  const number = (x) => (Number.isInteger(x) && Math.abs(x) < 1e15 ? x.toFixed(1) : String(x));
-  const write = (tree, level) => {
-    if (tree.kind === "number") return tree.value < 0 && level > 2 ? `(${number(tree.value)})` : number(tree.value);
-    if (tree.kind === "name") return tree.name;
-    const sign = signs[tree.name];
-    if (tree.name === "square") return `${write(tree.xs[0], 5)} ** 2`;
-    if (!sign) return `cr.${tree.name}(${tree.xs.map((x) => write(x, 0)).join(", ")})`;
-    if (tree.name === "neg") return level > 3 ? `(-${write(tree.xs[0], 4)})` : `-${write(tree.xs[0], 4)}`;
-    const own = {add: 1, sub: 1, mul: 2, div: 2, pow: 4}[tree.name];
-    const [left, right] = tree.name === "pow" ? [5, 4] : [own, own + 1];
-    const text = `${write(tree.xs[0], left)} ${sign} ${write(tree.xs[1], right)}`;
-    return own < level ? `(${text})` : text;
-  };
-  const result = statements.at(-1).name || "result";
-  const names = inputs.map(([name]) => name);
-  return [
-    "import chainrule as cr", "from chainrule import Value", "",
-    ...inputs.map(([name, x]) => `${name} = Value(${number(x)})`),
-    ...statements.map(({name, tree}, i) => `${name || (i === statements.length - 1 ? result : "_")} = ${write(tree, 0)}`),
-    `${result}.backward()`, "",
-    `print("${result} =", ${result}.data)`,
-    ...names.map((name) => `print("gradient of ${name} =", ${name}.grad)`), "",
-  ].join("\n");
-}

@@ -1,6 +1,7 @@
 // The page on which an expression is typed, its inputs are dragged, and its backward pass is played.
 import {h} from "./dom.mjs";
-import {ExpressionError, inputNames, parseExpression, pythonOf} from "./expression.mjs";
+import {ExpressionError, inputNames, parseExpression} from "./expression.mjs";
+import {pythonOf} from "./expression_python.mjs";
 import {exact, short} from "./numbers.mjs";
 import {Player} from "./player.mjs";
 import {traceOfExpression, valueOfExpression} from "./scalar_trace.mjs";

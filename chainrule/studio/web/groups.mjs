@@ -3,79 +3,80 @@
 // A group is a run of nodes that were made one after the other, so the graph of groups has no cycle.
 // Leaves (parameters, inputs, constants) go with the first op that reads them.
 
-// The tree: {key, title, children: [group | node id], size, signature, count}. The root is open.
+// The tree: {key, title, path, children: [group | node id], nodes, count}. The root is open.
 export function buildGroups(trace) {
-  const ops = trace.nodes.filter((n) => n.kind === "op").map((n) => n.id);
-  const leaves = new Map();
-  for (const node of trace.nodes) {
-    if (node.kind === "op") continue;
-    const user = trace.users[node.id][0] ?? -1;
-    leaves.set(user, [...(leaves.get(user) ?? []), node.id]);
+  const leaves = new Map();  // by the first op that reads them; -1: nobody does
+  const ops = [];
+  for (const {id, kind} of trace.nodes) {
+    if (kind === "op") { ops.push(id); continue; }
+    const user = trace.users[id][0] ?? -1;
+    if (!leaves.has(user)) leaves.set(user, []);
+    leaves.get(user).push(id);
   }
-  const path = (id) => (trace.nodes[id].module ? trace.nodes[id].module.split(".") : []);
-  const root = {key: "", title: trace.name, path: [], children: [...(leaves.get(-1) ?? [])]};
-  root.children.push(...groupRuns(trace, ops, 0, path, leaves, ""));
-  return finishGroup(trace, compressRepeats(root));
+  const paths = trace.nodes.map((n) => (n.module ? n.module.split(".") : []));
+  const run = {ops, paths, leaves};
+  const children = [...(leaves.get(-1) ?? [])];
+  addRuns(children, run, 0, ops.length, 0, "");
+  return finishGroup(compressRepeats({key: "", title: trace.name, path: [], children}));
 }
 
-function groupRuns(trace, ops, depth, path, leaves, prefix) {
-  const out = [];
-  for (let i = 0; i < ops.length;) {
-    const name = path(ops[i])[depth];
-    let end = i + 1;
+// Adds to `out` what the ops from `begin` to `end` are, at this depth of their modules.
+function addRuns(out, run, begin, end, depth, prefix) {
+  const {ops, paths, leaves} = run;
+  for (let i = begin; i < end;) {
+    const name = paths[ops[i]][depth];
     if (name === undefined) {
-      const own = (leaves.get(ops[i]) ?? []);
-      // leaves of the whole program stand outside of modules, parameters inside
-      out.push(...own, ops[i]);
-      i = end;
+      for (const leaf of leaves.get(ops[i]) ?? []) out.push(leaf);
+      out.push(ops[i++]);
       continue;
     }
-    while (end < ops.length && path(ops[end])[depth] === name) end++;
+    let last = i + 1;
+    while (last < end && paths[ops[last]][depth] === name) last++;
     const key = `${prefix}/${name}@${ops[i]}`;
-    const children = groupRuns(trace, ops.slice(i, end), depth + 1, path, leaves, key);
-    if (children.filter((c) => typeof c === "number" || c).length > 1)
-      out.push({key, title: name, path: path(ops[i]).slice(0, depth + 1), children});
-    else out.push(...children);
-    i = end;
+    const children = [];
+    addRuns(children, run, i, last, depth + 1, key);
+    if (children.length > 1) out.push({key, title: name, path: paths[ops[i]].slice(0, depth + 1), children});
+    else out.push(children[0]);
+    i = last;
   }
-  return out;
 }
 
 // Neighbouring groups of one structure, `0`, `1`, `2`, …, become one stack.
 function compressRepeats(group) {
   const children = group.children.map((c) => (typeof c === "number" ? c : compressRepeats(c)));
+  const isRepeat = (c) => c !== undefined && typeof c !== "number" && /^\d+$/.test(c.title);
   const out = [];
   for (let i = 0; i < children.length;) {
     let end = i + 1;
-    if (typeof children[i] !== "number" && /^\d+$/.test(children[i].title))
-      while (end < children.length && typeof children[end] !== "number" && /^\d+$/.test(children[end].title)) end++;
+    if (isRepeat(children[i])) while (isRepeat(children[end])) end++;
     if (end - i > 2) {
       const parts = children.slice(i, end);
-      out.push({key: `${parts[0].key}…`, title: `${parts[0].title} … ${parts.at(-1).title}`, path: group.path,
-        children: parts, count: parts.length});
-    } else out.push(...children.slice(i, end));
+      const title = `${parts[0].title} … ${parts.at(-1).title}`;
+      out.push({key: `${parts[0].key}…`, title, path: group.path, children: parts, count: parts.length});
+    } else for (let k = i; k < end; k++) out.push(children[k]);
     i = end;
   }
   return {...group, children: out};
 }
 
-function finishGroup(trace, group) {
+function finishGroup(group) {
   group.nodes = [];
   for (const child of group.children) {
     if (typeof child === "number") group.nodes.push(child);
-    else group.nodes.push(...finishGroup(trace, child).nodes);
+    else for (const id of finishGroup(child).nodes) group.nodes.push(id);
   }
   return group;
 }
 
-// The groups that are open at first: as many levels as keep at most `limit` boxes in view.
+// The groups that are open at first: as many levels as keep at most `limit` boxes in view. A stack of
+// repeats stays folded.
 export function openAtFirst(root, limit = 70) {
   const open = new Set([root.key]);
   let count = root.children.length;
   const queue = root.children.filter((c) => typeof c !== "number");
   while (queue.length) {
     const group = queue.shift();
-    if (count + group.children.length - 1 > limit) continue;
+    if (group.count || count + group.children.length - 1 > limit) continue;
     open.add(group.key);
     count += group.children.length - 1;
     queue.push(...group.children.filter((c) => typeof c !== "number"));

@@ -4,7 +4,8 @@ import {arrayView, shapeText, valueText} from "./array_view.mjs";
 import {h} from "./dom.mjs";
 import {formulaWithNames, ruleWithNames, summedAxes} from "./explain.mjs";
 import {exact, short} from "./numbers.mjs";
-import {isArray, roundingOf, termProduct, termsOf, unravel} from "./trace.mjs";
+import {isArray, unravel} from "./arrays.mjs";
+import {roundingOf, termProduct, termsOf} from "./terms.mjs";
 
 const MOST_TERMS = 60;
 

@@ -3,8 +3,8 @@
 // 1 layers: one more than the deepest input; a leaf stands just before its first reader.
 // 2 bends: an edge over several layers gets a point in each of them.
 // 3 order: four sweeps that sort each layer by the mean place of its neighbours.
-// 4 places: each layer settles as near to its neighbours as order and room allow (least squares by
-//   pooling adjacent violators), so that what belongs together is in line.
+// 4 places: four sweeps in which each layer settles as near to its neighbours as order and room
+//   allow (least squares by pooling adjacent violators), so that what belongs together is in line.
 // The same graph gives the same drawing. `along` runs from layer to layer, `across` within one.
 const LONGEST = 40;  // an edge over more layers is drawn without bends: nobody could follow it
 
@@ -20,30 +20,31 @@ export function layoutGraph(sizes, edges, gap = {along: 56, across: 18, edge: 12
   orderLayers(net, layers);
   const room = net.layer.map((_, i) => (i < count ? sizes[i].across + gap.across : gap.edge));
   const across = settleLayers(net, layers, room);
-  const low = Math.min(0, ...rangeOf(across.map((x, i) => x - room[i] / 2)).slice(0, 1));
-  const start = [];
-  let at = 0;
-  layers.forEach((members, l) => {
-    start[l] = at;
-    const deep = members.reduce((m, i) => (i < count ? Math.max(m, sizes[i].along) : m), 0);
-    at += deep + (deep ? gap.along : 0);
+  let [low, high] = [Infinity, -Infinity];
+  across.forEach((x, i) => {
+    low = Math.min(low, x - room[i] / 2);
+    high = Math.max(high, x + room[i] / 2);
   });
-  const depth = layers.map((members) => members.reduce((m, i) => (i < count ? Math.max(m, sizes[i].along) : m), 0));
-  const place = (i) => ({along: start[net.layer[i]] + depth[net.layer[i]] / 2, across: across[i] - low});
+  const {start, depth, end} = layerDepths(layers, sizes, gap.along);
+  const center = (i) => ({along: start[net.layer[i]] + depth[net.layer[i]] / 2, across: across[i] - low});
+  const bend = (i) => ({from: start[net.layer[i]], to: start[net.layer[i]] + depth[net.layer[i]], across: across[i] - low});
   return {
-    centers: sizes.map((_, i) => place(i)),
-    bends: chains.map((chain) => chain.map((i) => {
-      const l = net.layer[i];
-      return {from: start[l], to: start[l] + depth[l], across: across[i] - low};
-    })),
-    extent: {along: Math.max(0, at - gap.along), across: rangeOf(across.map((x, i) => x - low + room[i] / 2))[1]},
+    centers: sizes.map((_, i) => center(i)),
+    bends: chains.map((chain) => chain.map(bend)),
+    extent: {along: end, across: count ? high - low : 0},
   };
 }
 
-function rangeOf(numbers) {  // without spreading: there may be 100,000
-  let [low, high] = [Infinity, -Infinity];
-  for (const x of numbers) { if (x < low) low = x; if (x > high) high = x; }
-  return numbers.length ? [low, high] : [0, 0];
+// Where each layer begins, how deep it is, and where the last one ends.
+function layerDepths(layers, sizes, gap) {
+  const start = [];
+  const depth = layers.map((members) => members.reduce((m, i) => (i < sizes.length ? Math.max(m, sizes[i].along) : m), 0));
+  let at = 0;
+  depth.forEach((d, l) => {
+    start[l] = at;
+    at += d ? d + gap : 0;
+  });
+  return {start, depth, end: Math.max(0, at - gap)};
 }
 
 function layersOf(count, edges) {
@@ -102,16 +103,16 @@ function orderLayers(net, layers) {
 function settleLayers(net, layers, room) {
   const across = new Array(net.layer.length).fill(0);
   for (const members of layers) settle(members, members.map(() => 0), members.map(() => 1), room, across);
-  for (let sweep = 0; sweep < 6; sweep++) {
+  for (let sweep = 0; sweep < 4; sweep++) {
     const down = sweep % 2 === 0;
+    const near = down ? net.above : net.below;
     for (let k = 0; k < layers.length; k++) {
       const members = layers[down ? k : layers.length - 1 - k];
       const wish = [];
       const weight = [];
       for (const i of members) {
         let [sum, total] = [0, 0];
-        const sides = sweep >= 4 ? [net.above[i], net.below[i]] : [down ? net.above[i] : net.below[i]];
-        for (const side of sides) for (const j of side) {
+        for (const j of near[i]) {
           const w = i >= net.real && j >= net.real ? 8 : i >= net.real || j >= net.real ? 2 : 1;
           sum += w * across[j];
           total += w;

@@ -11,7 +11,11 @@ export class OpTable {
     let next = 0;
     for (const [name, f] of Object.entries(functions)) { this.first[name] = next; next += 1 + f.arguments; }
   }
-  named(name) { return this.functions[name] ? name : this.aliases[name] ?? null; }
+  // The name in the table of what a reader types, or null.
+  named(name) {
+    if (Object.hasOwn(this.functions, name)) return name;
+    return Object.hasOwn(this.aliases, name) ? this.aliases[name] : null;
+  }
 
   // {y, partials} of the function `name` at `xs`.
   compute(name, xs) {

@@ -5,7 +5,7 @@ import {sentenceOf} from "./explain.mjs";
 import {GraphView} from "./graph_view.mjs";
 import {nodePanel, stepPanel} from "./inspector.mjs";
 import {exact, short} from "./numbers.mjs";
-import {isArray} from "./trace.mjs";
+import {isArray} from "./arrays.mjs";
 import {canWalkAgain, stepsOf, walkAgain, wrongOrder} from "./walk.mjs";
 
 const SPEEDS = [["slow", 2200], ["normal", 1100], ["fast", 350]];

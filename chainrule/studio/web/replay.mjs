@@ -1,6 +1,8 @@
 // Computes a trace's values again from other leaves: elementwise ops by the op table, products by
 // their letters, what moves or adds up elements by where each goes.
-import {ravel, sizeOf, Trace, unravel} from "./trace.mjs";
+import {ravel, ravelFrom, sizeOf, unravel} from "./arrays.mjs";
+import {letterSizes} from "./terms.mjs";
+import {Trace} from "./trace.mjs";
 
 // How each op node computes; null where one cannot be computed here.
 export function replayPlan(trace, sweep, table) {
@@ -29,7 +31,7 @@ const COMPUTED = {
     const out = new Float64Array(sizeOf(node.shape));
     for (let j = 0; j < out.length; j++) {
       const at = unravel(j, node.shape);
-      out[j] = table.compute(node.op, inputs.map((x) => x.data[ravel(at.slice(at.length - x.shape.length), x.shape)])).y;
+      out[j] = table.compute(node.op, inputs.map((x) => x.data[ravelFrom(at, x.shape)])).y;
     }
     return out;
   },
@@ -40,8 +42,7 @@ const COMPUTED = {
     return out;
   },
   product(node, inputs, {letters, out: named}) {
-    const sizes = {};
-    letters.forEach((term, k) => [...term].forEach((c, d) => { sizes[c] = Math.max(sizes[c] ?? 1, inputs[k].shape[d]); }));
+    const sizes = letterSizes(letters, inputs.map((x) => x.shape));
     const order = Object.keys(sizes);
     const shape = order.map((c) => sizes[c]);
     const out = new Float64Array(sizeOf(node.shape));
@@ -63,7 +64,7 @@ export function retraced(trace, sweep, table, now) {
     const data = new Float64Array(sizeOf(node.shape));
     for (let j = 0; j < data.length; j++) {
       const at = unravel(j, node.shape);
-      data[j] = table.compute(node.op, xs.map((x) => x.data[ravel(at.slice(at.length - x.shape.length), x.shape)])).partials[m.place];
+      data[j] = table.compute(node.op, xs.map((x) => x.data[ravelFrom(at, x.shape)])).partials[m.place];
     }
     return {...m.local, values: {dtype: "float64", shape: node.shape, data}};
   };

@@ -3,7 +3,7 @@
 // `find(trace, sweep)` gives the messages that it changes; `sends(message, g, pull, trace)` what is
 // sent instead (undefined: the right thing); `replaces` says that it overwrites what had come.
 // `code` is the name by which the verifier reports it.
-import {sizeOf} from "./trace.mjs";
+import {sizeOf} from "./arrays.mjs";
 
 const node = (trace, label) => trace.nodes.find((n) => n.label === label).id;
 const from = (label, to) => (trace, sweep) => sweep.messages.filter((m) => m.node === node(trace, label) && (to === undefined || m.target === node(trace, to)));

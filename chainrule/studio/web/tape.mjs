@@ -1,5 +1,7 @@
 // Builds a trace in the page: ops are computed and noted, then the sweep is made by their derivatives.
-import {addArrays, pullThrough, ravel, sizeOf, Trace, unravel} from "./trace.mjs";
+import {addArrays, ravelFrom, sizeOf, unravel} from "./arrays.mjs";
+import {pullThrough} from "./terms.mjs";
+import {Trace} from "./trace.mjs";
 
 export const scalarArray = (x) => ({dtype: "float64", shape: [], data: Float64Array.of(x)});
 export const arrayOf = (data, shape) => ({dtype: "float64", shape, data: Float64Array.from(data)});
@@ -27,7 +29,7 @@ export class Tape {
     const partials = inputs.map(() => new Float64Array(y.length));
     for (let j = 0; j < y.length; j++) {
       const at = unravel(j, shape);
-      const got = this.table.compute(op, xs.map((x) => x.data[ravel(at.slice(at.length - x.shape.length), x.shape)]));
+      const got = this.table.compute(op, xs.map((x) => x.data[ravelFrom(at, x.shape)]));
       y[j] = got.y;
       got.partials.forEach((d, k) => { partials[k][j] = d; });
     }

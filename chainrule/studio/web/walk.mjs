@@ -1,6 +1,8 @@
 // The steps of a trace: its ops forward, then the messages of one backward sweep; and the same sweep
 // walked again in JavaScript, in a wrong order or with a slip in a rule.
-import {addArrays, isArray, pullThrough, sizeOf} from "./trace.mjs";
+import {addArrays, isArray, sizeOf} from "./arrays.mjs";
+import {pullThrough} from "./terms.mjs";
+import {Arrivals} from "./trace.mjs";
 
 // [{kind: "forward", node} | {kind: "seed", node} | {kind: "message", message}]
 export function stepsOf(trace, sweep) {
@@ -15,9 +17,10 @@ export function stepsOf(trace, sweep) {
 export function walkAgain(trace, sweep, visits, slip = {}) {
   const sent = new Map();
   for (const m of sweep.messages) sent.set(m.node, [...(sent.get(m.node) ?? []), m]);
-  const totals = new Map(slip.before ?? []);
-  const one = trace.nodes[sweep.result];
-  totals.set(sweep.result, sweep.seed ?? {dtype: one.dtype, shape: one.shape, data: new Float64Array(sizeOf(one.shape)).fill(1)});
+  const totals = new Map([...sweep.more, ...(slip.before ?? [])]);
+  const {dtype, shape} = trace.nodes[sweep.result];
+  const seed = sweep.seed ?? {dtype, shape, data: new Float64Array(sizeOf(shape)).fill(1)};
+  totals.set(sweep.result, seed);
   const messages = [];
   for (const id of visits) {
     for (const m of sent.get(id) ?? []) {
@@ -26,26 +29,27 @@ export function walkAgain(trace, sweep, visits, slip = {}) {
       const contribution = slip.sends?.(m, g) ?? (slip.drops?.(m) ? null : pullThrough(trace, m, g));
       const before = totals.get(m.target);
       if (contribution) totals.set(m.target, before && !slip.replaces?.(m) ? addArrays(before, contribution) : contribution);
-      messages.push({...m, index: messages.length, contribution, upstream: g});
+      messages.push({...m, index: messages.length, contribution, upstream: g, total: totals.get(m.target) ?? null});
     }
   }
-  return new Rewalk(sweep, messages, totals);
+  return new Rewalk({...sweep, seed}, messages, totals);
 }
 
 // Whether the local derivatives of all messages are recorded, so that the sweep can be walked again.
 export const canWalkAgain = (trace, sweep) => sweep.messages.every((m) => m.local.form !== "opaque" && isArray(m.contribution))
   && trace.nodes.every((n) => n.value === null || isArray(n.value));
 
-class Rewalk {
+// A sweep that was walked again.
+class Rewalk extends Arrivals {
   constructor(sweep, messages, totals) {
-    Object.assign(this, {result: sweep.result, seed: sweep.seed, messages, gradients: totals, again: true});
-    this.arriving = new Map();
-    for (const m of messages) this.arriving.set(m.target, [...(this.arriving.get(m.target) ?? []), m]);
+    super(sweep, messages, totals);
+    this.again = true;
   }
+  // Where a slip overwrites, what has come is the latest.
   running(id, count) {
     const come = (this.arriving.get(id) ?? []).filter((m) => m.index < count && m.contribution);
-    if (!come.length) return id === this.result ? this.seed ?? this.gradients.get(id) : null;
-    return come.map((m) => m.contribution).reduce(addArrays);
+    if (!come.length) return this.seedOf(id);
+    return come.at(-1).total;
   }
 }
 
