@@ -9,7 +9,6 @@ ends with a backward pass, or with the outermost `grad` of a function.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -20,6 +19,7 @@ from typing import Any, final
 from chainrule.errors import ConfigError
 from chainrule.functional import _Run
 from chainrule.optim.optimizer import Optimizer
+from chainrule.optional import require
 from chainrule.scalar import Value
 from chainrule.tensors import Tensor
 from chainrule.traces.keeping import MAX_ELEMENTS
@@ -49,7 +49,7 @@ def record_script(
         raise ConfigError(f"record_script: steps are counted from 1, not {step}")
     code = target(str(path))
     if "torch" in (*code.code.co_names, *sys.modules):
-        importlib.import_module("torch")  # so that it is watched from the first line on
+        require("torch", "record_script")  # so that it is watched from the first line on
     run = _Steps(code.file, step, lambda: Recording(max_elements, certify))
     with as_main(code, argv) as namespace:
         try:
