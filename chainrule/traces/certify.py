@@ -23,6 +23,7 @@ from chainrule.traces.keeping import is_array
 from chainrule.traces.trace import Certificate, Message, Sweep, Trace
 
 if TYPE_CHECKING:
+    from chainrule.verify.finding import Finding
     from chainrule.verify.subject import Subject
 
 MOST_MESSAGES, MOST_ELEMENTS = 150, 20_000
@@ -189,19 +190,19 @@ def _along(probe: _Probe, k: int, g: Any, bar: Any, rng: np.random.Generator) ->
 
 
 def _named(trace: Trace, probes: dict[int, _Probe | None]) -> Trace:
-    """Where contributions of an op differ, what the verifier calls it."""
+    """Where contributions of an op differ, what the verifier calls it, and how it corrects it."""
     wrong = {m.node for s in trace.sweeps for m in s.messages if _differs(m)}
-    names = {i: _name(probe.run.subject) for i in wrong if (probe := probes[i]) is not None}
-    return replace(trace, sweeps=tuple([_with_names(s, names) for s in trace.sweeps]))
+    found = {i: _findings(probe.run.subject) for i in wrong if (probe := probes[i]) is not None}
+    return replace(trace, sweeps=tuple([_with_names(s, trace, found) for s in trace.sweeps]))
 
 
 def _differs(m: Message) -> bool:
     return m.certificate is not None and m.certificate.verdict == "differs"
 
 
-def _with_names(sweep: Sweep, names: dict[int, str]) -> Sweep:
+def _with_names(sweep: Sweep, trace: Trace, found: dict[int, Sequence[Finding]]) -> Sweep:
     messages = [
-        replace(m, certificate=replace(m.certificate, slip=names.get(m.node, "")))
+        replace(m, certificate=_explained(m.certificate, found.get(m.node, ()), trace, m))
         if m.certificate is not None and _differs(m)
         else m
         for m in sweep.messages
@@ -209,9 +210,19 @@ def _with_names(sweep: Sweep, names: dict[int, str]) -> Sweep:
     return replace(sweep, messages=tuple(messages))
 
 
-def _name(subject: Subject) -> str:
-    """The title of the verifier's first finding; empty if it has none."""
+def _explained(c: Certificate, found: Sequence[Finding], trace: Trace, m: Message) -> Certificate:
+    """The certificate with the finding about its input, or with the first one of its op."""
+    if not found:
+        return c
+    name = trace.nodes[m.target].label
+    finding = next((f for f in found if f.input == name), found[0])
+    fix = finding.correction
+    if fix is None or not fix.rechecked:
+        return replace(c, slip=finding.title)
+    return replace(c, slip=finding.title, before=fix.before.strip(), after=fix.after.strip())
+
+
+def _findings(subject: Subject) -> Sequence[Finding]:
     from chainrule.verify.certify import certify
 
-    report = certify(subject.name, [subject])
-    return report.findings[0].title if report.findings else ""
+    return certify(subject.name, [subject]).findings
