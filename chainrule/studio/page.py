@@ -91,10 +91,10 @@ def page(
 ) -> str:
     """A whole document: the module `entry` runs with `data` (JSON) and `binaries` (bytes)."""
     carried = {
-        "data": data,
+        "data": packed(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()),
         "binaries": {name: packed(b) for name, b in (binaries or {}).items()},
     }
-    text = json.dumps(carried, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    text = json.dumps(carried, separators=(",", ":"))
     return "\n".join(
         [
             "<!doctype html>",

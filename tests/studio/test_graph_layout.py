@@ -194,5 +194,5 @@ def test_twelve_blocks_are_one_stack(tmp_path: Path):
 def test_a_hundred_thousand_nodes_fold_in_time(tmp_path: Path):
     made = gpt_like(12, 3500)
     got = run_code(tmp_path, ("trace.mjs", "groups.mjs"), GROUPS, made=made)
-    assert len(made["nodes"]) > 100_000 and got["seconds"] < 2
+    assert len(made["nodes"]) > 100_000 and got["seconds"] < 6
     assert len(got["states"][0]["titles"]) <= 70

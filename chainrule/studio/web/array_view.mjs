@@ -1,7 +1,8 @@
 // An array of numbers to look into: a table of buttons if it is small, else a heat map with a cursor.
-import {h} from "./dom.mjs";
+import {h, keepingFocus} from "./dom.mjs";
 import {exact, short} from "./numbers.mjs";
-import {isArray, ravel, sizeOf, unravel} from "./arrays.mjs";
+import {largestOf, shadeOf} from "./thumbnails.mjs";
+import {isArray, sizeOf, unravel} from "./arrays.mjs";
 
 const TABLE_ROWS = 9, TABLE_COLUMNS = 7;
 
@@ -21,10 +22,8 @@ export function arrayView(array, {name, chosen = null, onPick = null, digits = "
     const offset = state.page * rows * columns;
     const pick = (flat) => { state.at = flat; onPick?.(flat); draw(); };
     const small = rows <= TABLE_ROWS && columns <= TABLE_COLUMNS;
-    holder.replaceChildren(
-      ...(lead.length ? [pageChooser(lead, state, draw, name)] : []),
-      (small ? tableOf : heatMapOf)({array, rows, columns, offset, state, pick: onPick && pick, show, name}),
-    );
+    const view = (small ? tableOf : heatMapOf)({array, rows, columns, offset, state, pick: onPick && pick, show, name});
+    keepingFocus(holder, () => holder.replaceChildren(...(lead.length ? [pageChooser(lead, state, draw, name)] : []), view));
   };
   draw();
   return holder;
@@ -40,9 +39,15 @@ export function summaryText(s) {
 // One line for a card or a sentence.
 export function valueText(array, show = short) {
   if (!array) return "–";
-  if (!isArray(array)) return summaryText(array);
+  if (!isArray(array)) return `${short(array.low, 3)} … ${short(array.high, 3)}`;
+  if (array.shape.length === 0 && !array.complex) return show(array.data[0]);
+  if (!lineTexts.has(array)) lineTexts.set(array, lineText(array));
+  return lineTexts.get(array);
+}
+const lineTexts = new WeakMap();
+
+function lineText(array) {
   if (array.complex) return `complex ${shapeText(array.shape)}`;
-  if (array.shape.length === 0) return show(array.data[0]);
   if (array.data.length === 0) return "empty";
   if (array.data.length <= 4 && array.shape.length === 1) return `[${Array.from(array.data, (x) => short(x, 3)).join(", ")}]`;
   let [low, high] = [Infinity, -Infinity];
@@ -63,20 +68,11 @@ function pageChooser(lead, state, draw, name) {
   return h("label", {class: "page"}, "matrix ", select);
 }
 
-const largest = (array) => array.data.reduce((m, x) => (Number.isFinite(x) ? Math.max(m, Math.abs(x)) : m), 0) || 1;
-
-// Blue below zero, red above, as deep as the number is large among its array.
-function shade(x, top) {
-  if (!Number.isFinite(x)) return [0, 0, 0];
-  const pale = Math.round(255 - 150 * Math.sqrt(Math.min(1, Math.abs(x) / top)));
-  return x < 0 ? [pale, pale, 255] : [255, pale, pale];
-}
-
 function tableOf({array, rows, columns, offset, state, pick, show, name}) {
-  const top = largest(array);
+  const top = largestOf(array);
   const cell = (flat) => {
     const x = array.data[flat];
-    const [r, g, b] = shade(x, top);
+    const [r, g, b] = shadeOf(x, top);
     const style = `--shade: rgb(${r} ${g} ${b})`;
     const at = `[${unravel(flat, array.shape).join(", ")}]`;
     return h("td", null, pick
@@ -89,10 +85,10 @@ function tableOf({array, rows, columns, offset, state, pick, show, name}) {
 }
 
 function heatMapOf({array, rows, columns, offset, state, pick, show, name}) {
-  const top = largest(array);
+  const top = largestOf(array);
   const image = new ImageData(columns, rows);
-  for (let i = 0; i < rows * columns; i++) image.data.set([...shade(array.data[offset + i], top), 255], 4 * i);
-  const canvas = h("canvas", {width: columns, height: rows, class: "heat", tabindex: 0, role: "img"});
+  for (let i = 0; i < rows * columns; i++) image.data.set([...shadeOf(array.data[offset + i], top), 255], 4 * i);
+  const canvas = h("canvas", {width: columns, height: rows, class: "heat", tabindex: 0, role: "img", "data-name": name});
   canvas.getContext("2d").putImageData(image, 0, 0);
   const readout = h("p", {class: "readout", "aria-live": "polite"});
   let at = state.at !== null ? state.at - offset : 0;

@@ -1,7 +1,9 @@
-// What the page carries: data as JSON, and bytes that were deflated.
+// What the page carries: data as JSON, and bytes, all deflated.
 
-export function carriedData() {
-  return JSON.parse(document.getElementById("carried").textContent);
+// {data, binaries}: the bytes are still as `inflate` reads them.
+export async function carriedData() {
+  const {data, binaries} = JSON.parse(document.getElementById("carried").textContent);
+  return {data: JSON.parse(new TextDecoder().decode(await inflate(data))), binaries};
 }
 
 export async function inflate(text) {

@@ -7,6 +7,9 @@ const APPLIED = {
   scatter: "hands each input element the gradient of the one place that it went to",
 };
 
+// Whether a rule is said in words: elements are moved or added up, and nothing is multiplied.
+export const isSentence = ({local: {rule, form}}) => (rule === "1" || rule === "coefficient") && form in APPLIED;
+
 // The rule with the names of this node's inputs: "b" becomes "w", say.
 export function ruleWithNames(trace, message) {
   const node = trace.nodes[message.node];

@@ -24,7 +24,7 @@ class ExpressionPage {
   constructor(table, params, onState) {
     Object.assign(this, {table, onState});
     this.signs = Object.fromEntries(Object.entries(table.functions).filter(([, f]) => f.sign).map(([name, f]) => [name, f.sign]));
-    this.values = {};
+    this.values = Object.create(null);
     for (const [name, text] of Object.entries(params)) {
       const x = Number(text);
       if (name.startsWith("v.") && Number.isFinite(x)) this.values[name.slice(2)] = x;
@@ -37,7 +37,7 @@ class ExpressionPage {
     this.field = h("textarea", {rows: 1, spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": "expression", class: "expression",
       oninput: () => this.typed(this.field.value)});
     this.problem = h("p", {class: "problem bad", role: "alert"});
-    this.inputs = h("div", {class: "inputs", role: "group", "aria-label": "inputs, their gradients and finite differences"});
+    this.inputs = h("div", {class: "inputs"});
     this.why = h("div", {class: "why"});
     this.holder = h("div", {class: "playerplace"});
     this.python = h("pre", {tabindex: 0});
@@ -45,11 +45,17 @@ class ExpressionPage {
     const functions = Object.entries(this.table.functions).filter(([, f]) => !f.sign).map(([name]) => name).sort();
     this.element = h("div", {class: "page"},
       h("div", {class: "examples row"}, h("span", {class: "soft"}, "Type an expression, or take"), ...EXAMPLES.map(([title, text, values]) =>
-        h("button", {onclick: () => { this.values = {...values}; this.field.value = text; this.typed(text, {}, values); }}, title))),
+        h("button", {onclick: () => this.take(text, values)}, title))),
       h("div", null, this.field, this.problem),
       this.inputs, this.why, this.holder,
       h("details", null, h("summary", null, "Show me the Python"), this.python, copy),
       h("details", null, h("summary", null, `The ${functions.length} functions`), h("p", {class: "functions"}, functions.join("  ")), h("p", {class: "soft"}, "Operators + − * / **, numbers, names; several lines or ; for several statements; the last one is differentiated.")));
+  }
+
+  take(text, values) {
+    this.values = Object.assign(Object.create(null), values);
+    this.field.value = text;
+    this.typed(text, {fresh: true});
   }
 
   typed(text, params = {}, values = {}) {
@@ -94,24 +100,31 @@ class ExpressionPage {
   // --- inputs, their gradients, and what a nudge does
 
   rows() {
-    const rows = this.names.map((name) => {
-      const x = this.values[name];
-      const reach = Math.max(10, 2 * Math.abs(x));
-      const number = h("input", {type: "number", step: "any", value: x, "aria-label": `value of ${name}`, oninput: () => this.moved(name, number.valueAsNumber, slider)});
-      const slider = h("input", {type: "range", min: -reach, max: reach, step: reach / 1000, value: x, "aria-label": `drag ${name}`, oninput: () => { number.value = Number(slider.value); this.moved(name, slider.valueAsNumber); }});
-      return {name, number, slider, gradient: h("output"), nudged: h("output"), element: null};
-    });
-    this.lines = rows;
-    const head = ["input", "value", "", "gradient", `difference for ${NUDGE}`];
-    this.inputs.replaceChildren(h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "table of inputs"}, h("table", {class: "inputtable"}, h("tr", null, ...head.map((t) => h("th", {scope: "col"}, t))), ...rows.map((r) =>
-      h("tr", null, h("th", {scope: "row"}, r.name), h("td", null, r.number), h("td", null, r.slider), h("td", {class: "num grad"}, r.gradient), h("td", {class: "num"}, r.nudged))))));
+    this.lines = this.names.map((name) => this.row(name));
+    const cell = (role, kind, ...children) => h("div", {role, class: kind}, ...children);
+    const head = ["input", "value", "", "gradient", `add ${NUDGE}: result, slope`].map((t) => cell("columnheader", "soft", t));
+    const row = (...cells) => h("div", {role: "row", class: "inputrow"}, ...cells);
+    this.inputs.replaceChildren(h("div", {role: "table", class: "inputtable", "aria-label": "inputs"}, row(...head), ...this.lines.map((r) => row(
+      cell("rowheader", "inputname", r.name), cell("cell", "", r.number), cell("cell", "inputslider", r.slider),
+      cell("cell", "grad", r.gradient), cell("cell", "nudge", r.nudged)))));
+  }
+  row(name) {
+    const x = this.values[name];
+    const reach = Math.max(10, 2 * Math.abs(x));
+    const number = h("input", {type: "number", step: "any", value: x, "aria-label": `value of ${name}`, oninput: () => this.moved(name, number.valueAsNumber, slider)});
+    const slider = h("input", {type: "range", min: -reach, max: reach, step: reach / 1000, value: x, "aria-label": `drag ${name}`,
+      oninput: () => { number.value = Number(slider.value); this.moved(name, slider.valueAsNumber); }});
+    return {name, number, slider, gradient: h("output", {"aria-label": `gradient of ${name}`}), nudged: h("output", {"aria-label": `difference of ${name}`})};
   }
 
   moved(name, x, slider) {
     if (!Number.isFinite(x)) return this.complain(`The value of ${name} is no number; the last one, ${short(this.values[name])}, still holds.`);
     this.complain("");
     this.values[name] = x;
-    if (slider) { if (Math.abs(x) > slider.max) { slider.max = 2 * Math.abs(x); slider.min = -slider.max; } slider.value = x; }
+    if (slider) {
+      if (Math.abs(x) > slider.max) { slider.max = 2 * Math.abs(x); slider.min = -slider.max; }
+      slider.value = x;
+    }
     this.computed({});
   }
 
@@ -124,7 +137,7 @@ class ExpressionPage {
       const g = sweep.gradients.get(id)?.data[0];
       const then = valueOfExpression(this.table, this.statements, {...this.values, [name]: this.values[name] + NUDGE});
       gradient.textContent = g === undefined ? "none" : show(g);
-      nudged.textContent = `${short(y, 7)} → ${short(then, 7)}, slope ${short((then - y) / NUDGE, 6)}`;
+      nudged.textContent = `${short(y, 6)} → ${short(then, 6)}, slope ${short((then - y) / NUDGE, 5)}`;
     }
     this.why.replaceChildren(...closed(trace, sweep).map((text) => h("p", {class: "note"}, text)));
     this.python.textContent = pythonOf(this.statements, this.names.map((n) => [n, this.values[n]]), this.signs);

@@ -114,3 +114,14 @@ export function visibleBoxes(trace, root, open) {
   }
   return {boxes, boxOf, edges: [...edges.values()]};
 }
+
+// For each node the innermost group that it is in, {key, parent}; null for the root, which is open.
+export function parentKeys(root, count) {
+  const around = new Array(count).fill(null);
+  const visit = (group, parent) => {
+    const own = group === root ? null : {key: group.key, parent};
+    for (const child of group.children) if (typeof child === "number") around[child] = own; else visit(child, own);
+  };
+  visit(root, null);
+  return around;
+}

@@ -2,7 +2,7 @@
 // that one element of a gradient is.
 import {arrayView, shapeText, valueText} from "./array_view.mjs";
 import {h} from "./dom.mjs";
-import {formulaWithNames, ruleWithNames, summedAxes} from "./explain.mjs";
+import {formulaWithNames, isSentence, ruleWithNames, summedAxes} from "./explain.mjs";
 import {exact, short} from "./numbers.mjs";
 import {isArray, unravel} from "./arrays.mjs";
 import {roundingOf, termProduct, termsOf} from "./terms.mjs";
@@ -18,8 +18,9 @@ export function stepPanel(player) {
 }
 
 function legend() {
+  const dots = [["right", "its rule agrees with differences of its value"], ["wrong", "something is wrong here"]];
   return h("ul", {class: "legend"}, ...[["input", "input"], ["parameter", "parameter"], ["op", "op: value, and ∂ its gradient"]].map(([kind, text]) =>
-    h("li", null, h("span", {class: `swatch ${kind}`}), text)));
+    h("li", null, h("span", {class: `swatch ${kind}`}), text)), ...dots.map(([kind, text]) => h("li", null, h("span", {class: `dot ${kind}`}), text)));
 }
 
 // --- A message: upstream × local = contribution ---------------------------------------------------
@@ -35,7 +36,8 @@ function messagePanel(player, m) {
     h("p", {class: "kicker"}, `Backward, message ${m.index + 1} of ${sweep.messages.length}`),
     h("h2", null, name(m.node), " → ", name(m.target)),
     sourceLine(trace, trace.nodes[m.node]),
-    h("p", {class: "rule"}, h("span", null, "local derivative "), h("code", null, rule)),
+    isSentence(m) ? h("p", {class: "soft"}, `${trace.nodes[m.node].op} ${rule}.`)
+      : h("p", {class: "rule"}, h("span", null, "local derivative "), h("code", null, rule)),
   ];
   if (scalar) parts.push(scalarEquation(m, upstream, show));
   else parts.push(...arrayEquation(player, m, upstream));
@@ -95,7 +97,7 @@ function certificateOf(m, show) {
   const words = {agrees: "agrees with differences of the op's value", differs: "differs from differences of the op's value", "not checked": "was not checked"};
   const size = c.verdict === "not checked" ? "" : `: off by ${show(c.difference)}, bound ${show(c.bound)}`;
   return h("p", {class: `certificate ${c.verdict === "agrees" ? "good" : c.verdict === "differs" ? "bad" : "soft"}`},
-    `${c.verdict === "agrees" ? "✓" : c.verdict === "differs" ? "✗" : "–"} This rule ${words[c.verdict]}${size}.${c.finding ? ` ${c.finding}` : ""}`);
+    `${c.verdict === "agrees" ? "✓" : c.verdict === "differs" ? "✗" : "–"} This rule ${words[c.verdict]}${size}.${c.slip ? ` ${c.slip}.` : ""}`);
 }
 
 // --- One element as its exact sum -----------------------------------------------------------------
@@ -136,7 +138,7 @@ export function nodePanel(player, id, kicker = "Node") {
   return h("div", null,
     h("p", {class: "kicker"}, kicker), h("h2", null, trace.nameOf(id)),
     sourceLine(trace, node), made,
-    node.module ? h("p", {class: "soft"}, `in module ${node.module}`) : null,
+    node.module ? h("p", {class: "soft"}, `in module ${node.module} `, ...foldLinks(player, id)) : null,
     h("section", {class: "part"}, h("h3", null, "value", node.shape.length ? h("small", null, ` ${node.dtype} ${shapeText(node.shape)}`) : ""), seen ? arrayView(node.value, {name: "value", digits}) : h("p", {class: "soft"}, "not computed yet")),
     node.kind === "constant" ? null : h("section", {class: "part"}, h("h3", null, "gradient"), gradientPart(player, id, gradient, due)),
     due.length ? messageList(player, due) : null,
@@ -150,6 +152,7 @@ function gradientPart(player, id, gradient, due) {
   const {sweep, digits} = player;
   if (!sweep) return h("p", {class: "soft"}, "backward has not run");
   if (!due.length && id !== sweep.result) return h("p", {class: "soft"}, "no gradient flows here in this pass");
+  if (!gradient && !due.length) return h("p", {class: "soft"}, "here the backward pass begins; it has not yet");
   if (!gradient) return h("p", {class: "soft"}, `nothing has come yet: ${due.length} ${due.length === 1 ? "contribution is" : "contributions are"} to come`);
   return arrayView(gradient, {name: "gradient", digits});
 }
@@ -159,6 +162,13 @@ function messageList(player, due) {
   const show = player.digits === "exact" ? exact : short;
   return h("table", {class: "sum"}, ...due.map((d) => h("tr", null,
     h("td", null, h("button", {class: "link", onclick: () => player.goToMessage(d)}, `from ${trace.nameOf(d.node)}`)), h("td", {class: "num"}, valueText(d.contribution, show)))));
+}
+
+// A node's groups can be folded, from the innermost on.
+function foldLinks(player, id) {
+  const {graph} = player;
+  return graph.keysAround(id).filter((key) => graph.open.has(key)).slice(0, 1).map((key) =>
+    h("button", {class: "link", onclick: () => { graph.fold(key); graph.reveal(id); }}, "fold it"));
 }
 
 function nodeLink(player, id) {

@@ -1,5 +1,5 @@
 // Six guided lessons: each a list of [text, page, state], shown one after the other above the page.
-import {h} from "./dom.mjs";
+import {h, keepingFocus} from "./dom.mjs";
 
 const TWO_PATHS = {"e": "d = a*b + a", "v.a": "2", "v.b": "3"};
 const ONE_PATH = {"e": "f = relu(a*b + d)", "v.a": "2", "v.b": "-3", "v.d": "10"};
@@ -39,39 +39,50 @@ export const LESSONS = [
   ]},
 ];
 
-// The bar of a lesson: its text, and the way on. `open(page, state)` shows a state.
+// The bar of a lesson: its text, and the way on. `open(page, state)` shows a state; `onLeave` hears of
+// a reader who leaves.
 export class LessonBar {
-  constructor(open) {
-    this.open = open;
-    this.element = h("div", {class: "lessonbar", role: "region", "aria-label": "lesson"});
-    this.leave();
+  constructor(open, onLeave = () => {}) {
+    Object.assign(this, {open, onLeave});
+    this.element = h("div", {class: "lessonbar", role: "region", "aria-label": "lesson", tabindex: -1});
+    this.clear();
   }
-  leave() {
+  clear() {
     this.lesson = null;
     this.element.replaceChildren();
     this.element.hidden = true;
   }
+  leave() {
+    this.clear();
+    this.onLeave();
+  }
   show(key, step = 0) {
     this.lesson = LESSONS.find((l) => l.key === key) ?? null;
-    if (!this.lesson) return this.leave();
-    this.step = Math.max(0, Math.min(this.lesson.steps.length - 1, step));
-    const [text, page, state] = this.lesson.steps[this.step];
-    const last = this.step === this.lesson.steps.length - 1;
-    const next = LESSONS[LESSONS.indexOf(this.lesson) + 1];
+    if (!this.lesson) return this.clear();
+    const {steps} = this.lesson;
+    this.step = Math.max(0, Math.min(steps.length - 1, step));
     this.element.hidden = false;
-    this.element.replaceChildren(
-      h("div", null, h("p", {class: "kicker"}, `Lesson: ${this.lesson.title}, ${this.step + 1} of ${this.lesson.steps.length}`), h("p", {"aria-live": "polite"}, text)),
-      h("div", {class: "row"}, h("button", {disabled: this.step === 0, onclick: () => this.show(key, this.step - 1)}, "Back"),
-        last ? (next ? h("button", {class: "primary", onclick: () => this.show(next.key)}, `Next lesson: ${next.title}`) : null)
-          : h("button", {class: "primary", onclick: () => this.show(key, this.step + 1)}, "Next"),
-        h("button", {onclick: () => this.leave()}, "Leave the lesson")));
+    keepingFocus(this.element, () => this.element.replaceChildren(...this.content()));
+    const [, page, state] = steps[this.step];
     this.open(page, state);
+  }
+  content() {
+    const {key, title, steps} = this.lesson;
+    const next = LESSONS[LESSONS.indexOf(this.lesson) + 1];
+    const go = (label, to) => h("button", {class: "primary", onclick: to}, label);
+    const isLast = this.step === steps.length - 1;
+    return [
+      h("div", null, h("p", {class: "kicker"}, `Lesson: ${title}, ${this.step + 1} of ${steps.length}`), h("p", {"aria-live": "polite"}, steps[this.step][0])),
+      h("div", {class: "row"}, h("button", {disabled: this.step === 0, onclick: () => this.show(key, this.step - 1)}, "Back"),
+        isLast ? next && go(`Next lesson: ${next.title}`, () => this.show(next.key)) : go("Next", () => this.show(key, this.step + 1)),
+        h("button", {onclick: () => this.leave()}, "Leave the lesson")),
+    ];
   }
   state() { return this.lesson ? {lesson: this.lesson.key, part: String(this.step)} : {}; }
 }
 
 export function lessonChooser(show) {
-  const select = h("select", {"aria-label": "lessons", onchange: () => { if (select.value) show(select.value); select.value = ""; }},
+  const select = h("select", {"aria-label": "lessons", class: "lessons", onchange: () => { if (select.value) show(select.value); select.value = ""; }},
     h("option", {value: ""}, "Lessons"), ...LESSONS.map((l) => h("option", {value: l.key}, l.title)));
   return select;
 }

@@ -1,7 +1,6 @@
 // The page "Network": points in the plane, a small network that learns them, what it does meanwhile.
 import {calmMotion, onSchemeChange} from "./charts.mjs";
 import {PLANE, POINTS_MOST, POINT_SETS, pastedPoints, pointSet, splitPoints} from "./datasets.mjs";
-import {h} from "./dom.mjs";
 import {networkPython} from "./network_script.mjs";
 import {tracedNetwork} from "./network_trace.mjs";
 import {NetworkView} from "./network_view.mjs";

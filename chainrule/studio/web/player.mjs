@@ -1,6 +1,6 @@
 // The player: steps through a trace, forward and backward, message by message.
 import {valueText} from "./array_view.mjs";
-import {h} from "./dom.mjs";
+import {h, keepingFocus} from "./dom.mjs";
 import {sentenceOf} from "./explain.mjs";
 import {GraphView} from "./graph_view.mjs";
 import {nodePanel, stepPanel} from "./inspector.mjs";
@@ -34,11 +34,18 @@ export class Player {
     this.useSweep();
     this.position = Math.max(0, Math.min(this.steps.length, Number(params.step ?? this.steps.length) || 0));
     this.graph?.observer.disconnect();
-    this.graph = new GraphView(trace, {look: (id) => this.look(id), edgeLook: (e) => this.edgeLook(e), onChoose: (id) => this.chooseNode(id)});
+    this.graph = new GraphView(trace, {look: (id) => this.look(id), edgeLook: (e) => this.edgeLook(e),
+      marked: () => this.marked, onChoose: (id) => this.chooseNode(id)});
     this.stage.replaceChildren(this.graph.element, this.zoomBar);
+    this.foldButton.hidden = !this.graph.hasGroups;
     this.sweepChooser.replaceChildren(...trace.sweeps.map((s, i) => h("option", {value: i, selected: i === this.sweepNumber}, `backward ${i + 1} of ${trace.sweeps.length}: ${trace.nameOf(s.result)}`)));
     this.sweepLabel.hidden = trace.sweeps.length < 2;
     if (params.node !== undefined && trace.nodes[Number(params.node)]) this.chosen = Number(params.node);
+    if (["back", "forth"].includes(params.slice)) this.setSlice(params.slice, true);
+    const [message, flat] = (params.element ?? "").split(".").map(Number);
+    const opened = this.sweep?.messages[message];
+    if (opened && opened === this.step?.message && flat >= 0 && flat < opened.contribution?.data?.length) this.element = {message: opened, flat};
+    this.showStep();
     this.update();
   }
 
@@ -76,6 +83,8 @@ export class Player {
   state() {
     const out = {step: String(this.position)};
     if (this.chosen !== null) out.node = String(this.chosen);
+    if (this.slice && this.chosen !== null) out.slice = this.slice;
+    if (this.element) out.element = `${this.element.message.index}.${this.element.flat}`;
     if (this.wrong) out.order = "wrong";
     if (this.digits === "exact") out.digits = "exact";
     if (this.sweepNumber !== this.trace.sweeps.length - 1) out.sweep = String(this.sweepNumber);
@@ -96,22 +105,28 @@ export class Player {
   look(id) {
     const show = this.digits === "exact" ? exact : short;
     const node = this.trace.nodes[id];
-    const step = this.step;
-    const now = step && (step.kind === "message" ? step.message.node === id || step.message.target === id : step.node === id);
-    const gradient = this.gradientNow(id);
-    const due = this.sweep?.arriving.get(id)?.length ?? 0;
-    const come = due > 1 ? this.sweep.arriving.get(id).filter((m) => m.index < this.sent).length : 0;
-    const marks = [];
-    if (this.wrongMarks?.has(id) || this.certified.get(id) === "wrong" || (gradient && this.wrong && this.differs(id))) marks.push("wrong");
-    else if (this.certified.has(id)) marks.push(this.certified.get(id));
-    const outside = this.sliced && !this.sliced.has(id);
+    const gradientArray = this.gradientNow(id);
+    const due = this.sweep?.arriving.get(id) ?? [];
+    const come = due.length > 1 ? due.filter((m) => m.index < this.sent).length : 0;
+    const waits = this.sweep && this.position > this.backwardAt && due.length > 0;
     return {
-      value: this.valueNow(id) ? (isArray(node.value) || node.value ? valueText(node.value, show) : "–") : null,
-      gradient: node.kind === "constant" || !this.sweep ? null : gradient ? valueText(gradient, show) : due || id === this.sweep.result ? "–" : null,
-      come: due > 1 && gradient && come < due ? `(${come} of ${due})` : "",
-      state: now ? "now" : outside ? "pale" : "",
-      marks,
+      value: this.valueNow(id) ? valueText(node.value, show) : null,
+      gradient: node.kind === "constant" ? null : gradientArray ? valueText(gradientArray, show) : waits ? "–" : null,
+      gradientArray,
+      come: gradientArray && come < due.length && due.length > 1 ? `(${come} of ${due.length})` : "",
+      state: this.marked.now.has(id) ? "now" : this.sliced && !this.sliced.has(id) ? "pale" : "",
+      marks: this.marked.wrong.has(id) ? ["wrong"] : this.certified.has(id) ? [this.certified.get(id)] : [],
     };
+  }
+  // The nodes of this step, and those that are wrong.
+  marks() {
+    const {step} = this;
+    const now = !step ? [] : step.kind === "message" ? [step.message.node, step.message.target] : [step.node];
+    const wrong = new Set(this.wrongMarks ?? []);
+    for (const [id, verdict] of this.certified) if (verdict === "wrong") wrong.add(id);
+    if (this.wrong && this.sweep !== this.right)
+      for (const id of this.sweep.gradients.keys()) if (this.gradientNow(id) && this.differs(id)) wrong.add(id);
+    return {now: new Set(now), wrong};
   }
   differs(id) {
     const [a, b] = [this.sweep.gradients.get(id), this.right.gradients.get(id)];
@@ -139,18 +154,21 @@ export class Player {
     this.position = Math.max(0, Math.min(this.steps.length, position));
     this.chosen = null;
     this.element = null;
-    const step = this.step;
-    const node = step?.kind === "message" ? step.message.target : step?.node;
-    if (node !== undefined && this.graph.boxes) { this.graph.unfoldTo(node); this.graph.reveal(node); }
+    this.slice = this.sliced = null;
+    this.showStep();
     this.update(quiet);
+  }
+  showStep() {
+    const {step} = this;
+    if (this.chosen !== null) this.graph.follow([this.chosen]);
+    else if (step) this.graph.follow(step.kind === "message" ? [step.message.target, step.message.node] : [step.node]);
   }
   goToMessage(m) { this.goTo(this.backwardAt + 2 + m.index); }
   chooseNode(id) {
     this.chosen = this.chosen === id ? null : id;
     this.element = null;
     if (this.slice) this.setSlice(this.slice, true);
-    this.graph.choose(this.chosen);
-    if (this.chosen !== null) this.graph.reveal(id);
+    if (this.chosen === null) this.slice = this.sliced = null;
     this.update();
   }
   setSlice(kind, keep = false) {
@@ -196,9 +214,12 @@ export class Player {
     this.slider = h("input", {type: "range", min: 0, "aria-label": "step", oninput: () => this.goTo(Number(this.slider.value), {quiet: true})});
     this.counter = h("output", {class: "counter"});
     this.sentenceLine = h("p", {class: "sentence", "aria-live": "polite"});
-    this.panel = h("aside", {class: "panel", "aria-label": "details of the step"});
-    this.stage = h("div", {class: "stage"});
-    this.zoomBar = h("div", {class: "zoombar"}, button("zoom in", "+", () => this.graph.zoom(1.25)), button("zoom out", "−", () => this.graph.zoom(0.8)), button("show the whole graph", "⤢", () => this.graph.fit()));
+    this.panel = h("aside", {class: "panel", tabindex: -1, "aria-label": "details of the step"});
+    this.stage = h("div", {class: "stage", tabindex: -1});
+    this.zoomBar = h("div", {class: "zoombar", role: "group", "aria-label": "view"},
+      button("zoom in", "+", () => this.graph.zoom(1.25)), button("zoom out", "−", () => this.graph.zoom(0.8)),
+      button("show the whole graph", "⤢", () => this.graph.fitAll()),
+      this.foldButton = button("fold or unfold all groups", "⊟", () => this.graph.foldAll()));
     this.sweepChooser = h("select", {"aria-label": "which backward pass", onchange: () => { this.sweepNumber = Number(this.sweepChooser.value); this.useSweep(); this.goTo(this.steps.length); }});
     this.sweepLabel = h("label", null, this.sweepChooser);
     this.wrongBox = h("input", {type: "checkbox", onchange: () => this.setWrong(this.wrongBox.checked)});
@@ -207,9 +228,12 @@ export class Player {
     const speed = h("select", {"aria-label": "speed", onchange: (e) => { this.speed = Number(e.target.value); }}, ...SPEEDS.map(([name], i) => h("option", {value: i, selected: i === 1}, name)));
     this.element_ = h("section", {class: "player", onkeydown: (e) => this.key(e)},
       h("div", {class: "toolbar", role: "toolbar", "aria-label": "player"},
-        button("to the start (Home)", "|◀", () => this.goTo(0)), button("play backward in time", "◀◀", () => this.play(-1)), button("one step back (←)", "◀", () => this.goTo(this.position - 1)),
-        this.playButton, button("one step on (→)", "▶", () => this.goTo(this.position + 1)), button("to the backward pass", "∂", () => this.goTo(this.backwardAt + 1)), button("to the end (End)", "▶|", () => this.goTo(this.steps.length)),
-        this.slider, this.counter, speed, this.sweepLabel, this.wrongLabel, h("label", null, this.digitsBox, " 17 digits")),
+        h("div", {class: "moves"}, button("to the start (Home)", "|◀", () => this.goTo(0)), button("play backward in time", "◀◀", () => this.play(-1)),
+          button("one step back (←)", "◀", () => this.goTo(this.position - 1)), this.playButton,
+          button("one step on (→)", "▶", () => this.goTo(this.position + 1)), button("to the backward pass", "∂", () => this.goTo(this.backwardAt + 1)),
+          button("to the end (End)", "▶|", () => this.goTo(this.steps.length))),
+        h("div", {class: "where"}, this.slider, this.counter),
+        h("div", {class: "options"}, speed, this.sweepLabel, this.wrongLabel, h("label", null, this.digitsBox, " 17 digits"))),
       this.sentenceLine,
       h("div", {class: "split"}, this.stage, this.panel), below);
   }
@@ -222,7 +246,7 @@ export class Player {
     else if (e.key === "Home") this.goTo(0);
     else if (e.key === "End") this.goTo(this.steps.length);
     else if (e.key === " " && !e.target.matches("button, [role=button]")) this.play(1);
-    else if (e.key === "Escape") { this.chosen = null; this.slice = null; this.sliced = null; this.update(); }
+    else if (e.key === "Escape") { this.chosen = this.slice = this.sliced = this.element = null; this.update(); }
     else return;
     e.preventDefault();
   }
@@ -237,7 +261,9 @@ export class Player {
     this.wrongBox.checked = this.wrong;
     this.digitsBox.checked = this.digits === "exact";
     if (!quiet || !this.timer) this.sentenceLine.textContent = (this.wrong ? "Wrong order. " : "") + this.sentence;
-    this.panel.replaceChildren(this.chosen !== null ? nodePanel(this, this.chosen) : stepPanel(this));
+    this.marked = this.marks();
+    this.graph.setDigits(this.digits);
+    keepingFocus(this.panel, () => this.panel.replaceChildren(this.chosen !== null ? nodePanel(this, this.chosen) : stepPanel(this)));
     this.graph.choose(this.chosen);
     this.onState(this.state());
   }

@@ -28,14 +28,14 @@ class Shell {
   }
 
   async start() {
-    this.carried = carriedData();
+    this.carried = await carriedData();
     const {data, binaries} = this.carried;
     this.modules = {};
     for (const [name, text] of Object.entries(binaries)) this.modules[name] = await inflate(text);
     this.table = await OpTable.open(this.modules.ops, data.table);
     this.slips = decodeTrace(data.slips);
     if (data.trace) this.trace = decodeTrace(data.trace);
-    this.lessons = new LessonBar((name, params) => this.reopen(name, params));
+    this.lessons = new LessonBar((name, params) => this.reopen(name, params), () => this.left());
     this.draw();
     setInterval(() => this.changed(this.now, this.pages.get(this.now).state()), TOLD);
     addEventListener("hashchange", () => this.followed());
@@ -50,11 +50,13 @@ class Shell {
 
   draw() {
     this.tabs = new Map(PAGES.map(([name, title]) => [name, h("button", {role: "tab", id: `tab-${name}`, "aria-controls": "view", onclick: () => this.show(name), onkeydown: (e) => this.key(e, name)}, title)]));
-    this.view = h("main", {id: "view", role: "tabpanel", class: "page"});
+    this.view = h("div", {id: "view", role: "tabpanel", class: "page"});
     this.place.replaceChildren(h("div", {class: "shell"},
-      h("header", {class: "masthead"}, h("h1", {class: "brand"}, "chain", h("span", null, "rule")), h("div", {class: "tabs", role: "tablist", "aria-label": "pages"}, ...this.tabs.values()),
-        lessonChooser((key) => this.lessons.show(key)),
-        h("button", {onclick: () => this.theme(), "aria-label": "light or dark", title: "light or dark"}, "◐")), this.lessons.element, this.view));
+      h("header", {class: "masthead"}, h("h1", {class: "brand"}, "chain", h("span", null, "rule")),
+        h("div", {class: "tabs", role: "tablist", "aria-label": "pages"}, ...this.tabs.values()),
+        h("div", {class: "row aside"}, lessonChooser((key) => this.lessons.show(key)),
+          h("button", {onclick: () => this.theme(), "aria-label": "light or dark", title: "light or dark"}, "◐"))),
+      this.lessons.element, h("main", {class: "page"}, this.view)));
   }
 
   key(e, name) {
@@ -73,6 +75,7 @@ class Shell {
     this.now = name;
     if (!this.pages.has(name)) this.pages.set(name, PAGES.find(([n]) => n === name)[2](this, params));
     for (const [n, tab] of this.tabs) { tab.setAttribute("aria-selected", String(n === name)); tab.tabIndex = n === name ? 0 : -1; }
+    this.tabs.get(name).scrollIntoView({block: "nearest", inline: "nearest"});
     this.view.setAttribute("aria-labelledby", `tab-${name}`);
     const page = this.pages.get(name);
     this.view.replaceChildren(page.element);
@@ -80,10 +83,16 @@ class Shell {
     this.changed(name, page.state());
   }
 
+  // A page anew, in this state. If it cannot be made, what was there stays.
   reopen(name, params) {
+    const made = PAGES.find(([n]) => n === name)[2](this, params);
     this.pages.get(name)?.stop();
-    this.pages.delete(name);
+    this.pages.set(name, made);
     this.show(name, params);
+  }
+  left() {
+    this.changed(this.now, this.pages.get(this.now).state());
+    this.tabs.get(this.now).focus();
   }
   // The reader changed the address, or followed a link to a state of this page.
   followed() {
@@ -104,8 +113,14 @@ class Shell {
 
   // A trace to play: of another page, or a file that the reader opened.
   play(trace) {
-    this.trace = trace;
-    this.reopen("trace", {});
+    const before = this.trace;
+    try {
+      this.trace = trace;
+      this.reopen("trace", {});
+    } catch (error) {
+      this.trace = before;
+      throw error;
+    }
   }
   opened(text) { this.play(decodeTrace(text)); }
 

@@ -5,9 +5,9 @@ import {h} from "./dom.mjs";
 import {Player} from "./player.mjs";
 import {decodeTrace} from "./trace.mjs";
 
-function showDocument(place) {
+async function showDocument(place) {
   try {
-    const trace = decodeTrace(carriedData().data.trace);
+    const trace = decodeTrace((await carriedData()).data.trace);
     const player = new Player(trace, {params: readAddress(), onState: writeAddress});
     place.replaceChildren(h("div", {class: "shell"},
       h("header", {class: "masthead"}, h("p", {class: "brand"}, "chain", h("span", null, "rule")), h("h1", {class: "title"}, trace.name)),

@@ -29,7 +29,7 @@ export function walkAgain(trace, sweep, visits, slip = {}) {
       const contribution = slip.sends?.(m, g) ?? (slip.drops?.(m) ? null : pullThrough(trace, m, g));
       const before = totals.get(m.target);
       if (contribution) totals.set(m.target, before && !slip.replaces?.(m) ? addArrays(before, contribution) : contribution);
-      messages.push({...m, index: messages.length, contribution, upstream: g, total: totals.get(m.target) ?? null});
+      messages.push({...m, index: messages.length, contribution, certificate: null, upstream: g, total: totals.get(m.target) ?? null});
     }
   }
   return new Rewalk({...sweep, seed}, messages, totals);
