@@ -1,5 +1,9 @@
 // The state of the page in its address, after the #: `page=expr&step=7&node=3`.
 
+const ADDRESS_PAUSE = 150;  // milliseconds: browsers stop a page that writes its address all the time
+let addressTimer = null;
+let addressToWrite = null;
+
 export function readAddress() {
   return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 }
@@ -8,8 +12,13 @@ export function addressOf(state) {
   return `#${new URLSearchParams(Object.entries(state).filter(([, v]) => v !== undefined && v !== null))}`;
 }
 
+// Writes the latest state, a little later.
 export function writeAddress(state) {
-  try {
-    history.replaceState(null, "", addressOf(state));
-  } catch { /* a page within a notebook has no address of its own */ }
+  addressToWrite = addressOf(state);
+  addressTimer ??= setTimeout(() => {
+    addressTimer = null;
+    try {
+      history.replaceState(null, "", addressToWrite);
+    } catch { /* a page within a notebook has no address of its own */ }
+  }, ADDRESS_PAUSE);
 }

@@ -74,7 +74,7 @@ class BreakPage {
       const e = this.errors.get(p.id);
       return h("tr", null, h("td", null, p.label), h("td", {class: "num"}, e > WRONG ? short(100 * e, 3) + " %" : "0"), h("td", {class: e > WRONG ? "bad" : "good"}, e > WRONG ? "✗ wrong" : "✓ right"));
     });
-    const table = h("table", {class: "sum"}, h("tr", null, h("th", {scope: "col"}, "gradient of"), h("th", {scope: "col", class: "num"}, "off by"), h("th", {scope: "col"}, "")), ...rows);
+    const table = h("table", {class: "sum"}, h("tr", null, h("th", {scope: "col"}, "gradient of"), h("th", {scope: "col", class: "num"}, "off by"), h("th", {scope: "col"}, "verdict")), ...rows);
     this.report.replaceChildren(...(this.slip && !this.quiz ? this.finding(this.slip) : [h("h2", null, this.quiz ? "Something is wrong in this backward pass" : "Nothing is wrong"), h("p", {class: "soft"}, this.quiz ? "Red cards have a wrong gradient. Step through: where does the first wrong number come from?" : "Every gradient is the chain rule's.")]), table);
   }
   finding(slip) {

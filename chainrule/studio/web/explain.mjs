@@ -31,7 +31,10 @@ export function sentenceOf(trace, sweep, step, count, digits) {
   if (!step) return sweep ? "At the start: the inputs are known, nothing is computed yet." : "Backward has not run in this recording: there are values, and no gradients.";
   if (step.kind === "forward") {
     const node = trace.nodes[step.node];
-    return `Forward: ${trace.nameOf(step.node)} = ${formulaWithNames(trace, node)} = ${text(node.value)}.`;
+    const name = trace.nameOf(step.node);
+    const formula = formulaWithNames(trace, node);
+    const notRun = !sweep && trace.nodes.findLast((n) => n.kind === "op") === node ? " Backward has not run in this recording." : "";
+    return `Forward: ${name}${name === formula ? "" : ` = ${formula}`} = ${text(node.value)}.${notRun}`;
   }
   if (step.kind === "seed")
     return `Backward begins: the gradient of ${trace.nameOf(step.node)} with respect to itself is ${text(sweep.running(step.node, 0))}.`;

@@ -102,7 +102,7 @@ class ExpressionPage {
   rows() {
     this.lines = this.names.map((name) => this.row(name));
     const cell = (role, kind, ...children) => h("div", {role, class: kind}, ...children);
-    const head = ["input", "value", "", "gradient", `add ${NUDGE}: result, slope`].map((t) => cell("columnheader", "soft", t));
+    const head = ["input", "value", "drag", "gradient", `add ${NUDGE}: result, slope`].map((t) => cell("columnheader", "soft", t));
     const row = (...cells) => h("div", {role: "row", class: "inputrow"}, ...cells);
     this.inputs.replaceChildren(h("div", {role: "table", class: "inputtable", "aria-label": "inputs"}, row(...head), ...this.lines.map((r) => row(
       cell("rowheader", "inputname", r.name), cell("cell", "", r.number), cell("cell", "inputslider", r.slider),

@@ -128,6 +128,7 @@ export class GraphView {
     if (this.open.has(group.key)) this.open.delete(group.key); else this.open.add(group.key);
     this.opened.delete(group.key);
     this.arrange();
+    this.focused = this.boxes[this.boxOf[group.nodes[0]]].key;
     this.reveal(group.nodes[0]);
   }
   // Folds a group that is open, as its key says.
@@ -299,8 +300,8 @@ export class GraphView {
     if (next === undefined) return;
     this.focused = this.boxes[next].key;
     this.reveal(this.boxes[next].group?.nodes[0] ?? this.boxes[next].node);
-    this.refocus = true;
-    this.paint();
+    this.paintNow();
+    this.cards.get(this.focused)?.focus({preventScroll: true});
   }
   // The box that an arrow key goes to: along an edge, or beside in the same layer.
   neighbour(box, key) {

@@ -1,6 +1,7 @@
 // Where boxes go: a layered drawing by a fixed number of passes, each linear but for sorting.
 //
-// 1 layers: one more than the deepest input; a leaf stands just before its first reader.
+// 1 layers: one more than the deepest input; later, where edges get shorter by it: a leaf stands just
+//   before its first reader.
 // 2 bends: an edge over several layers gets a point in each of them.
 // 3 order: four sweeps that sort each layer by the mean place of its neighbours.
 // 4 places: four sweeps in which each layer settles as near to its neighbours as order and room
@@ -61,8 +62,13 @@ function layersOf(count, edges) {
       if (--waits[u] === 0) ready.push(u);
     }
   }
-  for (let i = 0; i < count; i++)
-    if (!inputs[i].length && users[i].length) layer[i] = users[i].reduce((m, u) => Math.min(m, layer[u]), Infinity) - 1;
+  // later, where that shortens more edges than it stretches: a leaf of one reader comes along
+  const stretched = (i) => inputs[i].filter((j) => inputs[j].length || users[j].length > 1).length;
+  for (let k = ready.length - 1; k >= 0; k--) {
+    const i = ready[k];
+    if (!users[i].length || users[i].length < stretched(i)) continue;
+    layer[i] = users[i].reduce((m, u) => Math.min(m, layer[u]), Infinity) - 1;
+  }
   return layer;
 }
 

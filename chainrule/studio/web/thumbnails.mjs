@@ -3,6 +3,7 @@ import {isArray, sizeOf} from "./arrays.mjs";
 
 export const THUMBNAIL = 36;  // pixels of the longer side on the screen
 const MOST_CELLS = 18;  // cells of a side; a larger array is sampled
+const LEAST_SIDE = 9;  // pixels of the shorter one
 const thumbnails = new WeakMap();
 
 export const largestOf = (array) => {
@@ -13,7 +14,7 @@ export const largestOf = (array) => {
 
 export function shadeOf(x, top) {
   if (!Number.isFinite(x)) return [0, 0, 0];
-  const pale = Math.round(255 - 150 * Math.sqrt(Math.min(1, Math.abs(x) / top)));
+  const pale = Math.round(255 - 130 * Math.sqrt(Math.min(1, Math.abs(x) / top)));
   return x < 0 ? [pale, pale, 255] : [255, pale, pale];
 }
 
@@ -30,13 +31,14 @@ function pictureUrl(array) {
   const [wide, tall] = [Math.min(columns, MOST_CELLS), Math.min(rows, MOST_CELLS)];
   const each = Math.max(1, Math.floor(THUMBNAIL / Math.max(wide, tall)));
   const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [wide * each, tall * each];
+  const [across, down] = [Math.max(each, LEAST_SIDE / wide), Math.max(each, LEAST_SIDE / tall)];
+  [canvas.width, canvas.height] = [wide * across, tall * down];
   const context = canvas.getContext("2d");
   const top = largestOf({data: array.data.subarray ? array.data.subarray(0, sizeOf([rows, columns])) : array.data});
   for (let i = 0; i < tall; i++) for (let j = 0; j < wide; j++) {
     const flat = Math.floor(i * rows / tall) * columns + Math.floor(j * columns / wide);
     context.fillStyle = `rgb(${shadeOf(array.data[flat], top).join(" ")})`;
-    context.fillRect(j * each, i * each, each, each);
+    context.fillRect(j * across, i * down, across, down);
   }
   return canvas.toDataURL();
 }
