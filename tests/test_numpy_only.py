@@ -429,6 +429,7 @@ ALLOWED = {
     ("verify/script/target.py", "ModuleNotFoundError"),
     ("compile/runtime/cache_key.py", "ImportError"),  # a module that Windows lacks
     ("cli/threads.py", "ImportError"),  # a module of NumPy's own that may be elsewhere
+    ("traces/pytorch.py", "torch"),  # loaded when the program has loaded PyTorch
 }
 
 

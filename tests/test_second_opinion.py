@@ -74,6 +74,7 @@ OTHER_NAMES: dict[str, Any] = {
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "gelu_gate": _gelu_gate,
     "gelu_gate_root": lambda x: torch.sqrt(_gelu_gate(x) * _gelu_gate(-x)),
+    "cbrt_slope": lambda x: torch.pow(torch.abs(x), -2 / 3) / 3,
     "one_minus_square": lambda x: 1 - x * x,
     "cos_atan": lambda x: torch.cos(torch.atan(x)),
     "cos_angle": lambda a, b: a / torch.hypot(a, b),

@@ -8,3 +8,5 @@ GATE_SCALE_REST = -9.96930880911092e-17
 TANH_CUBIC = 0.044715  # Hendrycks & Gimpel 2016, arXiv:1606.08415, section 2
 GATE_END = 30.0
 """Beyond it the gate of GELU's tanh form is 0 or 1, and its slope 0, in every dtype."""
+MISH_END = 1e3
+"""Beyond it the slope of mish is 0 or 1 in every dtype."""

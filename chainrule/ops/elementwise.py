@@ -21,8 +21,8 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from chainrule.ops import numbers
-from chainrule.ops.constants import GATE_END, GATE_SCALE, TANH_CUBIC
-from chainrule.ops.rows import Functions
+from chainrule.ops.constants import GATE_END, GATE_SCALE, MISH_END, TANH_CUBIC
+from chainrule.ops.rows import Functions, wide
 from chainrule.ops.rows import elementwise as op
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ else:  # names of functions: NumPy is loaded when the first of them is needed
 
 SQRT_2 = math.sqrt(2)
 SQRT_2_PI = math.sqrt(2 / math.pi)
-LN_2, LN_10 = math.log(2), math.log(10)
+LN_2, LOG2_E, LOG10_E = math.log(2), 1.4426950408889634, 0.4342944819032518
 
 
 def _density_of_number(x: float, decay: int, scale: int) -> float:
@@ -63,14 +63,14 @@ remainder    = op(np.remainder,    lambda: 1, lambda a, b: -floor_divide(a, b), 
 
 # --- roots, exponentials, logarithms
 sqrt      = op(np.sqrt,      lambda y: 0.5 / y, singular=True)
-cbrt      = op(values.cbrt,  lambda y: 1 / (3 * y * y), name="cbrt", singular=True)
+cbrt      = op(values.cbrt,  wide(lambda x: cbrt_slope(x)), name="cbrt", singular=True)
 exp       = op(np.exp,       lambda y: y)
 exp2      = op(np.exp2,      lambda x: _exp2_slope(x))
 expm1     = op(np.expm1,     lambda x: exp(x))
 log       = op(np.log,       lambda x: 1 / x, singular=True)
-log2      = op(np.log2,      lambda x: 1 / LN_2 / x, singular=True)
-log10     = op(np.log10,     lambda x: 1 / LN_10 / x, singular=True)
-log1p     = op(np.log1p,     lambda x: 1 / (1 + x), singular=True)
+log2      = op(np.log2,      lambda x: LOG2_E / x, singular=True)
+log10     = op(np.log10,     lambda x: LOG10_E / x, singular=True)
+log1p     = op(np.log1p,     wide(lambda x: 1 / (1 + x)), singular=True)
 logaddexp = op(np.logaddexp, lambda a, b: sigmoid_diff(a, b), lambda a, b: sigmoid_diff(b, a), scalar=numbers.logaddexp)
 
 exp_diff  = op(plain_values.exp_diff,    lambda y: y, lambda y: -y, name="exp_diff", scalar=lambda a, b: 0.0 if a == -math.inf else math.exp(a - b))
@@ -79,17 +79,17 @@ exp_diff  = op(plain_values.exp_diff,    lambda y: y, lambda y: -y, name="exp_di
 sin   = op(np.sin,     lambda x: cos(x))
 cos   = op(np.cos,     lambda x: -sin(x))
 tan   = op(np.tan,     lambda y: 1 + y * y)
-asin  = op(np.arcsin,  lambda x: 1 / sqrt(one_minus_square(x)), name="asin", singular=True)
-acos  = op(np.arccos,  lambda x: -1 / sqrt(one_minus_square(x)), name="acos", singular=True)
-atan  = op(np.arctan,  lambda x: square(cos_atan(x)), name="atan")
+asin  = op(np.arcsin,  wide(lambda x: 1 / sqrt(one_minus_square(x))), name="asin", singular=True)
+acos  = op(np.arccos,  wide(lambda x: -1 / sqrt(one_minus_square(x))), name="acos", singular=True)
+atan  = op(np.arctan,  wide(lambda x: square(cos_atan(x))), name="atan")
 sinh  = op(np.sinh,    lambda x: cosh(x))
 cosh  = op(np.cosh,    lambda x: sinh(x))
 tanh  = op(np.tanh,    lambda x: sech_square(x))
-asinh = op(np.arcsinh, lambda x: cos_atan(x), name="asinh")
-acosh = op(np.arccosh, lambda x: 1 / (sqrt(x - 1) * sqrt(x + 1)), name="acosh", singular=True)
-atanh = op(np.arctanh, lambda x: 1 / one_minus_square(x), name="atanh", singular=True)
-atan2 = op(np.arctan2, lambda a, b: per_square(b, a), lambda a, b: -per_square(a, b), name="atan2", singular=True)
-hypot = op(np.hypot,   lambda a, b: cos_angle(a, b), lambda a, b: cos_angle(b, a))
+asinh = op(np.arcsinh, wide(lambda x: cos_atan(x)), name="asinh")
+acosh = op(np.arccosh, wide(lambda x: 1 / (sqrt(x - 1) * sqrt(x + 1))), name="acosh", singular=True)
+atanh = op(np.arctanh, wide(lambda x: 1 / one_minus_square(x)), name="atanh", singular=True)
+atan2 = op(np.arctan2, wide(lambda a, b: per_square(b, a)), wide(lambda a, b: -per_square(a, b)), name="atan2", singular=True)
+hypot = op(np.hypot,   wide(lambda a, b: cos_angle(a, b)), wide(lambda a, b: cos_angle(b, a)))
 
 # --- steps and kinks
 abs       = op(np.abs,      lambda x: _toward(x), name="abs", scalar=math.fabs)
@@ -109,32 +109,33 @@ nextafter = op(np.nextafter, lambda: 1, lambda: 0)
 relu      = op(plain_values.relu, lambda y: y > 0, name="relu", scalar=lambda x: x if x > 0 or x != x else 0.0)
 sigmoid   = op(values.sigmoid, lambda x: logistic_density(x), name="sigmoid", scalar=lambda x: 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x)))
 silu      = op(values.silu, lambda x: silu_slope(x), name="silu", scalar=numbers.silu)
-mish      = op(values.mish, lambda x: mish_slope(x), name="mish", scalar=numbers.mish)
-softsign  = op(values.softsign, lambda x: square(1 / (1 + abs(x))), name="softsign", scalar=numbers.softsign)
-tanhshrink = op(values.tanhshrink, lambda x: square(tanh(x)), name="tanhshrink", scalar=numbers.tanhshrink)
+mish      = op(values.mish, wide(lambda x: mish_slope(x)), name="mish", scalar=numbers.mish)
+softsign  = op(values.softsign, wide(lambda x: square(1 / (1 + abs(x)))), name="softsign", scalar=numbers.softsign)
+tanhshrink = op(values.tanhshrink, wide(lambda x: square(tanh(x))), name="tanhshrink", scalar=numbers.tanhshrink)
 softplus  = op(plain_values.softplus, lambda x: sigmoid(x), name="softplus", scalar=numbers.softplus)
 logistic_loss = op(values.logistic_loss, lambda a, b: (1 - b) * sigmoid(a) - b * sigmoid(-a), lambda a: -a, name="logistic_loss", scalar=numbers.logistic_loss)
 erf       = op(plain_values.erf,  lambda x: 2 / math.sqrt(math.pi) * exp_product(-x, x), name="erf")
 erfc      = op(values.erfc, lambda x: -2 / math.sqrt(math.pi) * exp_product(-x, x), name="erfc")
 gelu_erf  = op(values.gelu_erf, lambda x: gelu_erf_slope(x), name="gelu_erf", scalar=numbers.gelu_erf)
-gelu_gate = op(values.gelu_gate, lambda x: gelu_gate_slope(x), name="gelu_gate", scalar=numbers.gelu_gate)
+gelu_gate = op(values.gelu_gate, wide(lambda x: gelu_gate_slope(x)), name="gelu_gate", scalar=numbers.gelu_gate)
 gelu_tanh = op(values.gelu_tanh, lambda x: gelu_tanh_slope(x), name="gelu_tanh", scalar=numbers.gelu_tanh)
 
 # --- slopes of rows above, each with a derivative that does not cancel
+cbrt_slope       = op(values.cbrt_slope, lambda y, x: -2 / 3 * y / x, name="cbrt_slope", singular=True, scalar=numbers.cbrt_slope)
 one_minus_square = op(plain_values.one_minus_square, lambda x: -2 * x, name="one_minus_square", scalar=lambda x: (1 - x) * (1 + x))
 cos_atan         = op(plain_values.cos_atan, lambda y, x: -(x * y) * (y * y), name="cos_atan", scalar=lambda x: 1 / math.hypot(x, 1))
 cos_angle        = op(plain_values.cos_angle, lambda a, b: _cross(b, b, a, b), lambda a, b: -_cross(a, b, a, b), name="cos_angle", scalar=lambda a, b: a / (math.hypot(a, b) or 1))
 per_square       = op(plain_values.per_square, lambda a, b: _less_squares(a, b), lambda a, b: -2 * per_square(a, b) * per_square(b, a), name="per_square", scalar=lambda a, b: a / (math.hypot(a, b) or 1) / (math.hypot(a, b) or 1))
-exp_product      = op(values.exp_product, lambda a, b: _rooted(b, exp_product(0.5 * a, b)), lambda a, b: _rooted(a, exp_product(0.5 * a, b)), name="exp_product", scalar=numbers.exp_product)
-sigmoid_diff     = op(values.sigmoid_diff, lambda a, b: sigmoid_diff(a, b) * sigmoid_diff(b, a), lambda a, b: -sigmoid_diff(a, b) * sigmoid_diff(b, a), name="sigmoid_diff", scalar=numbers.sigmoid_diff)
-logistic_density = op(values.logistic_density, lambda y, x: -y * tanh(0.5 * x), name="logistic_density", scalar=lambda x: _density_of_number(x, 1, 1))
-sech_square      = op(values.sech_square, lambda y, x: -2 * y * tanh(x), name="sech_square", scalar=lambda x: _density_of_number(x, 2, 4))
-gelu_erf_slope   = op(values.gelu_erf_slope, lambda x: _gelu_erf_bend(x), name="gelu_erf_slope", scalar=numbers.gelu_erf_slope)
-gelu_gate_slope  = op(values.gelu_gate_slope, lambda x: _gate_slope_slope(x), name="gelu_gate_slope", scalar=numbers.gelu_gate_slope)
+exp_product      = op(values.exp_product, wide(lambda a, b: _rooted(b, exp_product(0.5 * a, b))), wide(lambda a, b: _rooted(a, exp_product(0.5 * a, b))), name="exp_product", scalar=numbers.exp_product)
+sigmoid_diff     = op(values.sigmoid_diff, wide(lambda a, b: sigmoid_diff(a, b) * sigmoid_diff(b, a)), wide(lambda a, b: -sigmoid_diff(a, b) * sigmoid_diff(b, a)), name="sigmoid_diff", scalar=numbers.sigmoid_diff)
+logistic_density = op(values.logistic_density, wide(lambda x: -logistic_density(x) * tanh(0.5 * x)), name="logistic_density", scalar=lambda x: _density_of_number(x, 1, 1))
+sech_square      = op(values.sech_square, wide(lambda x: -2 * sech_square(x) * tanh(x)), name="sech_square", scalar=lambda x: _density_of_number(x, 2, 4))
+gelu_erf_slope   = op(values.gelu_erf_slope, wide(lambda x: _gelu_erf_bend(x)), name="gelu_erf_slope", scalar=numbers.gelu_erf_slope)
+gelu_gate_slope  = op(values.gelu_gate_slope, wide(lambda x: _gate_slope_slope(x)), name="gelu_gate_slope", scalar=numbers.gelu_gate_slope)
 gelu_gate_root   = op(values.gelu_gate_root, lambda y, x: _gate_root_slope(y, x), name="gelu_gate_root", scalar=numbers.gelu_gate_root)
-gelu_tanh_slope  = op(values.gelu_tanh_slope, lambda x: _gelu_tanh_bend(x), name="gelu_tanh_slope", scalar=numbers.gelu_tanh_slope)
-silu_slope       = op(values.silu_slope, lambda x: _rooted(2 - x * tanh(0.5 * x), 0.5 * sech(0.5 * x)), name="silu_slope", scalar=numbers.silu_slope)
-mish_slope       = op(values.mish_slope, lambda x: _mish_bend(x), name="mish_slope", scalar=numbers.mish_slope)
+gelu_tanh_slope  = op(values.gelu_tanh_slope, wide(lambda x: _gelu_tanh_bend(x)), name="gelu_tanh_slope", scalar=numbers.gelu_tanh_slope)
+silu_slope       = op(values.silu_slope, wide(lambda x: _rooted(2 - x * tanh(0.5 * x), 0.5 * sech(0.5 * x))), name="silu_slope", scalar=numbers.silu_slope)
+mish_slope       = op(values.mish_slope, wide(lambda x: _mish_bend(x)), name="mish_slope", scalar=numbers.mish_slope)
 sech             = op(values.sech, lambda y, x: -y * tanh(x), name="sech", scalar=numbers.sech)
 
 # --- comparisons, logic, bits, tests: no derivative
@@ -236,10 +237,18 @@ def _gelu_erf_bend(x: Any) -> Any:
 
 
 def _mish_bend(x: Any) -> Any:
-    """4 s p^2 (2 + x q) / (1 + p^2)^2, q = 1 + s - 4 s / (1 + p^2), s p = root^2."""
-    s, p, root = sigmoid(x), sigmoid(-x), 0.5 * sech(0.5 * x)
-    below = 1 + p * p
-    return _rooted(4 * p * (2 + x * (1 + s - 4 * s / below)) / (below * below), root)
+    """4 E (4 + 8 E + 6 E^2 + 2 E^3 + x (2 + 2 E - 3 E^2 - 2 E^3)) / (2 + 2 E + E^2)^3, E = e^x; on
+    the right both by E^6, in powers of e = e^-x."""
+    x = at_least(at_most(x, MISH_END), -MISH_END)
+    right = x >= 0
+    left = 1 - right
+    root = exp((0.5 * left - 0.5 * right) * x)
+    e = root * root
+    on_left = (4 + 2 * x) + e * ((8 + 2 * x) + e * ((6 - 3 * x) + e * (2 - 2 * x)))
+    on_right = (2 - 2 * x) + e * ((6 - 3 * x) + e * ((8 + 2 * x) + e * (4 + 2 * x)))
+    below = (left + 1) + e * (2 + e * (right + 1))
+    most = 4 * (left * on_left + right * e * on_right) / (below * below * below)
+    return _rooted(most, root)
 
 
 # GELU's tanh form is x sigmoid(v), v = 2 sqrt(2 / pi) (x + 0.044715 x^3)
@@ -257,7 +266,7 @@ def _gate_exponent_slope(x: Any) -> Any:
 
 def _gate_tanh(x: Any) -> Any:
     """tanh(v / 2)."""
-    return tanh(0.5 * GATE_SCALE * x * (1 + TANH_CUBIC * (x * x)))
+    return tanh(x * (0.5 * GATE_SCALE + 0.5 * GATE_SCALE * TANH_CUBIC * (x * x)))
 
 
 def _gate_root_slope(y: Any, x: Any) -> Any:
@@ -268,8 +277,8 @@ def _gate_root_slope(y: Any, x: Any) -> Any:
 
 def _gate_bend(x: Any) -> Any:
     """v'' - v'^2 tanh(v / 2)."""
-    slope = _gate_exponent_slope(x)
-    return 6 * GATE_SCALE * TANH_CUBIC * x - slope * (slope * _gate_tanh(x))
+    slope = 1 + 3 * TANH_CUBIC * (x * x)
+    return GATE_SCALE * (6 * TANH_CUBIC * x - GATE_SCALE * (slope * (slope * _gate_tanh(x))))
 
 
 def _gate_slope_slope(x: Any) -> Any:

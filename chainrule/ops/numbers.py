@@ -128,8 +128,14 @@ def mish(x: float) -> float:
 def mish_slope(x: float) -> float:
     """The derivative of `mish`."""
     x = min(max(x, -_FAR), _FAR)
-    p, square, root, below = _mish_parts(x)
-    return (1 + p + 4 * (x * p) * p / square) / (square * below) * root * root
+    root = _decay(x, 0.5)
+    e = root * root
+    middle, one = 4 * x + 6, 4 * (x + 1)
+    if x < 0:
+        below = 2 + e * (2 + e)
+        return (one + e * (middle + e * (4 + e))) / (below * below) * root * root
+    below = 1 + e * (2 + 2 * e)
+    return (1 + e * (4 + e * (middle + e * one))) / (below * below)
 
 
 def softsign(x: float) -> float:
@@ -219,3 +225,9 @@ def gelu_tanh_slope(x: float) -> float:
     """The derivative of `gelu_tanh`."""
     x, root = _gate_parts(x)
     return _gated_slope(x, root, _gate_exponent_slope(x))
+
+
+def cbrt_slope(x: float) -> float:
+    """The derivative of the cube root."""
+    y = math.copysign(abs(x) ** (1 / 3), x)
+    return 1 / (3 * y * y) if x else math.inf

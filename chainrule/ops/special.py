@@ -21,9 +21,10 @@ from chainrule.errors import ConfigError
 from chainrule.ops import elementwise as ew
 from chainrule.ops import values
 from chainrule.ops.complex import complex_, imag, real
-from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp2, log, log1p, sign
+from chainrule.ops.elementwise import SQRT_2, SQRT_2_PI, exp2, log, log1p, sign, square
 from chainrule.ops.families import elementwise as op
 from chainrule.ops.plain_values import ordered
+from chainrule.ops.rows import wide
 from chainrule.ops.selection import where
 from chainrule.ops.special_values import special_function
 
@@ -68,7 +69,7 @@ def _erfinv_slope(x: Any) -> Any:
     a = np.abs(x)
     y = _scipy("erfinv")(a)
     far = np.where(a == 1, math.inf, _scipy("erfcx")(y) / (1 - a))
-    return (SQRT_PI / 2 * np.where(a < 0.5, np.exp(y * y), far)).astype(y.dtype)
+    return (SQRT_PI / 2 * np.where(a < 0.85, np.exp(y * y), far)).astype(y.dtype)
 
 
 @rounded_once
@@ -76,12 +77,16 @@ def _ndtri_slope(x: Any) -> Any:
     """sqrt(2 pi) exp(y^2 / 2), y = ndtri(x), in the same way."""
     check_real("ndtri_slope", x)
     below = np.minimum(x, 1 - x)
-    y = math.sqrt(math.pi / 2) * _scipy("erfcx")(np.abs(_scipy("ndtri")(x)) / SQRT_2) / below
-    return np.where(below == 0, y.dtype.type(math.inf), y)
+    y = np.abs(_scipy("ndtri")(x))
+    far = math.sqrt(math.pi / 2) * _scipy("erfcx")(y / SQRT_2) / below
+    middle = np.clip(2 * (x - 0.5), -0.5, 0.5)  # exact there, and erfinv has more digits than ndtri
+    near = 2 * SQRT_2 * _erfinv_slope(middle)
+    slope = np.where(below < 0.25, far, near).astype(y.dtype)
+    return np.where(below == 0, y.dtype.type(math.inf), slope)
 
 
 # fmt: off
-rsqrt    = op(rounded_once(lambda x: 1 / np.sqrt(x)), lambda y, x: -0.5 * y / x, name="rsqrt", singular=True)
+rsqrt    = op(rounded_once(lambda x: 1 / np.sqrt(x)), wide(lambda x: -0.5 * rsqrt(x) / x), name="rsqrt", singular=True)
 fmod     = op(np.fmod, lambda: 1, lambda a, b: -ew.trunc(a / b))
 fmax     = op(ordered(np.fmax), lambda a, b: (a > b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b > a) + 0.5 * (a == b) + ew.isnan(a))
 fmin     = op(ordered(np.fmin), lambda a, b: (a < b) + 0.5 * (a == b) + ew.isnan(b), lambda a, b: (b < a) + 0.5 * (a == b) + ew.isnan(a))
@@ -89,24 +94,24 @@ fmin     = op(ordered(np.fmin), lambda a, b: (a < b) + 0.5 * (a == b) + ew.isnan
 lgamma   = op(_scipy("gammaln", "lgamma"), lambda x: digamma(x), name="lgamma", singular=True)
 digamma  = op(_scipy("psi", "digamma"), lambda x: polygamma(1, x), name="digamma", singular=True)
 
-erfinv   = op(_scipy("erfinv"), lambda x: erfinv_slope(x), name="erfinv", singular=True)
+erfinv   = op(_scipy("erfinv"), wide(lambda x: erfinv_slope(x)), name="erfinv", singular=True)
 erfcx    = op(_scipy("erfcx"), lambda y, x: 2 * x * y - 2 / SQRT_PI, name="erfcx")
 ndtr     = op(values.ndtr, lambda x: ew.exp_product(-0.5 * x, x) / math.sqrt(2 * math.pi), name="ndtr")
-ndtri    = op(_scipy("ndtri"), lambda x: ndtri_slope(x), name="ndtri", singular=True)
-erfinv_slope = op(_erfinv_slope, lambda y, x: 2 * erfinv(x) * y * y, name="erfinv_slope", singular=True)
-ndtri_slope  = op(_ndtri_slope, lambda y, x: ndtri(x) * y * y, name="ndtri_slope", singular=True)
+ndtri    = op(_scipy("ndtri"), wide(lambda x: ndtri_slope(x)), name="ndtri", singular=True)
+erfinv_slope = op(_erfinv_slope, wide(lambda x: 2 * erfinv(x) * square(erfinv_slope(x))), name="erfinv_slope", singular=True)
+ndtri_slope  = op(_ndtri_slope, wide(lambda x: ndtri(x) * square(ndtri_slope(x))), name="ndtri_slope", singular=True)
 log_ndtr = op(_scipy("log_ndtr"), lambda x: SQRT_2_PI / erfcx(-x / SQRT_2), name="log_ndtr")
 
-logit    = op(_scipy("logit"), lambda x: logit_slope(x), name="logit", singular=True)
-logit_slope = op(rounded_once(lambda x: 1 / x / (1 - x)), lambda y, x: y * y * (2 * (x - 0.5)), name="logit_slope", singular=True)
+logit    = op(_scipy("logit"), wide(lambda x: logit_slope(x)), name="logit", singular=True)
+logit_slope = op(rounded_once(lambda x: 1 / x / (1 - x)), wide(lambda x: square(logit_slope(x)) * (2 * (x - 0.5))), name="logit_slope", singular=True)
 entr     = op(_scipy("entr"), lambda x: entr_slope(x), name="entr", singular=True)
 entr_slope = op(values.entr_slope, lambda x: -1 / x, name="entr_slope", singular=True)
 xlogy    = op(_scipy("xlogy"), lambda a, b: log(b + _both_zero(a, b)), lambda a, b: a / (b + _both_zero(a, b)), name="xlogy", singular=True)
-xlog1py  = op(_scipy("xlog1py"), lambda a, b: log1p(b + _both_zero(a, 1 + b)), lambda a, b: a / (1 + b + _both_zero(a, 1 + b)), name="xlog1py", singular=True)
+xlog1py  = op(_scipy("xlog1py"), lambda a, b: log1p(b + _both_zero(a, 1 + b)), wide(lambda a, b: a / (1 + b + _both_zero(a, 1 + b))), name="xlog1py", singular=True)
 
 i0       = op(_scipy("i0"), lambda x: i1(x), name="i0")
 i0e      = op(_scipy("i0e"), lambda x, y: i1e(x) - sign(x) * y, name="i0e")
-i1       = op(_scipy("i1"), lambda x: 0.5 * (i0(x) + iv(2, x)), name="i1")
+i1       = op(_scipy("i1"), lambda x: 0.5 * i0(x) + 0.5 * iv(2, x), name="i1")
 i1e      = op(_scipy("i1e"), lambda x, y: 0.5 * (i0e(x) + ive(2, x)) - sign(x) * y, name="i1e")
 
 # of an order n that counts as the nearest whole number: a step, whose derivative is 0

@@ -34,8 +34,8 @@ _FAR = 1e3
 """Beyond it e^-x is 0."""
 _COMPLEX = {"sigmoid", "logistic_density", "sech_square", "exp_product"}
 """Functions here that take complex numbers; the others read |x| or an order and refuse them."""
-_BLOCK = 1 << 14
-"""Elements of which several passes stay in the processor's cache."""
+_BLOCK = 1 << 16
+"""Bytes of which several passes stay in the processor's cache."""
 
 Fn = Callable[..., Any]
 
@@ -49,7 +49,7 @@ def floating(fn: Fn) -> Fn:
     def computed(*xs: Any) -> Any:
         x = xs[0]
         plain = len(xs) == 1 and x.__class__ is np.ndarray and x.dtype.char in "fd" and x.ndim
-        return (fn(x) if x.size <= 2 * _BLOCK else _in_blocks(fn, x)) if plain else several(*xs)
+        return (fn(x) if x.nbytes <= 2 * _BLOCK else _in_blocks(fn, x)) if plain else several(*xs)
 
     return computed
 
@@ -70,8 +70,9 @@ def _in_blocks(fn: Fn, x: Any) -> Any:
         return fn(x)
     out = np.empty_like(x)
     flat, y = x.reshape(-1), out.reshape(-1)
-    for i in range(0, flat.size, _BLOCK):
-        y[i : i + _BLOCK] = fn(flat[i : i + _BLOCK])
+    step = _BLOCK // x.itemsize
+    for i in range(0, flat.size, step):
+        y[i : i + step] = fn(flat[i : i + step])
     return out
 
 
@@ -195,17 +196,22 @@ def _gated(x: Any, root: Any) -> Any:
     return y
 
 
-def _gated_slope(x: Any, root: Any, slope: Any = 1) -> Any:
+def _gated_slope(x: Any, root: Any, slope: Any) -> Any:
     """The derivative of x sigmoid(u), `slope` that of u: m on the left, 1 - m on the right, where
     m = e (1 + e - |x| u') / (1 + e)^2, e = root^2."""
-    e = root * root
-    m = (1 - np.minimum(np.abs(x), _FAR) * slope) + e
-    e += 1
-    e *= e
-    m /= e
+    m = _per_square((1 - np.abs(x) * slope), root * root)
     m *= root
     m *= root
     return _from_left(x, m)
+
+
+def _per_square(y: Any, e: Any) -> Any:
+    """(y + e) / (1 + e)^2; y is written to."""
+    y += e
+    below = e + 1
+    below *= below
+    y /= below
+    return y
 
 
 @floating
@@ -217,7 +223,15 @@ def silu(x: Any) -> Any:
 @floating
 def silu_slope(x: Any) -> Any:
     """The derivative of `silu`: the sigmoid, plus x times its density."""
-    return _gated_slope(x, _decay(x, 0.5))
+    e = _decay(x)
+    a = np.minimum(np.abs(x), _FAR)
+    m = _per_square(1 - a, e)
+    far = e < np.finfo(e.dtype).tiny
+    m *= e
+    if far.any():  # e has lost digits that a product with it need not have
+        root = np.exp(-0.5 * a[far])
+        m[far] = (1 - a[far]) * root * root
+    return _from_left(x, m)
 
 
 def _mish_parts(x: Any) -> tuple[Any, Any, Any, Any]:
@@ -237,10 +251,15 @@ def mish(x: Any) -> Any:
 
 @floating
 def mish_slope(x: Any) -> Any:
-    """The derivative of `mish`: s (1 + p + 4 x p^2 / (1 + p^2)) / (1 + p^2)."""
+    """The derivative of `mish`: w e^x / (2 + 2 e^x + e^2x)^2, w = 4 (x + 1) + (4 x + 6) e^x +
+    4 e^2x + e^3x; on the right both by e^4x."""
     x = np.clip(x, -_FAR, _FAR)
-    p, square, root, below = _mish_parts(x)
-    return (1 + p + 4 * (x * p) * p / square) / (square * below) * root * root + 0.0
+    root = _decay(x, 0.5)
+    e = root * root
+    middle, one = 4 * x + 6, 4 * (x + 1)
+    left = (one + e * (middle + e * (4 + e))) / np.square(2 + e * (2 + e))
+    right = (1 + e * (4 + e * (middle + e * one))) / np.square(1 + e * (2 + 2 * e))
+    return np.where(x < 0, left * root * root + 0.0, right)
 
 
 # --- the normal distribution ---------------------------------------------------------------------
@@ -300,7 +319,16 @@ def gelu_erf(x: Any) -> Any:
 def gelu_erf_slope(x: Any) -> Any:
     """The derivative of `gelu_erf`: that probability, plus x times its density."""
     a, e, c = _tail(x)
-    return _from_left(x, e * (c - a * INV_ROOT_2_PI))
+    part = c - a * INV_ROOT_2_PI
+    m = e * part
+    far = e < np.finfo(e.dtype).tiny
+    if far.any():  # as for `silu_slope`
+        root = exp_of_sum(*product(a[far], -0.25 * a[far]))
+        m[far] = part[far] * root * root
+    if x.dtype == float64:  # near 0 erfc has more digits than its scaled form
+        near = 0.5 * _erfc(np.minimum(a, 1) * ROOT_HALF) - (a * INV_ROOT_2_PI) * e
+        m = np.where(a < 1, near, m)
+    return _from_left(x, m)
 
 
 @floating
@@ -423,3 +451,10 @@ def cbrt(x: Any) -> Any:
     cube, cube_lo = product(square, y)
     rest = (x - cube) - (cube_lo + square_lo * y)
     return y + np.where(np.abs(rest) < np.abs(x), rest / (3 * square), -0.0)
+
+
+@floating
+def cbrt_slope(x: Any) -> Any:
+    """The derivative of `cbrt`."""
+    y = cbrt(x)
+    return 1 / (3 * y * y)

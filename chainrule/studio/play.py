@@ -17,7 +17,7 @@ from chainrule.studio.modules import page_modules
 from chainrule.studio.op_table import table_data
 from chainrule.studio.page import page
 from chainrule.studio.slips import slip_trace
-from chainrule.studio.training import training_data
+from chainrule.studio.training_gpt import training_data
 from chainrule.traces.files import to_dict
 from chainrule.traces.trace import Trace
 from chainrule.verify.mistakes import MISTAKES

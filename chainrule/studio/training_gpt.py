@@ -11,6 +11,7 @@ import numpy as np
 
 import chainrule as cr
 from chainrule import optim
+from chainrule.compile.wasm.loader import script
 from chainrule.data import Corpus, load_names
 from chainrule.models.gpt import GPT, GPTConfig, python_draw
 
@@ -26,6 +27,12 @@ def shuffled_names() -> tuple[Corpus, Random]:
     from which the weights are drawn next."""
     rng = Random(SEED)
     return Corpus.of(load_names(), rng), rng
+
+
+def training_data() -> dict[str, Any]:
+    """What the training pages need beside modules, fit for JSON: the names in the order of training,
+    and the loader of modules for their workers."""
+    return {"names": "\n".join(shuffled_names()[0].training), "loader": script()}
 
 
 def gpt_step(rng: Random, dtype: Any = np.float64) -> tuple[Callable[..., Any], Any]:

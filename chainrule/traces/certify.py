@@ -23,6 +23,7 @@ from chainrule.traces.keeping import is_array
 from chainrule.traces.trace import Certificate, Message, Sweep, Trace
 
 if TYPE_CHECKING:
+    from chainrule.verify.finding import Finding
     from chainrule.verify.subject import Subject
 
 MOST_MESSAGES, MOST_ELEMENTS = 150, 20_000
@@ -41,8 +42,13 @@ def is_small(trace: Trace) -> bool:
     return count <= MOST_MESSAGES and size <= MOST_ELEMENTS
 
 
-def certified(trace: Trace, ops: Sequence[Op | None]) -> Trace:
+def certified(trace: Trace, ops: Sequence[Op | TorchCall | None]) -> Trace:
     """The trace with a certificate at each message; `ops` are those of its nodes."""
+    with np.errstate(all="ignore"):
+        return _certified(trace, ops)
+
+
+def _certified(trace: Trace, ops: Sequence[Op | TorchCall | None]) -> Trace:
     probes: dict[int, _Probe | None] = {}
     sweeps: list[Sweep] = []
     for sweep in trace.sweeps:
@@ -61,6 +67,15 @@ def certified(trace: Trace, ops: Sequence[Op | None]) -> Trace:
 
 @final
 @dataclass(frozen=True)
+class TorchCall:
+    """A user's function of PyTorch's that ran, and what it was applied to."""
+
+    function: Any
+    args: Sequence[Any]
+
+
+@final
+@dataclass(frozen=True)
 class _Probe:
     """An op at the point where it ran, ready to be asked for differences."""
 
@@ -72,21 +87,25 @@ class _Probe:
     """Of the op's own numbers."""
 
 
-def _probe(trace: Trace, number: int, op: Op) -> _Probe | None:
+def _probe(trace: Trace, number: int, op: Op | TorchCall) -> _Probe | None:
     """None where the op cannot be asked: its values are not all there, or it is none of numbers."""
     node = trace.nodes[number]
     xs: list[Any] = [trace.nodes[i].value for i in node.inputs]
     arrays: list[Any] = [*xs, node.value]
     whole = all(is_array(x) and x.dtype.kind != "c" for x in arrays)
+    if isinstance(op, TorchCall):
+        whole = is_array(arrays[-1])
     if not whole or isinstance(op, Pick):
         return None
     from chainrule.verify.evidence import Evidence
     from chainrule.verify.measure.noise import based
     from chainrule.verify.measure.run import Point, Run, UnusableError
 
-    narrow = min([x.dtype.itemsize for x in arrays if x.dtype.kind in "fV"], default=8)
+    narrow = min(
+        [x.dtype.itemsize for x in arrays if is_array(x) and x.dtype.kind in "fV"], default=8
+    )
     try:
-        subject, at = _subject(op, [_wide(x) for x in xs])
+        subject, at = _subject(op, xs)
         if subject is None:
             return None
         run = Run(subject, Evidence(subject))
@@ -98,8 +117,14 @@ def _probe(trace: Trace, number: int, op: Op) -> _Probe | None:
     return _Probe(run, base, at, narrow)
 
 
-def _subject(op: Op, xs: Sequence[Any]) -> tuple[Subject | None, Sequence[int]]:
+def _subject(op: Op | TorchCall, xs: Sequence[Any]) -> tuple[Subject | None, Sequence[int]]:
     """What the verifier sees of an op, and where each of its inputs stands there."""
+    if isinstance(op, TorchCall):
+        from chainrule.verify.pytorch import functions
+
+        subject = functions.subject_of_function(op.function, op.args)
+        return subject, [i for i, x in enumerate(subject.inputs) if x.wanted]
+    xs = [_wide(x) for x in xs]
     if isinstance(op, UserCall):
         from chainrule.verify.own.function import subject_of_function
 
@@ -132,8 +157,7 @@ def _certificate(sweep: Sweep, m: Message, probe: _Probe | None) -> Certificate:
     k = probe.at[m.place]
     if not (np.isfinite(g).all() and np.isfinite(bar).all()) or k not in probe.run.wanted:
         return UNCHECKED
-    with np.errstate(all="ignore"):
-        return _along(probe, k, g, bar, np.random.default_rng(m.node))
+    return _along(probe, k, g, bar, np.random.default_rng(m.node))
 
 
 def _along(probe: _Probe, k: int, g: Any, bar: Any, rng: np.random.Generator) -> Certificate:
@@ -166,19 +190,19 @@ def _along(probe: _Probe, k: int, g: Any, bar: Any, rng: np.random.Generator) ->
 
 
 def _named(trace: Trace, probes: dict[int, _Probe | None]) -> Trace:
-    """Where contributions of an op differ, what the verifier calls it."""
+    """Where contributions of an op differ, what the verifier calls it, and how it corrects it."""
     wrong = {m.node for s in trace.sweeps for m in s.messages if _differs(m)}
-    names = {i: _name(probe.run.subject) for i in wrong if (probe := probes[i]) is not None}
-    return replace(trace, sweeps=tuple([_with_names(s, names) for s in trace.sweeps]))
+    found = {i: _findings(probe.run.subject) for i in wrong if (probe := probes[i]) is not None}
+    return replace(trace, sweeps=tuple([_with_names(s, trace, found) for s in trace.sweeps]))
 
 
 def _differs(m: Message) -> bool:
     return m.certificate is not None and m.certificate.verdict == "differs"
 
 
-def _with_names(sweep: Sweep, names: dict[int, str]) -> Sweep:
+def _with_names(sweep: Sweep, trace: Trace, found: dict[int, Sequence[Finding]]) -> Sweep:
     messages = [
-        replace(m, certificate=replace(m.certificate, slip=names.get(m.node, "")))
+        replace(m, certificate=_explained(m.certificate, found.get(m.node, ()), trace, m))
         if m.certificate is not None and _differs(m)
         else m
         for m in sweep.messages
@@ -186,9 +210,19 @@ def _with_names(sweep: Sweep, names: dict[int, str]) -> Sweep:
     return replace(sweep, messages=tuple(messages))
 
 
-def _name(subject: Subject) -> str:
-    """The title of the verifier's first finding; empty if it has none."""
+def _explained(c: Certificate, found: Sequence[Finding], trace: Trace, m: Message) -> Certificate:
+    """The certificate with the finding about its input, or with the first one of its op."""
+    if not found:
+        return c
+    name = trace.nodes[m.target].label
+    finding = next((f for f in found if f.input == name), found[0])
+    fix = finding.correction
+    if fix is None or not fix.rechecked:
+        return replace(c, slip=finding.title)
+    return replace(c, slip=finding.title, before=fix.before.strip(), after=fix.after.strip())
+
+
+def _findings(subject: Subject) -> Sequence[Finding]:
     from chainrule.verify.certify import certify
 
-    report = certify(subject.name, [subject])
-    return report.findings[0].title if report.findings else ""
+    return certify(subject.name, [subject]).findings

@@ -47,6 +47,7 @@ FORMAT = "chainrule trace"
 VERSION = 1
 MOST = 1 << 28
 """Bytes of a file that is read."""
+_NAMED = ("slip", "before", "after")
 _MEASURED = ("difference", "bound")
 FORMS: dict[str, type[Local]] = {
     c.__name__.lower(): c for c in (Factor, Product, Gather, Scatter, Matrix, Opaque)
@@ -150,7 +151,7 @@ def _certificate_dict(c: Certificate | None) -> dict[str, Any] | None:
     if c is None:
         return None
     numbers = {n: x if math.isfinite(x := getattr(c, n)) else None for n in _MEASURED}
-    return {**numbers, "verdict": c.verdict, "slip": c.slip}
+    return {**numbers, "verdict": c.verdict, **{n: getattr(c, n) for n in _NAMED}}
 
 
 def _local_dict(local: Local, arrays: _Arrays) -> dict[str, Any]:
@@ -336,7 +337,7 @@ def _certificate(x: Any) -> Certificate | None:
     c = _table(x)
     verdict: Any = _text(c["verdict"])
     difference, bound = [math.nan if c[n] is None else _number(c[n]) for n in _MEASURED]
-    return Certificate(difference, bound, verdict, _text(c["slip"]))
+    return Certificate(difference, bound, verdict, *[_text(c[n]) for n in _NAMED])
 
 
 def _local(x: Table, get: Callable[[Any], Any]) -> Local:

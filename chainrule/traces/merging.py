@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
-from chainrule.traces.trace import Message, Node, Sweep
+from chainrule.traces.trace import Node, Sweep
+
+_T = TypeVar("_T")
 
 
 def merged(
@@ -17,15 +20,27 @@ def merged(
     for own, passes in parts:
         by = len(nodes)
         nodes += [replace(n, inputs=tuple([i + by for i in n.inputs])) for n in own]
-        sweeps += [_shifted(s, by) for s in passes]
+        new = {i: i + by for i in range(len(own))}
+        sweeps += [_renumbered(s, new) for s in passes]
     return tuple(nodes), tuple(sweeps)
 
 
-def _shifted(s: Sweep, by: int) -> Sweep:
-    messages = tuple([_renumbered(m, by) for m in s.messages])
-    gradients = {i + by: g for i, g in s.gradients.items()}
-    return Sweep(s.result + by, s.seed, messages, gradients)
+def without_unused(
+    nodes: Sequence[Node], sweeps: Sequence[Sweep], ops: Sequence[_T]
+) -> tuple[tuple[Node, ...], tuple[Sweep, ...], list[_T]]:
+    """Without the nodes that no result of a sweep depends on; `ops` has something of each node."""
+    used = {i for s in sweeps for i in s.seeds}
+    for i in reversed(range(len(nodes))):
+        if i in used:
+            used.update(nodes[i].inputs)
+    order = sorted(used)
+    new = {old: i for i, old in enumerate(order)}
+    kept = [replace(nodes[i], inputs=tuple([new[n] for n in nodes[i].inputs])) for i in order]
+    return tuple(kept), tuple([_renumbered(s, new) for s in sweeps]), [ops[i] for i in order]
 
 
-def _renumbered(m: Message, by: int) -> Message:
-    return replace(m, node=m.node + by, target=m.target + by)
+def _renumbered(s: Sweep, new: Mapping[int, int]) -> Sweep:
+    messages = tuple([replace(m, node=new[m.node], target=new[m.target]) for m in s.messages])
+    gradients = {new[i]: g for i, g in s.gradients.items()}
+    more = {new[i]: g for i, g in s.more.items()}
+    return Sweep(new[s.result], s.seed, messages, gradients, more)

@@ -13,7 +13,7 @@ from chainrule.node import Variable
 from chainrule.scalar import Value
 from chainrule.tree import flatten
 
-Pairs = list[tuple[str, Any]]
+Pairs = Sequence[tuple[str, Any]]
 
 
 def argument_names(f: Callable[..., Any], args: Sequence[Any]) -> Pairs:
@@ -22,7 +22,7 @@ def argument_names(f: Callable[..., Any], args: Sequence[Any]) -> Pairs:
         parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):  # some built-in functions have no signature
         parameters = []
-    out: Pairs = []
+    out: list[tuple[str, Any]] = []
     for i, arg in enumerate(args):
         p = parameters[i] if i < len(parameters) else None
         single = p is not None and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
@@ -52,7 +52,7 @@ def parameter_names(scopes: Sequence[Mapping[str, Any]]) -> Pairs:
 
 def variable_names(scopes: Sequence[Mapping[str, Any]]) -> Pairs:
     """Tensors and Values in these scopes, by the names of the variables, lists by their index."""
-    out: Pairs = []
+    out: list[tuple[str, Any]] = []
     for scope in scopes:
         for name, x in scope.items():
             if not name.startswith("_"):
@@ -83,7 +83,7 @@ def scopes_of(f: Callable[..., Any]) -> list[Mapping[str, Any]]:
     inner: Any = inspect.unwrap(getattr(f, "__wrapped__", f))
     owner = getattr(inner, "__self__", None)
     code: Any = getattr(getattr(inner, "__func__", inner), "__code__", None)
-    if isinstance(f, Module):
+    if isinstance(f, Module) or hasattr(f, "named_parameters"):  # PyTorch's modules have them, too
         return [{"": f}]
     if code is None:
         return []

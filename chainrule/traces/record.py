@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from types import FrameType, TracebackType
-from typing import Any, Self, final, overload
+from typing import TYPE_CHECKING, Any, Self, final, overload
 
 import numpy as np
 
@@ -21,11 +22,19 @@ from chainrule.tensors import Tensor, asarray
 from chainrule.traces import names
 from chainrule.traces.certify import certified, is_small
 from chainrule.traces.keeping import MAX_ELEMENTS, Keeper
-from chainrule.traces.merging import merged
+from chainrule.traces.merging import merged, without_unused
 from chainrule.traces.scalars import ScalarRecorder
+from chainrule.traces.sweeps import unobserved
 from chainrule.traces.tensors import TensorRecorder, label_by_lines
 from chainrule.traces.trace import Node, Sweep, Trace
 from chainrule.tree import flatten
+
+if TYPE_CHECKING:
+    from chainrule.traces.pytorch import TorchRecorder
+
+
+_torch_patches = threading.RLock()
+"""PyTorch's functions are replaced for one thread at a time: others record without them."""
 
 
 @overload
@@ -51,7 +60,8 @@ def record(
     sweep is a list of messages: upstream gradient, local derivative, contribution. What a training
     step does is recorded as it is. Where `f` runs no backward pass, its result is differentiated,
     in which case floats and arrays among `args` are inputs with a gradient; nothing is left in
-    `.grad`. Works for tensors, for `Value`s, and for functions under `jit`.
+    `.grad`. Works for tensors, for `Value`s, for functions under `jit`, and for PyTorch's programs,
+    of which the nodes are those of its autograd graph.
 
     The program runs op by op: its results keep their bits, except where they would come from
     compiled code (functions under `jit`, composites of more than 2**17 elements).
@@ -78,7 +88,9 @@ class Recording:
 
     def __init__(self, max_elements: int | None, certify: bool | None = None) -> None:
         self._certify = certify
-        self._tensors = TensorRecorder(Keeper(max_elements))
+        self._keeper = Keeper(max_elements)
+        self._tensors = TensorRecorder(self._keeper)
+        self._torch: TorchRecorder | None = None
         self._scalars: list[ScalarRecorder] = []
         self._thread = threading.get_ident()
         self._exit = ExitStack()
@@ -87,7 +99,7 @@ class Recording:
     # --- a block
 
     def __enter__(self) -> Self:
-        self._start()
+        self.start()
         return self
 
     def __exit__(
@@ -96,11 +108,11 @@ class Recording:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._exit.close()
+        self.stop()
         frame = inspect.currentframe()
         caller = frame.f_back if frame is not None else None
         if error is None and caller is not None:
-            self._finish(_title(caller), [], names.scopes_of_frame(caller))
+            self.finish(_title(caller), names.scopes_of_frame(caller))
 
     @property
     def trace(self) -> Trace:
@@ -124,18 +136,27 @@ class Recording:
         leaves, structure = flatten(list(args))
         inputs = [_as_input(x) for x in leaves]
         given = structure.unflatten(inputs)
-        self._start()
+        self.start()
         try:
             result = f(*given)
-            if not self._tensors.has_passes and not self._scalars:
+            if not self.has_backward:
                 self._differentiate(result)
         finally:
-            self._exit.close()
+            self.stop()
         title = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "")
-        return self._finish(title, names.argument_names(f, given), names.scopes_of(f))
+        return self.finish(title, names.scopes_of(f), names.argument_names(f, given))
 
-    def _start(self) -> None:
+    # --- any piece of a program
+
+    def start(self) -> None:
+        """Record from here on."""
         self._exit.enter_context(self._tensors.running())
+        if "torch" in sys.modules and _torch_patches.acquire(blocking=False):
+            self._exit.callback(_torch_patches.release)
+            from chainrule.traces.pytorch import TorchRecorder  # an extra: it may not be there
+
+            self._torch = TorchRecorder(self._keeper)
+            self._exit.enter_context(self._torch.running())
         backward_listeners.append(self._scalar_backward)
         self._exit.callback(backward_listeners.remove, self._scalar_backward)
 
@@ -145,7 +166,9 @@ class Recording:
 
     def _differentiate(self, result: Any) -> None:
         """Go back from the result of a function that did not do so itself."""
-        y = next((x for x in flatten(result)[0] if isinstance(x, Tensor | Value)), None)
+        y = next((x for x in flatten(result)[0] if _is_result(x)), None)
+        if self._torch is not None and not isinstance(y, Tensor | Value | None):
+            self._torch.differentiate(y)
         if isinstance(y, Value):
             self._scalars.append(ScalarRecorder(y))
         elif isinstance(y, Tensor) and y.node is not None and y.node.needs:
@@ -153,13 +176,32 @@ class Recording:
             walk = order([y.node])
             pullback_nodes(walk, {y.node: seed}, None, record=False, free=False)
 
-    def _finish(self, title: str, given: names.Pairs, scopes: Sequence[Any]) -> Trace:
+    def stop(self) -> None:
+        """Record no more."""
+        self._exit.close()
+
+    @property
+    def has_backward(self) -> bool:
+        """Whether a backward pass was recorded."""
+        torch = self._torch is not None and self._torch.has_passes
+        return torch or self._tensors.has_passes or bool(self._scalars)
+
+    def finish(
+        self, title: str, scopes: Sequence[Any], given: names.Pairs = (), *, pruned: bool = False
+    ) -> Trace:
+        """The trace, with names from these scopes; `pruned`, without what no sweep depends on."""
         pairs = [*given, *names.variable_names(scopes)]
         self._tensors.name(names.parameter_names(scopes), "parameter")
         self._tensors.name(given, "input")
         self._tensors.name(pairs)
         parts: list[tuple[tuple[Node, ...], tuple[Sweep, ...]]] = [self._tensors.finish()]
-        ops = self._tensors.ops
+        ops: list[Any] = [*self._tensors.ops]
+        lines = self._tensors.lines()
+        if self._torch is not None:
+            self._torch.name([*pairs, *[(n, x) for scope in scopes for n, x in scope.items()]])
+            parts.append(self._torch.finish())
+            ops += self._torch.ops
+            lines |= self._torch.lines()
         for recorder in self._scalars:
             nodes, sweep = recorder.finish(pairs)
             parts.append((nodes, (sweep,)))
@@ -170,13 +212,19 @@ class Recording:
                 "record: nothing ran that has a gradient: the function, or the block, applies no "
                 "op to a tensor, and calls no backward() of a Value"
             )
-        lines = self._tensors.lines()
+        if pruned:
+            nodes, sweeps, ops = without_unused(nodes, sweeps, ops)
         nodes = label_by_lines(nodes, lambda line: names.assigned_name(lines.get(line, "")))
         trace = Trace(title, nodes, sweeps, lines)
         if self._certify or (self._certify is None and is_small(trace)):
-            trace = certified(trace, ops)
+            with unobserved():
+                trace = certified(trace, ops)
         self._trace = trace
         return trace
+
+
+def _is_result(x: Any) -> bool:
+    return isinstance(x, Tensor | Value) or hasattr(x, "grad_fn")
 
 
 def _as_input(x: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
@@ -66,7 +67,7 @@ class SweepRecorder:
         return self._depth == 0 or (self._depth == 1 and self.passes[-1].record)
 
     def _is_foreign(self) -> bool:
-        return threading.get_ident() != self._thread
+        return threading.get_ident() != self._thread or _paused.get()
 
     def _began(self, walk: Sequence[GraphNode], seeds: Mapping[GraphNode, Any], on: bool) -> None:
         if self._is_foreign():
@@ -107,7 +108,7 @@ class SweepRecorder:
 
     def finish(self) -> tuple[Sweep, ...]:
         """The sweeps, with local derivatives."""
-        with _unobserved():
+        with unobserved():
             return tuple([self._sweep(p) for p in self.passes if p.seeds])
 
     def _sweep(self, done: _Pass) -> Sweep:
@@ -150,12 +151,16 @@ def _gradient(g: Any, node: GraphNode) -> Any:
     return array if array.dtype == node.dtype else array.astype(node.dtype)
 
 
+_paused: ContextVar[bool] = ContextVar("paused", default=False)
+
+
 @contextmanager
-def _unobserved() -> Generator[None]:
-    """Within it, ops go to nobody else, and run one by one."""
-    token = around.set(None)
+def unobserved() -> Generator[None]:
+    """Within it, ops go to nobody else, run one by one, and no sweep is recorded."""
+    token, paused = around.set(None), _paused.set(True)
     try:
         with fusing(False):
             yield
     finally:
         around.reset(token)
+        _paused.reset(paused)

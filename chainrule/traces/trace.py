@@ -139,12 +139,15 @@ Verdict = Literal["agrees", "differs", "not checked"]
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """How far a contribution is from differences of the op's value, and the most that differences
-    and rounding explain, along a direction; `slip` is the verifier's name for what is wrong."""
+    and rounding explain, along a direction. Where it differs, `slip` is the verifier's name for
+    what is wrong; `before` and `after` are the lines of its correction, which has been tried."""
 
     difference: float
     bound: float
     verdict: Verdict
     slip: str = ""
+    before: str = ""
+    after: str = ""
 
 
 # --- The sweep -----------------------------------------------------------------------------------

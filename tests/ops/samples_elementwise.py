@@ -45,6 +45,7 @@ DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
     "logistic_loss": (WIDE, (0.1, 0.9)),
     "mish": (WIDE,), "softsign": (WIDE,), "tanhshrink": (WIDE,),
     # slopes of other rows
+    "cbrt_slope": (POSITIVE,),
     "one_minus_square": (UNIT,), "cos_atan": (WIDE,), "cos_angle": (WIDE, WIDE),
     "per_square": (WIDE, WIDE), "exp_product": (WIDE, (-1.1, 0.9)), "sigmoid_diff": (WIDE, WIDE),
     "logistic_density": (WIDE,), "sech_square": (WIDE,), "sech": (WIDE,),

@@ -21,11 +21,19 @@ import chainrule as cr
 from chainrule.ops import activations, composite, special
 from chainrule.ops.families import Partial, elementwise, rows
 from ops import exact
+from ops.exact_bounds import BOUNDS
 from ops.exact_rows import OTHERS, ROWS, Row
 
 assert special is not None  # reading the table is what fills `rows`
 
 DTYPES = (np.float64, np.float32)
+MOST = 8
+"""No bound is larger, but for `LOOSE`."""
+LOOSE = {
+    "erfinv": "SciPy's functions in float64, of which its second derivative squares two",
+    "ndtri": "the same",
+    "gelu_gate": "a product of eight factors, in float64",
+}
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 
 
@@ -84,6 +92,18 @@ def derivatives(f: Any, count: int) -> Any:
     return every
 
 
+def bound(name: str, order: int, dtype: Any) -> float:
+    """The stated bound: of exact derivatives it is 0, and nothing else passes."""
+    return BOUNDS[name][DTYPES.index(dtype)][order - 1] or 1e-9
+
+
+def size_of_parts(row: Row, places: tuple[int, ...], point: list[Any]) -> Any:
+    """What a derivative that is a sum of parts of both signs is measured by; 0: by itself."""
+    if places == (0, 1) and row.mixed:
+        return row.mixed(*point)
+    return row.size(*point) if row.size else 0
+
+
 @cache
 def wanted(name: str, dtype: Any, count: int) -> tuple[list[Any], list[list[Any]]]:
     """Samples, and for each derivative its exact values."""
@@ -96,7 +116,7 @@ def wanted(name: str, dtype: Any, count: int) -> tuple[list[Any], list[list[Any]
 
 
 def worst(name: str, dtype: Any, count: int, compiled: bool, f: Any = None) -> tuple[float, Any]:
-    """The largest error of a derivative, and which one at which point."""
+    """The largest error of a derivative, in parts of its bound, and which one at which point."""
     row = ROWS[name]
     xs, want = wanted(name, dtype, count)
     every = derivatives(f or function(name), arity(row))
@@ -105,18 +125,19 @@ def worst(name: str, dtype: Any, count: int, compiled: bool, f: Any = None) -> t
     largest: tuple[float, Any] = (0.0, None)
     for places, ys, exacts in zip(PLACES[arity(row)], got, want, strict=True):
         for point, y, value in zip(zip(*xs, strict=True), ys.numpy().tolist(), exacts, strict=True):
-            size = row.size(mp.mpf(float(point[0]))) if row.size else 0
+            size = size_of_parts(row, places, [mp.mpf(float(x)) for x in point])
             error = exact.error(y, value, dtype, size)
-            if error > largest[0]:
-                largest = error, (places, [float(x) for x in point], y, float(value))
+            share = error / bound(name, len(places), dtype) if error else 0.0
+            if share > largest[0]:
+                largest = share, (places, [float(x) for x in point], y, float(value), error)
     return largest
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ROWS)
 def test_eager_derivatives_are_within_the_bound(name: str, dtype: Any):
-    error, where = worst(name, dtype, 12, compiled=False)
-    assert error <= ROWS[name].bound, f"{name} off by {error:.3g} units: {where}"
+    share, where = worst(name, dtype, 12, compiled=False)
+    assert share <= 1, f"{name} is off by {share:.3g} times its bound: {where}"
 
 
 COMPILED = ("tanh", "sigmoid", "silu", "gelu_erf", "gelu_tanh", "exp2", "hypot", "logaddexp")
@@ -125,8 +146,8 @@ COMPILED = ("tanh", "sigmoid", "silu", "gelu_erf", "gelu_tanh", "exp2", "hypot",
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled_derivatives_are_within_the_bound(name: str):
-    error, where = worst(name, np.float32, 12, compiled=True)
-    assert error <= ROWS[name].bound, f"{name} off by {error:.3g} units: {where}"
+    share, where = worst(name, np.float32, 12, compiled=True)
+    assert share <= 1, f"{name} is off by {share:.3g} times its bound: {where}"
 
 
 @pytest.mark.sweep
@@ -134,9 +155,9 @@ def test_compiled_derivatives_are_within_the_bound(name: str):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ROWS)
 def test_many_derivatives_are_within_the_bound(name: str, dtype: Any, compiled: bool):
-    error, where = worst(name, dtype, 60, compiled)
-    print(f"{name} {np.dtype(dtype)} {'compiled' if compiled else 'eager'}: {error:.2f}")
-    assert error <= ROWS[name].bound, f"{name} off by {error:.3g} units: {where}"
+    share, where = worst(name, dtype, 60, compiled)
+    print(f"{name} {np.dtype(dtype)} {'compiled' if compiled else 'eager'}: {share:.2f}")
+    assert share <= 1, f"{name} is off by {share:.3g} times its bound: {where}"
 
 
 def test_every_row_has_a_bound_or_a_reason():
@@ -146,13 +167,16 @@ def test_every_row_has_a_bound_or_a_reason():
 
 
 def test_the_bounds_are_small():
-    bounds = sorted(row.bound for row in ROWS.values())
-    assert bounds[-1] <= 8 and bounds[len(bounds) // 2] <= 4
+    most = {name: max(map(max, of_dtypes)) for name, of_dtypes in BOUNDS.items()}
+    assert {name for name, b in most.items() if b > MOST} == LOOSE.keys()
+    assert np.median([b for of_dtypes in BOUNDS.values() for pair in of_dtypes for b in pair]) <= 2
 
 
 def test_the_documented_bounds_are_the_bounds():
-    found = re.findall(r"^\| `(\w+)` \| (\d+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert {name: float(bound) for name, bound in found} == {n: r.bound for n, r in ROWS.items()}
+    row = r"^\| `(\w+)` \|" + r" (\d+) \|" * 4 + "$"
+    found = re.findall(row, PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    stated = {name: (tuple(map(int, b[:2])), tuple(map(int, b[2:]))) for name, *b in found}
+    assert stated == BOUNDS and BOUNDS.keys() == ROWS.keys()
 
 
 # --- What was wrong is caught --------------------------------------------------------------------
@@ -179,4 +203,4 @@ def test_a_partial_that_loses_digits_is_caught(name: str):
         rows.update(before)
     assert other.partials == (Partial(LOST[name], False),)
     for dtype in DTYPES:
-        assert worst(name, dtype, 12, False, other)[0] > ROWS[name].bound
+        assert worst(name, dtype, 12, False, other)[0] > 1

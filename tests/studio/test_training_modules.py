@@ -19,8 +19,8 @@ from chainrule.compile.runtime.call.inputs import inputs
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.wasm.loader import write_loader
 from chainrule.compile.wasm.target import like_wasm
-from chainrule.studio.training import MODULES, training_data, training_modules
-from chainrule.studio.training_gpt import POSITIONS, gpt_step, shuffled_names
+from chainrule.studio.modules import MODULES, page_modules
+from chainrule.studio.training_gpt import POSITIONS, gpt_step, shuffled_names, training_data
 from tests.compile.node import NODE, needs_node
 from tests.studio.host_page import WEB
 
@@ -33,7 +33,7 @@ DATA: dict[str, Any] = {"kind": "moons", "points": 120, "noise": 0.2, "seed": 3}
 
 @cache
 def modules() -> dict[str, bytes]:
-    return training_modules()
+    return page_modules()
 
 
 def run_node(folder: Path, script: str, **values: Any) -> Any:
@@ -209,16 +209,16 @@ def native_losses(steps: int) -> list[float]:
 def test_modules_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CHAINRULE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(
-        "chainrule.studio.training._compiled", lambda names: {n: n.encode() for n in names}
+        "chainrule.studio.modules._compiled", lambda names: {n: n.encode() for n in names}
     )
-    assert training_modules() == {n: n.encode() for n in MODULES}
+    assert page_modules() == {n: n.encode() for n in MODULES}
     monkeypatch.setattr(
-        "chainrule.studio.training._compiled", lambda names: dict.fromkeys(names, b"")
+        "chainrule.studio.modules._compiled", lambda names: dict.fromkeys(names, b"")
     )
-    assert training_modules() == {n: n.encode() for n in MODULES}
+    assert page_modules() == {n: n.encode() for n in MODULES}
     kept = next(tmp_path.rglob("*network2*"))
     kept.write_bytes(kept.read_bytes()[:-1])
-    assert training_modules()["network2"] == b""
+    assert page_modules()["network2"] == b""
 
 
 @needs_node

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from chainrule.studio.training import training_data, training_modules
+from chainrule.studio.modules import page_modules
+from chainrule.studio.training_gpt import training_data
 from tests.studio.host_page import host_page
 
 CHROMIUM = shutil.which("chromium")
@@ -28,7 +29,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    folder, modules, data = tmp_path_factory.mktemp("pages"), training_modules(), training_data()
+    folder, modules, data = tmp_path_factory.mktemp("pages"), page_modules(), training_data()
     for name in ("network", "gpt"):
         (folder / f"{name}.html").write_text(host_page(name, modules, data), encoding="utf-8")
     return {name: (folder / f"{name}.html").as_uri() for name in ("network", "gpt")}
@@ -220,7 +221,7 @@ def test_microgpt_learns_and_shows_its_tensors(browser: Any, pages: dict[str, st
         page.get_by_label("name to look at").fill("emma")
         page.get_by_label("name to look at").press("Enter")
         page.wait_for_function(
-            "document.querySelector('.t-head-map').getAttribute('aria-label').includes('e reads')"
+            "() => document.querySelector('.t-head-map').ariaLabel.includes('e reads')"
         )
 
 

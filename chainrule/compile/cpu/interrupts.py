@@ -57,7 +57,7 @@ class Run:
         self.module = module
         self._stopped = self._word("stopped", I64)
         self._next = self._word("next_look", I64)
-        self._thread = self._word("thread", _PTR)
+        self._thread = self._word("thread", I64)
         self.poll = ir.Function(module, ir.FunctionType(I1, [I64]), POLL)
         self.poll.linkage = "internal"
         self.poll.attributes.add("noinline")
@@ -101,10 +101,11 @@ class Run:
         self._release(b)
 
     def _release(self, b: Any) -> None:
-        b.store(b.call(declare(b, "PyEval_SaveThread", _PTR, []), []), self._thread)
+        thread = b.call(declare(b, "PyEval_SaveThread", _PTR, []), [])
+        b.store(b.ptrtoint(thread, I64), self._thread)
 
     def _acquire(self, b: Any) -> None:
-        thread = b.load(self._thread, typ=_PTR)
+        thread = b.inttoptr(b.load(self._thread, typ=I64), _PTR)
         b.call(declare(b, "PyEval_RestoreThread", _VOID, [_PTR]), [thread])
 
     def _write_poll(self) -> None:

@@ -30,7 +30,8 @@ export class GraphView {
     this.canvas = h("canvas", {class: "far", "aria-hidden": "true"});
     this.edgeLayer = s("g", {class: "edges", "aria-hidden": "true"});
     this.cardLayer = s("g");
-    this.layer = s("g", null, this.edgeLayer, this.cardLayer);
+    this.frontLayer = s("g", {class: "edges", "aria-hidden": "true"});  // what is sent now, over the cards
+    this.layer = s("g", null, this.edgeLayer, this.cardLayer, this.frontLayer);
     this.svg = s("svg", {class: "near", role: "graphics-document", "aria-roledescription": "graph",
       "aria-label": `graph of ${trace.nodes.length} nodes; arrow keys go along its edges`}, this.layer);
     this.element = h("div", {class: "graph"}, this.canvas, this.svg);
@@ -47,6 +48,7 @@ export class GraphView {
     for (const kept of [this.cards, this.lines]) kept.clear();
     this.cardLayer.replaceChildren();
     this.edgeLayer.replaceChildren();
+    this.frontLayer.replaceChildren();
     this.refocus = hadFocus;
   }
   setDigits(digits) {
@@ -249,7 +251,7 @@ export class GraphView {
       Object.assign(line, {version: this.version, shown});
       this.lines.set(e.key, line);
       old?.remove();
-      if (look.text) this.edgeLayer.append(line); else this.edgeLayer.prepend(line);
+      (look.text ? this.frontLayer : this.edgeLayer).append(line);
     }
   }
 

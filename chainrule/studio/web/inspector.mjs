@@ -3,6 +3,7 @@
 import {arrayView, shapeText, valueText} from "./array_view.mjs";
 import {h} from "./dom.mjs";
 import {formulaWithNames, isSentence, ruleWithNames, summedAxes} from "./explain.mjs";
+import {correctionOf} from "./findings.mjs";
 import {exact, short} from "./numbers.mjs";
 import {isArray, unravel} from "./arrays.mjs";
 import {roundingOf, termProduct, termsOf} from "./terms.mjs";
@@ -96,8 +97,8 @@ function certificateOf(m, show) {
   if (!c) return null;
   const words = {agrees: "agrees with differences of the op's value", differs: "differs from differences of the op's value", "not checked": "was not checked"};
   const size = c.verdict === "not checked" ? "" : `: off by ${show(c.difference)}, bound ${show(c.bound)}`;
-  return h("p", {class: `certificate ${c.verdict === "agrees" ? "good" : c.verdict === "differs" ? "bad" : "soft"}`},
-    `${c.verdict === "agrees" ? "✓" : c.verdict === "differs" ? "✗" : "–"} This rule ${words[c.verdict]}${size}.${c.slip ? ` ${c.slip}.` : ""}`);
+  return h("div", null, h("p", {class: `certificate ${c.verdict === "agrees" ? "good" : c.verdict === "differs" ? "bad" : "soft"}`},
+    `${c.verdict === "agrees" ? "✓" : c.verdict === "differs" ? "✗" : "–"} This rule ${words[c.verdict]}${size}.`), correctionOf(c));
 }
 
 // --- One element as its exact sum -----------------------------------------------------------------

@@ -6,7 +6,7 @@ const PICTURES_MOST = 42;
 // What a unit may be scaled by so that its picture uses all colours.
 function unitScale(values, j) {
   let most = 0;
-  for (let i = j; i < values.length; i += 16) most = Math.max(most, Math.abs(values[i]));
+  for (let i = j; i < values.length; i += 48) most = Math.max(most, Math.abs(values[i]));
   return most > 1 ? 1 / most : 1;
 }
 
@@ -34,7 +34,7 @@ export class NetworkDiagram {
     const shades = divergingColours(colours.contrast, colours.ground, colours.accent, 0.85);
     this.columnPictures(surface, squared).forEach(({values, scale, stride, start}, k) => {
       const [c, i] = this.flat(columns, k), [x, y] = columns[c][i], left = Math.round(x - size / 2), top = Math.round(y - size / 2);
-      colourMap(this.picture, values, surface.size, shades, {start, stride, scale});
+      colourMap(this.picture, values, surface.size, shades, {start, stride, scale, every: 2});
       g.drawImage(this.picture, left, top, size, size);
       const isChosen = chosen && chosen[0] === c && chosen[1] === i;
       Object.assign(g, {strokeStyle: isChosen ? colours.ink : colours.edge, lineWidth: isChosen ? 2.5 : 1});

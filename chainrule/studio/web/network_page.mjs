@@ -2,6 +2,7 @@
 import {calmMotion, onSchemeChange} from "./charts.mjs";
 import {PLANE, POINTS_MOST, POINT_SETS, pastedPoints, pointSet, splitPoints} from "./datasets.mjs";
 import {networkPython} from "./network_script.mjs";
+import {tracedNetwork} from "./network_trace.mjs";
 import {NetworkView} from "./network_view.mjs";
 import {CURVES_EACH, PACES, frameLoop} from "./training_controls.mjs";
 import {trainingObstacle, trainingWorker} from "./training_worker.mjs";
@@ -34,17 +35,15 @@ export function networkSettings(params) {
   return s;
 }
 
-// The training step on screen as a trace for the player; null where there is none.
-export function networkTrace() { return null; }
-
 class NetworkPage {
-  constructor({modules, data, params, openTrace}) {
+  constructor({modules, data, table, params, openTrace}) {
     this.settings = networkSettings(params);
     this.target = Math.min(ADVANCE_MOST, Math.max(0, Math.round(Number(params.step) || 0)));
     this.own = this.settings.data === "own" ? ownPoints(params.own) : null;
     if (this.settings.data === "own" && !this.own) this.settings.data = NETWORK_DEFAULTS.data;
     this.past = [];
     this.view = new NetworkView(this.settings, this.handlers());
+    this.table = table;
     this.openTrace = openTrace;
     this.points = this.made();
     const obstacle = trainingObstacle();
@@ -154,6 +153,7 @@ class NetworkPage {
       undo: () => this.removed(1),
       clear: () => this.removed(Infinity),
       paste: (text) => this.paste(text),
+      trace: () => this.trace(),
       python: () => this.python(),
       redraw: () => this.redraw(),
     };
@@ -210,6 +210,13 @@ class NetworkPage {
       data: {kind: data, points, noise, seed}, points: this.points, settings, origin,
       until: Math.max(origin.step, curve?.steps.at(-1) ?? step), every: curve?.every ?? 20,
     });
+  }
+
+  // The step on screen, in the player.
+  trace() {
+    if (!this.frame || !this.points.train.y.length) return;
+    this.worker?.ask({type: "pause"});
+    this.openTrace(tracedNetwork(this.table, this.frame.settings, this.frame.weights, this.points, this.frame.step));
   }
 
   // --- the page's door -------------------------------------------------------------------

@@ -4,8 +4,8 @@ import {arrayOf, Tape} from "./tape.mjs";
 const MOST_POINTS = 12;
 
 // `settings` as the page has them, `weights` {layers: [{w, b}], last: {w, b}} as nested arrays,
-// `points` {x, y, numbers}: x and y of one point after the other, and what belongs to it.
-export function tracedNetwork(table, settings, weights, points, step) {
+// `points` {train: {x, y}, numbers}: x and y of one point after the other, and what belongs to it.
+export function tracedNetwork(table, settings, weights, {train: points, numbers}, step) {
   const n = Math.min(MOST_POINTS, points.y.length);
   const tape = new Tape(table);
   const number = (x) => tape.leaf("constant", String(x), {dtype: "float64", shape: [], data: Float64Array.of(x)});
@@ -16,7 +16,7 @@ export function tracedNetwork(table, settings, weights, points, step) {
   const last = tape.leaf("parameter", "w", arrayOf(w.flat(), [w.length]), "output");
   const bias = tape.leaf("parameter", "b", {dtype: "float64", shape: [], data: Float64Array.of(b[0])}, "output");
   const out = tape.apply("add", [tape.matmul(h, last, "", "output"), bias], "out", "output");
-  const each = points.numbers ? tape.apply("square", [tape.apply("sub", [out, y])])
+  const each = numbers ? tape.apply("square", [tape.apply("sub", [out, y])])
     : tape.apply("sub", [tape.apply("softplus", [out]), tape.apply("mul", [y, out])]);
   const loss = tape.mean(each, "loss");
   return tape.finish(loss, `network at step ${step}, ${n} of ${points.y.length} points`);

@@ -34,7 +34,8 @@ export class NetworkView {
     const fact = (name, words) => h("div", {class: `t-fact t-fact-${name}`}, h("span", {}, words), this.facts[name]);
     return h("div", {class: "t-bar"},
       h("div", {class: "t-buttons", role: "group", "aria-label": "Training"}, this.play,
-        action("One step", () => this.on.advance(1)), action("One epoch", () => this.on.epoch()), action("Reset", () => this.on.reset())),
+        action("One step", () => this.on.advance(1)), action("One epoch", () => this.on.epoch()), action("Reset", () => this.on.reset()),
+        action("Play this step", () => this.on.trace())),
       h("div", {class: "t-fields"}, paceField(this.now.pace, (v) => this.on.pace(v))),
       h("div", {class: "t-facts"}, fact("step", "step"), fact("epoch", "epoch"), fact("speed", "steps a second"),
         fact("train", "loss, training"), fact("test", "loss, held out")));

@@ -2,6 +2,7 @@
 import {valueText} from "./array_view.mjs";
 import {h, keepingFocus} from "./dom.mjs";
 import {sentenceOf} from "./explain.mjs";
+import {findingsList, findingsOf} from "./findings.mjs";
 import {GraphView} from "./graph_view.mjs";
 import {nodePanel, stepPanel} from "./inspector.mjs";
 import {exact, short} from "./numbers.mjs";
@@ -70,6 +71,8 @@ export class Player {
     for (const {node, certificate} of right?.messages ?? [])
       if (certificate && certificate.verdict !== "not checked" && this.certified.get(node) !== "wrong")
         this.certified.set(node, certificate.verdict === "differs" ? "wrong" : "right");
+    this.findings = findingsOf(this.trace, right);
+    this.findingsPlace.replaceChildren(...[findingsList(this.trace, this.findings, (m) => this.goToMessage(m))].filter(Boolean));
     this.madeAt = new Map();
     this.steps.forEach((s, i) => { if (s.kind === "forward") this.madeAt.set(s.node, i); });
     const first = this.steps.findIndex((s) => s.kind === "seed");
@@ -115,7 +118,7 @@ export class Player {
       gradientArray,
       come: gradientArray && come < due.length && due.length > 1 ? `(${come} of ${due.length})` : "",
       state: this.marked.now.has(id) ? "now" : this.sliced && !this.sliced.has(id) ? "pale" : "",
-      marks: this.marked.wrong.has(id) ? ["wrong"] : this.certified.has(id) ? [this.certified.get(id)] : [],
+      marks: this.marked.wrong.has(id) ? ["wrong"] : this.findings.victims.has(id) ? ["victim"] : this.certified.has(id) ? [this.certified.get(id)] : [],
     };
   }
   // The nodes of this step, and those that are wrong.
@@ -226,6 +229,7 @@ export class Player {
     this.wrongLabel = h("label", {title: "visit the nodes from the inputs, so that a node sends before all has come"}, this.wrongBox, " wrong order");
     this.digitsBox = h("input", {type: "checkbox", onchange: () => { this.digits = this.digitsBox.checked ? "exact" : "short"; this.update(true); }});
     const speed = h("select", {"aria-label": "speed", onchange: (e) => { this.speed = Number(e.target.value); }}, ...SPEEDS.map(([name], i) => h("option", {value: i, selected: i === 1}, name)));
+    this.findingsPlace = h("div");
     this.element_ = h("section", {class: "player", onkeydown: (e) => this.key(e)},
       h("div", {class: "toolbar", role: "toolbar", "aria-label": "player"},
         h("div", {class: "moves"}, button("to the start (Home)", "|◀", () => this.goTo(0)), button("play backward in time", "◀◀", () => this.play(-1)),
@@ -234,7 +238,7 @@ export class Player {
           button("to the end (End)", "▶|", () => this.goTo(this.steps.length))),
         h("div", {class: "where"}, this.slider, this.counter),
         h("div", {class: "options"}, speed, this.sweepLabel, this.wrongLabel, h("label", null, this.digitsBox, " 17 digits"))),
-      this.sentenceLine,
+      this.sentenceLine, this.findingsPlace,
       h("div", {class: "split"}, this.stage, this.panel), below);
   }
   get root() { return this.element_; }

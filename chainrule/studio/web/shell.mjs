@@ -45,7 +45,7 @@ class Shell {
   }
 
   given(params) {
-    return {modules: this.modules, data: this.carried.data.training, params, openTrace: (trace) => this.play(trace)};
+    return {modules: this.modules, data: this.carried.data.training, table: this.table, params, openTrace: (trace) => this.play(trace)};
   }
 
   draw() {
