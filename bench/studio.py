@@ -62,7 +62,7 @@ def layout_seconds() -> float:
 
 
 def large_trace() -> dict[str, Any]:
-    """100,000 nodes in modules h.0 to h.11, forward and backward, as the file of a trace has them."""
+    """100,000 nodes in modules h.0 to h.11, forward and backward, as a trace's file has them."""
     draw = random.Random(0)
     nodes: list[dict[str, Any]] = []
 
@@ -83,8 +83,8 @@ def large_trace() -> dict[str, Any]:
                 weight = add("parameter", [], module) if k % 24 == 0 else stream
                 last = add("op", [last, weight], module)
             stream = add("op", [stream, last], f"h.{block}")
-    return {"format": "chainrule trace", "version": 1, "name": "a step of GPT-2's size", "lines": {},
-            "nodes": nodes, "sweeps": [sweep(nodes)], "arrays": arrays(draw)}  # fmt: skip
+    return {"format": "chainrule trace", "version": 1, "name": "a step of GPT-2's size",
+            "lines": {}, "nodes": nodes, "sweeps": [sweep(nodes)], "arrays": arrays(draw)}  # fmt: skip
 
 
 def sweep(nodes: list[dict[str, Any]]) -> dict[str, Any]:

@@ -33,8 +33,8 @@ _LOADER = "chainrule.mjs"
 @cache
 def web_file(name: str) -> str:
     """The text of a file in `web/`, or of the loader of WebAssembly modules."""
-    folder = files("chainrule.compile.wasm") if name == _LOADER else files("chainrule.studio") / "web"
-    return (folder / name).read_text(encoding="utf-8")
+    compiler, web = files("chainrule.compile.wasm"), files("chainrule.studio") / "web"
+    return ((compiler if name == _LOADER else web) / name).read_text(encoding="utf-8")
 
 
 def modules_in_order(*entries: str) -> list[str]:

@@ -22,7 +22,10 @@ needs_node = pytest.mark.skipif(NODE is None, reason="there is no Node: install 
 NUMBERS = """
 const view = new DataView(new ArrayBuffer(8));
 // A float64 as its 16 hexadecimal digits, so that none is lost on the way.
-const bits = (x) => { view.setFloat64(0, x); return view.getBigUint64(0).toString(16).padStart(16, "0"); };
+const bits = (x) => {
+  view.setFloat64(0, x);
+  return view.getBigUint64(0).toString(16).padStart(16, "0");
+};
 const print = (value) => fs.writeFileSync(answer, JSON.stringify(value));
 """
 
@@ -41,10 +44,9 @@ def run_code(folder: Path, modules: Sequence[str], script: str, **values: Any) -
     if "op_table.mjs" in modules:
         (folder / "ops.wasm").write_bytes(op_module())
         values = {**values, "tableData": table_data()}
-        script = (
-            f"const table = await OpTable.open(fs.readFileSync({json.dumps(str(folder / 'ops.wasm'))}),"
-            f" tableData);\n{script}"
-        )
+        file = json.dumps(str(folder / "ops.wasm"))
+        opened = f"const table = await OpTable.open(fs.readFileSync({file}), tableData);"
+        script = f"{opened}\n{script}"
     answer, given = folder / "answer.json", folder / "given.json"
     given.write_text(json.dumps(values), encoding="utf-8")
     parts.append(f"const answer = {json.dumps(str(answer))};")

@@ -1,4 +1,4 @@
-"""The code of the pages as one text: names are unique, imports are there, and nothing is fetched."""
+"""The code of the pages as one text: names are unique, imports exist, and nothing is fetched."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@ loss, computed again in the page."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np

@@ -104,7 +104,8 @@ def view(page: Any) -> Any:
     return page.evaluate(
         """() => [document.querySelector(".player").innerText.replace(/\\s+/g, " "),
         [...document.querySelectorAll(".card")].map((c) => c.getAttribute("aria-label")).sort(),
-        [...document.querySelectorAll(".player input, .inputs input")].map((e) => e.type === "checkbox" ? e.checked : e.value)]"""
+        [...document.querySelectorAll(".player input, .inputs input")]
+          .map((e) => e.type === "checkbox" ? e.checked : e.value)]"""
     )
 
 
@@ -321,7 +322,7 @@ def test_a_backward_that_has_not_run_shows_no_number(browser: Any, files: Path):
 def focus(page: Any) -> str:
     settled(page)
     return page.evaluate(
-        "(document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent).trim()"
+        "(((e) => e.getAttribute('aria-label') ?? e.textContent)(document.activeElement)).trim()"
     )
 
 
@@ -481,7 +482,8 @@ def test_traces_are_opened_or_refused_in_a_sentence(browser: Any, studio: str, f
 
 
 def test_a_browser_without_simd_is_told(browser: Any, studio: str):
-    without = "WebAssembly.compile = () => Promise.reject(new WebAssembly.CompileError('invalid SIMD opcode'))"
+    error = "new WebAssembly.CompileError('invalid SIMD opcode')"
+    without = f"WebAssembly.compile = () => Promise.reject({error})"
     with opened(browser, studio, without) as page:
         page.get_by_role("alert").wait_for()
         text = page.get_by_role("alert").inner_text()

@@ -200,7 +200,12 @@ def test_exact_sums_are_rounded_once(tmp_path: Path):
 
 DAMAGED = """
 print(texts.map((text) => {
-  try { decodeTrace(text); return null; } catch (error) { return [error.constructor.name, error.message]; }
+  try {
+    decodeTrace(text);
+    return null;
+  } catch (error) {
+    return [error.constructor.name, error.message];
+  }
 }));
 """
 

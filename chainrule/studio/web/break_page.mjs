@@ -35,7 +35,7 @@ class BreakPage {
       h("div", {class: "slips", role: "group", "aria-label": "slips"}, ...this.buttons.values(), h("button", {class: "primary", onclick: () => this.ask()}, "Quiz: which op is wrong?")),
       this.quizPlace, h("div", {class: "breakgrid"}, this.report, this.chart), this.holder);
   }
-  title(slip) { return this.mistakes[slip.code]?.[0] ?? slip.code; }
+  title(slip) { return (this.mistakes[slip.code]?.[0] ?? slip.code).replaceAll("`", ""); }
 
   // --- one pass with the slip
 
