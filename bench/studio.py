@@ -84,7 +84,8 @@ def large_trace() -> dict[str, Any]:
                 last = add("op", [last, weight], module)
             stream = add("op", [stream, last], f"h.{block}")
     return {"format": "chainrule trace", "version": 1, "name": "a step of GPT-2's size",
-            "lines": {}, "nodes": nodes, "sweeps": [sweep(nodes)], "arrays": arrays(draw)}  # fmt: skip
+            "lines": {}, "nodes": nodes, "sweeps": [sweep(nodes)],
+            "arrays": arrays(draw)}  # fmt: skip
 
 
 def sweep(nodes: list[dict[str, Any]]) -> dict[str, Any]:

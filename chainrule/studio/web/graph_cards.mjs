@@ -6,13 +6,16 @@ import {shapeText, valueText} from "./array_view.mjs";
 import {short} from "./numbers.mjs";
 import {THUMBNAIL, thumbnailOf} from "./thumbnails.mjs";
 
-const CHARACTER = 7.25, NAME = 7.4, BADGE = 6.7, MARGIN = 12;
+const CHARACTER = 7.25, NAME = 7.4, BADGE = 6.7, SMALL = 6.8, MARGIN = 12;
 const SCALAR = {short: 12, exact: 24};  // characters, so that a card keeps its size while numbers change
 const LEAST = 96, MOST = 250, TALL = 62, FLAT = 34;
 
 // `digits` is "short" or "exact".
 export function cardSize(trace, box, digits = "short") {
-  if (box.group) return {wide: Math.min(MOST, Math.max(LEAST + 20, groupName(box).length * NAME + 44)), tall: TALL};
+  if (box.group) {
+    const wide = Math.max(groupName(box).length * NAME, groupNote(trace, box.group).length * SMALL);
+    return {wide: Math.min(MOST, Math.max(LEAST + 20, wide + 2 * MARGIN)), tall: TALL};
+  }
   const node = trace.nodes[box.node];
   if (node.kind === "constant" && node.shape.length === 0)
     return {wide: Math.max(48, constantName(node).length * CHARACTER + 2 * MARGIN), tall: FLAT};
@@ -74,17 +77,21 @@ function cardNumbers(node, box, {value, gradient, gradientArray, come}) {
 
 const groupName = ({group}) => `${group.path.length > 1 && !group.count ? group.path.slice(-2).join(".") : group.title} ▸`;
 
+function groupNote(trace, group) {
+  group.ops ??= group.nodes.reduce((n, i) => n + (trace.nodes[i].kind === "op" ? 1 : 0), 0);
+  return `${group.count ? `${group.count} alike, ` : ""}${group.ops.toLocaleString("en")} ${group.ops === 1 ? "op" : "ops"}`;
+}
+
 export function groupCard(trace, box, {now, wrong}) {
   const {group} = box;
-  const ops = group.nodes.reduce((n, i) => n + (trace.nodes[i].kind === "op" ? 1 : 0), 0);
   const last = trace.nodes[group.nodes.at(-1)];
-  const note = `${group.count ? `${group.count} alike, ` : ""}${ops} ${ops === 1 ? "op" : "ops"}`;
+  const note = groupNote(trace, group);
   const parts = [];
   if (group.count) parts.push(s("rect", {class: "behind", x: 8, y: -8, width: box.wide - 16, height: box.tall, rx: 9}));
   parts.push(s("rect", {class: "behind", x: 4, y: -4, width: box.wide - 8, height: box.tall, rx: 9}),
     s("rect", {class: "body", width: box.wide, height: box.tall, rx: 9}),
     s("text", {class: "name", x: MARGIN, y: 21}, clip(groupName(box), box.wide - 2 * MARGIN, NAME)),
-    s("text", {class: "faint", x: MARGIN, y: 38}, clip(note, box.wide - MARGIN, 6.5)),
+    s("text", {class: "faint", x: MARGIN, y: 38}, clip(note, box.wide - 2 * MARGIN, SMALL)),
     s("text", {class: "faint", x: MARGIN, y: 53}, last.shape?.length ? shapeText(last.shape) : ""));
   if (wrong) parts.push(s("circle", {class: "mark wrong", cx: box.wide - 10, cy: 12, r: 5}));
   const classes = `group ${now ? "now" : ""} ${wrong ? "wrong" : ""}`;

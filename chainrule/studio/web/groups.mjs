@@ -1,15 +1,15 @@
 // Nodes folded into groups: by module, and repeats of one structure into a stack.
 //
 // A group is a run of nodes that were made one after the other, so the graph of groups has no cycle.
-// Leaves (parameters, inputs, constants) go with the first op that reads them.
+// Parameters and constants go with the first op that reads them; inputs of the program stand outside.
 
 // The tree: {key, title, path, children: [group | node id], nodes, count}. The root is open.
 export function buildGroups(trace) {
-  const leaves = new Map();  // by the first op that reads them; -1: nobody does
+  const leaves = new Map();  // by the first op that they go with; -1: with none
   const ops = [];
   for (const {id, kind} of trace.nodes) {
     if (kind === "op") { ops.push(id); continue; }
-    const user = trace.users[id][0] ?? -1;
+    const user = kind === "input" ? -1 : trace.users[id][0] ?? -1;
     if (!leaves.has(user)) leaves.set(user, []);
     leaves.get(user).push(id);
   }
