@@ -67,6 +67,7 @@ READ: dict[str, Any] = {
     "max(a, b)": [["", ["maximum", "a", "b"]]],
     "a · b − c × d": [["", ["sub", ["mul", "a", "b"], ["mul", "c", "d"]]]],
     "h = tanh(w*x); y = h**2": [["h", ["tanh", ["mul", "w", "x"]]], ["y", ["square", "h"]]],
+    "h = a\nh*b\n": [["h", "a"], ["", ["mul", "h", "b"]]],
     "\n\n a \n ; b;": [["", "a"], ["", "b"]],
     "x = x*2": [["x", ["mul", "x", 2]]],
     "constructor + toString": [["", ["add", "constructor", "toString"]]],

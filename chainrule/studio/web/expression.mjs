@@ -9,7 +9,7 @@
 //   atom       := number | name | name "(" sum ("," sum)* ")" | "(" sum ")"
 //
 // Errors are sentences with the place: {message, at}.
-const TOKEN = /\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(\*\*|[-+*/(),=;^]|\n))/y;
+const TOKEN = /[^\S\n]*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(\*\*|[-+*/(),=;^]|\n))/y;
 const MOST_CHARACTERS = 4000, MOST_DEPTH = 120;
 
 export class ExpressionError extends Error {

@@ -30,7 +30,9 @@ class ExpressionPage {
       if (name.startsWith("v.") && Number.isFinite(x)) this.values[name.slice(2)] = x;
     }
     this.build();
-    this.typed(params.e ?? EXAMPLES[0][1], params, params.e ? {} : EXAMPLES[0][2]);
+    const [, text, values] = EXAMPLES[0];
+    this.typed(params.e ?? text, params, params.e ? {} : values);
+    if (!this.player) this.beginAgain(params.e, text, values);
   }
 
   build() {
@@ -52,6 +54,11 @@ class ExpressionPage {
       h("details", null, h("summary", null, `The ${functions.length} functions`), h("p", {class: "functions"}, functions.join("  ")), h("p", {class: "soft"}, "Operators + − * / **, numbers, names; several lines or ; for several statements; the last one is differentiated.")));
   }
 
+  // An address that cannot be read: the first example is shown, and what is wrong with the text.
+  beginAgain(unread, text, values) {
+    this.take(text, values);
+    this.typed(unread);
+  }
   take(text, values) {
     this.values = Object.assign(Object.create(null), values);
     this.field.value = text;

@@ -47,6 +47,7 @@ export class LessonBar {
     this.element = h("div", {class: "lessonbar", role: "region", "aria-label": "lesson", tabindex: -1});
     this.clear();
   }
+  knows(key) { return LESSONS.some((l) => l.key === key); }
   clear() {
     this.lesson = null;
     this.element.replaceChildren();

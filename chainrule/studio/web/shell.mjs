@@ -40,7 +40,7 @@ class Shell {
     setInterval(() => this.changed(this.now, this.pages.get(this.now).state()), TOLD);
     addEventListener("hashchange", () => this.followed());
     const {page, lesson, part, ...params} = readAddress();
-    if (lesson) return this.lessons.show(lesson, Number(part) || 0);
+    if (this.lessons.knows(lesson)) return this.lessons.show(lesson, Number(part) || 0);
     this.show(PAGES.some(([name]) => name === page) ? page : data.first ?? "expr", params);
   }
 
@@ -98,7 +98,7 @@ class Shell {
   followed() {
     if (location.hash === this.own) return;
     const {page, lesson, part, ...params} = readAddress();
-    if (lesson) this.lessons.show(lesson, Number(part) || 0);
+    if (this.lessons.knows(lesson)) this.lessons.show(lesson, Number(part) || 0);
     else this.reopen(PAGES.some(([name]) => name === page) ? page : this.now, params);
   }
 
