@@ -19,11 +19,12 @@ from chainrule.compile.runtime.call.inputs import inputs
 from chainrule.compile.runtime.native_program import Native
 from chainrule.compile.wasm.loader import write_loader
 from chainrule.compile.wasm.target import like_wasm
+from chainrule.studio import play
 from chainrule.studio.modules import MODULES, page_modules
 from chainrule.studio.training_gpt import POSITIONS, gpt_step, shuffled_names, training_data
 from tests.compile.node import NODE, needs_node
-from tests.studio.host_page import WEB
 
+WEB = Path(play.__file__).parent / "web"
 BASE: dict[str, Any] = {
     "widths": [6, 4], "activation": "tanh", "residual": False, "init": "xavier",
     "optimizer": "adam", "rate": 0.01, "decay": 0, "batch": 32, "seed": 3, "squared": False,

@@ -3,56 +3,36 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from chainrule.studio.modules import page_modules
-from chainrule.studio.training_gpt import training_data
-from tests.studio.host_page import host_page
+from chainrule.studio.play import studio_page
+from tests.studio.chromium import launched, needs_chromium, opened
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install chromium")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as p:
-        found = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with launched() as found:
         yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    folder, modules, data = tmp_path_factory.mktemp("pages"), page_modules(), training_data()
-    for name in ("network", "gpt"):
-        (folder / f"{name}.html").write_text(host_page(name, modules, data), encoding="utf-8")
-    return {name: (folder / f"{name}.html").as_uri() for name in ("network", "gpt")}
+    """Addresses of the two pages; settings are appended."""
+    file = tmp_path_factory.mktemp("pages") / "studio.html"
+    file.write_text(studio_page(), encoding="utf-8")
+    return {name: f"{file.as_uri()}#page={name}" for name in ("network", "gpt")}
 
 
-@contextmanager
-def opened(browser: Any, url: str, before: str = "", **options: Any) -> Iterator[Any]:
-    """A page at `url`, offline, which must neither complain nor ask for anything."""
-    options = {"viewport": {"width": 1280, "height": 900}, "offline": True} | options
-    context = browser.new_context(**options)
-    page, wrong, asked = context.new_page(), list[str](), list[str]()
-    page.set_default_timeout(15_000)
-    page.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
-    page.on("pageerror", lambda e: wrong.append(str(e)))
-    page.on(
-        "request", lambda r: None if r.url.startswith(("file:", "blob:")) else asked.append(r.url)
-    )
-    if before:
-        page.add_init_script(before)
-    page.goto(url)
-    yield page
-    assert not wrong and not asked
-    context.close()
+def address(page: Any) -> dict[str, str]:
+    """The state in the address of a page, but for the page's name; it is written now and then."""
+    page.wait_for_timeout(1300)
+    text = page.evaluate("[...new URLSearchParams(location.hash.slice(1))]")
+    return {name: value for name, value in text if name != "page"}
 
 
 def fact(page: Any, name: str) -> float:
@@ -106,12 +86,12 @@ def test_layers_and_units_change_while_it_runs(browser: Any, pages: dict[str, st
         page.get_by_label("Activation").select_option("relu")
         page.get_by_label("Residual connections").check()
         wait_for_step(page, 200)
-        state = page.evaluate("globalThis.page.state()")
+        state = address(page)
         assert state["widths"] == "6,4,7,4" and state["residual"] == "1"
         for _ in range(4):
             press(page, "one hidden layer less")
         page.get_by_text("0 hidden layers").wait_for()
-        assert page.evaluate("globalThis.page.state().widths") == ""
+        assert address(page)["widths"] == ""
         assert page.get_by_role("button", name="Pause").count() == 1  # it has run all the time
 
 
@@ -151,7 +131,7 @@ def test_a_million_lines_are_sampled(browser: Any, pages: dict[str, str]):
 def test_a_loss_that_is_no_number_stops_with_a_sentence(browser: Any, pages: dict[str, str]):
     url = (
         pages["network"]
-        + "#activation=linear&optimizer=sgd&rate=100&widths=16,16&data=plane&pace=0"
+        + "&activation=linear&optimizer=sgd&rate=100&widths=16,16&data=plane&pace=0"
     )
     with opened(browser, url) as page:
         press(page, "Train")
@@ -164,11 +144,11 @@ def test_a_loss_that_is_no_number_stops_with_a_sentence(browser: Any, pages: dic
 def test_the_address_restores_a_state(browser: Any, pages: dict[str, str]):
     url = (
         pages["network"]
-        + "#data=spirals&widths=8,8,8&activation=relu&rate=0.003&step=120&seed=5&noise=zz"
+        + "&data=spirals&widths=8,8,8&activation=relu&rate=0.003&step=120&seed=5&noise=zz"
     )
     with opened(browser, url) as page:
         wait_for_step(page, 120, "=")
-        loss, state = fact(page, "train"), page.evaluate("globalThis.page.state()")
+        loss, state = fact(page, "train"), address(page)
         want = {
             "data": "spirals",
             "widths": "8,8,8",
@@ -194,7 +174,7 @@ def test_the_program_is_shown(browser: Any, pages: dict[str, str]):
 
 
 def test_microgpt_learns_and_shows_its_tensors(browser: Any, pages: dict[str, str]):
-    with opened(browser, pages["gpt"] + "#pace=0") as page:
+    with opened(browser, pages["gpt"] + "&pace=0") as page:
         press(page, "One step")
         wait_for_step(page, 1, "=")
         assert abs(fact(page, "loss") - 3.3) < 0.4
@@ -282,7 +262,7 @@ Worker.prototype.postMessage = function (message) {
     not os.environ.get("CHAINRULE_TIMED"), reason="set CHAINRULE_TIMED=1 to measure"
 )
 def test_how_fast(browser: Any, pages: dict[str, str]):
-    url = pages["network"] + "#widths=16,16&points=500&split=0&pace=0&batch=1000"
+    url = pages["network"] + "&widths=16,16&points=500&split=0&pace=0&batch=1000"
     with opened(browser, url, COUNT_FRAMES) as page:
         press(page, "Train")
         page.wait_for_timeout(1500)

@@ -2,6 +2,7 @@
 import {h} from "./dom.mjs";
 import {ExpressionError, inputNames, parseExpression} from "./expression.mjs";
 import {pythonOf} from "./expression_python.mjs";
+import {ruleWithNames} from "./explain.mjs";
 import {exact, short} from "./numbers.mjs";
 import {Player} from "./player.mjs";
 import {traceOfExpression, valueOfExpression} from "./scalar_trace.mjs";
@@ -165,8 +166,10 @@ class ExpressionPage {
 
 // Where the gradient stops, and why.
 function closed(trace, sweep) {
-  return sweep.messages.filter((m) => m.local.values.data[0] === 0 && sweep.gradients.get(m.node).data[0] !== 0).map((m) => {
-    const input = trace.nodes[trace.nodes[m.node].inputs[0]];
-    return `${trace.nameOf(m.node)} passes nothing back to ${trace.nameOf(m.target)}: its local derivative ${m.local.rule} is 0 where its input is ${short(input.value.data[0])}.`;
+  const stops = (m) => m.local.values.data[0] === 0 && sweep.gradients.get(m.node).data[0] !== 0;
+  return sweep.messages.filter(stops).map((m) => {
+    const from = trace.nodes[m.node];
+    const at = from.inputs.map((i) => short(trace.nodes[i].value.data[0])).join(" and ");
+    return `${trace.nameOf(m.node)} passes nothing back to ${trace.nameOf(m.target)}: its local derivative, ${ruleWithNames(trace, m)}, is 0 where ${from.inputs.length > 1 ? "its inputs are" : "its input is"} ${at}.`;
   });
 }
