@@ -139,7 +139,8 @@ def opening_seconds(tab: Any, url: str) -> float:
 
 COUNT = """() => {
   globalThis.frames = [];
-  const count = (t) => { frames.push(t); requestAnimationFrame(count); };
+  const own = frames;  // an earlier count ends
+  const count = (t) => { own.push(t); if (own === frames) requestAnimationFrame(count); };
   requestAnimationFrame(count);
 }"""
 RATE = """() => {
