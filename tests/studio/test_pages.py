@@ -550,7 +550,10 @@ def test_axe_finds_nothing(browser: Any, studio: str, files: Path, scheme: str):
     axe = axe_module.Axe()
 
     def check(page: Any, what: str) -> None:
-        settled(page)
+        # a canvas is described once it is drawn
+        page.wait_for_function(
+            "() => !document.querySelector('canvas[role=img]:not([aria-label])')"
+        )
         found = axe.run(page).response["violations"]
         assert not found, (
             what,
