@@ -3,7 +3,7 @@ import {h} from "./dom.mjs";
 import {ExpressionError, inputNames, parseExpression} from "./expression.mjs";
 import {pythonOf} from "./expression_python.mjs";
 import {ruleWithNames} from "./explain.mjs";
-import {exact, short} from "./numbers.mjs";
+import {short} from "./numbers.mjs";
 import {Player} from "./player.mjs";
 import {traceOfExpression, valueOfExpression} from "./scalar_trace.mjs";
 
@@ -137,7 +137,7 @@ class ExpressionPage {
   }
 
   numbers(trace) {
-    const show = this.player.digits === "exact" ? exact : short;
+    const {show} = this.player;
     const [sweep] = trace.sweeps;
     const y = trace.nodes[sweep.result].value.data[0];
     for (const {name, gradient, nudged} of this.lines) {

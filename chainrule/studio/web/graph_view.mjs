@@ -9,6 +9,7 @@ import {groupCard, nodeCard} from "./graph_cards.mjs";
 import {edgeElement} from "./graph_edges.mjs";
 import {clearCanvas, paintFar} from "./graph_far.mjs";
 import {listenToGestures} from "./graph_gestures.mjs";
+import {neighbourOf, withinRoom} from "./graph_moves.mjs";
 import {buildGroups, openAtFirst, parentKeys} from "./groups.mjs";
 
 const NEAR = 260, SMALLEST = 0.2, READABLE = 0.82, LARGEST_FIT = 1.25;
@@ -296,30 +297,11 @@ export class GraphView {
     if (!e.key.startsWith("Arrow")) return;
     e.preventDefault();
     e.stopPropagation();
-    const next = this.neighbour(box, e.key);
+    const next = neighbourOf(this, this.boxNumber(box.key), e.key);
     if (next === undefined) return;
     this.focused = this.boxes[next].key;
     this.reveal(this.boxes[next].group?.nodes[0] ?? this.boxes[next].node);
     this.paintNow();
     this.cards.get(this.focused)?.focus({preventScroll: true});
   }
-  // The box that an arrow key goes to: along an edge, or beside in the same layer.
-  neighbour(box, key) {
-    const i = this.boxNumber(box.key);
-    const back = this.edges.find((o) => o.to === i)?.from;
-    const forth = this.edges.find((o) => o.from === i)?.to;
-    const [along, across] = this.across ? ["x", "y"] : ["y", "x"];
-    const beside = this.boxes.map((b, j) => [b, j]).filter(([b, j]) => j !== i && Math.abs(b[along] - box[along]) < 8)
-      .sort(([p], [q]) => p[across] - q[across]);
-    const before = beside.filter(([b]) => b[across] < box[across]).at(-1)?.[1];
-    const after = beside.find(([b]) => b[across] > box[across])?.[1];
-    const names = this.across ? ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"] : ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
-    return [back, forth, before, after][names.indexOf(key)];
-  }
-}
-
-// Where a graph of this size begins, so that no more than a margin of the room stays empty.
-function withinRoom(at, size, room) {
-  if (size <= room - 32) return Math.max(16, Math.min(at, room - size - 16));
-  return Math.max(room - size - 56, Math.min(at, 24));
 }

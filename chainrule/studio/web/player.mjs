@@ -4,12 +4,12 @@ import {h, keepingFocus} from "./dom.mjs";
 import {sentenceOf} from "./explain.mjs";
 import {findingsList, findingsOf} from "./findings.mjs";
 import {GraphView} from "./graph_view.mjs";
-import {nodePanel, stepPanel} from "./inspector.mjs";
+import {stepPanel} from "./inspector.mjs";
+import {nodePanel} from "./node_panel.mjs";
 import {exact, short} from "./numbers.mjs";
 import {isArray} from "./arrays.mjs";
+import {playerControls, SPEEDS} from "./player_controls.mjs";
 import {canWalkAgain, stepsOf, walkAgain, wrongOrder} from "./walk.mjs";
-
-const SPEEDS = [["slow", 2200], ["normal", 1100], ["fast", 350]];
 
 export class Player {
   // `params` are strings of the address that say where to begin; `onState(params)` hears of changes.
@@ -18,7 +18,7 @@ export class Player {
     this.digits = params.digits === "exact" ? "exact" : "short";
     this.speed = 1;
     this.wrongMarks = wrongMarks;
-    this.build(below);
+    this.controls = playerControls(this, below);
     this.load(trace, params);
   }
 
@@ -37,22 +37,26 @@ export class Player {
     this.graph?.observer.disconnect();
     this.graph = new GraphView(trace, {look: (id) => this.look(id), edgeLook: (e) => this.edgeLook(e),
       marked: () => this.marked, onChoose: (id) => this.chooseNode(id)});
-    this.stage.replaceChildren(this.graph.element, this.zoomBar);
-    this.foldButton.hidden = !this.graph.hasGroups;
-    this.sweepChooser.replaceChildren(...trace.sweeps.map((s, i) => h("option", {value: i, selected: i === this.sweepNumber}, `backward ${i + 1} of ${trace.sweeps.length}: ${trace.nameOf(s.result)}`)));
-    this.sweepLabel.hidden = trace.sweeps.length < 2;
+    this.controls.stage.replaceChildren(this.graph.element, this.controls.view);
+    this.controls.fold.hidden = !this.graph.hasGroups;
+    const nameOf = (s, i) => `backward ${i + 1} of ${trace.sweeps.length}: ${trace.nameOf(s.result)}`;
+    this.controls.sweep.replaceChildren(...trace.sweeps.map((s, i) =>
+      h("option", {value: i, selected: i === this.sweepNumber}, nameOf(s, i))));
+    this.controls.sweepLabel.hidden = trace.sweeps.length < 2;
     if (params.node !== undefined && trace.nodes[Number(params.node)]) this.chosen = Number(params.node);
     if (["back", "forth"].includes(params.slice)) this.setSlice(params.slice, true);
     const [message, flat] = (params.element ?? "").split(".").map(Number);
-    const opened = this.sweep?.messages[message];
-    if (opened && opened === this.step?.message && flat >= 0 && flat < opened.contribution?.data?.length) this.element = {message: opened, flat};
+    const opened = this.step?.message;
+    if (opened && opened.index === message && flat >= 0 && flat < opened.contribution?.data?.length)
+      this.element = {message: opened, flat};
     this.showStep();
     this.update();
   }
 
   // The same graph with other numbers: keeps position, choice and view.
   reload(trace) {
-    const same = trace.nodes.length === this.trace.nodes.length && trace.nodes.every((n, i) => n.op === this.trace.nodes[i].op && String(n.inputs) === String(this.trace.nodes[i].inputs));
+    const shape = ({nodes}) => nodes.map((n) => `${n.op}(${n.inputs})`).join();
+    const same = shape(trace) === shape(this.trace);
     if (!same) return this.load(trace);
     this.trace = trace;
     this.graph.trace = trace;
@@ -72,7 +76,8 @@ export class Player {
       if (certificate && certificate.verdict !== "not checked" && this.certified.get(node) !== "wrong")
         this.certified.set(node, certificate.verdict === "differs" ? "wrong" : "right");
     this.findings = findingsOf(this.trace, right);
-    this.findingsPlace.replaceChildren(...[findingsList(this.trace, this.findings, (m) => this.goToMessage(m))].filter(Boolean));
+    const list = findingsList(this.trace, this.findings, (m) => this.goToMessage(m));
+    this.controls.findings.replaceChildren(...(list ? [list] : []));
     this.madeAt = new Map();
     this.steps.forEach((s, i) => { if (s.kind === "forward") this.madeAt.set(s.node, i); });
     const first = this.steps.findIndex((s) => s.kind === "seed");
@@ -81,6 +86,7 @@ export class Player {
 
   get step() { return this.steps[this.position - 1] ?? null; }
   get sent() { return Math.max(0, this.position - this.backwardAt - 1); }
+  get show() { return this.digits === "exact" ? exact : short; }
   get sentence() { return sentenceOf(this.trace, this.sweep, this.step, this.sent, this.digits); }
 
   state() {
@@ -106,7 +112,7 @@ export class Player {
   // --- how nodes and edges look now
 
   look(id) {
-    const show = this.digits === "exact" ? exact : short;
+    const {show} = this;
     const node = this.trace.nodes[id];
     const gradientArray = this.gradientNow(id);
     const due = this.sweep?.arriving.get(id) ?? [];
@@ -118,8 +124,13 @@ export class Player {
       gradientArray,
       come: gradientArray && come < due.length && due.length > 1 ? `(${come} of ${due.length})` : "",
       state: this.marked.now.has(id) ? "now" : this.sliced && !this.sliced.has(id) ? "pale" : "",
-      marks: this.marked.wrong.has(id) ? ["wrong"] : this.findings.victims.has(id) ? ["victim"] : this.certified.has(id) ? [this.certified.get(id)] : [],
+      marks: this.markOf(id),
     };
+  }
+  markOf(id) {
+    if (this.marked.wrong.has(id)) return ["wrong"];
+    if (this.findings.victims.has(id)) return ["victim"];
+    return this.certified.has(id) ? [this.certified.get(id)] : [];
   }
   // The nodes of this step, and those that are wrong.
   marks() {
@@ -141,10 +152,11 @@ export class Player {
     if (step?.kind === "message") {
       const m = step.message;
       if (e.pairs.some(([from, to, place]) => from === m.target && to === m.node && place === m.place))
-        return {state: "now", text: m.contribution ? valueText(m.contribution, this.digits === "exact" ? exact : short) : "nothing"};
+        return {state: "now", text: m.contribution ? valueText(m.contribution, this.show) : "nothing"};
     }
     if (step?.kind === "forward" && e.pairs.some(([, to]) => to === step.node)) return {state: "into"};
-    if (this.sweep && this.position > this.backwardAt && e.pairs.every(([from, to, place]) => this.wasSent(from, to, place))) return {state: "done"};
+    const isBackward = this.sweep && this.position > this.backwardAt;
+    if (isBackward && e.pairs.every(([from, to, place]) => this.wasSent(from, to, place))) return {state: "done"};
     return this.sliced && e.pairs.every(([from, to]) => !this.sliced.has(from) || !this.sliced.has(to)) ? {state: "pale"} : {};
   }
   wasSent(from, to, place) {
@@ -174,7 +186,9 @@ export class Player {
     if (this.chosen === null) this.slice = this.sliced = null;
     this.update();
   }
-  setSlice(kind, keep = false) {
+  // Shows what `node`, else the chosen one, depends on ("back") or influences ("forth").
+  setSlice(kind, keep = false, node = this.chosen) {
+    this.chosen = node;
     this.slice = this.slice === kind && !keep ? null : kind;
     this.sliced = this.slice && this.chosen !== null ? this.trace.slice(this.chosen, this.slice === "forth") : null;
     this.update();
@@ -189,6 +203,16 @@ export class Player {
     this.useSweep();
     this.position = atEnd ? this.steps.length : Math.min(this.position, this.steps.length);
     this.update();
+  }
+
+  setDigits(digits) {
+    this.digits = digits;
+    this.update(true);
+  }
+  chooseSweep(number) {
+    this.sweepNumber = number;
+    this.useSweep();
+    this.goTo(this.steps.length);
   }
 
   play(direction) {
@@ -211,37 +235,7 @@ export class Player {
 
   // --- the page
 
-  build(below) {
-    const button = (label, text, onclick, extra = {}) => h("button", {"aria-label": label, title: label, onclick, ...extra}, text);
-    this.playButton = button("play forward in time", "▶ Play", () => this.play(1), {class: "primary"});
-    this.slider = h("input", {type: "range", min: 0, "aria-label": "step", oninput: () => this.goTo(Number(this.slider.value), {quiet: true})});
-    this.counter = h("output", {class: "counter"});
-    this.sentenceLine = h("p", {class: "sentence", "aria-live": "polite"});
-    this.panel = h("aside", {class: "panel", tabindex: -1, "aria-label": "details of the step"});
-    this.stage = h("div", {class: "stage", tabindex: -1});
-    this.zoomBar = h("div", {class: "zoombar", role: "group", "aria-label": "view"},
-      button("zoom in", "+", () => this.graph.zoom(1.25)), button("zoom out", "−", () => this.graph.zoom(0.8)),
-      button("show the whole graph", "⤢", () => this.graph.fitAll()),
-      this.foldButton = button("fold or unfold all groups", "⊟", () => this.graph.foldAll()));
-    this.sweepChooser = h("select", {"aria-label": "which backward pass", onchange: () => { this.sweepNumber = Number(this.sweepChooser.value); this.useSweep(); this.goTo(this.steps.length); }});
-    this.sweepLabel = h("label", null, this.sweepChooser);
-    this.wrongBox = h("input", {type: "checkbox", onchange: () => this.setWrong(this.wrongBox.checked)});
-    this.wrongLabel = h("label", {title: "visit the nodes from the inputs, so that a node sends before all has come"}, this.wrongBox, " wrong order");
-    this.digitsBox = h("input", {type: "checkbox", onchange: () => { this.digits = this.digitsBox.checked ? "exact" : "short"; this.update(true); }});
-    const speed = h("select", {"aria-label": "speed", onchange: (e) => { this.speed = Number(e.target.value); }}, ...SPEEDS.map(([name], i) => h("option", {value: i, selected: i === 1}, name)));
-    this.findingsPlace = h("div");
-    this.element_ = h("section", {class: "player", onkeydown: (e) => this.key(e)},
-      h("div", {class: "toolbar", role: "toolbar", "aria-label": "player"},
-        h("div", {class: "moves"}, button("to the start (Home)", "|◀", () => this.goTo(0)), button("play backward in time", "◀◀", () => this.play(-1)),
-          button("one step back (←)", "◀", () => this.goTo(this.position - 1)), this.playButton,
-          button("one step on (→)", "▶", () => this.goTo(this.position + 1)), button("to the backward pass", "∂", () => this.goTo(this.backwardAt + 1)),
-          button("to the end (End)", "▶|", () => this.goTo(this.steps.length))),
-        h("div", {class: "where"}, this.slider, this.counter),
-        h("div", {class: "options"}, speed, this.sweepLabel, this.wrongLabel, h("label", null, this.digitsBox, " 17 digits"))),
-      this.sentenceLine, this.findingsPlace,
-      h("div", {class: "split"}, this.stage, this.panel), below);
-  }
-  get root() { return this.element_; }
+  get root() { return this.controls.root; }
 
   key(e) {
     if (e.target.matches("input, select, textarea")) return;
@@ -256,18 +250,19 @@ export class Player {
   }
 
   update(quiet = false) {
-    this.slider.max = this.steps.length;
-    this.slider.value = this.position;
-    this.slider.setAttribute("aria-valuetext", `step ${this.position} of ${this.steps.length}`);
-    this.counter.textContent = `${this.position} / ${this.steps.length}`;
-    this.playButton.textContent = this.timer ? "❚❚ Pause" : "▶ Play";
-    this.wrongLabel.hidden = !this.canWalk;
-    this.wrongBox.checked = this.wrong;
-    this.digitsBox.checked = this.digits === "exact";
-    if (!quiet || !this.timer) this.sentenceLine.textContent = (this.wrong ? "Wrong order. " : "") + this.sentence;
+    const {play, slider, counter, sentence, panel, wrong, wrongLabel, digits} = this.controls;
+    slider.max = this.steps.length;
+    slider.value = this.position;
+    slider.setAttribute("aria-valuetext", `step ${this.position} of ${this.steps.length}`);
+    counter.textContent = `${this.position} / ${this.steps.length}`;
+    play.textContent = this.timer ? "❚❚ Pause" : "▶ Play";
+    wrongLabel.hidden = !this.canWalk;
+    wrong.checked = this.wrong;
+    digits.checked = this.digits === "exact";
+    if (!quiet || !this.timer) sentence.textContent = (this.wrong ? "Wrong order. " : "") + this.sentence;
     this.marked = this.marks();
     this.graph.setDigits(this.digits);
-    keepingFocus(this.panel, () => this.panel.replaceChildren(this.chosen !== null ? nodePanel(this, this.chosen) : stepPanel(this)));
+    keepingFocus(panel, () => panel.replaceChildren(this.chosen !== null ? nodePanel(this, this.chosen) : stepPanel(this)));
     this.graph.choose(this.chosen);
     this.onState(this.state());
   }
