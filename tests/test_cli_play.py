@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -31,7 +33,7 @@ for _ in range(3):
 def no_modules(monkeypatch: pytest.MonkeyPatch):
     """Pages without WebAssembly, which takes seconds to make; and no browser."""
     monkeypatch.setattr(play, "page_modules", dict)
-    monkeypatch.setattr("webbrowser.open", lambda url: pytest.fail(f"opened {url}"))
+    monkeypatch.setattr("webbrowser.open_new_tab", lambda url: pytest.fail(f"opened {url}"))
 
 
 def played(capsys: Any, *args: str) -> tuple[str, dict[str, list[str]], dict[str, Any]]:
@@ -41,7 +43,8 @@ def played(capsys: Any, *args: str) -> tuple[str, dict[str, list[str]], dict[str
     document = Path(url.path).read_text(encoding="utf-8")
     found = re.search(r'<script type="application/json" id="carried">(.*?)</script>', document)
     assert found is not None
-    return document, parse_qs(url.fragment), json.loads(found[1])["data"]
+    data = zlib.decompress(base64.b64decode(json.loads(found[1])["data"]))
+    return document, parse_qs(url.fragment), json.loads(data)
 
 
 def test_the_studio(capsys: Any):
@@ -77,7 +80,7 @@ def test_the_page_goes_where_it_is_told(capsys: Any, tmp_path: Path):
 
 def test_a_browser_opens_it(monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Path):
     opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("webbrowser.open_new_tab", opened.append)
     assert main(["play", "--save", str(tmp_path / "page.html"), "expr", "a*b"]) == 0
     assert opened == [capsys.readouterr().out.strip()]
 

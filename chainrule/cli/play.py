@@ -50,7 +50,7 @@ def command(asked: Mapping[str, Any], console: Console) -> int:
     where = f"{file.resolve().as_uri()}{'#' if state else ''}{address(state)}"
     console.print(where, soft_wrap=True, highlight=False)
     if not asked.get("no_browser"):
-        webbrowser.open(where)
+        webbrowser.open_new_tab(where)
     return 0
 
 

@@ -30,8 +30,8 @@ def shuffled_names() -> tuple[Corpus, Random]:
 
 
 def training_data() -> dict[str, Any]:
-    """What the training pages need beside modules, fit for JSON: the names in the order of training,
-    and the loader of modules for their workers."""
+    """What the training pages need beside modules, fit for JSON: the names in the order of
+    training, and the loader of modules for their workers."""
     return {"names": "\n".join(shuffled_names()[0].training), "loader": script()}
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from chainrule.explain.modules import owners
 from chainrule.graph import interposed
+from chainrule.nn.hooks import watching
 from chainrule.node import Freed, Variable
 from chainrule.node import Node as GraphNode
 from chainrule.op import Op, Pick, Spec
@@ -26,6 +27,7 @@ from chainrule.provenance import location, user_line
 from chainrule.source_text import short_line, source_line
 from chainrule.traces.formulas import formula_of
 from chainrule.traces.keeping import Keeper, is_array, unchanged
+from chainrule.traces.modules import RunningModules
 from chainrule.traces.sweeps import SweepRecorder
 from chainrule.traces.trace import Kept, Kind, Node, Sweep
 
@@ -48,6 +50,8 @@ class Event:
     label: str = ""
     spelled: str = ""
     """A number of the program, as it would be written there."""
+    module: str | None = None
+    """The module that ran; None for what ran before, of which it is found out at the end."""
 
 
 @final
@@ -62,12 +66,13 @@ class TensorRecorder:
         self._of_array: dict[int, list[int]] = {}
         self._held: list[Any] = []  # so that ids stay theirs
         self._runs = False
+        self._modules = RunningModules()
         self._sweeps = SweepRecorder(self, keeper)
 
     @contextmanager
     def running(self) -> Generator[None]:
         """Within it, ops and rules are recorded."""
-        with interposed(self._apply), self._sweeps.running():
+        with interposed(self._apply), self._sweeps.running(), watching(self._modules.during):
             self._runs = True
             try:
                 yield
@@ -89,7 +94,8 @@ class TensorRecorder:
         if type(y) is not tuple:
             self._add(self._event("op", op, inputs, plain(y), place), y)
             return
-        parent = self._add(Event("op", op, inputs, None, place=place), None)
+        module = self._modules.innermost
+        parent = self._add(Event("op", op, inputs, None, place=place, module=module), None)
         parts: Any = tuple(y)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         for i, part in enumerate(parts):
             self._add(self._event("op", Pick(i), (parent,), plain(part), place), part)
@@ -102,9 +108,8 @@ class TensorRecorder:
         self, kind: Kind, op: Op | None, inputs: tuple[int, ...], value: Any, place: Place | None
     ) -> Event:
         array = np.asarray(value)
-        return Event(
-            kind, op, inputs, self._keeper.keep(array), str(array.dtype), array.shape, place
-        )
+        kept, module = self._keeper.keep(array), self._modules.innermost
+        return Event(kind, op, inputs, kept, str(array.dtype), array.shape, place, module=module)
 
     def _add(self, event: Event, x: Any) -> int:
         """Number an event, whose output is `x`."""
@@ -220,7 +225,8 @@ class TensorRecorder:
         return tuple(self._nodes()), self._sweeps.finish()
 
     def _nodes(self) -> Iterator[Node]:
-        modules = owners([e.node for e in self.events if e.node is not None and e.op])
+        before = [e.node for e in self.events if e.node is not None and e.op and e.module is None]
+        modules = owners(before) if before else {}
         for e in self.events:
             yield Node(
                 e.kind,
@@ -231,7 +237,9 @@ class TensorRecorder:
                 e.kept,
                 e.label or e.spelled,
                 line_of(e.place),
-                modules.get(e.node, "") if e.node is not None else "",
+                (modules.get(e.node, "") if e.node is not None else "")
+                if e.module is None
+                else e.module,
                 "" if e.op is None else formula_of(e.op, len(e.inputs)),
             )
 

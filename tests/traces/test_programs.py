@@ -290,8 +290,8 @@ def test_a_picture_before_backward_says_so(tmp_path: Any):
         cr.exp(leaf()) * 2.0
     recording.trace.save(tmp_path / "t.svg")
     recording.trace.save(tmp_path / "t.txt")
-    assert "backward has not run" in (tmp_path / "t.svg").read_text()
-    assert "∂ 0" not in (tmp_path / "t.txt").read_text()
+    assert "backward has not run" in (tmp_path / "t.svg").read_text("utf-8")
+    assert "∂ 0" not in (tmp_path / "t.txt").read_text("utf-8")
 
 
 def test_large_arrays_are_summaries():

@@ -139,7 +139,7 @@ for k in range(4):
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_script(tmp_path: Path, step: int):
     path = tmp_path / "train.py"
-    path.write_text(SCRIPT)
+    path.write_text(SCRIPT, "utf-8")
     trace = record_script(path, step=step)
     check_numbers(trace, slack=8)
     assert len(trace.sweeps) == 1

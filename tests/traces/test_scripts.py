@@ -67,7 +67,7 @@ for k in range(5):
 
 def script(tmp_path: Path, text: str) -> str:
     path = tmp_path / "train.py"
-    path.write_text(text)
+    path.write_text(text, "utf-8")
     return str(path)
 
 
@@ -81,7 +81,9 @@ def test_one_step_is_recorded(tmp_path: Path, text: str, step: int):
     assert len(trace.sweeps) == 1 and trace.name == "train.py"
     assert {"w", "loss"} <= {n.label for n in trace.nodes} or text is FUNCTIONAL
     assert not any("unused" in n.label for n in trace.nodes)
-    assert (len(log.read_text()) if log.exists() else 0) == (step - 1) * (text is WITH_OPTIMIZER)
+    assert (len(log.read_text("utf-8")) if log.exists() else 0) == (step - 1) * (
+        text is WITH_OPTIMIZER
+    )
     assert watch.watches == () and graph.around.get() is None
     assert Optimizer.step.__module__ == "chainrule.optim.optimizer"
     w = np.ones((2, 1))
