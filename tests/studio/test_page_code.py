@@ -67,7 +67,7 @@ def test_what_is_imported_is_there_and_used(module: str):
 def test_every_module_is_in_a_page():
     elsewhere = {"training_worker.mjs", "gpt_trainer.mjs", "network_trainer.mjs"}  # workers
     found = {m for entry in ENTRIES for m in modules_in_order(entry)}
-    assert set(MODULES) - found <= elsewhere | {"network_trace.mjs"}
+    assert set(MODULES) - found <= elsewhere
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
