@@ -20,14 +20,14 @@ class Doubled(cr.Function):
     """3 x, with a backward that says 2."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
+    def forward(ctx: Any, *args: Any) -> Any:
         """The value."""
-        return x * 3.0
+        return args[0] * 3.0
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: Any, *gs: Any) -> Any:
         """Wrong on purpose."""
-        return g * 2.0
+        return gs[0] * 2.0
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_the_wrong_rule_is_named_and_corrected(browser: Any, tmp_path: Path):
         panel = page.locator(".panel")
         panel.get_by_text("The verifier's finding: wrong constant factor").wait_for()
         before, after = panel.locator(".diff").inner_text().split("\n")
-        assert before == "- return g * 2.0" and after.startswith("+ return g * ")
+        assert before == "- return gs[0] * 2.0" and after.startswith("+ return gs[0] * ")
         assert page.locator(".card.wrong").count() == 1
         assert page.locator(".card.victim").count() == 3
 
