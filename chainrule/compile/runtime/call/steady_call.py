@@ -159,11 +159,13 @@ class Steady:
         asked = self._asked
         for batch in batches:
             sizes = told.get(again(batch)) if batch.__class__ is tuple else None
-            if sizes is None or asked or is_recording() is not recording:
+            if sizes is None or is_recording() is not recording:
                 sizes = self._turn(batch)
-                if sizes is None:
-                    rest = batch
-                    break
+            elif asked and not all([stays() for stays in asked]):
+                sizes = None
+            if sizes is None:
+                rest = batch
+                break
             keep(arrays(batch))
             sized(sizes)
             numbered(map(call, reads))
