@@ -146,7 +146,7 @@ class NetworkPage {
       pace: (value) => { this.settings.pace = value; this.worker?.ask({type: "pace", value}); },
       run: () => this.worker?.ask({type: this.running ? "pause" : "run"}),
       advance: (count) => this.worker?.ask({type: "advance", count}),
-      epoch: () => this.worker?.ask({type: "advance", count: this.frame?.stepsPerEpoch ?? 1}),
+      epoch: () => this.worker?.ask({type: "advance", epochs: 1}),
       reset: () => { if (this.worker) { this.worker.ask({type: "pause"}); this.begin(); this.view.say("Back at step 0, with the first weights."); } },
       rewind: (step) => this.rewind(step),
       add: (point) => this.add(point),

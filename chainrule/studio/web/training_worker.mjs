@@ -83,9 +83,10 @@ export function serveTraining(scope, load, kinds) {
       later();
     },
     pause() { running = false; say(); },
-    advance({count}) {
+    advance({count, epochs = 0}) {
       running = false;
-      for (let i = 0; i < count && !trainer.stopped; i++) trainer.train();
+      const steps = epochs ? epochs * trainer.stepsPerEpoch : count;
+      for (let i = 0; i < steps && !trainer.stopped; i++) trainer.train();
       say();
     },
     frame({ask}) { scope.postMessage({type: "frame", running, speed: speed(), ...frame(trainer, ask)}); },

@@ -161,7 +161,7 @@ class Steady:
             sizes = told.get(again(batch)) if batch.__class__ is tuple else None
             if sizes is None or is_recording() is not recording:
                 sizes = self._turn(batch)
-            elif asked and not all([stays() for stays in asked]):
+            elif asked and not all(map(call, asked)):
                 sizes = None
             if sizes is None:
                 rest = batch
