@@ -60,7 +60,7 @@ export class GptView {
   }
 
   lossPanel() {
-    this.loss = h("canvas", {class: "t-chart t-tall", role: "img"});
+    this.loss = h("canvas", {class: "t-chart t-tall", role: "img", "aria-label": "loss, not drawn yet"});
     return panel("Loss", "Pale: each name's. Strong: their moving mean. A guess without knowledge costs log 27 = 3.3.", this.loss);
   }
 
@@ -78,7 +78,7 @@ export class GptView {
       onchange: () => this.on.select(this.selector.value), oninput: () => { if (this.known?.has(this.selector.value)) this.on.select(this.selector.value); }});
     this.list = h("datalist", {id: "t-tensors"});
     this.wrong = h("p", {class: "t-wrong", role: "alert"});
-    this.map = h("canvas", {class: "t-map", role: "img", tabindex: "0", onmousemove: (e) => this.point(e), onkeydown: (e) => this.move(e)});
+    this.map = h("canvas", {class: "t-map", role: "img", "aria-label": "the tensor, not drawn yet", tabindex: "0", onmousemove: (e) => this.point(e), onkeydown: (e) => this.move(e)});
     this.cell = h("p", {class: "t-cell"});
     this.sums = h("p", {class: "t-note"});
     return panel("Any tensor, or its gradient", "A name and a slice, such as h.0.attn.wq.grad[:, :2] or wte[:8]. Arrow keys move in the map.",
@@ -88,13 +88,13 @@ export class GptView {
   attentionPanel(settings) {
     const name = h("input", {type: "text", value: settings.name, maxlength: 16, placeholder: "the next name", spellcheck: "false", "aria-label": "name to look at",
       onchange: () => this.on.change({name: name.value.trim().toLowerCase()})});
-    this.heads = Array.from({length: 4}, (_, i) => h("figure", {}, h("canvas", {class: "t-head-map", role: "img"}), h("figcaption", {}, `head ${i + 1}`)));
+    this.heads = Array.from({length: 4}, (_, i) => h("figure", {}, h("canvas", {class: "t-head-map", role: "img", "aria-label": "attention, not drawn yet"}), h("figcaption", {}, `head ${i + 1}`)));
     return panel("Attention by head", "Rows read, columns are read: how much of each letter goes into the next guess. “·” begins a name.",
       h("div", {class: "t-selector"}, name), h("div", {class: "t-heads"}, this.heads));
   }
 
   flowPanel() {
-    this.flow = h("canvas", {class: "t-chart", role: "img"});
+    this.flow = h("canvas", {class: "t-chart", role: "img", "aria-label": "gradient norms, not drawn yet"});
     return panel("Gradient by layer", "The norm of each parameter's gradient, from the embedding to the head.", this.flow);
   }
 

@@ -58,7 +58,7 @@ export class NetworkView {
   }
 
   networkPanel() {
-    this.canvas = h("canvas", {class: "t-diagram", role: "img", onclick: (e) => this.pick(e)});
+    this.canvas = h("canvas", {class: "t-diagram", role: "img", "aria-label": "the network, not drawn yet", onclick: (e) => this.pick(e)});
     this.diagram = new NetworkDiagram(this.canvas);
     this.columns = h("div", {class: "t-columns"});
     this.depth = h("span", {class: "t-count"});
@@ -69,7 +69,7 @@ export class NetworkView {
   }
 
   surfacePanel() {
-    this.surface = h("canvas", {class: "t-surface", role: "img", onclick: (e) => this.click(e)});
+    this.surface = h("canvas", {class: "t-surface", role: "img", "aria-label": "the plane, not drawn yet", onclick: (e) => this.click(e)});
     this.plot = new SurfacePlot(this.surface);
     this.unit = choice("Show", [["", "the output"]], "", (v) => { this.chosen = v ? v.split(",").map(Number) : null; this.on.redraw(); });
     const kinds = [...Object.entries(POINT_SETS).map(([k, s]) => [k, s.title]), ["own", "Your own"]], {now, on} = this;
@@ -95,7 +95,7 @@ export class NetworkView {
   }
 
   lossPanel() {
-    this.loss = h("canvas", {class: "t-chart", role: "img", onclick: (e) => this.seek(e)});
+    this.loss = h("canvas", {class: "t-chart", role: "img", "aria-label": "loss, not drawn yet", onclick: (e) => this.seek(e)});
     this.slider = h("input", {type: "range", min: 0, max: 0, value: 0, step: 1, "aria-label": "go back to a step",
       oninput: () => { this.sliding = true; this.aim(); }, onchange: () => { this.sliding = false; this.on.rewind(Number(this.slider.value)); }});
     this.aimed = h("output", {class: "t-aim"}, "step 0");
@@ -104,7 +104,7 @@ export class NetworkView {
   }
 
   normPanel() {
-    this.norms = h("canvas", {class: "t-chart", role: "img"});
+    this.norms = h("canvas", {class: "t-chart", role: "img", "aria-label": "gradient norms, not drawn yet"});
     this.normNote = h("p", {class: "t-note"});
     return panel("Gradient by layer", "How large each layer's gradient is. Lines far apart: early layers learn slower than late ones.", this.norms, this.normNote);
   }
