@@ -125,7 +125,14 @@ export function trainingObstacle() {
 export function trainingWorker(loader, on) {
   const url = URL.createObjectURL(new Blob([trainingWorkerText(loader)], {type: "text/javascript"}));
   const worker = new Worker(url);
-  worker.onmessage = ({data}) => on[data.type]?.(data);
+  let early = [];  // what a reader asks before the trainer is ready comes after its beginning
+  worker.onmessage = ({data}) => {
+    const waiting = data.type === "ready" ? early : [];
+    if (data.type === "ready") early = null;
+    on[data.type]?.(data);
+    for (const message of waiting) worker.postMessage(message);
+  };
   worker.onerror = (e) => on.failed({message: e.message});
-  return {ask: (message) => worker.postMessage(message), close: () => { worker.terminate(); URL.revokeObjectURL(url); }};
+  const ask = (message) => (early && message.type !== "open" ? early.push(message) : worker.postMessage(message));
+  return {ask, close: () => { worker.terminate(); URL.revokeObjectURL(url); }};
 }
