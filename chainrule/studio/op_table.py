@@ -1,8 +1,8 @@
 """The op table for pages: each function's value and partial derivatives, compiled to WebAssembly.
 
 A page that evaluates what its reader types asks this module, so that no rule is written twice: the
-numbers are those of the compiled engine, bit for bit. Beside it, as data, stand the names, and the
-rules in symbols.
+numbers are those of the compiled engine without fused multiply-add. Beside it, as data, stand the
+names, and the rules in symbols.
 """
 
 from __future__ import annotations

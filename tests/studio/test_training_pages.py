@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -256,17 +255,3 @@ Worker.prototype.postMessage = function (message) {
   return set.apply(this, arguments);
 };
 """
-
-
-@pytest.mark.skipif(
-    not os.environ.get("CHAINRULE_TIMED"), reason="set CHAINRULE_TIMED=1 to measure"
-)
-def test_how_fast(browser: Any, pages: dict[str, str]):
-    url = pages["network"] + "&widths=16,16&points=500&split=0&pace=0&batch=1000"
-    with opened(browser, url, COUNT_FRAMES) as page:
-        press(page, "Train")
-        page.wait_for_timeout(1500)
-        page.evaluate("frames.length = 0")
-        page.wait_for_timeout(2000)
-        frames = page.evaluate("frames.length") / 2
-        print(f"\n{fact(page, 'speed'):.0f} steps/s, {frames:.0f} frames/s")

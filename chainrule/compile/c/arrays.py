@@ -76,7 +76,7 @@ SPOKEN = {
 
 
 def described(label: str, shape: Sequence[Extent], inputs: Sequence[Array]) -> str:
-    """The path of memory that the scheduler calls `label`: `input 3, turned`, say."""
+    """The path of memory that the plan calls `label`: `input 3, turned`, say."""
     if not shape and label in SPOKEN:
         return "coefficient"
     label = re.sub(r"^input (\d+)", lambda m: inputs[int(m[1])].path, label)

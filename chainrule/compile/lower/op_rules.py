@@ -2,7 +2,7 @@
 
 A map says what each element of its result is, in terms of elements of its arguments. A reduction
 says what is folded over which axes. All other ops are rewritten into these by `simplify`, are
-products or scatters, which `scheduler` knows, or run in their eager form.
+products or scatters, which `planning` knows, or run in their eager form.
 
 Notation: `at` the index of an element.
 """

@@ -1,9 +1,8 @@
 // The page "GPT": microgpt learns names, live; any tensor or its gradient, attention, samples.
-import {calmMotion, onSchemeChange} from "./charts.mjs";
 import {GptView} from "./gpt_view.mjs";
 import {pastedDocuments, selectedTensor} from "./tensor_selector.mjs";
-import {CURVES_EACH, PACES, frameLoop} from "./training_controls.mjs";
-import {trainingObstacle, trainingWorker} from "./training_worker.mjs";
+import {CURVES_EACH, PACES, openTraining} from "./training_controls.mjs";
+import {trainingObstacle} from "./training_worker.mjs";
 
 const GPT_DEFAULTS = {steps: 1000, rate: 0.01, temperature: 0.5, pace: 300, tensor: "h.0.attn.wq.grad", name: ""};
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz", SAMPLE_EACH = 400;
@@ -31,28 +30,11 @@ class GptPage {
     this.view = new GptView(this.settings, this.handlers());
     const obstacle = trainingObstacle();
     if (obstacle) this.view.refuse(obstacle);
-    else this.open(data.loader, modules);
-  }
-
-  open(loader, modules) {
-    this.frames = frameLoop(calmMotion, () => this.worker.ask({type: "frame", ask: this.wanted()}));
-    this.worker = trainingWorker(loader, {
-      ready: ({tensors}) => {
-        this.tensors = tensors;
-        this.view.tensors(tensors);
-        this.select(this.settings.tensor);
-        this.begin();
-        this.worker.ask({type: "pace", value: this.settings.pace});
-        if (this.target) this.worker.ask({type: "advance", count: this.target});
-        this.refresh();
-      },
-      state: (s) => this.told(s),
-      frame: (f) => this.drawn(f),
-      failed: ({message}) => this.view.say(`Training has ended: ${message}`),
+    else openTraining(this, "gpt", data.loader, {gpt: modules.gpt}, ({tensors}) => {
+      this.tensors = tensors;
+      this.view.tensors(tensors);
+      this.select(this.settings.tensor);
     });
-    this.worker.ask({type: "open", kind: "gpt", modules: {gpt: modules.gpt}});
-    onSchemeChange(() => this.redraw());
-    new ResizeObserver(() => this.redraw()).observe(this.view.element);
   }
 
   told({running, step, stopped}) {

@@ -1,11 +1,10 @@
 // The page "Network": points in the plane, a small network that learns them, what it does meanwhile.
-import {calmMotion, onSchemeChange} from "./charts.mjs";
 import {PLANE, POINTS_MOST, POINT_SETS, pastedPoints, pointSet, splitPoints} from "./datasets.mjs";
 import {networkPython} from "./network_script.mjs";
 import {tracedNetwork} from "./network_trace.mjs";
 import {NetworkView} from "./network_view.mjs";
-import {CURVES_EACH, PACES, frameLoop} from "./training_controls.mjs";
-import {trainingObstacle, trainingWorker} from "./training_worker.mjs";
+import {CURVES_EACH, PACES, openTraining} from "./training_controls.mjs";
+import {trainingObstacle} from "./training_worker.mjs";
 
 const NETWORK_DEFAULTS = {
   data: "moons", points: 300, noise: 0.15, split: 0.2, seed: 1, widths: [6, 4], activation: "tanh", residual: false,
@@ -48,27 +47,7 @@ class NetworkPage {
     this.points = this.made();
     const obstacle = trainingObstacle();
     if (obstacle) this.view.refuse(obstacle);
-    else this.open(data.loader, modules);
-  }
-
-  open(loader, modules) {
-    this.frames = frameLoop(calmMotion, () => this.worker.ask({type: "frame", ask: this.wanted()}));
-    this.worker = trainingWorker(loader, {
-      ready: () => {
-        this.begin();
-        this.worker.ask({type: "pace", value: this.settings.pace});
-        if (this.target) this.worker.ask({type: "advance", count: this.target});
-        this.refresh();
-      },
-      state: (s) => this.told(s),
-      frame: (f) => this.drawn(f),
-      failed: ({message}) => this.view.say(`Training has ended: ${message}`),
-    });
-    const {network2, network4} = modules;
-    this.worker.ask({type: "open", kind: "network", modules: {network2, network4}});
-    this.ended = onSchemeChange(() => this.redraw());
-    this.resized = new ResizeObserver(() => this.redraw());
-    this.resized.observe(this.view.element);
+    else openTraining(this, "network", data.loader, {network2: modules.network2, network4: modules.network4});
   }
 
   // --- what the worker says --------------------------------------------------------------

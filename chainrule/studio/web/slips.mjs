@@ -18,7 +18,7 @@ export const SLIPS = [
       for (let i = 0; i < rows; i++) for (let j = 0; j < n; j++) for (let k = 0; k < n; k++) data[i * n + j] += g.data[i * n + k] * w.data[k * n + j];
       return {...g, data};
     }},
-  {key: "V2", code: "factor", where: "loss", line: "s_bar = g", right: "s_bar = g / B", find: from("loss"), sends: (m, g, pull) => scaled(pull(m, g), 6)},
+  {key: "V2", code: "factor", where: "loss", line: "s_bar = g", right: "s_bar = g / B", find: from("loss"), sends: (m, g) => g},
   {key: "V3", code: "overwritten", where: "z", line: "z_bar = g * e", right: "z_bar += g * e", find: from("e", "z"), replaces: true},
   {key: "V4", code: "sign", where: "h", line: "a_bar = -g * (1 - h**2)", right: "a_bar = g * (1 - h**2)", find: from("h"), sends: (m, g, pull) => scaled(pull(m, g), -1)},
   {key: "V5", code: "missing_term", where: "total", line: "z_bar = g", right: "z_bar = g - p * g.sum(-1)", find: from("score", "total"), sends: (m, g, pull) => scaled(pull(m, g), 0)},

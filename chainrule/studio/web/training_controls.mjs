@@ -1,6 +1,8 @@
 // Labelled controls of the training pages, from plain elements: each is its label, whose `control`
-// is the element.
+// is the element; and how a page opens its worker.
+import {calmMotion, onSchemeChange} from "./charts.mjs";
 import {h} from "./dom.mjs";
+import {trainingWorker} from "./training_worker.mjs";
 
 const PASTED_MOST = 200_000;  // characters that a field shows
 
@@ -63,7 +65,7 @@ export function pasteField(name, placeholder, words, onText) {
 // Curves are drawn ten times a second: more cannot be read, and they take longer than the rest.
 export const CURVES_EACH = 100;
 
-export function frameLoop(calm, ask) {
+function frameLoop(calm, ask) {
   let on = false, waiting = false, last = 0, timer = 0;
   const tick = (now) => {
     if (!on || waiting) return;
@@ -78,4 +80,25 @@ export function frameLoop(calm, ask) {
     drawn() { waiting = false; if (on) timer = requestAnimationFrame(tick); },
     get on() { return on; },
   };
+}
+
+// Opens the worker of a training page, which has `begin redraw refresh told drawn wanted view settings
+// target`, and draws it again when its size or the colours change. `onReady` hears what is open.
+export function openTraining(page, kind, loader, modules, onReady = () => {}) {
+  page.frames = frameLoop(calmMotion, () => page.worker.ask({type: "frame", ask: page.wanted()}));
+  page.worker = trainingWorker(loader, {
+    ready: (opened) => {
+      onReady(opened);
+      page.begin();
+      page.worker.ask({type: "pace", value: page.settings.pace});
+      if (page.target) page.worker.ask({type: "advance", count: page.target});
+      page.refresh();
+    },
+    state: (s) => page.told(s),
+    frame: (f) => page.drawn(f),
+    failed: ({message}) => page.view.say(`Training has ended: ${message}`),
+  });
+  page.worker.ask({type: "open", kind, modules});
+  onSchemeChange(() => page.redraw());
+  new ResizeObserver(() => page.redraw()).observe(page.view.element);
 }

@@ -26,7 +26,7 @@ export function walkAgain(trace, sweep, visits, slip = {}) {
     for (const m of sent.get(id) ?? []) {
       const zero = {dtype: trace.nodes[id].dtype, shape: trace.nodes[id].shape, data: new Float64Array(sizeOf(trace.nodes[id].shape))};
       const g = totals.get(id) ?? zero;
-      const contribution = slip.sends?.(m, g) ?? (slip.drops?.(m) ? null : pullThrough(trace, m, g));
+      const contribution = slip.sends?.(m, g) ?? pullThrough(trace, m, g);
       const before = totals.get(m.target);
       if (contribution) totals.set(m.target, before && !slip.replaces?.(m) ? addArrays(before, contribution) : contribution);
       messages.push({...m, index: messages.length, contribution, certificate: null, upstream: g, total: totals.get(m.target) ?? null});
