@@ -1,170 +1,31 @@
-"""Traces as JSON: written whole or not at all, read with every part checked.
-
-    {"format": "chainrule trace", "version": 1, "name": …, "lines": {…},
-     "arrays": [{"dtype": …, "shape": […], "data": base64}, …],
-     "nodes": [{"kind": …, "op": …, "inputs": […], "value": array number | summary | null, …}, …],
-     "sweeps": [{"result": …, "seed": …, "messages": […], "gradients": {node: …},
-                 "more": {node: seed}}, …]}
-
-Equal arrays are written once. Numbers are little-endian; bool, float16 and bfloat16 are widened to
-uint8 and float32, complex numbers to pairs of float64.
-"""
+"""A trace of what a file says, of which nothing is taken at its word."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
 from chainrule.errors import ConfigError
 from chainrule.strict_json import loads
 from chainrule.traces.check import check_trace
+from chainrule.traces.files.form import DTYPES, FORMAT, FORMS, MEASURED, MOST, NAMED, VERSION
 from chainrule.traces.keeping import is_array
 from chainrule.traces.trace import (
     Certificate,
-    Factor,
-    Gather,
     Local,
-    Matrix,
     Message,
     Node,
-    Opaque,
-    Product,
-    Scatter,
     Summary,
     Sweep,
     Trace,
 )
-
-FORMAT = "chainrule trace"
-VERSION = 1
-MOST = 1 << 28
-"""Bytes of a file that is read."""
-_NAMED = ("slip", "before", "after")
-_MEASURED = ("difference", "bound")
-FORMS: dict[str, type[Local]] = {
-    c.__name__.lower(): c for c in (Factor, Product, Gather, Scatter, Matrix, Opaque)
-}
-_DTYPES = {"<f8", "<f4", "<i4", "<i8", "|u1"}
-
-
-# --- Writing -------------------------------------------------------------------------------------
-
-
-def to_json(trace: Trace) -> str:
-    """The trace as JSON, which reads back as the same trace."""
-    return json.dumps(to_dict(trace), ensure_ascii=False, separators=(",", ":"))
-
-
-def to_dict(trace: Trace) -> dict[str, Any]:
-    """The trace as lists, dicts, numbers and strings."""
-    arrays = _Arrays()
-    nodes = [_node_dict(n, arrays) for n in trace.nodes]
-    sweeps = [_sweep_dict(s, arrays) for s in trace.sweeps]
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "name": trace.name,
-        "lines": dict(trace.lines),
-        "nodes": nodes,
-        "sweeps": sweeps,
-        "arrays": arrays.written,
-    }
-
-
-@final
-class _Arrays:
-    """The table of arrays, each once."""
-
-    def __init__(self) -> None:
-        self.written: list[dict[str, Any]] = []
-        self._known: dict[Any, int] = {}
-
-    def put(self, x: Any) -> Any:
-        """The number of an array in the table; a summary as a dict; None itself."""
-        if x is None:
-            return None
-        if isinstance(x, Summary):
-            return {f.name: getattr(x, f.name) for f in fields(Summary)}
-        stored = np.ascontiguousarray(_stored(x))
-        data = stored.tobytes()
-        key = (str(x.dtype), x.shape, data)
-        if key not in self._known:
-            self._known[key] = len(self.written)
-            text = base64.b64encode(data).decode()
-            row = {"dtype": str(x.dtype), "stored": stored.dtype.str, "shape": list(x.shape)}
-            self.written.append({**row, "data": text})
-        return self._known[key]
-
-
-def _stored(x: Any) -> Any:
-    """The array in one of the dtypes that are stored."""
-    kind = x.dtype.kind
-    if kind == "c":
-        return np.stack([x.real, x.imag], -1).astype("<f8")
-    if kind == "b":
-        return x.astype("|u1")
-    if kind in "iu":
-        small = x.size == 0 or (int(x.min()) >= -(1 << 31) and int(x.max()) < 1 << 31)
-        return x.astype("<i4" if small else "<i8")
-    return x.astype("<f8" if x.dtype == np.float64 else "<f4")
-
-
-def _node_dict(n: Node, arrays: _Arrays) -> dict[str, Any]:
-    out = {f.name: getattr(n, f.name) for f in fields(Node)}
-    return out | {
-        "inputs": list(n.inputs),
-        "shape": list(n.shape),
-        "value": arrays.put(n.value),
-    }
-
-
-def _sweep_dict(s: Sweep, arrays: _Arrays) -> dict[str, Any]:
-    return {
-        "result": s.result,
-        "seed": arrays.put(s.seed),
-        "messages": [
-            {
-                "node": m.node,
-                "place": m.place,
-                "target": m.target,
-                "local": _local_dict(m.local, arrays),
-                "contribution": arrays.put(m.contribution),
-                "certificate": _certificate_dict(m.certificate),
-            }
-            for m in s.messages
-        ],
-        "gradients": {str(i): arrays.put(g) for i, g in s.gradients.items()},
-        "more": {str(i): arrays.put(g) for i, g in s.more.items()},
-    }
-
-
-def _certificate_dict(c: Certificate | None) -> dict[str, Any] | None:
-    """Numbers that are not finite, where nothing was checked, are null."""
-    if c is None:
-        return None
-    numbers = {n: x if math.isfinite(x := getattr(c, n)) else None for n in _MEASURED}
-    return {**numbers, "verdict": c.verdict, **{n: getattr(c, n) for n in _NAMED}}
-
-
-def _local_dict(local: Local, arrays: _Arrays) -> dict[str, Any]:
-    out: dict[str, Any] = {"form": type(local).__name__.lower()}
-    for f in fields(local):
-        x: Any = getattr(local, f.name)
-        if f.name == "letters":
-            x = list(x)
-        out[f.name] = arrays.put(x) if is_array(x) else x
-    return out
-
-
-# --- Reading -------------------------------------------------------------------------------------
 
 Table = Mapping[str, Any]
 _DAMAGE = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
@@ -277,7 +138,7 @@ def _summary(x: Table) -> Summary:
 
 
 def _array(x: Table) -> Any:
-    if x["stored"] not in _DTYPES:
+    if x["stored"] not in DTYPES:
         raise ValueError(f"arrays are not stored as {x['stored']!r:.40}")
     try:
         data = base64.b64decode(_text(x["data"]), validate=True)
@@ -336,8 +197,8 @@ def _certificate(x: Any) -> Certificate | None:
         return None
     c = _table(x)
     verdict: Any = _text(c["verdict"])
-    difference, bound = [math.nan if c[n] is None else _number(c[n]) for n in _MEASURED]
-    return Certificate(difference, bound, verdict, *[_text(c[n]) for n in _NAMED])
+    difference, bound = [math.nan if c[n] is None else _number(c[n]) for n in MEASURED]
+    return Certificate(difference, bound, verdict, *[_text(c[n]) for n in NAMED])
 
 
 def _local(x: Table, get: Callable[[Any], Any]) -> Local:

@@ -1,0 +1,16 @@
+"""What writer and reader agree on."""
+
+from __future__ import annotations
+
+from chainrule.traces.trace import Factor, Gather, Local, Matrix, Opaque, Product, Scatter
+
+FORMAT = "chainrule trace"
+VERSION = 1
+MOST = 1 << 28
+"""Bytes of a file that is read."""
+NAMED = ("slip", "before", "after")
+MEASURED = ("difference", "bound")
+FORMS: dict[str, type[Local]] = {
+    c.__name__.lower(): c for c in (Factor, Product, Gather, Scatter, Matrix, Opaque)
+}
+DTYPES = {"<f8", "<f4", "<i4", "<i8", "|u1"}

@@ -1,0 +1,128 @@
+"""A trace as lists, dicts, numbers and strings."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from dataclasses import fields
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.traces.files.form import FORMAT, MEASURED, NAMED, VERSION
+from chainrule.traces.keeping import is_array
+from chainrule.traces.trace import (
+    Certificate,
+    Local,
+    Node,
+    Summary,
+    Sweep,
+    Trace,
+)
+
+
+def to_json(trace: Trace) -> str:
+    """The trace as JSON, which reads back as the same trace."""
+    return json.dumps(to_dict(trace), ensure_ascii=False, separators=(",", ":"))
+
+
+def to_dict(trace: Trace) -> dict[str, Any]:
+    """The trace as lists, dicts, numbers and strings."""
+    arrays = _Arrays()
+    nodes = [_node_dict(n, arrays) for n in trace.nodes]
+    sweeps = [_sweep_dict(s, arrays) for s in trace.sweeps]
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": trace.name,
+        "lines": dict(trace.lines),
+        "nodes": nodes,
+        "sweeps": sweeps,
+        "arrays": arrays.written,
+    }
+
+
+@final
+class _Arrays:
+    """The table of arrays, each once."""
+
+    def __init__(self) -> None:
+        self.written: list[dict[str, Any]] = []
+        self._known: dict[Any, int] = {}
+
+    def put(self, x: Any) -> Any:
+        """The number of an array in the table; a summary as a dict; None itself."""
+        if x is None:
+            return None
+        if isinstance(x, Summary):
+            return {f.name: getattr(x, f.name) for f in fields(Summary)}
+        stored = np.ascontiguousarray(_stored(x))
+        data = stored.tobytes()
+        key = (str(x.dtype), x.shape, data)
+        if key not in self._known:
+            self._known[key] = len(self.written)
+            text = base64.b64encode(data).decode()
+            row = {"dtype": str(x.dtype), "stored": stored.dtype.str, "shape": list(x.shape)}
+            self.written.append({**row, "data": text})
+        return self._known[key]
+
+
+def _stored(x: Any) -> Any:
+    """The array in one of the dtypes that are stored."""
+    kind = x.dtype.kind
+    if kind == "c":
+        return np.stack([x.real, x.imag], -1).astype("<f8")
+    if kind == "b":
+        return x.astype("|u1")
+    if kind in "iu":
+        small = x.size == 0 or (int(x.min()) >= -(1 << 31) and int(x.max()) < 1 << 31)
+        return x.astype("<i4" if small else "<i8")
+    return x.astype("<f8" if x.dtype == np.float64 else "<f4")
+
+
+def _node_dict(n: Node, arrays: _Arrays) -> dict[str, Any]:
+    out = {f.name: getattr(n, f.name) for f in fields(Node)}
+    return out | {
+        "inputs": list(n.inputs),
+        "shape": list(n.shape),
+        "value": arrays.put(n.value),
+    }
+
+
+def _sweep_dict(s: Sweep, arrays: _Arrays) -> dict[str, Any]:
+    return {
+        "result": s.result,
+        "seed": arrays.put(s.seed),
+        "messages": [
+            {
+                "node": m.node,
+                "place": m.place,
+                "target": m.target,
+                "local": _local_dict(m.local, arrays),
+                "contribution": arrays.put(m.contribution),
+                "certificate": _certificate_dict(m.certificate),
+            }
+            for m in s.messages
+        ],
+        "gradients": {str(i): arrays.put(g) for i, g in s.gradients.items()},
+        "more": {str(i): arrays.put(g) for i, g in s.more.items()},
+    }
+
+
+def _certificate_dict(c: Certificate | None) -> dict[str, Any] | None:
+    """Numbers that are not finite, where nothing was checked, are null."""
+    if c is None:
+        return None
+    numbers = {n: x if math.isfinite(x := getattr(c, n)) else None for n in MEASURED}
+    return {**numbers, "verdict": c.verdict, **{n: getattr(c, n) for n in NAMED}}
+
+
+def _local_dict(local: Local, arrays: _Arrays) -> dict[str, Any]:
+    out: dict[str, Any] = {"form": type(local).__name__.lower()}
+    for f in fields(local):
+        x: Any = getattr(local, f.name)
+        if f.name == "letters":
+            x = list(x)
+        out[f.name] = arrays.put(x) if is_array(x) else x
+    return out
