@@ -258,7 +258,7 @@ def test_without_arguments_it_takes_those_of_the_latest_trace(tmp_path: Path) ->
 def test_the_readme_shows_what_step_23_writes() -> None:
     root = Path(__file__).parents[2]
     shown = re.search(
-        r"```c\n(.*?)```", (root / "README.md").read_text(encoding="utf-8"), re.DOTALL
+        r"```c\n(.*?)```", (root / "docs" / "c_export.md").read_text(encoding="utf-8"), re.DOTALL
     )
     assert shown is not None
     step = runpy.run_path(str(root / "docs" / "steps" / "23_the_same_in_c.py"))
