@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from chainrule import verify
 from chainrule.verify.arrays.objects import subject_of_layer
 from chainrule.verify.arrays.pair import subject_of_both, subject_of_pair
 from chainrule.verify.subject import Subject, values
@@ -253,3 +254,10 @@ def test_gradients_come_back_in_another_tree(tree: str, form: Any) -> None:
     assert sum(i.wanted for i in subject.inputs) == 6
     mixed_up = tree == "one list" and form is one_list  # a list of gradients in another order
     assert bool(wrong_inputs(subject)) == mixed_up
+
+
+def test_a_whole_report_of_a_network_whose_parameters_are_in_lists() -> None:
+    report = verify.pair(*network("two lists", two_lists, "different"))
+    assert report.ok and report.ledger.planted is not None and report.ledger.planted.caught
+    report = verify.pair(*network("two lists", two_lists, "different", wrong=1.5))
+    assert {(f.input, f.name.code) for f in report.findings} == {("w[1]", "factor")}

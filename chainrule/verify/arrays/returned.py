@@ -57,7 +57,8 @@ def is_container(x: Any) -> bool:
     keys, parts = children_of(x)
     if parts is None or x is None:
         return False
-    return bool(keys) or any(is_float(part) or is_container(part) for part in parts)
+    of_numbers = isinstance(x, list | tuple) and not keys
+    return not of_numbers or any(is_float(part) or is_container(part) for part in parts)
 
 
 def gradients_in(x: Any, way: Way) -> Iterator[Returned]:
