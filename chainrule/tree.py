@@ -73,15 +73,15 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 
 
 def _take_apart(tree: Any, leaves: list[Any]) -> Structure:
-    keys, parts = _children(tree)
+    keys, parts = children_of(tree)
     if parts is None:
         leaves.append(tree)
         return _LEAF
     return Structure(type(cast(object, tree)), keys, tuple([_take_apart(p, leaves) for p in parts]))
 
 
-def _children(tree: Any) -> tuple[tuple[Any, ...], Iterable[Any] | None]:
-    """Keys and children of a container, (.., None) for a leaf."""
+def children_of(tree: Any) -> tuple[tuple[Any, ...], Iterable[Any] | None]:
+    """Keys (none for a list or tuple) and children of a container, (.., None) for a leaf."""
     if tree is None:
         return (), ()
     if isinstance(tree, dict):

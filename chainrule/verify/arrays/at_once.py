@@ -12,7 +12,9 @@ from typing import Any, cast
 import numpy as np
 
 from chainrule.verify.arrays.convention import Convention, Slot, listed
+from chainrule.verify.arrays.members import Way
 from chainrule.verify.arrays.methods import takes
+from chainrule.verify.arrays.returned import gradients_in
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.subject import Array
 
@@ -36,15 +38,9 @@ def method_of(x: Any, args: Sequence[Any]) -> str | None:
 def gives_both(result: Any) -> bool:
     """Whether a result is one number, and something behind it with floats in it."""
     parts = listed(result)
-    return len(parts) > 1 and np.size(parts[0]) == 1 and any(map(_has_floats, parts[1:]))
-
-
-def _has_floats(x: Any) -> bool:
-    if isinstance(x, dict):
-        return any(map(_has_floats, cast("dict[Any, Any]", x).values()))
-    if isinstance(x, list | tuple):
-        return any(map(_has_floats, cast("list[Any]", x)))
-    return is_float(x) or isinstance(x, float)
+    behind = [r.value for part in parts[1:] for r in gradients_in(part, Way())]
+    floats = any(is_float(x) or isinstance(x, float) for x in behind)
+    return len(parts) > 1 and np.size(parts[0]) == 1 and floats
 
 
 def convention_of(names: Sequence[str]) -> Convention:

@@ -17,6 +17,7 @@ import numpy as np
 from chainrule.verify.arrays import parameters
 from chainrule.verify.arrays.methods import split
 from chainrule.verify.arrays.parameters import value_of
+from chainrule.verify.arrays.returned import is_container
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.copies import twins
 from chainrule.verify.subject import Array
@@ -42,12 +43,11 @@ def understood(layer: Layer, after: Any, returned: Any) -> Layer:
 
 
 def _fits_parameters(layer: Layer, after: Any, returned: Any) -> bool:
-    parts = _parts(returned)
-    if not parts or not all(map(is_float, parts)):
-        return False
     _, rest = split(returned, [], after, getattr(after, layer.names[1]))
+    if not rest or not all(is_float(r.value) for r in rest):
+        return False
     found = parameters.find(layer.owner, after, rest)
-    if len(found) != len(parts) or any(p.grad is not None for p in found.values()):
+    if len(found) != len(rest) or any(p.grad is not None for p in found.values()):
         return False
     old = [value_of(p, layer.owner) for p in found.values()]
     bars = replace(layer, parameters=found)._of_parameters(after, rest, old)
@@ -59,7 +59,8 @@ def _fits_arguments(layer: Layer, xs: list[Any], returned: Any) -> bool:
     parts = _parts(returned)
     floats = [x for x in xs[: layer.count] if is_float(x)]
     given = xs[: layer.count] if len(parts) >= layer.count else floats
-    return all(np.shape(x) == np.shape(b) for x, b in zip(given, parts, strict=False))
+    pairs = zip(given, parts, strict=False)
+    return all(not is_container(b) and np.shape(x) == np.shape(b) for x, b in pairs)
 
 
 def _told_by_longer(layer: Layer) -> bool:

@@ -1,81 +1,88 @@
-"""Arguments that are dicts or lists of arrays: each array is an input of its own.
+"""Arguments that are trees of arrays: each array is an input of its own.
 
 `forward(params, x)` with `params = {"W": .., "b": ..}` has the inputs `params['W']`, `params['b']`
-and `x`; its backward may return a dict of gradients in the place of `params`, or nothing else.
+and `x`; its backward may return a tree of gradients in the place of `params`, or nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from chainrule.verify.arrays.naming import gradient_of, returned_names
+import numpy as np
+
+from chainrule.tree import Structure, flatten
+from chainrule.verify.arrays.members import Way
+from chainrule.verify.arrays.naming import gradient_of, last_names, returned_names
+from chainrule.verify.arrays.returned import (
+    Returned,
+    by_shape,
+    claimed,
+    gradients_in,
+    is_container,
+    names_on,
+    ways_of,
+)
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.subject import Input
+
+_ONE = Structure(None, (), ())
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of the forward. `keys` are those of a dict, the places of a list or tuple of
-    arrays; None for anything else, which is one input."""
+    """An argument of the forward: a tree with arrays in it, or one input."""
 
     name: str
-    kind: type[Any]
-    keys: tuple[Any, ...] | None
+    structure: Structure
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether it is a container."""
+        return self.structure.kind is not None
+
+    @property
+    def ways(self) -> list[Way]:
+        """From the argument to each of its inputs."""
+        return list(ways_of(self.structure, Way()))
 
     @property
     def leaves(self) -> list[str]:
         """Names of its inputs."""
-        return [self.name] if self.keys is None else [f"{self.name}[{k!r}]" for k in self.keys]
+        steps = [[f".{k}" if by_name else f"[{k!r}]" for by_name, k in w.steps] for w in self.ways]
+        return [self.name + "".join(s) for s in steps]
 
     def parts(self, value: Any) -> list[Any]:
         """Its inputs, taken out of it."""
-        return [value] if self.keys is None else [value[k] for k in self.keys]
+        return flatten(value)[0] if self.is_tree else [value]
 
     def whole(self, parts: Sequence[Any]) -> Any:
         """The argument of these inputs."""
-        if self.keys is None:
-            return parts[0]
-        if issubclass(self.kind, dict):
-            return dict(zip(self.keys, parts, strict=True))
-        return tuple(parts) if issubclass(self.kind, tuple) else list(parts)
+        return self.structure.unflatten(parts)
 
-    def gradients(self, bar: Any) -> list[Any]:
-        """What was returned for it, by input: None for those that got nothing."""
-        if self.keys is None:
+    def gradients(self, bar: Any, inputs: Sequence[Input]) -> list[Any]:
+        """What was returned for it, by input: at the same ways, else by names and shapes; None for
+        those that got nothing."""
+        if not self.is_tree:
             return [bar]
-        if isinstance(bar, dict):
-            return by_name(cast("dict[Any, Any]", bar), [str(k) for k in self.keys])
-        given = list(cast("list[Any]", bar)) if isinstance(bar, list | tuple) else []
-        return [*given, *[None] * len(self.keys)][: len(self.keys)]
+        returned, ways = list(gradients_in(bar, Way())), self.ways
+        at = {_keys(r.way): r.value for r in returned}
+        if at.keys() <= {_keys(way) for way in ways}:
+            return [at.get(_keys(way)) for way in ways]
+        return _by_name(returned, [Way().attribute(self.name).then(w) for w in ways], inputs)
 
 
 def argument_of(name: str, value: Any) -> Argument:
     """The argument `value`."""
-    keys: tuple[Any, ...] = ()
-    if isinstance(value, dict):
-        keys = tuple(cast("dict[Any, Any]", value))
-    elif isinstance(value, list | tuple):
-        keys = tuple(range(len(cast("list[Any]", value))))
-    held = any(is_float(cast(Any, value)[k]) for k in keys)
-    return Argument(name, type(cast(object, value)), keys if held else None)
+    leaves, structure = flatten(value)
+    return Argument(name, structure if any(map(is_float, leaves)) else _ONE)
 
 
 def grouped(arguments: Sequence[Argument], xs: Sequence[Any]) -> list[Any]:
     """The arguments of these inputs."""
     rest = iter(xs)
-    return [a.whole([next(rest) for _ in a.leaves]) for a in arguments]
-
-
-def by_name(returned: Mapping[Any, Any], names: list[str]) -> list[Any]:
-    """For each name the gradient that is called after it, None where there is none."""
-    out: list[Any] = [None] * len(names)
-    for key, bar in returned.items():
-        owner = gradient_of(str(key), names)
-        if owner is not None:
-            out[names.index(owner)] = bar
-    return out
+    return [a.whole([next(rest) for _ in a.ways]) for a in arguments]
 
 
 def assigned(
@@ -85,36 +92,88 @@ def assigned(
 
     A dict goes by names, of arguments or of what is in them. A tuple has one gradient for each
     argument, or one for each wanted argument, or fewer, which then go by the names in the
-    backward's `return`, else in order.
+    backward's `return`, else in order; one for each array of a tree goes by names, else by shape.
     """
-    names = [a.name for a in arguments]
-    if isinstance(returned, dict):
-        known = cast("dict[Any, Any]", returned)
-        keys = [str(k) for a in arguments for k in (a.keys or (a.name,))]
-        if any(a.keys for a in arguments) and any(b is not None for b in by_name(known, keys)):
-            return by_name(known, keys)
-        bars = by_name(known, names)
-    else:
-        bars = [None] * len(names)
-        names_wanted = {x.name for x in inputs if x.wanted}
-        wanted = [i for i, a in enumerate(arguments) if names_wanted & set(a.leaves)]
-        parts = _parts(returned, arguments)
-        for i, bar in zip(_places(len(parts), names, wanted, backward), parts, strict=False):
-            bars[i] = bar
-    return [b for a, bar in zip(arguments, bars, strict=True) for b in a.gradients(bar)]
+    ways = [Way().attribute(a.name).then(way) for a in arguments for way in a.ways]
+    mirror = _mirror(returned, arguments, inputs)
+    if mirror is None and isinstance(returned, dict):
+        trees = any(a.is_tree for a in arguments)
+        return _by_name(list(gradients_in(returned, Way())), ways, inputs, by_shapes=trees)
+    parts = (
+        _parts(returned)
+        if mirror is None
+        else [returned if a is mirror else None for a in arguments]
+    )
+    names_wanted = {x.name for x in inputs if x.wanted}
+    wanted = [i for i, a in enumerate(arguments) if names_wanted & set(a.leaves)]
+    places = _places(len(parts), [a.name for a in arguments], wanted, backward)
+    bars: list[Any] = [None] * len(arguments)
+    for i, bar in zip(places, parts, strict=False):
+        bars[i] = bar
+    fits = [
+        a.is_tree == is_container(b) for a, b in zip(arguments, bars, strict=True) if b is not None
+    ]
+    if len(parts) > len(arguments) or not all(fits):
+        names = last_names(len(parts), backward)
+        pairs = zip(names, parts, strict=True)
+        flat = [r for n, part in pairs for r in gradients_in(part, Way().attribute(n or ""))]
+        return _by_name(flat, ways, inputs)
+    rest = iter(inputs)
+    own = [[next(rest) for _ in a.ways] for a in arguments]
+    return [
+        b for a, bar, xs in zip(arguments, bars, own, strict=True) for b in a.gradients(bar, xs)
+    ]
 
 
-def _parts(returned: Any, arguments: Sequence[Argument]) -> list[Any]:
-    """What was returned for each argument; a list may be that of a list of arrays."""
-    if not isinstance(returned, tuple | list):
-        return [returned]
-    parts = list(cast("list[Any]", returned))
+def _by_name(
+    returned: Sequence[Returned],
+    ways: Sequence[Way],
+    inputs: Sequence[Input],
+    *,
+    by_shapes: bool = True,
+) -> list[Any]:
+    """The gradient called after each input; else, of those left, in order, one of its shape."""
+    found = claimed(returned, ways, [names_on(way)[-1:] for way in ways])
+    if by_shapes:
+        missing = [i for i, r in enumerate(found) if r is None and inputs[i].wanted]
+        rest = [r for r in returned if r not in found]
+        shapes = [np.shape(inputs[i].value) for i in missing]
+        for i, r in zip(missing, by_shape(rest, shapes), strict=True):
+            found[i] = r
+    return [None if r is None else r.value for r in found]
+
+
+def _keys(way: Way) -> tuple[Any, ...]:
+    """The steps of a way, attributes and items alike: a dict may stand for a dataclass."""
+    return tuple([key for _, key in way.steps])
+
+
+def _parts(returned: Any) -> list[Any]:
+    return list(cast("list[Any]", returned)) if isinstance(returned, tuple | list) else [returned]
+
+
+def _mirror(
+    returned: Any, arguments: Sequence[Argument], inputs: Sequence[Input]
+) -> Argument | None:
+    """The argument whose gradient is all that was returned: a tree like it."""
+    values = iter(inputs)
     for place, a in enumerate(arguments):
-        fits = a.keys is not None and a.kind is type(parts) and len(parts) == len(a.keys)
-        each = len(parts) == len(arguments) and isinstance(parts[place], list | tuple | dict)
-        if fits and not each and isinstance(returned, list):
-            return [parts if b is a else None for b in arguments]
-    return parts
+        shapes = [np.shape(next(values).value) for _ in a.ways]
+        parts = _parts(returned)
+        each = len(parts) == len(arguments) and is_container(parts[place])
+        if a.is_tree and not each and _mirrors(returned, a, shapes):
+            return a
+    return None
+
+
+def _mirrors(returned: Any, a: Argument, shapes: Sequence[Any]) -> bool:
+    """Whether what was returned is a tree like an argument; a tuple of arrays, which could have one
+    for each argument, if their shapes say so too."""
+    bars = list(gradients_in(returned, Way()))
+    same = [_keys(r.way) for r in bars] == [_keys(way) for way in a.ways]
+    fits = [np.shape(r.value) for r in bars] == list(shapes)
+    mixed = not isinstance(returned, tuple) or any(map(is_container, _parts(returned)))
+    return same and (fits or mixed)
 
 
 def _places(count: int, names: list[str], wanted: list[int], backward: Any) -> Sequence[int]:

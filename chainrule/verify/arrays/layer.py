@@ -19,6 +19,7 @@ from chainrule.verify.arrays.convention import RATE, Convention
 from chainrule.verify.arrays.members import duplicate, is_object, walk
 from chainrule.verify.arrays.methods import functions_of, results_of, split
 from chainrule.verify.arrays.parameters import Parameter
+from chainrule.verify.arrays.returned import Returned, by_shape
 from chainrule.verify.arrays.standin import follow
 from chainrule.verify.arrays.values import as_gradient, as_output, kept_lengths, times
 from chainrule.verify.copies import left_by_forward, twins, written
@@ -153,8 +154,8 @@ class Layer(Subject):
             backward = getattr(layer, self.names[1])
             return ys, self.convention.call(backward, xs[: self.count], results, gs)
 
-    def parted(self, layer: Any, returned: Any) -> tuple[list[Any], dict[str, Any]]:
-        """Gradients of arguments, and the others by name or number: where one method gives all, or
+    def parted(self, layer: Any, returned: Any) -> tuple[list[Any], list[Returned]]:
+        """Gradients of arguments, and the others: where one method gives all, or
         a backward gives no others, those in order are the parameters'."""
         arguments = [x.name for x in self.inputs[: self.count]]
         backward = getattr(layer, self.names[1])
@@ -164,17 +165,22 @@ class Layer(Subject):
         return split(returned, arguments, layer, backward)
 
     def _of_parameters(
-        self, layer: Any, rest: Mapping[str, Any], before: Sequence[Any]
+        self, layer: Any, rest: Sequence[Returned], before: Sequence[Any]
     ) -> list[Any]:
-        """What was returned by name or in order; else what was left in the layer, or changed."""
-        unnamed = iter([rest[k] for k in rest if k.isdigit()])
+        """What was returned by name; else what was left in the layer, or changed; else what was
+        returned without a name of any."""
+        named = parameters.gradients_by_name(self.parameters.values(), rest)
         out: list[Any] = []
-        for p, old in zip(self.parameters.values(), before, strict=True):
-            key = parameters.gradient_owner(p, rest)
-            left = rest[key] if key is not None else p.gradient(layer)
+        for p, old, found in zip(self.parameters.values(), before, named, strict=True):
+            left = p.gradient(layer) if found is None else found.value
             if left is None and self.convention.updates:
                 left = (old - p.way.get(layer)) / np.asarray(RATE, old.dtype)
-            out.append(next(unnamed, None) if left is None else left)
+            out.append(left)
+        unnamed = [r for r in rest if r not in named]
+        missing = [i for i, left in enumerate(out) if left is None]
+        others = by_shape(unnamed, [np.shape(before[i]) for i in missing])
+        for i, other in zip(missing, others, strict=True):
+            out[i] = None if other is None else other.value
         return out
 
     def changes(self, xs: Sequence[Any], gs: Sequence[Array]) -> tuple[str, ...]:

@@ -32,6 +32,10 @@ class Way:
         """On to an entry of a dict or list."""
         return Way((*self.steps, (False, key)))
 
+    def then(self, other: Way) -> Way:
+        """On along another way."""
+        return Way((*self.steps, *other.steps))
+
     @property
     def parent(self) -> Way:
         """The way to what holds it."""
@@ -56,10 +60,12 @@ class Way:
             return None
 
     def put(self, root: Any, value: Any) -> None:
-        """Put `value` there."""
+        """Put `value` there; a tuple on the way is replaced by another one."""
         holder = self.parent.get(root)
         by_name, key = self.steps[-1]
-        if by_name:
+        if isinstance(holder, tuple):
+            self.parent.put(root, _replaced(cast("tuple[Any, ...]", holder), key, value))
+        elif by_name:
             setattr(holder, key, value)
         else:
             holder[key] = value
@@ -67,6 +73,13 @@ class Way:
     def __str__(self) -> str:
         parts = [f".{key}" if by_name else f"[{key!r}]" for by_name, key in self.steps]
         return "".join(parts).removeprefix(".")
+
+
+def _replaced(old: tuple[Any, ...], index: int, value: Any) -> tuple[Any, ...]:
+    """The tuple, or named tuple, with another entry."""
+    entries = [*old[:index], value, *old[index + 1 :]]
+    make: Any = getattr(old, "_make", tuple)
+    return make(entries)
 
 
 def attributes(x: Any) -> dict[str, Any]:

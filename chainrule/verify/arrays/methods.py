@@ -8,8 +8,9 @@ from typing import Any, cast
 
 from chainrule.errors import ConfigError
 from chainrule.verify.arrays.convention import listed
-from chainrule.verify.arrays.members import attributes
-from chainrule.verify.arrays.naming import gradient_of, returned_names
+from chainrule.verify.arrays.members import Way, attributes
+from chainrule.verify.arrays.naming import gradient_of, last_names
+from chainrule.verify.arrays.returned import Returned, gradients_in, is_container, names_on
 from chainrule.verify.arrays.values import is_float
 
 METHODS = (
@@ -80,25 +81,24 @@ def results_of(layer: Any, result: Any) -> list[Any]:
 
 def split(
     returned: Any, arguments: Sequence[str], layer: Any, backward: Any
-) -> tuple[list[Any], dict[str, Any]]:
-    """The gradients of the arguments, and the others that were returned, by name or number.
+) -> tuple[list[Any], list[Returned]]:
+    """The gradients of the arguments, and the others that were returned.
 
     A tuple begins with those of the arguments; the others have the names of the `return`. An
     argument for which nothing was returned may have its gradient left in the layer, `dinputs`, say.
     """
-    rest: dict[str, Any] = {}
+    rest: list[Returned] = []
     out: list[Any] = [None] * len(arguments)
     parts = list(cast("list[Any]", returned)) if isinstance(returned, tuple | list) else [returned]
-    said = returned_names(backward)
-    said = said if len(said) == len(parts) else (None,) * len(parts)
-    for i, part in enumerate(parts):
-        if isinstance(part, dict):
-            rest.update({str(k): v for k, v in cast("dict[Any, Any]", part).items()})
+    for i, (name, part) in enumerate(zip(last_names(len(parts), backward), parts, strict=True)):
+        way = Way().item(i) if name is None else Way().attribute(name)
+        if is_container(part):
+            rest += gradients_in(part, way)
         elif i < len(out):
             out[i] = part
         else:
-            rest[said[i] or str(i)] = part
-    kept = {**attributes(layer), **rest}
+            rest += gradients_in(part, way)
+    kept = {**attributes(layer), **{name: r.value for r in rest for name in names_on(r.way)[-1:]}}
     for key, value in kept.items():
         owner = gradient_of(key, list(arguments))
         if owner is not None and is_float(value) and key not in arguments:

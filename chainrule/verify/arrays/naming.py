@@ -70,6 +70,12 @@ def gradient_of(name: str, inputs: list[str]) -> str | None:
     return None
 
 
+def is_spelled(gradient: Any, name: Any) -> bool:
+    """Whether a gradient's name has a parameter's with its capitals: `dBz` that of `Bz`, where
+    there may be a `bz` as well."""
+    return gradient == name or gradient_of(str(gradient), [str(name), str(name).swapcase()]) == name
+
+
 def returned_names(f: Any) -> tuple[str | None, ...]:
     """The names in the last `return` of the function `f`: ("dx", "dw") for `return dx, dw`.
 
@@ -79,6 +85,13 @@ def returned_names(f: Any) -> tuple[str | None, ...]:
     if found is None or found.__name__ == "<lambda>":
         return ()
     return _returned(found.__code__)
+
+
+def last_names(count: int, f: Any) -> tuple[str | None, ...]:
+    """The names of the last `count` results in the `return` of `f`, None for each if it has others:
+    a loss may stand before the gradients."""
+    names = returned_names(f)[-count:]
+    return names if len(names) == count else (None,) * count
 
 
 @lru_cache(maxsize=256)  # Asked after each call of a backward.

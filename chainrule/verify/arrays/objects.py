@@ -109,7 +109,7 @@ def _with_parameters(
         if made.convention.at_once:
             raise
         returned, ys = None, made.forward([x.value for x in made.inputs])
-        of_arguments, rest = [True] * len(arguments), {}
+        of_arguments, rest = [True] * len(arguments), []
     found = parameters.find(made.owner, after, rest, updated=made.convention.updates)
     values = [parameters.value_of(p, made.owner) for p in found.values()]
     inputs = inputs_of((*arguments, *found), (*args, *values), wrt)

@@ -10,14 +10,15 @@ dropped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
 from chainrule.verify.arrays.members import Way, walk
-from chainrule.verify.arrays.naming import gradient_of
+from chainrule.verify.arrays.naming import gradient_of, is_spelled
+from chainrule.verify.arrays.returned import Returned, claimed, names_on
 from chainrule.verify.arrays.values import is_float
 from chainrule.verify.copies import twin
 
@@ -58,6 +59,13 @@ class Parameter:
         return str(self.way)
 
     @property
+    def names(self) -> list[str]:
+        """What its gradient may be called after: without the indices of lists that lead to it."""
+        if self.key is not None:
+            return [self.key]
+        return list(dict.fromkeys([*names_on(self.way)[-1:], self.name]))
+
+    @property
     def ways(self) -> tuple[Way, ...]:
         """Every way to the array, and to where its gradient is left."""
         grads = () if self.grad is None else (self.grad, *self.grad_also)
@@ -88,7 +96,7 @@ def clear(layer: Any, p: Parameter, value: Any) -> None:
 
 
 def find(
-    before: Any, after: Any, returned: Mapping[str, Any], *, updated: bool = False
+    before: Any, after: Any, returned: Sequence[Returned], *, updated: bool = False
 ) -> dict[str, Parameter]:
     """The parameters of a layer by name, in the order in which it holds them.
 
@@ -102,11 +110,18 @@ def find(
     found: dict[str, Parameter] = {}
     seen: dict[int, str] = {}
     keys = _keys(before, returned)
-    for way, x in arrays.items():
-        if way in taken or _is_gradient(way, arrays):
-            continue
-        p = Parameter(way, grads[way], grad_also=_also(grads[way], arrays), key=keys.get(id(x)))
-        if not (updated and _changed(way, arrays, left)) and _nothing_left(p, grads, returned):
+    held = [
+        Parameter(way, grads[way], grad_also=_also(grads[way], arrays), key=keys.get(id(x)))
+        for way, x in arrays.items()
+        if way not in taken and not _is_gradient(way, arrays)
+    ]
+    named = gradients_by_name(held, returned)
+    spare = [r for r in returned if r not in named]
+    of_shapes = _of_shapes([arrays[p.way] for p in held], spare)
+    for p, name, fits in zip(held, named, of_shapes, strict=True):
+        x, way = arrays[p.way], p.way
+        learnt = p.grad is not None or name is not None or (updated and _changed(way, arrays, left))
+        if not (learnt or fits or _is_likely(p, grads, bool(spare))):
             continue
         if id(x) in seen:  # tied: one parameter that is reached twice
             first = found[seen[id(x)]]
@@ -117,7 +132,7 @@ def find(
     return {k: replace(p, grad=_asked_for(p, grads, left)) for k, p in found.items()}
 
 
-def _keys(owner: Any, returned: Mapping[str, Any]) -> dict[int, str]:
+def _keys(owner: Any, returned: Sequence[Returned]) -> dict[int, str]:
     """What a property calls the arrays of an object, `params` say, by their identities; nothing if
     no gradient that came back is called so."""
     found: dict[int, str] = {}
@@ -131,7 +146,8 @@ def _keys(owner: Any, returned: Mapping[str, Any]) -> dict[int, str]:
             continue
         entries = cast("dict[Any, Any]", told) if isinstance(told, dict) else {}
         texts = {k: x for k, x in entries.items() if isinstance(k, str) and is_float(x)}
-        if any(gradient_of(k, list(texts)) is not None for k in returned):
+        called = [names_on(r.way)[-1] for r in returned if names_on(r.way)]
+        if any(gradient_of(k, list(texts)) is not None for k in called):
             found |= {id(x): k for k, x in texts.items()}
     return found
 
@@ -182,32 +198,19 @@ def _changed(way: Way, before: Mapping[Way, Any], after: Mapping[Way, Any]) -> b
     return way in after and not np.array_equal(before[way], after[way], equal_nan=True)
 
 
-def _nothing_left(
-    p: Parameter, grads: Mapping[Way, Way | None], returned: Mapping[str, Any]
-) -> bool:
-    """Whether nothing says that `p` is a parameter."""
-    unnamed = p.grad is None and gradient_owner(p, returned) is None
-    return unnamed and not _is_likely(p, grads, returned)
-
-
-def gradient_owner(p: Parameter, returned: Mapping[str, Any]) -> str | None:
-    """The key among what a backward returned that is the gradient of `p`, None if none is."""
-    names = list({str(p.way.last), p.name}) if p.key is None else [p.key]
-    keys = [key for key in returned if gradient_of(key, names) is not None]
-    return min(keys, key=lambda key: not any(_is_spelled(key, n) for n in names), default=None)
-
-
-def _is_spelled(gradient: Any, name: Any) -> bool:
-    """Whether a gradient's name has a parameter's with its capitals: `dBz` that of `Bz`, where
-    there may be a `bz` as well."""
-    return gradient == name or gradient_of(str(gradient), [str(name), str(name).swapcase()]) == name
+def gradients_by_name(
+    ps: Iterable[Parameter], returned: Sequence[Returned]
+) -> list[Returned | None]:
+    """What a backward returned that is called after each parameter, None where nothing is."""
+    known = list(ps)
+    return claimed(returned, [p.way for p in known], [p.names for p in known])
 
 
 def _left_for(way: Way, left: Mapping[Way, Any], before: Mapping[Way, Any]) -> Way | None:
     """Where the gradient of the array at `way` was left: where something changed, if anywhere."""
     candidates = (*_same_key(way, left), *_beside(way, left), *_held(way, left))
     found = [c for c in candidates if c != way and c in left]
-    found.sort(key=lambda c: not _is_spelled(c.last, way.last))
+    found.sort(key=lambda c: not is_spelled(c.last, way.last))
     for c in found:
         if c not in before or not np.array_equal(left[c], before[c], equal_nan=True):
             return c
@@ -261,13 +264,22 @@ def _is_gradient(way: Way, arrays: Mapping[Way, Any]) -> bool:
     return owner is not None and len(str(way.last)) > len(owner)
 
 
-def _is_likely(p: Parameter, grads: Mapping[Way, Way | None], returned: Mapping[str, Any]) -> bool:
-    """Whether an array without a gradient is a parameter all the same."""
+def _of_shapes(held: Sequence[Any], spare: Sequence[Returned]) -> list[bool]:
+    """Whether each array must be a parameter: of its shape there are as many gradients that no name
+    assigns as arrays."""
+    shapes = [np.shape(x) for x in {id(x): x for x in held}.values()]
+    returned = [np.shape(r.value) for r in spare]
+    return [shapes.count(np.shape(x)) == returned.count(np.shape(x)) for x in held]
+
+
+def _is_likely(p: Parameter, grads: Mapping[Way, Way | None], spare: bool) -> bool:
+    """Whether an array without a gradient is a parameter all the same: it is called like one, and
+    there are other gradients, beside it or (`spare`) returned under no name of an array."""
     if p.key is not None or any(_CONTAINER.match(str(key)) for _, key in p.way.steps[:-1]):
         return True
     others = [w for w, g in grads.items() if g is not None and w.parent == p.way.parent]
-    unnamed = [k for k in returned if k.isdigit()]
-    return bool(others or unnamed) and _LIKELY.match(str(p.way.last)) is not None
+    called = names_on(p.way)[-1:]
+    return bool(others or spare) and any(_LIKELY.match(name) for name in called)
 
 
 def value_of(p: Parameter, layer: Any) -> Any:
