@@ -142,6 +142,28 @@ def test_adding_an_op_is_two_lines(tmp_path: Path):
     assert run("-c", both, cwd=tmp_path, path=tmp_path).stdout == expected
 
 
+DESIGN = [ROOT / "docs" / "design.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
+
+
+def missing_modules(text: str) -> list[str]:
+    """Files and folders that a page names in code spans, and that are nowhere in the package."""
+    spans = " ".join(re.findall(r"`([^`\n]+)`", text)).split()
+    named = {s for s in spans if re.fullmatch(r"[\w/]+(\.(py|mjs)|/)", s)}
+    known = [f"/{p.relative_to(ROOT)}" + "/" * p.is_dir() for p in (ROOT / "chainrule").rglob("*")]
+    known += [f"/{p.relative_to(ROOT)}" for p in (ROOT / "tests").rglob("*.py")]
+    known += ["/tests/attacks/", "/bench/", "/chainrule/"]
+    return sorted(s for s in named if not any(k.endswith(f"/{s}") for k in known))
+
+
+@pytest.mark.parametrize("page", DESIGN, ids=lambda p: p.stem)
+def test_what_the_design_names_is_there(page: Path):
+    assert missing_modules(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_module_that_is_gone_is_seen():
+    assert missing_modules("`ops/gone.py` beside `op.py` and `ops/`") == ["ops/gone.py"]
+
+
 # --- Steps, pictures, doctests, links
 
 
