@@ -77,6 +77,8 @@ class _Result:
     """Which of the subjects it is."""
     subject: Subject
     findings: tuple[Finding, ...]
+    judged: bool
+    """Whether a gradient was held against differences: one of a step function is made up."""
 
 
 @dataclass(eq=False)
@@ -115,7 +117,8 @@ class _Run:
         found = self.guarded(subject, "naming", lambda: diagnose(evidence)) or []
         corrected = [self.corrected(evidence, finding, start) for finding in found]
         seconds = time.perf_counter() - start
-        self.results.append(_Result(at, subject, tuple([self.with_victims(f) for f in corrected])))
+        shown = [self.with_victims(f) for f in corrected]
+        self.results.append(_Result(at, subject, tuple(shown), bool(_judged(evidence))))
         self.note(evidence, seconds)
 
     def corrected(self, evidence: Evidence, finding: Finding, start: float) -> Finding:
@@ -169,7 +172,7 @@ class _Run:
         """One wrong gradient for this very run, in something that is right if there is one."""
         if self.ledger.planted is not None and self.ledger.planted.caught:
             return  # Another part of the same run has shown it already.
-        looked_at = [r for r in self.results if any(x.wanted for x in r.subject.inputs)]
+        looked_at = [r for r in self.results if r.judged]
         right = [r for r in looked_at if not r.findings]
         for result in [*right, *looked_at][:3]:
             subject = result.subject
@@ -250,6 +253,12 @@ def _how(evidence: Evidence) -> str:
     unsure = sum([t.verdict == "unsure" for t in evidence.trials])
     tail = f"; {unsure} of them unsure" if unsure else ""
     return f"{len(evidence.trials)} trials at {len(points)} points: {', '.join(points)}{tail}"
+
+
+def _judged(evidence: Evidence) -> list[int]:
+    """The inputs whose gradients were compared with differences."""
+    made_up = {b.input for b in evidence.behaviours if b.code == "straight_through"}
+    return [i for i in wanted(evidence.subject) if i not in made_up]
 
 
 def _ordered(run: _Run) -> list[Finding]:

@@ -154,9 +154,10 @@ def _products(a: Symbol, b: Symbol) -> list[tuple[str, float]]:
     ]
 
 
-def _at(function: Callable[[float], float], value: float) -> float | None:
+def _at(function: Callable[[float], float | complex], value: float) -> float | None:
+    """The function's value where it is a positive number; a root of a negative one is none."""
     try:
         result = function(value)
     except (ZeroDivisionError, OverflowError, ValueError):
         return None
-    return result if result > 0 else None
+    return result if isinstance(result, float | int) and result > 0 else None

@@ -153,7 +153,7 @@ class CallSubject(Subject):
     def forward(self, xs: Sequence[Any]) -> tuple[Array, ...]:
         """The derivative of the order below (the function itself for order 1)."""
         args = self._tensors(xs)
-        with torch.set_grad_enabled(self.order > 1), self._replay.running(args):
+        with torch.enable_grad(), self._replay.running(args):  # It may differentiate inside.
             ys = self._run(args)
         found = tuple([to_numpy(y) for y in ys])
         self._fits(xs, found)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from chainrule.verify.pytorch.seeds import gradients
+from chainrule.verify.pytorch.seeds import accumulated, gradients
 
 _forward_ad: Any = forward_ad
 Run = Callable[[Sequence[Any]], list[Tensor]]
@@ -44,18 +44,33 @@ def pulled(
     `hold` is how to run and differentiate in one (see `flat.Call`), for reverse mode.
     """
     if mode == "reverse":
-        wrt, full = _leaves(args, wanted)
-
-        def back(ys: Sequence[Tensor]) -> list[Tensor | None]:
-            return gradients(ys, gs, wrt)
-
-        with torch.enable_grad():
-            return back(run(full)) if hold is None else hold(full, back)
+        try:
+            return _swept(gradients, run, args, wanted, gs, hold)
+        except RuntimeError:  # A reentrant checkpoint refuses `torch.autograd.grad`.
+            return _swept(accumulated, run, args, wanted, gs, hold)
     apply, xs = _at(run, args, wanted)
     if mode == "func":
         return list(_vjp(apply, xs)[1](tuple(gs)))
     sweep = _dual if mode == "dual" else _jvp
     return [_by_columns(sweep, apply, xs, i, gs) for i in range(len(xs))]
+
+
+def _swept(
+    sweep: Callable[..., list[Tensor | None]],
+    run: Run,
+    args: Sequence[Any],
+    wanted: Sequence[int],
+    gs: Sequence[Tensor],
+    hold: Callable[..., Any] | None,
+) -> list[Tensor | None]:
+    """A run and one backward sweep."""
+    wrt, full = _leaves(args, wanted)
+
+    def back(ys: Sequence[Tensor]) -> list[Tensor | None]:
+        return sweep(ys, gs, wrt)
+
+    with torch.enable_grad():
+        return back(run(full)) if hold is None else hold(full, back)
 
 
 def _by_columns(

@@ -158,7 +158,7 @@ def _op(ran: Ran) -> Call:
 def _seconds(call: Call) -> float:
     """How long a run takes."""
     replay = call.replay or Replay.of(call.args)
-    with torch.no_grad(), replay.running(call.args):
+    with torch.enable_grad(), replay.running(call.args):
         start = time.perf_counter()
         call.run(call.args)
         return time.perf_counter() - start

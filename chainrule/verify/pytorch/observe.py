@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import torch
@@ -20,6 +20,7 @@ from torch.autograd import Function
 from chainrule.verify import where
 from chainrule.verify.ledger import Skipped
 from chainrule.verify.place import Place
+from chainrule.verify.pytorch.flat import call_of
 from chainrule.verify.pytorch.holding import holding
 from chainrule.verify.pytorch.outside import Notes, Outside
 from chainrule.verify.pytorch.replays import Replay
@@ -33,7 +34,7 @@ _lock = threading.Lock()
 _active: list[Capture] = []
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Captured:
     """One call of `function`, as it was about to be made: arguments are copies."""
 
@@ -46,6 +47,27 @@ class Captured:
     """Where in the model, if the recorder knows."""
     order: int
     """Number of the call among all that were recorded."""
+    keeps_graph: bool = False
+    """Whether its backward ran under `create_graph`: its gradient is differentiated."""
+
+    def subjects(self) -> list[Subject]:
+        """The call, and the derivative of its gradient if the program takes that."""
+        from chainrule.verify.pytorch.calls import CallSubject  # which looks for calls
+        from chainrule.verify.pytorch.cropped import cropped
+
+        if not self.keeps_graph:
+            return [self.subject()]
+
+        def made(args: Sequence[Any]) -> Subject:
+            call = call_of(self.apply, args, name=self.function.__name__)
+            return CallSubject(replace(call, replay=self.replay), 2, "reverse")
+
+        return [self.subject(), cropped(self.args, made)]
+
+    @property
+    def apply(self) -> Any:
+        """The function as it is called."""
+        return cast(Any, self.function).apply
 
     def subject(self, name: str | None = None) -> Subject:
         """The call, to be verified; a part of it if it is large."""
@@ -74,7 +96,7 @@ class Capture:
     """Calls made without a graph, as those of a checkpointed forward are."""
     owners: list[str] = field(default_factory=list[str])
     """For each subject that was made, where it was called."""
-    _seen: set[Any] = field(default_factory=set[Any])
+    _seen: dict[Any, Captured | None] = field(default_factory=dict[Any, "Captured | None"])
 
     def subjects(self) -> list[Subject]:
         """A subject for each call, in the order of the calls; classes that cannot be verified are
@@ -82,8 +104,9 @@ class Capture:
         out: list[Subject] = []
         for call in self.calls:
             try:
-                out.append(call.subject())
-                self.owners.append(call.owner)
+                made = call.subjects()
+                out += made
+                self.owners += [call.owner] * len(made)
             except Exception as error:
                 self.skipped.append(Skipped(call.function.__name__, f"{error}"))
         return out
@@ -93,10 +116,10 @@ class Capture:
         if not torch.is_grad_enabled():
             self.hidden += 1
             return
-        key = (function, tuple([_signature(x) for x in args]))
+        key = _key(function, args)
         if key in self._seen or self._full(function):
             return
-        self._seen.add(key)
+        self._seen[key] = None
         if not any(isinstance(x, Tensor) and x.requires_grad for x in args):
             return
         size = sum([x.numel() * x.element_size() for x in args if isinstance(x, Tensor)])
@@ -108,11 +131,31 @@ class Capture:
         replay = Replay.of(args)
         copies = tuple([_copy(x) for x in holding(args)])
         number = len(self.calls)
-        self.calls.append(Captured(function, copies, replay, where.place(), self.owner(), number))
+        call = Captured(function, copies, replay, where.place(), self.owner(), number)
+        self.calls.append(call)
+        self._seen[key] = call
+
+    def follow(self, function: type[Function], args: Sequence[Any], out: Any) -> None:
+        """See whether the backward of a call that was made keeps a graph."""
+        call = self._seen.get(_key(function, args))
+        outputs = cast("Sequence[Any]", out) if isinstance(out, tuple | list) else (out,)
+        node = next((y.grad_fn for y in outputs if isinstance(y, Tensor) and y.grad_fn), None)
+        if call is None or call.keeps_graph or node is None:
+            return
+
+        def look(*_: Any) -> None:
+            call.keeps_graph |= torch.is_grad_enabled()
+
+        cast(Any, node).register_prehook(look)
 
     def _full(self, function: type[Function]) -> bool:
         """Whether enough calls of a class were recorded whose shapes or settings vary."""
         return sum([c.function is function for c in self.calls]) >= _MAX_CALLS
+
+
+def _key(function: type[Function], args: Sequence[Any]) -> tuple[Any, ...]:
+    """What calls have in common that are looked at once."""
+    return (function, tuple([_signature(x) for x in args]))
 
 
 def _signature(x: Any) -> tuple[Any, ...]:
@@ -160,6 +203,8 @@ def _applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
     for capture, notes in rows:
         with suppress(Exception):  # it is then not compared
             capture.outside.ended(cls, notes, out)
+        with suppress(Exception):  # a higher derivative is then not asked for
+            capture.follow(cls, args, out)
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,9 +38,11 @@ class Replay:
 
     @contextmanager
     def running(self, args: Sequence[Any]) -> Generator[None]:
-        """Inside, the call with `args`, of the same or a wider dtype, runs as it did."""
+        """Inside, the call with `args`, of the same or a wider dtype, runs as it did; its warnings
+        are those that the program's own run has given already."""
         with (
             one_thread(args),
+            _quiet(),
             self.streams.again(),
             torch.autocast("cpu", enabled=False),
             running_in(widest(args), self.dtype),
@@ -56,6 +59,13 @@ class Replay:
             yield
         if not mode.used:
             self._plain.append(True)
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 @contextmanager

@@ -41,14 +41,9 @@ def gradients(
 
     Outputs without a graph are left out.
     """
-    pairs = [(y, g) for y, g in zip(ys, gs, strict=True) if y.requires_grad]
-    if not pairs or not wrt:
+    seed = _seeded(ys, gs)
+    if seed is None or not wrt:
         return [None] * len(wrt)
-    for y, g in pairs:
-        if y.shape != g.shape:
-            raise RuntimeError(f"a cotangent of shape {tuple(g.shape)} for {tuple(y.shape)}")
-    with torch.enable_grad():
-        seed = _apply([g for _, g in pairs], *[y for y, _ in pairs])
     return list(
         torch.autograd.grad(
             seed,
@@ -58,3 +53,27 @@ def gradients(
             allow_unused=True,
         )
     )
+
+
+def accumulated(
+    ys: Sequence[Tensor], gs: Sequence[Tensor], wrt: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """The same by `backward()`, left in the leaves `wrt`: what a reentrant checkpoint asks for."""
+    seed = _seeded(ys, gs)
+    for x in wrt:
+        x.grad = None
+    if seed is not None:
+        torch.autograd.backward(seed)
+    return [x.grad for x in wrt]
+
+
+def _seeded(ys: Sequence[Tensor], gs: Sequence[Tensor]) -> Tensor | None:
+    """A number whose backward hands the cotangents on; None if no output has a graph."""
+    pairs = [(y, g) for y, g in zip(ys, gs, strict=True) if y.requires_grad]
+    for y, g in pairs:
+        if y.shape != g.shape:
+            raise RuntimeError(f"a cotangent of shape {tuple(g.shape)} for {tuple(y.shape)}")
+    if not pairs:
+        return None
+    with torch.enable_grad():
+        return _apply([g for _, g in pairs], *[y for y, _ in pairs])
