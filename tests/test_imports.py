@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,12 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def layer(module: str) -> int:
     """The place of a module in LAYERS: its own, or that of the package it is in."""
     while True:
@@ -132,7 +139,7 @@ def named(tree: ast.AST) -> list[str]:
     """The modules of this package that a file imports by a text that is written out."""
     out: list[str] = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+        if isinstance(node, ast.Call) and _named_last(node.func).endswith(
             ("import_module", "require")
         ):
             text = (
@@ -144,15 +151,21 @@ def named(tree: ast.AST) -> list[str]:
     return out
 
 
+def _named_last(e: ast.expr) -> str:
+    """The last name of a dotted expression."""
+    return e.attr if isinstance(e, ast.Attribute) else getattr(e, "id", "")
+
+
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:
     """All nodes but those under `if TYPE_CHECKING:`, in the order of the file."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+        if isinstance(node, ast.If) and _named_last(node.test) == "TYPE_CHECKING":
             continue
         yield node
         yield from _executed(node)
 
 
+@cache
 def _module_named(name: str) -> str:
     """The module that `name`, a module or something in one, is or is in."""
     path = ROOT / name.replace(".", "/")
@@ -167,9 +180,7 @@ FILES = sorted(p for p in ROOT.rglob("*.py"))
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_nobody_imports_upward(path: Path):
     mine = module_of(path)
-    upward = [
-        m for m in imported(ast.parse(path.read_text(encoding="utf-8"))) if layer(m) > layer(mine)
-    ]
+    upward = [m for m in imported(tree_of(path)) if layer(m) > layer(mine)]
     assert not upward, f"{mine or 'chainrule'} (layer {layer(mine)}) imports {upward}"
 
 
@@ -177,7 +188,7 @@ def test_modules_above_are_loaded_late_only_where_the_table_says_so():
     found: set[tuple[str, str]] = set()
     for path in FILES:
         mine = module_of(path)
-        names = named(ast.parse(path.read_text(encoding="utf-8")))
+        names = named(tree_of(path))
         found |= {(mine, m) for m in names if mine and layer(m) > layer(mine)}
     assert found == LATE.keys()
 
@@ -207,7 +218,7 @@ def of_a_machine(module: str) -> bool:
 )
 def test_nothing_above_the_emitters_knows_a_machine(path: Path):
     """What there is to know of one is in a `Target`."""
-    found = [m for m in imported(ast.parse(path.read_text(encoding="utf-8"))) if of_a_machine(m)]
+    found = [m for m in imported(tree_of(path)) if of_a_machine(m)]
     assert not found, f"{module_of(path)} imports {found}"
 
 
@@ -216,6 +227,7 @@ def test_an_import_of_a_machine_is_seen():
     assert [m for m in imported(ast.parse(source)) if of_a_machine(m)]
 
 
+@cache
 def folder(module: str) -> str:
     """The folder of the compiler that a module is in, as far as it is a layer of its own."""
     names = {m for layer in LAYERS for m in layer}
@@ -240,7 +252,7 @@ def test_folders_of_the_compiler_import_one_way():
     edges: dict[str, set[str]] = {}
     for path in FILES:
         mine = folder(module_of(path))
-        names = imported(ast.parse(path.read_text(encoding="utf-8")))
+        names = imported(tree_of(path))
         edges.setdefault(mine, set()).update({f for m in names if (f := folder(m))} - {mine})
     del edges[""]
     assert {"compile.llvm", "compile.cpu", "compile.lower", "compile.graph.rules"} <= edges.keys()
