@@ -136,7 +136,7 @@ class Recording:
     def of(self, f: Callable[..., Any], args: Sequence[Any]) -> Trace:
         """Run `f(*args)`; its trace."""
         leaves, structure = flatten(list(args))
-        inputs = [_as_input(x) for x in leaves]
+        inputs = [as_input(x) for x in leaves]
         given = structure.unflatten(inputs)
         self.start()
         try:
@@ -229,7 +229,7 @@ def _is_result(x: Any) -> bool:
     return isinstance(x, Tensor | Value) or hasattr(x, "grad_fn")
 
 
-def _as_input(x: Any) -> Any:
+def as_input(x: Any) -> Any:
     """A float or an array as a tensor with a gradient; anything else as it is."""
     if not isinstance(x, float | np.ndarray | np.generic):
         return x
