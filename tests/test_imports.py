@@ -80,6 +80,7 @@ LAYERS: list[set[str]] = [
 
 LATE: dict[tuple[str, str], str] = {
     ("traces.saving", "studio.play"): "a trace is saved as a page that plays it",
+    ("verify.reporting.as_html", "studio.report"): "a finding opens in the player",
     ("op", "tensors"): "the first op on arrays loads the engine",
     ("public_names", "tensors"): "so does the first public name that needs it",
     ("public_names", "border"): "what users call has the border",

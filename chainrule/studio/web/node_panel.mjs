@@ -41,7 +41,7 @@ function gradientPart(player, id, due) {
   if (gradient) {
     const isWhole = due.every((m) => m.index < player.sent) && !sweep.again;
     const certificate = isWhole ? sweep.certificates?.get(id) : null;
-    return [arrayView(gradient, {name: "gradient", digits}), certificateView(certificate, "This gradient", "the result", player.show)];
+    return [certificateView(certificate, "This gradient", "the result", player.show), arrayView(gradient, {name: "gradient", digits})];
   }
   const text = !sweep ? "backward has not run"
     : due.length ? `nothing has come yet: ${due.length} ${due.length === 1 ? "contribution is" : "contributions are"} to come`
