@@ -13,9 +13,9 @@ import pytest
 
 import chainrule as cr
 from chainrule import show
+from chainrule.page.graph.picture import number
 from chainrule.scalar import Value
-from chainrule.show.picture import number
-from chainrule.show.tensors import summary
+from chainrule.traces.value_text import value_text
 
 ROOT = Path(__file__).parents[1]
 
@@ -154,7 +154,7 @@ def test_nested_arguments_are_named():
         return p["w"] * x + p["b"] + rest[0]
 
     names = {c.name for c in show.graph(f, {"w": 2.0, "b": 1.0}, 3.0, 4.0).picture.cards}
-    assert {"p.0", "p.1", "x", "argument 2"} <= names
+    assert {"p[0]", "p[1]", "x", "argument 2"} <= names
 
 
 def test_labels_are_names_the_other_way_round():
@@ -193,7 +193,7 @@ def test_a_constant_alone_is_a_graph():
     ],
 )
 def test_values_in_one_line(x: np.ndarray, said: str):
-    assert summary(x) == said
+    assert value_text(np.asarray(x)) == said
 
 
 def test_numbers_are_short():

@@ -12,10 +12,10 @@ import pytest
 
 import chainrule as cr
 from chainrule import show
-from chainrule.show.as_svg import place
-from chainrule.show.cards import measure, sheet
-from chainrule.show.layout import Gaps, Layout, arrange, depths
-from chainrule.show.picture import Card, Edge, Facts, Picture
+from chainrule.page.graph.as_svg import place
+from chainrule.page.graph.cards import measure, sheet
+from chainrule.page.graph.layout import Gaps, Layout, arrange, depths
+from chainrule.page.graph.picture import Card, Edge, Facts, Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 

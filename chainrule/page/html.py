@@ -78,18 +78,28 @@ STYLE: Final = "\n".join(
 
 
 def page(title: str, body: Sequence[str]) -> str:
-    """A whole document."""
+    """A whole document in this style."""
     ground = PALETTE["ground"]
-    parts = [
-        "<!doctype html>",
-        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<style>{STYLE}",
+    styles = [
+        STYLE,
         f"body {{ margin: 0; background: {ground.light}; }}",
         f"@media (prefers-color-scheme: dark) {{ body {{ background: {ground.dark}; }} }}",
-        f'</style></head><body><main class="{SCOPE}">',
+    ]
+    return document(title, "\n".join(styles), [f'<main class="{SCOPE}">', *body, "</main>"])
+
+
+def document(title: str, styles: str, body: Sequence[str], policy: str = "") -> str:
+    """A whole document; `policy` says what it may load and run."""
+    stated = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        *([stated] if policy else []),
+        f"<title>{escape(title)}</title>",
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<style>{styles}</style></head><body>",
         *body,
-        "</main></body></html>",
+        "</body></html>",
     ]
     return "\n".join(parts) + "\n"
 

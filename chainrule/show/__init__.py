@@ -12,18 +12,22 @@ add
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from chainrule.border import with_border as _with_border
 from chainrule.errors import ConfigError, DtypeError, describe
+from chainrule.graph import recording
+from chainrule.page.graph.drawing import Direction, Drawing
+from chainrule.page.graph.picture import Card, Edge, Facts, Picture
 from chainrule.page.readable import Words
 from chainrule.page.svg import Svg
-from chainrule.show.drawing import Direction, Drawing
-from chainrule.show.picture import Card, Edge, Facts, Picture, Source, build
-from chainrule.show.scalars import ScalarSource
-from chainrule.show.tensors import TensorSource, observed
 from chainrule.tensors import Tensor
+from chainrule.traces.drawing import picture_of
+from chainrule.traces.graphs import GraphTrace, is_scalar, trace_of_scalar, trace_of_tensor
+from chainrule.traces.names import argument_names
+from chainrule.traces.record import as_input
+from chainrule.tree import flatten
 
 __all__ = ["Card", "Direction", "Drawing", "Edge", "Facts", "Picture", "graph", "svg", "text"]
 
@@ -49,19 +53,56 @@ def graph(
     """
     known = _names(names, labels)
     visits = tuple(steps)
-    if callable(y):
-        y, inputs = observed(y, args)
-        source = _source(y, [x for _, x in (*inputs, *known)], held=False)
-        known = [*[(name, x) for name, x in inputs if source.key(x) is not None], *known]
+    if max_nodes is not None and (isinstance(max_nodes, bool) or max_nodes < 1):
+        raise ConfigError(f"max_nodes: at least 1, or None for all, not {max_nodes!r}")
+    inputs: Sequence[tuple[str, Any]] = ()
+    is_function = callable(y)
+    if is_function:
+        y, inputs = _run(y, args)
     elif args:
         raise DtypeError(f"show: arguments go with a function, and {describe(y)} is none")
-    else:
-        source = _source(y, [*[x for _, x in known], *visits], held=True)
     for what, x in [*[(f"{name!r}", x) for name, x in known], *[("a step", x) for x in visits]]:
-        if source.key(x) is None and not isinstance(x, Tensor):
+        if not isinstance(x, Tensor) and not is_scalar(x):
             raise DtypeError(f"show: {what} is {describe(x)}, which is no part of such a graph")
-    known = [(name, x) for name, x in known if source.key(x) is not None]
-    return Drawing(build(source, known, visits, max_nodes), direction, flow)
+    found = _graph(y, [*inputs, *known], visits, is_function)
+    order: dict[int, int] = {}
+    for i, x in enumerate(visits, 1):
+        if (number := found.number(x)) is not None:
+            order.setdefault(number, i)
+    hint = _HINTS[(is_function, is_scalar(y))]
+    return Drawing(picture_of(found.trace, max_nodes, steps=order, hint=hint), direction, flow)
+
+
+_HINTS = {
+    (False, False): "–: not kept. Name the inputs, or let show.graph(f, *args) run the function",
+    (True, False): "–: not kept. Name the tensors that the function uses",
+    (False, True): "–: call backward() first",
+    (True, True): "–: call backward() first",
+}
+"""What to do when values or gradients are unknown, by whether a function ran, and of scalars."""
+
+
+def _graph(
+    y: Any, names: Sequence[tuple[str, Any]], visits: Sequence[Any], is_function: bool
+) -> GraphTrace:
+    if isinstance(y, Tensor):
+        return trace_of_tensor(y, names, others=visits, left=not is_function)
+    if is_scalar(y):
+        return trace_of_scalar(y, names)
+    raise DtypeError(
+        f"show: {describe(y)} is no part of a graph: give a tensor, a scalar Value, or a function "
+        "and its arguments"
+    )
+
+
+def _run(f: Any, args: Sequence[Any]) -> tuple[Any, Sequence[tuple[str, Any]]]:
+    """`f` on tensors that require gradients in place of the floats, arrays and tensors in `args`
+    (which may be nested): its result, and what it ran on by name."""
+    leaves, structure = flatten(list(args))
+    given = structure.unflatten([as_input(x) for x in leaves])
+    with recording(True):
+        y = f(*given)
+    return y, [(name, x) for name, x in argument_names(f, given) if isinstance(x, Tensor)]
 
 
 def text(y: Any, *args: Any, **options: Any) -> Words:
@@ -82,17 +123,6 @@ def _names(
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"names: a name is a string, not {name!r}; is the mapping reversed?")
     return pairs
-
-
-def _source(y: Any, others: list[Any], *, held: bool) -> Source:
-    if isinstance(y, Tensor):
-        return TensorSource(y, others, held=held)
-    if ScalarSource.accepts(y):
-        return ScalarSource(y)
-    raise DtypeError(
-        f"show: {describe(y)} is no part of a graph: give a tensor, a scalar Value, or a function "
-        "and its arguments"
-    )
 
 
 _with_border(globals())

@@ -14,10 +14,10 @@ import re
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from html import escape
 from importlib.resources import files
 from typing import Any
 
+from chainrule.page.html import document
 from chainrule.page.palette import PALETTE
 
 POLICY = (
@@ -90,23 +90,24 @@ def page(
     styles: Sequence[str] = ("studio.css",),
 ) -> str:
     """A whole document: the module `entry` runs with `data` (JSON) and `binaries` (bytes)."""
+    body = [
+        '<div id="studio"></div>',
+        "<noscript>This page computes with JavaScript, which is switched off here.</noscript>",
+        *script_parts(entry, data, binaries or {}),
+    ]
+    return document(title, style_sheet(styles), body, POLICY)
+
+
+def script_parts(
+    entry: str, data: Mapping[str, Any], binaries: Mapping[str, bytes]
+) -> tuple[str, str]:
+    """What a page carries, and the code of the module `entry`."""
     carried = {
         "data": packed(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()),
-        "binaries": {name: packed(b) for name, b in (binaries or {}).items()},
+        "binaries": {name: packed(b) for name, b in binaries.items()},
     }
     text = json.dumps(carried, separators=(",", ":"))
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title>",
-            f"<style>{style_sheet(styles)}</style></head>",
-            '<body><div id="studio"></div>',
-            "<noscript>This page computes with JavaScript, which is switched off here.</noscript>",
-            f'<script type="application/json" id="carried">{text}</script>',
-            f'<script type="module">{joined_code(entry)}</script></body></html>',
-            "",
-        ]
+    return (
+        f'<script type="application/json" id="carried">{text}</script>',
+        f'<script type="module">{joined_code(entry)}</script>',
     )

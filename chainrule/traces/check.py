@@ -12,6 +12,8 @@ import numpy as np
 
 from chainrule.traces.keeping import is_array
 from chainrule.traces.trace import (
+    NO_FACTOR,
+    Certificate,
     Factor,
     Gather,
     Kind,
@@ -73,6 +75,10 @@ def _check_sweep(trace: Trace, sweep: Sweep) -> None:
         _check_kept("the seed", seed, trace.nodes[i])
         if i not in sweep.gradients:
             _fail(f"the result {i} of a sweep has no gradient")
+    for i, c in sweep.certificates.items():
+        if i not in sweep.gradients:
+            _fail(f"there is a certificate of node {i!r}, which has no gradient")
+        _check_certificate(f"the gradient of node {i}", c, trace.nodes[i].shape)
     for i, g in sweep.gradients.items():
         _check_number(i, count, "there is a gradient of node")
         _check_kept(f"the gradient of node {i}", g, trace.nodes[i])
@@ -98,9 +104,9 @@ def _check_message(trace: Trace, sweep: Sweep, k: int, m: Message) -> None:
         _fail(f"{what} goes to node {m.target!r}, which is not input {m.place!r} of node {m.node}")
     if m.node not in sweep.gradients:
         _fail(f"{what} comes from node {m.node}, which has no gradient")
-    if m.certificate is not None and m.certificate.verdict not in get_args(Verdict):
-        _fail(f"{what} has no known verdict: {m.certificate.verdict!r}")
     shape = trace.nodes[m.target].shape
+    if m.certificate is not None:
+        _check_certificate(what, m.certificate, shape)
     _check_kept(f"the contribution of {what}", m.contribution, trace.nodes[m.target])
     if m.target not in sweep.gradients:
         _fail(f"{what} goes to node {m.target}, which has no gradient")
@@ -124,6 +130,16 @@ def _check_message(trace: Trace, sweep: Sweep, k: int, m: Message) -> None:
             pass
 
 
+def _check_certificate(what: str, c: Certificate, shape: tuple[int, ...]) -> None:
+    if c.verdict not in get_args(Verdict):
+        _fail(f"{what} has no known verdict: {c.verdict!r}")
+    for part in (c.elements, c.bounds):
+        if part is not None and not (is_array(part) and part.shape == shape):
+            _fail(f"the differences of {what} are not of shape {shape}")
+    if (c.elements is None) != (c.bounds is None):
+        _fail(f"the differences of {what} have no bounds")
+
+
 def _broadcasts(shape: tuple[int, ...], out: tuple[int, ...]) -> bool:
     """Whether an array of `shape` can be repeated to the shape `out`."""
     ends = out[len(out) - len(shape) :]
@@ -142,6 +158,9 @@ def _check_letters(what: str, trace: Trace, m: Message, letters: tuple[str, ...]
     node = trace.nodes[m.node]
     shapes = [*[trace.nodes[i].shape for i in node.inputs], node.shape]
     terms = [*letters, out]
+    if len(letters) == len(node.inputs) and letters[m.place] != NO_FACTOR:
+        factors = [k for k, term in enumerate(terms) if term != NO_FACTOR]
+        shapes, terms = [shapes[k] for k in factors], [terms[k] for k in factors]
     if list(map(len, terms)) != list(map(len, shapes)):
         _fail(f"the letters of {what}, {','.join(letters)}->{out}, do not fit the axes {shapes}")
     sizes: dict[str, set[int]] = {}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from chainrule.show.drawing import Drawing
-from chainrule.show.picture import Card, Edge, Facts, Picture
-from chainrule.traces.text import text_of
+from collections.abc import Mapping
+
+import numpy as np
+
+from chainrule.page.graph.drawing import Drawing
+from chainrule.page.graph.picture import Card, Edge, Facts, Picture
 from chainrule.traces.trace import Kept, Summary, Trace
+from chainrule.traces.value_text import value_text
 
 MAX_NODES = 200
 """Of a larger trace those nearest the result are drawn."""
@@ -17,8 +21,17 @@ def drawing_of(trace: Trace, max_nodes: int | None = MAX_NODES) -> Drawing:
     return Drawing(picture_of(trace, max_nodes))
 
 
-def picture_of(trace: Trace, max_nodes: int | None = MAX_NODES) -> Picture:
-    """The picture of a trace. Where backward has not run, gradients are `–`, and a note says so."""
+def picture_of(
+    trace: Trace,
+    max_nodes: int | None = MAX_NODES,
+    *,
+    steps: Mapping[int, int] | None = None,
+    hint: str = "",
+) -> Picture:
+    """The picture of a trace. Where backward has not run, gradients are `–`, and a note says so.
+
+    `steps` says of nodes when a walk visited them; `hint`, what to do about unknown numbers.
+    """
     order = _nearest_first(trace)
     shown = order[:max_nodes]
     ids = {node: i for i, node in enumerate(shown)}
@@ -28,10 +41,14 @@ def picture_of(trace: Trace, max_nodes: int | None = MAX_NODES) -> Picture:
         inputs = trace.nodes[node].inputs
         here = [Edge(ids[n], i, p) for p, n in enumerate(inputs) if n in ids]
         edges += here
-        cards.append(Card(i, _facts(trace, node), cut=len(inputs) - len(here)))
-    cut = f"{len(shown):,} of {len(order):,} nodes, those nearest the result"
-    notes = [cut] if len(shown) < len(order) else []
-    return Picture(tuple(cards), tuple(edges), ". ".join(notes + _notes(trace)))
+        step = (steps or {}).get(node)
+        cards.append(Card(i, _facts(trace, node), step, len(inputs) - len(here)))
+    found = len(order)
+    few = f"{len(shown):,} of {found:,} nodes, those nearest the result"
+    cut = f"{few}; max_nodes={found} shows all"
+    unknown = any(not c.facts.value or (c.facts.kind == "op" and not c.facts.grad) for c in cards)
+    own = [hint] if hint and unknown else [] if hint else _notes(trace)
+    return Picture(tuple(cards), tuple(edges), ". ".join([cut] * (len(shown) < found) + own))
 
 
 def _notes(trace: Trace) -> list[str]:
@@ -43,20 +60,18 @@ def _notes(trace: Trace) -> list[str]:
 
 
 def _nearest_first(trace: Trace) -> list[int]:
-    """From the last result to its inputs, then everything else."""
+    """From the last result to its inputs, level by level, then everything else."""
     count = len(trace.nodes)
     root = trace.sweeps[-1].result if trace.sweeps else count - 1
-    queue = list(dict.fromkeys([root, *reversed(range(count))])) if count else []
-    seen = {root}
     out: list[int] = []
-    for start in queue:
-        level = [start] if start == root or start not in seen else []
-        seen.update(level)
+    seen: set[int] = set()
+    for start in [root, *reversed(range(count))] if count else []:
+        level = [] if start in seen else [start]
         while level:
             out += level
-            level = list(dict.fromkeys([n for i in level for n in trace.nodes[i].inputs]))
-            level = [n for n in level if n not in seen]
             seen.update(level)
+            inputs = [n for i in level for n in trace.nodes[i].inputs if n not in seen]
+            level = list(dict.fromkeys(inputs))
     return out
 
 
@@ -67,13 +82,18 @@ def _facts(trace: Trace, i: int) -> Facts:
     return Facts(
         kind="constant" if constant else "op" if node.kind == "op" else "input",
         op=node.op if node.kind == "op" else "constant" if constant else "input",
-        label=node.label,
+        label="" if constant and node.label == _spelled(node.value) else node.label,
         type=f"{node.dtype} {node.shape}" if node.shape else "",
-        value="" if node.value is None else text_of(node.value),
-        grad="" if grad is None else text_of(grad),
+        value=value_text(node.value),
+        grad=value_text(grad),
         size=_size(grad),
         line=node.line,
     )
+
+
+def _spelled(x: Kept) -> str:
+    """A number as a program writes it."""
+    return repr(x.item()) if isinstance(x, np.ndarray) and not x.shape else ""
 
 
 def _size(x: Kept) -> float | None:

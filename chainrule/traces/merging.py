@@ -43,4 +43,5 @@ def _renumbered(s: Sweep, new: Mapping[int, int]) -> Sweep:
     messages = tuple([replace(m, node=new[m.node], target=new[m.target]) for m in s.messages])
     gradients = {new[i]: g for i, g in s.gradients.items()}
     more = {new[i]: g for i, g in s.more.items()}
-    return Sweep(new[s.result], s.seed, messages, gradients, more)
+    certificates = {new[i]: c for i, c in s.certificates.items()}
+    return Sweep(new[s.result], s.seed, messages, gradients, more, certificates)

@@ -67,8 +67,8 @@ def record(
     compiled code (functions under `jit`, composites of more than 2**17 elements).
 
     Arrays of more than `max_elements` are kept as summaries (None keeps all of them). With
-    `certify` each contribution is compared with differences of its op's value, and gets a
-    `certificate`; None does so for small traces.
+    `certify` each contribution is compared with differences of its op's value, and each gradient
+    with differences of the result, and gets a `Certificate`; None does so for small traces.
     Raises `GradientError` where nothing that ran has a gradient.
 
     >>> import chainrule as cr
@@ -95,6 +95,8 @@ class Recording:
         self._thread = threading.get_ident()
         self._exit = ExitStack()
         self._trace: Trace | None = None
+        self.ops: Sequence[Any] = ()
+        """What made each node of the trace."""
 
     # --- a block
 
@@ -134,7 +136,7 @@ class Recording:
     def of(self, f: Callable[..., Any], args: Sequence[Any]) -> Trace:
         """Run `f(*args)`; its trace."""
         leaves, structure = flatten(list(args))
-        inputs = [_as_input(x) for x in leaves]
+        inputs = [as_input(x) for x in leaves]
         given = structure.unflatten(inputs)
         self.start()
         try:
@@ -215,10 +217,10 @@ class Recording:
         if pruned:
             nodes, sweeps, ops = without_unused(nodes, sweeps, ops)
         nodes = label_by_lines(nodes, lambda line: names.assigned_name(lines.get(line, "")))
-        trace = Trace(title, nodes, sweeps, lines)
+        trace, self.ops = Trace(title, nodes, sweeps, lines), ops
         if self._certify or (self._certify is None and is_small(trace)):
             with unobserved():
-                trace = certified(trace, ops)
+                trace = certified(trace, ops, all_of_it=bool(self._certify))
         self._trace = trace
         return trace
 
@@ -227,7 +229,7 @@ def _is_result(x: Any) -> bool:
     return isinstance(x, Tensor | Value) or hasattr(x, "grad_fn")
 
 
-def _as_input(x: Any) -> Any:
+def as_input(x: Any) -> Any:
     """A float or an array as a tensor with a gradient; anything else as it is."""
     if not isinstance(x, float | np.ndarray | np.generic):
         return x

@@ -8,7 +8,7 @@ does to its parameters afterwards changes nothing here: a parameter that has cha
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import CodeType
@@ -90,7 +90,7 @@ class TensorRecorder:
 
     def _note(self, op: Op, xs: Sequence[Any], y: Any) -> None:
         place = user_line()
-        inputs = tuple([self._input(x) for x in xs])
+        inputs = tuple([self.number_of(x) for x in xs])
         if type(y) is not tuple:
             self._add(self._event("op", op, inputs, plain(y), place), y)
             return
@@ -124,7 +124,7 @@ class TensorRecorder:
             self._held.append(value)
         return number
 
-    def _input(self, x: Any) -> int:
+    def number_of(self, x: Any) -> int:
         """The number of an input, which is a new node if it was not seen yet, or has changed."""
         node = x.node if isinstance(x, Variable) else None
         value = plain(x)
@@ -132,7 +132,7 @@ class TensorRecorder:
         if known and self._is_current(known[-1], value):
             return known[-1]
         if node is not None and node.op is not None and not known:
-            return self.adopt(node, value)
+            return self.adopt(node, {node: value})
         kind: Kind = "input" if node is not None and node.needs else "constant"
         event = self._event(kind, None, (), value, (node.code, node.at) if node else None)
         if not is_array(value):
@@ -145,12 +145,12 @@ class TensorRecorder:
 
     # --- what ran before, or behind the door
 
-    def adopt(self, node: GraphNode, value: Any = None) -> int:
+    def adopt(self, node: GraphNode, known: Mapping[GraphNode, Any] | None = None) -> int:
         """The number of a node of a graph that was not recorded; its own inputs come before it.
 
-        Its value is `value`, or what the graph kept.
+        Values are those that are `known`, or what the graph kept.
         """
-        values = {node: value}
+        values = dict(known or {})
         stack = [node]
         while stack:
             top = stack[-1]
@@ -167,7 +167,7 @@ class TensorRecorder:
     def _add_adopted(self, node: GraphNode, value: Any) -> None:
         xs: Sequence[Any] = () if isinstance(node.xs, Freed) else node.xs
         inputs = [
-            self._of_node[n][-1] if n is not None else self._input(xs[i] if xs else None)
+            self._of_node[n][-1] if n is not None else self.number_of(xs[i] if xs else None)
             for i, n in enumerate(node.inputs)
         ]
         known = value if is_array(value) else node.y

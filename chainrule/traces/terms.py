@@ -17,6 +17,7 @@ import numpy as np
 
 from chainrule.errors import GradientError
 from chainrule.traces.trace import (
+    NO_FACTOR,
     Factor,
     Gather,
     Matrix,
@@ -101,13 +102,14 @@ def _product(
     trace: Trace, message: Message, local: Product, at: tuple[int, ...]
 ) -> list[tuple[int, float]]:
     """All values of the letters that the input has not."""
-    inputs = trace.nodes[message.node].inputs
-    out = trace.nodes[message.node].shape
+    inputs, out = trace.nodes[message.node].inputs, trace.nodes[message.node].shape
     arrays: list[Any] = [trace.nodes[i].value for i in inputs]
-    if any(not isinstance(x, np.ndarray) for i, x in enumerate(arrays) if i != local.place):
-        raise GradientError("the terms are not recorded: the other input is a summary")
     sizes: dict[str, int] = dict(zip(local.out, out, strict=True))
-    for term, i in zip(local.letters, inputs, strict=True):
+    factors = [k for k, term in enumerate(local.letters) if term != NO_FACTOR]
+    others = [k for k in factors if k != local.place]
+    if any(not isinstance(arrays[k], np.ndarray) for k in others):
+        raise GradientError("the terms are not recorded: the other input is a summary")
+    for term, i in [(local.letters[k], inputs[k]) for k in factors]:
         for c, n in zip(term, trace.nodes[i].shape, strict=True):
             sizes[c] = max(sizes.get(c, 1), n)
     mine = trace.nodes[message.target].shape
@@ -122,11 +124,7 @@ def _product(
     for values in product(*[range(sizes[c]) for c in free]):
         where = fixed | dict(zip(free, values, strict=True))
         d = math.prod(
-            [
-                float(x[_at(term, where, x.shape)])
-                for k, (term, x) in enumerate(zip(local.letters, arrays, strict=True))
-                if k != local.place
-            ]
+            [float(arrays[k][_at(local.letters[k], where, arrays[k].shape)]) for k in others]
         )
         place = _at(local.out, where, out)
         found.append((int(np.ravel_multi_index(place, out)) if out else 0, d))

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.show.picture import number
-from chainrule.show.tensors import summary
-from chainrule.traces.trace import Kept, Message, Summary, Sweep, Trace
+from chainrule.page.graph.picture import number
+from chainrule.traces.trace import Kept, Message, Sweep, Trace
+from chainrule.traces.value_text import value_text
 
 MAX_LINES = 40
 """Of a longer list the first half and the last half of so many are shown."""
@@ -36,11 +36,7 @@ def name_of(trace: Trace, i: int) -> str:
 
 def text_of(x: Kept) -> str:
     """A value in one line; `–` where there is none."""
-    if x is None:
-        return "–"
-    if isinstance(x, Summary):
-        return f"{x.dtype} {x.shape}, {number(x.low)} … {number(x.high)}"
-    return summary(x) or "–"
+    return value_text(x) or "–"
 
 
 def _node(trace: Trace, i: int) -> str:

@@ -2,7 +2,8 @@
 
     trace   := name, node*, sweep*, {line: text}
     node    := kind, op, label, input*, dtype, shape, line, module, formula, value
-    sweep   := node (its result), seed, message*, {node: gradient}, {node: seed} (more results)
+    sweep   := node (its result), seed, message*, {node: gradient}, {node: seed} (more results),
+               {node: certificate}
     message := node, place, target, local, contribution, certificate?
     local   := Factor | Product | Gather | Scatter | Matrix | Opaque        (see `jacobians`)
     value   := array | Summary | nothing
@@ -15,6 +16,7 @@ derivative, of the target's shape; the contributions to one node, added in order
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
@@ -81,7 +83,8 @@ class Factor:
 @dataclass(frozen=True, slots=True)
 class Product:
     """A sum of products, each axis named by a letter: the contribution to input `place` is the sum,
-    over the letters that it has not, of upstream times the other inputs."""
+    over the letters that it has not, of upstream times the other inputs. What is no factor, but is
+    added to the product, has `NO_FACTOR` for letters."""
 
     letters: tuple[str, ...]
     out: str
@@ -129,6 +132,7 @@ class Opaque:
     rule: str
 
 
+NO_FACTOR = "-"
 Local = Factor | Product | Gather | Scatter | Matrix | Opaque
 
 
@@ -138,9 +142,15 @@ Verdict = Literal["agrees", "differs", "not checked"]
 @final
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """How far a contribution is from differences of the op's value, and the most that differences
-    and rounding explain, along a direction. Where it differs, `slip` is the verifier's name for
-    what is wrong; `before` and `after` are the lines of its correction, which has been tried."""
+    """How far a contribution, or a gradient, is from differences of a value, and the most that
+    differences and rounding explain, along a direction. Differences are those of the op's value for
+    a contribution, and of the sweep's results for a gradient, the program run again from its node.
+
+    Where it is not checked, `why` says why. Where a contribution differs, `slip` is the verifier's
+    name for what is wrong; `before` and `after` are the lines of its correction, which has been
+    tried. Where there are few elements, `elements` is what differences give for each of them, and
+    `bounds` how far off that may be.
+    """
 
     difference: float
     bound: float
@@ -148,6 +158,14 @@ class Certificate:
     slip: str = ""
     before: str = ""
     after: str = ""
+    why: str = ""
+    elements: Kept = field(default=None, repr=False)
+    bounds: Kept = field(default=None, repr=False)
+
+
+def unchecked(why: str) -> Certificate:
+    """The certificate of what was not checked."""
+    return Certificate(math.nan, math.nan, "not checked", why=why)
 
 
 # --- The sweep -----------------------------------------------------------------------------------
@@ -174,7 +192,7 @@ class Sweep:
     Where it began at several results, `more` are the others, with their seeds.
 
     `gradients` are those of all nodes that were reached. Where a node's gradient is not the sum of
-    its contributions, something changed it on its way: a hook.
+    its contributions, something changed it on its way: a hook. `certificates` are of gradients.
     """
 
     result: int
@@ -182,6 +200,9 @@ class Sweep:
     messages: tuple[Message, ...] = field(repr=False)
     gradients: Mapping[int, Kept] = field(repr=False)
     more: Mapping[int, Kept] = field(default_factory=dict[int, Kept], repr=False)
+    certificates: Mapping[int, Certificate] = field(
+        default_factory=dict[int, Certificate], repr=False
+    )
 
     @property
     def seeds(self) -> dict[int, Kept]:

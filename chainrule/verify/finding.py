@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from chainrule.verify.mistakes import MISTAKES, Mistake
 from chainrule.verify.place import Place
@@ -69,6 +69,12 @@ class Heat:
     numeric: Array
     y_shape: tuple[int, ...]
     x_shape: tuple[int, ...]
+    bound: Array | None = None
+    """Error of each element of `numeric`."""
+    inputs: tuple[tuple[str, Any], ...] = ()
+    """The point: each input's name, and its value, or the text of what is no array."""
+    input: int = 0
+    """Which of them it is."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,15 +25,21 @@ def launched() -> Iterator[Any]:
         found.close()
 
 
-def visit(page: Any, url: str) -> None:
+DRAWN = "header, [role=alert], iframe"
+"""What a page has once it has drawn itself."""
+
+
+def visit(page: Any, url: str, ready: str = DRAWN) -> None:
     """Go to a page and wait until it has drawn itself."""
     page.goto("about:blank")
     page.goto(url)
-    page.locator("header, [role=alert], iframe").first.wait_for()
+    page.locator(ready).first.wait_for()
 
 
 @contextmanager
-def opened(browser: Any, url: str, before: str = "", **options: Any) -> Iterator[Any]:
+def opened(
+    browser: Any, url: str, before: str = "", ready: str = DRAWN, **options: Any
+) -> Iterator[Any]:
     """A page at `url`, offline, which must neither complain nor ask for anything."""
     options = {"viewport": {"width": 1280, "height": 900}, "offline": True} | options
     context = browser.new_context(**options)
@@ -49,7 +55,7 @@ def opened(browser: Any, url: str, before: str = "", **options: Any) -> Iterator
     )
     if before:
         page.add_init_script(before)
-    visit(page, url)
+    visit(page, url, ready)
     yield page
     assert not wrong, wrong
     assert not asked, asked

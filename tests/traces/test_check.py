@@ -11,7 +11,16 @@ import pytest
 
 import chainrule as cr
 from chainrule.traces.check import check_trace, sums_differ
-from chainrule.traces.trace import Factor, Gather, Matrix, Product, Scatter, Sweep, Trace
+from chainrule.traces.trace import (
+    Factor,
+    Gather,
+    Matrix,
+    Product,
+    Scatter,
+    Sweep,
+    Trace,
+    unchecked,
+)
 
 X = np.array([[0.5, -1.5, 2.5], [1.25, 0.75, -0.25]])
 Change = Callable[[Any], Any]
@@ -82,6 +91,17 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "a result without gradient": (sweep(gradients=without(lambda s: s.result)), "no gradient"),
     "a gradient of no node": (sweep(gradients=lambda s: {**s.gradients, 99: None}), "gradient of"),
     "a gradient's shape": (sweep(gradients=lambda s: {**s.gradients, 0: X[0]}), "gradient of"),
+    "a certificate of no gradient": (sweep(certificates={99: unchecked("")}), "no gradient"),
+    "a certificate's verdict": (
+        sweep(certificates={0: replace(unchecked(""), verdict="?")}), "no known verdict"),
+    "a certificate's elements": (
+        sweep(certificates={0: replace(unchecked(""), elements=X[0], bounds=X[0])}),
+        "not of shape"),
+    "a certificate's bounds": (
+        sweep(certificates={0: replace(unchecked(""), elements=X)}), "no bounds"),
+    "a message's certificate": (
+        message(None, lambda m: replace(m, certificate=replace(unchecked(""), verdict="?"))),
+        "no known verdict"),
     "a sender": (message(None, lambda m: replace(m, node=99)), "there is not"),
     "a place": (message(None, lambda m: replace(m, place=9)), "which is not input"),
     "a target": (message(None, lambda m: replace(m, target=0)), "which is not input"),

@@ -1,5 +1,6 @@
 // One element of a contribution as its exact sum: the largest terms first, the rounding last.
 import {unravel} from "./arrays.mjs";
+import {elementCertificateView} from "./certificates.mjs";
 import {h} from "./dom.mjs";
 import {roundingOf, termProduct, termsOf} from "./terms.mjs";
 
@@ -19,7 +20,8 @@ export function elementSum({trace, sweep, show}, m, flat) {
   return h("section", {class: "part element"}, h("h3", null, title),
     h("div", {class: "scroll", tabindex: 0, role: "region", "aria-label": `terms of element ${at}`},
       h("table", {class: "sum"}, ...termRows(terms, shape, show), ...restRow(roundingOf(terms, recorded), show),
-        totalRow("total", `contribution${at}`, show(recorded)))));
+        totalRow("total", `contribution${at}`, show(recorded)))),
+    elementCertificateView(m.certificate, flat, recorded, show));
 }
 
 const numberCell = (text) => h("td", {class: "num"}, text);

@@ -1,6 +1,7 @@
 // What happens in a step, in words and numbers: the sentence that is read out, and its parts.
 import {valueText} from "./array_view.mjs";
 import {exact, short} from "./numbers.mjs";
+import {withNames} from "./trace.mjs";
 
 const APPLIED = {
   gather: "adds up, for each input element, the gradients of the places that read it",
@@ -15,15 +16,11 @@ export function ruleWithNames(trace, message) {
   const node = trace.nodes[message.node];
   const {rule, form} = message.local;
   if (rule === "1" || rule === "coefficient") return APPLIED[form] ?? rule;
-  const names = {y: trace.nodes[message.node].label || "y", x: nameIn(trace, node.inputs[0]), a: nameIn(trace, node.inputs[0]), b: nameIn(trace, node.inputs[1])};
-  return rule.replace(/\b[yxab]\b/g, (c) => names[c] ?? c);
+  return withNames(rule, labelsOf(trace, node), node.label);
 }
-const nameIn = (trace, id) => (id === undefined ? undefined : trace.nodes[id].label || undefined);
+const labelsOf = (trace, node) => node.inputs.map((id) => trace.nodes[id].label);
 
-export function formulaWithNames(trace, node) {
-  const names = [nameIn(trace, node.inputs[0]), nameIn(trace, node.inputs[1])];
-  return node.formula.replace(/\b[xab]\b/g, (c) => (c === "b" ? names[1] : names[0]) ?? c);
-}
+export const formulaWithNames = (trace, node) => withNames(node.formula, labelsOf(trace, node));
 
 export function sentenceOf(trace, sweep, step, count, digits) {
   const show = digits === "exact" ? exact : short;

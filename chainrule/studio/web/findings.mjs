@@ -6,11 +6,11 @@ import {h} from "./dom.mjs";
 export function findingsOf(trace, sweep) {
   const wrong = new Map();
   const victims = new Set();
+  const isRight = (id) => sweep.certificates?.get(id)?.verdict === "agrees";
   for (const m of sweep?.messages ?? []) {
-    if (m.certificate?.verdict === "differs") {
-      if (!wrong.has(m.node)) wrong.set(m.node, m);
-      victims.add(m.target);
-    } else if (victims.has(m.node)) victims.add(m.target);
+    const isWrong = m.certificate?.verdict === "differs";
+    if (isWrong && !wrong.has(m.node)) wrong.set(m.node, m);
+    if ((isWrong || victims.has(m.node)) && !isRight(m.target)) victims.add(m.target);
   }
   for (const id of wrong.keys()) victims.delete(id);
   return {wrong, victims};

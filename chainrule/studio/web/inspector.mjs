@@ -1,7 +1,8 @@
 // The panel beside the graph at a step: what is sent, upstream × local = contribution, and what has
 // come so far.
-import {isArray} from "./arrays.mjs";
 import {arrayView, shapeText, valueText} from "./array_view.mjs";
+import {isArray} from "./arrays.mjs";
+import {certificateView} from "./certificates.mjs";
 import {h} from "./dom.mjs";
 import {elementSum} from "./element_sum.mjs";
 import {isSentence, ruleWithNames, summedAxes} from "./explain.mjs";
@@ -37,7 +38,7 @@ function messagePanel(player, m) {
       : h("p", {class: "rule"}, h("span", null, "local derivative "), h("code", null, rule)),
     ...(isScalar ? [scalarEquation(m, upstream, show)] : arrayEquation(player, m, upstream)),
     ...notesOf(player, m, upstream).map((text) => h("p", {class: "note"}, text)),
-    runningSum(player, m), certificateOf(m, show));
+    runningSum(player, m), certificateView(m.certificate, "This rule", "the op's value", show), m.certificate ? correctionOf(m.certificate) : null);
 }
 
 function scalarEquation(m, upstream, show) {
@@ -92,17 +93,4 @@ function runningSum({trace, sweep, show}, m) {
   const total = valueText(sweep.running(m.target, m.index + 1), show);
   return h("section", {class: "part"}, h("h3", null, `gradient of ${trace.nameOf(m.target)} so far`),
     shortTable(rows, due.indexOf(m), ["total", due.length > 1 ? "sum" : "gradient", total]));
-}
-
-const VERDICTS = {
-  "agrees": ["good", "✓ This rule agrees with differences of the op's value"],
-  "differs": ["bad", "✗ This rule differs from differences of the op's value"],
-  "not checked": ["soft", "– This rule was not checked"],
-};
-
-function certificateOf({certificate: c}, show) {
-  if (!c) return null;
-  const [kind, words] = VERDICTS[c.verdict] ?? VERDICTS["not checked"];
-  const size = kind === "soft" ? "" : `: off by ${show(c.difference)}, bound ${show(c.bound)}`;
-  return h("div", null, h("p", {class: `certificate ${kind}`}, `${words}${size}.`), correctionOf(c));
 }

@@ -1,5 +1,6 @@
 // The panel beside the graph of a node: what made it, its value, its gradient, who uses it.
 import {arrayView, shapeText, valueText} from "./array_view.mjs";
+import {certificateView} from "./certificates.mjs";
 import {h} from "./dom.mjs";
 import {formulaWithNames} from "./explain.mjs";
 
@@ -37,7 +38,11 @@ function usersOf(player, id) {
 function gradientPart(player, id, due) {
   const {sweep, digits} = player;
   const gradient = player.gradientNow(id);
-  if (gradient) return arrayView(gradient, {name: "gradient", digits});
+  if (gradient) {
+    const isWhole = due.every((m) => m.index < player.sent) && !sweep.again;
+    const certificate = isWhole ? sweep.certificates?.get(id) : null;
+    return [certificateView(certificate, "This gradient", "the result", player.show), arrayView(gradient, {name: "gradient", digits})];
+  }
   const text = !sweep ? "backward has not run"
     : due.length ? `nothing has come yet: ${due.length} ${due.length === 1 ? "contribution is" : "contributions are"} to come`
       : id === sweep.result ? "here the backward pass begins; it has not yet" : "no gradient flows here in this pass";

@@ -1,7 +1,7 @@
 // Computes a trace's values again from other leaves: elementwise ops by the op table, products by
 // their letters, what moves or adds up elements by where each goes.
 import {ravel, ravelFrom, sizeOf, unravel} from "./arrays.mjs";
-import {letterSizes} from "./terms.mjs";
+import {letterSizes, NO_FACTOR} from "./terms.mjs";
 import {Trace} from "./trace.mjs";
 
 // How each op node computes; null where one cannot be computed here.
@@ -11,7 +11,7 @@ export function replayPlan(trace, sweep, table) {
   const plan = trace.nodes.filter((n) => n.kind === "op").map((n) => {
     if (table.functions[n.op]) return {node: n, form: "factor"};
     const form = local.get(n.id);
-    return form && ["product", "gather", "scatter"].includes(form.form) ? {node: n, form: form.form, local: form} : null;
+    return form && ["product", "gather", "scatter"].includes(form.form) && !form.letters?.includes(NO_FACTOR) ? {node: n, form: form.form, local: form} : null;
   });
   return plan.includes(null) ? null : plan;
 }

@@ -2,6 +2,9 @@
 // derivative, and the rounding of whoever added them up. chainrule/traces/terms.py says the same.
 import {forEachIndex, isArray, ravel, ravelFrom, sizeOf, unravel} from "./arrays.mjs";
 
+// The letters of an input that is added to a product.
+export const NO_FACTOR = "-";
+
 // [{j, upstream, local}]: element j of the gradient of the sender, and the derivative of output j
 // with respect to input element `flat`. Throws where that was not recorded.
 export function termsOf(trace, sweep, m, flat) {
@@ -46,15 +49,16 @@ function productPairs(trace, m, flat) {
   const {letters, out: named, place} = m.local;
   const node = trace.nodes[m.node];
   const inputs = node.inputs.map((i) => trace.nodes[i]);
-  if (inputs.some((x, k) => k !== place && !isArray(x.value)))
+  const factors = letters.map((_, k) => k).filter((k) => letters[k] !== NO_FACTOR);
+  if (factors.some((k) => k !== place && !isArray(inputs[k].value)))
     throw new Error("Its terms are not recorded: the other input was too large to keep.");
-  const sizes = letterSizes([named, ...letters], [node.shape, ...inputs.map((x) => x.shape)]);
+  const sizes = letterSizes([named, ...factors.map((k) => letters[k])], [node.shape, ...factors.map((k) => inputs[k].shape)]);
   const mine = inputs[place].shape;
   const at = unravel(flat, mine);
   const where = {};
   [...letters[place]].forEach((c, k) => { if (mine[k] > 1 || sizes[c] === 1) where[c] = at[k]; });
   const free = Object.keys(sizes).filter((c) => !(c in where));
-  const others = letters.map((term, k) => [[...term], inputs[k], k]).filter(([, , k]) => k !== place);
+  const others = factors.filter((k) => k !== place).map((k) => [[...letters[k]], inputs[k]]);
   const pairs = [];
   forEachIndex(free.map((c) => sizes[c]), (values) => {
     free.forEach((c, k) => { where[c] = values[k]; });

@@ -68,7 +68,7 @@ export class Trace {
     if (node.label) return node.label;
     if (node.formula && node.inputs.length < 3 && node.inputs.every((i) => this.nodes[i].label)) {
       const names = node.inputs.map((i) => this.nodes[i].label);
-      const text = node.formula.replace(/\b[xab]\b/g, (c) => (c === "b" ? names[1] : names[0]));
+      const text = withNames(node.formula, names);
       if (text.length <= 16) return text;
     }
     return `${node.op} #${id}`;
@@ -83,6 +83,12 @@ export class Trace {
     }
     return found;
   }
+}
+
+// A formula with names for `x`, or for `a`, `b`, …, and for `y`; what has none stays, and what is quoted.
+export function withNames(formula, names, result = "") {
+  const named = (c) => (c === "y" ? result : names["abcd".indexOf(c === "x" ? "a" : c)]) || c;
+  return formula.replace(/'[^']*'|\b[yxabcd]\b/g, (c) => (c.length === 1 ? named(c) : c));
 }
 
 function checkNode({id, inputs, shape, value, kind, label, op}) {
@@ -122,10 +128,11 @@ export class Arrivals {
 }
 
 class Sweep extends Arrivals {
-  constructor(trace, {result, seed, messages, gradients, more = {}}, get) {
+  constructor(trace, {result, seed, messages, gradients, more = {}, certificates = {}}, get) {
     const byNode = (x) => new Map(Object.entries(x).map(([id, g]) => [Number(id), get(g)]));
     super({result, seed: get(seed), more: byNode(more)}, messages.map((m, index) => decodeMessage(trace, m, index, get)), byNode(gradients));
     demand(trace.nodes[result], () => `a sweep begins at node ${result}, which there is not`);
+    this.certificates = new Map(Object.entries(certificates).map(([id, c]) => [Number(id), decodeCertificate(trace.nodes[id], c, get)]));
     for (const [id, g] of this.gradients) {
       demand(trace.nodes[id], () => `there is a gradient of node ${id}, which there is not`);
       checkShape(g, trace.nodes[id].shape, () => `the gradient of node ${id}`);
@@ -144,5 +151,13 @@ function decodeMessage(trace, m, index, get) {
   }
   const contribution = get(m.contribution);
   checkShape(contribution, trace.nodes[m.target].shape, () => `message ${index}`);
-  return {...m, index, local, contribution};
+  const certificate = m.certificate && decodeCertificate(trace.nodes[m.target], m.certificate, get);
+  return {...m, index, local, contribution, certificate};
+}
+
+// {difference, bound, verdict, …}; `elements` and `bounds` are arrays, where differences are known of each element.
+function decodeCertificate(node, c, get) {
+  const [elements, bounds] = [get(c.elements), get(c.bounds)];
+  for (const x of [elements, bounds]) checkShape(x, node?.shape, () => "what differences give");
+  return {...c, elements, bounds};
 }

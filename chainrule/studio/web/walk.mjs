@@ -35,9 +35,10 @@ export function walkAgain(trace, sweep, visits, slip = {}) {
   return new Rewalk({...sweep, seed}, messages, totals);
 }
 
-// Whether the local derivatives of all messages are recorded, so that the sweep can be walked again.
+// Whether the local derivatives of all messages are recorded, so that the sweep can be walked again
+// in another order.
 export const canWalkAgain = (trace, sweep) => sweep.messages.every((m) => m.local.form !== "opaque" && isArray(m.contribution))
-  && trace.nodes.every((n) => n.value === null || isArray(n.value));
+  && new Set(sweep.messages.map((m) => m.node)).size > 1 && trace.nodes.every((n) => n.value === null || isArray(n.value));
 
 // A sweep that was walked again.
 class Rewalk extends Arrivals {

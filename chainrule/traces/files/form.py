@@ -8,8 +8,9 @@ FORMAT = "chainrule trace"
 VERSION = 1
 MOST = 1 << 28
 """Bytes of a file that is read."""
-NAMED = ("slip", "before", "after")
+NAMED = ("slip", "before", "after", "why")
 MEASURED = ("difference", "bound")
+ELEMENTS = ("elements", "bounds")
 FORMS: dict[str, type[Local]] = {
     c.__name__.lower(): c for c in (Factor, Product, Gather, Scatter, Matrix, Opaque)
 }

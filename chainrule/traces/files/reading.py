@@ -15,7 +15,16 @@ import numpy as np
 from chainrule.errors import ConfigError
 from chainrule.strict_json import loads
 from chainrule.traces.check import check_trace
-from chainrule.traces.files.form import DTYPES, FORMAT, FORMS, MEASURED, MOST, NAMED, VERSION
+from chainrule.traces.files.form import (
+    DTYPES,
+    ELEMENTS,
+    FORMAT,
+    FORMS,
+    MEASURED,
+    MOST,
+    NAMED,
+    VERSION,
+)
 from chainrule.traces.keeping import is_array
 from chainrule.traces.trace import (
     Certificate,
@@ -183,22 +192,28 @@ def _sweep(s: Table, get: Callable[[Any], Any]) -> Sweep:
         {int(i): get(g) for i, g in _table(s.get(name, {})).items()}
         for name in ("gradients", "more")
     ]
-    return Sweep(_whole(s["result"]), get(s["seed"]), tuple(messages), gradients, more)
+    found = _table(s.get("certificates", {})).items()
+    certificates = {int(i): c for i, x in found if (c := _certificate(x, get)) is not None}
+    return Sweep(
+        _whole(s["result"]), get(s["seed"]), tuple(messages), gradients, more, certificates
+    )
 
 
 def _message(m: Table, get: Callable[[Any], Any]) -> Message:
     node, place, target = [_whole(m[name]) for name in ("node", "place", "target")]
-    local, certificate = _local(_table(m["local"]), get), _certificate(m.get("certificate"))
+    local, certificate = _local(_table(m["local"]), get), _certificate(m.get("certificate"), get)
     return Message(node, place, target, local, get(m["contribution"]), certificate)
 
 
-def _certificate(x: Any) -> Certificate | None:
+def _certificate(x: Any, get: Callable[[Any], Any]) -> Certificate | None:
     if x is None:
         return None
     c = _table(x)
     verdict: Any = _text(c["verdict"])
     difference, bound = [math.nan if c[n] is None else _number(c[n]) for n in MEASURED]
-    return Certificate(difference, bound, verdict, *[_text(c[n]) for n in NAMED])
+    parts: dict[str, Any] = {n: _text(c.get(n, "")) for n in NAMED}
+    parts |= {n: None if c.get(n) is None else _numbers(get(c[n])) for n in ELEMENTS}
+    return Certificate(difference, bound, verdict, **parts)
 
 
 def _local(x: Table, get: Callable[[Any], Any]) -> Local:

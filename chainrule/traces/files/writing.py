@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.traces.files.form import FORMAT, MEASURED, NAMED, VERSION
+from chainrule.traces.files.form import ELEMENTS, FORMAT, MEASURED, NAMED, VERSION
 from chainrule.traces.keeping import is_array
 from chainrule.traces.trace import (
     Certificate,
@@ -101,21 +101,25 @@ def _sweep_dict(s: Sweep, arrays: _Arrays) -> dict[str, Any]:
                 "target": m.target,
                 "local": _local_dict(m.local, arrays),
                 "contribution": arrays.put(m.contribution),
-                "certificate": _certificate_dict(m.certificate),
+                "certificate": _certificate_dict(m.certificate, arrays),
             }
             for m in s.messages
         ],
         "gradients": {str(i): arrays.put(g) for i, g in s.gradients.items()},
         "more": {str(i): arrays.put(g) for i, g in s.more.items()},
+        "certificates": {str(i): _certificate_dict(c, arrays) for i, c in s.certificates.items()},
     }
 
 
-def _certificate_dict(c: Certificate | None) -> dict[str, Any] | None:
-    """Numbers that are not finite, where nothing was checked, are null."""
+def _certificate_dict(c: Certificate | None, arrays: _Arrays) -> dict[str, Any] | None:
+    """Numbers that are not finite, where nothing was checked, are null; empty texts are left out,
+    and arrays that there are not."""
     if c is None:
         return None
     numbers = {n: x if math.isfinite(x := getattr(c, n)) else None for n in MEASURED}
-    return {**numbers, "verdict": c.verdict, **{n: getattr(c, n) for n in NAMED}}
+    texts = {n: text for n in NAMED if (text := getattr(c, n))}
+    parts = {n: arrays.put(x) for n in ELEMENTS if (x := getattr(c, n)) is not None}
+    return {**numbers, "verdict": c.verdict, **texts, **parts}
 
 
 def _local_dict(local: Local, arrays: _Arrays) -> dict[str, Any]:

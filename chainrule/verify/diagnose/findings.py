@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from time import perf_counter
+from typing import Any
 
 from chainrule.verify.diagnose.axes import along, reordered, transposed
 from chainrule.verify.diagnose.behaviours import behaved
@@ -28,6 +29,7 @@ from chainrule.verify.diagnose.source import line_of
 from chainrule.verify.diagnose.values import mistaken
 from chainrule.verify.evidence import NOTES, Evidence, Jacobians
 from chainrule.verify.finding import Finding, Heat, Level, Name
+from chainrule.verify.measure.run import is_array
 from chainrule.verify.place import Place
 from chainrule.verify.subject import Subject
 
@@ -193,7 +195,12 @@ def _wrongness(evidence: Evidence, k: int | None) -> tuple[float | None, float |
 def _heat(case: Case | None) -> Heat | None:
     if case is None or not case.whole:
         return None
-    return Heat(case.A, case.N, case.found.y_shape, case.found.x_shape)
+    point: list[tuple[str, Any]] = [
+        (x.name, value if is_array(value) else repr(value))
+        for x, value in zip(case.subject.inputs, case.xs, strict=False)
+    ]
+    found = case.found
+    return Heat(case.A, case.N, found.y_shape, found.x_shape, found.bound, tuple(point), case.k)
 
 
 def _notes(evidence: Evidence) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""A report as one HTML page that needs nothing else: no script, no font, no server.
+"""A report as one HTML page that needs nothing else: no font, no server. Scripts only add to it.
 
 The Jacobians are drawn as SVG: blue below zero, red above, the stronger the further from it; a cell
 tells its number when pointed at. A notebook shows the same parts.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from importlib import import_module
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +33,23 @@ _CELL = Looks("chainrule-matrix", {"frame": {"fill": "none", "stroke": "rim"}})
 
 
 def report_html(what: str, ok: bool, findings: Sequence[Finding], ledger: Ledger) -> str:
-    """The whole page."""
+    """The whole page, with a player for each finding whose gradient can be played."""
     head = plain(lines(what, findings, ledger)[:1])
-    return page(head, report_parts(what, ok, findings, ledger))
+    parts = report_parts(what, ok, findings, ledger)
+    traces = {i: t for i, f in enumerate(findings) if (t := _trace_of(f)) is not None}
+    if not traces:
+        return page(head, parts)
+    studio: Any = import_module("chainrule.studio.report")  # which stands above this file
+    first = 1  # the heading
+    for i in sorted(traces, reverse=True):
+        parts.insert(first + i + 1, studio.player_place(i))
+    return str(studio.report_page(head, parts, traces))
+
+
+def _trace_of(finding: Finding) -> Any:
+    from chainrule.traces.findings import trace_of_finding  # loaded where something is wrong
+
+    return None if finding.heat is None else trace_of_finding(finding)
 
 
 def report_parts(what: str, ok: bool, findings: Sequence[Finding], ledger: Ledger) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from chainrule.verify.finding import Finding
+from chainrule.verify.finding import Finding, Heat
 from chainrule.verify.ledger import Ledger
 from chainrule.verify.mistakes import MISTAKES
 
@@ -36,6 +36,9 @@ def report_json(
     return json.dumps(body, indent=indent, ensure_ascii=False, allow_nan=False)
 
 
+_OF_HEAT = ("analytic", "numeric", "y_shape", "x_shape")
+
+
 def _finding(finding: Finding) -> dict[str, Any]:
     names = [{"title": MISTAKES[n.code].title, **_fields(n)} for n in finding.names]
     return {**_fields(finding), "names": names}
@@ -47,6 +50,8 @@ def _fields(value: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Lists, dictionaries, numbers and strings only."""
+    if isinstance(value, Heat):
+        return {name: _plain(getattr(value, name)) for name in _OF_HEAT}
     if dataclasses.is_dataclass(value):
         return _fields(value)
     if isinstance(value, np.ndarray):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chainrule.show.picture import Card, Picture
-from chainrule.show.widths import shorten
+from chainrule.page.graph.picture import Card, Picture
+from chainrule.page.graph.widths import shorten
 
 
 def draw(picture: Picture, direction: str) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chainrule.show.picture import Card
-from chainrule.show.widths import shorten, width
+from chainrule.page.graph.picture import Card
+from chainrule.page.graph.widths import shorten, width
 
 PAD = 12.0
 LEAST = 84.0

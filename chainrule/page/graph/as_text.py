@@ -6,8 +6,8 @@ far. Columns: the tree, value, gradient, type, line.
 
 from __future__ import annotations
 
-from chainrule.show.picture import Card, Picture
-from chainrule.show.widths import cells, shorten
+from chainrule.page.graph.picture import Card, Picture
+from chainrule.page.graph.widths import cells, shorten
 
 DEEPEST = 24
 """Levels of indentation; a branch that goes deeper is shown further down, under its number."""

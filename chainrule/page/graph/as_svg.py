@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from html import escape
 
+from chainrule.page.graph.cards import STYLES, Sheet, measure, sheet
+from chainrule.page.graph.layout import Gaps, Layout, arrange
+from chainrule.page.graph.picture import Edge, Picture
+from chainrule.page.graph.widths import shorten
 from chainrule.page.palette import MONO
 from chainrule.page.svg import Look, Looks, Svg, document
-from chainrule.show.cards import STYLES, Sheet, measure, sheet
-from chainrule.show.layout import Gaps, Layout, arrange
-from chainrule.show.picture import Edge, Picture
-from chainrule.show.widths import shorten
 
 MARGIN = 16.0
 RADIUS = 10.0

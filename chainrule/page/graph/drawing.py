@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal, final
 
 from chainrule.errors import ConfigError
+from chainrule.page.graph import as_dot, as_svg, as_text
+from chainrule.page.graph.picture import Picture
 from chainrule.page.svg import Svg
-from chainrule.show import as_dot, as_svg, as_text
-from chainrule.show.picture import Picture
 from chainrule.whole_files import write_whole
 
 Direction = Literal["right", "down"]

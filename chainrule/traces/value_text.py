@@ -1,0 +1,58 @@
+"""Values in one line: written out if they are small, otherwise mean, deviation and range."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import numpy as np
+
+from chainrule.page.graph.picture import number
+from chainrule.traces.keeping import is_array, summary
+from chainrule.traces.trace import Kept, Summary
+
+SMALL = 6
+"""Up to this many elements an array is written out; above, it is summarised."""
+
+
+def value_text(x: Kept) -> str:
+    """A value in one line; empty where there is none.
+
+    >>> value_text(np.array([[1.0, 2.5]]))
+    '[[1, 2.5]]'
+    """
+    if x is None:
+        return ""
+    if isinstance(x, Summary):
+        return _statistics(x)
+    array: Any = x if is_array(x) else np.asarray(x)
+    if array.ndim == 0:
+        return number(array.item())
+    if array.size == 0:
+        return "empty"
+    if array.size <= SMALL:
+        return _nested(array.tolist())
+    if array.dtype.kind in "bc":
+        return f"{array.size:,} elements"
+    return _statistics(summary(array))
+
+
+def _nested(x: Any) -> str:
+    if not isinstance(x, list):
+        return number(x)
+    return f"[{', '.join([_nested(e) for e in cast(list[Any], x)])}]"
+
+
+def _statistics(s: Summary) -> str:
+    """`0.1 ± 1, −3 … 3`, of the finite elements, and how many are not."""
+    size = math.prod(s.shape)
+    count = size - s.not_finite
+    bad = f"{s.not_finite:,} not finite"
+    if not count:
+        return bad
+    with np.errstate(over="ignore"):
+        square = np.float64(s.norm) ** 2 / count - np.float64(s.mean) ** 2
+    deviation = math.sqrt(max(float(square), 0.0))
+    spread = f"{s.mean:.3g} ± {deviation:.2g}, {s.low:.3g} … {s.high:.3g}"
+    text = (spread if s.low < s.high else f"all {s.low:.5g}").replace("-", "−")
+    return text if count == size else f"{text}, {bad}"
