@@ -6,20 +6,15 @@ iterations of a loop reach, and whether those places meet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from chainrule.compile.graph.sizes import Extent
-from chainrule.compile.loops.expressions import Affine, Buffer, Var, within
+from chainrule.compile.loops.accesses import Access, accesses
+from chainrule.compile.loops.expressions import Affine, Buffer, Var
 from chainrule.compile.loops.statements import (
-    For,
-    Gemm,
-    Matrix,
-    Product,
-    Routine,
     Stmt,
-    Store,
-    exprs_of,
+    counters_of,
     statements,
 )
 
@@ -30,16 +25,14 @@ def independent(v: Var, body: Sequence[Stmt]) -> bool:
     In each part of a buffer that is written, the places that iteration i touches must lie in a
     window that moves with i: from c i on, less than c long, and perhaps again every c n.
     """
-    written = {b for b, _, _ in _places(body, stores=True)}
-    places: dict[Buffer, list[Within]] = {b: [] for b in written}
-    for b, at, sizes in _places(body):
-        if b in written:
-            places[b].append((at, sizes))
-    inner = _counters(body) - {v}
+    found = list(accesses(body))
+    places: dict[Buffer, list[Within]] = {x.buffer: [] for x in found if x.writes}
+    for x in found:
+        if x.buffer in places:
+            places[x.buffer].append(_places(x))
+    inner = {c for s in statements(body) for c in counters_of(s)} - {v}
     return all(
-        _windows(v, inner, part)
-        for buffer in written
-        for part in _parts({v, *inner}, places[buffer])
+        _windows(v, inner, part) for found in places.values() for part in _parts({v, *inner}, found)
     )
 
 
@@ -76,40 +69,10 @@ def _ends(counters: set[Var], at: Affine, own: dict[Var, Extent]) -> tuple[int, 
     return (low, high) if isinstance(low, int) and isinstance(high, int) else None
 
 
-Place = tuple[Buffer, Affine, dict[Var, Extent]]
-
-
-def _places(body: Sequence[Stmt], *, stores: bool = False) -> Iterator[Place]:
-    """Buffers and offsets in them; a matrix brings counters for its rows and columns."""
-    for s in statements(body):
-        if isinstance(s, Store):
-            yield s.buffer, s.at, {}
-        if isinstance(s, Gemm):
-            yield _matrix(s.out, s.m, s.n)
-            if not stores:
-                yield from [_matrix(s.left, s.m, s.k), _matrix(s.right, s.k, s.n)]
-        if isinstance(s, Routine):
-            used = s.spans("out", "inout") if stores else s.spans("in", "out", "inout")
-            yield from [_matrix(Matrix(x.buffer, x.at, 1, 1), x.size, 1) for x in used]
-        if not stores:
-            loads = [x for e in exprs_of(s) for x in within(e) if x.kind == "load"]
-            yield from [(x.of[0], x.of[1], {}) for x in loads]
-
-
-def _matrix(x: Matrix, rows: Extent, cols: Extent) -> Place:
-    i, j = Var("row", rows), Var("col", cols)
-    at = x.at.plus(Affine(0, ((i, x.row), (j, x.col))))
-    return x.buffer, at, {i: rows, j: cols}
-
-
-def _counters(body: Sequence[Stmt]) -> set[Var]:
-    out: set[Var] = set()
-    for s in statements(body):
-        if isinstance(s, For):
-            out.add(s.var)
-        if isinstance(s, Product):
-            out |= {s.i, s.j, *s.k}
-    return out
+def _places(x: Access) -> Within:
+    """Where an access is; counters of its own go over what it touches at once."""
+    own = {Var("own", n): step for n, step in x.block}
+    return x.at.plus(Affine(0, tuple(own.items()))), {v: v.extent for v in own}
 
 
 def _windows(v: Var, inner: set[Var], places: Sequence[Within]) -> bool:
