@@ -67,4 +67,6 @@ def _together(outer: For, inner: For) -> For:
     i, j = outer.var, inner.var
     both = Var(f"{i.name}_{j.name}", j.extent * i.extent)
     renaming = Renaming({i: Affine(), j: Affine.of(both)})
-    return For(both, renaming.body(inner.body), inner.mode)
+    return For(
+        both, renaming.body(inner.body), inner.mode, None, outer.independent and inner.independent
+    )

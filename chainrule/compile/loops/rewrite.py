@@ -56,7 +56,7 @@ class Renaming:
         match s:
             case For():
                 end = None if s.upto is None else self.affine(s.upto)
-                return For(self._var(s.var), self.body(s.body), s.mode, end)
+                return For(self._var(s.var), self.body(s.body), s.mode, end, s.independent)
             case Let():
                 return Let(self._local(s.local), self.expr(s.value))
             case Into():

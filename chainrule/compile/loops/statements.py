@@ -42,12 +42,14 @@ class For:
     """`body` for each value of `var`; with "lanes" in vectors of them, in any order otherwise.
 
     `upto`, at most the counter's extent, is where the loop ends, if counters further out decide.
+    `independent`: who made the loop knows that no iteration touches what another one writes.
     """
 
     var: Var
     body: tuple[Stmt, ...]
     mode: Mode = "serial"
     upto: Affine | None = None
+    independent: bool = False
 
 
 @final

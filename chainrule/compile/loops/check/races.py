@@ -1,4 +1,4 @@
-"""What runs on several cores at once: turns of a parallel loop have nothing to do with each other.
+"""What may run on several cores at once: turns of an independent loop do not meet.
 
 Where two turns reach is counted out, element by element, and compared.
 """
@@ -19,7 +19,6 @@ from chainrule.compile.loops.statements import (
     For,
     Kernel,
     Loops,
-    Stmt,
     counters_of,
     single,
     statements,
@@ -30,45 +29,45 @@ MOST = 1 << 16
 
 
 def side_by_side(program: Loops, symbols: Mapping[str, int]) -> None:
-    """Refuse parallel loops that share a kernel with others, or turns that meet in memory."""
+    """Refuse loops that are called independent and whose turns meet in memory, and parallel ones
+    that are not independent or share a kernel with others."""
     for k in single(program.kernels):
-        loops = [s for s in statements(k.body) if isinstance(s, For) and s.mode == "parallel"]
-        if loops:
-            _kernel(k, loops, symbols)
+        loops = [s for s in statements(k.body) if isinstance(s, For)]
+        body = k.body
+        for loop in [s for s in loops if s.mode == "parallel"]:
+            if body != (loop,) or not loop.independent:
+                refuse(k, loop, "a parallel loop is not independent, or not all of its kernel")
+            body = loop.body
+        for loop in [s for s in loops if s.independent]:
+            _apart(k, loop, symbols)
 
 
-def _kernel(k: Kernel, loops: Sequence[For], symbols: Mapping[str, int]) -> None:
-    body = k.body
-    for loop in loops:
-        if body != (loop,):
-            refuse(k, loop, "a parallel loop is not all that its kernel, or loop, is")
-        body = loop.body
-    turns = _Turns(body, symbols)
-    for loop in loops:
-        n = bound(loop.var.extent, symbols)
-        for other in {1, n - 1} if n > 1 else ():
-            clash = turns.clash(loop.var, other)
-            if clash is not None:
-                refuse(k, loop, f"turns 0 and {other} of {loop.var} meet in {clash}")
+def _apart(k: Kernel, loop: For, symbols: Mapping[str, int]) -> None:
+    turns, n = _Turns(loop, symbols), bound(loop.var.extent, symbols)
+    for other in {1, n - 1} if n > 1 else ():
+        clash = turns.clash(loop.var, other)
+        if clash is not None:
+            refuse(k, loop, f"turns 0 and {other} of {loop.var} meet in {clash}")
 
 
 @final
 class _Turns:
-    """Where turns of a nest of parallel loops reach; all but one of the loops are in turn 0."""
+    """Where turns of a loop reach; those around it are in turn 0."""
 
-    def __init__(self, body: Sequence[Stmt], symbols: Mapping[str, int]) -> None:
+    def __init__(self, loop: For, symbols: Mapping[str, int]) -> None:
         self._symbols = symbols
-        counters = [v for s in statements(body) for v in counters_of(s)]
+        counters = [v for s in statements(loop.body) for v in counters_of(s)]
         self._sizes = {v: bound(v.extent, symbols) for v in counters}
-        self._accesses = [x for x in accesses(body) if not x.guarded]
+        self._accesses = [x for x in accesses(loop.body) if not x.guarded]
 
     def clash(self, v: Var, turn: int) -> str | None:
-        """A buffer in which turn 0 writes what another turn touches."""
+        """A buffer in which one of turn 0 and another one writes what the other touches."""
         for b in {x.buffer for x in self._accesses if x.writes}:
             own = [x for x in self._accesses if x.buffer is b]
-            touched = np.concatenate([self._elements(x, v, 0) for x in own if x.writes])
-            if any(np.isin(self._elements(x, v, turn), touched).any() for x in own):
-                return b.name
+            for one, other in ((0, turn), (turn, 0)):
+                written = np.concatenate([self._elements(x, v, one) for x in own if x.writes])
+                if any(np.isin(self._elements(x, v, other), written).any() for x in own):
+                    return b.name
         return None
 
     def _elements(self, access: Access, v: Var, turn: int) -> Any:

@@ -95,11 +95,11 @@ class Uses:
 
 
 def nested(k: Kernel) -> tuple[list[Var], tuple[Stmt, ...]]:
-    """The counters of the loops around what a kernel does, and that."""
+    """The counters of the independent loops around what a kernel does, and that."""
     counters, body = list[Var](), k.body
-    while len(body) == 1 and isinstance(body[0], For) and body[0].mode == "serial":
-        counters.append(body[0].var)
-        body = body[0].body
+    while len(body) == 1 and isinstance(s := body[0], For) and s.mode == "serial" and s.independent:
+        counters.append(s.var)
+        body = s.body
     return counters, body
 
 
