@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from itertools import product
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -19,7 +18,8 @@ from hypothesis import strategies as st
 import chainrule as cr
 from chainrule import optim
 from chainrule.compile.cpu import core_split, thread_pool
-from chainrule.compile.loops.dependence import independent
+from chainrule.compile.loops.check.accesses import SpecError
+from chainrule.compile.loops.check.races import side_by_side
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
 from chainrule.compile.loops.parallel import is_parallel
 from chainrule.compile.loops.statements import For, Gemm, Into, Kernel, Let, Loops, Matrix, Store
@@ -146,34 +146,27 @@ def is_split(*body) -> bool:
     return any(map(is_parallel, program.kernels))
 
 
-def filling(*stores: Store) -> For:
-    return For(I, (For(J, stores, "lanes"),))
+def filling(*stores: Store, independent: bool = True) -> For:
+    inner = For(J, stores, "lanes", independent=False)
+    return For(I, (inner,), independent=independent)
+
+
+def meets(*body) -> bool:
+    """Whether the checker finds turns of independent loops that meet."""
+    try:
+        side_by_side(Loops([X, Y], [Kernel("k", tuple(body))]), {})
+    except SpecError as e:
+        assert "meet in y" in str(e)
+        return True
+    return False
 
 
 ONE = E.lit(1.0, F32)
 
 
-def test_rows_apart_are_split_and_rows_that_meet_are_not():
+def test_independent_loops_are_split_and_others_are_not():
     assert is_split(filling(Store(Y, at(8192, 1), ONE)))
-    assert is_split(filling(Store(Y, at(8192, 1, 5), E.load(Y, at(8192, 1, 5)))))
-    assert is_split(filling(Store(Y, at(1, 64), ONE)))
-    assert is_split(filling(Store(Y, at(8192, 1), E.load(X, at(0, 1)))))
-    assert is_split(filling(Store(Y, at(8192, 1), ONE, add=True)))
-    far = Store(Y, at(64, 0, 8192 * 40), ONE)
-    assert is_split(filling(Store(Y, at(4, 0), E.lit(2.0, F32)), far))
-    assert not is_split(filling(Store(Y, at(4, 0), ONE), Store(Y, at(64, 0, 250), ONE), far))
-    assert not is_split(filling(Store(Y, at(8192, 1), E.load(Y, at(8192, 1, 1)))))
-    assert not is_split(filling(Store(Y, at(4096, 1), ONE)))
-    assert not is_split(filling(Store(Y, at(0, 1), ONE, add=True)))
-    assert not is_split(filling(Store(Y, at(8192, 1), ONE), Store(Y, at(8192, 1, 1), ONE)))
-
-
-def test_places_from_data_and_running_sums_are_not_split():
-    number = E.cast(E.load(X, at(8192, 1)), np.int64)
-    place = Affine(0, ((number, 1),))
-    assert not is_split(filling(Store(Y, place, ONE, add=True)))
-    before = E.load(Y, at(8192, 1))
-    assert not is_split(filling(Store(Y, at(8192, 1, 8192), before)))
+    assert not is_split(filling(Store(Y, at(8192, 1), ONE), independent=False))
 
 
 def test_a_number_of_all_iterations_is_not_split():
@@ -182,37 +175,46 @@ def test_a_number_of_all_iterations_is_not_split():
     assert not is_split(Let(acc, E.lit(0, F32)), body, Store(Y, Affine(), E.local(acc)))
 
 
-def test_products_into_the_same_matrix_are_not_split():
+def test_rows_that_meet_are_not_independent():
+    assert not meets(filling(Store(Y, at(8192, 1), ONE)))
+    assert not meets(filling(Store(Y, at(8192, 1, 5), E.load(Y, at(8192, 1, 5)))))
+    assert not meets(filling(Store(Y, at(1, 64), ONE)))
+    assert not meets(filling(Store(Y, at(8192, 1), E.load(X, at(0, 1)))))
+    assert meets(filling(Store(Y, at(8192, 1), E.load(Y, at(8192, 1, 1)))))
+    assert meets(filling(Store(Y, at(4096, 1), ONE)))
+    assert meets(filling(Store(Y, at(0, 1), ONE, add=True)))
+    assert meets(filling(Store(Y, at(8192, 1), E.load(Y, at(8192, 1, 8192)))))
+
+
+def test_products_into_the_same_matrix_are_not_independent():
     def called(step: int) -> For:
         out = Matrix(Y, Affine(0, ((I, step),)), 64, 1)
         left, right = (Matrix(X, Affine(0, ((I, 4096),)), 64, 1) for _ in range(2))
-        return For(I, (Gemm(64, 64, 64, left, right, out),))
+        return For(I, (Gemm(64, 64, 64, left, right, out),), independent=True)
 
-    assert is_split(called(4096))
-    assert not is_split(called(64))
-    assert not is_split(called(0))
+    assert is_split(called(4096)) and not meets(called(4096))
+    assert meets(called(64))
+    assert meets(called(0))
 
 
 SMALL = st.integers(0, 24)
 
 
 @given(
-    i=SMALL, j=SMALL, load=SMALL, shift=st.integers(-3, 3), m=st.integers(2, 5), n=st.integers(1, 6)
+    i=SMALL, j=SMALL, load=SMALL, shift=st.integers(-3, 3), m=st.integers(2, 3), n=st.integers(1, 6)
 )
-def test_iterations_said_to_be_apart_are(i: int, j: int, load: int, shift: int, m: int, n: int):
+def test_the_checker_counts_where_turns_meet(i: int, j: int, load: int, shift: int, m: int, n: int):
     rows, cols = Var("i", m), Var("j", n)
 
     def place(a: int, b: int, start: int) -> Affine:
         return Affine(start, tuple([(v, c) for v, c in ((rows, a), (cols, b)) if c]))
 
-    body = For(rows, (For(cols, (
-        Store(Y, place(i, j, 9), E.load(Y, place(i, load, 9 + shift))),
-    ), "lanes"),))  # fmt: skip
-    if independent(rows, [body]):
-        wrote = [{i * a + j * b for b in range(n)} for a in range(m)]
-        read = [{i * a + load * b + shift for b in range(n)} for a in range(m)]
-        for a, b in product(range(m), repeat=2):
-            assert a == b or wrote[a].isdisjoint(wrote[b] | read[b])
+    store = Store(Y, place(i, j, 9), E.load(Y, place(i, load, 9 + shift)))
+    body = For(rows, (For(cols, (store,), "lanes"),), independent=True)
+    wrote = [{i * a + j * b for b in range(n)} for a in range(m)]
+    touched = [w | {i * a + load * b + shift for b in range(n)} for a, w in enumerate(wrote)]
+    pairs = [pair for a in range(1, m) for pair in ((0, a), (a, 0))]
+    assert meets(body) == any(not wrote[a].isdisjoint(touched[b]) for a, b in pairs)
 
 
 # --- the pool ------------------------------------------------------------------------------------

@@ -495,14 +495,14 @@ def result_that_nobody_writes(p: Parts) -> Loops:
 def turns_that_write_to_the_same_place(p: Parts) -> Loops:
     n, z = Var("n", 6), Var("z", 4)
     fill = For(n, (Store(p.m, p.place(z, 5, n), p.e.lit(1.0, F64)),))
-    return p.fine([For(z, (fill,), "parallel")])
+    return p.fine([For(z, (fill,), "parallel", independent=True)])
 
 
 @mistake("turns 0 and 3 of z meet in m")
 def turns_that_read_what_another_one_writes(p: Parts) -> Loops:
     z = Var("z", 4)
     last = p.load(p.m, Affine(3, ((z, -1),)))
-    return p.fine([For(z, (Store(p.m, Affine.of(z), last),), "parallel")])
+    return p.fine([For(z, (Store(p.m, Affine.of(z), last),), "parallel", independent=True)])
 
 
 @mistake("turns 0 and 1 of z meet in u")
@@ -510,13 +510,19 @@ def products_that_write_to_the_same_place(p: Parts) -> Loops:
     z = Var("z", 2)
     out = Matrix(p.u, Affine(0, ((z, 6),)), 6, 1)
     left = Matrix(p.s, Affine(0, ((z, 16),)), 8, 1)
-    return p.fine([For(z, tuple(gemm(p, m=2, left=left, out=out)), "parallel")])
+    return p.fine([For(z, tuple(gemm(p, m=2, left=left, out=out)), "parallel", independent=True)])
 
 
-@mistake("is not all that its kernel, or loop, is")
+@mistake("is not independent, or not all of its kernel")
+def parallel_loop_that_is_not_independent(p: Parts) -> Loops:
+    z = Var("z", 4)
+    return p.fine([For(z, (Store(p.m, Affine.of(z), p.e.lit(1.0, F64)),), "parallel")])
+
+
+@mistake("is not independent, or not all of its kernel")
 def parallel_loop_beside_others(p: Parts) -> Loops:
     z = Var("z", 4)
-    loop = For(z, (Store(p.m, Affine.of(z), p.e.lit(1.0, F64)),), "parallel")
+    loop = For(z, (Store(p.m, Affine.of(z), p.e.lit(1.0, F64)),), "parallel", independent=True)
     return p.fine([loop, *gemm(p)])
 
 
@@ -578,7 +584,12 @@ def test_parallel_loops_that_keep_apart():
     i = Var("i", 4)
     own = p.place(i, 6, n)
     fill = For(n, (Store(p.m, own, p.load(p.m, own)),), "lanes")
-    check(p.fine([For(z, tuple(product), "parallel")], [For(i, (fill,), "parallel")]))
+    check(
+        p.fine(
+            [For(z, tuple(product), "parallel", independent=True)],
+            [For(i, (fill,), "parallel", independent=True)],
+        )
+    )
 
 
 # --- memory --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, cast, final
 
 from chainrule.compile.c import functions as fn
 from chainrule.compile.c import special
@@ -40,6 +40,11 @@ class Row:
 
 
 Stmt = loops.Stmt | Row
+
+
+def every(body: Iterable[Any]) -> Iterator[Any]:
+    """All statements, those within others, too: rows of sums are among them."""
+    return loops.statements(cast(Sequence[Any], body))
 
 
 # --- products in loops ---------------------------------------------------------------------------
@@ -90,14 +95,6 @@ def _nest(axes: Sequence[Var], body: list[Any]) -> list[Any]:
 # --- what statements read and write --------------------------------------------------------------
 
 
-def every(body: Iterable[Any]) -> Iterator[Any]:
-    """All statements, those within others, too."""
-    for s in body:
-        yield s
-        if isinstance(s, For):
-            yield from every(s.body)
-
-
 def writes(body: Iterable[Any]) -> set[Cell]:
     """What statements write to; a variable that is set only once is not written to."""
     out: set[Cell] = set()
@@ -129,22 +126,6 @@ def reads(e: Expr) -> tuple[Cell, ...]:
         elif x.kind == "local":
             found[x.of] = None
     return tuple(found)
-
-
-def accesses(body: Iterable[Any]) -> Iterator[tuple[Buffer, Affine]]:
-    """Where buffers are read and written."""
-    for s in every(body):
-        for e in loops.exprs_of(s):
-            for x in within(e):
-                if x.kind == "load":
-                    yield x.of[0], x.of[1]
-        match s:
-            case Store():
-                yield s.buffer, s.at
-            case Gemm():
-                yield from [(m.buffer, m.at) for m in (s.left, s.right, s.out)]
-            case _:
-                pass
 
 
 def children(e: Expr) -> list[Expr]:

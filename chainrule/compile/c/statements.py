@@ -13,8 +13,18 @@ from chainrule.compile.c import functions as fn
 from chainrule.compile.c.blocks import Cell, Row, Stamp
 from chainrule.compile.c.expressions import Printer, extent, wrapped_index
 from chainrule.compile.c.names import COUNTERS, Namer, short
+from chainrule.compile.loops.accesses import accesses
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local
-from chainrule.compile.loops.statements import For, Gemm, Into, Kernel, Let, Matrix, Store
+from chainrule.compile.loops.statements import (
+    For,
+    Gemm,
+    Into,
+    Kernel,
+    Let,
+    Matrix,
+    Store,
+    statements,
+)
 
 _FOLDS = {"add": "sum", "mul": "product", "maximum": "largest", "minimum": "smallest",
           "logical_or": "any", "logical_and": "all"}  # fmt: skip
@@ -58,7 +68,7 @@ def function(
         printer.buffers[b] = (name, starts.get(b, 0))
         const = "" if b in written else "const "
         parameters.append(f"{const}{fn.type_of(b.dtype)} *restrict {name}")
-    folds = {s.local: s.fold for s in blocks.every(body) if isinstance(s, Into)}
+    folds = {s.local: s.fold for s in statements(body) if isinstance(s, Into)}
     lines = [x for y in _Body(printer, namer, folds).lines(body) for x in _wrapped(y)]
     passed = tuple([(b, starts.get(b, 0)) for b in order])
     told = tuple([s for s in symbols if mentions(lines, s)])
@@ -92,11 +102,11 @@ def _depth(text: str) -> int:
 def _starts(body: Sequence[Any]) -> dict[Buffer, int]:
     """The first element of each buffer that is used, as far as that is one known number."""
     out: dict[Buffer, int] = {}
-    for b, at in blocks.accesses(body):
-        low = at.const if isinstance(at.const, int) else 0
-        if any(isinstance(c, int) and c < 0 for _, c in at.terms):
+    for x in accesses(body):
+        low = x.at.const if isinstance(x.at.const, int) else 0
+        if any(isinstance(c, int) and c < 0 for _, c in x.at.terms):
             low = 0
-        out[b] = max(0, min(out.get(b, low), low))
+        out[x.buffer] = max(0, min(out.get(x.buffer, low), low))
     return out
 
 

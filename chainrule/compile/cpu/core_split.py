@@ -1,9 +1,9 @@
 """Which kernels are split over cores, and how: a pass over loops.
 
-A loop is parallel where its iterations touch nothing that another one writes, and where there is
-enough work. What is one long loop over lanes, one large product or one call of BLAS becomes blocks
-first; what is left over beyond the last block is a kernel of its own. Neither blocks nor results
-depend on how many threads there are.
+A loop is parallel where its iterations are independent, and where there is enough work. What is one
+long loop over lanes, one large product or one call of BLAS becomes blocks first; what is left over
+beyond the last block is a kernel of its own. Neither blocks nor results depend on how many threads
+there are.
 
     for i < 1000000 lanes: y[i] = ...     becomes     for c < 244 parallel:
                                                         for i < 4096 lanes: y[4096*c + i] = ...
@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chainrule.compile.graph.sizes import typical
-from chainrule.compile.loops.dependence import independent
 from chainrule.compile.loops.duration import nanoseconds
 from chainrule.compile.loops.expressions import Affine, Var
 from chainrule.compile.loops.parallel import LEAST
@@ -105,28 +104,29 @@ def _marked(s: Stmt, around: int) -> Split | None:
 
 
 def _nested(s: For, around: int) -> Split | None:
-    if not independent(s.var, [s]):
+    if not s.independent:
         return None
     count = typical(s.var.extent) * around
     inner = _marked(s.body[0], count) if len(s.body) == 1 and count < ENOUGH else None
     if inner is not None:
         loop, rest = inner
-        left = None if rest is None else For(s.var, (rest,))
-        return For(s.var, (loop,), "parallel"), left
-    return None if count < 2 else (For(s.var, s.body, "parallel"), None)
+        left = None if rest is None else replace(s, body=(rest,))
+        return replace(s, body=(loop,), mode="parallel"), left
+    return None if count < 2 else (replace(s, mode="parallel"), None)
 
 
 def _blocks(s: For | Product, v: Var, around: int) -> Split | None:
     """`s` in blocks along its counter `v`."""
     n = v.extent
-    if not isinstance(n, int) or not independent(v, [s]):
+    if not isinstance(n, int) or (isinstance(s, For) and not s.independent):
         return None
     # a transposed copy goes on in squares, whose sides are within a unit
     size = _size(n, around, LEAST / (nanoseconds([s]) / n))
     if size is None:
         return None
     outer = Var(f"{v.name}_b", n // size)
-    loop = For(outer, (_part(s, v, Affine(0, ((outer, size),)), size),), "parallel")
+    each = _part(s, v, Affine(0, ((outer, size),)), size)
+    loop = For(outer, (each,), "parallel", independent=True)
     left = n % size
     return loop, _part(s, v, Affine(n - left), left) if left else None
 
@@ -147,7 +147,7 @@ def _part(s: For | Product, v: Var, start: Affine, size: int) -> For | Product:
     new = Var(v.name, size)
     change = Renaming({v: start.plus(Affine.of(new))})
     if isinstance(s, For):
-        return For(new, change.body(s.body), s.mode)
+        return For(new, change.body(s.body), s.mode, independent=s.independent)
     i, j = (new if v is x else x for x in (s.i, s.j))
     left, right = change.expr(s.left), change.expr(s.right)
     return Product(i, j, s.k, left, right, s.acc, change.body(s.body))
@@ -172,7 +172,8 @@ def _gemm(s: Gemm, around: int) -> Split | None:
         return replace(s, n=m, right=_from(s.right, start, 1), out=_from(s.out, start, 1))
 
     left = n % size
-    loop = For(outer, (part(Affine(0, ((outer, size),)), size),), "parallel")
+    each = part(Affine(0, ((outer, size),)), size)
+    loop = For(outer, (each,), "parallel", independent=True)
     return loop, part(Affine(n - left), left) if left else None
 
 

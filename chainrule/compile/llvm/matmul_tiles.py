@@ -24,7 +24,7 @@ from chainrule.compile.llvm import prefetch
 from chainrule.compile.llvm.kernel import Emitter
 from chainrule.compile.llvm.lanes import Lanes, below, first_lanes
 from chainrule.compile.llvm.numbers import I64, Value
-from chainrule.compile.loops import statements as loops
+from chainrule.compile.loops.accesses import accesses
 from chainrule.compile.loops.expressions import Var
 from chainrule.compile.loops.statements import Product
 
@@ -116,10 +116,9 @@ def _plus(e: Emitter, i: Value, r: int) -> Value:
 
 def _repeatable(s: Product) -> bool:
     """Whether doing a row twice is the same as once."""
-    stores = [x for x in loops.statements(s.body) if isinstance(x, loops.Store)]
-    written = {x.buffer for x in stores}
-    read = {b for x in loops.statements(s.body) for b in loops.loads_of(x)}
-    return not (written & read) and not any(x.add for x in stores)
+    found = list(accesses(s.body))
+    written = {x.buffer for x in found if x.writes}
+    return not any(x.buffer in written for x in found if not x.writes)
 
 
 def _tile(e: Emitter, s: Product, panel: Sequence[Lanes], rows: Sequence[Value]) -> None:

@@ -24,7 +24,8 @@ from chainrule.compile.llvm.kernel import Emitter
 from chainrule.compile.llvm.lanes import Lanes
 from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.loops import statements as loops
-from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var, within
+from chainrule.compile.loops.accesses import accesses
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var
 from chainrule.compile.loops.statements import Product
 
 LONG = 64
@@ -113,12 +114,10 @@ def _share(e: Emitter, x: loops.Ahead, steps: int, number: Value) -> None:
 def _places(s: Product) -> dict[Place, bool]:
     """Where the body finds or puts elements of a row side by side; whether it writes them."""
     found: dict[Place, bool] = {}
-    for x in loops.statements(s.body):
-        for e in [e for whole in loops.exprs_of(x) for e in within(whole)]:
-            if e.kind == "load" and e.of[2] is None:
-                found.setdefault(e.of[:2], False)
-        if isinstance(x, loops.Store):
-            found[x.buffer, x.at] = True
+    for x in accesses(s.body):
+        if not x.guarded:
+            place = (x.buffer, x.at)
+            found[place] = x.writes or found.get(place, False)
     return {place: written for place, written in found.items() if _is_near(s, place[1])}
 
 

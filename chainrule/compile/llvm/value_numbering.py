@@ -10,8 +10,9 @@ from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
+from chainrule.compile.loops.accesses import writes_of
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, in_offset
-from chainrule.compile.loops.statements import Into, Stmt, Store, statements, writes_of
+from chainrule.compile.loops.statements import Into, Stmt, Store, statements
 
 Value = Any
 

@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from chainrule.compile.loops.accesses import accesses
 from chainrule.compile.loops.expressions import Affine, Var, within
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import (
     For,
     Gemm,
     Product,
-    Routine,
     Stmt,
-    Store,
     exprs_of,
     statements,
 )
@@ -51,33 +50,23 @@ def _fit(outer: For, inner: For) -> bool:
 
 def _waits(body: Sequence[Stmt]) -> bool:
     """Whether an element is read where another iteration may have written it: a running sum."""
-    written = {s.buffer: s.at for s in statements(body) if isinstance(s, Store)}
-    found = [x for s in statements(body) for e in exprs_of(s) for x in within(e)]
-    loads = [x for x in found if x.kind == "load"]
-    return any(x.of[0] in written and written[x.of[0]] != x.of[1] for x in loads)
+    found = list(accesses(body))
+    written = {x.buffer: x.at for x in found if x.writes}
+    return any(x.buffer in written and written[x.buffer] != x.at for x in found)
 
 
 def _offsets(body: Sequence[Stmt]) -> Iterator[Affine]:
+    yield from [x.at for x in accesses(body)]
     for s in statements(body):
-        if isinstance(s, Store):
-            yield s.at
-        if isinstance(s, Gemm):
-            yield from (s.left.at, s.right.at, s.out.at)
-            yield from [s.upto[1]] if s.upto is not None else []
-        if isinstance(s, Routine):
-            yield from [x.at for x in s.spans("in", "out", "inout")]
-        if isinstance(s, For) and s.upto is not None:
-            yield s.upto
-        for e in exprs_of(s):
-            for x in within(e):
-                if x.kind == "load":
-                    yield x.of[1]
-                elif x.kind == "index":
-                    yield x.of
+        if isinstance(s, Gemm | For) and s.upto is not None:
+            yield s.upto if isinstance(s, For) else s.upto[1]
+        yield from [x.of for e in exprs_of(s) for x in within(e) if x.kind == "index"]
 
 
 def _together(outer: For, inner: For) -> For:
     i, j = outer.var, inner.var
     both = Var(f"{i.name}_{j.name}", j.extent * i.extent)
     renaming = Renaming({i: Affine(), j: Affine.of(both)})
-    return For(both, renaming.body(inner.body), inner.mode)
+    return For(
+        both, renaming.body(inner.body), inner.mode, None, outer.independent and inner.independent
+    )

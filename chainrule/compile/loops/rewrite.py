@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import final
 
 from chainrule.compile.graph.sizes import Extent
-from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var, within
+from chainrule.compile.loops.accesses import accesses
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var
 from chainrule.compile.loops.statements import (
     Ahead,
     For,
@@ -28,7 +29,7 @@ from chainrule.compile.loops.statements import (
     Store,
     Strided,
     While,
-    exprs_of,
+    counters_of,
     statements,
 )
 
@@ -55,7 +56,7 @@ class Renaming:
         match s:
             case For():
                 end = None if s.upto is None else self.affine(s.upto)
-                return For(self._var(s.var), self.body(s.body), s.mode, end)
+                return For(self._var(s.var), self.body(s.body), s.mode, end, s.independent)
             case Let():
                 return Let(self._local(s.local), self.expr(s.value))
             case Into():
@@ -184,8 +185,7 @@ def canonical(kernel: Kernel) -> Canonical:
     vars_: dict[Var, Affine] = {}
     locals_: dict[Local, Local] = {}
     for s in statements(kernel.body):
-        own = [s.var] if isinstance(s, For) else [s.i, s.j, *s.k] if isinstance(s, Product) else []
-        for v in own:
+        for v in counters_of(s):
             vars_[v] = Affine.of(Var(f"i{len(vars_)}", v.extent))
         local = s.local if isinstance(s, Let) else s.acc if isinstance(s, Product) else None
         if local is not None:
@@ -198,17 +198,6 @@ def canonical(kernel: Kernel) -> Canonical:
 def _starts(kernel: Kernel) -> dict[Buffer, Extent]:
     """From which element on a kernel uses each buffer, where that is the same everywhere."""
     found: dict[Buffer, set[Extent]] = {}
-    for s in statements(kernel.body):
-        for e in exprs_of(s):
-            for x in within(e):
-                if x.kind == "load":
-                    found.setdefault(x.of[0], set()).add(x.of[1].const if x.of[2] is None else 0)
-        if isinstance(s, Store):
-            found.setdefault(s.buffer, set()).add(s.at.const)
-        if isinstance(s, Gemm):
-            for m in (s.left, s.right, s.out):
-                found.setdefault(m.buffer, set()).add(m.at.const)
-        if isinstance(s, Routine):
-            for x in s.spans("in", "out", "inout"):
-                found.setdefault(x.buffer, set()).add(x.at.const)
+    for x in accesses(kernel.body):
+        found.setdefault(x.buffer, set()).add(0 if x.guarded else x.at.const)
     return {b: next(iter(starts)) for b, starts in found.items() if len(starts) == 1}

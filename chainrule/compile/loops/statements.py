@@ -30,7 +30,6 @@ from chainrule.compile.loops.expressions import (
     Local,
     Var,
     in_offset,
-    within,
 )
 
 Fold = Literal["add", "mul", "maximum", "minimum", "logical_or", "logical_and"]
@@ -43,12 +42,14 @@ class For:
     """`body` for each value of `var`; with "lanes" in vectors of them, in any order otherwise.
 
     `upto`, at most the counter's extent, is where the loop ends, if counters further out decide.
+    `independent`: who made the loop knows that no iteration touches what another one writes.
     """
 
     var: Var
     body: tuple[Stmt, ...]
     mode: Mode = "serial"
     upto: Affine | None = None
+    independent: bool = False
 
 
 @final
@@ -222,30 +223,15 @@ class Kernel:
 
     def buffers(self) -> tuple[list[Buffer], list[Buffer]]:
         """Those that it reads and those that it writes, in the order of appearance."""
+        from chainrule.compile.loops.accesses import accesses_of
+
         reads: dict[Buffer, None] = {}
         writes: dict[Buffer, None] = {}
         for s in statements(self.body):
-            for b in loads_of(s):
-                reads[b] = None
-            writes |= dict.fromkeys(writes_of(s))
-            match s:
-                case Store() if s.add:
-                    reads[s.buffer] = None
-                case Gemm():
-                    reads[s.left.buffer] = reads[s.right.buffer] = None
-                    if s.add:
-                        reads[s.out.buffer] = None
-                case Routine():
-                    reads |= dict.fromkeys([x.buffer for x in s.spans("in", "inout")])
-                case Host():
-                    reads |= dict.fromkeys([s.when] if s.when is not None else [])
-                    reads |= dict.fromkeys([x.buffer for x in s.inputs])
-                case Product() if s.ahead is not None:
-                    reads[s.ahead.buffer] = None
-                case While():
-                    reads[s.going] = None
-                case _:
-                    pass
+            for x in accesses_of(s):
+                (writes if x.writes else reads)[x.buffer] = None
+            if isinstance(s, Product) and s.ahead is not None:
+                reads[s.ahead.buffer] = None
         return list(reads), list(writes)
 
     def __str__(self) -> str:
@@ -296,6 +282,11 @@ def single(kernels: Iterable[Kernel]) -> Iterator[Kernel]:
             yield from single(loop.kernels)
 
 
+def counters_of(s: Stmt) -> tuple[Var, ...]:
+    """The counters that a statement itself counts."""
+    return (s.var,) if isinstance(s, For) else (s.i, s.j, *s.k) if isinstance(s, Product) else ()
+
+
 def exprs_of(s: Stmt) -> list[Expr]:
     """The expressions that a statement itself holds, also those in its offsets."""
     match s:
@@ -308,26 +299,3 @@ def exprs_of(s: Stmt) -> list[Expr]:
         case _:
             found = []
     return found
-
-
-def loads_of(s: Stmt) -> Iterator[Buffer]:
-    """The buffers that a statement's own expressions read."""
-    for e in exprs_of(s):
-        for x in within(e):
-            if x.kind == "load":
-                yield x.of[0]
-
-
-def writes_of(s: Stmt) -> list[Buffer]:
-    """The buffers that a statement itself writes."""
-    match s:
-        case Store():
-            return [s.buffer]
-        case Gemm():
-            return [s.out.buffer]
-        case Routine():
-            return [x.buffer for x in s.spans("out", "inout")]
-        case Host():
-            return [x.buffer for x in s.outputs]
-        case _:
-            return []

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from chainrule.compile.graph.sizes import bound
+from chainrule.compile.loops.accesses import Access, accesses_of
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, within
 from chainrule.compile.loops.statements import (
     For,
@@ -23,13 +24,9 @@ from chainrule.compile.loops.statements import (
     Into,
     Kernel,
     Let,
-    Matrix,
     Product,
-    Routine,
-    Span,
     Stmt,
     Store,
-    Strided,
     While,
     exprs_of,
     statements,
@@ -72,63 +69,19 @@ def work(kernel: Kernel, symbols: Symbols) -> Work:
 
 # --- bytes ---------------------------------------------------------------------------------------
 
-Place = tuple[Buffer, Affine | Matrix | Span | Strided, Sequence[Any]]
-"""A buffer, where in it, and for a matrix its sizes."""
-
-
-def _reads(s: Stmt) -> Iterator[Place]:
-    for e in exprs_of(s):
-        for x in within(e):
-            if x.kind == "load":
-                yield x.of[0], x.of[1], ()
-    match s:
-        case Store() if s.add:
-            yield s.buffer, s.at, ()
-        case Gemm():
-            yield s.left.buffer, s.left, (s.m, s.k)
-            yield s.right.buffer, s.right, (s.k, s.n)
-            if s.add:
-                yield s.out.buffer, s.out, (s.m, s.n)
-        case Routine():
-            yield from [(x.buffer, x, ()) for x in s.spans("in", "inout")]
-        case Host() if s.when is None:
-            yield from [(x.buffer, x, ()) for x in s.inputs]
-        case _:
-            pass
-
-
-def _writes(s: Stmt) -> Iterator[Place]:
-    match s:
-        case Store():
-            yield s.buffer, s.at, ()
-        case Gemm():
-            yield s.out.buffer, s.out, (s.m, s.n)
-        case Routine():
-            yield from [(x.buffer, x, ()) for x in s.spans("out", "inout")]
-        case Host() if s.when is None:
-            yield from [(x.buffer, x, ()) for x in s.outputs]
-        case _:
-            pass
-
-
-def _touched(body: Sequence[Stmt]) -> Iterator[tuple[bool, Place]]:
-    """Places in the order in which they are read and written, and whether they are written."""
-    for s in statements(body):
-        yield from [(False, x) for x in _reads(s)]
-        yield from [(True, x) for x in _writes(s)]
-
 
 def _moved(body: Sequence[Stmt], symbols: Symbols) -> tuple[int, int]:
     """Bytes read and written at different places: those that look alike but for their counters'
     names are one."""
     read: dict[Buffer, dict[Any, int]] = {}
     written: dict[Buffer, dict[Any, int]] = {}
-    for stored, (buffer, at, sizes) in _touched(body):
-        key, count = _elements(at, sizes, symbols)
-        if stored:
-            written.setdefault(buffer, {})[key] = count
-        elif key not in written.get(buffer, {}):
-            read.setdefault(buffer, {})[key] = count
+    mostly = [s for s in statements(body) if not isinstance(s, Host) or s.when is None]
+    for x in [x for s in mostly for x in accesses_of(s)]:
+        key, count = _elements(x, symbols)
+        if x.writes:
+            written.setdefault(x.buffer, {})[key] = count
+        elif key not in written.get(x.buffer, {}):
+            read.setdefault(x.buffer, {})[key] = count
     return _bytes(read, symbols), _bytes(written, symbols)
 
 
@@ -141,26 +94,12 @@ def _bytes(found: Mapping[Buffer, Mapping[Any, int]], symbols: Symbols) -> int:
     )
 
 
-def _elements(
-    at: Affine | Matrix | Span | Strided, sizes: Sequence[Any], symbols: Symbols
-) -> tuple[Any, int]:
+def _elements(x: Access, symbols: Symbols) -> tuple[Any, int]:
     """What tells a place from others in a buffer, and how many elements are there."""
-    match at:
-        case Strided():
-            shape = tuple([bound(n, symbols) for n in at.shape])
-            return (at.offset, shape), math.prod(shape)
-        case Span():
-            key, outer = _elements(at.at, (), symbols)
-            return (key, at.size), outer * bound(at.size, symbols)
-        case Matrix():
-            key, outer = _elements(at.at, (), symbols)
-            shape = tuple([bound(n, symbols) for n in sizes])
-            return (key, at.row, at.col, shape), outer * math.prod(shape)
-        case Affine():
-            terms = [
-                (c, bound(v.extent, symbols)) if isinstance(v, Var) else (c, v) for v, c in at.terms
-            ]
-            return (at.const, frozenset(terms)), _places(at, symbols)
+    block = tuple([(bound(n, symbols), c) for n, c in x.block])
+    terms = [(c, bound(v.extent, symbols)) if isinstance(v, Var) else (c, v) for v, c in x.at.terms]
+    key = (x.at.const, frozenset(terms), block)
+    return key, _places(x.at, symbols) * math.prod([n for n, _ in block])
 
 
 def _places(at: Affine, symbols: Symbols) -> int:

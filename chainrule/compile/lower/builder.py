@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, final
 
 from chainrule.compile.graph.sizes import Extent, product
@@ -63,12 +63,17 @@ class Builder:
         view = self._views[t]
         return Store(view.buffer, view.at(at), self.exprs.cast(value, view.buffer.dtype))
 
-    def nest(self, axes: Sequence[Var], body: Sequence[Stmt], inner: Mode = "lanes") -> list[Stmt]:
-        """Loops over `axes`, the last one as `inner` says: in lanes."""
+    def nest(
+        self, axes: Sequence[Var], body: Sequence[Stmt], inner: Mode = "lanes",
+        chained: Collection[Var] = (),
+    ) -> list[Stmt]:  # fmt: skip
+        """Loops over `axes`, the last one as `inner` says: in lanes. They are independent, but for
+        those of `chained` counters."""
         out: list[Stmt] = list(body)
         for n, v in enumerate(reversed(axes)):
             if v.extent != 1:
-                out = [For(v, tuple(out), inner if n == 0 else "serial")]
+                mode = inner if n == 0 else "serial"
+                out = [For(v, tuple(out), mode, independent=v not in chained)]
         return out
 
     def counters(self, shape: Sequence[Extent]) -> tuple[list[Var], Index]:

@@ -58,13 +58,14 @@ class Rows:
         for p in self.phases:
             out += p.before
             inner: list[Stmt] = [*p.body, *p.last]
+            folds = any(isinstance(s, Into) for s in inner)
             for n, v in enumerate(reversed(p.axes)):
                 mode: Mode = "lanes" if n == 0 and self.lanes_inside else "serial"
-                inner = [For(v, tuple(inner), mode)]
+                inner = [For(v, tuple(inner), mode, independent=not folds)]
             out += [*inner, *p.after]
         for n, v in enumerate(reversed(self.rows)):
             mode = "lanes" if n == 0 and not self.lanes_inside else "serial"
-            out = [For(v, tuple(out), mode)]
+            out = [For(v, tuple(out), mode, independent=True)]
         return share_memory(self.plan, self.builder.exprs, self.g, out)
 
     def _phase(self, m: Member, inner: tuple[Extent, ...]) -> int:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import final
 
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Var, within
+from chainrule.compile.loops.accesses import accesses_of
+from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Var
 from chainrule.compile.loops.rewrite import Renaming
-from chainrule.compile.loops.statements import For, Stmt, Store, exprs_of
+from chainrule.compile.loops.statements import For, Stmt
 from chainrule.compile.lower.plan import Group, Plan
 
 _OWN = ("scratch", "result")
@@ -75,15 +76,8 @@ class Uses:
         self._starts: dict[tuple[For, ...], int] = {}
         for n, (s, loops) in enumerate(_leaves(body, ())):
             self._starts.setdefault(loops, n)
-            for e in exprs_of(s):
-                for x in within(e):
-                    if x.kind == "load":
-                        self._add(x.of[0], _Use(n, loops, x.of[1], store=False))
-            if isinstance(s, Store):
-                self._add(s.buffer, _Use(n, loops, s.at, store=True))
-
-    def _add(self, b: Buffer, use: _Use) -> None:
-        self._of.setdefault(b, []).append(use)
+            for x in accesses_of(s):
+                self._of.setdefault(x.buffer, []).append(_Use(n, loops, x.at, x.writes))
 
     def join(self, old: Buffer, new: Buffer) -> None:
         """`new` is the memory of `old`, too."""

@@ -43,7 +43,7 @@ def scatter(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
     store = Store(buffer, place, value, add=how.fold == "add")
     # one after the other where places may be equal, unless the backend adds in order
     ordered: Mode = "lanes" if how.fold == "add" or how.in_rows else "serial"
-    return [*fill, *builder.nest(axes, [store], ordered)]
+    return [*fill, *builder.nest(axes, [store], ordered, chained=axes)]
 
 
 def scan(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
@@ -64,7 +64,9 @@ def scan(plan: Plan, builder: Builder, t: Term) -> list[Stmt]:
         else:
             before = builder.exprs.load(view.buffer, view.at(moved(place.plus(Affine(-1)))))
             value = scan.step(builder, t, moved(place), before)
-        return builder.nest(axes, [builder.store(t, moved(place), value)], inner)
+        return builder.nest(
+            axes, [builder.store(t, moved(place), value)], inner, axes[axis : axis + 1]
+        )
 
     axes, at = builder.counters([1 if a == axis else m for a, m in enumerate(t.shape)])
     out = body(axes, at, ZERO, first=True)

@@ -11,22 +11,16 @@ from itertools import product
 from typing import NoReturn, final
 
 from chainrule.compile.graph.sizes import Extent, bound
-from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var, within
+from chainrule.compile.loops.accesses import accesses_of
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Var
 from chainrule.compile.loops.statements import (
     For,
     Gemm,
-    Host,
     Kernel,
     Loops,
-    Matrix,
     Product,
-    Routine,
     Stmt,
-    Store,
-    Strided,
     While,
-    exprs_of,
-    loads_of,
     statements,
 )
 
@@ -55,35 +49,14 @@ def ordered(program: Loops) -> None:
     written: set[Buffer] = set()
     for k in program.kernels:
         for s in statements(k.body):
-            reads, writes = _touched(s)
-            for b in reads:
-                if b.role in ("scratch", "result") and b not in written:
-                    refuse(k, s, f"{b} is read before it is written")
-            written.update(writes)
+            for x in accesses_of(s):
+                if x.writes:
+                    written.add(x.buffer)
+                elif x.buffer.role in ("scratch", "result") and x.buffer not in written:
+                    refuse(k, s, f"{x.buffer} is read before it is written")
     for b in program.buffers:
         if b.role == "result" and b not in written and b.size != 0:
             raise SpecError(f"the result {b} is never written")
-
-
-def _touched(s: Stmt) -> tuple[list[Buffer], list[Buffer]]:
-    """What a statement itself reads, and what it then writes."""
-    reads = list(loads_of(s))
-    match s:
-        case Store():
-            return [*reads, *([s.buffer] if s.add else [])], [s.buffer]
-        case Gemm():
-            more = [s.out.buffer] if s.add else []
-            return [s.left.buffer, s.right.buffer, *more], [s.out.buffer]
-        case Routine():
-            written = [x.buffer for x in s.spans("out", "inout")]
-            return [x.buffer for x in s.spans("in", "inout")], written
-        case Host():
-            told = [s.when] if s.when is not None else []
-            return [*told, *[x.buffer for x in s.inputs]], [x.buffer for x in s.outputs]
-        case While():
-            return [s.going], []
-        case _:
-            return reads, []
 
 
 # --- within its buffer ---------------------------------------------------------------------------
@@ -116,7 +89,7 @@ class _Places:
     def __init__(self, kernel: Kernel, symbols: Mapping[str, int]) -> None:
         self._kernel = kernel
         self._symbols = symbols
-        self._seen: set[Expr] = set()
+        self._seen: set[tuple[Buffer, Affine]] = set()
         self._spans: dict[Expr, Interval] = {}
 
     def body(self, body: Sequence[Stmt]) -> None:
@@ -134,62 +107,36 @@ class _Places:
                 return
             case Product():
                 if min([self._size(v.extent) for v in (s.i, s.j, *s.k)]) > 0:
-                    self._loads(s)
+                    self._accesses(s)
                     self.body(s.body)
                 return
-            case Store():
-                self._check(s, s.buffer, s.at, self.span(s.at))
-            case Gemm():
-                self._gemm(s)
-            case Routine():
-                for x in s.spans("in", "out", "inout"):
-                    low, high = self.span(x.at)
-                    self._check(s, x.buffer, x.at, (low, high + self._size(x.size) - 1))
-            case Host():
-                for x in (*s.inputs, *s.outputs):
-                    self._strided(s, x)
+            case Gemm() if s.upto is not None:
+                self._ends(s, s.upto[1], getattr(s, s.upto[0]))
             case While():
                 for k in s.kernels:
                     _Places(k, self._symbols).body(k.body)
             case _:
                 pass
-        self._loads(s)
+        self._accesses(s)
 
-    def _loads(self, s: Stmt) -> None:
-        for e in exprs_of(s):
-            for x in within(e):
-                if x.kind == "load" and x not in self._seen and x.of[2] is None:
-                    self._seen.add(x)
-                    self._check(s, x.of[0], x.of[1], self.span(x.of[1]))
+    def _accesses(self, s: Stmt) -> None:
+        for x in accesses_of(s):
+            key = (x.buffer, x.at)
+            if x.guarded or (key in self._seen and not x.block):
+                continue
+            self._seen.add(key)
+            axes = [(self._size(n), self._size(c)) for n, c in x.block]
+            if all(n > 0 for n, _ in axes):
+                low, high = self.span(x.at)
+                low += sum([min(0, (n - 1) * c) for n, c in axes])
+                high += sum([max(0, (n - 1) * c) for n, c in axes])
+                self._check(s, x.buffer, x.at, (low, high))
 
     def _ends(self, s: Stmt, upto: Affine, extent: Extent) -> None:
         """Refuse a loop that goes on beyond its counter's extent."""
         _, high = self.span(upto)
         if high > self._size(extent):
             refuse(self._kernel, s, f"{upto} goes to {high}, beyond {extent}")
-
-    def _gemm(self, s: Gemm) -> None:
-        if s.upto is not None:
-            self._ends(s, s.upto[1], getattr(s, s.upto[0]))
-        m, n, k = (self._size(x) for x in (s.m, s.n, s.k))
-        for x, rows, cols in ((s.left, m, k), (s.right, k, n), (s.out, m, n)):
-            if rows > 0 and cols > 0:
-                self._check(s, x.buffer, x.at, self._reach(x, rows, cols))
-
-    def _reach(self, x: Matrix, rows: int, cols: int) -> Interval:
-        low, high = self.span(x.at)
-        last = (rows - 1) * self._size(x.row) + (cols - 1) * self._size(x.col)
-        return low, high + last
-
-    def _strided(self, s: Stmt, x: Strided) -> None:
-        lengths = [self._size(n) for n in x.shape]
-        steps = [self._size(n) for n in x.strides]
-        if 0 in lengths:
-            return
-        ends = [(n - 1) * step for n, step in zip(lengths, steps, strict=True)]
-        start = self._size(x.offset)
-        low, high = (start + sum([f(0, end) for end in ends]) for f in (min, max))
-        self._check(s, x.buffer, x.offset, (low, high))
 
     def _check(self, s: Stmt, b: Buffer, at: Affine | Extent, span: Interval) -> None:
         size = self._size(b.size)

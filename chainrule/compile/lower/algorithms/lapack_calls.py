@@ -91,7 +91,7 @@ class Factoring:
     def all(self, body: Sequence[Stmt]) -> list[Stmt]:
         """`body` for each matrix of the batch."""
         fine = Store(self.info, ZERO, self.e.lit(0, I32))  # for a call that is left out
-        return self.builder.nest(self.axes, [fine, *body], "serial")
+        return self.builder.nest(self.axes, [fine, *body], "serial", chained=self.axes)
 
     def or_eager(self, body: Sequence[Stmt]) -> list[list[Stmt]]:
         """The same; and as another kernel the op in its eager form, if a last call did not

@@ -52,7 +52,7 @@ def order(plan: Plan, builder: Builder, t: Term) -> list[list[Stmt]]:
 
     short = isinstance(n, int) and n <= SHORT
     body = (_by_counting if short else _by_digits)(builder, t, n, along, key)
-    return [builder.nest(axes, body, "serial")]
+    return [builder.nest(axes, body, "serial", chained=axes)]
 
 
 def _key(e: Exprs, x: Expr) -> Expr:

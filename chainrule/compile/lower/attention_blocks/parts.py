@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from chainrule.compile.graph.sizes import Extent
-from chainrule.compile.loops.expressions import Affine, Buffer, Var, within
-from chainrule.compile.loops.statements import For, Gemm, Kernel, Stmt, Store, exprs_of, statements
+from chainrule.compile.loops.accesses import accesses
+from chainrule.compile.loops.expressions import Affine, Buffer, Var
+from chainrule.compile.loops.statements import For, Gemm, Kernel, Stmt
 
 
 @final
@@ -94,11 +95,11 @@ class Uses:
 
 
 def nested(k: Kernel) -> tuple[list[Var], tuple[Stmt, ...]]:
-    """The counters of the loops around what a kernel does, and that."""
+    """The counters of the independent loops around what a kernel does, and that."""
     counters, body = list[Var](), k.body
-    while len(body) == 1 and isinstance(body[0], For) and body[0].mode == "serial":
-        counters.append(body[0].var)
-        body = body[0].body
+    while len(body) == 1 and isinstance(s := body[0], For) and s.mode == "serial" and s.independent:
+        counters.append(s.var)
+        body = s.body
     return counters, body
 
 
@@ -122,10 +123,4 @@ def transposed(s: Gemm) -> Gemm:
 
 def offsets(body: Sequence[Stmt], b: Buffer) -> list[Affine]:
     """Where statements read and write `b`."""
-    stores = [s.at for s in statements(body) if isinstance(s, Store) and s.buffer is b]
-    loads = [
-        x.of[1]
-        for s in statements(body) for e in exprs_of(s) for x in within(e)
-        if x.kind == "load" and x.of[0] is b
-    ]  # fmt: skip
-    return [*stores, *loads]
+    return [x.at for x in accesses(body) if x.buffer is b]

@@ -89,8 +89,8 @@ class Writer:
         body += [For(counter, tuple(each))] if blocks > 1 else each
         if left:
             body += self._block(Affine(blocks * self.size), left, "_left")
-        for v in reversed(self.leads):
-            body = [For(v, tuple(body))]
+        for n, v in reversed([*enumerate(self.leads)]):
+            body = [For(v, tuple(body), independent=n in self._kept())]
         about = tuple([line for p in band.parts for line in p.kernel.about])
         name = f"{band.parts[0].kernel.name}_band"
         return Kernel(name, tuple(body), about), [*[b for b, _ in self.own.values()], *self.more]
@@ -127,7 +127,8 @@ class Writer:
         at = out.at.plus(Affine.of(i).times(out.row)).plus(Affine.of(j).times(out.col))
         store = Store(out.buffer, at, self.exprs.lit(0, out.buffer.dtype))
         outer, inner = (i, j) if out.col == 1 else (j, i)
-        return [For(outer, (For(inner, (store,), "lanes"),))]
+        loop = For(inner, (store,), "lanes", independent=True)
+        return [For(outer, (loop,), independent=True)]
 
     def renaming(self, leads: Sequence[Var], start: Affine, more: Mapping[Var, Affine]) -> Renaming:
         """From the names of a part, for the rows from `start` on, to those of the band."""
@@ -150,7 +151,7 @@ class Writer:
                 if self.triangle is not None:
                     before, body = self.triangle.trimmed(self, p, start, size)
                 _rename(renaming, body, suffix)
-                out += [*before, For(row, renaming.body(body))]
+                out += [*before, For(row, renaming.body(body), independent=True)]
             else:
                 out += self._call(p, start, size)
         return out

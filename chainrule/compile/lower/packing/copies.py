@@ -48,7 +48,8 @@ def copied(builder: Builder, p: Product, to: Memory, terms: Range, columns: Rang
     here = {k: start.plus(Affine.of(row)), j: first.plus(Affine.of(column))}
     value = Renaming(here, exprs=builder.exprs).expr(p.right)
     store = Store(to.buffer, to.at(row, Affine.of(column)), value)
-    return For(row, (For(column, (store,), "lanes"),))
+    inner = For(column, (store,), "lanes", independent=True)
+    return For(row, (inner,), independent=True)
 
 
 def done(builder: Builder, p: Product, i: Affine, j: Affine, acc: Local) -> tuple[Stmt, ...]:
@@ -82,6 +83,6 @@ def times(v: Var, by: Extent) -> Affine:
     return Affine() if v.extent == 1 else Affine.of(v).times(by)
 
 
-def loop(v: Var, body: list[Stmt]) -> list[Stmt]:
+def loop(v: Var, body: list[Stmt], *, independent: bool = False) -> list[Stmt]:
     """`body` for each turn of `v`."""
-    return body if v.extent == 1 else [For(v, tuple(body))]
+    return body if v.extent == 1 else [For(v, tuple(body), independent=independent)]

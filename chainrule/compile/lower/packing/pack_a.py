@@ -87,5 +87,5 @@ def _copy(builder: Builder, p: Product, to: Buffer) -> Stmt:
     row = times(strip, each).plus(Affine.of(i))
     value = Renaming({p.i: row, p.k[0]: Affine.of(term)}, exprs=builder.exprs).expr(p.left)
     at = times(strip, terms * each).plus(Affine.of(term).times(each)).plus(Affine.of(i))
-    inner = For(i, (Store(to, at, value),), "lanes")
-    return For(term, (For(strip, (inner,)),))
+    inner = For(i, (Store(to, at, value),), "lanes", independent=True)
+    return For(term, (For(strip, (inner,), independent=True),), independent=True)

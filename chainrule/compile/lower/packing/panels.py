@@ -85,13 +85,14 @@ class _Columns:
         if deep < k:
             wide = self.each * self.width
             sums = memory(builder, p, "sums", turn, (p.i.extent, wide))
-            return loop(turn, self._blocks(panel, sums, first))
+            return loop(turn, self._blocks(panel, sums, first), independent=True)
         columns = first.plus(times(c, self.width))
 
         def body(i: Affine, j: Var, acc: Local) -> tuple[Stmt, ...]:
             return done(builder, p, i, columns.plus(Affine.of(j)), acc)
 
-        return loop(turn, loop(c, self._part(panel, columns, Affine(), k, body)))
+        each = loop(c, self._part(panel, columns, Affine(), k, body))
+        return loop(turn, each, independent=True)
 
     @property
     def k(self) -> int:
@@ -163,7 +164,8 @@ class _Columns:
     def _each(self, sums: Memory, do: Callable[[Var, Var, Affine], tuple[Stmt, ...]]) -> list[Stmt]:
         """Something for each sum of a turn."""
         i, j = self.builder.var(self.p.i.extent), self.builder.var(sums.width)
-        return [For(i, (For(j, do(i, j, sums.at(i, Affine.of(j))), "lanes"),))]
+        inner = For(j, do(i, j, sums.at(i, Affine.of(j))), "lanes", independent=True)
+        return [For(i, (inner,), independent=True)]
 
 
 Body = Callable[[Affine, Var, Local], tuple[Stmt, ...]]

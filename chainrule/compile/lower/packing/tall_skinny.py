@@ -53,8 +53,9 @@ def in_rows(builder: Builder, p: Product, width: int, count: int) -> list[Stmt]:
     panels = memory(builder, p, "panels", c, (k.extent, width))
     terms, columns = (k, Affine(), k.extent), (p.j, times(c, width), width)
     block = builder.var(m // ROWS)
-    out = loop(c, [copied(builder, p, panels, terms, columns)])
-    out += loop(block, _rows(builder, p, panels, (times(block, ROWS), ROWS), count))
+    out = loop(c, [copied(builder, p, panels, terms, columns)], independent=True)
+    rows = _rows(builder, p, panels, (times(block, ROWS), ROWS), count)
+    out += loop(block, rows, independent=True)
     if m % ROWS:
         out += _rows(builder, p, panels, (Affine(m - m % ROWS), m % ROWS), count)
     return out
