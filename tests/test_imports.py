@@ -23,6 +23,8 @@ LAYERS: list[set[str]] = [
         "unheld",
         "regular_files",
         "whole_files",
+        "whole_folders",
+        "blas_threads",
         "strict_json",
         "version",
     },
@@ -72,7 +74,7 @@ LAYERS: list[set[str]] = [
     {"compile"},
     {""},
     {"nn", "optim", "amp", "capturing", "data", "show", "explain"},
-    {"models", "verify", "traces"},
+    {"models", "verify", "traces", "parallel"},
     {"studio"},
     {"cli", "__main__"},
 ]
