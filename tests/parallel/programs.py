@@ -72,7 +72,10 @@ def trained(group: parallel.Group, steps: int, folder: str = "", compiled: bool 
         losses.append(group.average_gradients(model))
         step()
         if folder:
+            time.sleep(float(os.environ.get("PAUSE", "0")))
             group.save(folder, i + 1, model=model, optimizer=optimizer, losses=losses)
+            with Path(folder, "log.txt").open("a", encoding="utf-8") as log:
+                log.write(f"{group.rank} {os.getpid()} {i + 1} {time.monotonic()}\n")
     states = [p.detach().numpy().tobytes() for p in model.parameters()]
     states += [str(optimizer.state_dict()).encode()]
     traces = [gradients.traces, step.traces] if compiled else []
