@@ -149,7 +149,7 @@ def first_call(model: GPT, **asked: Any) -> float:
 
 
 def run() -> list[Row]:
-    from chainrule.cli.threads import set_threads
+    from chainrule.blas_threads import set_threads
 
     set_threads(1)
     model = trained()

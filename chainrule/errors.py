@@ -64,6 +64,10 @@ class MissingPackageError(ChainruleError, ImportError):
     """A package is not installed that what was asked for needs; says how to install it."""
 
 
+class ParallelError(ChainruleError, RuntimeError):
+    """Workers that train together cannot go on: one is gone, or they do not do the same."""
+
+
 class BroadcastWarning(UserWarning):
     """Two arrays in a loss were broadcast against each other, most likely by accident."""
 

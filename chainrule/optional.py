@@ -22,6 +22,7 @@ PACKAGES: dict[str, tuple[str, str]] = {
     "safetensors": ("safetensors", "safetensors"),
     "sklearn": ("scikit-learn", "scikit-learn"),
     "torch": ("PyTorch", "torch"),
+    "ray": ("Ray", "ray[train]"),
 }
 """By the name that is imported: what a package is called, and what pip calls it."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import chainrule
-from chainrule.cli import files
+from chainrule import whole_folders as files
 from chainrule.cli.main import main
 
 SMALL = ["--n-embd", "4", "--n-head", "2", "--block-size", "6", "--steps", "6"]

@@ -24,6 +24,8 @@ LAYERS: list[set[str]] = [
         "unheld",
         "regular_files",
         "whole_files",
+        "whole_folders",
+        "blas_threads",
         "strict_json",
         "version",
     },
@@ -73,7 +75,7 @@ LAYERS: list[set[str]] = [
     {"compile"},
     {""},
     {"nn", "optim", "amp", "capturing", "data", "explain"},
-    {"models", "verify", "traces"},
+    {"models", "verify", "traces", "parallel"},
     {"studio", "show"},
     {"cli", "__main__"},
 ]

@@ -428,7 +428,7 @@ ALLOWED = {
     ("verify/script/single.py", "ModuleNotFoundError"),  # a user's import
     ("verify/script/target.py", "ModuleNotFoundError"),
     ("compile/runtime/cache_key.py", "ImportError"),  # a module that Windows lacks
-    ("cli/threads.py", "ImportError"),  # a module of NumPy's own that may be elsewhere
+    ("blas_threads.py", "ImportError"),  # a module of NumPy's own that may be elsewhere
     ("traces/pytorch.py", "torch"),  # loaded when the program has loaded PyTorch
 }
 

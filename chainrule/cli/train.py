@@ -19,12 +19,13 @@ from rich.console import Console
 
 from chainrule.cli import checkpoint as checkpoints
 from chainrule.cli import report, threads
-from chainrule.cli.files import CommandError, clean, empty_folder, fresh_folder
+from chainrule.cli.files import CommandError, empty_folder, fresh_folder
 from chainrule.cli.options import number, whole
 from chainrule.cli.progress import progress
 from chainrule.cli.settings import DTYPES, ENGINES, PRESETS, Settings, option, planned
 from chainrule.cli.trainer import Run
 from chainrule.data import load_names, read_documents
+from chainrule.whole_folders import clean
 
 HELP = "train a GPT on names, or on any text file with one document a line"
 EXAMPLES = """examples:

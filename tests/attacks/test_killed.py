@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from attacks.killing import SMALL, STEPS
+from chainrule import whole_folders as files
 from chainrule.cli import checkpoint as checkpoints
-from chainrule.cli import files
 from chainrule.cli.main import main
 
 TESTS = Path(__file__).parents[1]

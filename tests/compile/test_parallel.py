@@ -353,7 +353,8 @@ def test_the_environment_says_how_many():
     assert in_a_process(ask, CHAINRULE_NUM_THREADS="3", OMP_NUM_THREADS="2") == "3"
     assert in_a_process(ask, CHAINRULE_NUM_THREADS="", OMP_NUM_THREADS="2") == "2"
 
-    wrong = "os.environ['CHAINRULE_NUM_THREADS'] = 'many'\nthreads._default.cache_clear()\ntry:\n"
+    wrong = "os.environ['CHAINRULE_NUM_THREADS'] = 'many'\n"
+    wrong += "threads._from_environment.cache_clear()\ntry:\n"
     wrong += "    threads.get_num_threads()\nexcept cr.ConfigError as e:\n    print(e)\n"
     assert "at least 1" in in_a_process(wrong)
 

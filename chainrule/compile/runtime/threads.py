@@ -113,6 +113,7 @@ def the_pool() -> Pool:
 
 
 _chosen: list[int] = []
+_supposed: list[int] = []
 
 
 def set_num_threads(n: int) -> None:
@@ -124,25 +125,37 @@ def set_num_threads(n: int) -> None:
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"set_num_threads({n!r}): the number of threads is an int, at least 1")
-    _chosen[:] = [n]
+    _use(_chosen, n)
+
+
+def suppose(n: int) -> None:
+    """Use `n` threads where neither a call nor the environment says how many."""
+    _use(_supposed, n)
+
+
+def _use(numbers: list[int], n: int) -> None:
+    numbers[:] = [n]
     if the_pool.cache_info().currsize:
         the_pool().stop()
 
 
 def get_num_threads() -> int:
     """How many threads compiled programs use, the calling one included."""
-    return _chosen[0] if _chosen else _default()
+    if _chosen:
+        return _chosen[0]
+    return _from_environment() or (_supposed[0] if _supposed else _cores())
 
 
 @cache
-def _default() -> int:
+def _from_environment() -> int:
+    """What the environment says; 0 if nothing."""
     for name in VARIABLES:
         said = os.environ.get(name, "")
         if said.isdecimal() and int(said) >= 1:
             return int(said)
         if said and name == VARIABLES[0]:
             raise ConfigError(f"{name}={said!r}: the number of threads is an integer, at least 1")
-    return _cores()
+    return 0
 
 
 _SETTERS = ("scipy_openblas_set_num_threads", "openblas_set_num_threads")

@@ -1,0 +1,132 @@
+"""The sum over workers, in a fixed binary tree.
+
+Notation: W workers, r this one's rank, d = 1, 2, 4, .. the distance of a round.
+
+In the round of distance d a worker has the sum over its block of d neighbours, and gets that of the
+sibling block: those with r ^ d. Both add lower block + upper block, so everybody has the same bits,
+and what is added to what does not depend on how many neighbours one worker stands for. Where W is
+no power of two the last sibling has fewer workers, of which the last serves who lacks a partner.
+
+Large arrays are halved instead: each worker keeps the half that is its own, adds that, and at the
+end the halves are collected on the way back. Each element is added in the same tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from chainrule.op import Array
+from chainrule.parallel.wire import Wire
+
+LARGE = 1 << 16
+"""Bytes from which halving pays: it sends less, in twice as many messages."""
+Combine = Callable[..., object]
+"""(lower, upper, *, out): what is done with the values of two blocks; a ufunc."""
+Meet = Callable[[int], None]
+"""Called with a partner before arrays are exchanged with it."""
+
+
+def reduce(wire: Wire, arrays: Sequence[Array], combine: Combine, meet: Meet) -> None:
+    """Give every worker the tree of all workers' `arrays`, in place. Shapes: [(n_i)].
+
+    `meet(partner)` comes first in each round: it compares what both are about to do.
+    """
+    even = wire.size & (wire.size - 1) == 0
+    halved = [a for a in arrays if even and a.nbytes >= LARGE]
+    whole = [a for a in arrays if not (even and a.nbytes >= LARGE)]
+    spans = [(0, a.size) for a in halved]
+    trail: list[tuple[int, list[tuple[int, int]], list[tuple[int, int]]]] = []
+    distance = 1
+    while distance < wire.size:
+        source, targets = partners(wire.rank, wire.size, distance)
+        if source is not None:
+            for peer in sorted({source, *targets}):
+                meet(peer)
+            _double(wire, whole, combine, distance, source, targets)
+        if halved:
+            assert source is not None
+            spans, given = _halve(wire, halved, spans, combine, distance)
+            trail.append((source, spans, given))
+        distance *= 2
+    for peer, mine, theirs in reversed(trail):
+        sends = [(peer, a[i:j]) for a, (i, j) in zip(halved, mine, strict=True)]
+        wire.swap(sends, [(peer, a[i:j]) for a, (i, j) in zip(halved, theirs, strict=True)])
+
+
+def partners(rank: int, size: int, distance: int) -> tuple[int | None, list[int]]:
+    """Whom a worker gets the sibling block's sum of in a round, and who gets this block's of it.
+
+    >>> partners(0, 4, 2)
+    (2, [2])
+    >>> [partners(r, 3, 2) for r in range(3)]  # worker 2 stands alone, and serves both
+    [(2, [2]), (2, []), (0, [0, 1])]
+    """
+    start = (rank // distance ^ 1) * distance
+    sibling = range(start, min(start + distance, size))
+    if not sibling:
+        return None, []
+    served = [q for q in sibling if min(q ^ distance, size - 1) == rank]
+    return min(rank ^ distance, size - 1), served
+
+
+def _double(
+    wire: Wire,
+    arrays: Sequence[Array],
+    combine: Combine,
+    distance: int,
+    source: int,
+    targets: Sequence[int],
+) -> None:
+    """Exchange whole arrays, and combine them."""
+    if not arrays:
+        return
+    others = [np.empty_like(a) for a in arrays]
+    sends = [(target, a) for target in targets for a in arrays]
+    wire.swap(sends, [(source, b) for b in others])
+    for mine, other in zip(arrays, others, strict=True):
+        _combine(combine, wire.rank & distance == 0, mine, other)
+
+
+def _halve(
+    wire: Wire,
+    arrays: Sequence[Array],
+    spans: Sequence[tuple[int, int]],
+    combine: Combine,
+    distance: int,
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Exchange halves of spans of the arrays, and combine one's own; own and other spans."""
+    low, peer = wire.rank & distance == 0, wire.rank ^ distance
+    halves = [((i, (i + j) // 2), ((i + j) // 2, j)) for i, j in spans]
+    mine = [h[0] if low else h[1] for h in halves]
+    theirs = [h[1] if low else h[0] for h in halves]
+    others = [np.empty(j - i, a.dtype) for a, (i, j) in zip(arrays, mine, strict=True)]
+    sends = [(peer, a[i:j]) for a, (i, j) in zip(arrays, theirs, strict=True)]
+    wire.swap(sends, [(peer, b) for b in others])
+    for a, b, (i, j) in zip(arrays, others, mine, strict=True):
+        _combine(combine, low, a[i:j], b)
+    return mine, theirs
+
+
+def _combine(combine: Combine, low: bool, mine: Array, other: Array) -> None:
+    lower, upper = (mine, other) if low else (other, mine)
+    combine(lower, upper, out=mine)
+
+
+def hand_on(wire: Wire, arrays: Sequence[Array]) -> None:
+    """Give every worker worker 0's `arrays`, in place: in each round those who have them send.
+
+    A worker has them after the round of the distance that is its lowest bit.
+    """
+    distance = 1
+    while distance < wire.size:
+        distance *= 2
+    for a in arrays:
+        flat = a.reshape(-1)
+        d = distance
+        while d := d // 2:
+            if wire.rank % (2 * d) == d:
+                wire.swap([], [(wire.rank - d, flat)])
+            elif wire.rank % (2 * d) == 0 and wire.rank + d < wire.size:
+                wire.swap([(wire.rank + d, flat)], [])
