@@ -439,7 +439,7 @@ def complaint(wrong: Wrong) -> str | None:
         return None
     plain = said
     for name in [] if isinstance(wrong.of.f, Op) else inspect.signature(wrong.of.f).parameters:
-        plain = plain.replace(name, "")  # `max_eval` is no private word
+        plain = plain.replace(name, "x")  # `max_eval` is no private word
     private = [word for word in PRIVATE if word in plain]
     if private:
         return f"speaks of {private[0]}: {said}"
