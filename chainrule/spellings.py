@@ -96,6 +96,20 @@ LAYERS: dict[str, str] = {
     "MultiheadAttention": "write nn.CausalSelfAttention, or scaled_dot_product_attention",
     "utils": "write cr.optim.clip_grad_norm(parameters, most)",
     "lr_scheduler": "write optim.Scheduler(optimizer, schedule); schedules are Cosine, Linear, ...",
+    "swa_utils": "write optim.AveragedModel(model)",
+    "ASGD": "write optim.SGD, and optim.AveragedModel(model) for the average of weights",
+    "SparseAdam": "write optim.Adam: gradients are dense",
+    **{
+        torch: f"write optim.Scheduler(optimizer, {ours})"
+        for torch, ours in {
+            "StepLR": "optim.Step(steps, gamma)", "MultiStepLR": "optim.MultiStep(milestones)",
+            "ExponentialLR": "optim.Exponential(gamma)", "OneCycleLR": "optim.OneCycle(steps)",
+            "CosineAnnealingLR": "optim.Cosine(steps)", "LinearLR": "optim.Linear(steps)",
+            "CosineAnnealingWarmRestarts": "optim.CosineRestarts(steps)",
+            "ConstantLR": "optim.Constant(factor)", "LambdaLR": "schedule",
+            "SequentialLR": "first.then(second, after=n)", "ChainedScheduler": "a * b",
+        }.items()
+    },
 }
 """What to do about classes of PyTorch's `nn` and `optim`."""
 ARGUMENTS: dict[str, tuple[str, str]] = {

@@ -192,6 +192,18 @@ def _one(f: Callable[[], Any]) -> Callable[[], Any]:
     return lambda: ((f(),), {})
 
 
+RULES = [n for n, c in vars(optim).items() if hasattr(c, "follow") and n != "UpdateRule"]
+"""Optimizers that are a row of settings, a memory and an update."""
+
+
+def _rule(name: str) -> Callable[[], Any]:
+    """An optimizer of that name, with all its settings by place or by name."""
+    settings = list(inspect.signature(getattr(optim, name)).parameters.values())[1:]
+    places = [p.default for p in settings if p.kind is p.POSITIONAL_OR_KEYWORD]
+    words = {p.name: p.default for p in settings if p.kind is p.KEYWORD_ONLY}
+    return lambda: (([_leaf()], *places), words)
+
+
 OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "cr.grad": _call(_square_sum, argnums=0),
     "cr.value_and_grad": _call(_square_sum, argnums=0),
@@ -253,9 +265,15 @@ OTHERS: dict[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "nn.Dropout": _call(0.3, generator=None),
     "nn.GELU": _call("tanh"),
     "nn.Sequential": _call(_module, _module),
-    "optim.SGD": lambda: (([_leaf()], 0.1, 0.9, 0.1, 0.1, False), {}),
-    "optim.Adam": lambda: (([_leaf()], 0.1, (0.9, 0.99), 1e-8, 0.1), {}),
-    "optim.AdamW": lambda: (([_leaf()], 0.1, (0.9, 0.99), 1e-8, 0.1), {}),
+    **{f"optim.{name}": _rule(name) for name in RULES},
+    "optim.LBFGS": lambda: (([_leaf()], 1.0, 5, 6, 1e-7, 1e-9, 3, "strong_wolfe"), {}),
+    "optim.ReduceLROnPlateau": lambda: (
+        (optim.SGD([_leaf()]), "min", 0.1, 10, 1e-4, "rel", 0, 0.0, 1e-8),
+        {},
+    ),
+    "optim.Scheduler": lambda: ((optim.SGD([_leaf()]), optim.Constant()), {"setting": "lr"}),
+    "optim.AveragedModel": _call(_module),
+    "optim.get_ema_avg_fn": _call(0.9),
     "optim.clip_grad_norm": lambda: (([_leaf()], 1.0), {}),
     "optim.clip_grad_value": lambda: (([_leaf()], 1.0), {}),
     "amp.autocast": _call(np.float16, enabled=True),
@@ -419,7 +437,10 @@ def complaint(wrong: Wrong) -> str | None:
         return None if _users(error, wrong) else f"{type(error).__name__}: {error}"
     else:
         return None
-    private = [word for word in PRIVATE if word in said]
+    plain = said
+    for name in [] if isinstance(wrong.of.f, Op) else inspect.signature(wrong.of.f).parameters:
+        plain = plain.replace(name, "x")  # `max_eval` is no private word
+    private = [word for word in PRIVATE if word in plain]
     if private:
         return f"speaks of {private[0]}: {said}"
     named = wrong.of.name.strip("_") in said or _users(raised, wrong)

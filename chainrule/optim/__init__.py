@@ -2,39 +2,69 @@
 
 from chainrule.border import with_border as _with_border
 from chainrule.optim.accumulate import Accumulation, Micro, accumulate
+from chainrule.optim.adaptive import Adadelta, Adagrad, Lion, RMSprop, Rprop
+from chainrule.optim.averaging import AveragedModel, get_ema_avg_fn, get_swa_avg_fn
 from chainrule.optim.clip import clip_grad_norm, clip_grad_value
+from chainrule.optim.decays import CosineRestarts, Exponential, MultiStep, OneCycle, Step
+from chainrule.optim.lbfgs import LBFGS
+from chainrule.optim.lr_find import Found, lr_find
+from chainrule.optim.matrix_rules import Adafactor, Muon
 from chainrule.optim.optimizer import Optimizer
-from chainrule.optim.rules import SGD, Adam, AdamW
+from chainrule.optim.rules import SGD, Adam, Adamax, AdamW, NAdam, RAdam
 from chainrule.optim.schedule import (
     Constant,
     Cosine,
     Linear,
     Product,
     Schedule,
-    Scheduler,
     Sequence,
     WarmUp,
 )
+from chainrule.optim.scheduler import ReduceLROnPlateau, Scheduler
+from chainrule.optim.update_rule import UpdateRule
 from chainrule.spellings import no_part as _no_part
 
 __all__ = [
+    "LBFGS",
     "SGD",
     "Accumulation",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
     "Adam",
     "AdamW",
+    "Adamax",
+    "AveragedModel",
     "Constant",
     "Cosine",
+    "CosineRestarts",
+    "Exponential",
+    "Found",
     "Linear",
+    "Lion",
     "Micro",
+    "MultiStep",
+    "Muon",
+    "NAdam",
+    "OneCycle",
     "Optimizer",
     "Product",
+    "RAdam",
+    "RMSprop",
+    "ReduceLROnPlateau",
+    "Rprop",
     "Schedule",
     "Scheduler",
     "Sequence",
+    "Step",
+    "UpdateRule",
     "WarmUp",
     "accumulate",
     "clip_grad_norm",
     "clip_grad_value",
+    "get_ema_avg_fn",
+    "get_swa_avg_fn",
+    "lr_find",
 ]
 __getattr__ = _no_part(__name__)
 _with_border(globals())

@@ -9,7 +9,9 @@ new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from sys import getrefcount
 from typing import Any, final
 
@@ -26,15 +28,28 @@ BLOCK = 1 << 16
 """Numbers that are updated at a time: the vectors' parts stay in the processor's cache."""
 
 
-def buckets_of(params: Sequence[Tensor], names: Sequence[str]) -> list[Bucket]:
-    """Buckets for parameters that have taken no step: one for each dtype, and each large one alone.
+@dataclass(frozen=True)
+class Memory:
+    """What an optimizer remembers of a parameter under one name.
+
+    `start` is the value of every element at first. Without a `shape` it is as large as the
+    parameter; memory of another shape is for buckets of one parameter.
+    """
+
+    start: float = 0.0
+    shape: tuple[int, ...] | None = None
+
+
+def together(params: Sequence[Tensor], *, alone: bool) -> list[list[Tensor]]:
+    """Parameters that share a bucket: those of one dtype; each large one stands alone, or every.
 
     A large one gains nothing from company, and alone its gradient need not be copied as a whole.
     """
-    together: dict[Any, list[Tensor]] = {}
+    groups: dict[Any, list[Tensor]] = {}
     for p in params:
-        together.setdefault((p.dtype, id(p) if p.size >= BLOCK else None), []).append(p)
-    return [Bucket(same, names) for same in together.values()]
+        key = (p.dtype, id(p) if alone or p.size >= BLOCK else None)
+        groups.setdefault(key, []).append(p)
+    return list(groups.values())
 
 
 @final
@@ -42,18 +57,29 @@ class Bucket:
     """Parameters of one dtype that have taken the same number of steps.
 
     `steps` is that number. `state` holds, by name, what the optimizer remembers: vectors with an
-    element for each number of the parameters, in their order. Both are tensors, so that `jit` finds
-    them; nobody else has them, so they are written to in place.
+    element for each number of the parameters, in their order, unless `memory` says otherwise.
+    `numbers` are remembered once for all of them. All are tensors, so that `jit` finds them; nobody
+    else has them, so they are written to in place.
     """
 
-    def __init__(self, params: Sequence[Tensor], names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        params: Sequence[Tensor],
+        memory: Mapping[str, Memory],
+        numbers: Mapping[str, float] | None = None,
+    ) -> None:
         self.params = list(params)
         self.count = _remembered(np.zeros((), np.int64))
         sizes = [p.size for p in params]
         self.ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
         self.starts = [end - size for end, size in zip(self.ends, sizes, strict=True)]
         self.dtype = params[0].dtype
-        self.state = {name: _remembered(np.zeros(self.ends[-1], self.dtype)) for name in names}
+        self.memory: dict[str, Memory] = {}
+        self.state: dict[str, Tensor] = {}
+        self.remember(memory)
+        self.numbers = {
+            name: _remembered(np.full((), value)) for name, value in (numbers or {}).items()
+        }
         self._vector: Array | None = None
         self._views: list[Array] = []
         self._alone = 0  # what `_references` counts where nobody else holds them
@@ -67,6 +93,34 @@ class Bucket:
     @steps.setter
     def steps(self, steps: int) -> None:
         _known(self.count)[()] = steps
+
+    def remember(self, memory: Mapping[str, Memory]) -> None:
+        """Begin to remember what is not yet remembered; what is not asked for is forgotten."""
+        for name in [n for n in self.state if n not in memory]:
+            del self.state[name]
+        for name, m in memory.items():
+            if name not in self.state:
+                size = self.ends[-1] if m.shape is None else math.prod(m.shape)
+                self.state[name] = _remembered(np.full(size, m.start, self.dtype))
+        self.memory = dict(memory)
+
+    def number(self, name: str) -> float:
+        """The number that is remembered under `name`."""
+        return float(_known(self.numbers[name]))
+
+    def set_number(self, name: str, value: Any) -> None:
+        """Remember a number under `name`."""
+        _known(self.numbers[name])[()] = float(value)
+
+    def shape(self, name: str, i: int) -> tuple[int, ...]:
+        """The shape of what is remembered under `name` about parameter i."""
+        shape = self.memory[name].shape
+        return self.params[i].shape if shape is None else shape
+
+    def slice(self, name: str, i: int) -> slice:
+        """Where in its vector that stands."""
+        whole = self.memory[name].shape is None
+        return slice(self.starts[i], self.ends[i]) if whole else slice(None)
 
     def gradient(self) -> Iterator[tuple[slice, Array]]:
         """The gradient block by block, in arrays that may be written to: where it is, and what."""
@@ -115,23 +169,27 @@ class Bucket:
 
     def part(self, name: str, i: int) -> Array:
         """A copy of what is remembered under `name` about parameter i, in its shape."""
-        flat = _known(self.state[name])[self.starts[i] : self.ends[i]]
-        return flat.reshape(self.params[i].shape).copy()
+        flat = _known(self.state[name])[self.slice(name, i)]
+        return flat.reshape(self.shape(name, i)).copy()
 
     def put(self, name: str, i: int, value: Any) -> None:
-        """Remember `value`, of the shape of parameter i, under `name`."""
+        """Remember `value`, of the shape that is remembered, under `name` about parameter i."""
         flat = np.asarray(operand(value)).reshape(-1)
-        _known(self.state[name])[self.starts[i] : self.ends[i]] = flat
+        _known(self.state[name])[self.slice(name, i)] = flat
 
     def take(self, other: Bucket) -> None:
         """Remember what another bucket of the same parameters does."""
         self.steps = other.steps
+        self.remember(other.memory)
         for name, vector in other.state.items():
             _known(self.state[name])[...] = _known(vector)
+        for name in other.numbers:
+            self.set_number(name, other.number(name))
 
     def sub(self, indices: Sequence[int]) -> Bucket:
         """A bucket of some of the parameters, with their steps and what is remembered of them."""
-        new = Bucket([self.params[i] for i in indices], list(self.state))
+        numbers = {name: self.number(name) for name in self.numbers}
+        new = Bucket([self.params[i] for i in indices], self.memory, numbers)
         new.steps = self.steps
         for name in self.state:
             for j, i in enumerate(indices):

@@ -1,20 +1,17 @@
 """Schedules: what the learning rate is multiplied by, as a function of the step. They are values.
 
 `a * b` multiplies two; `a.then(b, after=n)` runs a for n steps and then b from its beginning. A
-`Scheduler` applies one to an optimizer.
+`Scheduler` (in `scheduler.py`) applies one to an optimizer.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
-from chainrule.errors import ConfigError, TraceError
-from chainrule.graph import tracer
-from chainrule.optim.optimizer import Optimizer
+from chainrule.errors import ConfigError
 
 
 class Schedule(ABC):
@@ -32,7 +29,8 @@ class Schedule(ABC):
         return Sequence(self, other, after)
 
 
-def _positive(what: str, steps: int) -> None:
+def positive(what: str, steps: int) -> None:
+    """Raise `ConfigError` unless `steps` is a positive integer."""
     if type(steps) is not int or steps < 1:
         raise ConfigError(f"{what}: steps is a positive integer, not {steps!r}")
 
@@ -63,7 +61,7 @@ class Linear(Schedule):
     end: float = 0.0
 
     def __post_init__(self) -> None:
-        _positive("Linear", self.steps)
+        positive("Linear", self.steps)
 
     def __call__(self, step: int) -> float:
         """The factor at `step`."""
@@ -83,7 +81,7 @@ class Cosine(Schedule):
     end: float = 0.0
 
     def __post_init__(self) -> None:
-        _positive("Cosine", self.steps)
+        positive("Cosine", self.steps)
 
     def __call__(self, step: int) -> float:
         """The factor at `step`."""
@@ -99,7 +97,7 @@ class WarmUp(Schedule):
     steps: int
 
     def __post_init__(self) -> None:
-        _positive("WarmUp", self.steps)
+        positive("WarmUp", self.steps)
 
     def __call__(self, step: int) -> float:
         """The factor at `step`."""
@@ -129,54 +127,8 @@ class Sequence(Schedule):
     after: int
 
     def __post_init__(self) -> None:
-        _positive("then", self.after)
+        positive("then", self.after)
 
     def __call__(self, step: int) -> float:
         """The factor at `step`."""
         return self.first(step) if step < self.after else self.second(step - self.after)
-
-
-@final
-class Scheduler:
-    """Sets each group's "lr" to its initial one times the schedule's factor.
-
-    It does so at once, for step 0, and then at every `step()`, which belongs after the optimizer's.
-    """
-
-    def __init__(self, optimizer: Optimizer, schedule: Schedule) -> None:
-        self.optimizer = optimizer
-        self.schedule = schedule
-        self.base_lrs: list[float] = [float(g["lr"]) for g in optimizer.param_groups]
-        self.step_count = 0
-        self._set()
-
-    def step(self) -> None:
-        """Go on to the next step."""
-        if tracer() is not None:
-            raise TraceError(
-                "Scheduler.step() in a function that is compiled would go on only while it is "
-                "traced: call it outside, after the compiled step, which reads the learning rate "
-                "anew at every call"
-            )
-        self.step_count += 1
-        self._set()
-
-    def _set(self) -> None:
-        factor = self.schedule(self.step_count)
-        for group, lr in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-            group["lr"] = lr * factor
-
-    def state_dict(self) -> dict[str, Any]:
-        """The step and the initial learning rates, fit for JSON; not the schedule itself."""
-        return {"step_count": self.step_count, "base_lrs": list(self.base_lrs)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a `state_dict`; sets the learning rates."""
-        if len(state["base_lrs"]) != len(self.base_lrs):
-            raise ConfigError(
-                f"this state is of {len(state['base_lrs'])} groups, the optimizer has "
-                f"{len(self.base_lrs)}"
-            )
-        self.step_count = int(state["step_count"])
-        self.base_lrs = [float(lr) for lr in state["base_lrs"]]
-        self._set()

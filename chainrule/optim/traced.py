@@ -8,7 +8,7 @@ compiled step, so that a learning rate may change between calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, final
+from typing import Any, Protocol, cast, final
 
 import numpy as np
 
@@ -18,6 +18,17 @@ from chainrule.ops.selection import where
 from chainrule.ops.shaping import astype, concat, reshape
 from chainrule.optim.bucket import Bucket
 from chainrule.tensors import Tensor
+
+
+class Rule(Protocol):
+    """What of an optimizer's rule a traced step asks for; see `Bucketed`."""
+
+    def update(self, group: Any, step: Any, p: Any, g: Any, state: Mapping[str, Any]) -> None:
+        """Change parameters and what is remembered of them."""
+
+    def next_numbers(self, group: Any, step: Any, numbers: Mapping[str, Any]) -> dict[str, Any]:
+        """The numbers after the step."""
+        ...
 
 
 @final
@@ -70,8 +81,14 @@ class Settings(Mapping[str, Any]):
             return self._number((id(group), key), lambda: group[key])
         if isinstance(value, tuple | list) and _are_numbers(value):
             return tuple([self._part(key, i) for i in range(len(group[key]))])
+        return self.fixed(key)
+
+    def fixed(self, key: str) -> Any:
+        """A setting as it is: the trace holds only as long as it stays so."""
+        group = self._group
+        value = group[key]
         self._by.guards.append(lambda: group[key] == value)
-        return group[key]
+        return value
 
     def _part(self, key: str, i: int) -> Any:
         group = self._group
@@ -87,6 +104,21 @@ class Settings(Mapping[str, Any]):
         return len(self._group)
 
 
+def fixed(group: Mapping[str, Any], key: str) -> Any:
+    """A setting of a rule that decides how often something is done, say: never a `Vector`."""
+    return group.fixed(key) if isinstance(group, Settings) else group[key]
+
+
+def choose(condition: Any, a: Any, b: Any) -> Any:
+    """a where the condition is true, else b: of numbers, arrays or `Vector`s."""
+    if isinstance(condition, np.ndarray):
+        return cast(Any, np.where)(condition, a, b)
+    if not isinstance(condition, Vector):
+        return a if condition else b
+    a, b = [x.tensor if isinstance(x, Vector) else x for x in (a, b)]
+    return Vector(where(condition.tensor, a, b))
+
+
 def _are_numbers(values: Any) -> bool:
     return all(_is_number(v) for v in values)
 
@@ -96,27 +128,44 @@ def _is_number(value: Any) -> bool:
 
 
 def traced_step(
-    by: Any,
-    bucket: Bucket,
-    group: Mapping[str, Any],
-    check: Callable[[], None],
-    update: Callable[..., None],
+    by: Any, bucket: Bucket, group: Mapping[str, Any], check: Callable[[], None], rule: Rule
 ) -> None:
-    """One step of the parameters in `bucket`, traced `by`; `update` is the optimizer's rule.
+    """One step of the parameters in `bucket`, traced `by`."""
+    bucket.release()
+    bucket.count.data = bucket.count + 1
+    step = Vector(by.as_number(astype(bucket.count, np.float64)))
+    known = {name: Vector(by.as_number(t)) for name, t in bucket.numbers.items()}
+    settings = Settings(by, group, check)
+    numbers = rule.next_numbers(settings, step, known)
+    for name, t in bucket.numbers.items():
+        t.data = numbers[name].tensor
+    _each(bucket, settings, step, numbers, rule)
+
+
+def whole_step(bucket: Bucket, group: Mapping[str, Any], rule: Rule) -> None:
+    """One step of the parameters in `bucket` by a rule that needs them whole."""
+    bucket.steps += 1
+    with np.errstate(all="ignore"):
+        _each(bucket, group, bucket.steps, {}, rule)
+
+
+def _each(
+    bucket: Bucket, settings: Mapping[str, Any], step: Any, numbers: Mapping[str, Any], rule: Rule
+) -> None:
+    """The rule applied to one parameter after the other.
 
     What is remembered is taken apart by parameter and put together again, so that each parameter's
     arithmetic can follow that of its gradient.
     """
-    bucket.release()
-    settings = Settings(by, group, check)
-    bucket.count.data = bucket.count + 1
-    step = Vector(by.as_number(astype(bucket.count, np.float64)))
     whole = {name: t.detach() for name, t in bucket.state.items()}
     after: dict[str, list[Any]] = {name: [] for name in whole}
-    for p, start, end in zip(bucket.params, bucket.starts, bucket.ends, strict=True):
-        parts = {name: Vector(reshape(t[start:end], p.shape)) for name, t in whole.items()}
+    for i, p in enumerate(bucket.params):
+        parts: dict[str, Any] = {
+            name: Vector(reshape(t[bucket.slice(name, i)], bucket.shape(name, i)))
+            for name, t in whole.items()
+        }
         new = Vector(p.detach())
-        update(settings, step, new, Vector(_gradient(p)), parts)
+        rule.update(settings, step, new, Vector(_gradient(p)), {**parts, **numbers})
         p.data = new.tensor
         for name, part in parts.items():
             after[name].append(reshape(_flushed(part.tensor), (-1,)))

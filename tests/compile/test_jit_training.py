@@ -13,21 +13,25 @@ from chainrule import nn, optim
 from chainrule.models.gpt import GPT, GPTConfig, generator_draw
 from tests.compile.backends import backend as backend
 from tests.compile.test_jit import assert_same
+from tests.optimizers import ROWS, takes
 from tests.sampling import sampled_file
 
 pytestmark = sampled_file(one_in=2)
 
 
+def _row(name: str) -> Callable[[Any], optim.Optimizer]:
+    cls, settings = ROWS[name]
+
+    def make(params: list[cr.Tensor]) -> optim.Optimizer:
+        for p in params:
+            p.requires_grad_(takes(name, p.shape))
+        return getattr(optim, cls)([p for p in params if p.requires_grad], **settings)
+
+    return make
+
+
 OPTIMIZERS: dict[str, Callable[[Any], optim.Optimizer]] = {
-    "sgd": lambda p: optim.SGD(p, lr=0.05),
-    "sgd, decay": lambda p: optim.SGD(p, lr=0.05, weight_decay=0.1),
-    "sgd, momentum": lambda p: optim.SGD(p, lr=0.05, momentum=0.9),
-    "sgd, dampened": lambda p: optim.SGD(p, 0.05, 0.8, dampening=0.3, weight_decay=0.01),
-    "sgd, nesterov": lambda p: optim.SGD(p, 0.05, 0.9, nesterov=True, weight_decay=0.01),
-    "adam": lambda p: optim.Adam(p, lr=0.02),
-    "adam, decay": lambda p: optim.Adam(p, lr=0.02, weight_decay=0.1, eps=1e-5),
-    "adam, no memory": lambda p: optim.Adam(p, lr=0.02, betas=(0.0, 0.0)),
-    "adamw": lambda p: optim.AdamW(p, lr=0.02),
+    **{name: _row(name) for name in ROWS},
     "adamw, groups": lambda p: optim.AdamW(
         [{"params": p[:1], "lr": 0.1}, {"params": p[1:], "weight_decay": 0.3}], lr=0.01
     ),

@@ -296,8 +296,21 @@ def test_a_norm_layer_computes_the_same():
         np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-6)
 
 
-@pytest.mark.parametrize("info", [o for o in optim_db if o.optim_cls.__name__ in dir(optim)])
-def test_an_optimizer_of_that_name_takes_the_same_steps(info: Any):
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch):
+    """PyTorch keeps some numbers in its default dtype, and Muon computes in bfloat16."""
+    monkeypatch.setattr(torch.Tensor, "bfloat16", lambda x: x.clone())
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    "info",
+    [o for o in optim_db if o.optim_cls.__name__ in dir(optim)],
+    ids=lambda o: o.optim_cls.__name__,
+)
+def test_an_optimizer_of_that_name_takes_the_same_steps(info: Any, exact: None):
     name, rng, compared = info.optim_cls.__name__, np.random.default_rng(0), 0
     for sample in info.optim_inputs_func("cpu", torch.float64):
         start, gs = rng.normal(size=(3, 2)), rng.normal(size=(5, 3, 2))
@@ -309,12 +322,24 @@ def test_an_optimizer_of_that_name_takes_the_same_steps(info: Any):
             assert name in str(error)
             continue
         for g in gs:
-            p.grad, q.grad = torch.tensor(g), cr.tensor(g)
-            theirs.step()
-            mine.step()
-        np.testing.assert_allclose(q.detach().numpy(), p.detach().numpy(), rtol=1e-11)
+            steps(theirs, p, torch.tensor(g))
+            steps(mine, q, cr.tensor(g))
+        rtol = 1e-3 if name == "LBFGS" else 1e-11  # it ends where the loss changes by 1e-9
+        np.testing.assert_allclose(q.detach().numpy(), p.detach().numpy(), rtol=rtol)
         compared += 1
     assert compared >= 3
+
+
+def steps(optimizer: Any, p: Any, g: Any) -> None:
+    """One step, of a loss with the gradient g at 0; some optimizers ask for it more than once."""
+
+    def closure() -> Any:
+        p.grad = None
+        loss = (p * g).sum() + 0.25 * (p * p * p * p).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
 
 
 def test_defaults_are_pytorchs():

@@ -9,7 +9,7 @@ from chainrule import optim
 from chainrule.amp import GradScaler
 from chainrule.graph import tracer
 from chainrule.optim import clip
-from chainrule.optim.schedule import Scheduler
+from chainrule.optim.scheduler import Scheduler
 from chainrule.tensors import Tensor
 from chainrule.verify.patches import Patches
 from chainrule.verify.training import events
