@@ -73,7 +73,7 @@ def run(
 
 
 def test_readme_has_the_four_faces_the_compiler_and_the_verifier():
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 4
     assert all(printed for _, printed in EXAMPLES)
 
 
