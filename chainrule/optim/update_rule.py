@@ -76,7 +76,11 @@ Flag = Annotated[bool, Check(lambda x: isinstance(x, bool), "True or False")]
 
 
 @dataclass_transform()
-class UpdateRule(Bucketed):
+class _Row(Bucketed):
+    """Tells type checkers that what its subclasses annotate are arguments."""
+
+
+class UpdateRule(_Row):
     """What all share: `maximize`, weight decay, and everything that settings say of themselves."""
 
     params: Params
