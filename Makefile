@@ -11,7 +11,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 SMOKE := tests/ops/test_generated.py tests/interop/test_numpy_protocol.py tests/test_random_programs.py \
 	tests/compile/test_jit.py tests/compile/test_random_programs.py tests/test_scalar.py tests/test_train.py
 
-.PHONY: train play test lint types unit sweep package minimums fuzz bench clean
+.PHONY: train play test lint types unit sweep package minimums fuzz bench docs clean
 
 train: $(VENV)/run
 	$(RUN)/chainrule train $(ARGS)
@@ -49,8 +49,11 @@ fuzz: $(VENV)/dev
 bench: $(VENV)/bench
 	$(RUN)/python -m bench
 
+docs: $(VENV)/dev
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build
+
 clean:
-	rm -rf $(VENV) $(MINIMUMS) dist
+	rm -rf $(VENV) $(MINIMUMS) build dist
 
 # What it takes to run chainrule, then what it takes to work on it, then its peers for benchmarks.
 $(VENV)/run: pyproject.toml
