@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, final
 
 import pytest
 
@@ -15,13 +15,54 @@ needs_chromium = pytest.mark.skipif(
 )
 
 
+@final
+class Browser:
+    """A browser. Pages of equal options are one page, which visits one address after the other."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+        self._pages: dict[str, Tab] = {}
+
+    def tab(self, before: str, options: dict[str, Any]) -> Tab:
+        """A page that runs `before` first wherever it goes."""
+        key = repr((before, sorted(options.items())))
+        if key not in self._pages:
+            context = self._found.new_context(**options)
+            self._pages[key] = Tab(context.new_page(), before)
+        return self._pages[key]
+
+
+@final
+class Tab:
+    """A page, and what it complained of or asked for."""
+
+    def __init__(self, page: Any, before: str) -> None:
+        self.page = page
+        self.wrong: list[str] = []
+        self.asked: list[str] = []
+        page.set_default_timeout(10_000)
+        page.on("console", self._said)
+        page.on("pageerror", lambda e: self.wrong.append(str(e)))
+        page.on("request", self._requested)
+        if before:
+            page.add_init_script(before)
+
+    def _said(self, m: Any) -> None:
+        if m.type in ("error", "warning"):
+            self.wrong.append(m.text)
+
+    def _requested(self, r: Any) -> None:
+        if not r.url.startswith(("file:", "blob:", "about:", "data:")):
+            self.asked.append(r.url)
+
+
 @contextmanager
-def launched() -> Iterator[Any]:
+def launched() -> Iterator[Browser]:
     """A browser. Skips where Playwright is not installed."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as p:
         found = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
+        yield Browser(found)
         found.close()
 
 
@@ -36,27 +77,24 @@ def visit(page: Any, url: str, ready: str = DRAWN) -> None:
     page.locator(ready).first.wait_for()
 
 
+def address(page: Any) -> str:
+    """The address, with the page's state in it: as it is when a reader leaves."""
+    page.evaluate("dispatchEvent(new Event('pagehide'))")
+    return page.evaluate("location.href")
+
+
 @contextmanager
 def opened(
-    browser: Any, url: str, before: str = "", ready: str = DRAWN, **options: Any
+    browser: Browser, url: str, before: str = "", ready: str = DRAWN, **options: Any
 ) -> Iterator[Any]:
     """A page at `url`, offline, which must neither complain nor ask for anything."""
-    options = {"viewport": {"width": 1280, "height": 900}, "offline": True} | options
-    context = browser.new_context(**options)
-    page, wrong, asked = context.new_page(), list[str](), list[str]()
-    page.set_default_timeout(10_000)
-    page.on("console", lambda m: wrong.append(m.text) if m.type in ("error", "warning") else None)
-    page.on("pageerror", lambda e: wrong.append(str(e)))
-    page.on(
-        "request",
-        lambda r: (
-            None if r.url.startswith(("file:", "blob:", "about:", "data:")) else asked.append(r.url)
-        ),
+    tab = browser.tab(
+        before, {"viewport": {"width": 1280, "height": 900}, "offline": True} | options
     )
-    if before:
-        page.add_init_script(before)
-    visit(page, url, ready)
-    yield page
-    assert not wrong, wrong
-    assert not asked, asked
-    context.close()
+    tab.wrong.clear()
+    tab.asked.clear()
+    visit(tab.page, url, ready)
+    yield tab.page
+    assert not tab.wrong, tab.wrong
+    assert not tab.asked, tab.asked
+    tab.page.goto("about:blank")

@@ -16,7 +16,7 @@ from tests.studio.page_code import NODE, needs_node
 WEB = Path(str(files("chainrule.studio") / "web"))
 LOADER = "chainrule.mjs"
 MODULES = sorted([*[p.name for p in WEB.glob("*.mjs")], LOADER])
-ENTRIES = ("shell.mjs", "trace_document.mjs")
+ENTRIES = ("report_document.mjs", "shell.mjs", "trace_document.mjs")
 IMPORT = re.compile(r'^import\s+(.*?)\s+from\s+"(.*?)";', re.M | re.S)
 NAMED = re.compile(r"^(?:export )?(?:async )?(?:function\*?|class|const|let|var)\s+(.*)", re.M)
 

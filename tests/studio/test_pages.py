@@ -16,7 +16,8 @@ from chainrule import nn
 from chainrule.studio.play import embedded, studio_page, trace_page
 from chainrule.traces.files import to_json
 from chainrule.traces.trace import Trace
-from tests.studio.chromium import launched, needs_chromium, opened, visit
+from tests.studio.axe import check_page
+from tests.studio.chromium import address, launched, needs_chromium, opened, visit
 
 pytestmark = needs_chromium
 
@@ -86,12 +87,6 @@ def gradients(page: Any) -> dict[str, str]:
 def settled(page: Any) -> None:
     """Two frames, so that what was asked for is painted."""
     page.evaluate("new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))")
-
-
-def address(page: Any) -> str:
-    """The address, once it is written."""
-    page.wait_for_timeout(250)
-    return page.url
 
 
 def state(page: Any) -> dict[str, str]:
@@ -208,7 +203,7 @@ def test_steps_both_ways_jumps_and_plays(browser: Any, studio: str):
             "document.querySelector('button.primary').textContent.includes('Play')"
         )
         stopped = counter(page)
-        page.wait_for_timeout(500)
+        page.wait_for_timeout(400)  # longer than a step
         assert counter(page) == stopped
 
 
@@ -544,31 +539,16 @@ def check_width(page: Any, what: str) -> None:
     assert wide <= room, f"{what} is {wide} wide in a window of {room}"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Any, studio: str, files: Path, scheme: str):
-    axe_module = pytest.importorskip("axe_playwright_python.sync_playwright")
-    axe = axe_module.Axe()
-
-    def check(page: Any, what: str) -> None:
-        # a canvas is described once it is drawn
-        page.wait_for_function(
-            "() => !document.querySelector('canvas[role=img]:not([aria-label])')"
-        )
-        found = axe.run(page).response["violations"]
-        assert not found, (
-            what,
-            [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found],
-        )
-
-    with opened(browser, studio, color_scheme=scheme) as page:
+def test_axe_finds_nothing(browser: Any, studio: str, files: Path):
+    with opened(browser, studio, color_scheme="light") as page:
         for tab in TABS:
             page.evaluate(f"location.hash = 'page={tab}'")
-            check(page, tab)
+            check_page(page, tab)
         page.evaluate("location.hash = 'lesson=paths&part=3'")
-        check(page, "a lesson")
+        check_page(page, "a lesson")
         page.get_by_label("expression", exact=True).fill("a +")
-        check(page, "a problem")
-    with opened(browser, (files / "trace.html").as_uri(), color_scheme=scheme) as page:
-        check(page, "a trace")
+        check_page(page, "a problem")
+    with opened(browser, (files / "trace.html").as_uri(), color_scheme="light") as page:
+        check_page(page, "a trace")
         page.get_by_label("step", exact=True).fill("12")
-        check(page, "a step of a trace")
+        check_page(page, "a step of a trace")

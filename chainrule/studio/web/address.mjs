@@ -12,13 +12,17 @@ export function addressOf(state) {
   return `#${new URLSearchParams(Object.entries(state).filter(([, v]) => v !== undefined && v !== null))}`;
 }
 
-// Writes the latest state, a little later.
+// Writes the latest state, a little later, or when the reader leaves.
 export function writeAddress(state) {
   addressToWrite = addressOf(state);
-  addressTimer ??= setTimeout(() => {
-    addressTimer = null;
-    try {
-      history.replaceState(null, "", addressToWrite);
-    } catch { /* a page within a notebook has no address of its own */ }
-  }, ADDRESS_PAUSE);
+  addressTimer ??= setTimeout(writeNow, ADDRESS_PAUSE);
 }
+
+export function writeNow() {
+  clearTimeout(addressTimer);
+  addressTimer = null;
+  try {
+    if (addressToWrite !== null) history.replaceState(null, "", addressToWrite);
+  } catch { /* a page within a notebook has no address of its own */ }
+}
+addEventListener("pagehide", writeNow);

@@ -2,11 +2,16 @@
 import {short} from "./numbers.mjs";
 
 // The page's colours as they are now, by role.
-export function chartColours(element) {
-  const style = getComputedStyle(element), of = (role) => style.getPropertyValue(`--${role}`).trim() || "#888";
+export function chartColours() {
+  const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const key = [dark, root.className, root.dataset.theme, root.getAttribute("style")].join();
+  if (coloursNow?.key === key) return coloursNow.colours;  // asking for styles lays the page out
+  const style = getComputedStyle(root), of = (role) => style.getPropertyValue(`--${role}`).trim() || "#888";
   const roles = ["ink", "ground", "panel", "rim", "rule", "soft", "edge", "accent", "contrast", "good", "look", "bad"];
-  return Object.fromEntries(roles.map((role) => [role, of(role)]));
+  coloursNow = {key, colours: Object.fromEntries(roles.map((role) => [role, of(role)]))};
+  return coloursNow.colours;
 }
+let coloursNow = null;
 
 // Calls `redraw` when the colour scheme changes. Returns what stops that.
 export function onSchemeChange(redraw) {
@@ -34,35 +39,22 @@ function rgb(colour) {
   return [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16));
 }
 
-// 256 colours from one for -1 over the middle for 0 to another for 1, as [r, g, b].
+// 256 colours from one for -1 over the middle for 0 to another for 1, as [r, g, b]; `words` are they as
+// an image holds them.
 export function divergingColours(low, middle, high, strength = 1) {
-  const ends = [rgb(low), rgb(middle), rgb(high)];
-  return Array.from({length: 256}, (_, i) => {
-    const v = i / 127.5 - 1, end = v < 0 ? ends[0] : ends[2], t = Math.abs(v) * strength;
-    return end.map((c, k) => Math.round(c * t + ends[1][k] * (1 - t)));
-  });
-}
-
-// Values from -1 to 1 on a grid of size * size as a picture, which `drawImage` scales smoothly; of
-// `every` 2 it has a quarter of them.
-export function colourMap(picture, values, size, colours, {start = 0, stride = 1, scale = 1, every = 1} = {}) {
-  const n = Math.floor(size / every);
-  if (picture.width !== n || !picture.image) {
-    Object.assign(picture, {width: n, height: n});
-    picture.pen = picture.getContext("2d", {willReadFrequently: true});
-    picture.image = picture.pen.createImageData(n, n);
-    picture.words = new Uint32Array(picture.image.data.buffer);
+  const key = [low, middle, high, strength].join();
+  if (!divergingKnown.has(key)) {
+    const ends = [rgb(low), rgb(middle), rgb(high)];
+    const colours = Array.from({length: 256}, (_, i) => {
+      const v = i / 127.5 - 1, end = v < 0 ? ends[0] : ends[2], t = Math.abs(v) * strength;
+      return end.map((c, k) => Math.round(c * t + ends[1][k] * (1 - t)));
+    });
+    colours.words = Uint32Array.from(colours, ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0);
+    divergingKnown.set(key, colours);
   }
-  const table = colours.words ??= Uint32Array.from(colours, ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0);
-  for (let i = 0, at = 0; i < n; i++) {
-    for (let j = 0; j < n; j++, at++) {
-      const v = values[start + (i * every * size + j * every) * stride] * scale;
-      picture.words[at] = table[Math.max(0, Math.min(255, (v + 1) * 127.5 + 0.5)) | 0];
-    }
-  }
-  picture.pen.putImageData(picture.image, 0, 0);
-  return picture;
+  return divergingKnown.get(key);
 }
+const divergingKnown = new Map();
 
 // --- lines -----------------------------------------------------------------------------------
 
@@ -87,7 +79,7 @@ export function decadeTicks(low, high) {  // powers of ten within, at most six; 
 // series: [{xs, ys, colour, width, dash, label, alpha}]. `log` is the y axis; `from` its range, if
 // it is not that of the numbers. Returns the place of x, and the x of a place.
 export function lineChart(canvas, {series, log = false, mark = null, empty = "", range = null}) {
-  const colours = chartColours(canvas), {g, width, height} = sizedCanvas(canvas);
+  const colours = chartColours(), {g, width, height} = sizedCanvas(canvas);
   const usable = (v) => Number.isFinite(v) && (!log || v > 0);
   let low = Infinity, high = -Infinity, most = 1, least = Infinity;
   for (const {xs, ys} of series) {
@@ -192,7 +184,7 @@ export function smoothedNorms(values, keep = 0.8) {
 
 // values[row][column] with labels, colours by sign. Returns the cell at a place of the canvas.
 export function heatMap(canvas, {values, rows, columns, most, rowLabels = null, columnLabels = null, focus = null, positive = false}) {
-  const colours = chartColours(canvas), left = rowLabels ? 20 : 0, top = columnLabels ? 20 : 0;
+  const colours = chartColours(), left = rowLabels ? 20 : 0, top = columnLabels ? 20 : 0;
   const {g, width, height} = sizedCanvas(canvas), cell = Math.min((width - left - 2) / columns, (height - top - 2) / rows);
   const cells = divergingColours(colours.contrast, colours.ground, colours.accent);
   Object.assign(g, {font: FONT, textAlign: "center", textBaseline: "middle", fillStyle: colours.soft});

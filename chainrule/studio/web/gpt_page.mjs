@@ -57,14 +57,18 @@ class GptPage {
     };
   }
 
-  drawn(frame) {
+  take(frame) {
     if (frame.from === this.losses.length) for (const v of frame.losses) this.losses.push(v);
     if (frame.step < this.losses.length) this.losses.length = frame.step;
     const before = this.frame;
     this.frame = {...frame, samples: frame.samples ?? before?.samples ?? null, history: frame.history ?? before?.history ?? null};
-    this.redraw(Boolean(frame.history));
+    this.fresh ||= Boolean(frame.history);
+  }
+
+  drawFresh() {  // what has come since it was drawn last
+    this.redraw(this.fresh);
+    this.fresh = false;
     if (!this.running) this.frames.stop();
-    this.frames.drawn();
   }
 
   redraw(curves = true) { if (this.frame) this.view.draw(this.frame, this.losses, this.selected, curves); }

@@ -152,7 +152,7 @@ export class GptView {
   }
 
   drawLoss(losses, average) {
-    const c = chartColours(this.element), raw = thinnedCurve(losses);
+    const c = chartColours(), raw = thinnedCurve(losses);
     lineChart(this.loss, {empty: "The curve begins with the first step.", series: [
       {...raw, colour: c.accent, width: 1, alpha: 0.28}, {...average, colour: c.accent, width: 2.5, label: losses.length ? short(average.ys.at(-1), 3) : null},
     ]});
@@ -160,7 +160,7 @@ export class GptView {
   }
 
   drawFlow(history) {
-    const c = chartColours(this.element), kept = history?.steps ?? [], names = this.params ?? [];
+    const c = chartColours(), kept = history?.steps ?? [], names = this.params ?? [];
     const colours = [c.contrast, c.look, c.accent, c.good, c.soft, c.ink, c.bad];
     lineChart(this.flow, {log: true, empty: "Gradients come with the first step.", series: kept.length < 2 ? [] : names.map((name, i) => ({
       xs: kept, ys: smoothedNorms(history.norms.map((n) => n[i])), colour: colours[i % colours.length], label: name, width: 1.5,

@@ -1,14 +1,12 @@
 // The graph on screen: cards and edges that can be moved, zoomed, chosen and unfolded.
 //
 // Near, what is in view is SVG with text; far out, where more than NEAR boxes are in view, all of it
-// is drawn on a canvas. So a graph of thousands of boxes moves as smoothly as a small one. Moving
-// keeps what is drawn: a card or an edge is made anew only after `refresh`.
+// is drawn on a canvas. So a graph of thousands of boxes moves as smoothly as a small one.
 import {h, s} from "./dom.mjs";
 import {arrangeBoxes, isAcross} from "./graph_arrangement.mjs";
-import {groupCard, nodeCard} from "./graph_cards.mjs";
-import {edgeElement} from "./graph_edges.mjs";
 import {clearCanvas, paintFar} from "./graph_far.mjs";
 import {listenToGestures} from "./graph_gestures.mjs";
+import {GraphLayers} from "./graph_layers.mjs";
 import {neighbourOf, withinRoom} from "./graph_moves.mjs";
 import {buildGroups, openAtFirst, parentKeys} from "./groups.mjs";
 
@@ -26,15 +24,10 @@ export class GraphView {
     this.view = {x: 0, y: 0, scale: 1};
     this.version = 0;
     this.digits = "short";
-    this.cards = new Map();
-    this.lines = new Map();
+    this.layers = new GraphLayers(this);
     this.canvas = h("canvas", {class: "far", "aria-hidden": "true"});
-    this.edgeLayer = s("g", {class: "edges", "aria-hidden": "true"});
-    this.cardLayer = s("g");
-    this.frontLayer = s("g", {class: "edges", "aria-hidden": "true"});  // what is sent now, over the cards
-    this.layer = s("g", null, this.edgeLayer, this.cardLayer, this.frontLayer);
     this.svg = s("svg", {class: "near", role: "graphics-document", "aria-roledescription": "graph",
-      "aria-label": `graph of ${trace.nodes.length} nodes; arrow keys go along its edges`}, this.layer);
+      "aria-label": `graph of ${trace.nodes.length} nodes; arrow keys go along its edges`}, this.layers.element);
     this.element = h("div", {class: "graph"}, this.canvas, this.svg);
     listenToGestures(this.element, this);
     this.observer = new ResizeObserver(() => this.resized());
@@ -44,13 +37,8 @@ export class GraphView {
   // --- Where boxes are
 
   arrange() {
-    const hadFocus = this.cardLayer.contains(document.activeElement);
+    this.refocus = this.layers.clear();
     Object.assign(this, arrangeBoxes(this.trace, this.root, this.open, this.room, this.digits));
-    for (const kept of [this.cards, this.lines]) kept.clear();
-    this.cardLayer.replaceChildren();
-    this.edgeLayer.replaceChildren();
-    this.frontLayer.replaceChildren();
-    this.refocus = hadFocus;
   }
   setDigits(digits) {
     if (this.digits === digits) return;
@@ -145,7 +133,8 @@ export class GraphView {
   foldAll() {
     const folded = this.open.size === 1;
     this.open = folded ? openAtFirst(this.root) : new Set([this.root.key]);
-    if (folded && this.open.size === 1) for (const c of this.root.children) if (typeof c !== "number") this.open.add(c.key);
+    if (folded && this.open.size === 1)
+      for (const c of this.root.children) if (typeof c !== "number") this.open.add(c.key);
     this.opened.clear();
     this.arrange();
     this.fit();
@@ -187,73 +176,24 @@ export class GraphView {
     const pad = 160 / scale;
     const [left, top, right, low] = [-x / scale - pad, -y / scale - pad, (w - x) / scale + pad, (t - y) / scale + pad];
     const seen = this.boxes.filter((b) => b.x > left && b.x < right && b.y > top && b.y < low);
-    const edges = this.edges.filter(({span}) => span[0] < right && span[2] > left && span[1] < low && span[3] > top);
+    const isSeen = ({span}) => span[0] < right && span[2] > left && span[1] < low && span[3] > top;
+    const edges = this.edges.filter(isSeen);
     const far = seen.length > NEAR || scale < SMALLEST;
     if (far && this.svg.contains(document.activeElement)) this.element.parentElement?.focus();
     this.svg.classList.toggle("hidden", far);
     if (far || this.wasFar) clearCanvas(this.canvas);
     this.wasFar = far;
     if (far) return paintFar(this.canvas, this.view, seen, edges, this.boxes, (b) => this.kindOf(b));
-    this.layer.setAttribute("transform", `translate(${x} ${y}) scale(${scale})`);
-    this.paintCards(seen);
-    this.paintEdges(edges.slice(0, 2 * NEAR));
+    this.layers.element.setAttribute("transform", `translate(${x} ${y}) scale(${scale})`);
+    this.layers.paint(seen, edges.slice(0, 2 * NEAR), this.focusKey());
     if (!this.refocus) return;
     this.refocus = false;
-    this.cards.get(this.focusKey())?.focus({preventScroll: true});
+    this.layers.focus(this.focusKey());
   }
   kindOf(b) {
     const {now, wrong} = this.marked();
     if (b.group) return "group";
     return now.has(b.node) ? "now" : wrong.has(b.node) ? "wrong" : this.trace.nodes[b.node].kind;
-  }
-
-  paintCards(seen) {
-    const keep = new Set(seen.map((b) => b.key));
-    const focused = document.activeElement;
-    for (const [key, card] of this.cards) if (!keep.has(key) && card !== focused) { card.remove(); this.cards.delete(key); }
-    const entry = this.focusKey();
-    for (const box of seen) this.placeCard(box, entry);
-  }
-
-  placeCard(box, entry) {
-    let card = this.cards.get(box.key);
-    if (!card) {
-      card = s("g", {class: "card", tabindex: -1, role: "button", "data-key": box.key,
-        onclick: () => this.pressed(box), onkeydown: (e) => this.key(e, box)});
-      card.setAttribute("transform", `translate(${box.x - box.wide / 2} ${box.y - box.tall / 2})`);
-      this.cards.set(box.key, card);
-      this.cardLayer.append(card);
-    }
-    card.setAttribute("tabindex", box.key === entry ? 0 : -1);
-    if (card.version === this.version) return;
-    card.version = this.version;
-    const {parts, classes, label} = box.group ? this.groupContent(box)
-      : nodeCard(this.trace, box, this.look(box.node), this.chosen === box.node);
-    card.setAttribute("class", `card ${classes}`);
-    card.setAttribute("aria-label", label);
-    card.replaceChildren(...parts);
-  }
-  groupContent(box) {
-    const {now, wrong} = this.marked();
-    const has = (set) => set.size > 0 && box.group.nodes.some((i) => set.has(i));
-    return groupCard(this.trace, box, {now: has(now), wrong: has(wrong)});
-  }
-
-  paintEdges(edges) {
-    const keep = new Set(edges.map((e) => e.key));
-    for (const [key, line] of this.lines) if (!keep.has(key)) { line.remove(); this.lines.delete(key); }
-    for (const e of edges) {
-      const old = this.lines.get(e.key);
-      if (old?.version === this.version) continue;
-      const look = this.edgeLook(e) ?? {};
-      const shown = `${look.state} ${look.text}`;
-      if (old?.shown === shown) { old.version = this.version; continue; }
-      const line = edgeElement(e, this.boxes, this.across, look);
-      Object.assign(line, {version: this.version, shown});
-      this.lines.set(e.key, line);
-      old?.remove();
-      (look.text ? this.frontLayer : this.edgeLayer).append(line);
-    }
   }
 
   // --- What the reader does
@@ -302,6 +242,6 @@ export class GraphView {
     this.focused = this.boxes[next].key;
     this.reveal(this.boxes[next].group?.nodes[0] ?? this.boxes[next].node);
     this.paintNow();
-    this.cards.get(this.focused)?.focus({preventScroll: true});
+    this.layers.focus(this.focused);
   }
 }

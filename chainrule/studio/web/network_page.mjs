@@ -69,15 +69,19 @@ class NetworkPage {
   wanted() {
     const now = performance.now(), curve = now - (this.curved ?? 0) > CURVES_EACH;
     if (curve) this.curved = now;
-    return {size: GRID, plane: PLANE, curve};
+    return {size: GRID, plane: PLANE, curve, chosen: this.view.chosen};
   }
 
-  drawn(frame) {
-    const {curve, losses} = this.frame ?? {};
-    this.frame = {...frame, curve: frame.curve ?? curve, losses: frame.losses ?? losses};
-    this.redraw(Boolean(frame.curve));
+  take(frame) {
+    const {curve, losses, weights, weightsStep} = this.frame ?? {};  // not part of each frame
+    this.frame = {...frame, ...(frame.curve ? {weightsStep: frame.step} : {curve, losses, weights, weightsStep})};
+    this.fresh ||= Boolean(frame.curve);
+  }
+
+  drawFresh() {  // what has come since it was drawn last
+    this.redraw(this.fresh);
+    this.fresh = false;
     if (!this.running) this.frames.stop();
-    this.frames.drawn();
   }
 
   redraw(curves = true) {
@@ -134,7 +138,7 @@ class NetworkPage {
       paste: (text) => this.paste(text),
       trace: () => this.trace(),
       python: () => this.python(),
-      redraw: () => this.redraw(),
+      look: () => { if (!this.running && this.frame) this.refresh(); },
     };
   }
 
@@ -195,7 +199,7 @@ class NetworkPage {
   trace() {
     if (!this.frame || !this.points.train.y.length) return;
     this.worker?.ask({type: "pause"});
-    this.openTrace(tracedNetwork(this.table, this.frame.settings, this.frame.weights, this.points, this.frame.step));
+    this.openTrace(tracedNetwork(this.table, this.frame.settings, this.frame.weights, this.points, this.frame.weightsStep));
   }
 
   // --- the page's door -------------------------------------------------------------------

@@ -59,19 +59,21 @@ export class NetworkView {
 
   networkPanel() {
     this.canvas = h("canvas", {class: "t-diagram", role: "img", "aria-label": "the network, not drawn yet", onclick: (e) => this.pick(e)});
-    this.diagram = new NetworkDiagram(this.canvas);
+    const under = h("canvas", {class: "t-wires", "aria-hidden": "true"});
+    this.diagram = new NetworkDiagram(this.canvas, under);
     this.columns = h("div", {class: "t-columns"});
     this.depth = h("span", {class: "t-count"});
     this.fewer = action("−", () => this.layers(-1), {"aria-label": "one hidden layer less"});
     this.more = action("+", () => this.layers(1), {"aria-label": "one hidden layer more"});
     const head = h("div", {class: "t-depth"}, this.fewer, this.depth, this.more);
-    return panel("Network", "Each picture is what a unit gives over the plane; lines are weights, blue above zero and orange below.", head, this.columns, this.canvas);
+    return panel("Network", "Each picture is what a unit gives over the plane; lines are weights, blue above zero and orange below.", head, this.columns, h("div", {class: "t-layers"}, under, this.canvas));
   }
 
   surfacePanel() {
     this.surface = h("canvas", {class: "t-surface", role: "img", "aria-label": "the plane, not drawn yet", onclick: (e) => this.click(e)});
-    this.plot = new SurfacePlot(this.surface);
-    this.unit = choice("Show", [["", "the output"]], "", (v) => { this.chosen = v ? v.split(",").map(Number) : null; this.on.redraw(); });
+    const over = h("canvas", {class: "t-points", "aria-hidden": "true"});
+    this.plot = new SurfacePlot(this.surface, over);
+    this.unit = choice("Show", [["", "the output"]], "", (v) => { this.chosen = v ? v.split(",").map(Number) : null; this.on.look(); });
     const kinds = [...Object.entries(POINT_SETS).map(([k, s]) => [k, s.title]), ["own", "Your own"]], {now, on} = this;
     this.data = {
       data: choice("Points", kinds, now.data, (v) => (v === "own" ? on.clear() : on.change({data: v}, `${POINT_SETS[v].title}: ${POINT_SETS[v].about}.`))),
@@ -80,7 +82,7 @@ export class NetworkView {
       split: choice("Held out", [["0", "none"], ["0.2", "a fifth"], ["0.5", "half"]], String(now.split), (v) => on.change({split: Number(v)})),
     };
     return panel("Points", "Click to add one. Those with a strong rim are held out: the network never trains on them.",
-      h("div", {class: "t-grid"}, Object.values(this.data)), this.surface, this.unit, this.drawing());
+      h("div", {class: "t-grid"}, Object.values(this.data)), h("div", {class: "t-layers"}, this.surface, over), this.unit, this.drawing());
   }
 
   drawing() {
@@ -183,7 +185,7 @@ export class NetworkView {
     if (!found) return;
     this.chosen = found[0] === last ? null : found;
     this.unit.control.value = this.chosen ? this.chosen.join() : "";
-    this.on.redraw();
+    this.on.look();
   }
 
   get label() { return Number(this.classes.querySelector("input:checked").value); }
@@ -202,26 +204,35 @@ export class NetworkView {
 
   // --- drawing ---------------------------------------------------------------------------
 
+  // `curves`: what changes too slowly to be drawn each time, too, lines of weights and numbers among it.
   draw(frame, points, past, curves) {
-    const {step, speed, stepsPerEpoch, losses} = frame, {facts} = this, squared = points.numbers;
-    facts.step.textContent = step.toLocaleString("en");
-    facts.epoch.textContent = Math.floor((step - frame.origin.step) / stepsPerEpoch).toLocaleString("en");
-    facts.speed.textContent = speed ? Math.round(speed).toLocaleString("en") : "–";
-    facts.train.textContent = short(losses.train, 3);
-    facts.test.textContent = points.test.y.length ? short(losses.test, 3) : "–";
+    const squared = points.numbers;
     if (String(frame.settings.widths) === String(this.now.widths)) {
-      this.diagram.draw(frame, {chosen: this.chosen, squared});
-      this.plot.draw({surface: frame.surface, points, chosen: this.chosen, squared, plane: PLANE, diagram: this.diagram});
+      this.diagram.draw(curves ? frame : {...frame, weights: null}, this.chosen);
+      this.plot.draw({surface: frame.surface, points, chosen: this.chosen, squared, plane: PLANE});
     }
-    if (curves) this.drawCurves(frame, past);
     this.kept = frame.kept;
-    this.slider.max = step;
-    if (!this.sliding) { this.slider.value = step; this.aimed.textContent = `step ${step.toLocaleString("en")}`; }
+    if (!curves) return;
+    this.drawFacts(frame, points);
+    this.drawCurves(frame, past);
     this.describe(frame, points);
   }
 
+  drawFacts({step, speed, stepsPerEpoch, losses, origin}, points) {
+    const {facts} = this;
+    facts.step.textContent = step.toLocaleString("en");
+    facts.epoch.textContent = Math.floor((step - origin.step) / stepsPerEpoch).toLocaleString("en");
+    facts.speed.textContent = speed ? Math.round(speed).toLocaleString("en") : "–";
+    facts.train.textContent = short(losses.train, 3);
+    facts.test.textContent = points.test.y.length ? short(losses.test, 3) : "–";
+    this.slider.max = step;
+    if (this.sliding) return;
+    this.slider.value = step;
+    this.aimed.textContent = `step ${step.toLocaleString("en")}`;
+  }
+
   drawCurves({curve, step}, past) {
-    const c = chartColours(this.element), {steps} = curve;
+    const c = chartColours(), {steps} = curve;
     this.scale = lineChart(this.loss, {log: true, mark: step || null, empty: "The curve begins with the first step.", series: [
       ...past.flatMap((p, i) => [{xs: p.steps, ys: p.train, colour: c.soft, width: 1.25, dash: [4, 3], alpha: 0.75, label: i === past.length - 1 ? "before" : null}]),
       {xs: steps, ys: curve.test, colour: c.contrast, label: "held out"},

@@ -1,5 +1,5 @@
 // The page as a whole: its tabs, what each needs, and the address that says where the reader is.
-import {addressOf, readAddress, writeAddress} from "./address.mjs";
+import {addressOf, readAddress, writeAddress, writeNow} from "./address.mjs";
 import {breakPage} from "./break_page.mjs";
 import {carriedData, inflate} from "./carried.mjs";
 import {h} from "./dom.mjs";
@@ -37,8 +37,9 @@ class Shell {
     if (data.trace) this.trace = decodeTrace(data.trace);
     this.lessons = new LessonBar((name, params) => this.reopen(name, params), () => this.left());
     this.draw();
-    setInterval(() => this.changed(this.now, this.pages.get(this.now).state()), TOLD);
+    setInterval(() => this.tellState(), TOLD);
     addEventListener("hashchange", () => this.followed());
+    addEventListener("pagehide", () => { this.tellState(); writeNow(); });
     const {page, lesson, part, ...params} = readAddress();
     if (this.lessons.knows(lesson)) return this.lessons.show(lesson, Number(part) || 0);
     this.show(PAGES.some(([name]) => name === page) ? page : data.first ?? "expr", params);
@@ -91,7 +92,7 @@ class Shell {
     this.show(name, params);
   }
   left() {
-    this.changed(this.now, this.pages.get(this.now).state());
+    this.tellState();
     this.tabs.get(this.now).focus();
   }
   // The reader changed the address, or followed a link to a state of this page.
@@ -101,6 +102,8 @@ class Shell {
     if (this.lessons.knows(lesson)) this.lessons.show(lesson, Number(part) || 0);
     else this.reopen(PAGES.some(([name]) => name === page) ? page : this.now, params);
   }
+
+  tellState() { this.changed(this.now, this.pages.get(this.now).state()); }
 
   changed(name, state) {
     if (name !== this.now) return;

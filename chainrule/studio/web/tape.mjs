@@ -15,7 +15,8 @@ export class Tape {
   value(id) { return this.nodes[id].value; }
 
   add(node) {
-    this.nodes.push({label: "", line: "", module: "", formula: "", dtype: "float64", inputs: [], ...node, shape: node.value.shape});
+    const plain = {label: "", line: "", module: "", formula: "", dtype: "float64", inputs: []};
+    this.nodes.push({...plain, ...node, shape: node.value.shape});
     return this.nodes.length - 1;
   }
   leaf(kind, label, value, module = "") { return this.add({kind, op: kind, label, value, module}); }
@@ -34,7 +35,8 @@ export class Tape {
       got.partials.forEach((d, k) => { partials[k][j] = d; });
     }
     const id = this.add({kind: "op", op, inputs, label, module, formula, value: arrayOf(y, shape)});
-    this.locals.set(id, partials.map((d, k) => ({form: "factor", values: arrayOf(d, shape), rule: rules[k], strong})));
+    const factor = (d, k) => ({form: "factor", values: arrayOf(d, shape), rule: rules[k], strong});
+    this.locals.set(id, partials.map(factor));
     return id;
   }
 
@@ -44,9 +46,11 @@ export class Tape {
     const [n, k] = x.shape;
     const m = w.shape[1] ?? 1;
     const y = new Float64Array(n * m);
-    for (let i = 0; i < n; i++) for (let j = 0; j < m; j++) for (let l = 0; l < k; l++) y[i * m + j] += x.data[i * k + l] * w.data[l * m + j];
-    const vector = w.shape.length === 1;
-    const id = this.add({kind: "op", op: "matmul", inputs: [a, b], label, module, formula: "a @ b", value: arrayOf(y, vector ? [n] : [n, m])});
+    for (let i = 0; i < n; i++)
+      for (let j = 0; j < m; j++)
+        for (let l = 0; l < k; l++) y[i * m + j] += x.data[i * k + l] * w.data[l * m + j];
+    const vector = w.shape.length === 1, value = arrayOf(y, vector ? [n] : [n, m]);
+    const id = this.add({kind: "op", op: "matmul", inputs: [a, b], label, module, formula: "a @ b", value});
     const form = {form: "product", letters: ["ab", vector ? "b" : "bc"], out: vector ? "a" : "ac"};
     this.locals.set(id, [{...form, place: 0, rule: "g @ bᵀ"}, {...form, place: 1, rule: "aᵀ @ g"}]);
     return id;
@@ -56,8 +60,10 @@ export class Tape {
   mean(a, label = "", module = "") {
     const x = this.value(a);
     const n = x.data.length;
-    const id = this.add({kind: "op", op: "mean", inputs: [a], label, module, formula: "mean(x)", value: scalarArray(x.data.reduce((s, v) => s + v, 0) / n)});
-    this.locals.set(id, [{form: "scatter", target: {shape: [n], data: new Int32Array(n)}, coefficients: arrayOf(new Float64Array(n).fill(1 / n), [n]), rule: `1 / ${n}`}]);
+    const value = scalarArray(x.data.reduce((s, v) => s + v, 0) / n);
+    const id = this.add({kind: "op", op: "mean", inputs: [a], label, module, formula: "mean(x)", value});
+    const target = {shape: [n], data: new Int32Array(n)}, coefficients = arrayOf(new Float64Array(n).fill(1 / n), [n]);
+    this.locals.set(id, [{form: "scatter", target, coefficients, rule: `1 / ${n}`}]);
     return id;
   }
 
@@ -81,7 +87,8 @@ export class Tape {
         messages.push(m);
       });
     }
-    return new Trace({name, nodes: this.nodes, sweeps: [{result, seed, messages, gradients: Object.fromEntries(gradients)}]});
+    const sweep = {result, seed, messages, gradients: Object.fromEntries(gradients)};
+    return new Trace({name, nodes: this.nodes, sweeps: [sweep]});
   }
 }
 

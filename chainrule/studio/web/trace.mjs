@@ -37,8 +37,7 @@ const demand = (holds, message) => { if (!holds) throw new DamagedTrace(message(
 
 function decodeArray({dtype, stored, shape, data}) {
   demand(Array.isArray(shape) && STORED[stored], () => "an array has no shape or kind");
-  const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
-  let numbers = new STORED[stored](bytes.buffer);
+  let numbers = new STORED[stored](bytesOf(data).buffer);
   if (stored === "<i8") numbers = Float64Array.from(numbers, Number);
   const complex = dtype.startsWith("complex");
   const count = sizeOf(shape) * (complex ? 2 : 1);
@@ -46,17 +45,24 @@ function decodeArray({dtype, stored, shape, data}) {
   return {dtype, shape, data: numbers, complex};
 }
 
+const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+
 export class Trace {
-  constructor({name, nodes, sweeps, arrays = [], lines = {}}) {
+  constructor({name, nodes, sweeps, arrays = [], numbers = "", lines = {}}) {
     const table = arrays.map(decodeArray);
+    const single = new Float64Array(bytesOf(numbers).buffer);
     const get = (x) => {
       if (typeof x !== "number") return x ?? null;  // a summary, or an array that is decoded already
+      if (x < 0) {
+        demand(-1 - x < single.length, () => `number ${-1 - x} is missing`);
+        return {dtype: "float64", shape: [], data: single.subarray(-1 - x, -x)};
+      }
       demand(table[x], () => `array ${x} is missing`);
       return table[x];
     };
     this.name = String(name);
     this.lines = lines;
-    this.nodes = nodes.map((n, id) => ({...n, id, value: get(n.value)}));
+    this.nodes = nodes.map((n, id) => ({label: "", line: "", module: "", formula: "", ...n, id, value: get(n.value)}));
     this.nodes.forEach(checkNode);
     this.sweeps = sweeps.map((s) => new Sweep(this, s, get));
     this.users = this.nodes.map(() => []);

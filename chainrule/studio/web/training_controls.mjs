@@ -61,31 +61,40 @@ export function pasteField(name, placeholder, words, onText) {
   return [text, action(words, () => onText(text.value))];
 }
 
-// Asks for frames as fast as they are drawn: sixty times a second at most, twice with calm motion.
 // Curves are drawn ten times a second: more cannot be read, and they take longer than the rest.
 export const CURVES_EACH = 100;
 
-function frameLoop(calm, ask) {
-  let on = false, waiting = false, last = 0, timer = 0;
-  const tick = (now) => {
-    if (!on || waiting) return;
-    if (calm() && now - last < 500) { timer = requestAnimationFrame(tick); return; }
-    last = now;
-    waiting = true;
-    ask();
+// Frames, one for each that the screen shows, twice a second with calm motion: `ask` asks the worker for
+// one, `take` gets what it says, `draw` draws it. The next one is asked for before one is drawn, so that it
+// is made meanwhile.
+function frameLoop(calm, {ask, take, draw}) {
+  let on = false, waiting = false, pending = false, last = 0, timer = 0;
+  const request = () => { if (on && !waiting) { waiting = true; ask(); } };
+  const paint = (now) => {
+    if (calm() && now - last < 500) { timer = requestAnimationFrame(paint); return; }
+    [last, pending] = [now, false];
+    request();
+    draw();
   };
   return {
-    start() { if (!on) { on = true; timer = requestAnimationFrame(tick); } },
-    stop() { on = false; waiting = false; cancelAnimationFrame(timer); },
-    drawn() { waiting = false; if (on) timer = requestAnimationFrame(tick); },
-    get on() { return on; },
+    start() { if (!on) { on = true; request(); } },
+    stop() { on = waiting = pending = false; cancelAnimationFrame(timer); },
+    arrived(frame) {
+      waiting = false;
+      take(frame);
+      if (!on) draw();
+      else if (!pending) timer = requestAnimationFrame(paint);
+      pending = on;
+    },
   };
 }
 
-// Opens the worker of a training page, which has `begin redraw refresh told drawn wanted view settings
-// target`, and draws it again when its size or the colours change. `onReady` hears what is open.
+// Opens the worker of a training page, which has `begin redraw refresh told take drawFresh wanted view
+// settings target`, and draws it again when its size or the colours change. `onReady` hears what is open.
 export function openTraining(page, kind, loader, modules, onReady = () => {}) {
-  page.frames = frameLoop(calmMotion, () => page.worker.ask({type: "frame", ask: page.wanted()}));
+  page.frames = frameLoop(calmMotion, {
+    ask: () => page.worker.ask({type: "frame", ask: page.wanted()}), take: (f) => page.take(f), draw: () => page.drawFresh(),
+  });
   page.worker = trainingWorker(loader, {
     ready: (opened) => {
       onReady(opened);
@@ -95,7 +104,7 @@ export function openTraining(page, kind, loader, modules, onReady = () => {}) {
       page.refresh();
     },
     state: (s) => page.told(s),
-    frame: (f) => page.drawn(f),
+    frame: (f) => page.frames.arrived(f),
     failed: ({message}) => page.view.say(`Training has ended: ${message}`),
   });
   page.worker.ask({type: "open", kind, modules});

@@ -13,10 +13,31 @@ export function networkFrame(trainer, ask) {
   const {curve, snapshots, settings, step, loss, stopped, stepsPerEpoch} = trainer;
   return {
     step, loss, stopped, stepsPerEpoch, settings, norms: trainer.norms(), losses: ask.curve ? trainer.losses() : null,
-    weights: trainer.weights(), surface: ask.size ? trainer.surface(ask.size, ask.plane) : null,
+    weights: ask.curve ? trainer.weights() : null,
+    surface: ask.size ? surfaceShades(trainer.surface(ask.size, ask.plane), settings, ask.chosen) : null,
     curve: ask.curve ? curve : null, kept: snapshots.kept.map((s) => s.step),
     origin: {step: trainer.origin.step, fresh: trainer.origin.fresh, weights: trainer.origin.weights},
   };
+}
+
+// What the units give over the plane as numbers of shades, 0 for −1 and 255 for 1: of each unit and of
+// the output a quarter of the points, one picture after the other; all points of the `chosen` unit, or
+// of the output.
+export function surfaceShades({size, output, units}, {widths, squared}, chosen) {
+  const shade = (v) => Math.max(0, Math.min(255, Math.round((v + 1) * 127.5)));
+  const ofOutput = squared ? (z) => shade(z) : (z) => shade(2 / (1 + Math.exp(-z)) - 1);
+  const unit = (l, j) => {  // scaled so that its picture uses all shades
+    let most = 1;
+    for (let i = j; i < units[l].length; i += 48) most = Math.max(most, Math.abs(units[l][i]));
+    return (i) => shade(units[l][16 * i + j] / most);
+  };
+  const all = [...widths.flatMap((n, l) => Array.from({length: n}, (_, j) => unit(l, j))), (i) => ofOutput(output[i])];
+  const n = size / 2, pictures = new Uint8Array(all.length * n * n);
+  all.forEach((f, k) => {
+    for (let at = 0; at < n * n; at++) pictures[k * n * n + at] = f(2 * (at % n) + 2 * Math.floor(at / n) * size);
+  });
+  const large = chosen?.[0] > 0 && units[chosen[0] - 1] ? unit(chosen[0] - 1, chosen[1]) : all.at(-1);
+  return {size, pictures, large: Uint8Array.from({length: size * size}, (_, i) => large(i))};
 }
 
 export function gptFrame(trainer, ask) {
@@ -104,7 +125,7 @@ export function serveTraining(scope, load, kinds) {
 export function trainingWorkerText(loader) {
   const parts = [
     studioRandom, shuffled, activationNumbers, optimizerNumbers, initialBound, NetworkTrainer, GptTrainer,
-    networkFrame, gptFrame, serveTraining,
+    networkFrame, surfaceShades, gptFrame, serveTraining,
   ];
   return [
     loader, ...parts.map(String),

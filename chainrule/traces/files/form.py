@@ -11,6 +11,8 @@ MOST = 1 << 28
 NAMED = ("slip", "before", "after", "why")
 MEASURED = ("difference", "bound")
 ELEMENTS = ("elements", "bounds")
+UNSAID = ("label", "line", "module", "formula")
+"""Parts of a node that are left out where they are empty."""
 FORMS: dict[str, type[Local]] = {
     c.__name__.lower(): c for c in (Factor, Product, Gather, Scatter, Matrix, Opaque)
 }

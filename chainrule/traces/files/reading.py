@@ -23,6 +23,7 @@ from chainrule.traces.files.form import (
     MEASURED,
     MOST,
     NAMED,
+    UNSAID,
     VERSION,
 )
 from chainrule.traces.keeping import is_array
@@ -86,12 +87,16 @@ def _reason(error: Exception) -> str:
 
 def _trace_of(found: Table) -> Trace:
     arrays = [_array(_table(x)) for x in _list(found["arrays"])]
+    numbers = np.frombuffer(_bytes(found["numbers"]), "<f8").astype(np.float64)
+    numbers.setflags(write=False)
 
     def get(x: Any) -> Any:
         if x is None:
             return None
         if isinstance(x, dict):
             return _summary(_table(x))
+        if type(x) is int and x < 0:
+            return numbers[_index(-1 - x, len(numbers)), ...]  # an array without axes
         return arrays[_index(x, len(arrays))]
 
     nodes = tuple([_node(_table(n), get) for n in _list(found["nodes"])])
@@ -149,10 +154,7 @@ def _summary(x: Table) -> Summary:
 def _array(x: Table) -> Any:
     if x["stored"] not in DTYPES:
         raise ValueError(f"arrays are not stored as {x['stored']!r:.40}")
-    try:
-        data = base64.b64decode(_text(x["data"]), validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"the data of an array: {error}") from None
+    data = _bytes(x["data"])
     dtype, shape = _dtype(_text(x["dtype"])), _sizes(x["shape"])
     numbers = np.frombuffer(data, x["stored"])
     with np.errstate(all="ignore"):
@@ -164,6 +166,13 @@ def _array(x: Table) -> Any:
             out = numbers.reshape(shape).astype(dtype)
     out.setflags(write=False)
     return out
+
+
+def _bytes(x: Any) -> bytes:
+    try:
+        return base64.b64decode(_text(x), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"the data of an array: {error}") from None
 
 
 def _dtype(name: str) -> Any:
@@ -178,7 +187,8 @@ def _dtype(name: str) -> Any:
 
 
 def _node(n: Table, get: Callable[[Any], Any]) -> Node:
-    texts = {k: _text(n[k]) for k in ("op", "dtype", "label", "line", "module", "formula")}
+    texts = {k: _text(n[k]) for k in ("op", "dtype")}
+    texts |= {k: _text(n.get(k, "")) for k in UNSAID}
     kind: Any = _text(n["kind"])
     value = get(n["value"])
     return Node(
@@ -225,7 +235,8 @@ def _local(x: Table, get: Callable[[Any], Any]) -> Local:
         "bool": _flag,
         "tuple[str, ...]": lambda part: tuple([_text(p) for p in _list(part)]),
     }
-    return form(**{f.name: kinds[str(f.type)](x[f.name]) for f in fields(form)})
+    named = [(f.name, kinds[str(f.type)]) for f in fields(form)]
+    return form(**{name: read(x[name]) for name, read in named if name != "strong" or name in x})
 
 
 def _numbers(x: Any) -> Any:

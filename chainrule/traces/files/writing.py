@@ -10,7 +10,14 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.traces.files.form import ELEMENTS, FORMAT, MEASURED, NAMED, VERSION
+from chainrule.traces.files.form import (
+    ELEMENTS,
+    FORMAT,
+    MEASURED,
+    NAMED,
+    UNSAID,
+    VERSION,
+)
 from chainrule.traces.keeping import is_array
 from chainrule.traces.trace import (
     Certificate,
@@ -40,19 +47,22 @@ def to_dict(trace: Trace) -> dict[str, Any]:
         "nodes": nodes,
         "sweeps": sweeps,
         "arrays": arrays.written,
+        "numbers": base64.b64encode(np.array(arrays.numbers, "<f8").tobytes()).decode(),
     }
 
 
 @final
 class _Arrays:
-    """The table of arrays, each once."""
+    """The table of arrays, each once, and that of single numbers of float64."""
 
     def __init__(self) -> None:
         self.written: list[dict[str, Any]] = []
+        self.numbers: list[Any] = []
         self._known: dict[Any, int] = {}
 
     def put(self, x: Any) -> Any:
-        """The number of an array in the table; a summary as a dict; None itself."""
+        """The number of an array in the table, below 0 in that of numbers; a summary as a dict;
+        None itself."""
         if x is None:
             return None
         if isinstance(x, Summary):
@@ -60,7 +70,10 @@ class _Arrays:
         stored = np.ascontiguousarray(_stored(x))
         data = stored.tobytes()
         key = (str(x.dtype), x.shape, data)
-        if key not in self._known:
+        if key not in self._known and not x.shape and x.dtype == np.float64:
+            self.numbers.append(x)
+            self._known[key] = -len(self.numbers)
+        elif key not in self._known:
             self._known[key] = len(self.written)
             text = base64.b64encode(data).decode()
             row = {"dtype": str(x.dtype), "stored": stored.dtype.str, "shape": list(x.shape)}
@@ -83,6 +96,9 @@ def _stored(x: Any) -> Any:
 
 def _node_dict(n: Node, arrays: _Arrays) -> dict[str, Any]:
     out = {f.name: getattr(n, f.name) for f in fields(Node)}
+    for name in UNSAID:
+        if not out[name]:
+            del out[name]
     return out | {
         "inputs": list(n.inputs),
         "shape": list(n.shape),
@@ -101,7 +117,7 @@ def _sweep_dict(s: Sweep, arrays: _Arrays) -> dict[str, Any]:
                 "target": m.target,
                 "local": _local_dict(m.local, arrays),
                 "contribution": arrays.put(m.contribution),
-                "certificate": _certificate_dict(m.certificate, arrays),
+                **_certificate_part(m.certificate, arrays),
             }
             for m in s.messages
         ],
@@ -111,11 +127,13 @@ def _sweep_dict(s: Sweep, arrays: _Arrays) -> dict[str, Any]:
     }
 
 
-def _certificate_dict(c: Certificate | None, arrays: _Arrays) -> dict[str, Any] | None:
+def _certificate_part(c: Certificate | None, arrays: _Arrays) -> dict[str, Any]:
+    return {} if c is None else {"certificate": _certificate_dict(c, arrays)}
+
+
+def _certificate_dict(c: Certificate, arrays: _Arrays) -> dict[str, Any]:
     """Numbers that are not finite, where nothing was checked, are null; empty texts are left out,
     and arrays that there are not."""
-    if c is None:
-        return None
     numbers = {n: x if math.isfinite(x := getattr(c, n)) else None for n in MEASURED}
     texts = {n: text for n in NAMED if (text := getattr(c, n))}
     parts = {n: arrays.put(x) for n in ELEMENTS if (x := getattr(c, n)) is not None}
@@ -126,6 +144,8 @@ def _local_dict(local: Local, arrays: _Arrays) -> dict[str, Any]:
     out: dict[str, Any] = {"form": type(local).__name__.lower()}
     for f in fields(local):
         x: Any = getattr(local, f.name)
+        if x is False:
+            continue
         if f.name == "letters":
             x = list(x)
         out[f.name] = arrays.put(x) if is_array(x) else x
