@@ -15,9 +15,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chainrule.compile.graph.sizes import typical
-from chainrule.compile.loops.duration import nanoseconds
+from chainrule.compile.loops.duration import LEAST, nanoseconds
 from chainrule.compile.loops.expressions import Affine, Var
-from chainrule.compile.loops.parallel import LEAST
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import (
     For,

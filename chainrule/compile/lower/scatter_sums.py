@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from chainrule.compile.graph.scatter_onto import Onto
+from chainrule.compile.graph.compiled_ops import Onto
 from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.compile.loops.views import View, source
 from chainrule.compile.lower.materialize import is_product, placed_at_source, users

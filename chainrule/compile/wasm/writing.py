@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
+import llvmlite.binding
 
 from chainrule.compile.export.call_data import (
     Batch,
