@@ -13,7 +13,7 @@ from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.compile.loops import views
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.views import View, whole
-from chainrule.compile.lower import elements, materialize, ordering, scatter_sums
+from chainrule.compile.lower import elements, materialize, ordering
 from chainrule.compile.lower.op_rules import is_map
 from chainrule.compile.lower.plan import MemoryPlan
 from chainrule.op import Pick
@@ -66,7 +66,7 @@ class _Draft:
             if t in self.realized and not isinstance(t.op, Pick):
                 self._settle(t, wish.get(t))
                 if isinstance(t.op, Onto):
-                    self.views |= scatter_sums.base_view(t, self.views[t], self._free(), uses)
+                    self.views |= materialize.base_view(t, self.views[t], self._free(), uses)
 
     def _inputs(self, written: Collection[Term]) -> None:
         for t in self.program.inputs:

@@ -22,9 +22,12 @@ from chainrule.compile.lower.fusion import Fusion
 from chainrule.compile.lower.matmul_choice import for_blas
 from chainrule.compile.lower.memory_plan import plan_memory
 from chainrule.compile.lower.plan import Kind, Plan
-from chainrule.compile.lower.rematerialize import rematerialized
-from chainrule.compile.lower.scatter_sums import with_scatters_in_place
-from chainrule.compile.lower.term_passes import with_common_prefixes, without_transposed_products
+from chainrule.compile.lower.term_passes import (
+    rematerialized,
+    with_common_prefixes,
+    with_scatters_in_place,
+    without_transposed_products,
+)
 from chainrule.compile.target import Target
 from chainrule.errors import TraceError
 

@@ -9,7 +9,7 @@
 | `count_nonzero` | a sum of whole numbers |
 | `einsum` | sums, products, matrix products |
 | `matmul` of integers | a sum of products |
-| `fmax`, `xlogy`, .. | arithmetic on rows of the op table |
+| `fmax`, `cbrt_slope`, .. | arithmetic on rows of the op table |
 | rows whose value is a formula | that formula (`formulas.py`) |
 """
 

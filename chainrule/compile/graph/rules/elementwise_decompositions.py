@@ -31,33 +31,6 @@ def _fmost(pick: Any) -> Callable[..., Term]:
     return row
 
 
-def _xlog(log: Any) -> Callable[..., Term]:
-    """0 where x is 0 and y is no NaN, whatever the logarithm is."""
-
-    def row(r: Rewriter, x: Term, y: Term) -> Term:
-        nothing = r.op(ew.equal, x, r.constant(0.0))
-        nothing = r.op(ew.logical_and, nothing, r.op(ew.logical_not, r.op(ew.isnan, y)))
-        return where(r, nothing, r.constant(0.0), r.op(ew.mul, x, r.op(log, y)))
-
-    return row
-
-
-def _entr(r: Rewriter, x: Term) -> Term:
-    """-x log x: 0 at 0, -inf below."""
-    inside = r.op(ew.neg, r.op(ew.mul, x, r.op(ew.log, x)))
-    zero, below = r.op(ew.equal, x, r.constant(0.0)), r.op(ew.less, x, r.constant(0.0))
-    edge = where(r, zero, r.constant(0.0), inside)
-    return where(r, below, r.constant(-math.inf), edge)
-
-
-def _logit(r: Rewriter, x: Term) -> Term:
-    """log(x / (1 - x)); near a half, where that is near 0, by what is left of 1."""
-    far = r.op(ew.log, r.op(ew.div, x, r.op(ew.sub, r.constant(1.0), x)))
-    s = r.op(ew.mul, r.constant(2.0), r.op(ew.sub, x, r.constant(0.5)))
-    near = r.op(ew.sub, r.op(ew.log1p, s), r.op(ew.log1p, r.op(ew.neg, s)))
-    return where(r, r.op(ew.less, r.op(ew.abs, s), r.constant(0.5)), near, far)
-
-
 def _cbrt_slope(r: Rewriter, x: Term) -> Term:
     """1 / (3 y y) of y = cbrt(x), whose code has the digits that eager mode gets by a step more."""
     y = r.op(ew.cbrt, x)
@@ -65,9 +38,7 @@ def _cbrt_slope(r: Rewriter, x: Term) -> Term:
 
 
 ROWS: dict[str, Callable[..., Term]] = {
-    "fmax": _fmost(ew.maximum), "fmin": _fmost(ew.minimum), "xlogy": _xlog(ew.log),
-    "xlog1py": _xlog(ew.log1p), "entr": _entr, "logit": _logit,
-    "cbrt_slope": _cbrt_slope,
+    "fmax": _fmost(ew.maximum), "fmin": _fmost(ew.minimum), "cbrt_slope": _cbrt_slope,
 }  # fmt: skip
 """By label: (rewriter, arguments) -> the same in simpler rows, for arguments of one dtype."""
 
