@@ -9,26 +9,26 @@ from typing import final
 @final
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A kind of machine, in LLVM's words and in numbers."""
+    """A kind of machine, in LLVM's words and in numbers: if nothing is said, what every one has."""
 
-    triple: str
-    cpu: str
-    features: str
-    vector: int
+    triple: str = ""
+    cpu: str = ""
+    features: str = ""
+    vector: int = 16
     """Bytes of a vector register."""
-    registers: int
+    registers: int = 16
     """How many of these there are."""
-    fma: bool
+    fma: bool = False
     """Whether x y + z is one instruction, rounded once."""
-    scalef: bool
+    scalef: bool = False
     """Whether y 2^n is one instruction, which AVX-512 has."""
-    pointer: int
+    pointer: int = 8
     """Bytes of an address."""
-    line: int
+    line: int = 64
     """Bytes that come from memory together."""
-    threads: bool
+    threads: bool = False
     """Whether loops can be split over cores."""
-    libraries: bool
+    libraries: bool = False
     """Whether there are BLAS and LAPACK."""
 
     def lanes(self, itemsize: int) -> int:

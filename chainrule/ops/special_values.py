@@ -134,18 +134,19 @@ def _lgamma(x: float) -> float:
         return math.inf
 
 
+FORMULAS: dict[str, Fn] = {
+    "logit": _logit, "entr": _entr, "xlogy": _xlogy, "xlog1py": _xlog1py,
+}  # fmt: skip
+"""Those that take their arguments through functions of elements alone."""
 OURS: dict[str, Fn] = {
     name: _computed(name, fn)
     for name, fn in {
+        **FORMULAS,
         "erf": _erf,
         "erfc": _erfc,
         "erfcx": _erfcx,
         "log_ndtr": _log_ndtr,
         "lgamma": _by_number(_lgamma),
-        "logit": _logit,
-        "entr": _entr,
-        "xlogy": _xlogy,
-        "xlog1py": _xlog1py,
     }.items()
 }
 """By the name of the op."""

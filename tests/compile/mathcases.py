@@ -10,7 +10,7 @@ import mpmath as mp
 import numpy as np
 
 from chainrule.compile.mathlib.special import spherical
-from chainrule.compile.mathlib.special.polygamma import ORDERS
+from chainrule.compile.mathlib.special.gamma import ORDERS
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 import chainrule as cr
 from chainrule import nn
-from chainrule.compile.lower import rematerialize
+from chainrule.compile.lower import term_passes
 from tests.sampling import sampled_file
 
 pytestmark = sampled_file(one_in=2)
@@ -177,7 +177,7 @@ def test_training_computes_weights_again_instead_of_keeping_them() -> None:
 
 
 def test_a_layer_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rematerialize, "FULL", 1)
+    monkeypatch.setattr(term_passes, "FULL", 1)
     rng = np.random.default_rng(2)
     x, w, v = (
         cr.asarray(rng.standard_normal(shape).astype(np.float32) / 16)

@@ -11,7 +11,7 @@ import pytest
 import chainrule as cr
 from chainrule.compile.c.expressions import Printer
 from chainrule.compile.c.names import Namer
-from chainrule.compile.export.names import called
+from chainrule.compile.export.call_data import called
 from chainrule.compile.graph.sizes import Size
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Var
 from chainrule.ops import elementwise as ew

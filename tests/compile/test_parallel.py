@@ -20,8 +20,8 @@ from chainrule import optim
 from chainrule.compile.cpu import core_split, thread_pool
 from chainrule.compile.loops.check.accesses import SpecError
 from chainrule.compile.loops.check.races import side_by_side
+from chainrule.compile.loops.duration import is_parallel
 from chainrule.compile.loops.expressions import Affine, Buffer, Exprs, Local, Var
-from chainrule.compile.loops.parallel import is_parallel
 from chainrule.compile.loops.statements import For, Gemm, Into, Kernel, Let, Loops, Matrix, Store
 from chainrule.compile.runtime import threads
 from chainrule.errors import ConfigError

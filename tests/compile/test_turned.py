@@ -10,7 +10,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.compile.graph.terms import Program, Terms, Values, in_order
-from chainrule.compile.lower.transposed_matmul import without_transposed_products
+from chainrule.compile.lower.term_passes import without_transposed_products
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.shaping import Permute
 

@@ -22,7 +22,7 @@ from chainrule.compile.export.call_data import program_of
 from chainrule.compile.llvm.host_target import host
 from chainrule.compile.runtime.call.inputs import inputs
 from chainrule.compile.runtime.native_program import Native
-from chainrule.compile.wasm import leb128
+from chainrule.compile.wasm import object_file
 from chainrule.compile.wasm.draws import state_words
 from chainrule.compile.wasm.loader import script
 from chainrule.compile.wasm.object_file import Reader
@@ -357,8 +357,8 @@ def test_too_much_memory_and_sizes_that_are_not_there(tmp_path: Path):
 )
 def test_numbers_are_written_and_read(n: int):
     as_signed = n - (1 << 32) if n >> 31 else n
-    assert Reader(leb128.unsigned(n)).number() == n
-    assert Reader(leb128.signed(as_signed)).signed() == as_signed
-    assert Reader(leb128.word(n)).signed() == as_signed
-    assert Reader(leb128.padded(n)).number() == n and len(leb128.padded(n)) == 5
-    assert Reader(leb128.padded(n, sign=True)).signed() == as_signed
+    assert Reader(object_file.unsigned(n)).number() == n
+    assert Reader(object_file.signed(as_signed)).signed() == as_signed
+    assert Reader(object_file.word(n)).signed() == as_signed
+    assert Reader(object_file.padded(n)).number() == n and len(object_file.padded(n)) == 5
+    assert Reader(object_file.padded(n, sign=True)).signed() == as_signed

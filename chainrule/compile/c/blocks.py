@@ -14,7 +14,16 @@ from chainrule.compile.c import functions as fn
 from chainrule.compile.c import special
 from chainrule.compile.c.expressions import wrapped_index
 from chainrule.compile.loops import statements as loops
-from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Exprs, Local, Var, within
+from chainrule.compile.loops.expressions import (
+    Affine,
+    Buffer,
+    Expr,
+    Exprs,
+    Local,
+    Var,
+    parts_of,
+    within,
+)
 from chainrule.compile.loops.statements import For, Gemm, Into, Let, Product, Store
 
 WIDE = 1 << 14
@@ -133,20 +142,7 @@ def children(e: Expr) -> list[Expr]:
     wrapped = wrapped_index(e)
     if wrapped is not None:
         return [wrapped[0]]
-    match e.kind:
-        case "fn":
-            return [*e.of[1:]] * (2 if e.of[0] == "square" else 1)
-        case "load":
-            guard = [] if e.of[2] is None else [e.of[2]]
-            return [*_in_offset(e.of[1]), *guard]
-        case "index":
-            return _in_offset(e.of)
-        case _:
-            return []
-
-
-def _in_offset(at: Affine) -> list[Expr]:
-    return [v for v, _ in at.terms if isinstance(v, Expr)]
+    return [*parts_of(e)] * (2 if e.kind == "fn" and e.of[0] == "square" else 1)
 
 
 # --- what is kept --------------------------------------------------------------------------------

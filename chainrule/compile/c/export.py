@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from chainrule.compile.c.data import data_of
+from chainrule.compile.c.main import data_of
 from chainrule.compile.c.source import Source
 from chainrule.compile.export.call_data import (
     Call,

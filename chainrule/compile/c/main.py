@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
+
+import numpy as np
 
 from chainrule.compile.c.arrays import Array
 from chainrule.compile.export.call_data import without_folders
@@ -135,3 +137,14 @@ def _printed(results: Sequence[Array]) -> list[str]:
         digits = "%.17g" if a.dtype.itemsize == 8 else "%.9g"
         lines.append(f'printf("  {a.path} {digits}", (double)*{a.name});')
     return [*lines, 'printf("\\n");']
+
+
+# --- the data beside the file, in the byte order of this machine ----------------------------------
+
+
+def data_of(state: Sequence[Any], batches: Sequence[Sequence[Any]]) -> bytes:
+    """The header, the state, and each batch."""
+    size = sum([a.nbytes for a in state])
+    header = np.array([MAGIC, size, len(batches)], np.int64)
+    arrays = [header, *state, *[a for batch in batches for a in batch]]
+    return b"".join([a.tobytes() for a in arrays])

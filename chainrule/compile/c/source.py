@@ -13,7 +13,6 @@ from chainrule.compile.c.main import Reading, main_text
 from chainrule.compile.c.names import Namer, check_symbols
 from chainrule.compile.c.phases import Phase, split, with_own_results
 from chainrule.compile.c.statements import Function, Helpers, function, mentions
-from chainrule.compile.c.target import C99
 from chainrule.compile.export.call_data import InputInfo, refuse_eager
 from chainrule.compile.graph.complex_parts import as_lying, lying
 from chainrule.compile.graph.sizes import Size
@@ -24,8 +23,11 @@ from chainrule.compile.lower.kernels import write
 from chainrule.compile.lower.matmul_choice import is_large
 from chainrule.compile.lower.plan import Plan
 from chainrule.compile.lower.planning import plan
+from chainrule.compile.target import Target
 
 _HEADERS = ("math", "stdbool", "stdint", "stdio", "stdlib")
+_C99 = Target()
+"""Nothing is known of the processor, so that the text is the same everywhere."""
 
 
 @final
@@ -123,7 +125,7 @@ class Source:
     # --- kernels
 
     def _write(self, p: Phase) -> None:
-        made = plan(p.program, C99, is_large)
+        made = plan(p.program, _C99, is_large)
         program = write(made)
         self.symbols = tuple(sorted({*self.symbols, *program.symbols}))
         arrays = self._arrays(p, made, program)
@@ -162,9 +164,7 @@ class Source:
         `steps` how many `main` takes unless it is told."""
         parts = [
             _comment(title),
-            "".join(
-                [f"#include <{h}.h>\n" for h in ("math", "stdbool", "stdint", "stdio", "stdlib")]
-            ),
+            "".join([f"#include <{h}.h>\n" for h in _HEADERS]),
             self._memory(),
             *self._helper_texts(),
             *[self._phase_text(p) for p in self.phases],

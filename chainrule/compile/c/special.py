@@ -11,7 +11,7 @@ import math
 from typing import Final
 
 from chainrule.compile.mathlib.special import spherical
-from chainrule.compile.mathlib.special.polygamma import ORDERS, border, cotangent, series
+from chainrule.compile.mathlib.special.gamma import ORDERS, border, cotangent, series
 
 
 def _nested(coefficients: list[str], x: str) -> str:

@@ -13,10 +13,6 @@ Where objects hold what is looked at here is CPython's and NumPy's layout; `obje
 sure of it before anything of this is used.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from typing import Any, final

@@ -15,9 +15,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chainrule.compile.graph.sizes import typical
-from chainrule.compile.loops.duration import nanoseconds
+from chainrule.compile.loops.duration import LEAST, nanoseconds
 from chainrule.compile.loops.expressions import Affine, Var
-from chainrule.compile.loops.parallel import LEAST
 from chainrule.compile.loops.rewrite import Renaming
 from chainrule.compile.loops.statements import (
     For,
@@ -26,7 +25,6 @@ from chainrule.compile.loops.statements import (
     Kernel,
     Let,
     Loops,
-    Matrix,
     Product,
     Stmt,
     While,
@@ -168,15 +166,14 @@ def _gemm(s: Gemm, around: int) -> Split | None:
 
     def part(start: Affine, m: int) -> Gemm:
         if by_rows:
-            return replace(s, m=m, left=_from(s.left, start, 0), out=_from(s.out, start, 0))
-        return replace(s, n=m, right=_from(s.right, start, 1), out=_from(s.out, start, 1))
+            return replace(
+                s, m=m, left=s.left.moved(start, Affine()), out=s.out.moved(start, Affine())
+            )
+        return replace(
+            s, n=m, right=s.right.moved(Affine(), start), out=s.out.moved(Affine(), start)
+        )
 
     left = n % size
     each = part(Affine(0, ((outer, size),)), size)
     loop = For(outer, (each,), "parallel", independent=True)
     return loop, part(Affine(n - left), left) if left else None
-
-
-def _from(x: Matrix, start: Affine, axis: int) -> Matrix:
-    """A matrix from row, or column, `start` on."""
-    return replace(x, at=x.at.plus(start.times(x.col if axis else x.row)))

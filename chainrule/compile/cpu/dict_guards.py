@@ -10,10 +10,6 @@ A version that is as it was says that nothing has changed. Otherwise each entry 
 all are there the new version is put into `words`.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from typing import Any

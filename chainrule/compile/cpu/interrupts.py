@@ -11,10 +11,6 @@ Another Python thread may hold the interpreter for long: the longer a look had t
 the next one, up to a fifth of a second, so that waiting takes little of the time.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import os

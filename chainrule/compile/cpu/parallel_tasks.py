@@ -4,10 +4,6 @@ void kernel(buffers ..., sizes ..., i64 begin, i64 end, i64 me)
 void kernel_task(ptr args, i64 begin, i64 end, i64 me)     `args`: buffers and sizes, a word each
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Sequence

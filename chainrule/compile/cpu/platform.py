@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from chainrule.compile.cpu import parallel_tasks
-from chainrule.compile.cpu.blas_calls import gemm
 from chainrule.compile.cpu.interrupts import Polls, Run
-from chainrule.compile.cpu.lapack_routines import routine
+from chainrule.compile.cpu.library_calls import gemm, routine
 from chainrule.compile.llvm.kernel import Emitter
 from chainrule.compile.llvm.platform import Platform
 from chainrule.compile.loops.statements import Gemm, Routine

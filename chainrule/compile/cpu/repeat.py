@@ -8,10 +8,6 @@ Before each turn the words of its row are put where the program looks for them: 
 the `places` of the table, then the addresses of scratch memory and of the symbols' values.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from typing import Any
@@ -19,8 +15,8 @@ from typing import Any
 from llvmlite import ir
 
 from chainrule.compile.cpu.interrupts import Run
-from chainrule.compile.llvm.counting import count_up
 from chainrule.compile.llvm.functions import I64
+from chainrule.compile.llvm.serial_loops import count_up
 
 NAME = "repeat"
 _PTR = ir.PointerType()

@@ -3,10 +3,6 @@
 Each row is an address and the word that is to be there.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from typing import Any

@@ -13,8 +13,7 @@ from typing import final
 
 import numpy as np
 
-from chainrule.compile.cpu.cycle_counter import ticks
-from chainrule.compile.inspect.machine_limits import Limits, limits
+from chainrule.compile.inspect.machine_limits import Limits, limits, ticks
 from chainrule.compile.loops.expressions import computable
 from chainrule.compile.loops.memory import plan
 from chainrule.compile.loops.statements import Host, Kernel

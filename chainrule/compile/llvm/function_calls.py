@@ -5,10 +5,6 @@ some fifty to three hundred instructions, and what LLVM does with a body grows f
 So a kernel with many uses of a function calls it; there is one for each function and type of lanes.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections import Counter

@@ -4,10 +4,6 @@ Arguments have been converted to one dtype, and are vectors or single numbers al
 the table is mathematics, which `chainrule.compile.mathlib` emits.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,9 +1,5 @@
 """The processor here as a target, and modules that know what they are for."""
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from functools import cache

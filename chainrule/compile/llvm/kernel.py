@@ -6,10 +6,6 @@ counter is a vector; how numbers get to and from memory is in `memory_access.py`
 Notation: W lanes of a vector; `b` the builder.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence

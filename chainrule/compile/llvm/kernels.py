@@ -4,10 +4,6 @@ Kernels with the same text are one function. A loop of unknown length is a funct
 of its kernels.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections import Counter
@@ -27,9 +23,8 @@ from chainrule.compile.llvm.numbers import I64, in_memory
 from chainrule.compile.llvm.passes import INLINE
 from chainrule.compile.llvm.platform import Platform, Polls, is_long
 from chainrule.compile.llvm.while_loops import is_short, kept_near, turning
-from chainrule.compile.loops.duration import nanoseconds
+from chainrule.compile.loops.duration import is_parallel, iterations, least, nanoseconds, nest
 from chainrule.compile.loops.expressions import Buffer
-from chainrule.compile.loops.parallel import is_parallel, iterations, least, nest
 from chainrule.compile.loops.rewrite import Canonical, canonical, sorted_buffers
 from chainrule.compile.loops.statements import Host, Kernel, Loops, While, single
 

@@ -6,10 +6,6 @@ where it is long enough, so that one addition need not wait for the one before i
 Notation: W lanes of a vector; `b` the builder.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence

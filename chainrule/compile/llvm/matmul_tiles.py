@@ -7,10 +7,6 @@ known are the last one again: computing and storing it twice does no harm.
 Notation: m n k as in (m, k) @ (k, n); MR NB W as above.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -4,10 +4,6 @@ A number is a single one or a vector of lanes; a truth value is a bit in a regis
 memory. A bfloat16 is the integer of its bits, the upper half of those of a float32.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from functools import cache

@@ -8,10 +8,6 @@ sums themselves read.
 Notation: a line is what a cache holds together; rows and vectors of a tile as in `matmul_tiles`.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Sequence

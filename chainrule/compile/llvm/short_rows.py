@@ -11,10 +11,6 @@ vector, and the loops for the others.
 Notation: W lanes of a vector; `b` the builder.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -4,10 +4,6 @@ numbers, say. What lies between them is neither read nor written.
 Notation: W lanes of a vector; `b` the builder; `at` the address of the first lane's number.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -4,10 +4,6 @@ Reading along one side and writing along the other, number by number, costs an i
 for each; a square takes 8 loads, 24 shuffles and 8 stores.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from typing import Any, cast

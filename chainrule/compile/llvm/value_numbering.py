@@ -6,12 +6,12 @@ is written to memory makes unknown what was read there; a local that changes, wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from typing import Any, final
 
 from chainrule.compile.loops.accesses import writes_of
-from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, in_offset
+from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, parts_of
 from chainrule.compile.loops.statements import Into, Stmt, Store, statements
 
 Value = Any
@@ -94,16 +94,7 @@ class Known:
         """The buffers that `e` reads."""
         found = self._reads.get(e)
         if found is None:
-            match e.kind:
-                case "fn":
-                    parts: Sequence[Expr] = e.of[1:]
-                case "load":
-                    parts = [*in_offset(e.of[1]), *([] if e.of[2] is None else [e.of[2]])]
-                case "index":
-                    parts = in_offset(e.of)
-                case _:
-                    parts = []
             own = [e.of[0]] if e.kind == "load" else []
-            found = frozenset(own).union(*map(self._read_by, parts))
+            found = frozenset(own).union(*map(self._read_by, parts_of(e)))
             self._reads[e] = found
         return found

@@ -4,10 +4,6 @@ A loop whose turn is short works on copies of what it writes, on its stack: ther
 that others may know, LLVM makes registers of them.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
@@ -18,9 +14,8 @@ from llvmlite import ir
 
 from chainrule.compile.llvm.functions import I8, I64, in_memory
 from chainrule.compile.llvm.platform import STEP, Polls
-from chainrule.compile.loops.duration import nanoseconds
+from chainrule.compile.loops.duration import is_parallel, nanoseconds
 from chainrule.compile.loops.expressions import Buffer
-from chainrule.compile.loops.parallel import is_parallel
 from chainrule.compile.loops.statements import Gemm, Kernel, Product, Routine, single, statements
 
 SHORT = 1_000.0

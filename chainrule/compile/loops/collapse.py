@@ -52,7 +52,8 @@ def _waits(body: Sequence[Stmt]) -> bool:
     """Whether an element is read where another iteration may have written it: a running sum."""
     found = list(accesses(body))
     written = {x.buffer: x.at for x in found if x.writes}
-    return any(x.buffer in written and written[x.buffer] != x.at for x in found)
+    reads = [x for x in found if not x.writes]
+    return any(x.buffer in written and written[x.buffer] != x.at for x in reads)
 
 
 def _offsets(body: Sequence[Stmt]) -> Iterator[Affine]:

@@ -223,17 +223,20 @@ def within(e: Expr) -> Iterator[Expr]:
             continue
         seen.add(x)
         yield x
-        match x.kind:
-            case "fn":
-                stack += x.of[1:]
-            case "load":
-                stack += in_offset(x.of[1])
-                if x.of[2] is not None:
-                    stack.append(x.of[2])
-            case "index":
-                stack += in_offset(x.of)
-            case _:
-                pass
+        stack += parts_of(x)
+
+
+def parts_of(e: Expr) -> Sequence[Expr]:
+    """The expressions that `e` is directly computed from."""
+    match e.kind:
+        case "fn":
+            return e.of[1:]
+        case "load":
+            return [*in_offset(e.of[1]), *([] if e.of[2] is None else [e.of[2]])]
+        case "index":
+            return in_offset(e.of)
+        case _:
+            return []
 
 
 def in_offset(at: Affine) -> list[Expr]:

@@ -31,6 +31,14 @@ MATHEMATICS: Final = frozenset({
     "spherical_jn1", "spherical_jn2", "spherical_jn3", "spherical_jn4", "tan", "tanh",
 })  # fmt: skip
 """Those that `mathlib` writes out, of floats alone."""
+COMPARISONS: Final = frozenset({
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+})  # fmt: skip
+TRUTHS: Final = COMPARISONS | {
+    "logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isinf", "isfinite",
+    "signbit",
+}  # fmt: skip
+"""Those whose value is a bool."""
 FLOATS_ONLY: Final = frozenset({"pow", "sqrt", "reciprocal"})
 """Those of `BASIC` that integers do not have."""
 

@@ -18,7 +18,7 @@ Expressions and offsets are in `expressions.py`. Everything is immutable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, final
 
 from chainrule.compile.graph.sizes import Extent
@@ -122,6 +122,14 @@ class Matrix:
     at: Affine
     row: Extent
     col: Extent
+
+    def element(self, row: Affine, col: Affine) -> Affine:
+        """Where an element is."""
+        return self.at.plus(row.times(self.row)).plus(col.times(self.col))
+
+    def moved(self, row: Affine, col: Affine) -> Matrix:
+        """The matrix from that element on."""
+        return replace(self, at=self.element(row, col))
 
 
 @final

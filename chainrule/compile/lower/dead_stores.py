@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
+from chainrule.compile.loops.accesses import writes_of
 from chainrule.compile.loops.expressions import Buffer, Local, Var
 from chainrule.compile.loops.statements import (
     For,
@@ -57,10 +60,14 @@ def _used(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """Without numbers in registers that nothing asks for."""
     while True:
         wanted = {v for s in statements(body) for v in _asked(s)}
-        rest = _kept(body, wanted)
+        rest = _filtered(body, partial(_is_wanted, wanted))
         if rest == body:
             return body
         body = rest
+
+
+def _is_wanted(wanted: set[Var | Local], s: Stmt) -> bool:
+    return not isinstance(s, Let | Into) or s.local in wanted
 
 
 def _asked(s: Stmt) -> frozenset[Var | Local]:
@@ -69,39 +76,31 @@ def _asked(s: Stmt) -> frozenset[Var | Local]:
     return frozenset[Var | Local]().union(*[e.free for e in exprs_of(s)]) - own
 
 
-def _kept(body: tuple[Stmt, ...], wanted: set[Var | Local]) -> tuple[Stmt, ...]:
-    out: list[Stmt] = []
-    for s in body:
-        if isinstance(s, Let | Into) and s.local not in wanted:
-            continue
-        if isinstance(s, For):
-            inner = _kept(s.body, wanted)
-            if not inner:
-                continue
-            s = s if inner == s.body else replace(s, body=inner)
-        out.append(s)
-    return tuple(out)
-
-
 def _without(body: tuple[Stmt, ...], dead: set[Buffer]) -> tuple[Stmt, ...]:
+    """Without what only writes to dead memory."""
+    return _filtered(body, lambda s: not _is_dead(s, dead))
+
+
+def _is_dead(s: Stmt, dead: set[Buffer]) -> bool:
+    if isinstance(s, Store | Gemm | Host):
+        return all(b in dead for b in writes_of(s))
+    return False
+
+
+def _filtered(body: tuple[Stmt, ...], keep: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
+    """The statements that are to be kept, also within others, which go if they are empty then."""
     out: list[Stmt] = []
     for s in body:
-        if isinstance(s, Store) and s.buffer in dead:
-            continue
-        if isinstance(s, Gemm) and s.out.buffer in dead:
-            continue
-        if isinstance(s, Host) and all(x.buffer in dead for x in s.outputs):
+        if not keep(s):
             continue
         if isinstance(s, While):
-            bodies = [_without(k.body, dead) for k in s.kernels]
-            if any(b != k.body for b, k in zip(bodies, s.kernels, strict=True)):
-                kept = [(k, _used(b)) for k, b in zip(s.kernels, bodies, strict=True) if b]
-                s = While(s.going, tuple([Kernel(k.name, b, k.about) for k, b in kept if b]))
+            inner = [(k, _used(_filtered(k.body, keep))) for k in s.kernels]
+            if any(b != k.body for k, b in inner):
+                s = While(s.going, tuple([Kernel(k.name, b, k.about) for k, b in inner if b]))
         if isinstance(s, For | Product):
-            inner = _without(s.body, dead)
-            if not inner:
+            rest = _filtered(s.body, keep)
+            if not rest:
                 continue
-            if inner != s.body:
-                s = replace(s, body=inner)
+            s = s if rest == s.body else replace(s, body=rest)
         out.append(s)
     return tuple(out)

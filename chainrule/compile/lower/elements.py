@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, final
 
-from chainrule.compile.graph.array_patterns import Pattern
+from chainrule.compile.graph.array_patterns import (
+    Pattern,
+    Ratio,
+    Steps,
+    Triangle,
+    Uniform,
+    recognized,
+)
+from chainrule.compile.graph.sizes import Size
 from chainrule.compile.graph.terms import Term
-from chainrule.compile.loops.expressions import Expr, Exprs
-from chainrule.compile.loops.views import Index, View, back, is_view, located, source
-from chainrule.compile.lower import constants, op_rules
+from chainrule.compile.loops.expressions import Affine, Expr, Exprs
+from chainrule.compile.loops.views import ZERO, Index, View, back, is_view, located, source
+from chainrule.compile.lower import op_rules
 
 
 @final
@@ -35,7 +43,7 @@ class Inliner:
         if when is not None:
             return self._guarded(t, at, when)
         if t in self._patterns:
-            return constants.element(self.exprs, self._patterns[t], t.dtype, at)
+            return constant_element(self.exprs, self._patterns[t], t.dtype, at)
         if t in self.in_registers and (value := self.in_registers[t](at)) is not None:
             return value
         if (view := self.view(t)) is not None:
@@ -78,3 +86,42 @@ class Inliner:
         if is_view(t) and source(t) in self.in_registers:
             return None
         return located(t, self._views)
+
+
+# --- constants that a formula says: no memory for them --------------------------------------------
+
+
+def patterns(order: Iterable[Term]) -> dict[Term, Pattern]:
+    """The formulas of all elements of those constants that have one."""
+    out: dict[Term, Pattern] = {}
+    for t in order:
+        if t.op is None and t.index is None:
+            known = isinstance(t.value, Uniform | Triangle | Steps)
+            found = t.value if known else recognized(t.value)
+            if found is not None:
+                out[t] = found
+    return out
+
+
+def constant_element(e: Exprs, p: Pattern, dtype: Any, at: Index) -> Expr:
+    """The element of a constant of that pattern."""
+    match p:
+        case Uniform():
+            return _number(e, p.value, dtype)
+        case Triangle():
+            if not at:
+                return e.lit(True, bool)
+            row, col = e.index(at[-2].plus(Affine(p.k))), e.index(at[-1])
+            return e.fn("less_equal", col, row, dtype=op_rules.BOOL)
+        case Steps():
+            place = (at[p.axis] if at else ZERO).times(p.step).plus(Affine(p.start))
+            return e.cast(e.index(place), dtype)
+
+
+def _number(e: Exprs, value: Any, dtype: Any) -> Expr:
+    if isinstance(value, Size):
+        return e.cast(e.index(Affine(value)), dtype)
+    if isinstance(value, Ratio):
+        scale, size = e.lit(value.scale, dtype), e.cast(e.index(Affine(value.size)), dtype)
+        return e.fn("div" if value.over else "mul", scale, size, dtype=dtype)
+    return e.lit(value, dtype)

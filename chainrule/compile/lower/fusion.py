@@ -15,7 +15,7 @@ from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops import views
 from chainrule.compile.loops.expressions import Affine, Var
 from chainrule.compile.loops.views import Index, index_of, runs_along
-from chainrule.compile.lower import materialize, memory_plan, read_places
+from chainrule.compile.lower import materialize, memory_plan, ordering
 from chainrule.compile.lower.elements import Inliner
 from chainrule.compile.lower.materialize import is_product
 from chainrule.compile.lower.op_rules import is_map, is_scan, is_scatter, reduction
@@ -187,7 +187,7 @@ class Fusion:
                 return False
             if is_product(x) or len(other.along) != len(m.along):
                 return False
-            mine = read_places.touched(view, m.term.shape, plain=True)
+            mine = ordering.touched(view, m.term.shape, plain=True)
             reads = self._memory.reads_at[x]
             if any(r.meets(mine) and not (r.plain and r.view == view) for r in reads):
                 return False

@@ -14,8 +14,8 @@ from typing import Any, Literal, Protocol, final
 
 import numpy as np
 
+from chainrule.compile.graph.compiled_ops import Onto
 from chainrule.compile.graph.loop_body import Keep
-from chainrule.compile.graph.scatter_onto import Onto
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs, strides_of

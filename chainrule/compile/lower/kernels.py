@@ -5,7 +5,7 @@ from __future__ import annotations
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.collapse import collapsed
 from chainrule.compile.loops.statements import Kernel, Loops, Stmt, Store
-from chainrule.compile.lower import materialize, matmul, row_kernels, single_op, while_kernels
+from chainrule.compile.lower import materialize, matmul, row_kernels, single_op
 from chainrule.compile.lower.algorithms import table
 from chainrule.compile.lower.attention_blocks.bands import banded
 from chainrule.compile.lower.builder import Builder
@@ -38,7 +38,7 @@ def _add(plan: Plan, builder: Builder, g: Group) -> None:
     name = f"k{len(builder.kernels)}_{_word(_named(plan, g.term))}"
     body, *more = _bodies(plan, builder, g)
     about = tuple([_about(_named(plan, m.term)) for m in g.members])
-    builder.kernels.append(Kernel(name, tuple(body), (*about, *while_kernels.about(body))))
+    builder.kernels.append(Kernel(name, tuple(body), (*about, *single_op.about(body))))
     for body in more:
         builder.kernel("otherwise", body, about)
 
@@ -63,7 +63,7 @@ def _bodies(plan: Plan, builder: Builder, g: Group) -> list[list[Stmt]]:
             return table.KERNELS[type(g.term.op)](plan, builder, g.term)
         case "while":
             body = plan.bodies[g.term]
-            return [while_kernels.loop(plan, builder, g.term, body, write(body))]
+            return [single_op.loop(plan, builder, g.term, body, write(body))]
 
 
 def _named(plan: Plan, t: Term) -> Term:

@@ -8,7 +8,7 @@ the reshape is a view.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import final
 
@@ -21,7 +21,7 @@ from chainrule.compile.loops import views
 from chainrule.compile.loops.expressions import Buffer, strides_of
 from chainrule.compile.loops.views import View, is_view, placed_before, source
 from chainrule.compile.lower.index_arrays import READS
-from chainrule.compile.lower.op_rules import in_loops, is_map, reduction
+from chainrule.compile.lower.op_rules import in_loops, is_map, is_scatter, reduction
 from chainrule.op import Pick
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import Elementwise
@@ -224,3 +224,17 @@ def part_views(t: Term, view: View, realized: set[Term]) -> dict[Term, View]:
             continue
         out[x] = View(view.buffer, offset, strides)
     return out
+
+
+def base_view(
+    t: Term, view: View, free: set[Term], uses: Mapping[Term, Sequence[Term]]
+) -> dict[Term, View]:
+    """Where that is to be computed onto which `t`, which lies at `view`, scatters: there, if nobody
+    else wants it."""
+    x, strides = source(t.args[0]), placed_at_source(t.args[0], view.strides)
+    others = [source(a) for a in t.args[1:]]
+    if strides is None or x not in free or x in others or list(uses[x]) != [t]:
+        return {}
+    if not (is_map(x) or is_product(x) or is_scatter(x) or reduction(x) is not None):
+        return {}
+    return {x: View(view.buffer, view.offset, strides)}

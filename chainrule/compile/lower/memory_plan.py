@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar, final
 
+from chainrule.compile.graph.compiled_ops import Onto
 from chainrule.compile.graph.complex_parts import lying
-from chainrule.compile.graph.scatter_onto import Onto
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Program, Term, in_order
 from chainrule.compile.loops import views
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.views import View, whole
-from chainrule.compile.lower import constants, materialize, ordering, read_places, scatter_sums
+from chainrule.compile.lower import elements, materialize, ordering
 from chainrule.compile.lower.op_rules import is_map
 from chainrule.compile.lower.plan import MemoryPlan
 from chainrule.op import Pick
@@ -51,7 +51,7 @@ class _Draft:
         roots = materialize.roots_of(program, assembled)
         self.roots = [r.term for r in roots]
         self.terms = in_order(self.roots)
-        self.patterns = constants.patterns(self.terms)
+        self.patterns = elements.patterns(self.terms)
         uses = materialize.users(self.terms)
         self.realized = materialize.to_realize(self.terms, self.roots, uses)
         self._inputs({r.given for r in roots if r.given is not None})
@@ -66,7 +66,7 @@ class _Draft:
             if t in self.realized and not isinstance(t.op, Pick):
                 self._settle(t, wish.get(t))
                 if isinstance(t.op, Onto):
-                    self.views |= scatter_sums.base_view(t, self.views[t], self._free(), uses)
+                    self.views |= materialize.base_view(t, self.views[t], self._free(), uses)
 
     def _inputs(self, written: Collection[Term]) -> None:
         for t in self.program.inputs:
@@ -126,8 +126,8 @@ class _Draft:
         """The plan: terms in order, and what cannot be computed in place copied at the end; and
         the inputs whose new values must be put together elsewhere for that."""
         terms = [t for t in self.terms if t in self.realized]
-        reads = {t: read_places.read_by(t, self.realized) for t in terms}
-        reads_at = {t: read_places.reads_at(t, self.realized, self.views) for t in terms}
+        reads = {t: ordering.read_by(t, self.realized) for t in terms}
+        reads_at = {t: ordering.reads_at(t, self.realized, self.views) for t in terms}
         order, waits_for, delayed = ordering.ordered(
             self.roots, reads, self._readers_of_overwritten(reads_at)
         )
@@ -156,7 +156,7 @@ class _Draft:
         return plan, {given[view.buffer] for view in parts}
 
     def _readers_of_overwritten(
-        self, reads_at: Mapping[Term, Sequence[read_places.Read]]
+        self, reads_at: Mapping[Term, Sequence[ordering.Read]]
     ) -> dict[Term, list[Term]]:
         """By term that is computed into the caller's memory: who reads what it overwrites."""
         readers = _grouped(
@@ -196,10 +196,10 @@ def _grouped(pairs: Sequence[tuple[K, V]]) -> Mapping[K, tuple[V, ...]]:
     return MappingProxyType({k: tuple(vs) for k, vs in out.items()})
 
 
-def _clash(r: Term, reads: Sequence[read_places.Read], view: View, t: Term) -> bool:
+def _clash(r: Term, reads: Sequence[ordering.Read], view: View, t: Term) -> bool:
     """Whether `r` reads memory that computing `t` at `view` overwrites, other than, as `t`
     itself, each element just before it is overwritten."""
-    mine = read_places.touched(view, t.shape, plain=True)
+    mine = ordering.touched(view, t.shape, plain=True)
     return any(x.meets(mine) and (r is not t or not x.plain or x.view != view) for x in reads)
 
 

@@ -20,7 +20,7 @@ from chainrule.compile.graph.rules.rewriter import number, uniform
 from chainrule.compile.graph.rules.windows import Seen, Spaced
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Affine, Expr, Exprs, computable
-from chainrule.compile.loops.functions import known
+from chainrule.compile.loops.functions import TRUTHS, known
 from chainrule.compile.loops.statements import Fold
 from chainrule.compile.loops.views import ZERO, Index, fitted
 from chainrule.compile.lower.algorithms.scans import SCANS
@@ -36,15 +36,9 @@ from chainrule.ops.shaping import Astype, Concat, Unslice
 Map = Callable[[Elements, Term, Index], Expr]
 
 
-_SAME = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
-_TRUTH = {"logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isinf", "isfinite",
-          "signbit"}  # fmt: skip
-
-
 def loop_dtype(t: Term) -> np.dtype[Any]:
     """The dtype in which NumPy computes the elementwise op `t`."""
-    label = t.op.label
-    if label in _SAME or label in _TRUTH:
+    if t.op.label in TRUTHS:
         plain = [number(a) for a in t.args]
         return np.result_type(
             *[a.dtype if p is None else p for a, p in zip(t.args, plain, strict=True)]

@@ -17,7 +17,7 @@ from chainrule.compile.graph.terms import Program, Term
 from chainrule.compile.loops.expressions import Buffer, Var
 from chainrule.compile.loops.views import Index, View
 from chainrule.compile.lower.op_rules import Reduction
-from chainrule.compile.lower.read_places import Read
+from chainrule.compile.lower.ordering import Read
 from chainrule.compile.target import Target
 
 Kind = Literal[

@@ -18,14 +18,16 @@ from chainrule.compile.graph.rules.simplify import turn_simplified
 from chainrule.compile.graph.terms import Program, Term
 from chainrule.compile.loops.expressions import computable
 from chainrule.compile.lower.algorithms.supported import is_algorithm
-from chainrule.compile.lower.concat_prefix import with_common_prefixes
 from chainrule.compile.lower.fusion import Fusion
 from chainrule.compile.lower.matmul_choice import for_blas
 from chainrule.compile.lower.memory_plan import plan_memory
 from chainrule.compile.lower.plan import Kind, Plan
-from chainrule.compile.lower.rematerialize import rematerialized
-from chainrule.compile.lower.scatter_sums import with_scatters_in_place
-from chainrule.compile.lower.transposed_matmul import without_transposed_products
+from chainrule.compile.lower.term_passes import (
+    rematerialized,
+    with_common_prefixes,
+    with_scatters_in_place,
+    without_transposed_products,
+)
 from chainrule.compile.target import Target
 from chainrule.errors import TraceError
 

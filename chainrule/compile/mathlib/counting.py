@@ -5,10 +5,6 @@ for the stated bound. What is written beside it (the reduction of the argument, 
 for another range, corrections, special values) is not: a clumsy function does not count for more.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import inspect
@@ -21,9 +17,7 @@ from llvmlite import ir
 from chainrule.compile.mathlib.table import TABLE, emit
 from chainrule.compile.target import Target
 
-_FUSED = Target(
-    "", "", "", 16, 16, fma=True, scalef=False, pointer=8, line=64, threads=False, libraries=False
-)
+_FUSED = Target(fma=True)
 
 
 @cache

@@ -6,10 +6,6 @@ take the type of what they meet. Nothing here may be reassociated or contracted:
 of this package count on each rounding.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any, final
 
-import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
+import llvmlite.binding
 import numpy as np
 
 from chainrule.compile.graph.terms import Program, in_order

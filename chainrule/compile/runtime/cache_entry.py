@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast, final
 import numpy as np
 
 from chainrule import dtypes
-from chainrule.compile.graph.fallback import Otherwise
+from chainrule.compile.graph.compiled_ops import Otherwise
 from chainrule.compile.graph.sizes import Extent, Size
 from chainrule.compile.graph.terms import Program, in_order
 from chainrule.compile.loops.expressions import Buffer

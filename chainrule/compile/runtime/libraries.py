@@ -13,7 +13,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
+import llvmlite.binding
 
 from chainrule.compile.cpu.symbols import LAPACK, LETTERS, lapack
 from chainrule.compile.runtime.threads import single

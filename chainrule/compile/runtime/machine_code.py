@@ -7,7 +7,7 @@ import os
 from functools import cache
 from typing import Any, final
 
-import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
+import llvmlite.binding
 
 from chainrule.compile.cpu import call_gate
 from chainrule.compile.cpu.interrupts import CLOCK, PYTHON

@@ -15,7 +15,7 @@ import threading
 from functools import cache
 from typing import Any, final
 
-import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
+import llvmlite.binding
 
 from chainrule.compile.cpu import thread_pool
 from chainrule.compile.llvm.host_target import start, target

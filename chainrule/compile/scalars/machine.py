@@ -9,10 +9,9 @@ called with symbols that emit what is done to them. Functions are the C library'
 Notation: `x` the numbers by place, `g` their gradients, `a b` places of operands.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportUnknownLambdaType=false
+# The table's lambdas have no annotations: that is its form.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownMemberType=false
 
 from __future__ import annotations
 

@@ -8,10 +8,6 @@ Lemire, Fast random integer generation in an interval, ACM TOMACS 29 (2019).
 Notation: `g` the address of a generator, `b` the builder.
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -21,8 +17,8 @@ import numpy as np
 from llvmlite import ir
 
 from chainrule.compile.llvm import numbers as nums
-from chainrule.compile.llvm.counting import count_up
 from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.llvm.serial_loops import count_up
 from chainrule.random import Draw, Generator
 
 WORDS: Final = 6

@@ -6,10 +6,6 @@ void steps(i32 count, ptr calls, ptr results)
                                       at `calls` and leaves its results at `results`
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,11 +14,11 @@ from typing import Any
 from llvmlite import ir
 
 from chainrule.compile.graph.sizes import Extent
-from chainrule.compile.llvm.counting import count_up
 from chainrule.compile.llvm.host_target import TargetModule
 from chainrule.compile.llvm.kernel import size_of
 from chainrule.compile.llvm.kernels import PTR, Module, call_kernel, constant, shared_buffers
 from chainrule.compile.llvm.numbers import I64
+from chainrule.compile.llvm.serial_loops import count_up
 from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.loops.statements import Loops
 from chainrule.compile.wasm.draws import fill

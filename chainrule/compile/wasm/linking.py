@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from chainrule.compile.wasm.leb128 import block, padded, string, unsigned, vector, word
 from chainrule.compile.wasm.object_file import (
     CODE,
     DATA,
@@ -21,6 +20,12 @@ from chainrule.compile.wasm.object_file import (
     ObjectFile,
     Reader,
     Relocation,
+    block,
+    padded,
+    string,
+    unsigned,
+    vector,
+    word,
 )
 
 PAGE: Final = 1 << 16

@@ -1,9 +1,5 @@
 """WebAssembly as a target: 128-bit vectors, no fused multiply-add, no libraries, one thread."""
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -17,16 +13,8 @@ from chainrule.errors import ConfigError
 
 WASM = Target(
     triple="wasm32-unknown-unknown",
-    cpu="",
     features="+simd128,+bulk-memory,+sign-ext,+nontrapping-fptoint,+mutable-globals",
-    vector=16,
-    registers=16,
-    fma=False,
-    scalef=False,
     pointer=4,
-    line=64,
-    threads=False,
-    libraries=False,
 )
 
 

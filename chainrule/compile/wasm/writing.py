@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
+import llvmlite.binding
 
 from chainrule.compile.export.call_data import (
     Batch,
@@ -20,23 +20,19 @@ from chainrule.compile.export.call_data import (
     InputInfo,
     describe_inputs,
     file_of,
-    name_results,
     program_of,
     read_batch,
     read_state,
     refuse_changing,
     refuse_eager,
-    without_folders,
 )
-from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.llvm.passes import run_passes
-from chainrule.compile.loops.expressions import Buffer
 from chainrule.compile.runtime.build import scheduled
-from chainrule.compile.runtime.scratch import Layout
 from chainrule.compile.trace.variant import Variant
-from chainrule.compile.wasm.draws import KINDS, WORDS, state_words
+from chainrule.compile.wasm.description import Description
+from chainrule.compile.wasm.draws import KINDS, state_words
 from chainrule.compile.wasm.emission import STEP, STEPS, Drawing, emit
-from chainrule.compile.wasm.layout import STACK, WORD, Addresses, Inputs, assign_addresses, room
+from chainrule.compile.wasm.layout import STACK, Addresses, Inputs, assign_addresses
 from chainrule.compile.wasm.linking import Start, link, merge_adjacent
 from chainrule.compile.wasm.object_file import ObjectFile, read
 from chainrule.compile.wasm.support import DEFINITIONS, definitions
@@ -47,7 +43,6 @@ from chainrule.whole_files import write_whole
 
 llvm: Any = llvmlite.binding
 SECTION: Final = "chainrule"
-VERSION: Final = 1
 MOST: Final = 1 << 32
 """Bytes of memory that a module can have."""
 
@@ -93,7 +88,7 @@ def module_of(
     starts = _starts(
         addresses, inputs, given, read_state(variant, "to_wasm"), batch, layout.symbols
     )
-    about = _about(f, layout, addresses, inputs, given, list(native.checks), sizes)
+    about = Description(layout, addresses, inputs, given, sizes).of(f, native.checks)
     return link(
         _object(emit(loops, addresses, drawings)),
         {STEP: STEP, STEPS: STEPS},
@@ -150,90 +145,6 @@ def _starts(
         *zip([addresses.buffers[b] for b in inputs.call], arrays, strict=True),
     ]
     return merge_adjacent([Start(address, value.tobytes()) for address, value in found])
-
-
-# --- what the module says of itself --------------------------------------------------------------
-
-
-def _about(
-    f: Callable[..., Any],
-    layout: Layout,
-    addresses: Addresses,
-    inputs: Inputs,
-    given: Sequence[InputInfo],
-    checks: Sequence[str],
-    sizes: Mapping[str, int],
-) -> dict[str, Any]:
-    """What the loader reads."""
-    results, specs = list(inputs.results), [(s.shape, s.dtype) for s in layout.results]
-    outside = addresses.buffers[results.pop()] if checks else None
-
-    def entry(name: str, about: str, b: Buffer, shape: Sequence[Extent], dtype: Any) -> Any:
-        return {
-            "name": name,
-            "about": about,
-            "dtype": _dtype(dtype),
-            "shape": [_extent(n) for n in shape],
-            "address": addresses.buffers[b],
-            "bytes": room(b, sizes),
-        }
-
-    def entries(buffers: Sequence[Buffer], each_step: bool) -> list[dict[str, Any]]:
-        told = [g for g in given if g.each_step is each_step]
-        return [
-            entry(g.path, g.about, b, b.shape, b.dtype) for b, g in zip(buffers, told, strict=False)
-        ]
-
-    names = name_results(f, len(results))
-    return {
-        "version": VERSION,
-        "name": getattr(f, "__name__", "step"),
-        "sizes": [
-            {"name": s, "address": at, "largest": sizes[s]} for s, at in addresses.sizes.items()
-        ],
-        "inputs": _with_unique_names(entries(inputs.call, True)),
-        "state": _with_unique_names([*entries(inputs.state, False), *_generators(addresses)]),
-        "results": _with_unique_names(
-            [
-                entry(name, "result", b, shape, dtype)
-                for name, b, (shape, dtype) in zip(names, results, specs, strict=False)
-            ]
-        ),
-        "call": [addresses.call.begin, addresses.call.size],
-        "returned": [addresses.results.begin, addresses.results.size],
-        "outside": outside and {"address": outside, "words": [*map(without_folders, checks)]},
-    }
-
-
-def _generators(addresses: Addresses) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": "generator", "about": "random numbers", "dtype": "uint64", "shape": [WORDS],
-            "address": address, "bytes": WORDS * WORD,
-        }
-        for address in addresses.generators.values()
-    ]  # fmt: skip
-
-
-def _with_unique_names(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The entries, each under a name of its own: `x`, then `x_2`, `x_3`."""
-    taken: set[str] = set()
-    for e in entries:
-        name, n = e["name"], 1
-        while e["name"] in taken:
-            n += 1
-            e["name"] = f"{name}_{n}"
-        taken.add(e["name"])
-    return entries
-
-
-def _dtype(dtype: Any) -> str:
-    return "bfloat16" if dtype.kind == "V" else dtype.name
-
-
-def _extent(n: Extent) -> Any:
-    """A size: a number, or a sum of [factor, [names of sizes]]."""
-    return n if isinstance(n, int) else [[c, list(names)] for names, c in n.terms]
 
 
 # --- what cannot be ------------------------------------------------------------------------------

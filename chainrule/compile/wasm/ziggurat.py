@@ -8,10 +8,6 @@ these, so that it may differ from NumPy in one of some 2^50 numbers.
 Notation: x = n w[i], n of 52 bits, is in strip i; it is under the curve at once if n < k[i].
 """
 
-# llvmlite has no type annotations.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from functools import cache

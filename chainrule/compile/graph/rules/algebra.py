@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.compile.graph.rules.elementwise_decompositions import softmax
 from chainrule.compile.graph.rules.rewriter import Rewriter, Rule, is_constant, number, uniform
-from chainrule.compile.graph.rules.softmax import softmax
 from chainrule.compile.graph.terms import Term
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import BroadcastTo, Elementwise, rows

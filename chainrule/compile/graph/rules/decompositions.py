@@ -9,7 +9,7 @@
 | `count_nonzero` | a sum of whole numbers |
 | `einsum` | sums, products, matrix products |
 | `matmul` of integers | a sum of products |
-| `fmax`, `xlogy`, .. | arithmetic on rows of the op table |
+| `fmax`, `cbrt_slope`, .. | arithmetic on rows of the op table |
 | rows whose value is a formula | that formula (`formulas.py`) |
 """
 
@@ -25,11 +25,14 @@ from chainrule.compile.graph.rules.formulas import formula
 from chainrule.compile.graph.rules.rewriter import Rewriter, Rule
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.functions import known as is_known
+from chainrule.op import Pick
 from chainrule.ops import elementwise as ew
 from chainrule.ops.complex import Real
 from chainrule.ops.contraction import MatMul
 from chainrule.ops.families import BroadcastTo, Conj, Elementwise, SumTo
+from chainrule.ops.linalg.singular import Pinv, Svd
 from chainrule.ops.reduction import Extremum, Found, LogSumExp, Norm, Shift, Sum
+from chainrule.ops.selection import Where
 from chainrule.ops.shaping import Permute, Reshape
 
 F64 = np.dtype(np.float64)
@@ -208,4 +211,29 @@ SIMPLER: dict[type, Rule] = {
     LogSumExp: _log_sum_exp, Shift: _shift, Norm: _norm, Found: _found, Extremum: _extremum,
     Sum: _sum, SumTo: _sum_to, MatMul: _matmul, Real: _real, Conj: _conj, Elementwise: _row,
 }  # fmt: skip
+"""The rules, by class of op."""
+
+
+# --- ops on matrices, of factorizations, which LAPACK computes ------------------------------------
+# | op | is |
+# |---|---|
+# | `pinv` | the transposed factors of the singular value decomposition, values inverted |
+
+
+def _pinv(r: Rewriter, op: Any, args: tuple[Term, ...]) -> Term | None:
+    """(U diag(s) W)^+ = WT diag(1 / s) UT, with 0 for 1 / s up to `rtol` times the largest s."""
+    x, rtol = args
+    if x.dtype.char not in "fd" or 0 in x.shape:
+        return None
+    factors = r.op(Svd(False), x)
+    u, s, w = [r.op(Pick(i), factors) for i in range(3)]
+    each = r.op(Reshape((*rtol.shape, 1)), rtol) if rtol.shape else rtol
+    most = r.op(Extremum(True, (len(s.shape) - 1,), True), s)
+    counts = r.op(ew.greater, s, r.op(ew.mul, each, most))
+    inverse = r.op(Where(), counts, r.op(ew.div, r.constant(1.0), s), r.constant(0.0))
+    scaled = r.op(ew.mul, u, r.op(Reshape((*s.shape[:-1], 1, s.shape[-1])), inverse))
+    return r.op(MatMul(True, True), w, scaled)
+
+
+MATRICES: dict[type, Rule] = {Pinv: _pinv}
 """The rules, by class of op."""

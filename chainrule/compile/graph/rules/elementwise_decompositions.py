@@ -12,7 +12,10 @@ from typing import Any
 from chainrule.compile.graph.rules.rewriter import Rewriter
 from chainrule.compile.graph.terms import Term
 from chainrule.ops import elementwise as ew
+from chainrule.ops.families import BroadcastTo, Elementwise
+from chainrule.ops.reduction import Spread, Sum
 from chainrule.ops.selection import Where
+from chainrule.ops.shaping import Reshape
 
 
 def where(r: Rewriter, c: Term, a: Term, b: Term) -> Term:
@@ -28,33 +31,6 @@ def _fmost(pick: Any) -> Callable[..., Term]:
     return row
 
 
-def _xlog(log: Any) -> Callable[..., Term]:
-    """0 where x is 0 and y is no NaN, whatever the logarithm is."""
-
-    def row(r: Rewriter, x: Term, y: Term) -> Term:
-        nothing = r.op(ew.equal, x, r.constant(0.0))
-        nothing = r.op(ew.logical_and, nothing, r.op(ew.logical_not, r.op(ew.isnan, y)))
-        return where(r, nothing, r.constant(0.0), r.op(ew.mul, x, r.op(log, y)))
-
-    return row
-
-
-def _entr(r: Rewriter, x: Term) -> Term:
-    """-x log x: 0 at 0, -inf below."""
-    inside = r.op(ew.neg, r.op(ew.mul, x, r.op(ew.log, x)))
-    zero, below = r.op(ew.equal, x, r.constant(0.0)), r.op(ew.less, x, r.constant(0.0))
-    edge = where(r, zero, r.constant(0.0), inside)
-    return where(r, below, r.constant(-math.inf), edge)
-
-
-def _logit(r: Rewriter, x: Term) -> Term:
-    """log(x / (1 - x)); near a half, where that is near 0, by what is left of 1."""
-    far = r.op(ew.log, r.op(ew.div, x, r.op(ew.sub, r.constant(1.0), x)))
-    s = r.op(ew.mul, r.constant(2.0), r.op(ew.sub, x, r.constant(0.5)))
-    near = r.op(ew.sub, r.op(ew.log1p, s), r.op(ew.log1p, r.op(ew.neg, s)))
-    return where(r, r.op(ew.less, r.op(ew.abs, s), r.constant(0.5)), near, far)
-
-
 def _cbrt_slope(r: Rewriter, x: Term) -> Term:
     """1 / (3 y y) of y = cbrt(x), whose code has the digits that eager mode gets by a step more."""
     y = r.op(ew.cbrt, x)
@@ -62,8 +38,36 @@ def _cbrt_slope(r: Rewriter, x: Term) -> Term:
 
 
 ROWS: dict[str, Callable[..., Term]] = {
-    "fmax": _fmost(ew.maximum), "fmin": _fmost(ew.minimum), "xlogy": _xlog(ew.log),
-    "xlog1py": _xlog(ew.log1p), "entr": _entr, "logit": _logit,
-    "cbrt_slope": _cbrt_slope,
+    "fmax": _fmost(ew.maximum), "fmin": _fmost(ew.minimum), "cbrt_slope": _cbrt_slope,
 }  # fmt: skip
 """By label: (rewriter, arguments) -> the same in simpler rows, for arguments of one dtype."""
+
+
+# --- softmax without a second exponential ---------------------------------------------------------
+# these were computed for y = log(sum(exp(x))).
+#
+# It is more exact, too: the logarithm rounds. Where x is -inf the softmax is 0, also in a row whose
+# sum is 0, because all of it is -inf, or NaN.
+
+
+def softmax(r: Rewriter, t: Term, xs: tuple[Term, ...]) -> Term | None:
+    """A rule for `exp_diff`."""
+    x, y = xs
+    while isinstance(y.op, Reshape | Spread | BroadcastTo):
+        y = y.args[0]
+    if not _is(y, "log") or t.shape != x.shape or t.dtype != x.dtype:
+        return None
+    (total,) = y.args
+    if not isinstance(total.op, Sum) or not total.op.keepdims:
+        return None
+    (grown,) = total.args
+    if not _is(grown, "exp") or grown.args[0] is not x:
+        return None
+    # less its largest element x is -inf where it was that before, and that needs no memory
+    bare = x.args[0] if _is(x, "sub") and x.args[0].shape == x.shape else x
+    nothing = r.op(ew.equal, bare, r.constant(-math.inf))
+    return r.op(Where(), nothing, r.constant(0.0), r.op(ew.div, grown, total))
+
+
+def _is(t: Term, label: str) -> bool:
+    return isinstance(t.op, Elementwise) and t.op.label == label

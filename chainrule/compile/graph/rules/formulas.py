@@ -25,6 +25,7 @@ from chainrule.compile.graph.terms import Term
 from chainrule.ops import elementwise as ew
 from chainrule.ops.families import Elementwise, rows
 from chainrule.ops.selection import Where
+from chainrule.ops.special_values import FORMULAS
 
 _SCIPY: Final = {"gammaln": "lgamma", "psi": "digamma"}
 """What SciPy calls rows by another name."""
@@ -113,7 +114,7 @@ def _row_of(ufunc: Any) -> Elementwise | None:
 
 def formula(r: Rewriter, op: Elementwise, xs: Sequence[Term]) -> Term | None:
     """The value of a row as terms; None where it is no formula of its arguments."""
-    f: Any = inspect.unwrap(op.fn)
+    f: Any = FORMULAS.get(op.label) or inspect.unwrap(op.fn)
     if isinstance(f, np.ufunc):
         return None
     try:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from chainrule.compile.graph.loop_body import turns_of
 from chainrule.compile.graph.rules.algebra import ALGEBRA
 from chainrule.compile.graph.rules.complex_as_pairs import paired, together
-from chainrule.compile.graph.rules.decompositions import SIMPLER
+from chainrule.compile.graph.rules.decompositions import MATRICES, SIMPLER
 from chainrule.compile.graph.rules.einsum import EINSUMS
 from chainrule.compile.graph.rules.half_precision import widened
 from chainrule.compile.graph.rules.index_assignment import INDEX_ASSIGNMENT
-from chainrule.compile.graph.rules.linear_algebra import MATRICES
 from chainrule.compile.graph.rules.rewriter import Rewriter, joined
 from chainrule.compile.graph.rules.shapes import RESHAPING, TOGETHER
 from chainrule.compile.graph.rules.windows import WINDOWING

@@ -27,7 +27,7 @@ from chainrule.compile.loops import memory
 from chainrule.compile.loops.check.accesses import SpecError, apart, inside, ordered, refuse
 from chainrule.compile.loops.check.races import side_by_side
 from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var, computable, within
-from chainrule.compile.loops.functions import known
+from chainrule.compile.loops.functions import TRUTHS, known
 from chainrule.compile.loops.statements import (
     For,
     Gemm,
@@ -49,9 +49,6 @@ from chainrule.compile.loops.statements import (
 __all__ = ["SpecError", "check"]
 
 BOOL, I64 = np.dtype(bool), np.dtype(np.int64)
-_COMPARE = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
-_TRUTH = {"logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isinf", "isfinite",
-          "signbit"}  # fmt: skip
 
 
 def check(program: Loops) -> None:
@@ -308,7 +305,7 @@ class _Names:
         if not known(name, dtypes[0]):
             self._no(s, f"there is no {name} of {dtypes[0]}")
         self._same(s, f"arguments of {name}", *dtypes)
-        result = BOOL if name in _COMPARE | _TRUTH else dtypes[0]
+        result = BOOL if name in TRUTHS else dtypes[0]
         self._same(s, f"{name} of {dtypes[0]} and its value", result, e.dtype)
 
     def _offset(self, s: Stmt, at: Affine, scope: _Scope) -> None:

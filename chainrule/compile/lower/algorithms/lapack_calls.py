@@ -13,7 +13,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from chainrule.compile.graph.fallback import Otherwise
+from chainrule.compile.graph.compiled_ops import Otherwise
 from chainrule.compile.graph.sizes import Extent
 from chainrule.compile.graph.terms import Term
 from chainrule.compile.loops.expressions import Buffer, Expr

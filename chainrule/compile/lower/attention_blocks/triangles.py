@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
-from chainrule.compile.loops.expressions import Affine, Buffer, Local, Var
+from chainrule.compile.loops.expressions import Affine, Buffer, Local
 from chainrule.compile.loops.rewrite import Renaming
-from chainrule.compile.loops.statements import For, Gemm, Into, Let, Matrix, Stmt, Store
+from chainrule.compile.loops.statements import For, Gemm, Into, Let, Stmt, Store
 from chainrule.compile.lower.attention_blocks.masked import Known, Masked, ZeroTimes
 from chainrule.compile.lower.attention_blocks.parts import Band, Call, Rows, offsets
 
@@ -135,7 +135,7 @@ class Triangle:
         right = w.renaming(call.leads, Affine(), {}).matrix(s.right)
         k, j, total = w.var("row", s.k), w.var("column", self.count), w.local(dtype)
         last = Affine(self.count - 1).plus(Affine.of(j).times(-1))
-        place = right.at.plus(Affine.of(k).times(right.row)).plus(last.times(right.col))
+        place = right.element(Affine.of(k), last)
         zero = e.fn("mul", e.lit(0, dtype), e.load(right.buffer, place), dtype=dtype)
         left_over = Affine(self.count).plus(end.times(-1))
         sums = For(j, (Into(total, "add", zero),), upto=left_over)
@@ -146,10 +146,7 @@ class Triangle:
         there = {b: Affine.of(a) for a, b in zip(p.leads, call.leads, strict=True)}
         left = Renaming(there, exprs=e).matrix(s.left)
         c = w.var("row", s.k)
-        x = e.load(
-            left.buffer,
-            left.at.plus(Affine.of(p.row).times(left.row)).plus(Affine.of(c).times(left.col)),
-        )
+        x = e.load(left.buffer, left.element(Affine.of(p.row), Affine.of(c)))
         z = e.load(buffer, Renaming(own, exprs=e).affine(at).plus(Affine.of(c)))
         return [before], [
             For(c, (Into(local, "add", e.fn("mul", x, z, dtype=dtype)),), "lanes")
@@ -187,13 +184,9 @@ class Triangle:
         if many != Affine():
             k = w.var("row", self.count)
             source = first.plus(Affine.of(k).times(step))
-            value = e.load(right.buffer, _element(right, source, j))
+            value = e.load(right.buffer, right.element(source, Affine.of(j)))
             zero = e.fn("mul", e.lit(0, dtype), value, dtype=dtype)
             sums.append(For(k, (Into(total, "add", zero),), upto=many))
-        place = _element(out, start.plus(Affine.of(i)), j)
+        place = out.element(start.plus(Affine.of(i)), Affine.of(j))
         store = Store(out.buffer, place, e.local(total), add=add)
         return [For(j, (*sums, For(i, (store,))), "lanes")]
-
-
-def _element(x: Matrix, row: Affine, column: Var) -> Affine:
-    return x.at.plus(row.times(x.row)).plus(Affine.of(column).times(x.col))

@@ -14,7 +14,6 @@ from chainrule.compile.loops.statements import (
     Gemm,
     Kernel,
     Let,
-    Matrix,
     Stmt,
     Store,
     statements,
@@ -124,7 +123,7 @@ class Writer:
             return []
         out = self.renaming(p.leads, Affine(), {}).matrix(p.gemm.out)
         i, j = self.var("row", p.gemm.m), self.var("column", p.gemm.n)
-        at = out.at.plus(Affine.of(i).times(out.row)).plus(Affine.of(j).times(out.col))
+        at = out.element(Affine.of(i), Affine.of(j))
         store = Store(out.buffer, at, self.exprs.lit(0, out.buffer.dtype))
         outer, inner = (i, j) if out.col == 1 else (j, i)
         loop = For(inner, (store,), "lanes", independent=True)
@@ -160,9 +159,10 @@ class Writer:
         """A call of BLAS for some of the rows."""
         s = p.gemm
         if p.axis == "m":
-            s = replace(s, m=size, left=_from(s.left, start, 0), out=_from(s.out, start, 0))
+            left, out = s.left.moved(start, Affine()), s.out.moved(start, Affine())
+            s = replace(s, m=size, left=left, out=out)
         else:
-            left, right = _from(s.left, start, 1), _from(s.right, start, 0)
+            left, right = s.left.moved(Affine(), start), s.right.moved(start, Affine())
             s = replace(s, k=size, left=left, right=right, add=True)
         before, after = list[Stmt](), list[Stmt]()
         if self.triangle is not None:
@@ -170,11 +170,6 @@ class Writer:
         done = self.renaming(p.leads, start, {}).stmt(s)
         assert isinstance(done, Gemm)
         return [*before, transposed(done) if p.turned else done, *after]
-
-
-def _from(x: Matrix, start: Affine, axis: int) -> Matrix:
-    """A matrix from row, or column, `start` on."""
-    return replace(x, at=x.at.plus(start.times(x.col if axis else x.row)))
 
 
 def _rename(renaming: Renaming, body: Sequence[Stmt], suffix: str) -> None:

@@ -5,7 +5,6 @@ Written by scripts/fit_special.py: change that.
 A constant is given as two floats: the second is what the first leaves, rounded.
 """
 
-# ruff: noqa: E501
 # fmt: off
 
 # erfinv(y) = y + y p(y^2), |y| <= 1 / 2; relative error 2^-57.7
@@ -26,7 +25,8 @@ ERFINV_NEAR = (
     0.11424383333023479,
 )
 
-# x = t p(s), s = (t - 2) / (t + 2), where erfc(x) = exp(-t^2) >= 2^-1075, a first guess; relative error 2^-29.6
+# x = t p(s), s = (t - 2) / (t + 2), where erfc(x) = exp(-t^2) >= 2^-1075, a first guess; relative
+# error 2^-29.6
 ERFC_INVERSE = (
     0.834094157130121,
     0.4309177169107124,
@@ -194,7 +194,8 @@ I2_FAR = (
     -2.7520612750980793e-09,
 )
 
-# lgamma(x) = (x - 1) (x - 2) p(t), t = (x - 1.46875) / (x + 1.46875), 0.75 <= x <= 3; relative error 2^-56.3
+# lgamma(x) = (x - 1) (x - 2) p(t), t = (x - 1.46875) / (x + 1.46875), 0.75 <= x <= 3; relative
+# error 2^-56.3
 LGAMMA_NEAR = (
     0.4877526059676628,
     -0.44058293186625025,

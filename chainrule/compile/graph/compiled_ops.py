@@ -1,4 +1,4 @@
-"""The last resort of an op of which machine code does most."""
+"""Ops that only programs have that are compiled: none of them has a derivative."""
 
 from __future__ import annotations
 
@@ -7,6 +7,30 @@ from typing import Any
 import numpy as np
 
 from chainrule.op import Op
+
+
+class Onto(Op):
+    """x + scattered(values, places): (x, values, places) -> as x. It stands in programs that are
+    scheduled only, and has no derivative."""
+
+    scattered: Op
+
+    @property
+    def name(self) -> str:
+        """That of the op that scatters."""
+        return self.scattered.name
+
+    def eval(self, *xs: Any) -> Any:
+        """A new array."""
+        return xs[0] + self.scattered.eval(*xs[1:])
+
+    def spec(self, *xs: Any) -> Any:
+        """As x."""
+        return xs[0]
+
+    def reads(self, i: int) -> None:
+        """No gradient flows."""
+        return
 
 
 class Otherwise(Op):
