@@ -73,7 +73,9 @@ class Group:
         board: faults.Board | None = None,
     ) -> None:
         self.rank, self.size, self.micro_batches = place.rank, place.size, micro_batches
-        self._mine = shards.cut(micro_batches, place.size, place.rank)
+        mine = shards.cut(micro_batches, place.size, place.rank)
+        self.numbers = range(mine.start, mine.stop)
+        """Which of a step's micro-batches are this worker's."""
         self._wire, self._board = wire, board
         self._calls = 0
         self._layout: Layout | None = None
@@ -108,8 +110,8 @@ class Group:
         if self.size == 1:
             return batch
         size = shards.rows(batch)
-        first = shards.cut(size, self.micro_batches, self._mine.start).start
-        last = shards.cut(size, self.micro_batches, self._mine.stop - 1).stop
+        first = shards.cut(size, self.micro_batches, self.numbers[0]).start
+        last = shards.cut(size, self.micro_batches, self.numbers[-1]).stop
         return shards.pick(batch, slice(first, last))
 
     def split(self, batch: Any) -> list[Any]:
@@ -117,8 +119,7 @@ class Group:
         if self.micro_batches == 1:
             return [batch]
         size = shards.rows(batch)
-        numbers = range(self._mine.start, self._mine.stop)
-        return [shards.pick(batch, shards.cut(size, self.micro_batches, i)) for i in numbers]
+        return [shards.pick(batch, shards.cut(size, self.micro_batches, i)) for i in self.numbers]
 
     # --- gradients
 
@@ -133,7 +134,7 @@ class Group:
                 "add_gradients: workers exchange gradients outside of what is compiled: compile "
                 "the loss and its backward, and the optimizer's step, as two functions"
             )
-        each = self._mine.stop - self._mine.start
+        each = len(self.numbers)
         if self._subtree.count == each:
             raise ConfigError(
                 f"add_gradients: this step has its {each} micro-batches: call average_gradients"
@@ -150,7 +151,7 @@ class Group:
         """
         if self.micro_batches == 1:
             return float(loss.item()) if isinstance(loss, Tensor) else float(loss)
-        each, layout = self._mine.stop - self._mine.start, self._place_of(of)
+        each, layout = len(self.numbers), self._place_of(of)
         if self._subtree.count < each:
             self.add_gradients(of, weight, loss)
         if self._subtree.count != each:

@@ -76,11 +76,16 @@ def trained(group: parallel.Group, steps: int, folder: str = "", compiled: bool 
             group.save(folder, i + 1, model=model, optimizer=optimizer, losses=losses)
             with Path(folder, "log.txt").open("a", encoding="utf-8") as log:
                 log.write(f"{group.rank} {os.getpid()} {i + 1} {time.monotonic()}\n")
+    traces = [gradients.traces, step.traces] if compiled else []
+    said = {"losses": losses, "digest": digest(model, optimizer)}
+    return {**said, "traces": traces, "unused": model.unused.grad}
+
+
+def digest(model: Net, optimizer: Any) -> str:
+    """Of every bit that training has made."""
     states = [p.detach().numpy().tobytes() for p in model.parameters()]
     states += [str(optimizer.state_dict()).encode()]
-    traces = [gradients.traces, step.traces] if compiled else []
-    digest = hashlib.sha256(b"".join(states)).hexdigest()
-    return {"losses": losses, "digest": digest, "traces": traces, "unused": model.unused.grad}
+    return hashlib.sha256(b"".join(states)).hexdigest()
 
 
 def train(steps: str, compiled: str = "", folder: str = "") -> Any:
