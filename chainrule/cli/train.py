@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ from typing import Any
 from rich.console import Console
 
 from chainrule.cli import checkpoint as checkpoints
-from chainrule.cli import report, threads, workers
+from chainrule.cli import ray_cluster, report, threads, workers
 from chainrule.cli.files import CommandError, empty_folder, fresh_folder
 from chainrule.cli.options import number, whole
 from chainrule.cli.progress import progress
@@ -35,8 +36,6 @@ EXAMPLES = """examples:
   chainrule train --preset microgpt --engine value    every number a node of its own
   chainrule train --resume runs/poems           go on after an interruption, exactly
 """
-KEPT = ("steps", "data", "engine", "save_every")
-"""Settings that a run may be resumed with other values of."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +101,9 @@ def command(asked: Mapping[str, Any], console: Console) -> int:
     if workers.is_worker():
         run, folder = _resumed(asked, Path(asked.pop("resume", ".")))
         return _trained(run, folder, console)
-    count: int | None = asked.pop("workers", None)
+    count, cluster = asked.pop("workers", None), asked.pop("ray", None)
+    if cluster is not None and count is None:
+        raise CommandError("--ray needs --workers: how many of them?")
     given, out = asked.pop("resume", None), asked.pop("out", None)
     if given is None:
         run, folder = _begun({**workers.implied(count), **asked}, out, count or 1)
@@ -112,6 +113,8 @@ def command(asked: Mapping[str, Any], console: Console) -> int:
         run, folder = _resumed(asked, Path(given))
         workers.check(run.settings, count or 1)
     report.introduce(run, folder, console)
+    if cluster is not None:
+        return ray_cluster.train(workers.resumed(run, folder), count, cluster)
     if count is not None and count > 1:
         return workers.train(run, folder, count)
     return _trained(run, folder, console)
@@ -164,12 +167,12 @@ def _resumed(asked: dict[str, Any], given: Path) -> tuple[Run, Path]:
     saved = checkpoints.load(path)
     settings = Settings.from_dict(saved.settings)
     for name, value in asked.items():
-        if name not in KEPT and value != getattr(settings, name):
+        if name not in workers.KEPT and value != getattr(settings, name):
             raise CommandError(
                 f"a resumed run keeps its settings: {option(name)} was {getattr(settings, name)}, "
                 f"not {value}; leave it out, or begin a new run"
             )
-    changes = {name: value for name, value in asked.items() if name in KEPT}
+    changes = {name: value for name, value in asked.items() if name in workers.KEPT}
     if "data" in changes:
         changes["data"] = str(Path(changes["data"]).absolute())
     settings = replace(settings, **changes)
@@ -230,6 +233,10 @@ def _signals() -> Generator[list[int]]:
     """A list that receives the first SIGINT or SIGTERM; a second one acts as it always did."""
     caught: list[int] = []
     before: dict[int, Any] = {}
+
+    if threading.current_thread() is not threading.main_thread():
+        yield caught  # in a worker of Ray's, which gets its signals
+        return
 
     def catch(number: int, frame: FrameType | None) -> None:
         caught.append(number)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from chainrule.cli.files import CommandError
 from chainrule.cli.options import whole
@@ -19,6 +20,8 @@ from chainrule.parallel.group import Group
 from chainrule.parallel.launcher import launch
 from chainrule.parallel.place import here
 
+KEPT = ("steps", "data", "engine", "save_every")
+"""Settings that a run may be resumed with other values of."""
 FEWEST = 4
 """Micro-batches of a step with workers: so that 1, 2 and 4 of them give the same bits."""
 _STOPPED = (128 + 2, 128 + 15)
@@ -33,6 +36,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=whole,
         metavar="N",
         help="processes on this machine that share each step; 1, 2 and 4 train to the same bits",
+    )
+    group.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="let the workers run in the Ray cluster there ('local': one on this machine); --out "
+        "is a folder that all its machines share",
     )
     group.add_argument(
         "--micro-batches",
@@ -69,13 +78,18 @@ def check(settings: Settings, workers: int) -> None:
 
 def train(run: Run, folder: Path, workers: int) -> int:
     """Let workers take the steps that are left; the exit code."""
-    s = run.settings
-    command = ["-m", "chainrule", "train", "--resume", str(folder), "--steps", str(s.steps)]
-    command += ["--engine", s.engine, "--save-every", str(s.save_every)]
-    command += [] if s.data is None else ["--data", s.data]
+    command = ["-m", "chainrule", "train"]
+    for name, value in resumed(run, folder).items():
+        command += [] if value is None else [option(name), str(value)]
     return launch(
         command, workers, announce=_announce, harmless=lambda code: code in (0, *_STOPPED)
     )
+
+
+def resumed(run: Run, folder: Path) -> dict[str, Any]:
+    """The options of a worker's own command."""
+    kept = {name: getattr(run.settings, name) for name in KEPT}
+    return {"resume": str(folder.absolute()), **kept}
 
 
 def _announce(sentence: str) -> None:
