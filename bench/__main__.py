@@ -18,7 +18,7 @@ from bench.pairs import Row
 QUESTIONS = (
     *("eager", "composites", "microgpt", "mlp", "scalar", "chain", "importing"),
     *("convolution", "checkpointing", "algorithms", "traps", "verifier", "observing"),
-    *("compile_time", "interrupts", "sampling", "wasm", "studio"),
+    *("compile_time", "interrupts", "sampling", "wasm", "studio", "parallel"),
 )
 RESULTS = Path(__file__).parent / "RESULTS.md"
 HEAD = "| what | ours | peer | ratio | aim |\n|---|---|---|---|---|\n"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # the table of public names: each is imported when it is firs
         models as models,
         nn as nn,
         optim as optim,
+        parallel as parallel,
         show as show,
         special as special,
     )

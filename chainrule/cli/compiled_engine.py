@@ -10,13 +10,14 @@ from dataclasses import replace
 from random import Random
 from typing import Any, final
 
-from chainrule.cli.engine import Engine, Prompts, State
+from chainrule.cli.engine import Prompts, SharedEngine, State, shared_gradients
 from chainrule.cli.settings import Settings
 from chainrule.cli.tensor_engine import TensorEngine
 from chainrule.compile.jit import jit
 from chainrule.data import IGNORE, Batch
 from chainrule.functional import no_grad
 from chainrule.models.gpt import Draw, GPTConfig
+from chainrule.parallel import Group
 
 LENGTHS = 16
 """From which block size on one program serves all lengths; below, each length has its own."""
@@ -26,7 +27,7 @@ MANY = 1_000
 
 
 @final
-class CompiledEngine(Engine):
+class CompiledEngine(SharedEngine):
     """The model on tensors, whole steps at a time, in `settings.dtype`."""
 
     def __init__(self, settings: Settings, config: GPTConfig, draw: Draw) -> None:
@@ -36,10 +37,14 @@ class CompiledEngine(Engine):
         # documents of a step are filled up to one length; a single one has nothing to fill
         filled = IGNORE if settings.batch > 1 else None
 
-        def update(tokens: Any, targets: Any) -> Any:
+        def gradients(tokens: Any, targets: Any) -> Any:
             loss = model.loss(tokens, targets, ignore_index=filled)
             self._optimizer.zero_grad()
             loss.backward()
+            return loss
+
+        def update(tokens: Any, targets: Any) -> Any:
+            loss = gradients(tokens, targets)
             self._optimizer.step()
             return loss
 
@@ -48,8 +53,12 @@ class CompiledEngine(Engine):
                 return model.loss(tokens, targets, ignore_index=IGNORE)
 
         axes = (None, "T") if config.block_size >= LENGTHS else (None, None)
-        dynamic = {"tokens": axes, "targets": axes}
-        self._update, self._loss = jit(update, dynamic=dynamic), jit(measured, dynamic=dynamic)
+        lengths = {"tokens": axes, "targets": axes}
+        # the documents of a step are not always divided evenly
+        rows = {name: ("B", axis) for name, (_, axis) in lengths.items()}
+        self._update, self._loss = jit(update, dynamic=lengths), jit(measured, dynamic=lengths)
+        self._gradients = jit(gradients, dynamic=rows)
+        self._apply = jit(self._optimizer.step)
 
     def update(self, batch: Batch, lr: float) -> float:
         """Forward, backward, AdamW: one native call."""
@@ -58,6 +67,19 @@ class CompiledEngine(Engine):
         loss = self._update(batch.tokens, batch.targets)
         self._steps += 1
         return float(loss.item())
+
+    def update_shared(self, batch: Batch, lr: float, group: Group) -> float:
+        """Forward and backward of each micro-batch, and AdamW: each a native call."""
+
+        def gradients(part: Batch) -> Any:
+            return self._gradients(part.tokens, part.targets)
+
+        loss = shared_gradients(batch, group, self._eager.model, gradients)
+        for settings in self._optimizer.param_groups:
+            settings["lr"] = lr
+        self._apply()
+        self._steps += 1
+        return loss
 
     def loss(self, batch: Batch) -> float:
         """Forward only."""

@@ -7,13 +7,16 @@ by the model's own names, so a run that one engine began another can continue.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import final
 
 from chainrule.data import IGNORE, Batch
+from chainrule.models.gpt import GPT
 from chainrule.op import Array
+from chainrule.parallel import Group
+from chainrule.tensors import Tensor
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 """What Adam remembers of a weight: the running means of its gradient and of the square of that."""
@@ -60,6 +63,27 @@ class Engine(ABC):
     @abstractmethod
     def load(self, state: State) -> None:
         """Continue from `state`, exactly."""
+
+
+class SharedEngine(Engine):
+    """An engine that can compute a step in micro-batches, some of them by other workers."""
+
+    @abstractmethod
+    def update_shared(self, batch: Batch, lr: float, group: Group) -> float:
+        """The same step as `update`, of this worker's part of the batch and those of the others."""
+
+
+def shared_gradients(
+    batch: Batch, group: Group, model: GPT, gradients: Callable[[Batch], Tensor]
+) -> float:
+    """Give the model the gradients of the whole batch, each worker computing its part; the loss.
+
+    `gradients(part)` computes those of a part's mean loss.
+    """
+    for i in group.numbers:
+        part = batch.part(group.micro_batches, i)
+        group.add_gradients(model, weight=part.positions, loss=gradients(part))
+    return group.average_gradients(model)
 
 
 def decays(shape: tuple[int, ...]) -> bool:

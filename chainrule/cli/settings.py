@@ -62,6 +62,10 @@ def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
         raise ConfigError(f"{option(name)} is one of {', '.join(choices)}, not {value!r:.60}")
 
 
+_ADDED = {"micro_batches"}
+"""Settings that older runs lack."""
+
+
 @final
 @dataclass(frozen=True)
 class Settings:
@@ -72,7 +76,8 @@ class Settings:
     from `lr` down to 0 at `steps`, straight or along a half cosine, after rising over the first
     `warmup` steps. `beta1 beta2 eps weight_decay` are AdamW's (without decay: Adam's). Every
     `eval_every` steps the held-out loss is measured, every `save_every` the run is saved; 0: a
-    twentieth and a tenth of the steps.
+    twentieth and a tenth of the steps. A step's documents are divided into `micro_batches`, whose
+    gradients are added in a fixed tree, whoever computes them.
     """
 
     preset: str
@@ -97,9 +102,11 @@ class Settings:
     holdout: float = 0.0
     eval_every: int = 0
     save_every: int = 0
+    micro_batches: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("n_layer", "n_head", "n_embd", "block_size", "steps", "batch"):
+        whole = ("n_layer", "n_head", "n_embd", "block_size", "steps", "batch", "micro_batches")
+        for name in whole:
             _at_least(1, name, getattr(self, name))
         for name in ("seed", "warmup", "eval_every", "save_every"):
             _at_least(0, name, getattr(self, name))
@@ -127,7 +134,20 @@ class Settings:
                 f"{option('n_head')} {self.n_head} does not divide {option('n_embd')} "
                 f"{self.n_embd}: every head is equally wide"
             )
+        self._check_micro_batches()
         self._check_sizes()
+
+    def _check_micro_batches(self) -> None:
+        if self.micro_batches > self.batch:
+            raise ConfigError(
+                f"{option('micro_batches')} {self.micro_batches} are more than the {self.batch} "
+                "documents of a step: ask for fewer, or for more documents with --batch"
+            )
+        if self.micro_batches > 1 and self.engine == "value":
+            raise ConfigError(
+                "the value engine computes a step as a whole: leave --workers and "
+                f"{option('micro_batches')} out, or use --engine tensor"
+            )
 
     def _check_sizes(self) -> None:
         """Refuse what no machine holds before anything of that size is made."""
@@ -162,8 +182,9 @@ class Settings:
     def from_dict(cls, saved: Mapping[str, Any]) -> Settings:
         """The settings that `to_dict` gave; `ConfigError` if they are others."""
         names = {f.name for f in fields(cls)}
-        if set(saved) != names:
-            odd = ", ".join(sorted(set(saved) ^ names))
+        odd_names = (set(saved) ^ names) - (_ADDED - set(saved))
+        if odd_names:
+            odd = ", ".join(sorted(odd_names))
             raise ConfigError(f"these are not the settings of a run, see: {odd:.200}")
         return cls(**saved)
 

@@ -8,15 +8,25 @@ from typing import final
 import numpy as np
 
 from chainrule import optim
-from chainrule.cli.engine import MOMENTS, Engine, Prompts, State, decays, ignored
+from chainrule.cli.engine import (
+    MOMENTS,
+    Prompts,
+    SharedEngine,
+    State,
+    decays,
+    ignored,
+    shared_gradients,
+)
 from chainrule.cli.settings import Settings
 from chainrule.data import Batch
 from chainrule.functional import no_grad
 from chainrule.models.gpt import GPT, Draw, GPTConfig
+from chainrule.parallel import Group
+from chainrule.tensors import Tensor
 
 
 @final
-class TensorEngine(Engine):
+class TensorEngine(SharedEngine):
     """The model on tensors, op by op, in `settings.dtype`."""
 
     def __init__(self, settings: Settings, config: GPTConfig, draw: Draw) -> None:
@@ -50,14 +60,27 @@ class TensorEngine(Engine):
 
     def update(self, batch: Batch, lr: float) -> float:
         """Forward, backward, AdamW."""
+        loss = self._gradients(batch)
+        self._apply(lr)
+        return float(loss.item())
+
+    def update_shared(self, batch: Batch, lr: float, group: Group) -> float:
+        """Forward, backward, of each micro-batch; then AdamW."""
+        loss = shared_gradients(batch, group, self._model, self._gradients)
+        self._apply(lr)
+        return loss
+
+    def _gradients(self, batch: Batch) -> Tensor:
         loss = self._model.loss(batch.tokens, batch.targets, ignore_index=ignored(batch))
         self._optimizer.zero_grad()
         loss.backward()
+        return loss
+
+    def _apply(self, lr: float) -> None:
         for group in self._optimizer.param_groups:
             group["lr"] = lr
         self._optimizer.step()
         self._step += 1
-        return float(loss.item())
 
     def loss(self, batch: Batch) -> float:
         """Forward only."""

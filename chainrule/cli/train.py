@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,13 +19,14 @@ from typing import Any
 from rich.console import Console
 
 from chainrule.cli import checkpoint as checkpoints
-from chainrule.cli import report, threads
+from chainrule.cli import ray_cluster, report, threads, workers
 from chainrule.cli.files import CommandError, empty_folder, fresh_folder
 from chainrule.cli.options import number, whole
 from chainrule.cli.progress import progress
 from chainrule.cli.settings import DTYPES, ENGINES, PRESETS, Settings, option, planned
 from chainrule.cli.trainer import Run
 from chainrule.data import load_names, read_documents
+from chainrule.parallel.group import group
 from chainrule.whole_folders import clean
 
 HELP = "train a GPT on names, or on any text file with one document a line"
@@ -34,8 +36,6 @@ EXAMPLES = """examples:
   chainrule train --preset microgpt --engine value    every number a node of its own
   chainrule train --resume runs/poems           go on after an interruption, exactly
 """
-KEPT = ("steps", "data", "engine", "save_every")
-"""Settings that a run may be resumed with other values of."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="of the documents, to measure on (default: 0.1 of the package's names, 0 of a file)",
     )
     _add_groups(parser)
+    workers.add_options(parser)
 
 
 def _add_groups(parser: argparse.ArgumentParser) -> None:
@@ -97,27 +98,44 @@ def _add_groups(parser: argparse.ArgumentParser) -> None:
 def command(asked: Mapping[str, Any], console: Console) -> int:
     """Train; the exit code: 0 when all steps are taken, 128 + n if interrupted by signal n."""
     asked = dict(asked)
+    if workers.is_worker():
+        run, folder = _resumed(asked, Path(asked.pop("resume", ".")))
+        return _trained(run, folder, console)
+    count, cluster = asked.pop("workers", None), asked.pop("ray", None)
+    if cluster is not None and count is None:
+        raise CommandError("--ray needs --workers: how many of them?")
     given, out = asked.pop("resume", None), asked.pop("out", None)
     if given is None:
-        run, folder = _begun(asked, out)
+        run, folder = _begun({**workers.implied(count), **asked}, out, count or 1)
     else:
         if out is not None:
             raise CommandError("--out and --resume do not go together: a run stays in its folder")
         run, folder = _resumed(asked, Path(given))
-    threads.limit(run.settings)
+        workers.check(run.settings, count or 1)
     report.introduce(run, folder, console)
-    with _signals() as caught:
-        _advance(run, folder, console, caught)
-    if run.done:
-        report.conclude(run, folder, console)
-        return 0
-    report.interrupted(run, folder, console)
-    return 128 + caught[0]
+    if cluster is not None:
+        return ray_cluster.train(workers.resumed(run, folder), count, cluster)
+    if count is not None and count > 1:
+        return workers.train(run, folder, count)
+    return _trained(run, folder, console)
 
 
-def _begun(asked: Mapping[str, Any], out: str | None) -> tuple[Run, Path]:
-    """A new run, saved for the first time, and its new folder."""
+def _trained(run: Run, folder: Path, console: Console) -> int:
+    """Take the steps that are left, with other workers if there are, and conclude."""
+    with _signals() as caught, group(run.settings.micro_batches) as together:
+        threads.limit(run.settings)
+        workers.agree(run, folder, together)
+        stopped = _advance(run, folder, console, caught)
+    if together.is_first():
+        ending = report.conclude if run.done else report.interrupted
+        ending(run, folder, console)
+    return 0 if run.done else 128 + stopped
+
+
+def _begun(asked: Mapping[str, Any], out: str | None, count: int) -> tuple[Run, Path]:
+    """A new run for so many workers, saved for the first time, and its new folder."""
     settings = planned(asked)
+    workers.check(settings, count)
     if settings.data is not None:  # so that a resumed run finds it from any folder
         settings = replace(settings, data=str(Path(settings.data).absolute()))
     run = Run.begin(settings, _documents(settings))
@@ -149,24 +167,25 @@ def _resumed(asked: dict[str, Any], given: Path) -> tuple[Run, Path]:
     saved = checkpoints.load(path)
     settings = Settings.from_dict(saved.settings)
     for name, value in asked.items():
-        if name not in KEPT and value != getattr(settings, name):
+        if name not in workers.KEPT and value != getattr(settings, name):
             raise CommandError(
                 f"a resumed run keeps its settings: {option(name)} was {getattr(settings, name)}, "
                 f"not {value}; leave it out, or begin a new run"
             )
-    changes = {name: value for name, value in asked.items() if name in KEPT}
+    changes = {name: value for name, value in asked.items() if name in workers.KEPT}
     if "data" in changes:
         changes["data"] = str(Path(changes["data"]).absolute())
     settings = replace(settings, **changes)
-    if settings.steps <= saved.step:
+    if settings.steps <= saved.step and not workers.is_worker():
         raise CommandError(
             f"the run in {given} has taken {saved.step} steps of {settings.steps}: to go on, "
             "ask for more with --steps"
         )
     run, folder = Run.resume(saved, _documents(settings), changes), checkpoints.run_of(path)
-    for place in (folder, folder / "checkpoints"):
-        clean(place)
-    checkpoints.put_later_aside(path)
+    if not workers.is_worker():
+        for place in (folder, folder / "checkpoints"):
+            clean(place)
+        checkpoints.put_later_aside(path)
     return run, folder
 
 
@@ -177,22 +196,29 @@ def _documents(settings: Settings) -> list[str]:
 # --- While it trains -----------------------------------------------------------------------------
 
 
-def _advance(run: Run, folder: Path, console: Console, caught: Sequence[int]) -> None:
-    """Take the steps that are left, saving now and then, until a signal is caught."""
-    saved = run.step
+def _advance(run: Run, folder: Path, console: Console, caught: Sequence[int]) -> int:
+    """Take the steps that are left, saving now and then, until a worker has caught a signal; which.
+
+    All workers stop after the same step.
+    """
+    saved, stopped = run.step, 0
     with progress(console, run.step, run.settings.steps) as shown:
-        while not run.done and not caught:
+        while not run.done and not stopped:
             loss = run.advance()
             measured = bool(run.held_out) and run.held_out[-1][0] == run.step
             shown.step(run.step, loss, run.held_out[-1][1] if measured else None)
             if run.save_due:
                 _save(run, folder)
                 saved = run.step
+            stopped = int(run.group.all_reduce(caught[0] if caught else 0, "max"))
     if run.step != saved:
         _save(run, folder)
+    return stopped
 
 
 def _save(run: Run, folder: Path) -> None:
+    if not run.group.is_first():
+        return
     try:
         checkpoints.write(folder, run.checkpoint())
     except OSError as cause:
@@ -207,6 +233,10 @@ def _signals() -> Generator[list[int]]:
     """A list that receives the first SIGINT or SIGTERM; a second one acts as it always did."""
     caught: list[int] = []
     before: dict[int, Any] = {}
+
+    if threading.current_thread() is not threading.main_thread():
+        yield caught  # in a worker of Ray's, which gets its signals
+        return
 
     def catch(number: int, frame: FrameType | None) -> None:
         caught.append(number)

@@ -17,12 +17,14 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.cli.checkpoint import Checkpoint
-from chainrule.cli.engine import MOMENTS, Engine, State
+from chainrule.cli.engine import MOMENTS, Engine, SharedEngine, State
 from chainrule.cli.files import CommandError
 from chainrule.cli.settings import DTYPES, Settings
-from chainrule.data import CharTokenizer, Corpus
+from chainrule.data import Batch, CharTokenizer, Corpus
 from chainrule.errors import ConfigError, NonFiniteError
 from chainrule.models.gpt import Draw, GPTConfig, parameter_shapes, python_draw
+from chainrule.parallel.group import Group
+from chainrule.parallel.place import Place
 
 EVALUATION = 256
 """Documents that are evaluated at a time."""
@@ -45,6 +47,8 @@ class Run:
         self.settings, self.corpus, self.engine, self.rng = settings, corpus, engine, rng
         self.losses: list[float] = []
         self.held_out: list[tuple[int, float]] = []
+        self.group = Group(Place(), settings.micro_batches)
+        """Who computes: this process, or it and other workers."""
 
     @classmethod
     def begin(cls, settings: Settings, documents: Sequence[str]) -> Run:
@@ -93,7 +97,7 @@ class Run:
         """
         s = self.settings
         batch = self.corpus.batch(self.step, s.batch, s.block_size)
-        loss = self.engine.update(batch, s.rate(self.step))
+        loss = self._update(batch, s.rate(self.step))
         if not math.isfinite(loss):
             raise CommandError(
                 f"the loss of step {self.step + 1} is {loss}: training has diverged; the learning "
@@ -103,6 +107,12 @@ class Run:
         if self.corpus.held_out and (self._due(s.eval_every, 20) or self.done):
             self.held_out.append((self.step, self.held_out_loss()))
         return loss
+
+    def _update(self, batch: Batch, lr: float) -> float:
+        if self.settings.micro_batches == 1:
+            return self.engine.update(batch, lr)
+        assert isinstance(self.engine, SharedEngine), "settings see to it"
+        return self.engine.update_shared(batch, lr, self.group)
 
     @property
     def save_due(self) -> bool:
@@ -116,7 +126,10 @@ class Run:
     def held_out_loss(self) -> float:
         """The loss as it is now, the mean over all positions of the held-out documents."""
         batches = self.corpus.held_out_batches(EVALUATION, self.settings.block_size)
-        total = math.fsum([self.engine.loss(b) * b.positions for b in batches])
+        losses = np.zeros(len(batches))
+        for i in range(self.group.rank, len(batches), self.group.size):
+            losses[i] = self.engine.loss(batches[i]) * batches[i].positions
+        total = math.fsum(self.group.all_reduce(losses).tolist())  # all others added 0
         return total / sum([b.positions for b in batches])
 
     def checkpoint(self) -> Checkpoint:

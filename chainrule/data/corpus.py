@@ -37,6 +37,11 @@ class Batch:
         """Number of real positions: each predicts one token."""
         return sum([len(d) - 1 for d in self.documents])
 
+    def part(self, count: int, i: int) -> Batch:
+        """The i-th of `count` nearly equal parts: some of the documents."""
+        n = len(self.documents)
+        return Batch(self.documents[i * n // count : (i + 1) * n // count])
+
     @cached_property
     def tokens(self) -> Array:
         """(B, T) int64: what is read. Shorter documents are filled up with token 0."""

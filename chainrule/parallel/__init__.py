@@ -1,10 +1,23 @@
 """Several workers train one model: the same program on each, on parts of each batch."""
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
+
 from chainrule.border import with_border as _with_border
 from chainrule.parallel.checkpoint import load, save
 from chainrule.parallel.group import Group, group
 from chainrule.spellings import no_part as _no_part
 
-__all__ = ["Group", "group", "load", "save"]
-__getattr__ = _no_part(__name__)
+if TYPE_CHECKING:
+    from chainrule.parallel.ray_backend import RayConfig
+
+__all__ = ["Group", "RayConfig", "group", "load", "save"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "RayConfig":  # it needs Ray
+        return _import_module("chainrule.parallel.ray_backend").RayConfig
+    return _no_part(__name__)(name)
+
+
 _with_border(globals())

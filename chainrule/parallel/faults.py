@@ -83,8 +83,13 @@ class Board:
     def diverged(self, call: Call, peer: int) -> ParallelError:
         """The error of a worker whose partner is about to do something else."""
         mine, theirs = f"calls/{peer}/{self._rank}", f"calls/{self._rank}/{peer}"
-        self._store.set(mine, call.text)
-        other = Call.from_text(_text(self._store.get(theirs)))
+        try:
+            self._store.set(mine, call.text)
+            other = Call.from_text(_text(self._store.get(theirs)))
+        except (RuntimeError, OSError):
+            return ParallelError(
+                f"worker {peer} does not do what worker {self._rank} does at {call.line}"
+            )
         # both write the same sentence, that of the lower rank first
         (a, r), (b, q) = sorted([(call, self._rank), (other, peer)], key=lambda x: x[1])
         return ParallelError(self.write(difference(a, r, b, q)))
