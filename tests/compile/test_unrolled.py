@@ -24,7 +24,7 @@ from tests.sampling import sampled_file
 pytestmark = sampled_file(one_in=2)
 
 
-STEPS = (16, 32, 64)
+STEPS = (32, 64, 128)
 RNG = np.random.default_rng(0)
 
 

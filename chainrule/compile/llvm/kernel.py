@@ -12,13 +12,16 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
 
+import numpy as np
 from llvmlite import ir
 
 from chainrule.compile.graph.sizes import Extent, Size
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm import memory_access, serial_loops
 from chainrule.compile.llvm import numbers as nums
+from chainrule.compile.llvm.derived_values import Derived
 from chainrule.compile.llvm.function_calls import call, is_mathematics
+from chainrule.compile.llvm.invariants import compute_invariants
 from chainrule.compile.llvm.lanes import Lanes, over_lanes
 from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.llvm.platform import Platform, Polls
@@ -30,6 +33,10 @@ from chainrule.compile.loops.expressions import Affine, Buffer, Expr, Local, Var
 from chainrule.compile.loops.statements import Stmt
 from chainrule.compile.loops.transposed_copy import is_transposed_copy
 from chainrule.compile.target import Target
+
+_COMPARISONS = frozenset(
+    ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+)  # fmt: skip
 
 
 @final
@@ -63,6 +70,7 @@ class Emitter:
         self.vectors: dict[Local, list[Value]] = {}
         self.lanes: Lanes | None = None
         self.known = Known()
+        self.derived = Derived(builder)
         self.polls = polls
         self.polled_loops = 0
         self._platform = platform
@@ -101,6 +109,7 @@ class Emitter:
             case loops.For() if s.var.extent == 0:
                 pass
             case loops.For():
+                compute_invariants(self, s)
                 over_lanes(self, s) if s.mode == "lanes" else self._loop(s)
             case loops.Let():
                 self._let(s)
@@ -111,6 +120,7 @@ class Emitter:
             case loops.Product():
                 from chainrule.compile.llvm.matmul_tiles import product
 
+                compute_invariants(self, s)
                 product(self, s)
             case loops.Gemm() | loops.Routine():
                 assert self._platform is not None, "there are no libraries"
@@ -124,7 +134,8 @@ class Emitter:
 
             transpose(self, s)
             return
-        with self.counting(self.end(s), 1, self.takes(s.body)) as i:
+        each = self.takes(s.body)
+        for i in serial_loops.iterations(self, self.end(s), 1, s.body, each):
             self.vars[s.var] = i
             self.run(s.body)
 
@@ -148,7 +159,7 @@ class Emitter:
             self.known.keep(s.value, value)
             return
         if self.lanes is not None:
-            value = nums.splat(self.b, value, self.lanes.width)
+            value = self.derived.splat(value, self.lanes.width)
         slot = self.slot(value.type)
         self.b.store(value, slot)
         self.locals[s.local] = slot
@@ -158,9 +169,9 @@ class Emitter:
         slot, lanes = self.locals[s.local], self.lanes
         if lanes is not None and s.local in self.vectors:
             slot = self.vectors[s.local][lanes.copy]
-            value = nums.splat(b, value, lanes.width)
+            value = self.derived.splat(value, lanes.width)
         old = b.load(slot, typ=slot.allocated_type)
-        value = nums.splat(b, value, nums.lanes_of(old))
+        value = self.derived.splat(value, nums.lanes_of(old))
         new = fn.call(b, s.fold, s.local.dtype, [old, value])
         if lanes is not None and lanes.mask is not None and nums.lanes_of(new):
             new = b.select(lanes.mask, new, old)
@@ -197,16 +208,21 @@ class Emitter:
 
     def _call(self, e: Expr) -> Value:
         name, *args = e.of
+        if name in _COMPARISONS and (narrow := memory_access.narrow(self, args)):
+            return fn.call(self.b, name, np.dtype(np.int32), narrow)
         xs = [self.value(a) for a in args]
         lanes = max(map(nums.lanes_of, xs))
-        xs = [nums.splat(self.b, x, lanes) for x in xs]
+        xs = [self.derived.splat(x, lanes) for x in xs]
         if name == "cast":
             return nums.cast(self.b, xs[0], args[0].dtype, e.dtype)
         if name == "where":
             return self.b.select(*xs)
         if name in self._called and is_mathematics(e):
             return call(self.b, name, xs)
-        return fn.call(self.b, name, args[0].dtype, xs)
+        dtype = args[0].dtype
+        if not lanes and e.dtype.kind == "b" and dtype.kind in "bi":
+            return self.derived.condition(xs, (name, dtype), lambda b: fn.call(b, name, dtype, xs))
+        return fn.call(self.b, name, dtype, xs)
 
     # --- places, sizes, slots
 

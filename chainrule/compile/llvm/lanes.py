@@ -18,16 +18,28 @@ from llvmlite import ir
 from chainrule.compile.graph.sizes import Extent, typical
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm import numbers as nums
+from chainrule.compile.llvm import serial_loops
 from chainrule.compile.llvm.numbers import I1, I64, Value
 from chainrule.compile.loops.expressions import Affine, Local, Var, within
 from chainrule.compile.loops.folds import identity
-from chainrule.compile.loops.statements import Fold, For, Into, Stmt, Store, exprs_of, statements
+from chainrule.compile.loops.statements import (
+    Fold,
+    For,
+    Into,
+    Let,
+    Stmt,
+    Store,
+    exprs_of,
+    statements,
+)
 from chainrule.compile.target import Target
 
 if TYPE_CHECKING:
     from chainrule.compile.llvm.kernel import Emitter
 
 
+HEAVY = 40
+"""Expressions of a body that take longer than an addition waits for the one before it."""
 LONG = 8
 """A loop of so many vectors, typically, is long: what is left of the last one hardly counts."""
 
@@ -51,7 +63,7 @@ def over_lanes(e: Emitter, s: For) -> None:
     width = width_of(e.target, s.body, n)
     full = typical(n) // width
     full = full if isinstance(n, int) or full >= LONG else 0
-    copies = 4 if full >= 8 and _folds(e, s.body) else 1
+    copies = 4 if full >= 8 and _folds(e, s.body) and _is_light(s.body) else 1
     with folding(e, s.body, width, copies):
         if s.upto is not None:
             _dynamic(e, s, width, copies if _divides(s.upto, copies * width) else 1)
@@ -80,10 +92,17 @@ def folding(e: Emitter, body: Sequence[Stmt], width: int, copies: int) -> Genera
         _finish(e, local, fold)
 
 
+def _is_light(body: Sequence[Stmt]) -> bool:
+    """Whether the next vector would be computed before the last one is added."""
+    return serial_loops.expressions(body) < HEAVY
+
+
 def _folds(e: Emitter, body: Sequence[Stmt]) -> dict[Local, Fold]:
     """The locals from outside that `body` folds into, and how."""
-    found: dict[Local, Fold] = {x.local: x.fold for x in statements(body) if isinstance(x, Into)}
-    return {local: fold for local, fold in found.items() if local in e.locals}
+    inner = list(statements(body))
+    begun = {x.local for x in inner if isinstance(x, Let)}
+    found: dict[Local, Fold] = {x.local: x.fold for x in inner if isinstance(x, Into)}
+    return {x: fold for x, fold in found.items() if x in e.locals and x not in begun}
 
 
 def _dynamic(e: Emitter, s: For, width: int, copies: int) -> None:
@@ -92,7 +111,7 @@ def _dynamic(e: Emitter, s: For, width: int, copies: int) -> None:
     plain = s.upto is not None and _divides(s.upto, copies * width)
     with e.counting(end, copies * width, e.takes(s.body) * copies * width) as i:
         for copy in range(copies):
-            base = b.add(i, ir.Constant(I64, copy * width), flags=("nsw",)) if copy else i
+            base = e.derived.plus(i, copy * width)
             mask = None if plain else below(b, end, base, width)
             with e.known.within():
                 vector(e, s.body, Lanes(s.var, width, base, mask, copy))
@@ -104,7 +123,7 @@ def _long(e: Emitter, s: For, width: int, copies: int) -> None:
     whole = b.and_(end, ir.Constant(I64, -copies * width))
     with e.counting(whole, copies * width, e.takes(s.body) * copies * width) as i:
         for copy in range(copies):
-            base = b.add(i, ir.Constant(I64, copy * width), flags=("nsw",)) if copy else i
+            base = e.derived.plus(i, copy * width)
             with e.known.within():
                 vector(e, s.body, Lanes(s.var, width, base, None, copy))
     with e.counting(b.sub(end, whole, flags=("nsw",)), width) as i:
@@ -123,13 +142,11 @@ def _strip(e: Emitter, s: For, width: int, start: int, count: int, copies: int) 
     """`count` full vectors from `start`, `copies` of them at a time."""
     if not count:
         return
-    b, first = e.b, ir.Constant(I64, start)
     each = e.takes(s.body) * copies * width
-    with e.counting(ir.Constant(I64, count * width), copies * width, each) as i:
+    n = ir.Constant(I64, count * width)
+    for i in serial_loops.iterations(e, n, copies * width, s.body * copies, each):
         for copy in range(copies):
-            shift = ir.Constant(I64, start + copy * width)
-            base = b.add(i, shift, flags=("nsw",)) if start or copy else i
-            base = first if count == 1 else base
+            base = e.derived.plus(i, start + copy * width)
             with e.known.within():
                 vector(e, s.body, Lanes(s.var, width, base, None, copy))
 

@@ -68,9 +68,7 @@ def _wide(vectors: int) -> int:
 
 
 def _lanes(e: Emitter, s: Product, width: int, base: Value, v: int) -> Lanes:
-    shift = ir.Constant(I64, v * width)
-    constant = isinstance(base, ir.Constant)
-    return Lanes(s.j, width, shift if constant else e.b.add(base, shift), None)
+    return Lanes(s.j, width, e.derived.plus(base, v * width), None)
 
 
 def _panel(e: Emitter, s: Product, panel: list[Lanes]) -> None:
@@ -86,7 +84,7 @@ def _panel(e: Emitter, s: Product, panel: list[Lanes]) -> None:
             rows = -(-m // tiles)
         whole = m - m % rows
         with e.counting(ir.Constant(I64, whole), rows, each * rows) as i:
-            _tile(e, s, panel, [_plus(e, i, r) for r in range(rows)])
+            _tile(e, s, panel, [e.derived.plus(i, r) for r in range(rows)])
         if m % rows:
             with e.fresh():
                 _tile(e, s, panel, [ir.Constant(I64, whole + r) for r in range(m % rows)])
@@ -97,17 +95,9 @@ def _panel(e: Emitter, s: Product, panel: list[Lanes]) -> None:
         last = e.b.sub(end, ir.Constant(I64, 1))
         at = [i]
         for r in range(1, rows):
-            row = _plus(e, i, r)
+            row = e.derived.plus(i, r)
             at.append(e.b.select(e.b.icmp_signed("<", row, last), row, last))
         _tile(e, s, panel, at)
-
-
-def _plus(e: Emitter, i: Value, r: int) -> Value:
-    if r == 0:
-        return i
-    if isinstance(i, ir.Constant):
-        return ir.Constant(I64, i.constant + r)
-    return e.b.add(i, ir.Constant(I64, r), flags=("nsw",))
 
 
 def _repeatable(s: Product) -> bool:
@@ -180,12 +170,12 @@ def _along_k(
     for lanes in panel:
         with e.fresh():
             e.lanes, e.vars[s.j] = lanes, lanes.base
-            right.append(nums.splat(b, e.value(s.right), lanes.width))
+            right.append(e.derived.splat(e.value(s.right), lanes.width))
             e.lanes = None
     for row, line in zip(rows, slots, strict=True):
         with e.fresh():
             e.vars[s.i] = row
-            left = nums.splat(b, e.value(s.left), panel[0].width)
+            left = e.derived.splat(e.value(s.left), panel[0].width)
         for r, slot in zip(right, line, strict=True):
             b.store(multiply_add(e, left, r, b.load(slot, typ=slot.allocated_type)), slot)
 

@@ -9,13 +9,14 @@ Notation: W lanes of a vector; `b` the builder.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
 
+from chainrule.compile.graph.sizes import typical
 from chainrule.compile.llvm import functions as fn
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm import strided_pairs
@@ -28,36 +29,98 @@ if TYPE_CHECKING:
     from chainrule.compile.llvm.kernel import Emitter
 
 _I32 = ir.IntType(32)
+_NARROW = 1 << 30
+"""Below it an index, and one counter of a size that is not known, have room in 32 bits."""
 
 # --- offsets -------------------------------------------------------------------------------------
 
 
 def affine(e: Emitter, at: Affine) -> Value:
     """An offset, for the first lane where there are several."""
-    b = e.b
-    total = e.extent(at.const)
+    varying, const = _split(e, at)
+    if varying is None:
+        return ir.Constant(I64, const)
+    return e.derived.plus(varying, const)
+
+
+def _split(e: Emitter, at: Affine) -> tuple[Value | None, int]:
+    """An offset as what differs from place to place, if anything does, and a number. Places whose
+    offsets differ only by a number are one address and displacements, which cost nothing."""
+    b, const, total = e.b, at.const, None
     for v, c in at.terms:
         x = e.vars[v] if isinstance(v, Var) else _whole(e, v)
-        part = x if c == 1 else b.mul(x, e.extent(c), flags=("nsw",))
-        zero = isinstance(total, ir.Constant) and total.constant == 0
-        total = part if zero else b.add(total, part, flags=("nsw",))
-    return total
+        base, shift = e.derived.shift(x)
+        if isinstance(base, ir.Constant):
+            const += c * base.constant
+            continue
+        const += c * shift
+        part = base if c == 1 else e.derived.times(base, e.extent(c))
+        total = (
+            part
+            if total is None
+            else e.known.once(
+                ("add", total, part), lambda x=total, y=part: b.add(x, y, flags=("nsw",))
+            )
+        )
+    if isinstance(const, int):
+        return total, const
+    size = e.extent(const)
+    if total is None:
+        return size, 0
+    return b.add(total, size, flags=("nsw",)), 0
 
 
-def offsets(e: Emitter, at: Affine, lanes: Lanes) -> Value:
-    """The offset in every lane."""
+def offsets(e: Emitter, at: Affine, lanes: Lanes, kind: Any = I64) -> Value:
+    """The offset in every lane, as integers of `kind`."""
     b, width = e.b, lanes.width
-    plain = Affine(at.const, tuple([(v, c) for v, c in at.terms if not _varies(e, v)]))
-    total = nums.splat(b, affine(e, plain), width)
-    for v, c in at.terms:
-        if _varies(e, v):
-            if isinstance(v, Expr):
-                each = _whole(e, v)
-            else:
-                each = b.add(nums.splat(b, lanes.base, width), iota(width, I64))
-            by = nums.splat(b, e.extent(c), width)
-            total = b.add(total, b.mul(each, by))
+    varying = [(v, c) for v, c in at.terms if _varies(e, v)]
+    plain = affine(e, Affine(at.const, tuple([(v, c) for v, c in at.terms if not _varies(e, v)])))
+    total = _lanes_of(e, plain, width, kind)
+    for v, c in varying:
+        if isinstance(v, Expr):
+            each = _whole(e, v)
+        else:
+            each = b.add(_lanes_of(e, lanes.base, width, kind), iota(width, kind))
+        if c != 1:
+            each = b.mul(each, _lanes_of(e, e.extent(c), width, kind))
+        nothing = isinstance(plain, ir.Constant) and plain.constant == 0 and len(varying) == 1
+        total = each if nothing else b.add(total, each)
     return total
+
+
+def _lanes_of(e: Emitter, x: Value, width: int, kind: Any) -> Value:
+    """The index `x` in every lane, as an integer of `kind`."""
+    if kind is I64 or isinstance(x, ir.Constant):
+        return e.derived.splat(ir.Constant(kind, x.constant) if kind is not I64 else x, width)
+    return e.derived.splat(e.derived.truncated(x, kind), width)
+
+
+def narrow(e: Emitter, xs: Sequence[Expr]) -> list[Value]:
+    """Indices in every lane as integers of 32 bits, of which a vector has twice as many; nothing
+    where one may need more, or none differs from lane to lane."""
+    lanes = e.lanes
+    if lanes is None or not any(x.kind == "index" and is_vector(e, x.of) for x in xs):
+        return []
+    if not all(map(_is_narrow, xs)):
+        return []
+    ats = [x.of if x.kind == "index" else Affine(x.of) for x in xs]
+    return [offsets(e, at, lanes, _I32) for at in ats]
+
+
+def _is_narrow(x: Expr) -> bool:
+    """Whether it is an index with room in 32 bits."""
+    if x.kind == "lit":
+        return x.dtype.kind == "i" and abs(x.of) < _NARROW
+    if x.kind != "index" or not isinstance(x.of.const, int):
+        return False
+    total = abs(x.of.const)
+    for v, c in x.of.terms:
+        if not isinstance(v, Var) or not isinstance(c, int):
+            return False
+        if not isinstance(v.extent, int) and abs(c) != 1:
+            return False
+        total += abs(c) * typical(v.extent)
+    return total < _NARROW
 
 
 def is_vector(e: Emitter, at: Affine, but: Var | None = None) -> bool:
@@ -78,7 +141,15 @@ def _whole(e: Emitter, x: Expr) -> Value:
 
 def place(e: Emitter, buffer: Buffer, at: Affine) -> Value:
     """The address of an element."""
-    return _address(e, buffer, affine(e, at))
+    varying, const = _split(e, at)
+    if varying is None:
+        return _address(e, buffer, ir.Constant(I64, const))
+    kind = nums.in_memory(buffer.dtype)
+    base = e.derived.element(e.pointers[buffer], kind, varying)
+    if const == 0:
+        return base
+    number = ir.Constant(I64, const)
+    return e.known.once(("place", base, const), lambda: e.b.gep(base, [number], source_etype=kind))
 
 
 def _address(e: Emitter, buffer: Buffer, offset: Value) -> Value:
@@ -103,7 +174,7 @@ def load(e: Emitter, x: Expr) -> Value:
         return _load_one(e, buffer, at, on)
     mask = lanes.mask
     if on is not None:
-        on = nums.splat(b, on, lanes.width)
+        on = e.derived.splat(on, lanes.width)
         mask = on if mask is None else b.and_(mask, on)
     if along == 1 and not indexed:
         return _load_vector(b, place(e, buffer, at), buffer.dtype, lanes.width, mask)
@@ -174,7 +245,7 @@ def store(e: Emitter, s: Store) -> None:
             value = fn.call(b, "add", dtype, [_read(b, at, dtype, 0), value])
         b.store(_to_memory(b, value, dtype), at)
     else:
-        value = nums.splat(b, value, lanes.width)
+        value = e.derived.splat(value, lanes.width)
         along = 0 if is_vector(e, s.at, but=lanes.var) else s.at.coefficient(lanes.var)
         alone = lanes.mask is None and not s.add
         if along == 1:

@@ -13,21 +13,22 @@ INLINE = "alwaysinline"
 def run_passes(text: str, machine: Any) -> Any:
     """A module in LLVM's language as it is before it becomes code for `machine`.
 
-    Kernels come vectorized, unrolled and without duplicates, and call nothing that could be
-    inlined: so it takes LLVM's passes over functions, once, and none of those over modules. Only
-    kernels of short loops become parts of these, which then are worth more.
+    Kernels come vectorized, unrolled, without duplicates and with what does not change outside of
+    their loops: so it takes no more than the pass that makes registers of slots. What remains to
+    be simplified is seen where instructions are chosen. Only kernels of short loops become parts of
+    these, and are then worth LLVM's passes over modules.
     """
     module = llvm.parse_assembly(text)
     module.verify()
-    inlining = INLINE in text
-    options = llvm.create_pipeline_tuning_options(speed_level=2 if inlining else 1)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = False
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
-    if inlining:
+    if INLINE in text:
         builder.getModulePassManager().run(module, builder)
         return module
-    passes = builder.getFunctionPassManager()
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_sroa_pass()
     for function in module.functions:
         if not function.is_declaration:
             passes.run(function, builder)

@@ -2,19 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf, log2
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from chainrule.compile.graph.sizes import typical
 from chainrule.compile.llvm import numbers as nums
 from chainrule.compile.llvm.numbers import I64, Value
 from chainrule.compile.llvm.platform import LONG, STEP, Polls
+from chainrule.compile.loops.expressions import within
+from chainrule.compile.loops.functions import MATHEMATICS
+from chainrule.compile.loops.statements import For, Into, Let, Stmt, Store, exprs_of
 
 if TYPE_CHECKING:
     from chainrule.compile.llvm.kernel import Emitter
+
+UNROLLED, MOST = 512, 8
+"""A loop is written out if all its iterations together compute fewer expressions than the one, and
+there are no more of them than the other."""
+_MATHEMATICS = 50
+"""Expressions that are as long as a function like `exp`."""
+
+
+def iterations(
+    e: Emitter, n: Value, step: int, body: Sequence[Stmt], each: float = 0.0
+) -> Iterator[Value]:
+    """The counter of a loop over `body`: of the loop, or of each iteration where it is written out.
+    What is emitted meanwhile is the iteration."""
+    count = n.constant // step if isinstance(n, ir.Constant) else 0
+    if 0 < count <= MOST and count * expressions(body) < UNROLLED:
+        for i in range(0, n.constant, step):
+            with e.known.within():
+                yield ir.Constant(I64, i)
+        return
+    with counting(e, n, step, each) as i:
+        yield i
+
+
+def expressions(body: Sequence[Stmt]) -> int:
+    """How many expressions the statements compute, about; those of loops as often as they run. No
+    more are counted than matter here."""
+    total = 0
+    for s in body:
+        match s:
+            case For():
+                total += typical(s.var.extent) * (1 + expressions(s.body))
+            case Let() | Into() | Store():
+                each = [x for e in exprs_of(s) for x in within(e)]
+                math = [x for x in each if x.kind == "fn" and x.of[0] in MATHEMATICS]
+                total += 1 + len(each) + _MATHEMATICS * len(math)
+            case _:
+                total += UNROLLED
+        if total >= UNROLLED:
+            break
+    return total
 
 
 @contextmanager

@@ -5,8 +5,8 @@ next one loads, under a mask where the row does not fill its vectors, and then t
 for the store. Where the row is a few vectors, each loop is these vectors, and what one has loaded,
 computed or stored the next one knows.
 
-A row whose length is known only when it runs has this form for lengths of half a vector, of a
-vector, and the loops for the others.
+A row whose length is known only when it runs has this form for lengths of up to 32 bytes, of up
+to 64, and the loops for the others.
 
 Notation: W lanes of a vector; `b` the builder.
 """
@@ -46,33 +46,41 @@ class Row:
     @property
     def is_short(self) -> bool:
         """Whether it is to be in registers, at least where it turns out to be short."""
-        if isinstance(self._n, int):  # full vectors are loops that LLVM sees through
-            return self._n % self._width != 0 and self._n <= MOST * self._width
-        return typical(self._n) < lanes.LONG * self._width
+        if isinstance(self._n, int):
+            return self._n <= MOST * self._width
+        return typical(self._n) < lanes.LONG * max(self._forms)
+
+    @property
+    def _forms(self) -> tuple[int, int]:
+        """Lengths of a row of unknown length for which there is a form without loops."""
+        vector = self._e.target.vector
+        short, long = (vector // 2, vector) if vector >= 64 else (vector, 2 * vector)
+        return short * self._width // vector, long * self._width // vector
 
     def emit(self, otherwise: Callable[[], None]) -> None:
         """Emit the statements; `otherwise` emits them as loops."""
         if isinstance(self._n, int):
-            self._in_registers(self._width)
+            self._in_registers(self._n)
         else:
-            whole = self._width
-            self._at_most(whole // 2, lambda: self._at_most(whole, otherwise))
+            short, long = self._forms
+            self._at_most(short, lambda: self._at_most(long, otherwise))
 
-    def _at_most(self, width: int, otherwise: Callable[[], None]) -> None:
-        """One vector where that is enough."""
+    def _at_most(self, length: int, otherwise: Callable[[], None]) -> None:
+        """So many vectors where that is enough."""
         e, b = self._e, self._e.b
-        enough = b.icmp_signed("<=", e.extent(self._n), ir.Constant(I64, width))
+        enough = b.icmp_signed("<=", e.extent(self._n), ir.Constant(I64, length))
         with b.if_else(enough) as (then, other):
             with then:
-                self._in_registers(width)
+                self._in_registers(length)
             with other, e.known.within():
                 otherwise()
 
-    def _in_registers(self, width: int) -> None:
-        """Each loop as the row's vectors. A vector has one counter in all of the loops, so that
-        what is alike in them is one expression."""
+    def _in_registers(self, length: int) -> None:
+        """Each loop as the vectors of a row of at most `length`. A vector has one counter in all of
+        the loops, so that what is alike in them is one expression."""
         e, exprs = self._e, Exprs()
-        vectors = self._vectors(width)
+        width = self._width if isinstance(self._n, int) else min(length, self._width)
+        vectors = self._vectors(length, width)
         counters = [Affine.of(v.var) for v in vectors]
         renamings = [Renaming(dict.fromkeys(self._vars, c), exprs=exprs) for c in counters]
         plain = Renaming(exprs=exprs)
@@ -87,16 +95,16 @@ class Row:
                             e.known.changed(local)  # the vector before had it, too
                         lanes.vector(e, renaming.body(s.body), vector)
 
-    def _vectors(self, width: int) -> list[lanes.Lanes]:
+    def _vectors(self, length: int, width: int) -> list[lanes.Lanes]:
         e, n = self._e, self._n
-        if not isinstance(n, int):
-            start = ir.Constant(I64, 0)
-            mask = lanes.below(e.b, e.extent(n), start, width)
-            return [lanes.Lanes(Var("row", n), width, start, mask)]
         found: list[lanes.Lanes] = []
-        for i in range(0, n, width):
-            mask = lanes.first_lanes(n - i, width) if n - i < width else None
-            found.append(lanes.Lanes(Var("row", n), width, ir.Constant(I64, i), mask))
+        for i in range(0, length, width):
+            start, mask = ir.Constant(I64, i), None
+            if not isinstance(n, int):
+                mask = lanes.below(e.b, e.extent(n), start, width)
+            elif n - i < width:
+                mask = lanes.first_lanes(n - i, width)
+            found.append(lanes.Lanes(Var("row", n), width, start, mask))
         return found
 
 

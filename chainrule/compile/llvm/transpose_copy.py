@@ -36,7 +36,7 @@ def transpose(e: Emitter, s: loops.For) -> None:
             e.counting(ir.Constant(I64, cols), SIDE) as b,
             e.counting(ir.Constant(I64, step), SIDE) as c,  # the same lines of memory
         ):
-            _square(e, store, (i, e.b.add(e.b.add(a, c), ir.Constant(I64, start))), (j, b))
+            _square(e, store, (i, e.derived.plus(e.b.add(a, c), start)), (j, b))
     _rest(e, inner.body, (i, 0, m), (j, cols, n))
     _rest(e, inner.body, (i, rows, m), (j, 0, cols))
 
@@ -51,7 +51,7 @@ def _rest(e: Emitter, body: Any, *ranges: tuple[Var, int, Any]) -> None:
     if start == end:
         return
     with e.counting(ir.Constant(I64, end - start), 1) as n:
-        e.vars[var] = e.b.add(n, ir.Constant(I64, start))
+        e.vars[var] = e.derived.plus(n, start)
         _rest(e, body, *others)
 
 
@@ -63,13 +63,13 @@ def _square(e: Emitter, s: Any, row: tuple[Any, Any], col: tuple[Any, Any]) -> N
     e.vars[row[0]] = row[1]
     lines: list[Any] = []
     for n in range(SIDE):
-        e.vars[col[0]] = b.add(col[1], ir.Constant(I64, n))
+        e.vars[col[0]] = e.derived.plus(col[1], n)
         lines.append(b.load(e.place(source, at), typ=kind, align=x.dtype.itemsize))
     for step in (1, 2, 4):
         lines = _exchanged(b, lines, step)
     e.vars[col[0]] = col[1]
     for n, line in enumerate(lines):
-        e.vars[row[0]] = b.add(row[1], ir.Constant(I64, n))
+        e.vars[row[0]] = e.derived.plus(row[1], n)
         b.store(line, e.place(s.buffer, s.at), align=x.dtype.itemsize)
 
 

@@ -6,7 +6,7 @@ is written to memory makes unknown what was read there; a local that changes, wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from typing import Any, final
 
@@ -26,7 +26,7 @@ class Known:
     """
 
     def __init__(self) -> None:
-        self._frames: list[dict[Expr, Value]] = [{}]
+        self._frames: list[dict[Any, Value]] = [{}]
         self._stored: list[dict[Buffer, dict[Affine, Value]]] = [{}]
         self._reads: dict[Expr, frozenset[Buffer]] = {}
         self._depend: dict[Buffer | Local, dict[Expr, None]] = {}
@@ -42,9 +42,17 @@ class Known:
     def keep(self, e: Expr, value: Value) -> None:
         """From here on, and in what is within this block, `e` is `value`."""
         self._frames[-1][e] = value
-        for x in (*self._read_by(e), *e.free):
+        for x in (*self.reads(e), *e.free):
             if not isinstance(x, Var):
                 self._depend.setdefault(x, {})[e] = None
+
+    def once(self, key: Any, make: Callable[[], Value]) -> Value:
+        """What `make` makes of values alone, which is what `key` says: once in this block."""
+        for frame in reversed(self._frames):
+            if key in frame:
+                return frame[key]
+        found = self._frames[-1][key] = make()
+        return found
 
     @contextmanager
     def within(self) -> Generator[None]:
@@ -90,11 +98,11 @@ class Known:
             for frame in self._frames:
                 frame.pop(e, None)
 
-    def _read_by(self, e: Expr) -> frozenset[Buffer]:
+    def reads(self, e: Expr) -> frozenset[Buffer]:
         """The buffers that `e` reads."""
         found = self._reads.get(e)
         if found is None:
             own = [e.of[0]] if e.kind == "load" else []
-            found = frozenset(own).union(*map(self._read_by, parts_of(e)))
+            found = frozenset(own).union(*map(self.reads, parts_of(e)))
             self._reads[e] = found
         return found
