@@ -16,11 +16,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.lanes import Lanes
 from chainrule.compile.mathlib.reals import Real
 from chainrule.compile.mathlib.twofold import Two, constant
 from chainrule.compile.target import Target
+from chainrule.ops import coefficients as c
 
 I64, I256, DOUBLE = ir.IntType(64), ir.IntType(256), ir.DoubleType()
 NAME = "chainrule.remainder_of_turn"

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
 
-from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import nearest, polynomial
 from chainrule.compile.mathlib.payne_hanek import remainder_of_turn
 from chainrule.compile.mathlib.reals import Bits, Mask, Real
 from chainrule.compile.mathlib.twofold import Two, exactly, pick, product, quick_total, total
+from chainrule.ops import coefficients as c
 
 FAR = {32: 1e5, 64: 1e9}
 

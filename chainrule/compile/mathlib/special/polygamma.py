@@ -12,12 +12,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 
-from chainrule.compile.mathlib import coefficients as c
 from chainrule.compile.mathlib.evaluation import polynomial
 from chainrule.compile.mathlib.reals import Real
 from chainrule.compile.mathlib.special.gamma import quarter_turned
 from chainrule.compile.mathlib.trigonometric import tan_near_0
 from chainrule.compile.mathlib.twofold import Two, constant, exactly, pick, quick_total, total
+from chainrule.ops import coefficients as c
 
 ORDERS = range(1, 5)
 """Those that have native code; what follows holds for more."""

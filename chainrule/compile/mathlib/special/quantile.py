@@ -13,8 +13,8 @@ from chainrule.compile.mathlib.evaluation import polynomial, scale
 from chainrule.compile.mathlib.exponential import exp_twofold
 from chainrule.compile.mathlib.logarithm import log_plain, split
 from chainrule.compile.mathlib.reals import Real
-from chainrule.compile.mathlib.special import special_coefficients as s
 from chainrule.compile.mathlib.twofold import Two, constant, exactly, product, quick_total
+from chainrule.ops import special_coefficients as s
 
 
 def _middle(y: Real) -> Two:
