@@ -5,6 +5,7 @@ There SciPy's is off by 15 units, and 0 of very small numbers.
 
 # NumPy says little of what comes out of expressions of arrays of any dtype.
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ Notation: `y` erfinv(|x|), `rest` 1 - |x|, `growth` e^(y^2).
 
 # NumPy says little of what comes out of expressions of arrays of any dtype.
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false
 
 from __future__ import annotations
 

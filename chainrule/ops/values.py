@@ -11,6 +11,7 @@ Notation: `hi + lo` a number to twice the digits; `e` an exponential of at most 
 
 # NumPy says little of what comes out of expressions of arrays of any dtype.
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false
 
 from __future__ import annotations
 
